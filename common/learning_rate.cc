@@ -1,0 +1,39 @@
+#include "common/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace sluice {
+namespace {
+
+double Decay(const LearningRateOptions& o, double samples) {
+  switch (o.kind) {
+    case LearningRateOptions::Kind::kConstant:
+      return 1;
+    case LearningRateOptions::Kind::kStep:
+      return std::pow(o.step_factor, std::floor(samples / o.step_samples));
+    case LearningRateOptions::Kind::kCosine: {
+      const double done = std::min(1.0, samples / o.cosine_samples);
+      const double wave = (1 + std::cos(std::numbers::pi * done)) / 2;
+      return o.cosine_final + (1 - o.cosine_final) * wave;
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+double LearningRate(const LearningRateOptions& options, int64_t samples,
+                    int gradients) {
+  const double full = options.base * (options.linear_scaling ? gradients : 1);
+  const double decayed = full * Decay(options, samples);
+  if (samples >= options.warmup_samples) return decayed;
+  const double from = options.linear_scaling ? options.base : 0;
+  // The first update already moves: half a sample counts as progress, so that
+  // a warm-up from 0 does not begin with an update of rate 0.
+  const double done = (samples + 0.5) / options.warmup_samples;
+  return std::min(decayed, from + (full - from) * done);
+}
+
+}  // namespace sluice

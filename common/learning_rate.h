@@ -1,0 +1,37 @@
+#ifndef SLUICE_COMMON_LEARNING_RATE_H_
+#define SLUICE_COMMON_LEARNING_RATE_H_
+
+#include <cstdint>
+
+namespace sluice {
+
+// The learning rate as a function of samples applied, never of versions:
+// asynchronous policies make several times as many updates as synchronous
+// ones from the same samples, and must not decay faster for it.
+struct LearningRateOptions {
+  enum class Kind { kConstant, kStep, kCosine };
+  double base = 0.01;  // Rate of one gradient.
+  Kind kind = Kind::kConstant;
+  double step_samples = 0;      // kStep: samples between two decays.
+  double step_factor = 0.1;     // kStep: factor of each decay.
+  double cosine_samples = 0;    // kCosine: samples until the final rate.
+  double cosine_final = 0;      // kCosine: final share of the full rate.
+  double warmup_samples = 0;    // Linear rise over so many samples.
+  bool linear_scaling = false;  // Goyal et al. 2017.
+};
+
+// The rate of an update of `gradients` gradients after `samples` samples have
+// been applied:
+//
+//   full   = base * (linear_scaling ? gradients : 1)
+//   rate   = full * decay(samples)
+//   warm-up: rises linearly from base (linear_scaling) or 0 to `full` while
+//   samples < warmup_samples; the decay counts from 0 as well.
+//
+// REQUIRES: samples >= 0, gradients >= 1.
+double LearningRate(const LearningRateOptions& options, int64_t samples,
+                    int gradients);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_LEARNING_RATE_H_

@@ -1,0 +1,41 @@
+#ifndef SLUICE_COMMON_MODEL_PLAN_H_
+#define SLUICE_COMMON_MODEL_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/parameter_layout.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// One layer of the model with its shapes worked out. Shapes leave out the
+// batch dimension: (channels, height, width) for images, (features) after
+// flatten.
+struct LayerPlan {
+  std::string name;  // The job's, or kind and position: "conv2d0".
+  proto::Layer layer;  // With every default filled in.
+  std::vector<int64_t> input_shape;
+  std::vector<int64_t> output_shape;
+  // Index into `ModelPlan::tensors`; -1 where the layer has none.
+  int weight = -1;
+  int bias = -1;
+};
+
+// The model of a job, without any device: what shards, workers and the tool
+// all derive from the job file alone.
+struct ModelPlan {
+  std::vector<int64_t> input_shape;
+  std::vector<LayerPlan> layers;
+  std::vector<TensorSpec> tensors;  // In layer order, weight before bias.
+};
+
+// Works out the shapes of `model` on inputs of `input_shape`. kInvalidArgument
+// names the layer, what it expected and what it got.
+absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
+                                    const std::vector<int64_t>& input_shape);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_MODEL_PLAN_H_

@@ -1,0 +1,73 @@
+#ifndef SLUICE_COMMON_PARAMETER_LAYOUT_H_
+#define SLUICE_COMMON_PARAMETER_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace sluice {
+
+// How a tensor starts at version 0: a pure function of (seed, tensor name).
+struct TensorInitializer {
+  enum class Kind { kConstant, kUniform };
+  Kind kind = Kind::kConstant;
+  double value = 0;  // kConstant: everywhere.
+  double limit = 0;  // kUniform: in [-limit, limit).
+};
+
+// One named tensor of the model.
+struct TensorSpec {
+  std::string name;  // "conv1.weight"
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // Floats from the start of the flat vector.
+  int64_t size = 0;    // Floats.
+  TensorInitializer initializer;
+  bool decay = true;  // Whether weight decay applies.
+};
+
+// A contiguous range of the flat vector, in floats: [begin, end).
+struct ParameterRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// The model's weights as one flat float32 vector: which tensor lies where, and
+// which shard holds what. Every process derives the same layout from the job.
+//
+// Immutable, therefore thread-safe.
+class ParameterLayout {
+ public:
+  // Ranges begin at multiples of this many floats (one cache line).
+  static constexpr int64_t kAlignment = 16;
+
+  // `tensors` in order; their offsets are filled in, without gaps.
+  // REQUIRES: shards >= 1.
+  ParameterLayout(std::vector<TensorSpec> tensors, int shards);
+
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  int64_t size() const { return size_; }  // Floats.
+  int shards() const { return static_cast<int>(ranges_.size()); }
+  // Ranges differ by at most kAlignment floats, whatever the tensors' sizes;
+  // a range may be empty when there are more shards than alignment units.
+  ParameterRange range(ShardId shard) const { return ranges_[shard.value()]; }
+
+  // The tensor that holds the float at `offset`.
+  // REQUIRES: 0 <= offset < size().
+  const TensorSpec& TensorAt(int64_t offset) const;
+
+  // The initial weights of `range`, keyed by (seed, tensor name, position in
+  // the tensor): the same whatever the range.
+  std::vector<float> InitialWeights(uint64_t seed, ParameterRange range) const;
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  int64_t size_ = 0;
+  std::vector<ParameterRange> ranges_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_PARAMETER_LAYOUT_H_

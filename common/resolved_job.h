@@ -1,0 +1,60 @@
+#ifndef SLUICE_COMMON_RESOLVED_JOB_H_
+#define SLUICE_COMMON_RESOLVED_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/data_shape.h"
+#include "common/model_plan.h"
+#include "common/parameter_layout.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// A job that has been read, completed with every default, and found valid,
+// with what follows from it. Every process makes its own from the same file;
+// the fingerprint shows that they agree.
+struct ResolvedJob {
+  proto::Job job;  // Every optional field is set.
+  DataShape data;
+  ModelPlan model;
+  ParameterLayout layout;
+  // SHA-256 (hex) over what decides the bits of the run: the job without
+  // cluster.coordinator, output, and the limits that are only times.
+  std::string fingerprint;
+};
+
+// Reads `path` (textproto) and applies `overrides`, each "a.b=c", in order.
+// kNotFound, or kInvalidArgument:
+//   a typo       "job.textproto:12:3: ... no field named \"foo\""
+//   bad values   one line for each, all at once:
+//                "sync.k: must be 1 to 4 (cluster.workers), is 9"
+absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,
+                                    const std::vector<std::string>& overrides);
+
+// The same from text; `name` stands for the path in messages.
+absl::StatusOr<ResolvedJob> ParseJob(const std::string& text,
+                                     const std::string& name,
+                                     const std::vector<std::string>& overrides);
+
+// Every violation of a job whose defaults are filled in, with its field path;
+// empty when it is valid.
+std::vector<std::string> Validate(const proto::Job& job);
+
+// Fills in what is left out.
+void ResolveDefaults(proto::Job* job);
+
+// Canonical textproto of a job, one field per line.
+std::string FormatJob(const proto::Job& job);
+
+// The first field in which two jobs (textproto, as FormatJob prints) differ
+// and both values: "sync.k: 3 here, 4 there"; empty when they agree in all
+// that decides the bits of the run.
+std::string DescribeDifference(const std::string& here,
+                               const std::string& there);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_RESOLVED_JOB_H_

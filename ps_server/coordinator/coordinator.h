@@ -1,0 +1,90 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/coordinator_options.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/job_state.h"
+
+namespace sluice {
+
+// Hands out mini-batches, decides which gradients make up each version, and
+// watches who is alive. Pure: events and the time go in, actions come out, in
+// the order in which they must be carried out. The service, the simulator and
+// the tests all call this same code.
+//
+// `now` never decreases from call to call. Every method appends to `*out`,
+// which is not cleared.
+//
+// Not thread-safe: call from one thread, or under one lock.
+class Coordinator {
+ public:
+  Coordinator(CoordinatorOptions options, absl::Time now);
+  ~Coordinator();
+
+  struct JoinRequest {
+    Peer peer;
+    // The incarnation that resumes its session; 0 for a new life.
+    Incarnation resume;
+    std::string address;  // Shards: of the Exchange service.
+    std::string process;  // Host and process id, for people.
+  };
+  struct JoinReply {
+    Generation generation;
+    Incarnation incarnation;
+    bool resumed = false;  // The session's numbering goes on.
+  };
+  // Errors: kAlreadyExists (the id is taken by a living, connected process),
+  // kAborted (the resumed incarnation is over), kInvalidArgument (no such
+  // shard), kFailedPrecondition (the run is over).
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
+                                 Actions* out);
+
+  // Any message of a living incarnation renews its lease. kAborted: this
+  // incarnation is over and the message must be ignored.
+  absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  // The stream broke; the lease runs on.
+  void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,
+                    Actions* out);
+  // The process leaves on its own account; it hands back its task.
+  void Leave(Peer peer, Incarnation incarnation, const std::string& reason,
+             absl::Time now, Actions* out);
+
+  // Every shard has staged all of the gradient. kAborted: its task has ended
+  // (the verdict has been or is being sent); kInvalidArgument: malformed. A
+  // repeated Ready changes nothing and is OK.
+  absl::Status Ready(const Delivery& delivery, absl::Time now, Actions* out);
+  // A shard refused the gradient (NaN or Inf); `reason` names the tensor.
+  absl::Status Rejected(const GradientKey& key, const std::string& reason,
+                        absl::Time now, Actions* out);
+  // The shard has executed all decisions up to `number` and stands at
+  // `version`. A non-empty `fault` says which decision it could not execute.
+  absl::Status Executed(ShardId shard, int64_t number, Version version,
+                        const std::string& fault, absl::Time now,
+                        Actions* out);
+  void Evaluated(const Evaluation& evaluation, absl::Time now, Actions* out);
+
+  // Ends the run as if a stop condition had been reached.
+  void RequestStop(const std::string& reason, absl::Time now, Actions* out);
+
+  // Expires leases and deadlines. Call every `options.tick`.
+  void Tick(absl::Time now, Actions* out);
+
+  // Everything a status page shows.
+  JobState State(absl::Time now) const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_H_

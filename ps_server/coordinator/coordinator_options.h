@@ -1,0 +1,58 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "common/learning_rate.h"
+#include "ps_server/coordinator/sync_options.h"
+
+namespace sluice {
+
+// When the run ends: at the first of these that is reached.
+struct StopOptions {
+  std::optional<double> epochs;
+  std::optional<int64_t> updates;
+  std::optional<absl::Duration> time;
+  std::optional<double> target_accuracy;
+};
+
+// All the coordinator needs to know of the job. Plain values, so that tests
+// and the simulator can fill them in without a job file;
+// coordinator_options_from_job.h makes them from one.
+struct CoordinatorOptions {
+  Generation generation{1};
+  uint64_t grant_secret = 0;  // Drawn anew for every generation.
+  uint64_t seed = 1;
+
+  int workers = 1;  // The run begins when so many have joined.
+  int shards = 1;
+  bool evaluator = false;  // Whether one takes part.
+
+  SyncOptions sync;
+  LearningRateOptions learning_rate;
+  StopOptions stop;
+
+  // Training split and its mini-batches; the last of an epoch may be short.
+  int64_t train_samples = 1;
+  int batch_size = 1;
+  bool static_partitions = false;
+
+  // Samples between two evaluations; 0: only the final one.
+  double evaluate_every_samples = 0;
+
+  int staged_gradients = 1;  // Room on every shard.
+  int commit_window = 4;     // Versions not yet applied by the slowest shard.
+
+  absl::Duration lease = absl::Seconds(5);
+  absl::Duration task_deadline = absl::Seconds(600);
+  absl::Duration start_timeout = absl::Seconds(300);
+  absl::Duration finish_timeout = absl::Seconds(60);
+  absl::Duration tick = absl::Milliseconds(100);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_

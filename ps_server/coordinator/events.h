@@ -1,0 +1,172 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_EVENTS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_EVENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/ids.h"
+
+// What goes into the coordinator and what comes out of it, as plain values.
+// The service turns them into messages, the simulator into calls.
+namespace sluice {
+
+enum class Role { kWorker, kShard, kEvaluator };
+
+// A process of the job: "worker 3", "shard 0", "evaluator".
+struct Peer {
+  Role role = Role::kWorker;
+  int64_t id = 0;
+
+  auto operator<=>(const Peer&) const = default;
+  std::string ToString() const;
+};
+
+// What became of a gradient. Every task ends in exactly one of these.
+enum class Outcome { kApplied, kCancelled, kDropped, kRejected, kLost };
+
+// "Compute the gradient of `batches` mini-batches from `first_batch` on".
+struct Task {
+  GradientKey key;
+  // Shows the shards that room for this gradient was granted.
+  uint64_t grant = 0;
+  BatchId first_batch;
+  int batches = 1;
+  // Weights to pull: exactly `version`, or that one or newer.
+  Version version;
+  bool exact = false;
+  // Rate of the local steps; 0 unless there are several.
+  double local_learning_rate = 0;
+};
+
+// Every shard has staged all of a gradient.
+struct Delivery {
+  GradientKey key;
+  // Version pulled from each shard, in shard order.
+  std::vector<Version> shard_bases;
+  int64_t samples = 0;
+  double loss = 0;  // Mean over the samples.
+};
+
+struct Restore {
+  Generation generation;
+  Version version;
+  uint64_t grant_secret = 0;
+};
+struct CommitEntry {
+  GradientKey key;
+  float weight = 0;
+};
+struct Commit {
+  Version version;  // The version this makes.
+  double learning_rate = 0;
+  std::vector<CommitEntry> entries;  // In summation order.
+  bool pin = false;
+};
+struct Discard {
+  GradientKey key;
+};
+struct Pin {
+  Version version;  // The newest.
+};
+struct Release {
+  Version version;
+};
+
+// One element of the stream every shard executes strictly in order.
+struct Decision {
+  int64_t number = 0;  // From 1.
+  std::variant<Restore, Commit, Discard, Pin, Release> what;
+};
+
+struct Evaluation {
+  Version version;
+  double loss = 0;
+  std::optional<double> accuracy;
+  int64_t samples = 0;
+  std::string weights_sha256;
+  std::string error;
+};
+
+// ---- What comes out, in the order in which it must be carried out. ----
+
+struct SendTask {
+  Task task;
+};
+struct SendCancel {
+  GradientKey key;
+  std::string reason;
+};
+struct SendVerdict {
+  GradientKey key;
+  Outcome outcome = Outcome::kApplied;
+  std::string reason;
+  Version version;  // The one it went into, when applied.
+};
+// To every shard.
+struct SendDecision {
+  Decision decision;
+};
+// To the evaluator; the version is pinned until it answers.
+struct SendEvaluate {
+  Version version;
+  bool final = false;
+};
+
+// To the commit log, before anything that follows in the list is sent.
+struct RecordTask {
+  Task task;
+};
+struct RecordEnd {
+  GradientKey key;
+  Outcome outcome = Outcome::kCancelled;
+  std::string reason;
+};
+struct RecordCommit {
+  struct Entry {
+    GradientKey key;
+    BatchId first_batch;
+    int batches = 1;
+    std::vector<Version> shard_bases;
+    float weight = 0;
+    int64_t samples = 0;
+    double loss = 0;
+  };
+  Version version;
+  double learning_rate = 0;
+  std::vector<Entry> entries;
+};
+
+// A state change a person wants to read: one log line.
+struct Announce {
+  enum class Level { kInfo, kWarning, kError };
+  Level level = Level::kInfo;
+  std::string text;  // key=value
+};
+// An evaluation came in, for metrics.
+struct RecordEvaluation {
+  Evaluation evaluation;
+};
+// The peer's incarnation is over: close its session; it may re-join.
+struct EndSession {
+  Peer peer;
+  Incarnation incarnation;
+  std::string reason;
+};
+// The run is over, for everybody. Empty failure: it reached its end.
+struct FinishRun {
+  std::string failure;
+  std::string reason;
+};
+
+using Action =
+    std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
+                 RecordTask, RecordEnd, RecordCommit, RecordEvaluation,
+                 Announce, EndSession, FinishRun>;
+using Actions = std::vector<Action>;
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_EVENTS_H_

@@ -1,0 +1,76 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_JOB_STATE_H_
+#define SLUICE_PS_SERVER_COORDINATOR_JOB_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/events.h"
+
+namespace sluice {
+
+struct GradientCounts {
+  int64_t applied = 0;
+  int64_t cancelled = 0;
+  int64_t dropped = 0;
+  int64_t rejected = 0;
+  int64_t lost = 0;
+};
+
+enum class Phase { kStarting, kRunning, kFinishing, kFinished, kFailed };
+
+enum class PeerLife { kMissing, kAlive, kSuspect, kDead, kLeft };
+
+struct WorkerState {
+  WorkerId id;
+  PeerLife life = PeerLife::kMissing;
+  bool computing = false;  // Has a live task; else it waits.
+  Incarnation incarnation;
+  absl::Time last_heard;
+  GradientCounts gradients;
+  std::string process;
+};
+
+struct ShardState {
+  ShardId id;
+  PeerLife life = PeerLife::kMissing;
+  Version version;
+  absl::Time last_heard;
+  std::string address;
+  std::string process;
+};
+
+// How a run stands, as a plain value: what the status page, the metrics and
+// the summary are made from.
+struct JobState {
+  Phase phase = Phase::kStarting;
+  std::string message;  // Why it ended, or what failed.
+  Generation generation;
+  Version version;  // Decided.
+  int64_t samples_applied = 0;
+  double epoch = 0;
+  double progress = 0;       // Share of the run done, 0 to 1.
+  double loss = 0;           // Of training, smoothed.
+  double learning_rate = 0;  // Of the last commit.
+  std::optional<Evaluation> last_evaluation;
+  std::optional<Evaluation> final_evaluation;
+  absl::Time started;  // When training began; the epoch before that.
+  absl::Duration running;  // From then until now or the end.
+  double mean_staleness = 0;
+  // Applied gradients by staleness; the last bin holds all above.
+  std::vector<int64_t> staleness_histogram;
+  GradientCounts gradients;
+  std::vector<WorkerState> workers;
+  std::vector<ShardState> shards;
+  PeerLife evaluator = PeerLife::kMissing;
+  // Whom it waits for, as a person reads it; empty when it waits for nobody.
+  std::string waiting_for;
+  absl::Time waiting_since;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_JOB_STATE_H_

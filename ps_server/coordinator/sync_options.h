@@ -1,0 +1,44 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_SYNC_OPTIONS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_SYNC_OPTIONS_H_
+
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace sluice {
+
+enum class PolicyKind {
+  kSync,
+  kKSync,
+  kKBatchSync,
+  kAsync,
+  kKAsync,
+  kKBatchAsync,
+};
+
+enum class StalenessAction { kWait, kDrop, kCancel, kDownweight };
+
+struct StalenessBound {
+  int bound = 0;
+  StalenessAction action = StalenessAction::kDrop;
+};
+
+enum class OnShortage { kWait, kShrink };
+enum class OnBadGradient { kFail, kSkip };
+
+// The synchronisation policy and what is orthogonal to it.
+struct SyncOptions {
+  PolicyKind policy = PolicyKind::kSync;
+  int k = 1;                     // Of the K policies.
+  int gradients_per_update = 1;  // Of SYNC.
+  std::optional<StalenessBound> staleness;
+  int local_steps = 1;
+  OnShortage on_shortage = OnShortage::kWait;
+  absl::Duration shortage_timeout = absl::Seconds(60);
+  OnBadGradient on_bad_gradient = OnBadGradient::kFail;
+  int warm_start_updates = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_SYNC_OPTIONS_H_

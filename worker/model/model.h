@@ -1,0 +1,55 @@
+#ifndef SLUICE_WORKER_MODEL_MODEL_H_
+#define SLUICE_WORKER_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/resolved_job.h"
+#include "kernels/device.h"
+#include "worker/cancel_token.h"
+#include "worker/data/data_source.h"
+
+namespace sluice {
+
+// The job's model on one device: layers prepared once for a mini-batch size
+// and run many times. Keeps nothing between calls that could change a result.
+//
+// Not thread-safe: call from the thread that computes.
+class Model {
+ public:
+  // Prepares for up to `max_samples` per call. `device` must outlive the
+  // model. kInvalidArgument where the device lacks an operation.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(const ResolvedJob& job,
+                                                       int max_samples,
+                                                       kernels::Device* device);
+  virtual ~Model() = default;
+
+  struct Result {
+    double loss = 0;      // Mean over the samples.
+    int64_t correct = 0;  // Classification: samples whose argmax is right.
+  };
+
+  // Called during backward: everything of the gradient from float `from` on
+  // is final. `from` decreases from call to call and ends at 0.
+  using OnGradientReady = std::function<void(int64_t from)>;
+
+  // Mean gradient over the batch at `weights`, written whole into `gradient`;
+  // both are the flat vector (layout().size() floats) in host memory. Looks
+  // at `cancel` between layers: kAborted when it is set.
+  // REQUIRES: 1 <= batch.samples <= max_samples.
+  virtual absl::StatusOr<Result> ComputeGradient(
+      const Batch& batch, absl::Span<const float> weights,
+      absl::Span<float> gradient, const CancelToken& cancel,
+      const OnGradientReady& on_ready) = 0;
+
+  // Forward only.
+  virtual absl::StatusOr<Result> Evaluate(const Batch& batch,
+                                          absl::Span<const float> weights) = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_MODEL_H_
