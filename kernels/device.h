@@ -1,0 +1,146 @@
+#ifndef SLUICE_KERNELS_DEVICE_H_
+#define SLUICE_KERNELS_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/shapes.h"
+
+namespace sluice::kernels {
+
+// Memory of a device, aligned to 64 bytes, freed with the object.
+// Thread-compatible.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual void* data() = 0;
+  float* floats() { return static_cast<float*>(data()); }
+};
+
+// What all operations have in common:
+//
+// Shapes    `samples` is 0 to the maximum the operation was prepared for;
+//           every array has it as its first dimension.
+// Memory    all pointers are device memory (see Device), aligned as float;
+//           their alignment beyond that never changes a bit of the result.
+// Aliasing  no output overlaps any other argument, unless said.
+// Numerics  the result is a function of the arguments alone, never of what
+//           ran before.
+// Threads   not thread-safe: call from a thread that entered the device. On
+//           a device with queues, calls run in their order and may return
+//           before they are done; Device::Synchronize waits.
+// Errors    kInternal where the device's library fails.
+
+// An operation with weights: dense or conv2d.
+class LinearOp {
+ public:
+  virtual ~LinearOp() = default;
+  // y = w applied to x, plus b. `b` is nullptr when the shape has no bias.
+  virtual absl::Status Forward(int64_t samples, const float* x, const float* w,
+                               const float* b, float* y) = 0;
+  // From `dy`, the gradient at y: `dw` and `db` are summed over the samples
+  // and overwritten (zero when `samples` is 0); `dx` is left out when it is
+  // nullptr, `db` is nullptr when the shape has no bias.
+  virtual absl::Status Backward(int64_t samples, const float* x, const float* w,
+                                const float* dy, float* dx, float* dw,
+                                float* db) = 0;
+};
+
+// An operation without weights: pooling or an activation.
+class MapOp {
+ public:
+  virtual ~MapOp() = default;
+  // Activations may run in place: `y` may be `x`.
+  virtual absl::Status Forward(int64_t samples, const float* x, float* y) = 0;
+  // `x` and `y` are those of a Forward; activations look at `y` only, and
+  // `dx` may then be `dy`. The maximum of a window is its first in row-major
+  // order.
+  virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
+                                const float* dy, float* dx) = 0;
+};
+
+struct LossResult {
+  double loss = 0;      // Mean over the samples; 0 for none.
+  int64_t correct = 0;  // Cross-entropy: argmax is the label (ties: lowest).
+};
+
+// -log softmax(logits)[label], mean over the samples.
+class SoftmaxCrossEntropyOp {
+ public:
+  virtual ~SoftmaxCrossEntropyOp() = default;
+  // `logits` (samples, classes), `labels` (samples) in [0, classes).
+  // `dlogits` is left out when it is nullptr; it may be `logits`. Waits.
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+                                         const int32_t* labels,
+                                         float* dlogits) = 0;
+};
+
+// Half the squared error, summed over outputs, mean over samples.
+class MeanSquaredErrorOp {
+ public:
+  virtual ~MeanSquaredErrorOp() = default;
+  // `outputs`, `targets` (samples, outputs). `doutputs` is left out when it
+  // is nullptr; it may be `outputs`. Waits.
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+                                         const float* targets,
+                                         float* doutputs) = 0;
+};
+
+// Where a model computes: makes operations, each prepared once for a shape
+// and executed many times. Operations and buffers must not outlive their
+// device.
+//
+// Thread-compatible: one thread at a time makes things and executes them.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Everything that decides the bits of results: kind, libraries with their
+  // versions, threads, instruction set. Equal text means equal bits.
+  virtual std::string Description() const = 0;
+
+  // Sets threads, rounding and denormal mode for operations executed by the
+  // calling thread. Cheap; call before a series of operations.
+  virtual void EnterThread() = 0;
+
+  // Whether device memory is host memory, so that host arrays can be given
+  // to operations without a copy.
+  virtual bool uses_host_memory() const = 0;
+  // kResourceExhausted names the bytes asked for.
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) = 0;
+  virtual absl::Status CopyToDevice(const void* host, void* device,
+                                    int64_t bytes) = 0;
+  // Waits until `host` holds the bytes.
+  virtual absl::Status CopyToHost(const void* device, void* host,
+                                  int64_t bytes) = 0;
+  // Waits until all operations are done and reports their errors.
+  virtual absl::Status Synchronize() = 0;
+
+  // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument
+  // where the device cannot do the shape.
+  virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
+      const DenseShape& shape, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
+      const Conv2dShape& shape, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
+      const PoolShape& shape, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
+      const PoolShape& shape, int64_t max_samples) = 0;
+  // Elementwise over `size` floats per sample.
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
+      int64_t size, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
+      int64_t size, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
+  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>>
+  PrepareMeanSquaredError(int64_t outputs, int64_t max_samples) = 0;
+};
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_DEVICE_H_

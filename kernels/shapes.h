@@ -1,0 +1,68 @@
+#ifndef SLUICE_KERNELS_SHAPES_H_
+#define SLUICE_KERNELS_SHAPES_H_
+
+#include <cstdint>
+
+namespace sluice::kernels {
+
+// Sizes of one operation without the batch dimension. All sizes are 1 or more
+// unless noted; memory is row-major fp32, images are NCHW.
+
+// y (n, outputs) = x (n, inputs) w^T + b; w (outputs, inputs), b (outputs).
+struct DenseShape {
+  int64_t inputs = 1;
+  int64_t outputs = 1;
+  bool bias = true;
+
+  int64_t input_size() const { return inputs; }
+  int64_t output_size() const { return outputs; }
+  int64_t weight_size() const { return outputs * inputs; }
+  int64_t bias_size() const { return bias ? outputs : 0; }
+};
+
+// Cross-correlation of x (n, inputs, height, width) with
+// w (outputs, inputs, kernel, kernel), plus b (outputs).
+struct Conv2dShape {
+  int64_t inputs = 1;
+  int64_t height = 1;  // Of the input, pixels; width likewise.
+  int64_t width = 1;
+  int64_t outputs = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;  // Zeros added on each side; 0 or more.
+  bool bias = true;
+
+  int64_t output_height() const {
+    return (height + 2 * padding - kernel) / stride + 1;
+  }
+  int64_t output_width() const {
+    return (width + 2 * padding - kernel) / stride + 1;
+  }
+  int64_t input_size() const { return inputs * height * width; }
+  int64_t output_size() const {
+    return outputs * output_height() * output_width();
+  }
+  int64_t weight_size() const { return outputs * inputs * kernel * kernel; }
+  int64_t bias_size() const { return bias ? outputs : 0; }
+};
+
+// Square windows over each channel; windows that would stand over the edge
+// are left out.
+struct PoolShape {
+  int64_t channels = 1;
+  int64_t height = 1;
+  int64_t width = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+
+  int64_t output_height() const { return (height - kernel) / stride + 1; }
+  int64_t output_width() const { return (width - kernel) / stride + 1; }
+  int64_t input_size() const { return channels * height * width; }
+  int64_t output_size() const {
+    return channels * output_height() * output_width();
+  }
+};
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_SHAPES_H_
