@@ -30,8 +30,8 @@ class Random {
   // The `index`-th uniform float in [0, 1), a multiple of 2^-24.
   float UniformFloat(uint64_t index) const;
   // The `index`-th standard normal number, exact to about 1e-9: the inverse
-  // distribution function by Acklam's rational approximation, evaluated with
-  // sqrt and arithmetic only in the centre and log in the tails.
+  // distribution function by Acklam's rational approximation, with sqrt and
+  // arithmetic only.
   double Normal(uint64_t index) const;
 
  private:
