@@ -1,0 +1,83 @@
+#ifndef SLUICE_COMMON_SESSION_COORDINATOR_CLIENT_H_
+#define SLUICE_COMMON_SESSION_COORDINATOR_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "proto/coordinator.pb.h"
+
+namespace sluice {
+
+// A process's session with the coordinator: used by workers, shards and the
+// evaluator. Joins, keeps its lease by heartbeats, and survives broken
+// connections: every message arrives exactly once and in order while both
+// processes live.
+//
+// Has its own connection and two own threads, so that bulk data never delays
+// it. Thread-safe.
+class CoordinatorClient {
+ public:
+  struct Options {
+    std::string address;  // "host:port" of the coordinator.
+    // Who joins. `incarnation` is filled in.
+    proto::Join join;
+    absl::Duration start_timeout = absl::Seconds(300);
+    absl::Duration rejoin_timeout = absl::Seconds(5);
+    // Called with every numbered message, once each and in order, on the
+    // reader thread: must not block. May be called before Connect returns.
+    std::function<void(const proto::FromCoordinator&)> on_message;
+    // The coordinator took this process for dead and it has joined anew under
+    // the incarnation of `welcome`: its tasks are over. Called on the reader
+    // thread between two calls of on_message. Empty: a process that cannot
+    // begin a new life; being taken for dead ends its session.
+    std::function<void(const proto::Welcome&)> on_new_life;
+    Clock* clock = Clock::Real();
+  };
+
+  // Joins. Blocks until the coordinator's Welcome has come (for a worker and
+  // an evaluator: until all shards have joined, so that it names their
+  // addresses), trying again and saying every 2 s whom it waits for. Errors:
+  //   kUnavailable         no coordinator at the address for start_timeout
+  //   kDeadlineExceeded    it is there, but the shards did not all join
+  //   kFailedPrecondition, kAlreadyExists, kInvalidArgument
+  //                        the coordinator's refusal, in its words
+  //   kCancelled           the run was over before it began
+  static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(
+      Options options);
+
+  // Ends the session without a word, if it has not ended: the coordinator
+  // takes the process for dead after the lease. Not from a callback.
+  ~CoordinatorClient();
+
+  // Of the present life.
+  proto::Welcome welcome() const;
+
+  // Queues a message, of which only the body counts. Never blocks on the
+  // network. After the end of the session it does nothing.
+  void Send(proto::ToCoordinator message);
+
+  // Blocks until the session has ended. OK: after Finish, whose on_message
+  // has returned, or after Leave. Else why it was lost for good:
+  // kUnavailable names the coordinator's address and how long it was silent.
+  absl::Status Wait();
+
+  // Says good-bye and ends the session: waits until the coordinator has heard
+  // it, 1 s at most. Not from a callback.
+  void Leave(absl::string_view reason);
+
+ private:
+  class Impl;
+  explicit CoordinatorClient(std::unique_ptr<Impl> impl);
+
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_SESSION_COORDINATOR_CLIENT_H_
