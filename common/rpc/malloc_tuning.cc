@@ -1,0 +1,23 @@
+#include "common/rpc/malloc_tuning.h"
+
+#include <climits>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+namespace sluice {
+
+void TuneMallocForChunks() {
+#if defined(__GLIBC__)
+  // Never give the top of the heap back.
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  // Grow by room for several chunks in flight at once.
+  mallopt(M_TOP_PAD, 64 << 20);
+  // glibc's maximum: every chunk (at most 4 MiB) comes from the heap, none
+  // from a mapping of its own.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+#endif
+}
+
+}  // namespace sluice

@@ -1,0 +1,17 @@
+#ifndef SLUICE_COMMON_RPC_STATUS_CONVERSION_H_
+#define SLUICE_COMMON_RPC_STATUS_CONVERSION_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace sluice {
+
+// The same code and message on the other side of the edge. A code that either
+// library does not know becomes kUnknown.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_RPC_STATUS_CONVERSION_H_

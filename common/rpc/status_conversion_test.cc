@@ -1,0 +1,33 @@
+#include "common/rpc/status_conversion.h"
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+TEST(StatusConversionTest, EveryCodeAndItsMessageSurviveTheWayThereAndBack) {
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "why");
+    EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status) << code;
+    EXPECT_EQ(static_cast<int>(ToGrpcStatus(status).error_code()), code);
+  }
+}
+
+TEST(StatusConversionTest, TheNamedCodesMeanTheSameOnBothSides) {
+  EXPECT_EQ(ToGrpcStatus(absl::AbortedError("")).error_code(),
+            grpc::StatusCode::ABORTED);
+  EXPECT_EQ(ToGrpcStatus(absl::DataLossError("")).error_code(),
+            grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(ToGrpcStatus(absl::UnauthenticatedError("")).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST(StatusConversionTest, ACodeNobodyKnowsBecomesUnknown) {
+  const grpc::Status odd(static_cast<grpc::StatusCode>(99), "odd");
+  EXPECT_EQ(FromGrpcStatus(odd), absl::UnknownError("odd"));
+  const absl::Status strange(static_cast<absl::StatusCode>(77), "strange");
+  EXPECT_EQ(ToGrpcStatus(strange).error_code(), grpc::StatusCode::UNKNOWN);
+}
+
+}  // namespace
+}  // namespace sluice
