@@ -1,0 +1,76 @@
+#ifndef SLUICE_WORKER_EXCHANGE_EXCHANGE_H_
+#define SLUICE_WORKER_EXCHANGE_EXCHANGE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
+#include "worker/cancel_token.h"
+
+namespace sluice {
+
+// Which weights to pull.
+struct PullSpec {
+  Generation generation;
+  Version version;
+  bool exact = false;   // Exactly `version`; else it or newer.
+  absl::Time deadline;  // Until when a version not yet there is waited for.
+};
+
+// Weights and gradients between this process and all shards: the one way in
+// which bulk data moves. Weights and gradients are the flat vector
+// (ParameterLayout), each shard's range cut into chunks.
+//
+// The gRPC implementation is grpc_exchange.h; tests and the simulator have
+// their own.
+//
+// Not thread-safe: call from the thread that computes. Wake may be called from
+// any thread.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // Fills `weights` from all shards at once and returns each shard's version,
+  // in shard order. The bytes of one shard are all of that one version.
+  // Blocks; a version that is not there yet is waited for. Errors, each naming
+  // the shard:
+  //   kAborted             `cancel` was set, or a shard is past the version
+  //   kDeadlineExceeded    not there by the deadline
+  //   kFailedPrecondition  another generation or job
+  //   kUnavailable         a shard could not be reached for too long
+  //   kDataLoss            a checksum is wrong, or the chunks do not fit
+  // `weights` is then undefined.
+  virtual absl::StatusOr<std::vector<Version>> Pull(
+      const PullSpec& spec, absl::Span<float> weights,
+      const CancelToken& cancel) = 0;
+
+  // Begins to push the gradient of task `key`, whose room was granted as
+  // `grant`. `gradient` must stay until FinishPush or AbortPush has returned.
+  // REQUIRES: no push is under way.
+  virtual void BeginPush(const GradientKey& key, uint64_t grant,
+                         absl::Span<const float> gradient) = 0;
+  // Everything of the gradient from float `from` on is final: chunks that are
+  // complete begin to travel. Does not block on the network.
+  virtual void PushFrom(int64_t from) = 0;
+  // Waits until every shard has staged all of it. A push that broke is
+  // repeated whole under its key. Errors, each naming the shard:
+  //   kAborted            `cancel` was set, or the task has ended
+  //   kInvalidArgument    the gradient was refused: NaN or Inf, with the
+  //                       tensor's name
+  //   kFailedPrecondition, kUnavailable, kDeadlineExceeded, kPermissionDenied
+  // REQUIRES: PushFrom(0) was called.
+  virtual absl::Status FinishPush(const CancelToken& cancel) = 0;
+  // Stops the push that is under way; nothing reads the gradient any more.
+  virtual void AbortPush() = 0;
+
+  // Makes a waiting call look at its cancel token. From any thread.
+  virtual void Wake() = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXCHANGE_EXCHANGE_H_
