@@ -1,0 +1,285 @@
+#include "common/model_plan.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Activations of one sample and all weights stay below this many floats
+// (4 TiB): far above any machine, far below an overflow of the sums here.
+constexpr int64_t kMaxFloats = int64_t{1} << 40;
+
+std::string Format(const std::vector<int64_t>& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
+
+// The product of `shape`, or -1 when it is above kMaxFloats.
+int64_t Product(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (int64_t dimension : shape) {
+    if (__builtin_mul_overflow(product, dimension, &product) ||
+        product > kMaxFloats) {
+      return -1;
+    }
+  }
+  return product;
+}
+
+const char* KindName(const proto::Layer& layer) {
+  switch (layer.kind_case()) {
+    case proto::Layer::kDense:
+      return "dense";
+    case proto::Layer::kConv2D:
+      return "conv2d";
+    case proto::Layer::kMaxPool:
+      return "max_pool";
+    case proto::Layer::kAveragePool:
+      return "average_pool";
+    case proto::Layer::kRelu:
+      return "relu";
+    case proto::Layer::kTanh:
+      return "tanh";
+    case proto::Layer::kFlatten:
+      return "flatten";
+    case proto::Layer::KIND_NOT_SET:
+      break;
+  }
+  return "";
+}
+
+// Plans one layer after the other; `plan_` holds what has been planned.
+class Planner {
+ public:
+  explicit Planner(const std::vector<int64_t>& input_shape) {
+    plan_.input_shape = input_shape;
+    shape_ = input_shape;
+  }
+
+  absl::Status Add(const proto::Layer& layer);
+  absl::StatusOr<ModelPlan> Finish();
+
+ private:
+  absl::Status Dense(proto::Dense* dense);
+  absl::Status Conv2d(proto::Conv2d* conv);
+  absl::Status Pool(proto::Pool* pool);
+
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer ", current_.name, ": ", what));
+  }
+  // OK when a size that the job gives is at least 1.
+  absl::Status AtLeastOne(absl::string_view field, int64_t value) const {
+    if (value >= 1) return absl::OkStatus();
+    return Error(absl::StrCat(field, " must be 1 or more, is ", value));
+  }
+  absl::Status CheckImage() const {
+    if (shape_.size() == 3) return absl::OkStatus();
+    return Error(absl::StrCat("expected (channels, height, width), got ",
+                              Format(shape_)));
+  }
+  absl::Status Window(int64_t kernel, int64_t stride, int64_t padding);
+  absl::Status AddWeights(const std::vector<int64_t>& shape, int64_t fan_in,
+                          int64_t fan_out, bool bias,
+                          proto::Initializer* initializer);
+  absl::Status AddTensor(const std::string& suffix,
+                         const std::vector<int64_t>& shape,
+                         TensorInitializer initializer, bool decay);
+
+  ModelPlan plan_;
+  std::vector<int64_t> shape_;  // Output of what has been planned.
+  int64_t weights_ = 0;         // Floats in plan_.tensors.
+  LayerPlan current_;
+  absl::flat_hash_map<std::string, int> names_;  // To the layer's position.
+};
+
+absl::Status Planner::AddTensor(const std::string& suffix,
+                                const std::vector<int64_t>& shape,
+                                TensorInitializer initializer, bool decay) {
+  TensorSpec tensor;
+  tensor.name = absl::StrCat(current_.name, ".", suffix);
+  tensor.shape = shape;
+  tensor.offset = weights_;
+  tensor.size = Product(shape);
+  if (tensor.size < 0 || weights_ + tensor.size > kMaxFloats) {
+    return Error(absl::StrCat("with ", suffix, " ", Format(shape),
+                              " the model has more than ", kMaxFloats,
+                              " weights"));
+  }
+  tensor.initializer = initializer;
+  tensor.decay = decay;
+  weights_ += tensor.size;
+  plan_.tensors.push_back(std::move(tensor));
+  return absl::OkStatus();
+}
+
+absl::Status Planner::AddWeights(const std::vector<int64_t>& shape,
+                                 int64_t fan_in, int64_t fan_out, bool bias,
+                                 proto::Initializer* initializer) {
+  using Kind = TensorInitializer::Kind;
+  TensorInitializer init;
+  init.kind = Kind::kUniform;
+  switch (initializer->kind()) {
+    case proto::Initializer::XAVIER:
+      init.limit = std::sqrt(6.0 / static_cast<double>(fan_in + fan_out));
+      break;
+    case proto::Initializer::CONSTANT:
+      init.kind = Kind::kConstant;
+      init.value = initializer->value();
+      break;
+    default:
+      initializer->set_kind(proto::Initializer::HE);
+      init.limit = std::sqrt(6.0 / static_cast<double>(fan_in));
+  }
+  initializer->set_value(initializer->value());
+  current_.weight = static_cast<int>(plan_.tensors.size());
+  SLUICE_RETURN_IF_ERROR(AddTensor("weight", shape, init, /*decay=*/true));
+  if (!bias) return absl::OkStatus();
+  current_.bias = static_cast<int>(plan_.tensors.size());
+  return AddTensor("bias", {shape[0]}, TensorInitializer(), /*decay=*/false);
+}
+
+absl::Status Planner::Dense(proto::Dense* dense) {
+  if (shape_.size() != 1) {
+    return Error(absl::StrCat("expected a flat input (features), got ",
+                              Format(shape_), "; put a flatten before it"));
+  }
+  if (!dense->has_bias()) dense->set_bias(true);
+  const int64_t units = dense->units();
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("dense.units", units));
+  SLUICE_RETURN_IF_ERROR(AddWeights({units, shape_[0]}, shape_[0], units,
+                                    dense->bias(),
+                                    dense->mutable_initializer()));
+  shape_ = {units};
+  return absl::OkStatus();
+}
+
+// The output of windows over an image: height and width of `shape_`.
+absl::Status Planner::Window(int64_t kernel, int64_t stride, int64_t padding) {
+  SLUICE_RETURN_IF_ERROR(CheckImage());
+  const std::vector<int64_t> input = shape_;
+  for (int d : {1, 2}) {
+    const int64_t padded = input[d] + 2 * padding;
+    if (padded < kernel) {
+      return Error(absl::StrCat("a kernel of ", kernel, " does not fit into ",
+                                Format(input), " with padding ", padding));
+    }
+    shape_[d] = (padded - kernel) / stride + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Planner::Conv2d(proto::Conv2d* conv) {
+  if (!conv->has_stride()) conv->set_stride(1);
+  if (!conv->has_padding()) conv->set_padding(0);
+  if (!conv->has_bias()) conv->set_bias(true);
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("conv2d.channels", conv->channels()));
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("conv2d.kernel", conv->kernel()));
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("conv2d.stride", conv->stride()));
+  if (conv->padding() < 0) {
+    return Error(
+        absl::StrCat("conv2d.padding must be 0 or more, is ", conv->padding()));
+  }
+  SLUICE_RETURN_IF_ERROR(
+      Window(conv->kernel(), conv->stride(), conv->padding()));
+  const int64_t side = conv->kernel();
+  const double window = static_cast<double>(side) * side;
+  const double most = static_cast<double>(kMaxFloats);
+  if (window * shape_[0] > most || window * conv->channels() > most) {
+    return Error(absl::StrCat("a kernel of ", side, " is too large"));
+  }
+  SLUICE_RETURN_IF_ERROR(AddWeights({conv->channels(), shape_[0], side, side},
+                                    shape_[0] * side * side,
+                                    conv->channels() * side * side,
+                                    conv->bias(), conv->mutable_initializer()));
+  shape_[0] = conv->channels();
+  return absl::OkStatus();
+}
+
+absl::Status Planner::Pool(proto::Pool* pool) {
+  if (!pool->has_stride()) pool->set_stride(pool->kernel());
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("kernel", pool->kernel()));
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("stride", pool->stride()));
+  return Window(pool->kernel(), pool->stride(), /*padding=*/0);
+}
+
+absl::Status Planner::Add(const proto::Layer& layer) {
+  const int position = static_cast<int>(plan_.layers.size());
+  current_ = LayerPlan();
+  current_.layer = layer;
+  current_.name = layer.name().empty() ? absl::StrCat(KindName(layer), position)
+                                       : layer.name();
+  current_.layer.set_name(current_.name);
+  current_.input_shape = shape_;
+  auto [taken, is_new] = names_.emplace(current_.name, position);
+  if (!is_new) {
+    return Error(absl::StrCat("layers ", taken->second, " and ", position,
+                              " have the same name"));
+  }
+  absl::Status planned;
+  switch (layer.kind_case()) {
+    case proto::Layer::kDense:
+      planned = Dense(current_.layer.mutable_dense());
+      break;
+    case proto::Layer::kConv2D:
+      planned = Conv2d(current_.layer.mutable_conv2d());
+      break;
+    case proto::Layer::kMaxPool:
+      planned = Pool(current_.layer.mutable_max_pool());
+      break;
+    case proto::Layer::kAveragePool:
+      planned = Pool(current_.layer.mutable_average_pool());
+      break;
+    case proto::Layer::kRelu:
+    case proto::Layer::kTanh:
+      break;
+    case proto::Layer::kFlatten:
+      shape_ = {Product(shape_)};
+      break;
+    case proto::Layer::KIND_NOT_SET:
+      planned = Error("expected a kind of layer, got none");
+  }
+  SLUICE_RETURN_IF_ERROR(planned);
+  if (Product(shape_) < 0) {
+    return Error(absl::StrCat("its output ", Format(shape_), " has more than ",
+                              kMaxFloats, " floats"));
+  }
+  current_.output_shape = shape_;
+  plan_.layers.push_back(current_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelPlan> Planner::Finish() {
+  if (plan_.tensors.empty()) {
+    return absl::InvalidArgumentError(
+        "model: expected a layer with weights (dense, conv2d), got none");
+  }
+  if (shape_.size() != 1) {
+    return Error(absl::StrCat("the loss expects a flat output, got ",
+                              Format(shape_), "; put a flatten after it"));
+  }
+  return std::move(plan_);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
+                                    const std::vector<int64_t>& input_shape) {
+  if (input_shape.empty() || Product(input_shape) < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model: the input's sizes must be 1 or more, are ",
+                     Format(input_shape)));
+  }
+  Planner planner(input_shape);
+  for (const proto::Layer& layer : model.layer()) {
+    SLUICE_RETURN_IF_ERROR(planner.Add(layer));
+  }
+  return planner.Finish();
+}
+
+}  // namespace sluice

@@ -1,0 +1,173 @@
+#include "common/model_plan.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<ModelPlan> Plan(const std::string& text,
+                               const std::vector<int64_t>& input) {
+  proto::Model model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  return PlanModel(model, input);
+}
+
+std::string ErrorOf(const std::string& text,
+                    const std::vector<int64_t>& input) {
+  const auto plan = Plan(text, input);
+  if (plan.ok()) return "no error";
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(plan.status().message());
+}
+
+constexpr char kLeNet[] = R"(
+  layer { conv2d { channels: 6 kernel: 5 padding: 2 } }
+  layer { relu {} }
+  layer { max_pool { kernel: 2 } }
+  layer { name: "second" conv2d { channels: 16 kernel: 5 } }
+  layer { tanh {} }
+  layer { average_pool { kernel: 2 } }
+  layer { flatten {} }
+  layer { dense { units: 120 bias: false } }
+  layer { dense { units: 10 } }
+)";
+
+TEST(ModelPlanTest, ShapesOfLeNetAreWorkedOut) {
+  const auto plan = Plan(kLeNet, {1, 28, 28});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::vector<int64_t>> shapes;
+  for (const LayerPlan& layer : plan->layers) {
+    shapes.push_back(layer.output_shape);
+  }
+  using Shape = std::vector<int64_t>;
+  EXPECT_THAT(shapes,
+              ElementsAre(Shape{6, 28, 28}, Shape{6, 28, 28}, Shape{6, 14, 14},
+                          Shape{16, 10, 10}, Shape{16, 10, 10}, Shape{16, 5, 5},
+                          Shape{400}, Shape{120}, Shape{10}));
+  EXPECT_EQ(plan->layers[0].input_shape, (Shape{1, 28, 28}));
+  EXPECT_EQ(plan->layers[8].input_shape, (Shape{120}));
+}
+
+TEST(ModelPlanTest, TensorsAreNamedByLayerAndLieWeightBeforeBias) {
+  const auto plan = Plan(kLeNet, {1, 28, 28});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::string> names;
+  int64_t end = 0;
+  for (const TensorSpec& tensor : plan->tensors) {
+    names.push_back(tensor.name);
+    EXPECT_EQ(tensor.offset, end);
+    end += tensor.size;
+  }
+  EXPECT_THAT(names,
+              ElementsAre("conv2d0.weight", "conv2d0.bias", "second.weight",
+                          "second.bias", "dense7.weight", "dense8.weight",
+                          "dense8.bias"));
+  EXPECT_THAT(plan->tensors[0].shape, ElementsAre(6, 1, 5, 5));
+  EXPECT_THAT(plan->tensors[2].shape, ElementsAre(16, 6, 5, 5));
+  EXPECT_THAT(plan->tensors[3].shape, ElementsAre(16));
+  EXPECT_THAT(plan->tensors[4].shape, ElementsAre(120, 400));
+  EXPECT_EQ(plan->layers[1].weight, -1);
+  EXPECT_EQ(plan->layers[7].weight, 4);
+  EXPECT_EQ(plan->layers[7].bias, -1);
+  EXPECT_EQ(plan->layers[8].bias, 6);
+  EXPECT_EQ(end, 6 * 25 + 6 + 16 * 150 + 16 + 120 * 400 + 10 * 120 + 10);
+}
+
+TEST(ModelPlanTest, StrideAndPaddingFollowTheUsualFormula) {
+  const auto plan = Plan(
+      "layer { conv2d { channels: 2 kernel: 3 stride: 2 padding: 1 } }"
+      "layer { max_pool { kernel: 3 stride: 2 } } layer { flatten {} }",
+      {3, 13, 10});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->layers[0].output_shape, ElementsAre(2, 7, 5));
+  EXPECT_THAT(plan->layers[1].output_shape, ElementsAre(2, 3, 2));
+}
+
+TEST(ModelPlanTest, InitializersFollowTheirFormulas) {
+  const auto plan = Plan(
+      "layer { conv2d { channels: 8 kernel: 3 } } layer { flatten {} }"
+      "layer { dense { units: 5 initializer { kind: XAVIER } } }"
+      "layer { dense { units: 4 initializer { kind: CONSTANT value: 2 } } }",
+      {2, 3, 3});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  using Kind = TensorInitializer::Kind;
+  const auto& tensors = plan->tensors;
+  EXPECT_EQ(tensors[0].initializer.kind, Kind::kUniform);
+  EXPECT_DOUBLE_EQ(tensors[0].initializer.limit, std::sqrt(6.0 / (2 * 9)));
+  EXPECT_DOUBLE_EQ(tensors[2].initializer.limit, std::sqrt(6.0 / (8 + 5)));
+  EXPECT_EQ(tensors[4].initializer.kind, Kind::kConstant);
+  EXPECT_EQ(tensors[4].initializer.value, 2);
+  for (int bias : {1, 3, 5}) {
+    EXPECT_EQ(tensors[bias].initializer.kind, Kind::kConstant);
+    EXPECT_EQ(tensors[bias].initializer.value, 0);
+    EXPECT_FALSE(tensors[bias].decay);
+    EXPECT_TRUE(tensors[bias - 1].decay);
+  }
+}
+
+TEST(ModelPlanTest, DefaultsAreFilledIntoTheLayer) {
+  const auto plan = Plan(
+      "layer { conv2d { channels: 8 kernel: 3 } } layer { max_pool { kernel: 3 "
+      "} } layer { flatten {} }",
+      {1, 9, 9});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const proto::Conv2d& conv = plan->layers[0].layer.conv2d();
+  EXPECT_EQ(plan->layers[0].layer.name(), "conv2d0");
+  EXPECT_EQ(conv.stride(), 1);
+  EXPECT_TRUE(conv.has_padding());
+  EXPECT_TRUE(conv.bias());
+  EXPECT_EQ(conv.initializer().kind(), proto::Initializer::HE);
+  EXPECT_EQ(plan->layers[1].layer.max_pool().stride(), 3);
+}
+
+TEST(ModelPlanTest, ErrorsNameTheLayerWhatWasExpectedAndWhatCame) {
+  EXPECT_EQ(
+      ErrorOf("layer { relu {} } layer { dense { units: 3 } }", {1, 28, 28}),
+      "layer dense1: expected a flat input (features), got (1, 28, 28); "
+      "put a flatten before it");
+  EXPECT_EQ(ErrorOf("layer { max_pool { kernel: 2 } }", {784}),
+            "layer max_pool0: expected (channels, height, width), got (784)");
+  EXPECT_EQ(ErrorOf("layer { name: \"c\" conv2d { channels: 1 kernel: 5 } }",
+                    {1, 4, 9}),
+            "layer c: a kernel of 5 does not fit into (1, 4, 9) with padding "
+            "0");
+  EXPECT_EQ(ErrorOf("layer { dense { units: 0 } }", {4}),
+            "layer dense0: dense.units must be 1 or more, is 0");
+  EXPECT_EQ(ErrorOf("layer { conv2d { channels: 1 kernel: 1 } }", {1, 4, 4}),
+            "layer conv2d0: the loss expects a flat output, got (1, 4, 4); put "
+            "a flatten after it");
+  EXPECT_THAT(ErrorOf("layer { name: \"x\" }", {4}),
+              HasSubstr("layer x: expected a kind of layer"));
+}
+
+TEST(ModelPlanTest, TwoLayersOfOneNameAreRefused) {
+  EXPECT_EQ(ErrorOf("layer { name: \"dense1\" dense { units: 3 } }"
+                    "layer { dense { units: 3 } }",
+                    {4}),
+            "layer dense1: layers 0 and 1 have the same name");
+}
+
+TEST(ModelPlanTest, AModelWithoutWeightsIsRefused) {
+  EXPECT_THAT(ErrorOf("layer { relu {} }", {4}), HasSubstr("got none"));
+}
+
+TEST(ModelPlanTest, SizesThatOverflowAreRefused) {
+  EXPECT_THAT(ErrorOf("layer { dense { units: 2147483647 } }"
+                      "layer { dense { units: 2147483647 } }",
+                      {2}),
+              HasSubstr("more than"));
+  EXPECT_THAT(ErrorOf("layer { conv2d { channels: 2147483647 "
+                      "kernel: 2147483647 padding: 2147483647 } }",
+                      {1, 4, 4}),
+              HasSubstr("too large"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,77 @@
+#include "common/parameter_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/random.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Cuts [0, size) at multiples of the alignment. The last unit may be short,
+// so the ranges that hold one unit more are the last ones: a short one among
+// them is still no smaller than the others, and where all hold as many units
+// it is smaller by less than one.
+std::vector<ParameterRange> CutRanges(int64_t size, int shards) {
+  constexpr int64_t kUnit = ParameterLayout::kAlignment;
+  const int64_t units = (size + kUnit - 1) / kUnit;
+  const int64_t smaller = shards - units % shards;
+  std::vector<ParameterRange> ranges(shards);
+  int64_t begin = 0;
+  for (int s = 0; s < shards; ++s) {
+    const int64_t own = units / shards + (s >= smaller ? 1 : 0);
+    const int64_t end = std::min(begin + own * kUnit, size);
+    ranges[s] = {begin, end};
+    begin = end;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+ParameterLayout::ParameterLayout(std::vector<TensorSpec> tensors, int shards)
+    : tensors_(std::move(tensors)) {
+  SLUICE_CHECK(shards >= 1);
+  for (TensorSpec& tensor : tensors_) {
+    tensor.offset = size_;
+    tensor.size = 1;
+    for (int64_t dimension : tensor.shape) tensor.size *= dimension;
+    size_ += tensor.size;
+  }
+  ranges_ = CutRanges(size_, shards);
+}
+
+const TensorSpec& ParameterLayout::TensorAt(int64_t offset) const {
+  SLUICE_CHECK(offset >= 0 && offset < size_);
+  // The last tensor that begins at or before `offset`; an empty one before it
+  // has the same offset and comes earlier.
+  auto after = std::upper_bound(
+      tensors_.begin(), tensors_.end(), offset,
+      [](int64_t o, const TensorSpec& tensor) { return o < tensor.offset; });
+  return *(after - 1);
+}
+
+std::vector<float> ParameterLayout::InitialWeights(uint64_t seed,
+                                                   ParameterRange range) const {
+  SLUICE_CHECK(0 <= range.begin && range.begin <= range.end &&
+               range.end <= size_);
+  std::vector<float> weights(range.size());
+  for (const TensorSpec& tensor : tensors_) {
+    const int64_t begin = std::max(range.begin, tensor.offset);
+    const int64_t end = std::min(range.end, tensor.offset + tensor.size);
+    const TensorInitializer& init = tensor.initializer;
+    const Random random(seed, tensor.name);
+    for (int64_t i = begin; i < end; ++i) {
+      // The arithmetic is exact in double up to the last rounding.
+      weights[i - range.begin] = static_cast<float>(
+          init.kind == TensorInitializer::Kind::kConstant
+              ? init.value
+              : init.limit *
+                    (2.0 * random.UniformFloat(i - tensor.offset) - 1));
+    }
+  }
+  return weights;
+}
+
+}  // namespace sluice
