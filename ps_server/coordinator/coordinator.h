@@ -58,8 +58,9 @@ class Coordinator {
              absl::Time now, Actions* out);
 
   // Every shard has staged all of the gradient. kAborted: its task has ended
-  // (the verdict has been or is being sent); kInvalidArgument: malformed. A
-  // repeated Ready changes nothing and is OK.
+  // (the verdict has been or is being sent); kInvalidArgument: says what was
+  // expected and what came. A repeat changes nothing: OK while the gradient
+  // waits for its update, kAborted once it has its verdict.
   absl::Status Ready(const Delivery& delivery, absl::Time now, Actions* out);
   // A shard refused the gradient (NaN or Inf); `reason` names the tensor.
   absl::Status Rejected(const GradientKey& key, const std::string& reason,

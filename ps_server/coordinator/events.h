@@ -95,10 +95,12 @@ struct Evaluation {
 struct SendTask {
   Task task;
 };
+// Stop working on it now. Its verdict (kCancelled) follows.
 struct SendCancel {
   GradientKey key;
   std::string reason;
 };
+// Exactly one for every task of a worker that lives, ready or not.
 struct SendVerdict {
   GradientKey key;
   Outcome outcome = Outcome::kApplied;
