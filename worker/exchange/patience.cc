@@ -1,0 +1,40 @@
+#include "worker/exchange/patience.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+
+namespace sluice {
+namespace {
+
+bool ShardLives(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ||
+         (absl::IsUnavailable(status) &&
+          absl::StrContains(status.message(), "NOT_YET"));
+}
+
+bool ShardSilent(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+std::optional<absl::Time> Patience::AfterFailure(const absl::Status& status,
+                                                 absl::Time now) {
+  if (ShardLives(status)) {
+    // The shard has parked the call for as long as it could, so there is
+    // nothing to back off from; the pause only bounds a shard that answers
+    // at once.
+    unreachable_since_ = absl::InfiniteFuture();
+    backoff_ = kFirstBackoff;
+    return now + kFirstBackoff;
+  }
+  if (!ShardSilent(status)) return std::nullopt;
+  unreachable_since_ = std::min(unreachable_since_, now);
+  if (now - unreachable_since_ >= rejoin_timeout_) return std::nullopt;
+  const absl::Time at = now + backoff_;
+  backoff_ = std::min(2 * backoff_, kMaxBackoff);
+  return at;
+}
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#include "worker/task_inbox.h"
+
+#include "common/key_proto.h"
+
+namespace sluice {
+
+void TaskInbox::StopRunning(const std::string& reason) {
+  cancel_reason_ = reason;
+  token_.Cancel();
+}
+
+void TaskInbox::Receive(const proto::FromCoordinator& message) {
+  bool stopped = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (message.has_task()) {
+      if (!closed_) queue_.Add(message.task());
+    } else if (message.has_cancel()) {
+      stopped = queue_.Cancel(KeyFromProto(message.cancel().key()));
+      if (stopped) StopRunning(message.cancel().reason());
+    } else if (message.has_verdict()) {
+      const proto::Outcome outcome = message.verdict().outcome();
+      if (proto::Outcome_IsValid(outcome)) ++verdicts_[outcome];
+    } else if (message.has_finish()) {
+      finish_ = message.finish();
+    }
+  }
+  if (stopped) wake_();
+  if (message.has_finish()) Close();
+}
+
+void TaskInbox::BeginLife() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (!queue_.EndLife()) return;
+    StopRunning("the worker was taken for dead and has joined anew");
+  }
+  wake_();
+}
+
+void TaskInbox::Close() {
+  {
+    absl::MutexLock lock(&mu_);
+    closed_ = true;
+    if (!queue_.EndLife()) return;
+    StopRunning("the run is over");
+  }
+  wake_();
+}
+
+bool TaskInbox::TaskOrClosed() const { return closed_ || !queue_.empty(); }
+
+std::optional<proto::Task> TaskInbox::Next(absl::Duration patience) {
+  absl::MutexLock lock(&mu_);
+  mu_.AwaitWithTimeout(absl::Condition(this, &TaskInbox::TaskOrClosed),
+                       patience);
+  std::optional<proto::Task> task = queue_.Take();
+  if (!task.has_value()) return std::nullopt;
+  token_.Reset();
+  cancel_reason_.clear();
+  return task;
+}
+
+void TaskInbox::Done() {
+  absl::MutexLock lock(&mu_);
+  queue_.Done();
+}
+
+bool TaskInbox::closed() const {
+  absl::MutexLock lock(&mu_);
+  return closed_;
+}
+
+std::optional<proto::Finish> TaskInbox::finish() const {
+  absl::MutexLock lock(&mu_);
+  return finish_;
+}
+
+std::string TaskInbox::cancel_reason() const {
+  absl::MutexLock lock(&mu_);
+  return cancel_reason_;
+}
+
+int64_t TaskInbox::verdicts(proto::Outcome outcome) const {
+  absl::MutexLock lock(&mu_);
+  return verdicts_[outcome];
+}
+
+int64_t TaskInbox::cancelled_unstarted() const {
+  absl::MutexLock lock(&mu_);
+  return queue_.cancelled_unstarted();
+}
+
+}  // namespace sluice

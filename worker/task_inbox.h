@@ -1,0 +1,78 @@
+#ifndef SLUICE_WORKER_TASK_INBOX_H_
+#define SLUICE_WORKER_TASK_INBOX_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "proto/coordinator.pb.h"
+#include "worker/cancel_token.h"
+#include "worker/task_queue.h"
+
+namespace sluice {
+
+// Between the session's reader thread, which learns what to do, and the thread
+// that computes. Thread-safe.
+class TaskInbox {
+ public:
+  // `wake` is called after the token was set, so that a call that waits looks
+  // at it; it must stay callable as long as the inbox lives.
+  explicit TaskInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  // ---- Called by the reader thread; none of them blocks. ----
+
+  // A numbered message: Task, Cancel, Verdict or Finish; others are ignored.
+  void Receive(const proto::FromCoordinator& message);
+  // This worker has joined anew: every task of the old life is over.
+  void BeginLife();
+  // No more tasks: the running one is cancelled, Next returns nothing.
+  void Close();
+
+  // ---- Called by the computing thread. ----
+
+  // Blocks until there is a task, at most `patience`. The task runs, under a
+  // fresh token, until Done.
+  std::optional<proto::Task> Next(absl::Duration patience);
+  void Done();
+  bool closed() const;
+  // Set when the running task is cancelled.
+  const CancelToken& token() const { return token_; }
+
+  // ---- Called by anyone. ----
+
+  // Why the run is over, once the coordinator has said so.
+  std::optional<proto::Finish> finish() const;
+  // The running task's reason to stop, for the log.
+  std::string cancel_reason() const;
+  // Verdicts so far by outcome, in the order of sluice.proto.Outcome.
+  int64_t verdicts(proto::Outcome outcome) const;
+  // Tasks that were cancelled before they began.
+  int64_t cancelled_unstarted() const;
+
+ private:
+  bool TaskOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void StopRunning(const std::string& reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Constant after construction.
+  const std::function<void()> wake_;
+
+  CancelToken token_;
+
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  TaskQueue queue_ ABSL_GUARDED_BY(mu_);
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  std::string cancel_reason_ ABSL_GUARDED_BY(mu_);
+  std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
+  int64_t verdicts_[proto::Outcome_ARRAYSIZE] ABSL_GUARDED_BY(mu_) = {};
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_TASK_INBOX_H_
