@@ -43,8 +43,8 @@ class CoordinatorClient {
   // Joins. Blocks until the coordinator's Welcome has come (for a worker and
   // an evaluator: until all shards have joined, so that it names their
   // addresses), trying again and saying every 2 s whom it waits for. Errors:
-  //   kUnavailable         no coordinator at the address for start_timeout
-  //   kDeadlineExceeded    it is there, but the shards did not all join
+  //   kUnavailable         no coordinator at the address for start_timeout;
+  //                        once it is there, it alone judges who is late
   //   kFailedPrecondition, kAlreadyExists, kInvalidArgument
   //                        the coordinator's refusal, in its words
   //   kCancelled           the run was over before it began

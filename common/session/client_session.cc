@@ -1,0 +1,177 @@
+#include "common/session/client_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+namespace {
+
+// A worker has a handful of messages under way, a shard one for each decision
+// since the last heartbeat. More than this means that nobody acknowledges.
+constexpr size_t kQueueCapacity = 65536;
+// First pause before the connection is tried again, and the longest.
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
+constexpr absl::Duration kLongestBackoff = absl::Seconds(1);
+// Heartbeats when the coordinator names no interval.
+constexpr double kDefaultHeartbeat = 1;
+
+// Whether trying again cannot help, so that the coordinator's answer stands.
+bool IsFinal(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kResourceExhausted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+ClientSession::ClientSession(Options options, absl::Time now)
+    : options_(std::move(options)),
+      start_(now),
+      queue_(kQueueCapacity),
+      next_heartbeat_(absl::InfiniteFuture()),
+      last_heard_(now) {}
+
+std::string ClientSession::Name() const {
+  return absl::StrCat("coordinator at ", options_.address);
+}
+
+absl::Status ClientSession::Refuse(const absl::Status& status) {
+  refusal_ =
+      absl::Status(status.code(), absl::StrCat(Name(), ": ", status.message()));
+  return refusal_;
+}
+
+proto::ToCoordinator ClientSession::Join() {
+  proto::ToCoordinator frame;
+  *frame.mutable_join() = options_.join;
+  frame.mutable_join()->set_incarnation(incarnation_);
+  frame.set_ack(queue_.received());
+  return frame;
+}
+
+absl::StatusOr<ClientSession::Event> ClientSession::OnFrame(
+    const proto::FromCoordinator& frame, absl::Time now) {
+  last_heard_ = now;
+  absl::Status status = queue_.Acknowledge(frame.ack());
+  if (!status.ok()) return Refuse(status);
+  if (frame.has_welcome()) return OnWelcome(frame);
+  if (!open_) {
+    return Refuse(absl::InvalidArgumentError("it spoke before its Welcome"));
+  }
+  if (frame.sequence() == 0) return Event::kNothing;
+  const absl::StatusOr<bool> is_new = queue_.Receive(frame.sequence());
+  if (!is_new.ok()) return Refuse(is_new.status());
+  return *is_new ? Event::kMessage : Event::kNothing;
+}
+
+// A worker's Welcome comes twice when it joined before all shards had: only
+// the second one has the addresses.
+absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
+    const proto::FromCoordinator& frame) {
+  const proto::Welcome& welcome = frame.welcome();
+  if (welcome.incarnation() == 0 ||
+      (incarnation_ != 0 && incarnation_ != welcome.incarnation())) {
+    return Refuse(absl::InvalidArgumentError(
+        absl::StrCat("welcomes incarnation ", welcome.incarnation(),
+                     ", incarnation ", incarnation_, " joined")));
+  }
+  incarnation_ = welcome.incarnation();
+  welcome_ = welcome;
+  contacted_ = true;
+  failures_ = 0;
+  if (!open_) {
+    open_ = true;
+    queue_.Reconnect();
+    next_heartbeat_ = last_heard_;
+  }
+  const bool complete = options_.join.role() == proto::SHARD ||
+                        welcome.shard_addresses_size() > 0;
+  if (!complete) return Event::kWelcome;
+  welcomed_ = true;
+  return std::exchange(new_life_, false) ? Event::kNewLife : Event::kWelcome;
+}
+
+void ClientSession::OnFinished(const proto::Finish& finish) {
+  finish_ = finish;
+  ack_due_ = true;
+}
+
+std::optional<absl::Status> ClientSession::OnConnectionEnd(
+    const absl::Status& status, absl::Time now) {
+  open_ = false;
+  next_heartbeat_ = absl::InfiniteFuture();
+  ++failures_;
+  if (finish_.has_value() || leaving_) return absl::OkStatus();
+  if (!refusal_.ok()) return refusal_;
+  if (IsFinal(status.code())) return Refuse(status);
+  if (status.code() == absl::StatusCode::kAborted) {
+    if (welcomed_ && !options_.can_begin_new_life) return Refuse(status);
+    new_life_ = welcomed_;
+    incarnation_ = 0;
+    queue_ = Queue(kQueueCapacity);
+    last_heard_ = now;
+  }
+  if (now >= Deadline()) return Silent(status, now);
+  return std::nullopt;
+}
+
+absl::Status ClientSession::Silent(const absl::Status& last,
+                                   absl::Time now) const {
+  return absl::UnavailableError(absl::StrFormat(
+      "%s: no answer for %.1f s (%s); last error: %s", Name(),
+      absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
+      contacted_ ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
+      last.ok() ? "it closed the session" : std::string(last.message())));
+}
+
+absl::Duration ClientSession::Backoff() {
+  const int doublings = std::min(std::max(failures_ - 1, 0), 10);
+  return std::min(kFirstBackoff * (1 << doublings), kLongestBackoff);
+}
+
+absl::Time ClientSession::Deadline() const {
+  return contacted_ ? last_heard_ + options_.rejoin_timeout
+                    : start_ + options_.start_timeout;
+}
+
+absl::Status ClientSession::Send(proto::ToCoordinator message) {
+  // Between two lives there is nobody to whom it could mean anything.
+  if (contacted_ && incarnation_ == 0) return absl::OkStatus();
+  const absl::Status status = queue_.Push(std::move(message));
+  return status.ok() ? status : Refuse(status);
+}
+
+void ClientSession::Leave(const std::string& reason) {
+  proto::ToCoordinator message;
+  message.mutable_leave()->set_reason(reason);
+  Send(std::move(message)).IgnoreError();
+  leaving_ = true;
+}
+
+std::optional<proto::ToCoordinator> ClientSession::NextFrame(absl::Time now) {
+  proto::ToCoordinator frame;
+  if (queue_.HasNext()) {
+    frame = queue_.Next();
+  } else if (ack_due_ || now >= next_heartbeat_) {
+    frame.mutable_heartbeat();
+  } else {
+    return std::nullopt;
+  }
+  frame.set_ack(queue_.received());
+  ack_due_ = false;
+  const double every = welcome_.heartbeat_every_s();
+  next_heartbeat_ = now + absl::Seconds(every > 0 ? every : kDefaultHeartbeat);
+  return frame;
+}
+
+}  // namespace sluice

@@ -1,0 +1,114 @@
+#ifndef SLUICE_COMMON_SESSION_CLIENT_SESSION_H_
+#define SLUICE_COMMON_SESSION_CLIENT_SESSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/session/reliable_queue.h"
+#include "proto/coordinator.pb.h"
+
+namespace sluice {
+
+// What one process knows of its session with the coordinator, and what it
+// makes of each frame and of each connection's end. CoordinatorClient puts
+// threads and connections around it.
+//
+// Not thread-safe: call under the owner's lock.
+class ClientSession {
+ public:
+  struct Options {
+    std::string address;  // Of the coordinator, for messages.
+    proto::Join join;     // `incarnation` is filled in.
+    absl::Duration start_timeout;
+    absl::Duration rejoin_timeout;
+    // Whether the process can go on as a new incarnation.
+    bool can_begin_new_life = false;
+  };
+  ClientSession(Options options, absl::Time now);
+
+  // ---- One connection after the other. ----
+
+  // The first frame of a connection.
+  proto::ToCoordinator Join();
+
+  enum class Event {
+    kNothing,  // An acknowledgement, a heartbeat, a repetition.
+    kMessage,  // A new numbered message: hand it on.
+    kWelcome,  // The connection is open: frames may be written.
+    kNewLife,  // As kWelcome; and all that was asked before is over.
+  };
+  // A frame has arrived. After an error the connection must be cut; the
+  // session ends with it.
+  absl::StatusOr<Event> OnFrame(const proto::FromCoordinator& frame,
+                                absl::Time now);
+  // The message Finish has been handed on.
+  void OnFinished(const proto::Finish& finish);
+
+  // The connection has ended with `status` (OK: closed by the coordinator).
+  // Empty: try again after Backoff(). Else the session has ended: OK after
+  // Finish or a Leave.
+  std::optional<absl::Status> OnConnectionEnd(const absl::Status& status,
+                                              absl::Time now);
+  // Pause before the next connection; doubles each time.
+  absl::Duration Backoff();
+  // When the coordinator will have been silent for too long.
+  absl::Time Deadline() const;
+
+  // ---- What is to be written. ----
+
+  // Queues a message. kResourceExhausted: the coordinator acknowledges
+  // nothing; cut the connection, the session ends with it.
+  absl::Status Send(proto::ToCoordinator message);
+  void Leave(const std::string& reason);
+  // Whether a frame should be written at once, and when a heartbeat is due.
+  bool HasUrgentFrame() const { return queue_.HasNext() || ack_due_; }
+  absl::Time next_heartbeat() const { return next_heartbeat_; }
+  // The frame to write now, if any.
+  std::optional<proto::ToCoordinator> NextFrame(absl::Time now);
+
+  // ---- How it stands. ----
+
+  bool contacted() const { return contacted_; }  // Some Welcome came.
+  bool welcomed() const { return welcomed_; }    // A complete one came.
+  const proto::Welcome& welcome() const { return welcome_; }
+  const std::optional<proto::Finish>& finish() const { return finish_; }
+  // Tries since the last Welcome.
+  int failures() const { return failures_; }
+
+ private:
+  using Queue = ReliableQueue<proto::ToCoordinator>;
+
+  std::string Name() const;
+  // Remembers why the session cannot go on.
+  absl::Status Refuse(const absl::Status& status);
+  absl::StatusOr<Event> OnWelcome(const proto::FromCoordinator& frame);
+  absl::Status Silent(const absl::Status& last, absl::Time now) const;
+
+  // Constant after construction.
+  const Options options_;
+  const absl::Time start_;
+
+  Queue queue_;
+  bool ack_due_ = false;
+  absl::Time next_heartbeat_;
+  absl::Time last_heard_;
+  int failures_ = 0;
+  bool open_ = false;  // This connection has been welcomed.
+  // This life: 0 until the coordinator gave it a number.
+  int64_t incarnation_ = 0;
+  proto::Welcome welcome_;
+  bool contacted_ = false;
+  bool welcomed_ = false;
+  bool new_life_ = false;  // To be announced with the next Welcome.
+  std::optional<proto::Finish> finish_;
+  bool leaving_ = false;
+  absl::Status refusal_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_SESSION_CLIENT_SESSION_H_

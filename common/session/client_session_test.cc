@@ -1,0 +1,175 @@
+#include "common/session/client_session.h"
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using Event = ClientSession::Event;
+
+const absl::Time kStart = absl::UnixEpoch();
+
+ClientSession::Options WorkerOptions() {
+  ClientSession::Options options;
+  options.address = "lead:7000";
+  options.join.set_role(proto::WORKER);
+  options.start_timeout = absl::Seconds(300);
+  options.rejoin_timeout = absl::Seconds(5);
+  options.can_begin_new_life = true;
+  return options;
+}
+
+proto::FromCoordinator Welcome(int64_t incarnation) {
+  proto::FromCoordinator frame;
+  frame.mutable_welcome()->set_incarnation(incarnation);
+  frame.mutable_welcome()->add_shard_addresses("shard:7000");
+  frame.mutable_welcome()->set_heartbeat_every_s(1);
+  return frame;
+}
+
+proto::FromCoordinator TaskFrame(uint64_t sequence) {
+  proto::FromCoordinator frame;
+  frame.set_sequence(sequence);
+  frame.mutable_task();
+  return frame;
+}
+
+proto::ToCoordinator Ready() {
+  proto::ToCoordinator message;
+  message.mutable_ready();
+  return message;
+}
+
+ClientSession Joined() {
+  ClientSession session(WorkerOptions(), kStart);
+  EXPECT_EQ(*session.OnFrame(Welcome(1), kStart), Event::kWelcome);
+  return session;
+}
+
+TEST(ClientSessionTest, AWorkerIsWelcomedOnlyWithTheShardsAddresses) {
+  ClientSession session(WorkerOptions(), kStart);
+  proto::FromCoordinator incomplete = Welcome(1);
+  incomplete.mutable_welcome()->clear_shard_addresses();
+  ASSERT_TRUE(session.OnFrame(incomplete, kStart).ok());
+  EXPECT_FALSE(session.welcomed());
+  ASSERT_TRUE(session.OnFrame(Welcome(1), kStart).ok());
+  EXPECT_TRUE(session.welcomed());
+}
+
+TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {
+  ClientSession session = Joined();
+  ASSERT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
+  ASSERT_TRUE(session.Send(Ready()).ok());
+  EXPECT_TRUE(session.NextFrame(kStart)->has_ready());
+
+  EXPECT_FALSE(
+      session.OnConnectionEnd(absl::UnavailableError("broken"), kStart));
+  const proto::ToCoordinator join = session.Join();
+  EXPECT_EQ(join.join().incarnation(), 1);
+  EXPECT_EQ(join.ack(), 1);
+  EXPECT_EQ(*session.OnFrame(Welcome(1), kStart), Event::kWelcome);
+  EXPECT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kNothing);
+  EXPECT_TRUE(session.NextFrame(kStart)->has_ready()) << "sent again";
+}
+
+TEST(ClientSessionTest, AnAbortedIncarnationJoinsAnewAndNumbersFromOne) {
+  ClientSession session = Joined();
+  ASSERT_TRUE(session.Send(Ready()).ok());
+  EXPECT_FALSE(session.OnConnectionEnd(absl::AbortedError("dead"), kStart));
+  ASSERT_TRUE(session.Send(Ready()).ok());  // Of the life that is over.
+  EXPECT_EQ(session.Join().join().incarnation(), 0);
+  EXPECT_EQ(session.Join().ack(), 0);
+  EXPECT_EQ(*session.OnFrame(Welcome(2), kStart), Event::kNewLife);
+  EXPECT_FALSE(session.HasUrgentFrame());
+  EXPECT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
+}
+
+TEST(ClientSessionTest, AProcessThatCannotBeginANewLifeEndsWhenAborted) {
+  ClientSession::Options options = WorkerOptions();
+  options.can_begin_new_life = false;
+  ClientSession session(options, kStart);
+  ASSERT_TRUE(session.OnFrame(Welcome(1), kStart).ok());
+  const auto end = session.OnConnectionEnd(absl::AbortedError("dead"), kStart);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->message(), "coordinator at lead:7000: dead");
+}
+
+TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
+  ClientSession session = Joined();
+  const absl::Status broken = absl::UnavailableError("connection refused");
+  EXPECT_FALSE(session.OnConnectionEnd(broken, kStart + absl::Seconds(4.9)));
+  const auto end = session.OnConnectionEnd(broken, kStart + absl::Seconds(5));
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(end->message(),
+            "coordinator at lead:7000: no answer for 5.0 s "
+            "(limits.rejoin_timeout_s); last error: connection refused");
+}
+
+TEST(ClientSessionTest, AtTheStartItWaitsForTheStartTimeout) {
+  ClientSession session(WorkerOptions(), kStart);
+  const absl::Status broken = absl::UnavailableError("connection refused");
+  EXPECT_FALSE(session.OnConnectionEnd(broken, kStart + absl::Seconds(299)));
+  EXPECT_TRUE(session.OnConnectionEnd(broken, kStart + absl::Seconds(300)));
+}
+
+TEST(ClientSessionTest, ARefusalIsFinal) {
+  ClientSession session(WorkerOptions(), kStart);
+  const auto end = session.OnConnectionEnd(
+      absl::FailedPreconditionError("sync.k: 3 here, 4 there"), kStart);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ClientSessionTest, ABrokenStreamAfterFinishIsNoError) {
+  ClientSession session = Joined();
+  proto::FromCoordinator frame;
+  frame.set_sequence(1);
+  frame.mutable_finish()->set_reason("5 epochs");
+  ASSERT_EQ(*session.OnFrame(frame, kStart), Event::kMessage);
+  session.OnFinished(frame.finish());
+  EXPECT_EQ(session.NextFrame(kStart)->ack(), 1) << "acknowledged at once";
+  const auto end =
+      session.OnConnectionEnd(absl::UnavailableError("gone"), kStart);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->ok()) << *end;
+}
+
+TEST(ClientSessionTest, AGapEndsTheSession) {
+  ClientSession session = Joined();
+  EXPECT_FALSE(session.OnFrame(TaskFrame(2), kStart).ok());
+  const auto end = session.OnConnectionEnd(absl::CancelledError("cut"), kStart);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->message(),
+            "coordinator at lead:7000: message 1 is expected, 2 came");
+}
+
+TEST(ClientSessionTest, AWelcomeOfAnotherIncarnationIsRefused) {
+  ClientSession session = Joined();
+  EXPECT_FALSE(session.OnConnectionEnd(absl::OkStatus(), kStart));
+  EXPECT_FALSE(session.OnFrame(Welcome(2), kStart).ok());
+}
+
+TEST(ClientSessionTest, HeartbeatsAreSentOnlyWhenNothingElseIs) {
+  ClientSession session = Joined();
+  EXPECT_TRUE(session.NextFrame(kStart)->has_heartbeat());
+  EXPECT_FALSE(session.NextFrame(kStart + absl::Seconds(0.9)));
+  ASSERT_TRUE(session.Send(Ready()).ok());
+  EXPECT_TRUE(session.NextFrame(kStart + absl::Seconds(0.9))->has_ready());
+  EXPECT_FALSE(session.NextFrame(kStart + absl::Seconds(1.8)));
+  EXPECT_TRUE(session.NextFrame(kStart + absl::Seconds(1.9))->has_heartbeat());
+}
+
+TEST(ClientSessionTest, TheBackoffDoublesUpToOneSecond) {
+  ClientSession session(WorkerOptions(), kStart);
+  absl::Duration last = absl::ZeroDuration();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(session.OnConnectionEnd(absl::UnavailableError(""), kStart));
+    EXPECT_GE(session.Backoff(), last);
+    last = session.Backoff();
+  }
+  EXPECT_EQ(last, absl::Seconds(1));
+}
+
+}  // namespace
+}  // namespace sluice

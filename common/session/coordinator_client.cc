@@ -1,0 +1,315 @@
+#include "common/session/coordinator_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/named_thread.h"
+#include "common/rpc/channel_options.h"
+#include "common/rpc/status_conversion.h"
+#include "common/session/client_session.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+using Stream =
+    grpc::ClientReaderWriter<proto::ToCoordinator, proto::FromCoordinator>;
+
+// How often whoever waits at the start says for whom.
+constexpr absl::Duration kSayEvery = absl::Seconds(2);
+// How long a Leave may take to reach the coordinator.
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+// The longest and the shortest the writer rests: the first bounds how late it
+// sees that a deadline has moved, the second how often it looks at a
+// connection that is being cut.
+constexpr absl::Duration kLongestRest = absl::Seconds(1);
+constexpr absl::Duration kShortestRest = absl::Milliseconds(1);
+
+}  // namespace
+
+// The reader thread opens one connection after the other, joins on each, and
+// hands on what arrives. The writer thread sends what is queued and the
+// heartbeats, and cuts a connection that has been silent for too long.
+class CoordinatorClient::Impl {
+ public:
+  explicit Impl(Options options)
+      : options_(std::move(options)),
+        start_(options_.clock->Now()),
+        session_({.address = options_.address,
+                  .join = options_.join,
+                  .start_timeout = options_.start_timeout,
+                  .rejoin_timeout = options_.rejoin_timeout,
+                  .can_begin_new_life = options_.on_new_life != nullptr},
+                 start_) {
+    reader_ = StartThread("session-read", [this] { ReadLoop(); });
+    writer_ = StartThread("session-write", [this] { WriteLoop(); });
+  }
+
+  ~Impl() {
+    Close();
+    reader_.join();
+    writer_.join();
+  }
+
+  absl::Status AwaitWelcome();
+  proto::Welcome welcome() const;
+  void Send(proto::ToCoordinator message);
+  absl::Status Wait();
+  void Leave(const std::string& reason);
+
+ private:
+  void ReadLoop();
+  void WriteLoop();
+  // One connection, from the Join until it breaks: how it ended.
+  absl::Status RunConnection();
+  // Handles one frame: false when the connection must be cut.
+  bool OnFrame(const proto::FromCoordinator& frame, Stream* stream);
+  // What follows from a connection's end; false when the session has ended.
+  bool AfterConnection(const absl::Status& status);
+  void Close();
+
+  bool Ended() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return end_.has_value();
+  }
+  bool WelcomedOrEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return session_.welcomed() || Ended();
+  }
+  bool Closing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return closing_; }
+  bool NotWriting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !writing_;
+  }
+  bool WriterHasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Ended() || (stream_ != nullptr && session_.HasUrgentFrame());
+  }
+
+  // Constant after construction.
+  const Options options_;
+  const absl::Time start_;
+
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  ClientSession session_ ABSL_GUARDED_BY(mu_);
+  // The present connection; its stream from the Welcome on.
+  std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);
+  Stream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+
+  // Joined by the destructor.
+  std::thread reader_;
+  std::thread writer_;
+};
+
+absl::Status CoordinatorClient::Impl::AwaitWelcome() {
+  while (true) {
+    bool contacted;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WelcomedOrEnded),
+                           kSayEvery);
+      if (session_.welcomed()) return absl::OkStatus();
+      if (Ended()) {
+        if (!session_.finish().has_value()) return *end_;
+        return absl::CancelledError(
+            absl::StrCat("the run was over before it began: ",
+                         session_.finish()->failure().empty()
+                             ? session_.finish()->reason()
+                             : session_.finish()->failure()));
+      }
+      contacted = session_.contacted();
+    }
+    spdlog::info("event=waiting for=\"{}\" address={} seconds={:.0f}",
+                 contacted ? "the shards to join" : "the coordinator",
+                 options_.address,
+                 absl::ToDoubleSeconds(options_.clock->Now() - start_));
+  }
+}
+
+proto::Welcome CoordinatorClient::Impl::welcome() const {
+  absl::MutexLock lock(&mu_);
+  return session_.welcome();
+}
+
+void CoordinatorClient::Impl::Send(proto::ToCoordinator message) {
+  std::shared_ptr<grpc::ClientContext> context;
+  {
+    absl::MutexLock lock(&mu_);
+    if (Ended() || closing_ || session_.Send(std::move(message)).ok()) return;
+    context = context_;
+  }
+  if (context != nullptr) context->TryCancel();
+}
+
+absl::Status CoordinatorClient::Impl::Wait() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(this, &Impl::Ended));
+  return *end_;
+}
+
+void CoordinatorClient::Impl::Leave(const std::string& reason) {
+  {
+    absl::MutexLock lock(&mu_);
+    session_.Leave(reason);
+    mu_.AwaitWithTimeout(absl::Condition(this, &Impl::Ended), kLeaveTimeout);
+  }
+  Close();
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(this, &Impl::Ended));
+}
+
+void CoordinatorClient::Impl::Close() {
+  std::shared_ptr<grpc::ClientContext> context;
+  {
+    absl::MutexLock lock(&mu_);
+    closing_ = true;
+    context = context_;
+  }
+  if (context != nullptr) context->TryCancel();
+}
+
+void CoordinatorClient::Impl::ReadLoop() {
+  while (AfterConnection(RunConnection())) {
+  }
+}
+
+absl::Status CoordinatorClient::Impl::RunConnection() {
+  const auto context = std::make_shared<grpc::ClientContext>();
+  proto::ToCoordinator join;
+  {
+    absl::MutexLock lock(&mu_);
+    if (closing_) return absl::CancelledError("the session was closed");
+    context_ = context;
+    join = session_.Join();
+  }
+  // A new channel each time: this class decides when to try again.
+  const auto stub = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
+      options_.address, grpc::InsecureChannelCredentials(),
+      SessionChannelArguments()));
+  const auto stream = stub->Session(context.get());
+  stream->Write(join);  // When it fails, so does the first Read.
+  proto::FromCoordinator frame;
+  while (stream->Read(&frame)) {
+    if (OnFrame(frame, stream.get())) continue;
+    context->TryCancel();
+    break;
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    stream_ = nullptr;
+    mu_.Await(absl::Condition(this, &Impl::NotWriting));
+  }
+  const grpc::Status status = stream->Finish();
+  absl::MutexLock lock(&mu_);
+  context_ = nullptr;
+  return FromGrpcStatus(status);
+}
+
+bool CoordinatorClient::Impl::OnFrame(const proto::FromCoordinator& frame,
+                                      Stream* stream) {
+  absl::StatusOr<ClientSession::Event> event;
+  {
+    absl::MutexLock lock(&mu_);
+    event = session_.OnFrame(frame, options_.clock->Now());
+    if (event.ok() && frame.has_welcome()) stream_ = stream;
+  }
+  if (!event.ok()) return false;
+  if (*event == ClientSession::Event::kNewLife) {
+    spdlog::warn("event=new_life incarnation={}",
+                 frame.welcome().incarnation());
+    options_.on_new_life(frame.welcome());
+  }
+  if (*event != ClientSession::Event::kMessage) return true;
+  options_.on_message(frame);
+  if (frame.has_finish()) {
+    absl::MutexLock lock(&mu_);
+    session_.OnFinished(frame.finish());
+  }
+  return true;
+}
+
+bool CoordinatorClient::Impl::AfterConnection(const absl::Status& status) {
+  bool just_broken;
+  {
+    absl::MutexLock lock(&mu_);
+    end_ = session_.OnConnectionEnd(status, options_.clock->Now());
+    if (!Ended() && closing_) end_ = status;
+    if (Ended()) return false;
+    just_broken = session_.contacted() && session_.failures() == 1;
+  }
+  if (just_broken) {
+    spdlog::warn("event=session_broken coordinator={} error=\"{}\"",
+                 options_.address, std::string(status.message()));
+  }
+  absl::MutexLock lock(&mu_);
+  const absl::Duration left = session_.Deadline() - options_.clock->Now();
+  mu_.AwaitWithTimeout(absl::Condition(this, &Impl::Closing),
+                       std::min(session_.Backoff(), left));
+  return true;
+}
+
+void CoordinatorClient::Impl::WriteLoop() {
+  while (true) {
+    std::shared_ptr<grpc::ClientContext> silent;
+    std::optional<proto::ToCoordinator> frame;
+    Stream* stream = nullptr;
+    {
+      absl::MutexLock lock(&mu_);
+      const absl::Time wake =
+          std::min(session_.Deadline(), session_.next_heartbeat());
+      mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WriterHasWork),
+                           std::clamp(wake - options_.clock->Now(),
+                                      kShortestRest, kLongestRest));
+      if (Ended()) return;
+      const absl::Time now = options_.clock->Now();
+      if (now >= session_.Deadline()) {
+        silent = context_;
+      } else if (stream_ != nullptr) {
+        frame = session_.NextFrame(now);
+        stream = stream_;
+        writing_ = frame.has_value();
+      }
+    }
+    if (silent != nullptr) silent->TryCancel();
+    if (!frame.has_value()) continue;
+    const bool written = stream->Write(*frame);
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    // The reader sees the end of the stream too, and says why.
+    if (!written) stream_ = nullptr;
+  }
+}
+
+CoordinatorClient::CoordinatorClient(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+CoordinatorClient::~CoordinatorClient() = default;
+
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Connect(
+    Options options) {
+  auto impl = std::make_unique<Impl>(std::move(options));
+  const absl::Status status = impl->AwaitWelcome();
+  if (!status.ok()) return status;
+  return std::unique_ptr<CoordinatorClient>(
+      new CoordinatorClient(std::move(impl)));
+}
+
+proto::Welcome CoordinatorClient::welcome() const { return impl_->welcome(); }
+
+void CoordinatorClient::Send(proto::ToCoordinator message) {
+  impl_->Send(std::move(message));
+}
+
+absl::Status CoordinatorClient::Wait() { return impl_->Wait(); }
+
+void CoordinatorClient::Leave(absl::string_view reason) {
+  impl_->Leave(std::string(reason));
+}
+
+}  // namespace sluice
