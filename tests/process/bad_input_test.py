@@ -1,0 +1,148 @@
+#!/usr/bin/python3 -B
+"""What a user does wrong gets an answer that says what was expected."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import unittest
+
+import harness
+
+
+class BadInputTest(unittest.TestCase):
+
+    def refused(self, *args, status=2):
+        result = harness.tool(*args)
+        self.assertEqual(result.returncode, status,
+                         result.stdout + result.stderr)
+        return result.stderr
+
+    def test_a_typo_is_answered_with_file_line_column_and_field(self):
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "batch_size: 32", "batchsize: 32"))
+        line = 1 + harness.LINEAR_JOB[
+            :harness.LINEAR_JOB.index("batch_size")].count("\n")
+        message = self.refused("check", job)
+        self.assertIn(f"job.textproto:{line}:", message)
+        self.assertIn("batchsize", message)
+
+    def test_all_bad_values_are_named_at_once(self):
+        message = self.refused("check", harness.write_job(harness.LINEAR_JOB),
+                               *harness.sets(["sync.policy=K_SYNC",
+                                              "sync.k=9",
+                                              "data.batch_size=0"]))
+        self.assertRegex(message, r"sync\.k\b.*2.*9")
+        self.assertRegex(message, r"data\.batch_size\b.*1.*0")
+
+    def test_a_missing_data_file_is_named(self):
+        message = self.refused("check", harness.LENET, "--set",
+                               "data.idx.train_images=/nowhere/images.gz")
+        self.assertIn("/nowhere/images.gz", message)
+
+    def test_a_used_run_folder_is_refused(self):
+        folder = harness.scratch()
+        (folder / "something").write_text("here")
+        job = harness.write_job(harness.LINEAR_JOB)
+        result = harness.tool("train", job, "--run-dir", folder)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(str(folder), result.stderr)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            result = subprocess.run(
+                [harness.PS_SERVER, "--shard=0", f"--listen={address}",
+                 f"--job={harness.write_job(harness.LINEAR_JOB)}"],
+                capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(address, result.stderr)
+
+    def test_two_daemons_with_different_jobs_name_the_field(self):
+        (port,) = harness.free_ports(1)
+        address = f"127.0.0.1:{port}"
+        job = harness.write_job(harness.LINEAR_JOB)
+        server = subprocess.Popen(
+            [harness.PS_SERVER, "--shard=0", f"--listen={address}",
+             f"--job={job}"], stderr=subprocess.DEVNULL)
+        try:
+            other = subprocess.run(
+                [harness.WORKER, "--worker=0", f"--job={job}",
+                 f"--coordinator={address}", "--set", "data.batch_size=16"],
+                capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        finally:
+            server.kill()
+            server.wait()
+        self.assertNotEqual(other.returncode, 0)
+        self.assertIn("data.batch_size", other.stderr)
+        self.assertIn("32", other.stderr)
+        self.assertIn("16", other.stderr)
+
+
+class EndTest(unittest.TestCase):
+
+    def start(self, *args):
+        folder = harness.scratch() / "run"
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        process = subprocess.Popen(
+            [harness.TOOL, "train", job, "--run-dir", folder, *args],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True)
+        metrics = folder / "metrics.jsonl"
+        harness.wait_until(
+            lambda: metrics.exists() and metrics.read_text().count("\n") > 1,
+            "two lines of metrics", process)
+        return process, folder
+
+    def nobody_left(self, folder):
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if str(folder).encode() in (entry / "cmdline").read_bytes():
+                    self.fail(f"process {entry.name} is still there")
+            except (OSError, NotADirectoryError):
+                continue
+
+    def test_ctrl_c_stops_cleanly(self):
+        process, folder = self.start()
+        os.killpg(process.pid, signal.SIGINT)  # As a terminal does.
+        output, _ = process.communicate(timeout=harness.TIMEOUT_S)
+        self.assertTrue((folder / "summary.json").exists(), output)
+        self.assertTrue((folder / "weights.safetensors").exists(), output)
+        self.nobody_left(folder)
+
+    def kill_child(self, folder, name):
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except (OSError, NotADirectoryError):
+                continue
+            text = b" ".join(words).decode()
+            if str(folder) in text and name in text and "train" not in words[
+                    1:2][0].decode():
+                os.kill(int(entry.name), signal.SIGKILL)
+                return
+        self.fail(f"no process {name}")
+
+    def test_the_death_of_a_shard_ends_the_run_and_names_it(self):
+        for shard in (0, 1):
+            process, folder = self.start()
+            self.kill_child(folder, f"--shard={shard}")
+            output, _ = process.communicate(timeout=15)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertRegex(output, rf"shard[ =]{shard}|ps_server-{shard}")
+            self.nobody_left(folder)
+
+    def test_the_run_survives_the_death_of_a_worker(self):
+        process, folder = self.start(*harness.sets(["stop.seconds=6"]))
+        self.kill_child(folder, "--worker=1")
+        output, _ = process.communicate(timeout=harness.TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, output)
+        self.nobody_left(folder)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,56 @@
+#!/usr/bin/python3 -B
+"""Daemons started by hand, in an odd order, find each other."""
+
+import json
+import subprocess
+import unittest
+
+import harness
+
+
+class ByHandTest(unittest.TestCase):
+
+    def test_whoever_is_early_waits_and_the_run_ends_well(self):
+        folder = harness.scratch() / "run"
+        folder.mkdir()
+        job = harness.write_job(harness.LINEAR_JOB)
+        lead, other = (f"127.0.0.1:{p}" for p in harness.free_ports(2))
+        at = [f"--job={job}", f"--coordinator={lead}"]
+        commands = {
+            "worker-1": [harness.WORKER, "--worker=1", *at],
+            "evaluator": [harness.EVALUATOR, f"--run-dir={folder}", *at],
+            "ps_server-1": [harness.PS_SERVER, "--shard=1",
+                            f"--listen={other}", *at],
+            "ps_server-0": [harness.PS_SERVER, "--shard=0",
+                            f"--listen={lead}", f"--run-dir={folder}",
+                            f"--job={job}"],
+            "worker-0": [harness.WORKER, "--worker=0", *at],
+        }
+        processes = {}
+        try:
+            for name, command in commands.items():
+                log = open(folder / f"{name}.log", "w")
+                processes[name] = subprocess.Popen(command, stderr=log,
+                                                   stdout=log)
+                if name == "worker-1":
+                    # It says for whom it waits before anybody is there.
+                    harness.wait_until(
+                        lambda: lead in (folder / "worker-1.log").read_text(),
+                        "worker 1 to name the coordinator", processes[name])
+            for name, process in processes.items():
+                self.assertEqual(
+                    process.wait(timeout=harness.TIMEOUT_S), 0,
+                    f"{name}: " + (folder / f"{name}.log").read_text())
+        finally:
+            for process in processes.values():
+                process.kill()
+                process.wait()
+        summary = json.loads((folder / "summary.json").read_text())
+        self.assertEqual(summary["gradients"]["applied"], 80)
+        addresses = (folder / "addresses").read_text()
+        self.assertIn(f"coordinator {lead}", addresses)
+        self.assertIn(f"shard 1 {other}", addresses)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,148 @@
+"""Runs the real tool and the real daemons, for the process tests.
+
+Every test is a unittest module that ends with `harness.main()`, started by
+Bazel as an executable; each test case counts as one in the result.
+"""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ET
+
+ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
+TOOL = ROOT / "cli/sluice"
+PS_SERVER = ROOT / "ps_server/ps_server"
+WORKER = ROOT / "worker/worker"
+EVALUATOR = ROOT / "worker/evaluator"
+REFERENCE_TRAIN = ROOT / "worker/reference_train"
+LENET = ROOT / "configs/fashion_mnist_lenet.textproto"
+
+# A run of seconds: 40 mini-batches an epoch, a model of nine floats.
+LINEAR_JOB = """
+name: "linear"
+cluster { workers: 2 shards: 2 }
+sync { policy: SYNC }
+optimizer { learning_rate: 0.05 sgd { momentum: 0.5 } }
+data {
+  linear_regression { features: 64 train_samples: 1280 test_samples: 64 }
+  batch_size: 32
+}
+model {
+  layer { dense { units: 1 initializer { kind: CONSTANT } } }
+  loss: MEAN_SQUARED_ERROR
+}
+stop { epochs: 2 }
+"""
+
+# No test waits longer than this for anything: a hang is a failure.
+TIMEOUT_S = 120
+
+
+def scratch():
+    """A new folder of this test's own."""
+    return pathlib.Path(tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"]))
+
+
+def write_job(text):
+    path = scratch() / "job.textproto"
+    path.write_text(text)
+    return path
+
+
+def sets(overrides):
+    return [a for o in overrides for a in ("--set", o)]
+
+
+def tool(*args, **kwargs):
+    return subprocess.run([str(TOOL), *map(str, args)], capture_output=True,
+                          text=True, timeout=TIMEOUT_S, cwd=scratch(),
+                          **kwargs)
+
+
+class Run:
+    """One finished `sluice train`."""
+
+    def __init__(self, job, *args):
+        self.dir = scratch() / "run"
+        self.result = tool("train", job, "--run-dir", self.dir, *args)
+
+    def check(self):
+        """This run, which must have ended well."""
+        if self.result.returncode != 0:
+            raise AssertionError(
+                f"exit status {self.result.returncode}\n{self.result.stdout}\n"
+                f"{self.result.stderr}\n{self.logs()}")
+        return self
+
+    def logs(self):
+        return "\n".join(f"--- {p.name}\n{p.read_text()[-3000:]}"
+                         for p in sorted(self.dir.glob("*.log")))
+
+    @property
+    def summary(self):
+        return json.loads((self.dir / "summary.json").read_text())
+
+
+def train(job, *args):
+    return Run(job, *args).check()
+
+
+def free_ports(count):
+    """Ports nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def wait_until(condition, what, process=None):
+    """Waits for a condition, with a deadline and a name."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        if process is not None and process.poll() is not None:
+            raise AssertionError(
+                f"exited with {process.returncode} while waiting for {what}")
+        time.sleep(0.02)  # Between two looks at another process's files.
+    raise AssertionError(f"waited {TIMEOUT_S} s for {what}")
+
+
+class _Result(unittest.TextTestResult):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.names = []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.names.append(test.id())
+
+
+def main():
+    """Runs the module's tests and writes the result as Bazel expects it."""
+    program = unittest.main(
+        module="__main__", exit=False, verbosity=2,
+        testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
+    result = program.result
+    bad = {t.id(): why for t, why in result.failures + result.errors}
+    suite = ET.Element("testsuite", name=pathlib.Path(__file__).stem,
+                       tests=str(len(result.names)), failures=str(len(bad)),
+                       skipped=str(len(result.skipped)))
+    for name in result.names:
+        case = ET.SubElement(suite, "testcase", name=name)
+        if name in bad:
+            ET.SubElement(case, "failure", message="failed").text = bad[name]
+    suites = ET.Element("testsuites", dict(suite.attrib))
+    suites.append(suite)
+    if "XML_OUTPUT_FILE" in os.environ:
+        ET.ElementTree(suites).write(os.environ["XML_OUTPUT_FILE"])
+    raise SystemExit(0 if result.wasSuccessful() and result.names else 1)

@@ -1,0 +1,87 @@
+"""Reads a commit log (proto/commit_log.proto) and balances its books."""
+
+import collections
+import struct
+
+OUTCOMES = {1: "applied", 2: "cancelled", 3: "dropped", 4: "rejected",
+            5: "lost"}
+
+
+def _varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    """(number, value) of each field of a serialised message."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+        elif kind == 1:
+            value, at = data[at:at + 8], at + 8
+        elif kind == 5:
+            value, at = data[at:at + 4], at + 4
+        else:
+            size, at = _varint(data, at)
+            value, at = data[at:at + size], at + size
+        yield tag >> 3, value
+
+
+def records(path):
+    data = path.read_bytes()
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at)
+        yield data[at + 12:at + 12 + size]
+        at += 12 + size
+
+
+class Ledger:
+    """What a commit log says became of every task.
+
+    `issued`   key -> first mini-batch
+    `ends`     key -> list of outcomes; a sound log has exactly one each
+    `commits`  version -> list of first mini-batches, in summation order
+    """
+
+    def __init__(self, path):
+        self.issued = {}
+        self.ends = collections.defaultdict(list)
+        self.commits = {}
+        for record in records(path):
+            for number, value in fields(record):
+                if number == 3:
+                    key, task = self._keyed(value)
+                    self.issued[key] = task.get(4, 0)
+                elif number == 4:
+                    key, end = self._keyed(value)
+                    self.ends[key].append(OUTCOMES[end[4]])
+                elif number == 5:
+                    self._commit(value)
+
+    @staticmethod
+    def _keyed(value):
+        fs = dict(fields(value))
+        return (fs.get(1, 0), fs.get(2, 0), fs.get(3, 0)), fs
+
+    def _commit(self, value):
+        version = dict(fields(value))[1]
+        batches = []
+        for number, entry in fields(value):
+            if number == 3:
+                key, fs = self._keyed(entry)
+                self.ends[key].append("applied")
+                batches.append(fs.get(4, 0))
+        self.commits[version] = batches
+
+    def count(self, outcome):
+        return sum(ends.count(outcome) for ends in self.ends.values())

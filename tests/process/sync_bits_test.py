@@ -1,0 +1,53 @@
+#!/usr/bin/python3 -B
+"""SYNC gives the same bits for any number of workers and shards, and the
+same as one process that trains alone (guarantee 4)."""
+
+import json
+import subprocess
+import unittest
+
+import harness
+
+SYNC = ["sync.policy=SYNC", "sync.gradients_per_update=4"]
+
+
+class SyncBitsTest(unittest.TestCase):
+
+    def hashes(self, job, overrides):
+        alone = subprocess.run(
+            [harness.REFERENCE_TRAIN, f"--job={job}",
+             *harness.sets(overrides)],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S,
+            check=True)
+        found = {"reference": alone.stdout.split()[-1]}
+        for workers in (1, 2, 4):
+            for shards in (1, 3):
+                run = harness.train(
+                    job, f"--workers={workers}", f"--shards={shards}",
+                    *harness.sets(overrides))
+                found[f"workers={workers} shards={shards}"] = (
+                    run.summary["weights_sha256"])
+        print(json.dumps(found, indent=1))
+        return found
+
+    def test_lenet_on_images(self):
+        found = self.hashes(harness.LENET, SYNC + ["stop.updates=5"])
+        self.assertEqual(len(found), 7)
+        self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_a_linear_model_over_two_epochs(self):
+        # 40 mini-batches an epoch are no multiple of 3: updates span epochs,
+        # and the last takes what is left.
+        job = harness.write_job(harness.LINEAR_JOB)
+        found = self.hashes(job, [SYNC[0], "sync.gradients_per_update=3"])
+        self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_another_seed_gives_other_bits(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        one = harness.train(job, "--seed=1").summary["weights_sha256"]
+        two = harness.train(job, "--seed=2").summary["weights_sha256"]
+        self.assertNotEqual(one, two)
+
+
+if __name__ == "__main__":
+    harness.main()
