@@ -1,0 +1,74 @@
+#ifndef SLUICE_COMMON_WIRE_CHUNK_CODEC_H_
+#define SLUICE_COMMON_WIRE_CHUNK_CODEC_H_
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
+#include "common/wire/payload.h"
+
+// PullChunk and PushChunk of proto/exchange.proto, encoded and decoded by hand
+// on gRPC's buffers, so that no payload is copied through a protobuf field.
+// Byte for byte what protobuf writes; takes and refuses what protobuf does.
+namespace sluice {
+
+// PullChunk without its payload.
+struct PullChunkHeader {
+  Version version;
+  int64_t offset = 0;  // Floats from the start of the shard's range.
+
+  bool operator==(const PullChunkHeader&) const = default;
+};
+
+// PushChunk without its payload.
+struct PushChunkHeader {
+  GradientKey key;
+  uint64_t grant = 0;
+  int64_t offset = 0;  // Floats from the start of the shard's range.
+
+  bool operator==(const PushChunkHeader&) const = default;
+};
+
+// A chunk as it came. `payload` points into `slices`.
+template <typename Header>
+struct ReceivedChunk {
+  Header header;
+  Payload payload;
+  std::vector<grpc::Slice> slices;  // Keeps the bytes.
+};
+
+// The message, with `data` in place and its checksum. gRPC reads `data` until
+// it calls `released`, once, on any thread, possibly after the call has ended;
+// until then `data` must neither change nor go away. `released` may be empty
+// (where the buffer is known to be gone before `data` is).
+grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
+                                 absl::Span<const float> data,
+                                 std::function<void()> released);
+grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
+                                 absl::Span<const float> data,
+                                 std::function<void()> released);
+
+// kInvalidArgument: not such a message. The payload's checksum is compared by
+// Payload::CopyTo.
+absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(
+    const grpc::ByteBuffer& buffer);
+absl::StatusOr<ReceivedChunk<PushChunkHeader>> DecodePushChunk(
+    const grpc::ByteBuffer& buffer);
+
+// Any other message of these services, through protobuf.
+grpc::ByteBuffer EncodeMessage(const google::protobuf::MessageLite& message);
+// kInvalidArgument: not such a message.
+absl::Status DecodeMessage(const grpc::ByteBuffer& buffer,
+                           google::protobuf::MessageLite* message);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_WIRE_CHUNK_CODEC_H_

@@ -1,0 +1,43 @@
+#ifndef SLUICE_COMMON_WIRE_PAYLOAD_H_
+#define SLUICE_COMMON_WIRE_PAYLOAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace sluice {
+
+// XXH3-64 of the floats' bytes (little-endian), as chunks carry it.
+uint64_t ChunkChecksum(absl::Span<const float> data);
+
+// The floats of a received chunk, as the pieces in which they came: split
+// anywhere and not aligned. Views only; whoever received them keeps the bytes.
+//
+// Immutable, therefore thread-safe.
+class Payload {
+ public:
+  Payload() = default;
+  // `checksum` is the one the sender computed.
+  Payload(std::vector<absl::Span<const uint8_t>> parts, uint64_t checksum);
+
+  size_t bytes() const { return bytes_; }
+  const std::vector<absl::Span<const uint8_t>>& parts() const { return parts_; }
+
+  // Copies the floats and compares their checksum, in one pass over memory.
+  // Errors: kInvalidArgument where the sizes differ, before anything is
+  // written; kDataLoss where the checksum does: `to` then holds what came.
+  absl::Status CopyTo(absl::Span<float> to) const;
+
+ private:
+  std::vector<absl::Span<const uint8_t>> parts_;
+  size_t bytes_ = 0;
+  uint64_t checksum_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_WIRE_PAYLOAD_H_
