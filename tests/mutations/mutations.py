@@ -1,0 +1,23 @@
+"""The rules of the pure cores, each with a small change that breaks it."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Mutation:
+    rule: str    # As a person would state it.
+    what: str    # The change, in words.
+    file: str    # From the root of the tree.
+    before: str  # Occurs exactly once in the file.
+    after: str
+
+
+@dataclasses.dataclass
+class Core:
+    sources: list  # Globs from the root: sources, headers and tests.
+    libraries: list
+    mutations: list
+
+
+CORES = [
+]

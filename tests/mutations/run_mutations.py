@@ -1,0 +1,180 @@
+#!/usr/bin/python3 -B
+"""Breaks each rule by a little and expects the unit tests to notice.
+
+The sources of a pure core and its tests are copied and compiled without
+optimisation; then one mutation at a time is applied, what depends on it is
+compiled again, and the tests must fail. Prints a table: rule, mutation, the
+test that caught it. A mutation whose text is not found exactly once is an
+error: the list has to follow the code.
+
+Usage: run_mutations.py [rule...]   only the mutations whose rule names one
+"""
+
+import concurrent.futures
+import copy
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+
+import mutations
+
+ROOT = (pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
+        if "TEST_SRCDIR" in os.environ
+        else pathlib.Path(__file__).resolve().parents[2])
+FLAGS = ["-std=c++20", "-O0", "-w", "-MMD", "-I."]
+# One test program runs this long at most; a mutant that hangs is caught.
+TEST_TIMEOUT_S = 60
+WORKERS = os.cpu_count() or 1
+
+
+@dataclasses.dataclass
+class Result:
+    mutation: mutations.Mutation
+    caught_by: str = ""
+    error: str = ""
+
+
+class Build:
+    """One copy of a core's sources, its objects and its test program."""
+
+    def __init__(self, core, folder):
+        self.core = core
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.sources = sorted(
+            s.relative_to(ROOT).as_posix() for pattern in core.sources
+            for s in ROOT.glob(pattern) if s.suffix == ".cc")
+        for pattern in core.sources:
+            for source in ROOT.glob(pattern):
+                to = folder / source.relative_to(ROOT)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, to)
+
+    def copy(self, folder):
+        shutil.copytree(self.folder, folder)
+        other = copy.copy(self)
+        other.folder = folder
+        return other
+
+    def compile(self, source):
+        return self.run(["g++", *FLAGS, "-c", source, "-o",
+                         self.object(source)])
+
+    def compile_all(self):
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            for source, result in zip(self.sources,
+                                      pool.map(self.compile, self.sources)):
+                if result.returncode != 0:
+                    sys.exit(f"{source} does not compile:\n{result.stderr}")
+
+    def dependents(self, file):
+        """The sources that have to be compiled again when `file` changes."""
+        return [s for s in self.sources if s == file or file in
+                (self.folder / self.object(s)).with_suffix(
+                    ".d").read_text().split()]
+
+    def link(self):
+        return self.run(["g++", "-o", "tests.bin",
+                         *map(self.object, self.sources), *self.core.libraries])
+
+    def test(self):
+        """The name of a failed test, "" when all pass."""
+        report = self.folder / "report.xml"
+        report.unlink(missing_ok=True)
+        try:
+            done = self.run(["./tests.bin", "--gtest_fail_fast",
+                             f"--gtest_output=xml:{report}"],
+                            timeout=TEST_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return "(hangs)"
+        if done.returncode == 0:
+            return ""
+        if not report.exists():
+            running = re.findall(r"\[ RUN +\] (\S+)", done.stdout)
+            return (running[-1] if running else "?") + " (aborts)"
+        for case in ET.parse(report).iter("testcase"):
+            if case.find("failure") is not None:
+                return f"{case.get('classname')}.{case.get('name')}"
+        return "(fails)"
+
+    def run(self, command, timeout=600):
+        return subprocess.run(command, cwd=self.folder, capture_output=True,
+                              text=True, timeout=timeout)
+
+    @staticmethod
+    def object(source):
+        return source.replace("/", "_").replace(".cc", ".o")
+
+
+def try_mutation(build, clean, mutation):
+    path = build.folder / mutation.file
+    original = path.read_text()
+    found = original.count(mutation.before)
+    if found != 1:
+        return Result(mutation, error=f"its text occurs {found} times in "
+                      f"{mutation.file}, expected once")
+    sources = build.dependents(mutation.file)
+    try:
+        path.write_text(original.replace(mutation.before, mutation.after))
+        for source in sources:
+            compiled = build.compile(source)
+            if compiled.returncode != 0:
+                return Result(mutation, error="does not compile: "
+                              + compiled.stderr[:500])
+        linked = build.link()
+        if linked.returncode != 0:
+            return Result(mutation, error=linked.stderr[:500])
+        return Result(mutation, caught_by=build.test())
+    finally:
+        path.write_text(original)
+        for source in sources:
+            name = build.object(source)
+            shutil.copy(clean.folder / name, build.folder / name)
+
+
+def run_core(core, wanted, folder):
+    clean = Build(core, folder / "clean")
+    clean.compile_all()
+    linked = clean.link()
+    if linked.returncode != 0:
+        sys.exit(f"the unchanged tests do not link:\n{linked.stderr[:2000]}")
+    failed = clean.test()
+    if failed:
+        sys.exit(f"the unchanged tests fail: {failed}")
+
+    def work(index):
+        build = clean.copy(folder / f"mutants{index}")
+        return [try_mutation(build, clean, m) for m in wanted[index::WORKERS]]
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        return [r for rs in pool.map(work, range(WORKERS)) for r in rs]
+
+
+def main():
+    results = []
+    for core in mutations.CORES:
+        wanted = [m for m in core.mutations
+                  if not sys.argv[1:] or any(w in m.rule for w in sys.argv[1:])]
+        if wanted:
+            with tempfile.TemporaryDirectory() as folder:
+                results += run_core(core, wanted, pathlib.Path(folder))
+    order = {id(m): i for i, m in enumerate(
+        m for core in mutations.CORES for m in core.mutations)}
+    results.sort(key=lambda r: order[id(r.mutation)])
+    print("| rule | mutation | caught by |\n| --- | --- | --- |")
+    for r in results:
+        print(f"| {r.mutation.rule} | {r.mutation.what} | "
+              f"{r.error or r.caught_by or 'NOT CAUGHT'} |")
+    bad = [r for r in results if r.error or not r.caught_by]
+    print(f"{len(results) - len(bad)} of {len(results)} mutations caught")
+    sys.exit(1 if bad or not results else 0)
+
+
+if __name__ == "__main__":
+    main()
