@@ -1,0 +1,71 @@
+#include "common/data_shape.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/idx_file.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// (samples, height, width) of one split, after checking that there is a label
+// for every image.
+absl::StatusOr<std::vector<int64_t>> ReadSplitShape(const std::string& images,
+                                                    const std::string& labels) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,
+                          ReadIdxShape(images, 3));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> label_shape,
+                          ReadIdxShape(labels, 1));
+  if (shape[0] != label_shape[0]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(labels, ": has ", label_shape[0], " labels, expected ",
+                     shape[0], ", one for each image of ", images));
+  }
+  return shape;
+}
+
+absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
+  DataShape data;
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> train,
+      ReadSplitShape(idx.train_images(), idx.train_labels()));
+  data.train_samples = train[0];
+  data.input_shape = {1, train[1], train[2]};
+  if (idx.test_images().empty()) return data;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> test,
+                          ReadSplitShape(idx.test_images(), idx.test_labels()));
+  if (test[1] != train[1] || test[2] != train[2]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(idx.test_images(), ": images are ", test[1], " x ",
+                     test[2], ", expected ", train[1], " x ", train[2],
+                     " as in ", idx.train_images()));
+  }
+  data.test_samples = test[0];
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
+  switch (data.reader_case()) {
+    case proto::Data::kIdx:
+      return ReadIdx(data.idx());
+    case proto::Data::kLinearRegression: {
+      const proto::LinearRegression& linear = data.linear_regression();
+      DataShape shape;
+      shape.train_samples = linear.train_samples();
+      shape.test_samples = linear.test_samples();
+      shape.input_shape = {linear.features()};
+      shape.classification = false;
+      return shape;
+    }
+    case proto::Data::READER_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "data: names no reader (idx or linear_regression)");
+}
+
+}  // namespace sluice
