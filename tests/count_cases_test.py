@@ -1,0 +1,85 @@
+#!/usr/bin/python3 -B
+"""The count of `./sluice test` is the count of cases that ran."""
+
+import unittest
+
+import count_cases
+
+XML = b"""<testsuites><testsuite name="ATest">
+<testcase name="Passes" status="run"/>
+<testcase name="Fails" status="run"><failure message="x"/></testcase>
+<testcase name="Skips" status="run"><skipped message="no device"/></testcase>
+<testcase name="IsOff" status="notrun"/>
+</testsuite></testsuites>"""
+
+
+def read(path):
+    if path != "/logs/test.xml":
+        raise OSError(path)
+    return XML
+
+
+def configured(label, test=True):
+    return {"id": {"targetConfigured": {"label": label}},
+            "configured": {"testSize": "SMALL"} if test else {}}
+
+
+def completed(label, success=True):
+    return {"id": {"targetCompleted": {"label": label}},
+            "completed": {"success": True} if success else {}}
+
+
+def result(label, status, uri="file:///logs/test.xml", attempt=1):
+    return {"id": {"testResult": {"label": label, "run": 1, "shard": 1,
+                                  "attempt": attempt}},
+            "testResult": {"status": status, "testActionOutput": [
+                {"name": "test.log", "uri": "file:///logs/test.log"},
+                {"name": "test.xml", "uri": uri}]}}
+
+
+class CountCasesTest(unittest.TestCase):
+
+    def line(self, *events):
+        return count_cases.summary(count_cases.count(events, read))
+
+    def test_every_case_of_the_report_counts(self):
+        self.assertEqual(
+            self.line(configured("//a:t"), completed("//a:t"),
+                      result("//a:t", "FAILED")),
+            "1 passed, 1 failed, 2 skipped")
+
+    def test_a_test_that_did_not_build_is_one_failure(self):
+        self.assertEqual(
+            self.line(configured("//a:t"), completed("//a:t", False)),
+            "0 passed, 1 failed")
+
+    def test_a_library_that_did_not_build_is_one_failure(self):
+        self.assertEqual(
+            self.line(configured("//a:l", False), completed("//a:l", False)),
+            "0 passed, 1 failed")
+
+    def test_a_crash_without_a_report_is_one_failure(self):
+        self.assertEqual(
+            self.line(configured("//a:t"), completed("//a:t"),
+                      result("//a:t", "FAILED", "file:///logs/none.xml")),
+            "0 passed, 1 failed")
+
+    def test_a_failure_outside_the_cases_is_one_more(self):
+        events = [configured("//a:t"), completed("//a:t"),
+                  result("//a:t", "FAILED")]
+        counts = count_cases.count(
+            events, lambda path: XML.replace(b"<failure message=\"x\"/>", b""))
+        self.assertEqual(count_cases.summary(counts),
+                         "2 passed, 1 failed, 2 skipped")
+
+    def test_the_last_attempt_counts(self):
+        self.assertEqual(
+            self.line(configured("//a:t"), completed("//a:t"),
+                      result("//a:t", "FAILED", "file:///logs/none.xml"),
+                      result("//a:t", "PASSED", "file:///logs/none.xml",
+                             attempt=2)),
+            "1 passed, 0 failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
