@@ -1,0 +1,60 @@
+#ifndef SLUICE_WORKER_EXCHANGE_COMPLETION_LOOP_H_
+#define SLUICE_WORKER_EXCHANGE_COMPLETION_LOOP_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace sluice {
+
+// What an operation on the queue is tagged with.
+class Completion {
+ public:
+  // The operation has ended; `ok` as in grpc::CompletionQueue::Next. Called on
+  // the loop's thread; may destroy the object in its last statement.
+  virtual void OnCompletion(bool ok) = 0;
+
+ protected:
+  ~Completion() = default;
+};
+
+// Hears how a call ended.
+class CallObserver {
+ public:
+  // The call to shard `shard` has ended and does nothing more; it may be
+  // destroyed as soon as this has been called. From the loop's thread or the
+  // one that cancelled the call.
+  virtual void OnCallEnded(int shard, const absl::Status& status) = 0;
+
+ protected:
+  ~CallObserver() = default;
+};
+
+// One completion queue with the thread that serves it: it decodes what comes
+// in where it comes in, without a hand-over. (On two cores, more channels or
+// more queue threads do not make an exchange faster.) Thread-safe.
+class CompletionLoop {
+ public:
+  CompletionLoop();
+  // REQUIRES: every operation on the queue has ended or will by itself.
+  ~CompletionLoop();
+
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+ private:
+  void Serve();
+
+  grpc::CompletionQueue queue_;
+  std::thread thread_;
+};
+
+// Lets the call of `context` last at most `timeout` from now.
+void SetTimeout(absl::Duration timeout, grpc::ClientContext* context);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXCHANGE_COMPLETION_LOOP_H_

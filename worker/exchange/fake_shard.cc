@@ -1,0 +1,146 @@
+#include "worker/exchange/fake_shard.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/rpc/channel_options.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Chunks are small, so that a few hundred floats make several.
+constexpr int64_t kChunkFloats = 64;
+
+// Far longer than any test takes.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+}  // namespace
+
+FakeShard::FakeShard(std::vector<float> weights, int64_t version)
+    : weights_(std::move(weights)), version_(version) {
+  Start();
+}
+
+FakeShard::~FakeShard() {
+  if (server_ != nullptr) Stop();
+}
+
+void FakeShard::Start() {
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(&builder);
+  int port = 0;
+  builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  SLUICE_CHECK(server_ != nullptr && port > 0);
+  address_ = absl::StrCat("127.0.0.1:", port);
+}
+
+void FakeShard::Stop() {
+  server_->Shutdown(std::chrono::system_clock::time_point());
+  server_->Wait();
+  server_.reset();
+}
+
+void FakeShard::set_behaviour(Behaviour behaviour) {
+  absl::MutexLock lock(&mu_);
+  behaviour_ = std::move(behaviour);
+}
+
+FakeShard::Behaviour FakeShard::behaviour() const {
+  absl::MutexLock lock(&mu_);
+  return behaviour_;
+}
+
+std::vector<FakeShard::Staged> FakeShard::staged() const {
+  absl::MutexLock lock(&mu_);
+  return staged_;
+}
+
+int64_t FakeShard::chunks() const {
+  absl::MutexLock lock(&mu_);
+  return chunks_;
+}
+
+void FakeShard::AwaitChunks(int64_t chunks) const {
+  absl::MutexLock lock(&mu_);
+  const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return chunks_ >= chunks;
+  };
+  SLUICE_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), kLong));
+}
+
+void FakeShard::AwaitCancelledCall() const {
+  absl::MutexLock lock(&mu_);
+  SLUICE_CHECK(mu_.AwaitWithTimeout(absl::Condition(&saw_cancel_), kLong));
+}
+
+grpc::Status FakeShard::Pull(grpc::ServerContext* context,
+                             const proto::PullRequest* request,
+                             grpc::ServerWriter<proto::PullChunk>* writer) {
+  const Behaviour behaviour = this->behaviour();
+  if (behaviour.on_pull != nullptr) {
+    const grpc::Status status = behaviour.on_pull(*request);
+    if (!status.ok()) return status;
+  }
+  int index = 0;
+  const int64_t size = static_cast<int64_t>(weights_.size());
+  for (int64_t at = 0; at < size; at += kChunkFloats, ++index) {
+    const int64_t floats = std::min(kChunkFloats, size - at);
+    proto::PullChunk chunk;
+    chunk.set_version(version_);
+    chunk.set_offset(at);
+    chunk.set_data(&weights_[at], floats * sizeof(float));
+    chunk.set_checksum(XXH3_64bits(chunk.data().data(), chunk.data().size()));
+    if (behaviour.on_pull_chunk != nullptr) {
+      behaviour.on_pull_chunk(index, &chunk);
+    }
+    if (!writer->Write(chunk)) break;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeShard::Push(grpc::ServerContext* context,
+                             grpc::ServerReader<proto::PushChunk>* reader,
+                             proto::PushReply* reply) {
+  const Behaviour behaviour = this->behaviour();
+  Staged staged{.key = {}, .grant = 0, .values = {}, .offsets = {}};
+  staged.values.resize(weights_.size());
+  int64_t received = 0;
+  proto::PushChunk chunk;
+  while (reader->Read(&chunk)) {
+    staged.key = chunk.key();
+    staged.grant = chunk.grant();
+    staged.offsets.push_back(chunk.offset());
+    SLUICE_CHECK(chunk.checksum() ==
+                 XXH3_64bits(chunk.data().data(), chunk.data().size()));
+    std::memcpy(&staged.values[chunk.offset()], chunk.data().data(),
+                chunk.data().size());
+    received += static_cast<int64_t>(chunk.data().size() / sizeof(float));
+    {
+      absl::MutexLock lock(&mu_);
+      ++chunks_;
+    }
+    if (behaviour.on_push_chunk == nullptr) continue;
+    const grpc::Status status = behaviour.on_push_chunk(chunk);
+    if (!status.ok()) return status;
+  }
+  absl::MutexLock lock(&mu_);
+  if (context->IsCancelled()) {
+    saw_cancel_ = true;
+    return grpc::Status::CANCELLED;
+  }
+  reply->set_staged(received + behaviour.staged_too_many);
+  staged_.push_back(std::move(staged));
+  return grpc::Status::OK;
+}
+
+}  // namespace sluice

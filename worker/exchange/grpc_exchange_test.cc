@@ -1,0 +1,281 @@
+#include "worker/exchange/grpc_exchange.h"
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/exchange/fake_shard.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kFloats = 480;
+constexpr int64_t kRange = kFloats / 2;
+constexpr int64_t kChunkFloats = 64;
+constexpr int64_t kVersion = 7;
+
+// Far longer than any test takes: a wait that lasts so long is a failure.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+ParameterLayout TwoShards() {
+  TensorSpec tensor;
+  tensor.name = "dense0.weight";
+  tensor.shape = {kFloats};
+  tensor.size = kFloats;
+  return ParameterLayout({tensor}, /*shards=*/2);
+}
+
+std::vector<float> Ramp(int64_t begin, int64_t end) {
+  std::vector<float> ramp(end - begin);
+  std::iota(ramp.begin(), ramp.end(), static_cast<float>(begin));
+  return ramp;
+}
+
+// Two fake shards that hold 0, 1, 2, ... at version 7, and an exchange.
+class GrpcExchangeTest : public ::testing::Test {
+ protected:
+  GrpcExchange::Options Options() {
+    GrpcExchange::Options options;
+    options.client = "worker 3";
+    options.chunk_bytes = kChunkFloats * sizeof(float);
+    options.call_timeout = kLong;
+    options.rejoin_timeout = kLong;
+    return options;
+  }
+  PullSpec Spec(int64_t version = kVersion, bool exact = true) {
+    return {.generation = Generation(1),
+            .version = Version(version),
+            .exact = exact,
+            .deadline = Clock::Real()->Now() + kLong};
+  }
+  absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec) {
+    return exchange_.Pull(spec, absl::MakeSpan(weights_), token_);
+  }
+  // All of the gradient at once.
+  absl::Status Push() {
+    exchange_.BeginPush(key_, kGrant, gradient_);
+    exchange_.PushFrom(0);
+    return exchange_.FinishPush(token_);
+  }
+  std::vector<float> Slice(int shard) const {
+    return {gradient_.begin() + shard * kRange,
+            gradient_.begin() + (shard + 1) * kRange};
+  }
+
+  absl::Notification ended_;  // Outlives the shards, which may wait for it.
+  static constexpr uint64_t kGrant = 0xfedcba9876543210;
+  const GradientKey key_{Generation(1), WorkerId(3), Incarnation(2),
+                         Sequence(17)};
+  const ParameterLayout layout_ = TwoShards();
+  FakeShard shard0_{Ramp(0, kRange), kVersion};
+  FakeShard shard1_{Ramp(kRange, kFloats), kVersion};
+  CancelToken token_;
+  std::vector<float> weights_ = std::vector<float>(kFloats, -1);
+  std::vector<float> gradient_ = Ramp(1000, 1000 + kFloats);
+  GrpcExchange exchange_{
+      &layout_, {shard0_.address(), shard1_.address()}, Options()};
+};
+
+TEST_F(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
+  const auto versions = Pull(Spec());
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_THAT(*versions, ElementsAre(Version(kVersion), Version(kVersion)));
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+TEST_F(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
+  proto::PullRequest seen;
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest& request) {
+    seen = request;
+    return grpc::Status::OK;
+  }});
+  ASSERT_TRUE(Pull(Spec(5, /*exact=*/false)).ok());
+  EXPECT_EQ(seen.client(), "worker 3");
+  EXPECT_EQ(seen.generation(), 1);
+  EXPECT_EQ(seen.version(), 5);
+  EXPECT_FALSE(seen.exact());
+}
+
+TEST_F(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
+  std::atomic<int> calls = 0;
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
+    return ++calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                      "NOT_YET version 7")
+                       : grpc::Status::OK;
+  }});
+  ASSERT_TRUE(Pull(Spec()).ok());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(exchange_.repeated_calls_total(), 2);
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+TEST_F(GrpcExchangeTest, AVersionThatIsGoneAbortsThePull) {
+  shard1_.set_behaviour({.on_pull = [](const proto::PullRequest&) {
+    return grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+  }});
+  const absl::Status status = Pull(Spec()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 1"), HasSubstr("VERSION_GONE")));
+}
+
+TEST_F(GrpcExchangeTest, AWaitThatExceedsTheDeadlineNamesTheShard) {
+  shard1_.set_behaviour({.on_pull = [](const proto::PullRequest&) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "NOT_YET version 7");
+  }});
+  PullSpec spec = Spec();
+  spec.deadline = Clock::Real()->Now() + absl::Milliseconds(50);
+  const absl::Status status = Pull(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 1 at " + shard1_.address()),
+                    HasSubstr("NOT_YET")));
+}
+
+TEST_F(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
+    token_.Cancel();
+    exchange_.Wake();
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "NOT_YET version 7");
+  }});
+  EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(GrpcExchangeTest, AMixtureOfVersionsIsNeverReturned) {
+  shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
+    if (i == 1) chunk->set_version(kVersion + 1);
+  }});
+  const absl::Status status = Pull(Spec(kVersion, /*exact=*/false)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0"));
+}
+
+TEST_F(GrpcExchangeTest, AWrongChecksumIsNoticed) {
+  shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
+    if (i == 2) (*chunk->mutable_data())[5] ^= 1;
+  }});
+  EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(GrpcExchangeTest, APullThatEndsTooEarlyIsNoticed) {
+  shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
+    // Chunk 3 is the last; it loses a float.
+    if (i == 3) {
+      chunk->mutable_data()->resize(chunk->data().size() - sizeof(float));
+    }
+  }});
+  EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(GrpcExchangeTest, APullSurvivesAShardThatComesBack) {
+  shard1_.Stop();
+  std::thread back([this] { shard1_.Start(); });
+  const auto versions = Pull(Spec());
+  back.join();
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+TEST_F(GrpcExchangeTest, AShardThatStaysAwayIsNamed) {
+  GrpcExchange::Options options = Options();
+  options.rejoin_timeout = absl::Milliseconds(30);
+  GrpcExchange impatient(&layout_, {shard0_.address(), shard1_.address()},
+                         options);
+  shard1_.Stop();
+  const absl::Status status =
+      impatient.Pull(Spec(), absl::MakeSpan(weights_), token_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("shard 1 at " + shard1_.address()));
+}
+
+TEST_F(GrpcExchangeTest, EveryShardStagesItsSliceUnderTheTasksKey) {
+  ASSERT_TRUE(Push().ok());
+  ASSERT_EQ(shard0_.staged().size(), 1u);
+  ASSERT_EQ(shard1_.staged().size(), 1u);
+  EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
+  EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
+  EXPECT_EQ(shard1_.staged()[0].key.sequence(), 17);
+  EXPECT_EQ(shard1_.staged()[0].key.incarnation(), 2);
+  EXPECT_EQ(shard1_.staged()[0].grant, kGrant);
+}
+
+TEST_F(GrpcExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
+  exchange_.BeginPush(key_, kGrant, gradient_);
+  // The last chunk of shard 1 covers floats 192 to 239 of its range.
+  exchange_.PushFrom(kRange + 192);
+  shard1_.AwaitChunks(1);
+  EXPECT_EQ(shard0_.chunks(), 0);
+  // What is final later is sent later, and read only then.
+  gradient_[0] = 42;
+  exchange_.PushFrom(0);
+  ASSERT_TRUE(exchange_.FinishPush(token_).ok());
+  EXPECT_THAT(shard1_.staged()[0].offsets, ElementsAre(192, 128, 64, 0));
+  EXPECT_EQ(shard0_.staged()[0].values[0], 42);
+}
+
+TEST_F(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
+  std::atomic<int> chunks = 0;
+  shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
+    return ++chunks == 2 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
+                         : grpc::Status::OK;
+  }});
+  ASSERT_TRUE(Push().ok());
+  ASSERT_EQ(shard1_.staged().size(), 1u);
+  EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
+  EXPECT_EQ(shard1_.staged()[0].key.sequence(), 17);
+  EXPECT_EQ(shard0_.staged().size(), 1u) << "only what broke is repeated";
+}
+
+TEST_F(GrpcExchangeTest, ARefusedGradientComesBackWithTheShardsWords) {
+  shard1_.set_behaviour({.on_push_chunk = [](const proto::PushChunk&) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                        "dense0.weight is nan");
+  }});
+  const absl::Status status = Push();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 1"), HasSubstr("dense0.weight is nan")));
+}
+
+TEST_F(GrpcExchangeTest, AReplyThatNamesAnotherSizeIsNotBelieved) {
+  shard0_.set_behaviour({.staged_too_many = 1});
+  const absl::Status status = Push();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("staged 241 floats, expected 240"));
+}
+
+TEST_F(GrpcExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
+  exchange_.BeginPush(key_, kGrant, gradient_);
+  exchange_.PushFrom(kRange + 100);
+  shard1_.AwaitChunks(1);
+  exchange_.AbortPush();
+  shard1_.AwaitCancelledCall();
+  EXPECT_TRUE(shard1_.staged().empty());
+  EXPECT_EQ(shard0_.chunks(), 0);
+  ASSERT_TRUE(Push().ok());
+  EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
+}
+
+TEST_F(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
+  shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
+    token_.Cancel();
+    exchange_.Wake();
+    ended_.WaitForNotification();
+    return grpc::Status::OK;
+  }});
+  const absl::Status status = Push();
+  ended_.Notify();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace sluice

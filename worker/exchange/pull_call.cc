@@ -1,0 +1,81 @@
+#include "worker/exchange/pull_call.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
+#include "common/wire/chunk_codec.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
+
+}  // namespace
+
+PullCall::PullCall(int shard, absl::Span<float> into, CallObserver* observer)
+    : shard_(shard),
+      into_(into),
+      observer_(observer),
+      assembly_(static_cast<int64_t>(into.size()), Version(0),
+                /*exact=*/false) {}
+
+void PullCall::Start(const proto::PullRequest& request, absl::Duration timeout,
+                     grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+  assembly_ = PullAssembly(static_cast<int64_t>(into_.size()),
+                           Version(request.version()), request.exact());
+  SetTimeout(timeout, &context_);
+  // Opening and request travel together.
+  context_.set_initial_metadata_corked(true);
+  stream_ = stub->PrepareCall(&context_, kMethod, queue);
+  stream_->StartCall(nullptr);
+  stream_->WriteLast(EncodeMessage(request), grpc::WriteOptions(),
+                     static_cast<Completion*>(this));
+}
+
+void PullCall::OnCompletion(bool ok) {
+  switch (stage_) {
+    case Stage::kRequest:
+      return ok ? ReadChunk() : AskStatus();
+    case Stage::kChunks:
+      if (!ok) return AskStatus();
+      problem_ = TakeChunk();
+      if (problem_.ok()) return ReadChunk();
+      context_.TryCancel();
+      return AskStatus();
+    case Stage::kStatus:
+      observer_->OnCallEnded(shard_, Outcome());
+      return;
+  }
+}
+
+void PullCall::ReadChunk() {
+  stage_ = Stage::kChunks;
+  stream_->Read(&chunk_, static_cast<Completion*>(this));
+}
+
+void PullCall::AskStatus() {
+  stage_ = Stage::kStatus;
+  stream_->Finish(&status_, static_cast<Completion*>(this));
+}
+
+absl::Status PullCall::TakeChunk() {
+  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(chunk_));
+  const int64_t at = assembly_.received();
+  const size_t bytes = chunk.payload.bytes();
+  if (bytes % sizeof(float) != 0) {
+    return absl::DataLossError(
+        absl::StrCat("a chunk has ", bytes, " bytes, expected whole floats"));
+  }
+  const int64_t floats = static_cast<int64_t>(bytes / sizeof(float));
+  SLUICE_RETURN_IF_ERROR(
+      assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
+  return chunk.payload.CopyTo(into_.subspan(at, floats));
+}
+
+absl::Status PullCall::Outcome() const {
+  SLUICE_RETURN_IF_ERROR(problem_);
+  SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
+  return assembly_.Finish();
+}
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+#ifndef SLUICE_WORKER_EXCHANGE_PULL_CALL_H_
+#define SLUICE_WORKER_EXCHANGE_PULL_CALL_H_
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
+#include "proto/exchange.pb.h"
+#include "worker/exchange/completion_loop.h"
+#include "worker/exchange/pull_assembly.h"
+
+namespace sluice {
+
+// One attempt to pull one shard's slice: request, chunks, status. Each chunk
+// is checked and copied straight to its place.
+//
+// Runs on the loop's thread; Cancel from any.
+class PullCall final : private Completion {
+ public:
+  // Fills `into`, the shard's range of the flat vector, which must stay until
+  // the observer has heard the end; so must everything else.
+  PullCall(int shard, absl::Span<float> into, CallObserver* observer);
+
+  // Begins. REQUIRES: called once.
+  void Start(const proto::PullRequest& request, absl::Duration timeout,
+             grpc::GenericStub* stub, grpc::CompletionQueue* queue);
+  // Ends the call soon, unless it has ended.
+  void Cancel() { context_.TryCancel(); }
+
+  // After a good end: the version of all of the slice.
+  Version version() const { return assembly_.version(); }
+
+ private:
+  enum class Stage { kRequest, kChunks, kStatus };
+
+  void OnCompletion(bool ok) override;
+  void ReadChunk();
+  void AskStatus();
+  // Checks the chunk that came and copies its floats.
+  absl::Status TakeChunk();
+  absl::Status Outcome() const;
+
+  // Constant after construction.
+  const int shard_;
+  const absl::Span<float> into_;
+  CallObserver* const observer_;
+
+  // Of the loop's thread after Start.
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  Stage stage_ = Stage::kRequest;
+  PullAssembly assembly_;
+  grpc::ByteBuffer chunk_;
+  absl::Status problem_;  // What is wrong with the chunks.
+  grpc::Status status_;   // What the shard says.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXCHANGE_PULL_CALL_H_

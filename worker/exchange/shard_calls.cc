@@ -1,0 +1,88 @@
+#include "worker/exchange/shard_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+absl::Status WithName(const std::string& name, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(name, ": ", status.message()));
+}
+
+}  // namespace
+
+ShardCalls::ShardCalls(std::vector<std::string> names,
+                       absl::Duration rejoin_timeout) {
+  for (std::string& name : names) {
+    calls_.push_back(
+        {.name = std::move(name), .patience = Patience(rejoin_timeout)});
+  }
+}
+
+void ShardCalls::Ended(int shard, const absl::Status& status, absl::Time now) {
+  Call& call = calls_[shard];
+  SLUICE_CHECK(call.state == State::kRunning);
+  call.last = status;
+  if (status.ok()) {
+    call.state = State::kSucceeded;
+    return;
+  }
+  const std::optional<absl::Time> again =
+      call.patience.AfterFailure(status, now);
+  if (again.has_value()) {
+    call.state = State::kWaiting;
+    call.due = *again;
+    return;
+  }
+  call.state = State::kFailed;
+  if (failure_.ok()) failure_ = WithName(call.name, status);
+}
+
+std::vector<int> ShardCalls::TakeDue(absl::Time now) {
+  std::vector<int> due;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (calls_[i].state != State::kWaiting || calls_[i].due > now) continue;
+    calls_[i].state = State::kRunning;
+    due.push_back(static_cast<int>(i));
+  }
+  repeated_ += static_cast<int64_t>(due.size());
+  return due;
+}
+
+absl::Time ShardCalls::next_due() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const Call& call : calls_) {
+    if (call.state == State::kWaiting) next = std::min(next, call.due);
+  }
+  return next;
+}
+
+bool ShardCalls::succeeded() const {
+  return std::all_of(calls_.begin(), calls_.end(), [](const Call& call) {
+    return call.state == State::kSucceeded;
+  });
+}
+
+bool ShardCalls::idle() const {
+  return std::none_of(calls_.begin(), calls_.end(), [](const Call& call) {
+    return call.state == State::kRunning;
+  });
+}
+
+absl::Status ShardCalls::DescribeWait() const {
+  for (const Call& call : calls_) {
+    if (call.state == State::kSucceeded) continue;
+    return absl::DeadlineExceededError(absl::StrCat(
+        call.name, " has not answered in time",
+        call.last.ok() ? "" : absl::StrCat("; before: ", call.last.message())));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
