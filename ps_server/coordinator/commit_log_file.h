@@ -1,0 +1,55 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COMMIT_LOG_FILE_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COMMIT_LOG_FILE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/commit_log.pb.h"
+
+namespace sluice {
+
+// Appends to a commit log (format: proto/commit_log.proto).
+//
+// After an error the file's end is unknown: every later call returns that
+// error. Thread-compatible.
+class CommitLogWriter {
+ public:
+  // Creates `path`, which must not exist, and writes the header.
+  // kAlreadyExists, kUnavailable: name the file and the system's reason.
+  static absl::StatusOr<std::unique_ptr<CommitLogWriter>> Create(
+      const std::string& path, const proto::LogHeader& header);
+  ~CommitLogWriter();
+
+  // Hands all records to the system in one write: they survive the death of
+  // this process, not of the machine (for that, Sync).
+  absl::Status Append(const std::vector<proto::LogRecord>& records);
+  // Blocks until everything appended is on the disk.
+  absl::Status Sync();
+
+ private:
+  CommitLogWriter(std::string path, int file);
+  // Remembers the failure of `operation`.
+  absl::Status Fail(const std::string& operation);
+
+  const std::string path_;
+  const int file_;
+  absl::Status status_;
+};
+
+struct CommitLog {
+  proto::LogHeader header;
+  std::vector<proto::LogRecord> records;  // Without the header.
+  // The last record was torn (a crash while writing) and has been left out.
+  bool torn = false;
+};
+
+// Reads a whole log. kNotFound; kDataLoss: a record other than the last is
+// damaged, or the first is not a header: names file and position.
+absl::StatusOr<CommitLog> ReadCommitLog(const std::string& path);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COMMIT_LOG_FILE_H_

@@ -1,0 +1,129 @@
+#include "ps_server/coordinator/commit_log_file.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+class CommitLogFileTest : public testing::Test {
+ protected:
+  CommitLogFileTest()
+      : path_(testing::TempDir() + "/" +
+              testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::remove(path_.c_str());
+  }
+
+  static proto::LogRecord Record(int64_t version) {
+    proto::LogRecord record;
+    record.mutable_commit()->set_version(version);
+    return record;
+  }
+
+  // A log with commits 1 to `commits`.
+  void Write(int commits) {
+    proto::LogHeader header;
+    header.set_job_fingerprint("abc");
+    auto writer = CommitLogWriter::Create(path_, header);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (int i = 1; i <= commits; ++i) {
+      ASSERT_TRUE((*writer)->Append({Record(i)}).ok());
+    }
+    ASSERT_TRUE((*writer)->Sync().ok());
+  }
+
+  std::string Bytes() const {
+    std::ifstream in(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void SetBytes(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+
+  const std::string path_;
+};
+
+TEST_F(CommitLogFileTest, ReadsWhatWasWrittenInOrder) {
+  Write(3);
+  const auto log = ReadCommitLog(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->header.job_fingerprint(), "abc");
+  ASSERT_EQ(log->records.size(), 3);
+  EXPECT_EQ(log->records[2].commit().version(), 3);
+  EXPECT_FALSE(log->torn);
+}
+
+TEST_F(CommitLogFileTest, WritingWhatWasReadGivesTheSameBytes) {
+  Write(3);
+  const std::string first = Bytes();
+  const auto log = ReadCommitLog(path_);
+  std::remove(path_.c_str());
+  auto writer = CommitLogWriter::Create(path_, log->header);
+  ASSERT_TRUE((*writer)->Append(log->records).ok());
+  EXPECT_EQ(Bytes(), first);
+}
+
+TEST_F(CommitLogFileTest, ATornLastRecordIsLeftOutWhereverItIsCut) {
+  Write(2);
+  const size_t before_last = Bytes().size();
+  std::remove(path_.c_str());
+  Write(3);
+  const std::string whole = Bytes();
+  for (size_t size = before_last + 1; size < whole.size(); ++size) {
+    SetBytes(whole.substr(0, size));
+    const auto log = ReadCommitLog(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_EQ(log->records.size(), 2) << "cut at " << size;
+    EXPECT_TRUE(log->torn) << "cut at " << size;
+  }
+}
+
+TEST_F(CommitLogFileTest, DamageBeforeTheEndIsDataLossAndSaysWhere) {
+  Write(1);
+  const size_t position = Bytes().size();
+  std::remove(path_.c_str());
+  Write(3);
+  std::string bytes = Bytes();
+  bytes[position + 12] ^= 1;  // The payload of the second commit.
+  SetBytes(bytes);
+  const absl::Status status = ReadCommitLog(path_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(
+      std::string(status.message()).find("at byte " + std::to_string(position)),
+      std::string::npos)
+      << status;
+}
+
+TEST_F(CommitLogFileTest, ALengthBeyondReasonIsDamageNotATornEnd) {
+  Write(1);
+  std::string bytes = Bytes();
+  bytes[3] = '\xFF';
+  SetBytes(bytes);
+  EXPECT_EQ(ReadCommitLog(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CommitLogFileTest, AFileThatIsNoLogIsRefused) {
+  SetBytes("");
+  EXPECT_EQ(ReadCommitLog(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CommitLogFileTest, AnExistingLogIsNeverWrittenOver) {
+  Write(1);
+  EXPECT_EQ(CommitLogWriter::Create(path_, {}).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadCommitLog(path_)->records.size(), 1);
+}
+
+TEST_F(CommitLogFileTest, AMissingFolderIsNamed) {
+  const absl::Status status =
+      CommitLogWriter::Create("/nonexistent/log", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(),
+            "/nonexistent/log: open: No such file or directory");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,338 @@
+#include "ps_server/coordinator/event_conversion.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/key_proto.h"
+
+namespace sluice {
+namespace {
+
+proto::Outcome OutcomeToProto(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kApplied:
+      return proto::APPLIED;
+    case Outcome::kCancelled:
+      return proto::CANCELLED;
+    case Outcome::kDropped:
+      return proto::DROPPED;
+    case Outcome::kRejected:
+      return proto::REJECTED;
+    case Outcome::kLost:
+      return proto::LOST;
+  }
+  return proto::OUTCOME_UNSPECIFIED;
+}
+
+// Writes one kind of decision into its message.
+struct DecisionWriter {
+  proto::Decision* out;
+
+  void operator()(const Restore& restore) {
+    out->mutable_restore()->set_generation(restore.generation.value());
+    out->mutable_restore()->set_version(restore.version.value());
+    out->mutable_restore()->set_grant_secret(restore.grant_secret);
+  }
+  void operator()(const Commit& commit) {
+    proto::Commit* message = out->mutable_commit();
+    message->set_version(commit.version.value());
+    message->set_learning_rate(commit.learning_rate);
+    message->set_pin(commit.pin);
+    for (const CommitEntry& entry : commit.entries) {
+      proto::CommitEntry* added = message->add_entry();
+      *added->mutable_key() = KeyToProto(entry.key);
+      added->set_weight(entry.weight);
+    }
+  }
+  void operator()(const Discard& discard) {
+    *out->mutable_discard() = KeyToProto(discard.key);
+  }
+  void operator()(const Pin& pin) { out->set_pin(pin.version.value()); }
+  void operator()(const Release& release) {
+    out->set_release(release.version.value());
+  }
+};
+
+Commit CommitFromProto(const proto::Commit& message) {
+  Commit commit;
+  commit.version = Version(message.version());
+  commit.learning_rate = message.learning_rate();
+  commit.pin = message.pin();
+  for (const proto::CommitEntry& entry : message.entry()) {
+    commit.entries.push_back({KeyFromProto(entry.key()), entry.weight()});
+  }
+  return commit;
+}
+
+std::string PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kFinishing:
+      return "finishing";
+    case Phase::kFinished:
+      return "finished";
+    case Phase::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+// `alive` is the word for a living peer.
+std::string LifeName(PeerLife life, const std::string& alive) {
+  switch (life) {
+    case PeerLife::kMissing:
+      return "missing";
+    case PeerLife::kAlive:
+      return alive;
+    case PeerLife::kSuspect:
+      return "suspect";
+    case PeerLife::kDead:
+      return "dead";
+    case PeerLife::kLeft:
+      return "left";
+  }
+  return "";
+}
+
+proto::GradientCounts CountsToProto(const GradientCounts& counts) {
+  proto::GradientCounts out;
+  out.set_applied(counts.applied);
+  out.set_cancelled(counts.cancelled);
+  out.set_dropped(counts.dropped);
+  out.set_rejected(counts.rejected);
+  out.set_lost(counts.lost);
+  return out;
+}
+
+// 0 for who was never heard.
+double SecondsSince(absl::Time then, absl::Time now) {
+  if (then == absl::Time()) return 0;
+  return std::max(0.0, absl::ToDoubleSeconds(now - then));
+}
+
+void AddWorker(const WorkerState& worker, absl::Time now,
+               proto::JobStatus* out) {
+  proto::WorkerStatus* added = out->add_worker();
+  added->set_id(worker.id.value());
+  added->set_state(
+      LifeName(worker.life, worker.computing ? "computing" : "waiting"));
+  added->set_incarnation(worker.incarnation.value());
+  added->set_last_heard_s(SecondsSince(worker.last_heard, now));
+  *added->mutable_gradients() = CountsToProto(worker.gradients);
+  added->set_process(worker.process);
+}
+
+void AddShard(const ShardState& shard, absl::Time now, proto::JobStatus* out) {
+  proto::ShardStatus* added = out->add_shard();
+  added->set_id(shard.id.value());
+  added->set_state(LifeName(shard.life, "serving"));
+  added->set_version(shard.version.value());
+  added->set_last_heard_s(SecondsSince(shard.last_heard, now));
+  added->set_address(shard.address);
+  added->set_process(shard.process);
+}
+
+}  // namespace
+
+absl::StatusOr<Peer> PeerFromProto(const proto::Join& join) {
+  if (join.id() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Join.id: must be at least 0, is ", join.id()));
+  }
+  switch (join.role()) {
+    case proto::WORKER:
+      return Peer{Role::kWorker, join.id()};
+    case proto::SHARD:
+      return Peer{Role::kShard, join.id()};
+    case proto::EVALUATOR:
+      return Peer{Role::kEvaluator, join.id()};
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Join.role: must be WORKER, SHARD or EVALUATOR, is ", join.role()));
+  }
+}
+
+Delivery DeliveryFromProto(const proto::Ready& ready) {
+  Delivery delivery;
+  delivery.key = KeyFromProto(ready.key());
+  for (const int64_t base : ready.shard_base()) {
+    delivery.shard_bases.push_back(Version(base));
+  }
+  delivery.samples = ready.samples();
+  delivery.loss = ready.loss();
+  return delivery;
+}
+
+Evaluation EvaluationFromProto(const proto::Evaluated& evaluated) {
+  Evaluation evaluation;
+  evaluation.version = Version(evaluated.version());
+  evaluation.loss = evaluated.loss();
+  if (evaluated.has_accuracy()) evaluation.accuracy = evaluated.accuracy();
+  evaluation.samples = evaluated.samples();
+  evaluation.weights_sha256 = evaluated.weights_sha256();
+  evaluation.error = evaluated.error();
+  return evaluation;
+}
+
+proto::FromCoordinator TaskToProto(const Task& task) {
+  proto::FromCoordinator out;
+  proto::Task* message = out.mutable_task();
+  *message->mutable_key() = KeyToProto(task.key);
+  message->set_grant(task.grant);
+  message->set_first_batch(task.first_batch.value());
+  message->set_batches(task.batches);
+  message->set_version(task.version.value());
+  message->set_exact(task.exact);
+  message->set_local_learning_rate(task.local_learning_rate);
+  return out;
+}
+
+proto::FromCoordinator CancelToProto(const SendCancel& cancel) {
+  proto::FromCoordinator out;
+  *out.mutable_cancel()->mutable_key() = KeyToProto(cancel.key);
+  out.mutable_cancel()->set_reason(cancel.reason);
+  return out;
+}
+
+proto::FromCoordinator VerdictToProto(const SendVerdict& verdict) {
+  proto::FromCoordinator out;
+  proto::Verdict* message = out.mutable_verdict();
+  *message->mutable_key() = KeyToProto(verdict.key);
+  message->set_outcome(OutcomeToProto(verdict.outcome));
+  message->set_reason(verdict.reason);
+  message->set_version(verdict.version.value());
+  return out;
+}
+
+proto::FromCoordinator DecisionToProto(const Decision& decision) {
+  proto::FromCoordinator out;
+  out.mutable_decision()->set_number(decision.number);
+  std::visit(DecisionWriter{out.mutable_decision()}, decision.what);
+  return out;
+}
+
+proto::FromCoordinator EvaluateToProto(const SendEvaluate& evaluate) {
+  proto::FromCoordinator out;
+  out.mutable_evaluate()->set_version(evaluate.version.value());
+  out.mutable_evaluate()->set_final(evaluate.final);
+  return out;
+}
+
+proto::FromCoordinator FinishToProto(const FinishRun& finish) {
+  proto::FromCoordinator out;
+  out.mutable_finish()->set_failure(finish.failure);
+  out.mutable_finish()->set_reason(finish.reason);
+  return out;
+}
+
+absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
+  Decision out;
+  out.number = decision.number();
+  switch (decision.kind_case()) {
+    case proto::Decision::kRestore:
+      out.what = Restore{Generation(decision.restore().generation()),
+                         Version(decision.restore().version()),
+                         decision.restore().grant_secret()};
+      return out;
+    case proto::Decision::kCommit:
+      out.what = CommitFromProto(decision.commit());
+      return out;
+    case proto::Decision::kDiscard:
+      out.what = Discard{KeyFromProto(decision.discard())};
+      return out;
+    case proto::Decision::kPin:
+      out.what = Pin{Version(decision.pin())};
+      return out;
+    case proto::Decision::kRelease:
+      out.what = Release{Version(decision.release())};
+      return out;
+    case proto::Decision::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("decision ", decision.number(), " is of no known kind"));
+}
+
+proto::LogRecord RecordToProto(const RecordTask& record) {
+  proto::LogRecord out;
+  proto::LogTask* task = out.mutable_task();
+  task->set_worker(record.task.key.worker.value());
+  task->set_incarnation(record.task.key.incarnation.value());
+  task->set_sequence(record.task.key.sequence.value());
+  task->set_first_batch(record.task.first_batch.value());
+  task->set_batches(record.task.batches);
+  task->set_version(record.task.version.value());
+  return out;
+}
+
+proto::LogRecord RecordToProto(const RecordEnd& record) {
+  proto::LogRecord out;
+  proto::LogEnd* end = out.mutable_end();
+  end->set_worker(record.key.worker.value());
+  end->set_incarnation(record.key.incarnation.value());
+  end->set_sequence(record.key.sequence.value());
+  end->set_outcome(OutcomeToProto(record.outcome));
+  end->set_reason(record.reason);
+  return out;
+}
+
+proto::LogRecord RecordToProto(const RecordCommit& record) {
+  proto::LogRecord out;
+  proto::LogCommit* commit = out.mutable_commit();
+  commit->set_version(record.version.value());
+  commit->set_learning_rate(record.learning_rate);
+  for (const RecordCommit::Entry& entry : record.entries) {
+    proto::LogEntry* added = commit->add_entry();
+    added->set_worker(entry.key.worker.value());
+    added->set_incarnation(entry.key.incarnation.value());
+    added->set_sequence(entry.key.sequence.value());
+    added->set_first_batch(entry.first_batch.value());
+    added->set_batches(entry.batches);
+    for (const Version base : entry.shard_bases) {
+      added->add_shard_base(base.value());
+    }
+    added->set_weight(entry.weight);
+    added->set_samples(entry.samples);
+    added->set_loss(entry.loss);
+  }
+  return out;
+}
+
+proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
+  proto::JobStatus out;
+  out.set_phase(PhaseName(state.phase));
+  out.set_message(state.message);
+  out.set_generation(state.generation.value());
+  out.set_version(state.version.value());
+  out.set_epoch(state.epoch);
+  out.set_samples_applied(state.samples_applied);
+  out.set_loss(state.loss);
+  if (state.last_evaluation.has_value()) {
+    out.set_test_loss(state.last_evaluation->loss);
+    out.set_test_version(state.last_evaluation->version.value());
+    if (state.last_evaluation->accuracy.has_value()) {
+      out.set_test_accuracy(*state.last_evaluation->accuracy);
+    }
+  }
+  out.set_seconds(absl::ToDoubleSeconds(state.running));
+  out.set_mean_staleness(state.mean_staleness);
+  for (const int64_t count : state.staleness_histogram) {
+    out.add_staleness_histogram(count);
+  }
+  *out.mutable_gradients() = CountsToProto(state.gradients);
+  for (const WorkerState& worker : state.workers) AddWorker(worker, now, &out);
+  for (const ShardState& shard : state.shards) AddShard(shard, now, &out);
+  out.set_waiting_for(state.waiting_for);
+  if (!state.waiting_for.empty()) {
+    out.set_waiting_s(SecondsSince(state.waiting_since, now));
+  }
+  out.set_learning_rate(state.learning_rate);
+  out.set_progress(state.progress);
+  return out;
+}
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
+#define SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/commit_log.pb.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/job_state.h"
+
+// The coordinator's plain values to and from the messages of the wire and the
+// records of the commit log. Pure functions.
+namespace sluice {
+
+// ---- What arrives. ----
+
+// kInvalidArgument: no such role, or a negative id.
+absl::StatusOr<Peer> PeerFromProto(const proto::Join& join);
+Delivery DeliveryFromProto(const proto::Ready& ready);
+Evaluation EvaluationFromProto(const proto::Evaluated& evaluated);
+
+// ---- What is sent. Neither `sequence` nor `ack` is set. ----
+
+proto::FromCoordinator TaskToProto(const Task& task);
+proto::FromCoordinator CancelToProto(const SendCancel& cancel);
+proto::FromCoordinator VerdictToProto(const SendVerdict& verdict);
+proto::FromCoordinator DecisionToProto(const Decision& decision);
+proto::FromCoordinator EvaluateToProto(const SendEvaluate& evaluate);
+proto::FromCoordinator FinishToProto(const FinishRun& finish);
+
+// A decision as the shard reads it. kInvalidArgument: of no known kind.
+absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision);
+
+// ---- What is recorded. `seconds` is not set. ----
+
+proto::LogRecord RecordToProto(const RecordTask& record);
+proto::LogRecord RecordToProto(const RecordEnd& record);
+proto::LogRecord RecordToProto(const RecordCommit& record);
+
+// ---- What people see. ----
+
+// How the run stands at `now`. The name and the rates, which the state does
+// not hold, are left for the caller.
+proto::JobStatus StatusToProto(const JobState& state, absl::Time now);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
