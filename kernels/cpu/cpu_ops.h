@@ -1,0 +1,36 @@
+#ifndef SLUICE_KERNELS_CPU_CPU_OPS_H_
+#define SLUICE_KERNELS_CPU_CPU_OPS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/device.h"
+
+// The CPU device's operations, one file each. `context` must outlive them.
+namespace sluice::kernels {
+
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuDense(
+    const OneDnnContext* context, const DenseShape& shape, int64_t max_samples);
+
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuConv2d(
+    const OneDnnContext* context, const Conv2dShape& shape,
+    int64_t max_samples);
+
+std::unique_ptr<MapOp> MakeCpuMaxPool(const OneDnnContext* context,
+                                      const PoolShape& shape);
+std::unique_ptr<MapOp> MakeCpuAveragePool(const OneDnnContext* context,
+                                          const PoolShape& shape);
+
+std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size);
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuTanh(const OneDnnContext* context,
+                                                   int64_t size,
+                                                   int64_t max_samples);
+
+std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
+    int64_t classes);
+std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs);
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_CPU_CPU_OPS_H_

@@ -1,0 +1,110 @@
+#ifndef SLUICE_KERNELS_CPU_ONEDNN_H_
+#define SLUICE_KERNELS_CPU_ONEDNN_H_
+
+#include <cstdint>
+#include <dnnl.hpp>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace sluice::kernels {
+
+// Where oneDNN computes, and with how many threads.
+struct OneDnnContext {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  int threads = 1;
+};
+
+inline dnnl::memory::desc FloatDesc(const dnnl::memory::dims& dims,
+                                    dnnl::memory::format_tag tag) {
+  return {dims, dnnl::memory::data_type::f32, tag};
+}
+
+// A memory object over nothing yet, or over `data`, which oneDNN does not
+// write through when the memory is an input.
+inline dnnl::memory Wrap(const dnnl::memory::desc& desc,
+                         const OneDnnContext& context,
+                         const float* data = nullptr) {
+  return dnnl::memory(desc, context.engine, const_cast<float*>(data));
+}
+
+// Runs `f`; what oneDNN throws becomes a status of `code` that begins with
+// `what`.
+template <typename F>
+absl::Status CatchOneDnn(absl::StatusCode code, absl::string_view what, F f) {
+  try {
+    f();
+    return absl::OkStatus();
+  } catch (const dnnl::error& error) {
+    return absl::Status(code, absl::StrCat(what, ": oneDNN: ", error.what()));
+  }
+}
+
+// An array as a primitive wants it: the caller's own when the formats agree,
+// else a copy in 64-byte aligned memory that a reorder fills or empties.
+class Operand {
+ public:
+  Operand(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
+          const OneDnnContext& context)
+      : plain_(Wrap(plain, context)), copied_(plain != wanted) {
+    if (!copied_) return;
+    wanted_ = dnnl::memory(wanted, context.engine);
+    to_wanted_ = dnnl::reorder(plain_, wanted_);
+    to_plain_ = dnnl::reorder(wanted_, plain_);
+  }
+
+  // The memory to give the primitive, holding the caller's `data`.
+  dnnl::memory& In(const float* data, const OneDnnContext& context) {
+    plain_.set_data_handle(const_cast<float*>(data));
+    if (!copied_) return plain_;
+    to_wanted_.execute(const_cast<dnnl::stream&>(context.stream), plain_,
+                       wanted_);
+    return wanted_;
+  }
+  // The memory for the primitive to write; Done brings it to `data`.
+  dnnl::memory& Out(float* data) {
+    plain_.set_data_handle(data);
+    return copied_ ? wanted_ : plain_;
+  }
+  void Done(const OneDnnContext& context) {
+    if (!copied_) return;
+    to_plain_.execute(const_cast<dnnl::stream&>(context.stream), wanted_,
+                      plain_);
+  }
+
+ private:
+  dnnl::memory plain_;
+  bool copied_;
+  dnnl::memory wanted_;
+  dnnl::reorder to_wanted_;
+  dnnl::reorder to_plain_;
+};
+
+// What an operation prepared, by number of samples. Results of a short batch
+// are those of an operation prepared for just that size.
+template <typename Prepared>
+class PerSize {
+ public:
+  // The one for `samples`, made as Prepared(args..., samples) when missing.
+  template <typename... Args>
+  Prepared& For(int64_t samples, const Args&... args) {
+    auto found = prepared_.find(samples);
+    if (found != prepared_.end()) return *found->second;
+    // A run has full mini-batches, the last of an epoch, and the same two of
+    // the test split; more sizes than that are not worth their memory.
+    if (prepared_.size() >= 4) prepared_.clear();
+    auto made = std::make_unique<Prepared>(args..., samples);
+    return *prepared_.emplace(samples, std::move(made)).first->second;
+  }
+
+ private:
+  std::map<int64_t, std::unique_ptr<Prepared>> prepared_;
+};
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_CPU_ONEDNN_H_

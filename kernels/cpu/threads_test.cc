@@ -1,0 +1,42 @@
+#include "kernels/cpu/threads.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/numerics.h"
+
+namespace sluice::kernels {
+namespace {
+
+constexpr int64_t kCostly = 1 << 20;  // Worth a thread for every index.
+
+TEST(ThreadsTest, EveryIndexIsVisitedOnceByAnyNumberOfThreads) {
+  std::thread([] {
+    for (int threads : {1, 2, 3, 7}) {
+      for (int64_t size : {0, 1, 2, 33}) {
+        EnterComputeThreads(threads);
+        std::vector<std::atomic<int>> visits(size);
+        ParallelFor(threads, size, kCostly, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++visits[i];
+        });
+        for (const auto& count : visits) EXPECT_EQ(count, 1);
+      }
+    }
+  }).join();
+}
+
+TEST(ThreadsTest, EveryComputingThreadHasTheNumericMode) {
+  std::thread([] {
+    EnterComputeThreads(3);
+    std::atomic<int> with_mode = 0;
+    ParallelFor(3, 3, kCostly, [&](int64_t begin, int64_t end) {
+      if (NumericModeIsSet()) with_mode += static_cast<int>(end - begin);
+    });
+    EXPECT_EQ(with_mode, 3);
+  }).join();
+}
+
+}  // namespace
+}  // namespace sluice::kernels

@@ -1,0 +1,197 @@
+// Every operation's backward against finite differences of its forward, in
+// double, on the declared cases.
+#include <cmath>
+#include <functional>
+
+#include "gtest/gtest.h"
+#include "kernels/reference/linear_ops.h"
+#include "kernels/reference/losses.h"
+#include "kernels/reference/map_ops.h"
+#include "kernels/testing/op_cases.h"
+
+namespace sluice::kernels {
+namespace {
+
+using Vector = std::vector<double>;
+
+constexpr double kStep = 1e-5;
+constexpr double kUnit = 1.0 / (int64_t{1} << 53);  // Of double.
+
+// Cases larger than this take too long: a check costs two forwards for every
+// element looked at.
+constexpr int64_t kLargestSize = 3000;
+
+// Expects d f / d v[i] to be gradient[i] for up to 16 elements, evenly spread.
+//
+// `scale` is the sum of the magnitudes that f adds up and `third` a bound on
+// its third derivative. A central difference is off by step^2 / 6 * third and
+// by the rounding of two sums, each `terms` units of `scale`, over 2 step.
+void CheckGradient(const std::function<double()>& f, Vector* v,
+                   const Vector& gradient, double scale, double terms,
+                   double third, const char* what) {
+  ASSERT_EQ(v->size(), gradient.size());
+  const double tolerance =
+      kStep * kStep / 6 * third + terms * kUnit * scale / kStep;
+  const size_t stride = std::max<size_t>(1, v->size() / 16);
+  for (size_t i = 0; i < v->size(); i += stride) {
+    const double kept = (*v)[i];
+    (*v)[i] = kept + kStep;
+    const double above = f();
+    (*v)[i] = kept - kStep;
+    const double below = f();
+    (*v)[i] = kept;
+    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], tolerance)
+        << what << "[" << i << "]";
+  }
+}
+
+double Dot(const Vector& a, const Vector& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+double MagnitudeSum(const Vector& a) {
+  double sum = 0;
+  for (double v : a) sum += std::abs(v);
+  return sum;
+}
+
+void Forward(const LinearCase& c, const Vector& x, const Vector& w,
+             const double* b, Vector* y) {
+  if (const auto* s = std::get_if<DenseShape>(&c.shape)) {
+    reference::DenseForward(*s, c.samples, x.data(), w.data(), b, y->data());
+  } else {
+    reference::Conv2dForward(std::get<Conv2dShape>(c.shape), c.samples,
+                             x.data(), w.data(), b, y->data());
+  }
+}
+
+void Backward(const LinearCase& c, const Vector& x, const Vector& w,
+              const Vector& dy, Vector* dx, Vector* dw, double* db) {
+  if (const auto* s = std::get_if<DenseShape>(&c.shape)) {
+    reference::DenseBackward(*s, c.samples, x.data(), w.data(), dy.data(),
+                             dx->data(), dw->data(), db);
+  } else {
+    reference::Conv2dBackward(std::get<Conv2dShape>(c.shape), c.samples,
+                              x.data(), w.data(), dy.data(), dx->data(),
+                              dw->data(), db);
+  }
+}
+
+TEST(GradientCheckTest, LinearOperations) {
+  for (const LinearCase& c : LinearCases()) {
+    if (c.samples * c.output_size() > kLargestSize) continue;
+    SCOPED_TRACE(c.name);
+    Vector x = UniformValues(c.samples * c.input_size(), 1);
+    Vector w = UniformValues(c.weight_size(), 2);
+    Vector b = UniformValues(c.bias_size(), 3);
+    const Vector dy = UniformValues(c.samples * c.output_size(), 4);
+    Vector y(dy.size()), dx(x.size()), dw(w.size()), db(b.size());
+    const bool bias = !b.empty();
+    Backward(c, x, w, dy, &dx, &dw, bias ? db.data() : nullptr);
+    const auto f = [&] {
+      Forward(c, x, w, bias ? b.data() : nullptr, &y);
+      return Dot(dy, y);
+    };
+    // Linear in each argument, so the third derivative is 0.
+    const double scale = MagnitudeSum(dy) * c.forward_terms();
+    const double terms = c.forward_terms() + dy.size();
+    CheckGradient(f, &x, dx, scale, terms, 0, "dx");
+    CheckGradient(f, &w, dw, scale, terms, 0, "dw");
+    CheckGradient(f, &b, db, scale, terms, 0, "db");
+  }
+}
+
+void Forward(const MapCase& c, const Vector& x, Vector* y) {
+  const int64_t n = c.samples, size = n * c.size;
+  switch (c.kind) {
+    case MapKind::kMaxPool:
+      return reference::MaxPoolForward(c.pool, n, x.data(), y->data());
+    case MapKind::kAveragePool:
+      return reference::AveragePoolForward(c.pool, n, x.data(), y->data());
+    case MapKind::kRelu:
+      return reference::ReluForward(size, x.data(), y->data());
+    case MapKind::kTanh:
+      return reference::TanhForward(size, x.data(), y->data());
+  }
+}
+
+void Backward(const MapCase& c, const Vector& x, const Vector& y,
+              const Vector& dy, Vector* dx) {
+  const int64_t n = c.samples, size = n * c.size;
+  switch (c.kind) {
+    case MapKind::kMaxPool:
+      return reference::MaxPoolBackward(c.pool, n, x.data(), dy.data(),
+                                        dx->data());
+    case MapKind::kAveragePool:
+      return reference::AveragePoolBackward(c.pool, n, dy.data(), dx->data());
+    case MapKind::kRelu:
+      return reference::ReluBackward(size, y.data(), dy.data(), dx->data());
+    case MapKind::kTanh:
+      return reference::TanhBackward(size, y.data(), dy.data(), dx->data());
+  }
+}
+
+TEST(GradientCheckTest, PoolingAndActivations) {
+  for (const MapCase& c : MapCases()) {
+    if (c.samples * c.input_size() > kLargestSize) continue;
+    SCOPED_TRACE(c.name);
+    Vector x = SpreadValues(c.samples * c.input_size(), 5);
+    const Vector dy = UniformValues(c.samples * c.output_size(), 6);
+    Vector y(dy.size()), dx(x.size());
+    Forward(c, x, &y);
+    Backward(c, x, y, dy, &dx);
+    const auto f = [&] {
+      Forward(c, x, &y);
+      return Dot(dy, y);
+    };
+    // |tanh'''| <= 2; the others are piecewise linear.
+    const double third = c.kind == MapKind::kTanh ? 2 : 0;
+    // |x| < 2; a few roundings beside the sum over the outputs.
+    CheckGradient(f, &x, dx, 2 * MagnitudeSum(dy), dy.size() + 8.0, third,
+                  "dx");
+  }
+}
+
+TEST(GradientCheckTest, Losses) {
+  for (const LossCase& c : LossCases()) {
+    SCOPED_TRACE(testing::Message() << c.width << " n" << c.samples);
+    Vector z = SpreadValues(c.samples * c.width, 8);
+    const Vector t = UniformValues(z.size(), 9);
+    const auto labels = Labels(c.samples, c.width, 10);
+    Vector dz(z.size());
+    const auto softmax = [&](double* d) {
+      return reference::SoftmaxCrossEntropy(c.width, c.samples, z.data(),
+                                            labels.data(), d)
+          .loss;
+    };
+    softmax(dz.data());
+    // A loss is at most 4 + log(width) here; its third derivative at most 1.
+    CheckGradient([&] { return softmax(nullptr); }, &z, dz,
+                  4 + std::log(c.width), c.width + c.samples + 16.0, 1,
+                  "softmax cross-entropy");
+    const auto squared = [&](double* d) {
+      return reference::MeanSquaredError(c.width, c.samples, z.data(), t.data(),
+                                         d)
+          .loss;
+    };
+    squared(dz.data());
+    // |z - t| < 3; a quadratic has no third derivative.
+    CheckGradient([&] { return squared(nullptr); }, &z, dz, 4.5 * c.width,
+                  c.width * c.samples + 8.0, 0, "mean squared error");
+  }
+}
+
+TEST(LossesTest, OfEqualLogitsTheLowestClassCounts) {
+  const Vector z = {1, 1, 0};
+  for (int32_t label : {0, 1}) {
+    EXPECT_EQ(
+        reference::SoftmaxCrossEntropy<double>(3, 1, z.data(), &label, nullptr)
+            .correct,
+        label == 0 ? 1 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels

@@ -1,0 +1,184 @@
+#include "kernels/reference/reference_device.h"
+
+#include "kernels/host_memory.h"
+#include "kernels/numerics.h"
+#include "kernels/reference/linear_ops.h"
+#include "kernels/reference/losses.h"
+#include "kernels/reference/map_ops.h"
+
+namespace sluice::kernels {
+namespace {
+
+class Dense : public LinearOp {
+ public:
+  explicit Dense(const DenseShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, const float* w,
+                       const float* b, float* y) override {
+    reference::DenseForward(shape_, samples, x, w, b, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* w,
+                        const float* dy, float* dx, float* dw,
+                        float* db) override {
+    reference::DenseBackward(shape_, samples, x, w, dy, dx, dw, db);
+    return absl::OkStatus();
+  }
+
+ private:
+  const DenseShape shape_;
+};
+
+class Conv2d : public LinearOp {
+ public:
+  explicit Conv2d(const Conv2dShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, const float* w,
+                       const float* b, float* y) override {
+    reference::Conv2dForward(shape_, samples, x, w, b, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* w,
+                        const float* dy, float* dx, float* dw,
+                        float* db) override {
+    reference::Conv2dBackward(shape_, samples, x, w, dy, dx, dw, db);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Conv2dShape shape_;
+};
+
+class MaxPool : public MapOp {
+ public:
+  explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    reference::MaxPoolForward(shape_, samples, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    reference::MaxPoolBackward(shape_, samples, x, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const PoolShape shape_;
+};
+
+class AveragePool : public MapOp {
+ public:
+  explicit AveragePool(const PoolShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    reference::AveragePoolForward(shape_, samples, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    reference::AveragePoolBackward(shape_, samples, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const PoolShape shape_;
+};
+
+// An elementwise operation of two loops.
+class Activation : public MapOp {
+ public:
+  using ForwardLoop = void (*)(int64_t, const float*, float*);
+  using BackwardLoop = void (*)(int64_t, const float*, const float*, float*);
+  Activation(int64_t size, ForwardLoop forward, BackwardLoop backward)
+      : size_(size), forward_(forward), backward_(backward) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    forward_(samples * size_, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    backward_(samples * size_, y, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+  const ForwardLoop forward_;
+  const BackwardLoop backward_;
+};
+
+class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
+ public:
+  explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
+  absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+                                 const int32_t* labels,
+                                 float* dlogits) override {
+    return reference::SoftmaxCrossEntropy(classes_, samples, logits, labels,
+                                          dlogits);
+  }
+
+ private:
+  const int64_t classes_;
+};
+
+class MeanSquaredError : public MeanSquaredErrorOp {
+ public:
+  explicit MeanSquaredError(int64_t outputs) : outputs_(outputs) {}
+  absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+                                 const float* targets,
+                                 float* doutputs) override {
+    return reference::MeanSquaredError(outputs_, samples, outputs, targets,
+                                       doutputs);
+  }
+
+ private:
+  const int64_t outputs_;
+};
+
+class ReferenceDevice : public HostMemoryDevice {
+ public:
+  std::string Description() const override {
+    return "reference (plain loops, sums in double, 1 thread)";
+  }
+  void EnterThread() override { SetNumericMode(); }
+
+  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
+      const DenseShape& shape, int64_t max_samples) override {
+    return std::make_unique<Dense>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
+      const Conv2dShape& shape, int64_t max_samples) override {
+    return std::make_unique<Conv2d>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
+      const PoolShape& shape, int64_t max_samples) override {
+    return std::make_unique<MaxPool>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
+      const PoolShape& shape, int64_t max_samples) override {
+    return std::make_unique<AveragePool>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
+      int64_t size, int64_t max_samples) override {
+    return std::make_unique<Activation>(size, reference::ReluForward<float>,
+                                        reference::ReluBackward<float>);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
+      int64_t size, int64_t max_samples) override {
+    return std::make_unique<Activation>(size, reference::TanhForward<float>,
+                                        reference::TanhBackward<float>);
+  }
+  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
+  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
+    return std::make_unique<SoftmaxCrossEntropy>(classes);
+  }
+  absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> PrepareMeanSquaredError(
+      int64_t outputs, int64_t max_samples) override {
+    return std::make_unique<MeanSquaredError>(outputs);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> MakeReferenceDevice() {
+  return std::make_unique<ReferenceDevice>();
+}
+
+}  // namespace sluice::kernels
