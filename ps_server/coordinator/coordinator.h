@@ -68,8 +68,7 @@ class Coordinator {
   // The shard has executed all decisions up to `number` and stands at
   // `version`. A non-empty `fault` says which decision it could not execute.
   absl::Status Executed(ShardId shard, int64_t number, Version version,
-                        const std::string& fault, absl::Time now,
-                        Actions* out);
+                        const std::string& fault, absl::Time now, Actions* out);
   void Evaluated(const Evaluation& evaluation, absl::Time now, Actions* out);
 
   // Ends the run as if a stop condition had been reached.

@@ -163,10 +163,9 @@ struct FinishRun {
   std::string reason;
 };
 
-using Action =
-    std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
-                 RecordTask, RecordEnd, RecordCommit, RecordEvaluation,
-                 Announce, EndSession, FinishRun>;
+using Action = std::variant<SendTask, SendCancel, SendVerdict, SendDecision,
+                            SendEvaluate, RecordTask, RecordEnd, RecordCommit,
+                            RecordEvaluation, Announce, EndSession, FinishRun>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

@@ -57,7 +57,7 @@ struct JobState {
   double learning_rate = 0;  // Of the last commit.
   std::optional<Evaluation> last_evaluation;
   std::optional<Evaluation> final_evaluation;
-  absl::Time started;  // When training began; the epoch before that.
+  absl::Time started;      // When training began; the epoch before that.
   absl::Duration running;  // From then until now or the end.
   double mean_staleness = 0;
   // Applied gradients by staleness; the last bin holds all above.

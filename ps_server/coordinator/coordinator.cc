@@ -1,0 +1,269 @@
+#include "ps_server/coordinator/coordinator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/coordinator/coordinator_impl.h"
+
+namespace sluice {
+namespace {
+
+Membership::Options MembershipOptions(const CoordinatorOptions& options) {
+  Membership::Options result;
+  result.workers = options.workers;
+  result.shards = options.shards;
+  result.evaluator = options.evaluator;
+  result.fixed_workers = options.static_partitions;
+  result.lease = options.lease;
+  return result;
+}
+
+}  // namespace
+
+Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
+    : options_(std::move(options)),
+      grid_(options_.train_samples, options_.batch_size,
+            options_.static_partitions ? options_.workers : 1),
+      created_(now),
+      now_(now),
+      awake_(now),
+      clock_(options_.tick, now),
+      members_(MembershipOptions(options_)),
+      schedule_(grid_, options_.sync.local_steps, options_.stop.epochs),
+      policy_(options_.sync, grid_.partitions()),
+      tasks_(options_.generation, options_.task_deadline),
+      stream_(options_.shards, options_.staged_gradients,
+              options_.commit_window),
+      evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0),
+      evaluator_lost_(now) {
+  if (grid_.partitions() > 1) {
+    for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
+  }
+  BeginRound(BlockId(0));
+}
+
+void Coordinator::Impl::Enter(absl::Time now, Actions* out, bool is_tick) {
+  now_ = now;
+  awake_ = clock_.Advance(now, is_tick);
+  out_ = out;
+}
+
+void Coordinator::Impl::Settle() {
+  MaybeStart();
+  CheckStop();
+  if (phase_ == Phase::kRunning) {
+    DecideUpdates();
+    MaybeEvaluate();
+    AssignTasks();
+    WatchShortage();
+  }
+  ProgressFinish();
+}
+
+absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
+    const JoinRequest& request) {
+  if (over()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run is over: ", message_));
+  }
+  const Peer peer = request.peer;
+  const bool had_life = members_.Get(peer).incarnation.value() > 0;
+  absl::StatusOr<Membership::Joined> joined = members_.Join(
+      peer, request.resume, request.address, request.process, awake_);
+  if (!joined.ok()) return joined.status();
+  if (joined->resumed) {
+    if (peer.role == Role::kWorker) {
+      policy_.SetSuspect(WorkerId(peer.id), false);
+    }
+  } else {
+    if (joined->replaced.has_value()) {
+      Emit(EndSession{peer, *joined->replaced, "a new life joined"});
+      PeerLost(peer, "was replaced by a new life");
+    }
+    Say(Announce::Level::kInfo,
+        absl::StrCat("event=joined peer=\"", peer.ToString(),
+                     "\" incarnation=", joined->incarnation.value(),
+                     " process=\"", request.process, "\""));
+    if (peer.role == Role::kWorker) {
+      unserved_.erase(static_cast<int>(peer.id));
+      policy_.WorkerJoined(WorkerId(peer.id));
+    }
+    if (peer.role == Role::kShard && had_life && restore_sent_ && !over()) {
+      Fail(absl::StrCat(peer.ToString(), " restarted and lost its weights"));
+    }
+  }
+  return JoinReply{options_.generation, joined->incarnation, joined->resumed};
+}
+
+absl::Status Coordinator::Impl::Heard(Peer peer, Incarnation incarnation,
+                                      absl::Time now) {
+  return members_.Heard(peer, incarnation,
+                        clock_.Advance(now, /*is_tick=*/false));
+}
+
+void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
+  if (!members_.Disconnected(peer, incarnation)) return;
+  if (peer.role == Role::kWorker) policy_.SetSuspect(WorkerId(peer.id), true);
+}
+
+void Coordinator::Impl::Leave(Peer peer, Incarnation incarnation,
+                              const std::string& reason) {
+  if (!members_.Left(peer, incarnation) || over()) return;
+  PeerLost(peer, absl::StrCat("left: ", reason));
+}
+
+void Coordinator::Impl::Tick() {
+  if (over()) return;
+  ExpireLeases();
+  ExpireTasks();
+  CheckDeadlines();
+}
+
+void Coordinator::Impl::ExpireLeases() {
+  for (Peer peer : members_.Expired(awake_)) {
+    const Incarnation incarnation = members_.Get(peer).incarnation;
+    members_.Died(peer, incarnation);
+    const std::string why = absl::StrCat("died: not heard of for ",
+                                         absl::FormatDuration(options_.lease));
+    Emit(EndSession{peer, incarnation, why});
+    PeerLost(peer, why);
+    if (over()) return;
+  }
+}
+
+// What follows when a life of `peer` is over; it is so in `members_` already,
+// unless the next life has begun.
+void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
+                   "\""));
+  switch (peer.role) {
+    case Role::kWorker:
+      return WorkerLost(WorkerId(peer.id), why);
+    case Role::kShard:
+      // Its slice of the weights is gone with it.
+      if (restore_sent_) Fail(absl::StrCat(peer.ToString(), " ", why));
+      return;
+    case Role::kEvaluator:
+      return EvaluatorLost();
+  }
+}
+
+void Coordinator::Impl::WorkerLost(WorkerId worker, const std::string& why) {
+  policy_.WorkerLost(worker);
+  if (grid_.partitions() > 1) {
+    unserved_.insert(static_cast<int>(worker.value()));
+  }
+  // Ready gradients stay eligible: every shard has them.
+  const OpenTask* live = tasks_.LiveOf(worker);
+  if (live == nullptr) return;
+  EndAndReturn(live->task.key, Outcome::kCancelled,
+               absl::StrCat("worker ", worker.value(), " ", why));
+}
+
+void Coordinator::Impl::EvaluatorLost() {
+  evaluator_lost_ = awake_;
+  const auto running = evaluations_.GiveUp();
+  if (running.has_value()) Decide(Release{running->version});
+}
+
+void Coordinator::Impl::ExpireTasks() {
+  for (const GradientKey& key : tasks_.Overdue(awake_)) {
+    const std::string why = absl::StrCat(
+        "worker ", key.worker.value(), " took longer than ",
+        absl::FormatDuration(options_.task_deadline), " for one task");
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=overdue key=", key.ToString(), " reason=\"", why,
+                     "\""));
+    EndAndReturn(key, Outcome::kCancelled, why);
+  }
+}
+
+void Coordinator::Impl::Say(Announce::Level level, std::string text) {
+  Emit(Announce{level, std::move(text)});
+}
+
+// ---- The public face: enter, one event, settle. ----
+
+Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
+    : impl_(std::make_unique<Impl>(std::move(options), now)) {}
+
+Coordinator::~Coordinator() = default;
+
+absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
+    const JoinRequest& request, absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  auto reply = impl_->Join(request);
+  impl_->Settle();
+  return reply;
+}
+
+absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,
+                                absl::Time now) {
+  return impl_->Heard(peer, incarnation, now);
+}
+
+void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
+                               absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Disconnected(peer, incarnation);
+  impl_->Settle();
+}
+
+void Coordinator::Leave(Peer peer, Incarnation incarnation,
+                        const std::string& reason, absl::Time now,
+                        Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Leave(peer, incarnation, reason);
+  impl_->Settle();
+}
+
+absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
+                                Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Ready(delivery);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Rejected(const GradientKey& key,
+                                   const std::string& reason, absl::Time now,
+                                   Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Rejected(key, reason);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Executed(ShardId shard, int64_t number,
+                                   Version version, const std::string& fault,
+                                   absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Executed(shard, number, version, fault);
+  impl_->Settle();
+  return status;
+}
+
+void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
+                            Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Evaluated(evaluation);
+  impl_->Settle();
+}
+
+void Coordinator::RequestStop(const std::string& reason, absl::Time now,
+                              Actions* out) {
+  impl_->Enter(now, out);
+  impl_->RequestStop(reason);
+  impl_->Settle();
+}
+
+void Coordinator::Tick(absl::Time now, Actions* out) {
+  impl_->Enter(now, out, /*is_tick=*/true);
+  impl_->Tick();
+  impl_->Settle();
+}
+
+JobState Coordinator::State(absl::Time now) const { return impl_->State(now); }
+
+}  // namespace sluice

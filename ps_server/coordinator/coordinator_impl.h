@@ -1,0 +1,166 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_IMPL_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_IMPL_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/batch_grid.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/awake_clock.h"
+#include "ps_server/coordinator/batch_schedule.h"
+#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/decision_stream.h"
+#include "ps_server/coordinator/evaluations.h"
+#include "ps_server/coordinator/membership.h"
+#include "ps_server/coordinator/sync_policy.h"
+#include "ps_server/coordinator/task_table.h"
+#include "ps_server/coordinator/training_stats.h"
+
+namespace sluice {
+
+// Composes the parts. Every event is handled in the same way: Enter() takes
+// the time, one function changes the parts, Settle() does all that follows
+// until nothing more does.
+//
+// Not thread-safe: call from Coordinator.
+class Coordinator::Impl {
+ public:
+  Impl(CoordinatorOptions options, absl::Time now);
+
+  // coordinator.cc: who comes and goes.
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request);
+  absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  void Disconnected(Peer peer, Incarnation incarnation);
+  void Leave(Peer peer, Incarnation incarnation, const std::string& reason);
+  void Tick();
+
+  // coordinator_tasks.cc
+  absl::Status Ready(const Delivery& delivery);
+  absl::Status Rejected(const GradientKey& key, const std::string& reason);
+
+  // coordinator_updates.cc
+  absl::Status Executed(ShardId shard, int64_t number, Version version,
+                        const std::string& fault);
+
+  // coordinator_phases.cc
+  void Evaluated(const Evaluation& evaluation);
+  void RequestStop(const std::string& reason);
+
+  // coordinator_state.cc
+  JobState State(absl::Time now) const;
+
+  void Enter(absl::Time now, Actions* out, bool is_tick = false);
+  void Settle();
+
+ private:
+  using AnyDecision = std::variant<Restore, Commit, Discard, Pin, Release>;
+
+  // coordinator.cc
+  void PeerLost(Peer peer, const std::string& why);
+  void WorkerLost(WorkerId worker, const std::string& why);
+  void EvaluatorLost();
+  void ExpireLeases();
+  void ExpireTasks();
+
+  // coordinator_tasks.cc: from a worker that may start to a verdict.
+  void AssignTasks();
+  bool AssignOne();
+  std::optional<WorkerId> ChooseWorker(
+      const BatchSchedule::Candidate& candidate) const;
+  void IssueTask(WorkerId worker, BlockId block);
+  absl::Status CheckDelivery(const OpenTask& open,
+                             const Delivery& delivery) const;
+  // Ends a task that was not applied; what becomes of its block is up to the
+  // caller.
+  OpenTask EndTask(const GradientKey& key, Outcome outcome,
+                   const std::string& reason);
+  void EndAndReturn(const GradientKey& key, Outcome outcome,
+                    const std::string& reason);
+  void EndAllTasks(const std::string& reason);
+  void RefreshSupply(BlockId block);
+  void SendVerdictTo(const GradientKey& key, Outcome outcome,
+                     const std::string& reason, Version version);
+
+  // coordinator_updates.cc: from ready gradients to a version.
+  void DecideUpdates();
+  void CommitUpdate();
+  std::vector<OpenTask> CloseUpdate(Version version);
+  void EmitCommit(const std::vector<OpenTask>& entries, Version version);
+  void EndOutdated();
+  bool RoundExhausted() const;
+  void BeginRound(BlockId first);
+  int64_t StillToCome() const;
+  bool Short() const;
+  std::string DescribeShortage() const;
+  void WatchShortage();
+  void Decide(AnyDecision what);
+
+  // coordinator_phases.cc: start, evaluations, end.
+  void MaybeStart();
+  void CheckStop();
+  void BeginFinish(const std::string& reason);
+  void ProgressFinish();
+  void Finish(const std::string& failure, const std::string& reason);
+  void Fail(const std::string& failure);
+  bool over() const {
+    return phase_ == Phase::kFinished || phase_ == Phase::kFailed;
+  }
+  void MaybeEvaluate();
+  void StartEvaluation(bool final);
+  void CheckDeadlines();
+  std::string MissingPeers() const;
+
+  void Emit(Action action) { out_->push_back(std::move(action)); }
+  void Say(Announce::Level level, std::string text);
+
+  // coordinator_state.cc
+  std::pair<std::string, absl::Time> WaitingFor() const;
+  double Progress(absl::Time now) const;
+
+  // Constant after construction.
+  const CoordinatorOptions options_;
+  const BatchGrid grid_;
+  const absl::Time created_;
+
+  // The event being handled.
+  absl::Time now_;
+  absl::Time awake_;  // AwakeClock's time: leases and deadlines run on it.
+  Actions* out_ = nullptr;
+
+  AwakeClock clock_;
+  Membership members_;
+  BatchSchedule schedule_;
+  SyncPolicy policy_;
+  TaskTable tasks_;
+  DecisionStream stream_;
+  Evaluations evaluations_;
+  TrainingStats stats_;
+
+  Phase phase_ = Phase::kStarting;
+  std::string message_;
+  absl::Time started_;
+  absl::Time ended_;
+  bool restore_sent_ = false;
+  BlockId round_;           // First block of the version, under SYNC.
+  std::set<int> unserved_;  // STATIC: partitions without a living worker.
+  size_t last_update_size_ = 0;
+  std::optional<Evaluation> last_evaluation_;
+  std::optional<Evaluation> final_evaluation_;
+
+  // Awake times.
+  absl::Time finishing_since_;
+  absl::Time evaluator_lost_;
+  std::optional<absl::Time> short_since_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_IMPL_H_

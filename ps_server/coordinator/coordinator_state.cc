@@ -1,0 +1,107 @@
+// What a status page shows.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/coordinator/coordinator_impl.h"
+
+namespace sluice {
+
+JobState Coordinator::Impl::State(absl::Time now) const {
+  JobState state;
+  state.phase = phase_;
+  state.message = message_;
+  state.generation = options_.generation;
+  state.version = stream_.decided();
+  state.samples_applied = stats_.samples_applied();
+  state.epoch =
+      static_cast<double>(state.samples_applied) / options_.train_samples;
+  state.progress = Progress(now);
+  state.loss = stats_.loss();
+  state.learning_rate = stats_.learning_rate();
+  state.last_evaluation = last_evaluation_;
+  state.final_evaluation = final_evaluation_;
+  state.started = started_;
+  if (phase_ == Phase::kRunning) {
+    state.running = now - started_;
+  } else if (phase_ != Phase::kStarting && started_ != absl::Time()) {
+    state.running = ended_ - started_;
+  }
+  state.mean_staleness = stats_.mean_staleness();
+  state.staleness_histogram = stats_.staleness_histogram();
+  state.gradients = stats_.gradients();
+  for (const auto& [peer, member] : members_.members()) {
+    // Shown in real time; leases run on awake time.
+    const absl::Time heard = member.last_heard == absl::Time()
+                                 ? member.last_heard
+                                 : member.last_heard + clock_.paused();
+    switch (peer.role) {
+      case Role::kWorker:
+        state.workers.push_back(
+            {WorkerId(peer.id), member.life,
+             tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
+             heard, stats_.GradientsOf(WorkerId(peer.id)), member.process});
+        break;
+      case Role::kShard:
+        state.shards.push_back({ShardId(peer.id), member.life,
+                                stream_.VersionOf(ShardId(peer.id)), heard,
+                                member.address, member.process});
+        break;
+      case Role::kEvaluator:
+        state.evaluator = member.life;
+        break;
+    }
+  }
+  std::tie(state.waiting_for, state.waiting_since) = WaitingFor();
+  return state;
+}
+
+std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
+  const absl::Duration paused = clock_.paused();
+  if (phase_ == Phase::kStarting) return {MissingPeers(), created_};
+  if (over()) return {"", absl::Time()};
+  if (phase_ == Phase::kRunning) {
+    if (short_since_.has_value()) {
+      return {DescribeShortage(), *short_since_ + paused};
+    }
+    if (!stream_.WindowOpen()) {
+      return {
+          absl::StrCat("shard ", stream_.slowest().value(),
+                       " to apply version ", stream_.executed().value() + 1),
+          stream_.waiting_since() + paused};
+    }
+    return {"", absl::Time()};
+  }
+  if (evaluations_.running().has_value()) {
+    return {absl::StrCat("evaluator to evaluate version ",
+                         evaluations_.running()->version.value()),
+            evaluations_.running()->since + paused};
+  }
+  if (options_.evaluator && !evaluations_.final_done()) {
+    return {"evaluator", finishing_since_ + paused};
+  }
+  return {absl::StrCat("shard ", stream_.slowest().value()),
+          finishing_since_ + paused};
+}
+
+double Coordinator::Impl::Progress(absl::Time now) const {
+  if (phase_ == Phase::kStarting) return 0;
+  if (phase_ != Phase::kRunning) return 1;
+  double progress = 0;
+  const StopOptions& stop = options_.stop;
+  if (stop.epochs.has_value() && schedule_.total() > 0) {
+    progress = static_cast<double>(schedule_.done()) / schedule_.total();
+  }
+  if (stop.updates.has_value() && *stop.updates > 0) {
+    progress =
+        std::max(progress, static_cast<double>(stream_.decided().value()) /
+                               *stop.updates);
+  }
+  if (stop.time.has_value()) {
+    progress =
+        std::max(progress, absl::FDivDuration(now - started_, *stop.time));
+  }
+  return std::min(progress, 1.0);
+}
+
+}  // namespace sluice

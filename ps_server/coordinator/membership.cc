@@ -1,0 +1,155 @@
+#include "ps_server/coordinator/membership.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kNamedAtMost = 8;  // Fits one log line.
+
+}  // namespace
+
+Membership::Membership(const Options& options) : options_(options) {
+  for (int w = 0; w < options.workers; ++w) members_[{Role::kWorker, w}];
+  for (int s = 0; s < options.shards; ++s) members_[{Role::kShard, s}];
+  if (options.evaluator) members_[{Role::kEvaluator, 0}];
+}
+
+absl::Status Membership::CheckPeer(Peer peer) const {
+  const bool known = members_.contains(peer);
+  const bool may_join =
+      peer.role == Role::kWorker && peer.id >= 0 && !options_.fixed_workers;
+  if (known || may_join) return absl::OkStatus();
+  if (peer.role == Role::kEvaluator) {
+    return absl::InvalidArgumentError(
+        "evaluator: none takes part in this job (evaluation.enabled)");
+  }
+  const int count =
+      peer.role == Role::kWorker ? options_.workers : options_.shards;
+  return absl::InvalidArgumentError(absl::StrCat(
+      peer.ToString(), ": the job has ", count, ", numbered from 0"));
+}
+
+absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
+                                                    Incarnation resume,
+                                                    const std::string& address,
+                                                    const std::string& process,
+                                                    absl::Time now) {
+  absl::Status valid = CheckPeer(peer);
+  if (!valid.ok()) return valid;
+  Member& member = members_[peer];
+  if (resume.value() != 0) {
+    if (!member.living() || member.incarnation != resume) {
+      return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                             resume.value(), " is over"));
+    }
+    member.life = PeerLife::kAlive;
+    member.last_heard = now;
+    return Joined{resume, /*resumed=*/true, std::nullopt};
+  }
+  if (member.life == PeerLife::kAlive) {
+    return absl::AlreadyExistsError(absl::StrCat(peer.ToString(), ": taken by ",
+                                                 member.process,
+                                                 ", which is connected"));
+  }
+  Joined joined;
+  if (member.living()) {
+    joined.replaced = member.incarnation;
+  } else {
+    ++living_[static_cast<int>(peer.role)];
+  }
+  joined.incarnation = ++member.incarnation;
+  member.life = PeerLife::kAlive;
+  member.last_heard = now;
+  member.address = address;
+  member.process = process;
+  Watch(peer, now);
+  return joined;
+}
+
+absl::Status Membership::Heard(Peer peer, Incarnation incarnation,
+                               absl::Time now) {
+  if (!IsCurrent(peer, incarnation)) {
+    return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                           incarnation.value(), " is over"));
+  }
+  members_[peer].last_heard = now;
+  return absl::OkStatus();
+}
+
+bool Membership::Disconnected(Peer peer, Incarnation incarnation) {
+  if (!IsCurrent(peer, incarnation)) return false;
+  Member& member = members_[peer];
+  if (member.life != PeerLife::kAlive) return false;
+  member.life = PeerLife::kSuspect;
+  return true;
+}
+
+bool Membership::Left(Peer peer, Incarnation incarnation) {
+  return End(peer, incarnation, PeerLife::kLeft);
+}
+
+bool Membership::Died(Peer peer, Incarnation incarnation) {
+  return End(peer, incarnation, PeerLife::kDead);
+}
+
+bool Membership::End(Peer peer, Incarnation incarnation, PeerLife life) {
+  if (!IsCurrent(peer, incarnation)) return false;
+  members_[peer].life = life;
+  --living_[static_cast<int>(peer.role)];
+  return true;
+}
+
+void Membership::Watch(Peer peer, absl::Time heard) {
+  checks_.push({heard + options_.lease, {peer, members_[peer].incarnation}});
+}
+
+std::vector<Peer> Membership::Expired(absl::Time now) {
+  std::vector<Peer> expired;
+  while (!checks_.empty() && checks_.top().first <= now) {
+    const auto [peer, incarnation] = checks_.top().second;
+    checks_.pop();
+    if (!IsCurrent(peer, incarnation)) continue;
+    const absl::Time heard = members_[peer].last_heard;
+    if (heard + options_.lease <= now) {
+      expired.push_back(peer);
+    } else {
+      Watch(peer, heard);
+    }
+  }
+  return expired;
+}
+
+const Membership::Member& Membership::Get(Peer peer) const {
+  static const Member kMissing;
+  const auto it = members_.find(peer);
+  return it == members_.end() ? kMissing : it->second;
+}
+
+bool Membership::IsCurrent(Peer peer, Incarnation incarnation) const {
+  const Member& member = Get(peer);
+  return member.living() && member.incarnation == incarnation;
+}
+
+std::string Membership::Missing(Role role) const {
+  const int expected = role == Role::kWorker  ? options_.workers
+                       : role == Role::kShard ? options_.shards
+                       : options_.evaluator   ? 1
+                                              : 0;
+  std::vector<std::string> names;
+  int more = 0;
+  for (int64_t id = 0; id < expected; ++id) {
+    const Peer peer{role, id};
+    if (Get(peer).living()) continue;
+    if (names.size() < kNamedAtMost) {
+      names.push_back(peer.ToString());
+    } else {
+      ++more;
+    }
+  }
+  if (more > 0) names.push_back(absl::StrCat("and ", more, " more"));
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace sluice

@@ -1,0 +1,100 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_MEMBERSHIP_H_
+#define SLUICE_PS_SERVER_COORDINATOR_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/job_state.h"
+
+namespace sluice {
+
+// Who takes part and who is alive. A peer is missing until it joins, then
+// alive; suspect when its stream broke; dead when its lease expired; left when
+// it said so. Every life of an id has its own incarnation, and what an older
+// one says is refused.
+//
+// `now` is awake time (AwakeClock) throughout. Cost O(log(peers)) per call.
+//
+// Not thread-safe: call from the coordinator.
+class Membership {
+ public:
+  struct Options {
+    int workers = 1;
+    int shards = 1;
+    bool evaluator = false;
+    // Workers own a partition each, so that no others can join.
+    bool fixed_workers = false;
+    absl::Duration lease = absl::Seconds(5);
+  };
+  explicit Membership(const Options& options);
+
+  struct Member {
+    PeerLife life = PeerLife::kMissing;
+    Incarnation incarnation;
+    absl::Time last_heard;
+    std::string address;
+    std::string process;
+
+    bool living() const {
+      return life == PeerLife::kAlive || life == PeerLife::kSuspect;
+    }
+  };
+
+  struct Joined {
+    Incarnation incarnation;
+    bool resumed = false;
+    // A living incarnation that this one replaces.
+    std::optional<Incarnation> replaced;
+  };
+  // `resume` 0 asks for a new life. Errors: kAlreadyExists (alive and
+  // connected), kAborted (`resume` is over), kInvalidArgument (no such id).
+  absl::StatusOr<Joined> Join(Peer peer, Incarnation resume,
+                              const std::string& address,
+                              const std::string& process, absl::Time now);
+
+  // Renews the lease. kAborted: the incarnation is over.
+  absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  // kAlive becomes kSuspect. False if nothing changed.
+  bool Disconnected(Peer peer, Incarnation incarnation);
+  // The peer is over with this life. False if it was already.
+  bool Left(Peer peer, Incarnation incarnation);
+  bool Died(Peer peer, Incarnation incarnation);
+  // Living peers whose lease has run out; call Died() for each.
+  std::vector<Peer> Expired(absl::Time now);
+
+  // A member that never joined is kMissing.
+  const Member& Get(Peer peer) const;
+  bool IsCurrent(Peer peer, Incarnation incarnation) const;
+
+  int living(Role role) const { return living_[static_cast<int>(role)]; }
+  // Those the job counts on who do not live: "worker 2, shard 0, evaluator";
+  // empty when all do. Long lists are cut: "... and 17 more".
+  std::string Missing(Role role) const;
+  const std::map<Peer, Member>& members() const { return members_; }
+
+ private:
+  absl::Status CheckPeer(Peer peer) const;
+  bool End(Peer peer, Incarnation incarnation, PeerLife life);
+  void Watch(Peer peer, absl::Time heard);
+
+  const Options options_;
+  std::map<Peer, Member> members_;
+  int living_[3] = {};  // By role.
+  // When to look at a lease again; at most one entry per life of a peer.
+  using Check = std::pair<absl::Time, std::pair<Peer, Incarnation>>;
+  std::priority_queue<Check, std::vector<Check>, std::greater<Check>> checks_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_MEMBERSHIP_H_

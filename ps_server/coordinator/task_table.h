@@ -1,0 +1,86 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_TASK_TABLE_H_
+#define SLUICE_PS_SERVER_COORDINATOR_TASK_TABLE_H_
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/batch_schedule.h"
+#include "ps_server/coordinator/events.h"
+
+namespace sluice {
+
+// A task that was issued and has not ended: live until its gradient is ready,
+// ready until its verdict.
+struct OpenTask {
+  Task task;
+  BlockId block;
+  int64_t samples = 0;
+  absl::Time deadline;
+  bool ready = false;
+  std::vector<Version> shard_bases;  // When ready.
+  Version base;                      // Their minimum, when ready.
+  double loss = 0;                   // When ready.
+};
+
+// The tasks that have not ended: at most one live task per mini-batch and per
+// worker, every key used once.
+//
+// `now` is awake time. Cost O(log(open tasks)) per call.
+//
+// Not thread-safe: call from the coordinator.
+class TaskTable {
+ public:
+  // A task may take `deadline`.
+  TaskTable(Generation generation, absl::Duration deadline);
+
+  // The key of the worker's next task: sequences count from 1 in every
+  // incarnation.
+  GradientKey NextKey(WorkerId worker, Incarnation incarnation);
+
+  // REQUIRES: the worker has no live task, and neither has the block.
+  const OpenTask& Open(Task task, BlockId block, int64_t samples,
+                       absl::Time now);
+  // The gradient is ready. REQUIRES: the task is live.
+  const OpenTask& MarkReady(const Delivery& delivery);
+  // Forgets the task and returns it. REQUIRES: it is open.
+  OpenTask Close(const GradientKey& key);
+
+  // Null if the task has ended or never was.
+  const OpenTask* Find(const GradientKey& key) const;
+  const OpenTask* LiveOf(WorkerId worker) const;
+
+  int64_t live() const { return static_cast<int64_t>(by_version_.size()); }
+  int64_t open() const { return static_cast<int64_t>(open_.size()); }
+  // Live tasks that start from a version below `version`, oldest first.
+  std::vector<GradientKey> LiveBelow(Version version) const;
+  std::vector<GradientKey> AllLive() const;
+  std::vector<GradientKey> AllReady() const;
+  // Live tasks whose deadline has passed.
+  std::vector<GradientKey> Overdue(absl::Time now) const;
+
+ private:
+  void ForgetLive(const OpenTask& open);
+
+  const Generation generation_;
+  const absl::Duration deadline_;
+
+  struct Counter {
+    Incarnation incarnation;
+    Sequence sequence;
+  };
+  absl::flat_hash_map<WorkerId, Counter> counters_;
+  absl::flat_hash_map<GradientKey, OpenTask> open_;
+  absl::flat_hash_map<WorkerId, GradientKey> live_of_;
+  std::set<std::pair<Version, GradientKey>> by_version_;  // Live ones.
+  std::set<GradientKey> ready_;
+  std::set<std::pair<absl::Time, GradientKey>> deadlines_;  // Live ones.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_TASK_TABLE_H_

@@ -1,0 +1,106 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_TESTING_DRIVER_H_
+#define SLUICE_PS_SERVER_COORDINATOR_TESTING_DRIVER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ps_server/coordinator/coordinator.h"
+
+namespace sluice {
+
+// Plays workers, shards and evaluator against a Coordinator, one step at a
+// time, for tests that say exactly what happens.
+//
+// Not thread-safe.
+class Driver {
+ public:
+  explicit Driver(const CoordinatorOptions& options);
+
+  // Everybody joins, the shards load version 0: the run begins.
+  void Start();
+  absl::StatusOr<Coordinator::JoinReply> Join(Peer peer, int64_t resume = 0);
+  void JoinWorker(int64_t worker);
+  void Disconnect(Peer peer);
+  void Leave(Peer peer);
+  // From now on the peer is not heard of when time passes.
+  void Silence(Peer peer) { heard_.erase(peer); }
+  // Time passes in ticks; who is not silent is heard of at each.
+  void Advance(absl::Duration duration);
+  // Time passes without a tick or a word, then one tick comes: a pause.
+  void Pause(absl::Duration duration);
+
+  // The worker's task that it has been sent and that has not ended.
+  std::optional<Task> TaskOf(int64_t worker) const;
+  // Mini-batch of that task; -1 for none.
+  int64_t BatchOf(int64_t worker) const;
+  // Delivers the gradient of that task, computed at `base` (default: the
+  // task's version).
+  absl::Status Deliver(int64_t worker);
+  absl::Status DeliverAt(int64_t worker, int64_t base);
+  absl::Status Deliver(const Task& task, int64_t base);
+  absl::Status Reject(int64_t worker);
+  void Evaluated(int64_t version, double accuracy = 0.5,
+                 const std::string& error = "");
+  void RequestStop();
+
+  // Shards execute at once what they are sent, unless held.
+  void HoldShard(int64_t shard) { held_.insert(shard); }
+  void ReleaseShard(int64_t shard);
+  absl::Status Execute(int64_t shard, int64_t number);
+
+  Coordinator& coordinator() { return coordinator_; }
+  absl::Time now() const { return now_; }
+  JobState State() const { return coordinator_.State(now_); }
+  int64_t version() const { return State().version.value(); }
+
+  // What came out since the start, or since the last Forget().
+  void Forget() { out_.clear(); }
+  const Actions& out() const { return out_; }
+  template <typename T>
+  std::vector<T> All() const {
+    std::vector<T> all;
+    for (const Action& action : out_) {
+      if (const T* t = std::get_if<T>(&action)) all.push_back(*t);
+    }
+    return all;
+  }
+  template <typename T>
+  std::vector<T> Decisions() const {
+    std::vector<T> all;
+    for (const auto& send : All<SendDecision>()) {
+      if (const T* t = std::get_if<T>(&send.decision.what)) all.push_back(*t);
+    }
+    return all;
+  }
+  // Mini-batches of each commit since the last Forget().
+  std::vector<std::vector<int64_t>> CommittedBatches() const;
+  std::optional<FinishRun> Finished() const;
+  // The verdict of a key, if it came since the last Forget().
+  std::optional<SendVerdict> VerdictOf(const GradientKey& key) const;
+
+ private:
+  // Carries out what came in `actions`, until nothing more does.
+  void Take(Actions actions);
+  void ExecutePending();
+
+  const CoordinatorOptions options_;
+  absl::Time now_ = absl::UnixEpoch();
+  Coordinator coordinator_;
+  Actions out_;
+  std::map<Peer, Incarnation> heard_;
+  std::map<int64_t, Task> task_;
+  std::set<int64_t> held_;
+  std::vector<int64_t> executed_;          // By shard.
+  std::vector<int64_t> version_at_ = {0};  // After each decision.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_TESTING_DRIVER_H_
