@@ -1,51 +1,64 @@
 #include "worker/task_inbox.h"
 
+#include <utility>
+
 #include "common/key_proto.h"
 
 namespace sluice {
 
-void TaskInbox::StopRunning(const std::string& reason) {
-  cancel_reason_ = reason;
-  token_.Cancel();
+void TaskInbox::set_wake(std::function<void()> wake) {
+  absl::MutexLock lock(&mu_);
+  wake_ = std::move(wake);
 }
 
 void TaskInbox::Receive(const proto::FromCoordinator& message) {
-  bool stopped = false;
+  std::function<void()> wake;
   {
     absl::MutexLock lock(&mu_);
     if (message.has_task()) {
       if (!closed_) queue_.Add(message.task());
     } else if (message.has_cancel()) {
-      stopped = queue_.Cancel(KeyFromProto(message.cancel().key()));
-      if (stopped) StopRunning(message.cancel().reason());
+      const proto::Cancel& cancel = message.cancel();
+      if (queue_.Cancel(KeyFromProto(cancel.key()))) {
+        wake = StopRunning(cancel.reason());
+      }
     } else if (message.has_verdict()) {
       const proto::Outcome outcome = message.verdict().outcome();
       if (proto::Outcome_IsValid(outcome)) ++verdicts_[outcome];
     } else if (message.has_finish()) {
       finish_ = message.finish();
+      closed_ = true;
+      if (queue_.EndLife()) wake = StopRunning("the run is over");
     }
   }
-  if (stopped) wake_();
-  if (message.has_finish()) Close();
+  if (wake != nullptr) wake();
 }
 
 void TaskInbox::BeginLife() {
+  std::function<void()> wake;
   {
     absl::MutexLock lock(&mu_);
     if (!queue_.EndLife()) return;
-    StopRunning("the worker was taken for dead and has joined anew");
+    wake = StopRunning("the worker was taken for dead and has joined anew");
   }
-  wake_();
+  wake();
 }
 
-void TaskInbox::Close() {
+void TaskInbox::Close(const std::string& reason) {
+  std::function<void()> wake;
   {
     absl::MutexLock lock(&mu_);
     closed_ = true;
     if (!queue_.EndLife()) return;
-    StopRunning("the run is over");
+    wake = StopRunning(reason);
   }
-  wake_();
+  wake();
+}
+
+std::function<void()> TaskInbox::StopRunning(const std::string& reason) {
+  cancel_reason_ = reason;
+  token_.Cancel();
+  return wake_;
 }
 
 bool TaskInbox::TaskOrClosed() const { return closed_ || !queue_.empty(); }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -22,8 +21,9 @@ namespace sluice {
 class TaskInbox {
  public:
   // `wake` is called after the token was set, so that a call that waits looks
-  // at it; it must stay callable as long as the inbox lives.
-  explicit TaskInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // at it. Must stay callable until the session has ended. Set it before the
+  // first Next.
+  void set_wake(std::function<void()> wake);
 
   // ---- Called by the reader thread; none of them blocks. ----
 
@@ -32,7 +32,7 @@ class TaskInbox {
   // This worker has joined anew: every task of the old life is over.
   void BeginLife();
   // No more tasks: the running one is cancelled, Next returns nothing.
-  void Close();
+  void Close(const std::string& reason);
 
   // ---- Called by the computing thread. ----
 
@@ -57,15 +57,14 @@ class TaskInbox {
 
  private:
   bool TaskOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void StopRunning(const std::string& reason)
+  // Sets the running task's token; what it returns is to be called after.
+  std::function<void()> StopRunning(const std::string& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
-  // Constant after construction.
-  const std::function<void()> wake_;
 
   CancelToken token_;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  std::function<void()> wake_ ABSL_GUARDED_BY(mu_) = [] {};
   TaskQueue queue_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::string cancel_reason_ ABSL_GUARDED_BY(mu_);

@@ -34,8 +34,12 @@ proto::FromCoordinator FinishMessage(const std::string& failure) {
 
 class TaskInboxTest : public ::testing::Test {
  protected:
+  TaskInboxTest() {
+    inbox_.set_wake([this] { ++wakes_; });
+  }
+
   int wakes_ = 0;
-  TaskInbox inbox_{[this] { ++wakes_; }};
+  TaskInbox inbox_;
 };
 
 TEST_F(TaskInboxTest, ATaskReachesTheThreadThatWaitsForIt) {

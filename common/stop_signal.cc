@@ -1,0 +1,48 @@
+#include "common/stop_signal.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+}  // namespace
+
+void StopSignal::Block() {
+  const sigset_t signals = Signals();
+  SLUICE_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+}
+
+StopSignal::StopSignal(std::function<void(const std::string&)> on_signal)
+    : on_signal_(std::move(on_signal)),
+      thread_(StartThread("signals", [this] { Wait(); })) {}
+
+StopSignal::~StopSignal() {
+  ended_ = true;
+  // Wakes the thread if it still waits; else the signal stays pending in a
+  // thread that ends.
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void StopSignal::Wait() {
+  const sigset_t signals = Signals();
+  int number = 0;
+  SLUICE_CHECK(sigwait(&signals, &number) == 0);
+  if (!ended_) on_signal_(number == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+}  // namespace sluice

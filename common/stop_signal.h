@@ -1,0 +1,39 @@
+#ifndef SLUICE_COMMON_STOP_SIGNAL_H_
+#define SLUICE_COMMON_STOP_SIGNAL_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace sluice {
+
+// Hears SIGINT and SIGTERM in a thread of its own, where, unlike in a signal
+// handler, everything may be called.
+//
+// Thread-compatible; one at a time in a process.
+class StopSignal {
+ public:
+  // Keeps the signals from ending the process. Call in `main` before any
+  // other thread exists: threads inherit it.
+  static void Block();
+
+  // Calls `on_signal` with the first signal's name, once.
+  // REQUIRES: Block was called.
+  explicit StopSignal(std::function<void(const std::string&)> on_signal);
+  // `on_signal` is not called any more.
+  ~StopSignal();
+
+ private:
+  void Wait();
+
+  // Constant after construction.
+  const std::function<void(const std::string&)> on_signal_;
+
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_STOP_SIGNAL_H_
