@@ -12,30 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/ids.h"
+#include "common/wire/chunk_header.h"
 #include "common/wire/payload.h"
 
 // PullChunk and PushChunk of proto/exchange.proto, encoded and decoded by hand
 // on gRPC's buffers, so that no payload is copied through a protobuf field.
 // Byte for byte what protobuf writes; takes and refuses what protobuf does.
 namespace sluice {
-
-// PullChunk without its payload.
-struct PullChunkHeader {
-  Version version;
-  int64_t offset = 0;  // Floats from the start of the shard's range.
-
-  bool operator==(const PullChunkHeader&) const = default;
-};
-
-// PushChunk without its payload.
-struct PushChunkHeader {
-  GradientKey key;
-  uint64_t grant = 0;
-  int64_t offset = 0;  // Floats from the start of the shard's range.
-
-  bool operator==(const PushChunkHeader&) const = default;
-};
 
 // A chunk as it came. `payload` points into `slices`.
 template <typename Header>

@@ -1,0 +1,29 @@
+#ifndef SLUICE_COMMON_WIRE_CHUNK_HEADER_H_
+#define SLUICE_COMMON_WIRE_CHUNK_HEADER_H_
+
+#include <cstdint>
+
+#include "common/ids.h"
+
+namespace sluice {
+
+// PullChunk without its payload.
+struct PullChunkHeader {
+  Version version;
+  int64_t offset = 0;  // Floats from the start of the shard's range.
+
+  bool operator==(const PullChunkHeader&) const = default;
+};
+
+// PushChunk without its payload.
+struct PushChunkHeader {
+  GradientKey key;
+  uint64_t grant = 0;
+  int64_t offset = 0;  // Floats from the start of the shard's range.
+
+  bool operator==(const PushChunkHeader&) const = default;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_WIRE_CHUNK_HEADER_H_

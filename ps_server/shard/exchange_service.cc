@@ -1,0 +1,170 @@
+#include "ps_server/shard/exchange_service.h"
+
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+#include "ps_server/shard/completion_tag.h"
+#include "ps_server/shard/exchange_context.h"
+#include "ps_server/shard/pull_call.h"
+#include "ps_server/shard/push_call.h"
+
+namespace sluice {
+
+class ExchangeService::Impl {
+ public:
+  Impl(Shard* shard, Clock* clock) {
+    context_.shard = shard;
+    context_.clock = clock;
+  }
+  ~Impl() { SLUICE_CHECK(!thread_.joinable()); }
+
+  void Register(grpc::ServerBuilder* builder) {
+    builder->RegisterService(&context_.service);
+    context_.queue = builder->AddCompletionQueue();
+  }
+
+  void Start() {
+    thread_ = StartThread("exchange", [this] { Run(); });
+  }
+
+  void Execute(Decision decision, ExecuteDone done) {
+    auto execute = [this, decision = std::move(decision), done] {
+      ExecuteHere(decision, done);
+    };
+    if (!Post(std::move(execute))) {
+      done(absl::UnavailableError("the exchange is shutting down"), 0,
+           Version());
+    }
+  }
+
+  void Shutdown() {
+    if (!thread_.joinable()) {
+      // The queue must be shut and empty before it goes, started or not.
+      if (context_.queue) DrainUnstarted();
+      return;
+    }
+    Post([this] { Stop(); });
+    thread_.join();
+  }
+
+  ExchangeCounters counters() const { return context_.counters.Get(); }
+
+ private:
+  // Brings one posted body onto the exchange thread.
+  class Wake : public CompletionTag {
+   public:
+    explicit Wake(Impl* impl) : impl_(impl) {}
+    void Set(grpc::CompletionQueue* queue) {
+      // A time in the past: rings at once.
+      alarm_.Set(queue, std::chrono::system_clock::time_point(),
+                 static_cast<CompletionTag*>(this));
+    }
+    void Complete(bool ok) override {
+      impl_->RunPosted();
+      delete this;
+    }
+
+   private:
+    Impl* const impl_;
+    grpc::Alarm alarm_;
+  };
+
+  // False where the queue takes nothing any more.
+  bool Post(std::function<void()> body) {
+    absl::MutexLock lock(&mu_);
+    if (closed_) return false;
+    posted_.push_back(std::move(body));
+    // Under the lock, so that the queue is not shut in between.
+    (new Wake(this))->Set(context_.queue.get());
+    return true;
+  }
+
+  void RunPosted() {
+    std::function<void()> body;
+    {
+      absl::MutexLock lock(&mu_);
+      body = std::move(posted_.front());
+      posted_.pop_front();
+    }
+    body();
+  }
+
+  void Run() {
+    PullCall::Listen(&context_);
+    PushCall::Listen(&context_);
+    void* tag;
+    bool ok;
+    while (context_.queue->Next(&tag, &ok)) {
+      static_cast<CompletionTag*>(tag)->Complete(ok);
+    }
+  }
+
+  void ExecuteHere(const Decision& decision, const ExecuteDone& done) {
+    Shard& shard = *context_.shard;
+    const absl::Status status = shard.Execute(decision);
+    for (const ReadId id : shard.TakeEndedReads()) {
+      const auto call = context_.reading.find(id);
+      if (call != context_.reading.end()) call->second->EndRead();
+    }
+    context_.counters.Set(&ExchangeCounters::decisions, shard.executed());
+    done(status, shard.executed(),
+         shard.restored() ? shard.version() : Version());
+    // Before the next decision, so that who waits for exactly this version
+    // gets it. A copy, because calls leave the set.
+    const std::vector<PullCall*> parked(context_.parked.begin(),
+                                        context_.parked.end());
+    for (PullCall* call : parked) call->Retry();
+    if (shard.restored()) {
+      context_.counters.Set(&ExchangeCounters::chunks_copied,
+                            shard.store().chunks_copied());
+    }
+  }
+
+  void Stop() {
+    {
+      absl::MutexLock lock(&mu_);
+      closed_ = true;
+    }
+    context_.stopping = true;
+    context_.ShutQueueIfDone();
+  }
+
+  void DrainUnstarted() {
+    context_.queue->Shutdown();
+    void* tag;
+    bool ok;
+    while (context_.queue->Next(&tag, &ok)) {
+    }
+  }
+
+  ExchangeContext context_;
+  std::thread thread_;
+
+  absl::Mutex mu_;  // Leaf lock: nothing of ours is acquired under it.
+  std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+ExchangeService::ExchangeService(Shard* shard, Clock* clock)
+    : impl_(std::make_unique<Impl>(shard, clock)) {}
+ExchangeService::~ExchangeService() = default;
+void ExchangeService::Register(grpc::ServerBuilder* builder) {
+  impl_->Register(builder);
+}
+void ExchangeService::Start() { impl_->Start(); }
+void ExchangeService::Execute(Decision decision, ExecuteDone done) {
+  impl_->Execute(std::move(decision), std::move(done));
+}
+void ExchangeService::Shutdown() { impl_->Shutdown(); }
+ExchangeCounters ExchangeService::counters() const { return impl_->counters(); }
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+#ifndef SLUICE_PS_SERVER_SHARD_EXCHANGE_SERVICE_H_
+#define SLUICE_PS_SERVER_SHARD_EXCHANGE_SERVICE_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/shard/exchange_counters.h"
+#include "ps_server/shard/shard.h"
+
+namespace sluice {
+
+// The Exchange service of one shard (proto/exchange.proto). One thread polls,
+// decodes, stages, applies and replies: that is the fastest arrangement, and
+// the shard needs no lock.
+//
+//   Shard shard(options);
+//   ExchangeService exchange(&shard, Clock::Real());
+//   grpc::ServerBuilder builder;
+//   exchange.Register(&builder);
+//   auto server = builder.BuildAndStart();   // Check it.
+//   exchange.Start();
+//   ...
+//   server->Shutdown(deadline);
+//   exchange.Shutdown();
+//
+// Thread-safe after Start.
+class ExchangeService {
+ public:
+  // `shard` belongs to the exchange thread from Start to Shutdown. Both must
+  // outlive this.
+  ExchangeService(Shard* shard, Clock* clock);
+  // REQUIRES: Shutdown has been called if Start was; the server is gone if
+  // Register was called.
+  ~ExchangeService();
+
+  void Register(grpc::ServerBuilder* builder);
+
+  // Starts the thread. REQUIRES: the server has been built.
+  void Start();
+
+  // The decision's outcome: OK or what the shard found wrong, the last
+  // decision executed, and the version it stands at.
+  using ExecuteDone = std::function<void(absl::Status status, int64_t executed,
+                                         Version version)>;
+  // Executes a decision on the exchange thread, in the order of the calls, and
+  // calls `done` there; `done` must not block. After Shutdown began, `done` is
+  // called with kUnavailable, on the caller's thread.
+  void Execute(Decision decision, ExecuteDone done);
+
+  // Waits until every call has ended, then joins the thread.
+  // REQUIRES: the server's Shutdown has returned, or is running with a deadline
+  // in another thread.
+  void Shutdown();
+
+  ExchangeCounters counters() const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_EXCHANGE_SERVICE_H_

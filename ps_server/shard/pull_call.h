@@ -1,0 +1,73 @@
+#ifndef SLUICE_PS_SERVER_SHARD_PULL_CALL_H_
+#define SLUICE_PS_SERVER_SHARD_PULL_CALL_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "ps_server/shard/completion_tag.h"
+#include "ps_server/shard/exchange_context.h"
+
+namespace sluice {
+
+// One Pull: wait for the version if need be, then send its chunks from where
+// they lie. Deletes itself.
+//
+// Not thread-safe: call from the exchange thread.
+class PullCall : public QueuedCall {
+ public:
+  // Accepts one call, and listens again when it came.
+  static void Listen(ExchangeContext* context);
+
+  // A decision was executed: the version may be there now. For parked calls.
+  void Retry();
+  // The shard has ended this call's read.
+  void EndRead();
+
+ private:
+  explicit PullCall(ExchangeContext* context);
+  ~PullCall() override;
+
+  void OnRequest(bool ok);
+  void OnSent(bool ok);
+  void OnAlarm(bool ok);
+  void OnFinished(bool ok) {}
+  void OnDone(bool ok);
+
+  // Serves, parks or refuses.
+  void Answer();
+  void Park();
+  void Unpark();
+  void SendNext();
+  void LetGo();
+  void Finish(const absl::Status& status);
+  // How long the call may wait for its version.
+  absl::Duration Patience() const;
+
+  ExchangeContext* const context_;
+  grpc::ServerContext call_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
+  Tag<PullCall, &PullCall::OnRequest> on_request_{this};
+  Tag<PullCall, &PullCall::OnSent> on_sent_{this};
+  Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
+  Tag<PullCall, &PullCall::OnFinished> on_finished_{this};
+  Tag<PullCall, &PullCall::OnDone> on_done_{this};
+
+  Shard::PullQuery query_;
+  std::optional<grpc::Alarm> alarm_;  // While parked, and until it has rung.
+  // While sending. The read is ended, and `ended_` set, if it takes too long.
+  std::optional<WeightStore::Read> read_;
+  int next_chunk_ = 0;
+  bool ended_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_PULL_CALL_H_

@@ -1,0 +1,88 @@
+#include "ps_server/shard/push_call.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
+#include "common/wire/chunk_codec.h"
+#include "proto/exchange.pb.h"
+
+namespace sluice {
+
+void PushCall::Listen(ExchangeContext* context) {
+  auto* call = new PushCall(context);
+  call->call_.AsyncNotifyWhenDone(call->on_done_.Unbegun());
+  context->service.RequestPush(&call->call_, &call->reader_,
+                               context->queue.get(), context->queue.get(),
+                               call->on_request_.Begin());
+}
+
+PushCall::PushCall(ExchangeContext* context)
+    : context_(context), reader_(&call_) {
+  ++context_->calls;
+}
+
+PushCall::~PushCall() { context_->CallGone(); }
+
+void PushCall::OnRequest(bool ok) {
+  if (!ok) return;  // The server is shutting down.
+  on_done_.Begin();
+  if (!context_->stopping) Listen(context_);
+  reader_.Read(&chunk_, on_read_.Begin());
+}
+
+void PushCall::OnRead(bool ok) {
+  if (!ok) {
+    // Cancelled calls end here too; the status then reaches nobody.
+    if (call_.IsCancelled()) return;
+    return Refuse(absl::InvalidArgumentError(
+        key_ ? absl::StrCat("gradient ", key_->ToString(),
+                            ": the push ended before all of it came")
+             : "the push ended before its first chunk"));
+  }
+  const absl::StatusOr<bool> staged = Stage();
+  if (!staged.ok()) return Refuse(staged.status());
+  if (*staged) return Accept();
+  reader_.Read(&chunk_, on_read_.Begin());
+}
+
+absl::StatusOr<bool> PushCall::Stage() {
+  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePushChunk(chunk_));
+  chunk_.Clear();
+  context_->counters.Add(&ExchangeCounters::push_bytes, chunk.payload.bytes());
+  if (!key_) key_ = chunk.header.key;
+  if (chunk.header.key != *key_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one push carries gradients ", key_->ToString(), " and ",
+                     chunk.header.key.ToString()));
+  }
+  const auto staged = context_->shard->Stage(chunk.header, chunk.payload);
+  context_->counters.Set(&ExchangeCounters::duplicate_chunks,
+                         context_->shard->staging().duplicate_chunks());
+  return staged;
+}
+
+void PushCall::Accept() {
+  finished_ = true;
+  context_->counters.Add(&ExchangeCounters::pushes_staged);
+  proto::PushReply reply;
+  reply.set_staged(context_->shard->grid().floats());
+  reader_.Finish(EncodeMessage(reply), grpc::Status::OK, on_finished_.Begin());
+}
+
+void PushCall::Refuse(const absl::Status& status) {
+  finished_ = true;
+  context_->counters.Add(&ExchangeCounters::pushes_refused);
+  spdlog::debug("event=push_refused peer={} reason=\"{}\"", call_.peer(),
+                std::string(status.message()));
+  reader_.FinishWithError(ToGrpcStatus(status), on_finished_.Begin());
+}
+
+void PushCall::OnDone(bool ok) {
+  if (!finished_) context_->counters.Add(&ExchangeCounters::pushes_cancelled);
+}
+
+}  // namespace sluice

@@ -1,0 +1,164 @@
+#include "ps_server/shard/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+Shard::Shard(ShardOptions options)
+    : options_(std::move(options)),
+      range_(options_.layout.range(options_.id)),
+      grid_(range_.size(), options_.chunk_bytes / sizeof(float)),
+      store_(grid_, options_.max_held),
+      staging_(&options_.layout, range_, grid_, options_.staged_gradients),
+      optimizer_(options_.optimizer, options_.layout, range_, grid_) {}
+
+absl::Status Shard::Named(const absl::Status& status) const {
+  return absl::Status(status.code(), absl::StrCat("shard ", options_.id.value(),
+                                                  ": ", status.message()));
+}
+
+absl::Status Shard::CheckNext(const Decision& decision) const {
+  if (decision.number != executed_ + 1) {
+    return absl::InternalError(absl::StrCat("decision ", decision.number,
+                                            " came, expected ", executed_ + 1));
+  }
+  if (!restored() && !std::holds_alternative<Restore>(decision.what)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "decision ", decision.number, " came before the first Restore"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Execute(const Decision& decision) {
+  if (!fault_.ok()) return fault_;
+  if (decision.number <= executed_) return absl::OkStatus();
+  absl::Status status = CheckNext(decision);
+  if (status.ok()) {
+    status = std::visit([this](const auto& what) { return Do(what); },
+                        decision.what);
+  }
+  if (!status.ok()) return fault_ = Named(status);
+  executed_ = decision.number;
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Do(const Restore& restore) {
+  if (restore.generation <= generation_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("generation ", restore.generation.value(),
+                     " is to be restored, but it is at ", generation_.value()));
+  }
+  if (restore.version != Version(0)) {
+    return absl::UnimplementedError(
+        absl::StrCat("version ", restore.version.value(),
+                     " is to be restored, but there are no checkpoints"));
+  }
+  store_.Initialize(restore.version,
+                    options_.layout.InitialWeights(options_.seed, range_));
+  optimizer_.Reset();
+  staging_.Reset(restore.generation, restore.grant_secret);
+  generation_ = restore.generation;
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Do(const Commit& commit) {
+  if (commit.version != version() + 1) {
+    return absl::InternalError(
+        absl::StrCat("version ", commit.version.value(),
+                     " is to be made, but the newest is ", version().value()));
+  }
+  if (commit.entries.empty() || !std::isfinite(commit.learning_rate)) {
+    return absl::InternalError(absl::StrCat(
+        "version ", commit.version.value(), " is to be made of ",
+        commit.entries.size(), " gradients at rate ", commit.learning_rate));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
+  Apply(commit, gradients);
+  for (const CommitEntry& entry : commit.entries) staging_.End(entry.key);
+  return commit.pin ? store_.Pin(commit.version) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<const float*>> Shard::FindAll(
+    const Commit& commit) const {
+  std::vector<const float*> gradients;
+  for (const CommitEntry& entry : commit.entries) {
+    const auto floats = staging_.Find(entry.key);
+    if (!floats.ok()) {
+      return absl::InternalError(absl::StrCat(
+          "version ", commit.version.value(), ": ", floats.status().message()));
+    }
+    if (std::count(gradients.begin(), gradients.end(), *floats) > 0) {
+      return absl::InternalError(
+          absl::StrCat("version ", commit.version.value(), ": gradient ",
+                       entry.key.ToString(), " is in it twice"));
+    }
+    gradients.push_back(*floats);
+  }
+  return gradients;
+}
+
+void Shard::Apply(const Commit& commit,
+                  const std::vector<const float*>& gradients) {
+  std::vector<float> factors;
+  for (const CommitEntry& entry : commit.entries) {
+    factors.push_back(entry.weight);
+  }
+  const std::vector<ReadId> ended = store_.Close();
+  ended_reads_.insert(ended_reads_.end(), ended.begin(), ended.end());
+  for (int chunk = 0; chunk < grid_.count(); ++chunk) {
+    const WeightStore::Piece piece = store_.Prepare(chunk);
+    optimizer_.Apply(commit.learning_rate, gradients, factors, chunk,
+                     piece.from, piece.to);
+  }
+  store_.Publish();
+}
+
+absl::Status Shard::Do(const Discard& discard) {
+  staging_.End(discard.key);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Do(const Pin& pin) { return store_.Pin(pin.version); }
+
+absl::Status Shard::Do(const Release& release) {
+  return store_.Release(release.version);
+}
+
+absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,
+                                  const Payload& payload) {
+  if (!restored()) {
+    return Named(absl::FailedPreconditionError("not restored yet"));
+  }
+  absl::StatusOr<bool> staged = staging_.Stage(header, payload);
+  if (!staged.ok()) return Named(staged.status());
+  return staged;
+}
+
+absl::StatusOr<std::optional<WeightStore::Read>> Shard::Pull(
+    const PullQuery& query) {
+  if (query.generation != generation_ || !restored()) {
+    return Named(absl::FailedPreconditionError(
+        absl::StrCat("the pull is of generation ", query.generation.value(),
+                     ", expected ", generation_.value())));
+  }
+  if (query.version > version()) return std::nullopt;
+  if (!query.exact) return store_.BeginRead();
+  auto read = store_.BeginRead(query.version);
+  if (read.has_value()) return read;
+  return absl::AbortedError(
+      absl::StrCat("VERSION_GONE shard ", options_.id.value(), ": version ",
+                   query.version.value(), " was asked for, the newest is ",
+                   version().value()));
+}
+
+std::vector<ReadId> Shard::TakeEndedReads() {
+  return std::exchange(ended_reads_, {});
+}
+
+}  // namespace sluice

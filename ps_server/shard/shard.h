@@ -1,0 +1,116 @@
+#ifndef SLUICE_PS_SERVER_SHARD_SHARD_H_
+#define SLUICE_PS_SERVER_SHARD_SHARD_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "common/wire/chunk_header.h"
+#include "common/wire/payload.h"
+#include "proto/job.pb.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/shard/chunk_grid.h"
+#include "ps_server/shard/optimizer.h"
+#include "ps_server/shard/staging.h"
+#include "ps_server/shard/weight_store.h"
+
+namespace sluice {
+
+// What a shard needs to know of the job; shard_options_from_job.h makes it
+// from one.
+struct ShardOptions {
+  ShardId id;
+  uint64_t seed = 1;
+  ParameterLayout layout;
+  proto::Optimizer optimizer;
+  int64_t chunk_bytes = 1 << 20;
+  int max_held = 2;
+  int staged_gradients = 1;
+};
+
+// Holds one range of the weights: stages gradients, executes the coordinator's
+// decisions strictly in order, and hands out versions. Pure: no thread, lock,
+// socket or clock.
+//
+// Until the first Restore everything else is refused (kFailedPrecondition).
+// Every error names the shard.
+//
+// Not thread-safe: call from the exchange thread.
+class Shard {
+ public:
+  explicit Shard(ShardOptions options);
+
+  // Executes the next decision; one that was executed before is OK and
+  // changes nothing. Errors: a decision that cannot be executed (a gap in the
+  // numbers, a version that is not the next, a gradient that is not staged).
+  // Nothing of it has been done then; the shard latches, and answers every
+  // further decision with the same error.
+  absl::Status Execute(const Decision& decision);
+
+  // The last decision executed; 0 before the first.
+  int64_t executed() const { return executed_; }
+  bool restored() const { return generation_.value() > 0; }
+  // REQUIRES: restored().
+  Version version() const { return store_.version(); }
+  Generation generation() const { return generation_; }
+  const ChunkGrid& grid() const { return grid_; }
+
+  // Takes one chunk of a gradient; returns whether all of it is staged now.
+  // Errors as Staging::Stage.
+  absl::StatusOr<bool> Stage(const PushChunkHeader& header,
+                             const Payload& payload);
+
+  struct PullQuery {
+    Generation generation;
+    Version version;
+    // Exactly `version` (the newest, or a pinned one); else that or newer.
+    bool exact = false;
+  };
+  // The weights asked for; nullopt: that version is not there yet, so ask
+  // again after the next decision. Errors: kAborted "VERSION_GONE ...",
+  // kFailedPrecondition for another generation. The caller ends the read.
+  absl::StatusOr<std::optional<WeightStore::Read>> Pull(const PullQuery& query);
+  void EndRead(ReadId id) { store_.EndRead(id); }
+
+  // Reads that decisions have ended since the last call, because too many old
+  // versions were held. Their holders must let go of the snapshot.
+  std::vector<ReadId> TakeEndedReads();
+
+  const WeightStore& store() const { return store_; }
+  const Staging& staging() const { return staging_; }
+
+ private:
+  absl::Status Do(const Restore& restore);
+  absl::Status Do(const Commit& commit);
+  absl::Status Do(const Discard& discard);
+  absl::Status Do(const Pin& pin);
+  absl::Status Do(const Release& release);
+
+  absl::Status CheckNext(const Decision& decision) const;
+  // The slices of a commit's gradients, in its order.
+  absl::StatusOr<std::vector<const float*>> FindAll(const Commit& commit) const;
+  void Apply(const Commit& commit, const std::vector<const float*>& gradients);
+  // The status with "shard N: " before its message.
+  absl::Status Named(const absl::Status& status) const;
+
+  // Constant after construction.
+  const ShardOptions options_;
+  const ParameterRange range_;
+  const ChunkGrid grid_;
+
+  Generation generation_;  // 0 until restored.
+  int64_t executed_ = 0;
+  absl::Status fault_;
+  WeightStore store_;
+  Staging staging_;
+  Optimizer optimizer_;
+  std::vector<ReadId> ended_reads_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_SHARD_H_

@@ -1,0 +1,136 @@
+#include "ps_server/shard/staging.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/grant.h"
+#include "common/status_macros.h"
+#include "kernels/optimizer_kernels.h"
+
+namespace sluice {
+
+Staging::Staging(const ParameterLayout* layout, ParameterRange range,
+                 ChunkGrid grid, int max_gradients)
+    : layout_(layout),
+      range_(range),
+      grid_(grid),
+      max_gradients_(max_gradients) {}
+
+void Staging::Reset(Generation generation, uint64_t secret) {
+  generation_ = generation;
+  secret_ = secret;
+  entries_.clear();
+  ended_.clear();
+}
+
+absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
+                                    const Payload& payload) {
+  SLUICE_RETURN_IF_ERROR(CheckKey(header));
+  SLUICE_ASSIGN_OR_RETURN(const int chunk, CheckPlace(header, payload));
+  SLUICE_ASSIGN_OR_RETURN(Entry * entry, FindOrMake(header.key));
+  if (entry->here[chunk]) {
+    ++duplicate_chunks_;
+    return entry->missing == 0;
+  }
+  float* floats = entry->floats.get() + grid_.begin(chunk);
+  SLUICE_RETURN_IF_ERROR(
+      payload.CopyTo(absl::MakeSpan(floats, grid_.size(chunk))));
+  SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));
+  entry->here[chunk] = true;
+  --entry->missing;
+  return entry->missing == 0;
+}
+
+absl::Status Staging::CheckKey(const PushChunkHeader& header) const {
+  const GradientKey& key = header.key;
+  if (key.generation != generation_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "gradient ", key.ToString(), " is of generation ",
+        key.generation.value(), ", expected ", generation_.value()));
+  }
+  if (header.grant != GrantFor(secret_, key)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "gradient ", key.ToString(), " has no grant: its number is wrong"));
+  }
+  const auto entry = entries_.find(key);
+  if (entry != entries_.end() && entry->second.missing == 0) {
+    return absl::OkStatus();
+  }
+  const auto ended = ended_.find(Life(key.worker, key.incarnation));
+  if (ended != ended_.end() && key.sequence <= ended->second) {
+    return absl::AbortedError(
+        absl::StrCat("task ", key.ToString(), " has ended"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
+                                        const Payload& payload) const {
+  const int chunk = grid_.ChunkAt(header.offset);
+  if (chunk < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient ", header.key.ToString(), ": offset is ",
+                     header.offset, ", expected a multiple of ",
+                     grid_.chunk_floats(), " below ", grid_.floats()));
+  }
+  const int64_t expected = grid_.size(chunk) * sizeof(float);
+  if (static_cast<int64_t>(payload.bytes()) != expected) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradient ", header.key.ToString(), ": chunk at ", header.offset,
+        " has ", payload.bytes(), " bytes, expected ", expected));
+  }
+  return chunk;
+}
+
+absl::Status Staging::CheckFinite(const GradientKey& key, int chunk,
+                                  const float* floats) const {
+  const int64_t at =
+      kernels::FirstNonFinite(absl::MakeSpan(floats, grid_.size(chunk)));
+  if (at < 0) return absl::OkStatus();
+  const int64_t offset = range_.begin + grid_.begin(chunk) + at;
+  const TensorSpec& tensor = layout_->TensorAt(offset);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient ", key.ToString(), " is ", floats[at], " in tensor ",
+      tensor.name, " at position ", offset - tensor.offset));
+}
+
+absl::StatusOr<Staging::Entry*> Staging::FindOrMake(const GradientKey& key) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) return &found->second;
+  if (held() >= max_gradients_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("gradient ", key.ToString(), " finds ", held(),
+                     " gradients here, at most ", max_gradients_, " may be"));
+  }
+  Entry entry;
+  if (free_.empty()) {
+    entry.floats = MakeAlignedFloats(grid_.floats());
+  } else {
+    entry.floats = std::move(free_.back());
+    free_.pop_back();
+  }
+  entry.here.resize(grid_.count());
+  entry.missing = grid_.count();
+  return &entries_.emplace(key, std::move(entry)).first->second;
+}
+
+absl::StatusOr<const float*> Staging::Find(const GradientKey& key) const {
+  const auto entry = entries_.find(key);
+  const int missing =
+      entry == entries_.end() ? grid_.count() : entry->second.missing;
+  if (missing == 0) return entry->second.floats.get();
+  return absl::NotFoundError(
+      absl::StrCat("gradient ", key.ToString(), " is not staged: ", missing,
+                   " of ", grid_.count(), " chunks are missing"));
+}
+
+void Staging::End(const GradientKey& key) {
+  Sequence& ended = ended_[Life(key.worker, key.incarnation)];
+  ended = std::max(ended, key.sequence);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return;
+  free_.push_back(std::move(entry->second.floats));
+  entries_.erase(entry);
+}
+
+}  // namespace sluice

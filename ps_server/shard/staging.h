@@ -1,0 +1,100 @@
+#ifndef SLUICE_PS_SERVER_SHARD_STAGING_H_
+#define SLUICE_PS_SERVER_SHARD_STAGING_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "common/wire/chunk_header.h"
+#include "common/wire/payload.h"
+#include "ps_server/shard/aligned_floats.h"
+#include "ps_server/shard/chunk_grid.h"
+
+namespace sluice {
+
+// The gradients' slices a shard has received and not yet applied. A slice is
+// *staged* when all its chunks are here; it then stays until its Commit or
+// Discard.
+//
+// Memory: at most `max_gradients` slices.
+//
+// Not thread-safe: call from the exchange thread.
+class Staging {
+ public:
+  // `layout` names tensors in errors and must outlive this.
+  Staging(const ParameterLayout* layout, ParameterRange range, ChunkGrid grid,
+          int max_gradients);
+
+  // Begins a generation: drops everything. `secret` keys its grants.
+  void Reset(Generation generation, uint64_t secret);
+
+  // Takes one chunk; returns whether its gradient is staged now. A chunk that
+  // is here already is not looked at again; so a push may be repeated, whole
+  // or in part. Errors leave what was staged before unchanged:
+  //   kFailedPrecondition  the generation is another one
+  //   kPermissionDenied    the grant does not match the key
+  //   kAborted             the task has ended
+  //   kResourceExhausted   max_gradients are here already
+  //   kInvalidArgument     wrong offset or size; or a NaN or infinity, with
+  //                        its tensor and position
+  //   kDataLoss            the checksum is wrong
+  absl::StatusOr<bool> Stage(const PushChunkHeader& header,
+                             const Payload& payload);
+
+  // The slice (grid.floats() floats) of a staged gradient, until End;
+  // kNotFound says how much of it is here.
+  absl::StatusOr<const float*> Find(const GradientKey& key) const;
+
+  // The task is over: frees its room. Later chunks of this key, and of earlier
+  // ones of the same incarnation, are refused. Gradients already staged stay
+  // until their own End.
+  void End(const GradientKey& key);
+
+  // Gradients here, staged or not.
+  int held() const { return static_cast<int>(entries_.size()); }
+  int64_t duplicate_chunks() const { return duplicate_chunks_; }
+
+ private:
+  struct Entry {
+    AlignedFloats floats;
+    std::vector<bool> here;  // By chunk.
+    int missing = 0;         // Chunks.
+  };
+  using Life = std::pair<WorkerId, Incarnation>;
+
+  // What can be said of a key before looking at the chunk.
+  absl::Status CheckKey(const PushChunkHeader& header) const;
+  // The chunk's index, where offset and size are right.
+  absl::StatusOr<int> CheckPlace(const PushChunkHeader& header,
+                                 const Payload& payload) const;
+  absl::Status CheckFinite(const GradientKey& key, int chunk,
+                           const float* floats) const;
+  // The gradient's entry, made when there is room.
+  absl::StatusOr<Entry*> FindOrMake(const GradientKey& key);
+
+  // Constant after construction.
+  const ParameterLayout* const layout_;
+  const ParameterRange range_;
+  const ChunkGrid grid_;
+  const int max_gradients_;
+
+  Generation generation_;
+  uint64_t secret_ = 0;
+  absl::flat_hash_map<GradientKey, Entry> entries_;
+  // The highest sequence that ended in each life of a worker. A worker has one
+  // unfinished task at a time, so all earlier ones have ended too.
+  absl::flat_hash_map<Life, Sequence> ended_;
+  // Slices to be used again.
+  std::vector<AlignedFloats> free_;
+  int64_t duplicate_chunks_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_STAGING_H_

@@ -1,0 +1,143 @@
+#include "ps_server/shard/weight_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+WeightStore::WeightStore(ChunkGrid grid, int max_held)
+    : grid_(grid), max_held_(max_held) {}
+
+void WeightStore::Initialize(Version version, absl::Span<const float> weights) {
+  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == grid_.floats());
+  holds_.clear();
+  reads_.clear();
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->version = version;
+  for (int i = 0; i < grid_.count(); ++i) {
+    snapshot->chunks.push_back(TakeChunk());
+    std::copy_n(weights.begin() + grid_.begin(i), grid_.size(i),
+                snapshot->chunks.back().mutable_data());
+  }
+  current_ = std::move(snapshot);
+}
+
+// All chunks have the first one's size, so that each can take any's place.
+ChunkRef WeightStore::TakeChunk() {
+  for (ChunkRef& chunk : retired_) {
+    if (!chunk.IsUnique()) continue;
+    std::swap(chunk, retired_.back());
+    ChunkRef taken = std::move(retired_.back());
+    retired_.pop_back();
+    return taken;
+  }
+  return ChunkRef::Make(grid_.size(0));
+}
+
+WeightStore::Read WeightStore::Begin(Hold* hold,
+                                     std::shared_ptr<const Snapshot> snapshot) {
+  hold->snapshot = std::move(snapshot);
+  hold->reads.push_back(++last_read_);
+  reads_.emplace(last_read_, hold->snapshot->version);
+  return {last_read_, hold->snapshot};
+}
+
+WeightStore::Read WeightStore::BeginRead() {
+  return Begin(&holds_[version()], current_);
+}
+
+std::optional<WeightStore::Read> WeightStore::BeginRead(Version version) {
+  if (version == this->version()) return BeginRead();
+  const auto hold = holds_.find(version);
+  if (hold == holds_.end() || hold->second.pins == 0) return std::nullopt;
+  return Begin(&hold->second, hold->second.snapshot);
+}
+
+void WeightStore::EndRead(ReadId id) {
+  const auto read = reads_.find(id);
+  if (read == reads_.end()) return;
+  const Version version = read->second;
+  reads_.erase(read);
+  std::vector<ReadId>& reads = holds_[version].reads;
+  reads.erase(std::find(reads.begin(), reads.end(), id));
+  DropIfFree(version);
+}
+
+void WeightStore::DropIfFree(Version version) {
+  const auto hold = holds_.find(version);
+  if (hold->second.reads.empty() && hold->second.pins == 0) holds_.erase(hold);
+}
+
+std::vector<ReadId> WeightStore::Close() {
+  std::vector<ReadId> ended;
+  for (auto it = holds_.begin();
+       holds_.size() > max_held_ && it != holds_.end();) {
+    if (it->second.pins > 0) {
+      ++it;
+      continue;
+    }
+    for (const ReadId id : it->second.reads) {
+      reads_.erase(id);
+      ended.push_back(id);
+    }
+    it = holds_.erase(it);
+  }
+  next_ = current_->chunks;
+  // Where nobody holds the closed version, its own references must not keep
+  // the chunks from being written in place.
+  if (current_.use_count() == 1) {
+    auto emptied = std::make_shared<Snapshot>();
+    emptied->version = version();
+    current_ = std::move(emptied);
+  }
+  return ended;
+}
+
+WeightStore::Piece WeightStore::Prepare(int chunk) {
+  ChunkRef& slot = next_[chunk];
+  const float* from = slot.data();
+  if (!slot.IsUnique()) {
+    retired_.push_back(std::exchange(slot, TakeChunk()));
+    ++chunks_copied_;
+  }
+  return {from, slot.mutable_data()};
+}
+
+void WeightStore::Publish() {
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->version = version() + 1;
+  snapshot->chunks = std::exchange(next_, {});
+  current_ = std::move(snapshot);
+}
+
+absl::Status WeightStore::Pin(Version version) {
+  if (version != this->version()) {
+    return absl::NotFoundError(absl::StrCat(
+        "version ", version.value(), " is to be pinned, but the newest is ",
+        this->version().value()));
+  }
+  Hold& hold = holds_[version];
+  hold.snapshot = current_;
+  ++hold.pins;
+  return absl::OkStatus();
+}
+
+absl::Status WeightStore::Release(Version version) {
+  const auto hold = holds_.find(version);
+  if (hold == holds_.end() || hold->second.pins == 0) {
+    return absl::NotFoundError(absl::StrCat(
+        "version ", version.value(), " is to be released, but is not pinned"));
+  }
+  --hold->second.pins;
+  DropIfFree(version);
+  return absl::OkStatus();
+}
+
+int WeightStore::held() const {
+  return static_cast<int>(holds_.size() - holds_.count(version()));
+}
+
+}  // namespace sluice
