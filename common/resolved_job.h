@@ -22,7 +22,8 @@ struct ResolvedJob {
   ModelPlan model;
   ParameterLayout layout;
   // SHA-256 (hex) over what decides the bits of the run: the job without
-  // cluster.coordinator, output, and the limits that are only times.
+  // cluster.coordinator, output, evaluation and what is only a time, the
+  // number of training samples, and the layout's tensors.
   std::string fingerprint;
 };
 
@@ -30,7 +31,8 @@ struct ResolvedJob {
 // kNotFound, or kInvalidArgument:
 //   a typo       "job.textproto:12:3: ... no field named \"foo\""
 //   bad values   one line for each, all at once:
-//                "sync.k: must be 1 to 4 (cluster.workers), is 9"
+//                "sync.k: must be 1 to 4 (cluster.workers) under K_SYNC, is 9"
+// and whatever ReadDataShape and PlanModel say of the data and the model.
 absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,
                                     const std::vector<std::string>& overrides);
 
@@ -45,6 +47,10 @@ std::vector<std::string> Validate(const proto::Job& job);
 
 // Fills in what is left out.
 void ResolveDefaults(proto::Job* job);
+
+// How many gradients an update takes when nobody is missing.
+// REQUIRES: defaults are filled in.
+int GradientsPerUpdate(const proto::Sync& sync);
 
 // Canonical textproto of a job, one field per line.
 std::string FormatJob(const proto::Job& job);

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+
+// Fills FIELD of the message that MESSAGE points to where it is left out.
+#define SLUICE_DEFAULT(message, field, value) \
+  if (!(message)->has_##field()) (message)->set_##field(value)
+
+// The same for an enumeration, where 0 means left out.
+#define SLUICE_DEFAULT_ENUM(message, field, value) \
+  if ((message)->field() == 0) (message)->set_##field(value)
+
+namespace sluice {
+namespace {
+
+void ResolveSync(int workers, proto::Sync* sync) {
+  SLUICE_DEFAULT_ENUM(sync, policy, proto::SYNC);
+  SLUICE_DEFAULT(sync, k, workers);
+  SLUICE_DEFAULT(sync, gradients_per_update, workers);
+  SLUICE_DEFAULT(sync, local_steps, 1);
+  SLUICE_DEFAULT_ENUM(sync, on_shortage, proto::WAIT);
+  SLUICE_DEFAULT(sync, shortage_timeout_s, 60);
+  SLUICE_DEFAULT_ENUM(sync, on_bad_gradient, proto::FAIL);
+  SLUICE_DEFAULT(sync, warm_start_updates, 0);
+}
+
+void ResolveOptimizer(proto::Optimizer* optimizer) {
+  SLUICE_DEFAULT(optimizer, learning_rate, 0.01);
+  proto::Sgd* sgd = optimizer->mutable_sgd();
+  SLUICE_DEFAULT(sgd, momentum, 0);
+  SLUICE_DEFAULT(sgd, nesterov, false);
+  SLUICE_DEFAULT(sgd, weight_decay, 0);
+}
+
+void ResolveSchedule(proto::Schedule* schedule) {
+  switch (schedule->kind_case()) {
+    case proto::Schedule::kConstant:
+      break;
+    case proto::Schedule::kStep:
+      SLUICE_DEFAULT(schedule->mutable_step(), factor, 0.1);
+      break;
+    case proto::Schedule::kCosine:
+      SLUICE_DEFAULT(schedule->mutable_cosine(), final_factor, 0);
+      break;
+    case proto::Schedule::KIND_NOT_SET:
+      schedule->mutable_constant();
+      break;
+  }
+  SLUICE_DEFAULT(schedule, warmup_epochs, 0);
+  SLUICE_DEFAULT(schedule, linear_scaling, false);
+}
+
+void ResolveData(proto::Data* data) {
+  if (data->has_idx()) {
+    SLUICE_DEFAULT(data->mutable_idx(), mean, 0);
+    SLUICE_DEFAULT(data->mutable_idx(), deviation, 1);
+  }
+  if (data->has_linear_regression()) {
+    proto::LinearRegression* linear = data->mutable_linear_regression();
+    SLUICE_DEFAULT(linear, train_samples, 1024);
+    SLUICE_DEFAULT(linear, test_samples, 256);
+    SLUICE_DEFAULT(linear, noise, 0);
+  }
+  SLUICE_DEFAULT(data, batch_size, 64);
+  SLUICE_DEFAULT_ENUM(data, sharding, proto::Data::DYNAMIC);
+  SLUICE_DEFAULT(data, shuffle, true);
+}
+
+void ResolveInitializer(proto::Initializer* initializer) {
+  SLUICE_DEFAULT_ENUM(initializer, kind, proto::Initializer::HE);
+  SLUICE_DEFAULT(initializer, value, 0);
+}
+
+void ResolvePool(proto::Pool* pool) {
+  if (pool->has_kernel()) SLUICE_DEFAULT(pool, stride, pool->kernel());
+}
+
+void ResolveLayer(int position, proto::Layer* layer) {
+  std::string kind;
+  switch (layer->kind_case()) {
+    case proto::Layer::kDense:
+      kind = "dense";
+      SLUICE_DEFAULT(layer->mutable_dense(), bias, true);
+      ResolveInitializer(layer->mutable_dense()->mutable_initializer());
+      break;
+    case proto::Layer::kConv2D: {
+      kind = "conv2d";
+      proto::Conv2d* conv2d = layer->mutable_conv2d();
+      SLUICE_DEFAULT(conv2d, stride, 1);
+      SLUICE_DEFAULT(conv2d, padding, 0);
+      SLUICE_DEFAULT(conv2d, bias, true);
+      ResolveInitializer(conv2d->mutable_initializer());
+      break;
+    }
+    case proto::Layer::kMaxPool:
+      kind = "max_pool";
+      ResolvePool(layer->mutable_max_pool());
+      break;
+    case proto::Layer::kAveragePool:
+      kind = "average_pool";
+      ResolvePool(layer->mutable_average_pool());
+      break;
+    case proto::Layer::kRelu:
+      kind = "relu";
+      break;
+    case proto::Layer::kTanh:
+      kind = "tanh";
+      break;
+    case proto::Layer::kFlatten:
+      kind = "flatten";
+      break;
+    case proto::Layer::KIND_NOT_SET:
+      return;
+  }
+  if (layer->name().empty()) layer->set_name(absl::StrCat(kind, position));
+}
+
+void ResolveModel(const proto::Data& data, proto::Model* model) {
+  for (int i = 0; i < model->layer_size(); ++i) {
+    ResolveLayer(i, model->mutable_layer(i));
+  }
+  SLUICE_DEFAULT_ENUM(model, loss,
+                      data.has_linear_regression()
+                          ? proto::Model::MEAN_SQUARED_ERROR
+                          : proto::Model::SOFTMAX_CROSS_ENTROPY);
+}
+
+void ResolveLimits(int64_t needed, int workers, proto::Limits* limits) {
+  // Clamped, so that an absurd k does not overflow before it is refused.
+  SLUICE_DEFAULT(
+      limits, staged_gradients,
+      static_cast<int>(std::clamp<int64_t>(needed + workers, 1, 1 << 30)));
+  SLUICE_DEFAULT(limits, commit_window, 4);
+  SLUICE_DEFAULT(limits, chunk_bytes, 1 << 20);
+  SLUICE_DEFAULT(limits, max_held, 2);
+  SLUICE_DEFAULT(limits, lease_s, 5);
+  SLUICE_DEFAULT(limits, task_deadline_s, 600);
+  SLUICE_DEFAULT(limits, rejoin_timeout_s, 5);
+  SLUICE_DEFAULT(limits, start_timeout_s, 300);
+}
+
+}  // namespace
+
+void ResolveDefaults(proto::Job* job) {
+  if (job->name().empty()) job->set_name("job");
+  SLUICE_DEFAULT(job, seed, 1);
+  proto::Cluster* cluster = job->mutable_cluster();
+  SLUICE_DEFAULT(cluster, workers, 1);
+  SLUICE_DEFAULT(cluster, shards, 1);
+  proto::Worker* worker = job->mutable_worker();
+  SLUICE_DEFAULT_ENUM(worker, device, proto::CPU);
+  SLUICE_DEFAULT(worker, threads, 1);
+  SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
+  ResolveSync(cluster->workers(), job->mutable_sync());
+  ResolveOptimizer(job->mutable_optimizer());
+  ResolveSchedule(job->mutable_schedule());
+  ResolveData(job->mutable_data());
+  ResolveModel(job->data(), job->mutable_model());
+  proto::Evaluation* evaluation = job->mutable_evaluation();
+  SLUICE_DEFAULT(evaluation, every_epochs, 1);
+  SLUICE_DEFAULT(evaluation, batch_size, 256);
+  SLUICE_DEFAULT(evaluation, enabled, true);
+  SLUICE_DEFAULT(job->mutable_output(), metrics_every_s, 1);
+  ResolveLimits(GradientsPerUpdate(job->sync()), cluster->workers(),
+                job->mutable_limits());
+  job->mutable_stop();
+}
+
+}  // namespace sluice

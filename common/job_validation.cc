@@ -1,0 +1,391 @@
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+namespace {
+
+using ::google::protobuf::EnumDescriptor;
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+
+// Far above any use, far below where a product of two could overflow.
+constexpr int kMany = 1 << 20;
+// A thousand years: finite, and exact in absl::Duration.
+constexpr double kLongest = 3e10;
+
+std::string Path(const std::string& prefix, const std::string& field) {
+  return absl::StrCat(prefix, ".", field);
+}
+
+// Collects violations; each check adds one or none.
+class Checker {
+ public:
+  std::vector<std::string> Take() { return std::move(violations_); }
+
+  void Add(const std::string& path, const std::string& what) {
+    violations_.push_back(absl::StrCat(path, ": ", what));
+  }
+  void Require(bool holds, const std::string& path, const std::string& what) {
+    if (!holds) Add(path, what);
+  }
+  // Refuses NaN too. `why` names where a bound comes from.
+  template <typename T>
+  void Between(const std::string& path, T value, T least, T most,
+               const std::string& why = "") {
+    Require(value >= least && value <= most, path,
+            absl::StrCat("must be ", least, " to ", most, why, ", is ", value));
+  }
+  void AtLeast(const std::string& path, int64_t value, int64_t least,
+               const std::string& why = "") {
+    Require(value >= least, path,
+            absl::StrCat("must be ", least, " or more", why, ", is ", value));
+  }
+  void AboveZero(const std::string& path, double value,
+                 double most = kLongest) {
+    Require(value > 0 && value <= most, path,
+            absl::StrCat("must be above 0 and at most ", most, ", is ", value));
+  }
+  void Name(const std::string& path, const std::string& name);
+  // Every enumeration in `message` has a value that there is.
+  void Enums(const std::string& prefix, const Message& message);
+
+ private:
+  void Enum(const std::string& path, const EnumDescriptor& type, int value);
+
+  std::vector<std::string> violations_;
+};
+
+// What may be part of a file name and of a tensor's name.
+void Checker::Name(const std::string& path, const std::string& name) {
+  bool plain =
+      !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-';
+  for (const char c : name) {
+    plain =
+        plain && (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.');
+  }
+  Require(plain, path,
+          absl::StrCat("must be 1 to 64 letters, digits, '_', '-' or '.', not "
+                       "beginning with '-' or '.', is \"",
+                       name, "\""));
+}
+
+void Checker::Enum(const std::string& path, const EnumDescriptor& type,
+                   int value) {
+  if (value != 0 && type.FindValueByNumber(value) != nullptr) return;
+  std::vector<std::string> names;
+  for (int i = 1; i < type.value_count(); ++i) {
+    names.push_back(type.value(i)->name());
+  }
+  Add(path, absl::StrCat("must be one of ", absl::StrJoin(names, ", "), ", is ",
+                         value == 0 ? "not set" : absl::StrCat(value)));
+}
+
+void Checker::Enums(const std::string& prefix, const Message& message) {
+  const auto* reflection = message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = message.GetDescriptor()->field(i);
+    const std::string path = absl::StrCat(prefix, field->name());
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      Enum(path, *field->enum_type(), reflection->GetEnumValue(message, field));
+    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      continue;
+    } else if (!field->is_repeated()) {
+      if (!reflection->HasField(message, field)) continue;
+      Enums(absl::StrCat(path, "."), reflection->GetMessage(message, field));
+    } else {
+      for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
+        Enums(absl::StrCat(path, "[", j, "]."),
+              reflection->GetRepeatedMessage(message, field, j));
+      }
+    }
+  }
+}
+
+void CheckCluster(const proto::Cluster& cluster, Checker* check) {
+  check->Between("cluster.workers", cluster.workers(), 1, 65536);
+  check->Between("cluster.shards", cluster.shards(), 1, 1024);
+  if (cluster.coordinator().empty()) return;
+  const size_t colon = cluster.coordinator().rfind(':');
+  int port = 0;
+  const bool is_address =
+      colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(cluster.coordinator().substr(colon + 1), &port) &&
+      port >= 0 && port <= 65535;
+  check->Require(is_address, "cluster.coordinator",
+                 absl::StrCat("must be \"host:port\", is \"",
+                              cluster.coordinator(), "\""));
+}
+
+void CheckK(const proto::Job& job, Checker* check) {
+  const proto::Sync& sync = job.sync();
+  const std::string& policy = proto::Policy_Name(sync.policy());
+  const int workers = job.cluster().workers();
+  switch (sync.policy()) {
+    case proto::SYNC:
+      check->Between("sync.gradients_per_update", sync.gradients_per_update(),
+                     1, 65536);
+      if (job.data().sharding() == proto::Data::STATIC) {
+        check->Require(
+            sync.gradients_per_update() == workers, "sync.gradients_per_update",
+            absl::StrCat("must be ", workers,
+                         " (cluster.workers, the partitions) under SYNC with "
+                         "data.sharding STATIC, is ",
+                         sync.gradients_per_update()));
+      }
+      break;
+    case proto::K_SYNC:
+    case proto::K_ASYNC:
+      check->Between("sync.k", sync.k(), 1, workers,
+                     absl::StrCat(" (cluster.workers) under ", policy));
+      break;
+    case proto::K_BATCH_SYNC:
+    case proto::K_BATCH_ASYNC:
+      check->Between("sync.k", sync.k(), 1, 65536,
+                     absl::StrCat(" under ", policy));
+      break;
+    default:
+      break;  // ASYNC has neither.
+  }
+}
+
+void CheckSync(const proto::Job& job, Checker* check) {
+  const proto::Sync& sync = job.sync();
+  CheckK(job, check);
+  if (sync.has_staleness()) {
+    check->Require(sync.staleness().has_bound(), "sync.staleness.bound",
+                   "must be set, 0 or more");
+    check->Between("sync.staleness.bound", sync.staleness().bound(), 0, kMany);
+  }
+  check->Require(
+      sync.local_steps() == 1, "sync.local_steps",
+      absl::StrCat("must be 1: more than one local step per task is not "
+                   "available in this version, is ",
+                   sync.local_steps()));
+  check->AboveZero("sync.shortage_timeout_s", sync.shortage_timeout_s());
+  check->AtLeast("sync.warm_start_updates", sync.warm_start_updates(), 0);
+}
+
+void CheckOptimizer(const proto::Optimizer& optimizer, Checker* check) {
+  check->AboveZero("optimizer.learning_rate", optimizer.learning_rate(), 1e6);
+  const proto::Sgd& sgd = optimizer.sgd();
+  check->Require(
+      sgd.momentum() >= 0 && sgd.momentum() < 1, "optimizer.sgd.momentum",
+      absl::StrCat("must be at least 0 and below 1, is ", sgd.momentum()));
+  check->Require(!sgd.nesterov() || sgd.momentum() != 0,
+                 "optimizer.sgd.nesterov",
+                 "needs optimizer.sgd.momentum above 0, which is 0");
+  check->Between("optimizer.sgd.weight_decay", sgd.weight_decay(), 0.0, 1e6);
+}
+
+void CheckSchedule(const proto::Schedule& schedule, Checker* check) {
+  if (schedule.has_step()) {
+    const proto::StepDecay& step = schedule.step();
+    check->AboveZero("schedule.step.every_epochs", step.every_epochs());
+    check->AboveZero("schedule.step.factor", step.factor(), 1);
+  }
+  if (schedule.has_cosine()) {
+    const proto::Cosine& cosine = schedule.cosine();
+    check->AboveZero("schedule.cosine.epochs", cosine.epochs());
+    check->Between("schedule.cosine.final_factor", cosine.final_factor(), 0.0,
+                   1.0);
+  }
+  check->Between("schedule.warmup_epochs", schedule.warmup_epochs(), 0.0, 1e6);
+}
+
+void CheckIdx(const proto::Idx& idx, bool evaluated, Checker* check) {
+  const auto given = [&](const char* field, const std::string& path) {
+    check->Require(!path.empty(), Path("data.idx", field),
+                   "must name a file, is not set");
+  };
+  given("train_images", idx.train_images());
+  given("train_labels", idx.train_labels());
+  const bool has_test =
+      !idx.test_images().empty() || !idx.test_labels().empty();
+  if (evaluated || has_test) {
+    given("test_images", idx.test_images());
+    given("test_labels", idx.test_labels());
+  }
+  check->Between("data.idx.mean", idx.mean(), -1e6, 1e6);
+  check->AboveZero("data.idx.deviation", idx.deviation(), 1e6);
+}
+
+void CheckLinear(const proto::LinearRegression& linear, bool evaluated,
+                 Checker* check) {
+  const std::string prefix = "data.linear_regression";
+  check->Between(Path(prefix, "features"), linear.features(), 1, kMany);
+  check->AtLeast(Path(prefix, "train_samples"), linear.train_samples(), 1);
+  check->AtLeast(Path(prefix, "test_samples"), linear.test_samples(),
+                 evaluated ? 1 : 0,
+                 evaluated ? " with evaluation.enabled" : "");
+  check->Between(Path(prefix, "noise"), linear.noise(), 0.0, 1e6);
+  constexpr int64_t kMostFloats = int64_t{1} << 32;
+  for (const int64_t samples :
+       {linear.train_samples(), linear.test_samples()}) {
+    check->Require(
+        samples * linear.features() <= kMostFloats, prefix,
+        absl::StrCat("features times samples must be at most ", kMostFloats,
+                     ", is ", samples * linear.features()));
+  }
+}
+
+void CheckData(const proto::Job& job, Checker* check) {
+  const proto::Data& data = job.data();
+  const bool evaluated = job.evaluation().enabled();
+  switch (data.reader_case()) {
+    case proto::Data::kIdx:
+      CheckIdx(data.idx(), evaluated, check);
+      break;
+    case proto::Data::kLinearRegression:
+      CheckLinear(data.linear_regression(), evaluated, check);
+      break;
+    case proto::Data::READER_NOT_SET:
+      check->Add("data", "must name a reader: idx or linear_regression");
+      break;
+  }
+  check->Between("data.batch_size", data.batch_size(), 1, kMany);
+}
+
+void CheckInitializer(const std::string& prefix,
+                      const proto::Initializer& initializer, Checker* check) {
+  check->Between(Path(prefix, "initializer.value"), initializer.value(), -1e6,
+                 1e6);
+}
+
+void CheckPool(const std::string& prefix, const proto::Pool& pool,
+               Checker* check) {
+  check->Between(Path(prefix, "kernel"), pool.kernel(), 1, 4096);
+  if (!pool.has_stride()) return;  // Without a kernel, which is said above.
+  check->Between(Path(prefix, "stride"), pool.stride(), 1, 4096);
+}
+
+void CheckLayer(const std::string& prefix, const proto::Layer& layer,
+                Checker* check) {
+  switch (layer.kind_case()) {
+    case proto::Layer::kDense: {
+      const std::string dense = Path(prefix, "dense");
+      check->Between(Path(dense, "units"), layer.dense().units(), 1, 1 << 24);
+      CheckInitializer(dense, layer.dense().initializer(), check);
+      break;
+    }
+    case proto::Layer::kConv2D: {
+      const std::string path = Path(prefix, "conv2d");
+      const proto::Conv2d& conv2d = layer.conv2d();
+      check->Between(Path(path, "channels"), conv2d.channels(), 1, 65536);
+      check->Between(Path(path, "kernel"), conv2d.kernel(), 1, 4096);
+      check->Between(Path(path, "stride"), conv2d.stride(), 1, 4096);
+      check->Between(Path(path, "padding"), conv2d.padding(), 0, 4096);
+      CheckInitializer(path, conv2d.initializer(), check);
+      break;
+    }
+    case proto::Layer::kMaxPool:
+      CheckPool(Path(prefix, "max_pool"), layer.max_pool(), check);
+      break;
+    case proto::Layer::kAveragePool:
+      CheckPool(Path(prefix, "average_pool"), layer.average_pool(), check);
+      break;
+    case proto::Layer::kRelu:
+    case proto::Layer::kTanh:
+    case proto::Layer::kFlatten:
+      break;
+    case proto::Layer::KIND_NOT_SET:
+      check->Add(prefix,
+                 "must name a kind: dense, conv2d, max_pool, average_pool, "
+                 "relu, tanh or flatten");
+      return;  // It has no default name either.
+  }
+  check->Name(Path(prefix, "name"), layer.name());
+}
+
+void CheckModel(const proto::Model& model, Checker* check) {
+  check->Require(model.layer_size() > 0, "model.layer",
+                 "must have at least one layer, has none");
+  absl::flat_hash_map<std::string, int> names;
+  for (int i = 0; i < model.layer_size(); ++i) {
+    const std::string prefix = absl::StrCat("model.layer[", i, "]");
+    CheckLayer(prefix, model.layer(i), check);
+    if (model.layer(i).name().empty()) continue;
+    const auto [taken, is_new] = names.emplace(model.layer(i).name(), i);
+    check->Require(
+        is_new, Path(prefix, "name"),
+        absl::StrCat("must be another than model.layer[", taken->second,
+                     "]'s, is \"", model.layer(i).name(), "\" too"));
+  }
+}
+
+void CheckEvaluation(const proto::Job& job, Checker* check) {
+  check->Between("evaluation.every_epochs", job.evaluation().every_epochs(),
+                 0.0, 1e6);
+  check->Between("evaluation.batch_size", job.evaluation().batch_size(), 1,
+                 kMany);
+  check->AboveZero("output.metrics_every_s", job.output().metrics_every_s());
+}
+
+void CheckLimits(const proto::Job& job, Checker* check) {
+  const proto::Limits& limits = job.limits();
+  check->AtLeast("limits.staged_gradients", limits.staged_gradients(),
+                 GradientsPerUpdate(job.sync()),
+                 absl::StrCat(" (what one update needs under ",
+                              proto::Policy_Name(job.sync().policy()), ")"));
+  check->Between("limits.commit_window", limits.commit_window(), 1, 1024);
+  check->Between("limits.chunk_bytes", limits.chunk_bytes(), 4096, 4194304);
+  check->Require(
+      limits.chunk_bytes() % 64 == 0, "limits.chunk_bytes",
+      absl::StrCat("must be a multiple of 64, is ", limits.chunk_bytes()));
+  check->Between("limits.max_held", limits.max_held(), 1, 1024);
+  check->AboveZero("limits.lease_s", limits.lease_s());
+  check->AboveZero("limits.task_deadline_s", limits.task_deadline_s());
+  check->AboveZero("limits.rejoin_timeout_s", limits.rejoin_timeout_s());
+  check->AboveZero("limits.start_timeout_s", limits.start_timeout_s());
+}
+
+void CheckStop(const proto::Job& job, Checker* check) {
+  const proto::Stop& stop = job.stop();
+  check->Require(stop.has_epochs() || stop.has_updates() ||
+                     stop.has_seconds() || stop.has_target_accuracy(),
+                 "stop",
+                 "must set at least one of epochs, updates, seconds, "
+                 "target_accuracy");
+  if (stop.has_epochs()) check->AboveZero("stop.epochs", stop.epochs(), 1e6);
+  if (stop.has_updates()) check->AtLeast("stop.updates", stop.updates(), 1);
+  if (stop.has_seconds()) check->AboveZero("stop.seconds", stop.seconds());
+  if (!stop.has_target_accuracy()) return;
+  check->AboveZero("stop.target_accuracy", stop.target_accuracy(), 1);
+  check->Require(
+      job.evaluation().enabled() && job.evaluation().every_epochs() > 0,
+      "stop.target_accuracy",
+      "needs evaluation.enabled and evaluation.every_epochs above 0");
+  check->Require(!job.data().has_linear_regression(), "stop.target_accuracy",
+                 "needs labels, which data.linear_regression does not have");
+}
+
+}  // namespace
+
+std::vector<std::string> Validate(const proto::Job& job) {
+  Checker check;
+  check.Name("name", job.name());
+  check.Enums("", job);
+  CheckCluster(job.cluster(), &check);
+  check.Between("worker.threads", job.worker().threads(), 1, 256);
+  CheckSync(job, &check);
+  CheckOptimizer(job.optimizer(), &check);
+  CheckSchedule(job.schedule(), &check);
+  CheckData(job, &check);
+  CheckModel(job.model(), &check);
+  CheckEvaluation(job, &check);
+  CheckLimits(job, &check);
+  CheckStop(job, &check);
+  return check.Take();
+}
+
+}  // namespace sluice

@@ -1,0 +1,313 @@
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/resolved_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+using ::google::protobuf::TextFormat;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Sets every message there is, so that the walk below meets every field.
+constexpr char kFull[] = R"(
+cluster { workers: 4 shards: 2 coordinator: "host:1234" }
+sync { policy: K_SYNC k: 3 staleness { bound: 2 action: DROP } }
+optimizer { learning_rate: 0.1 sgd { momentum: 0.9 nesterov: true } }
+schedule { cosine { epochs: 5 } warmup_epochs: 1 linear_scaling: true }
+data { linear_regression { features: 20 } batch_size: 100 }
+model {
+  layer { conv2d { channels: 2 kernel: 3 } }
+  layer { max_pool { kernel: 2 } }
+  layer { average_pool { kernel: 2 } }
+  layer { flatten {} }
+  layer { relu {} }
+  layer { dense { units: 1 } }
+}
+stop { epochs: 5 updates: 100 seconds: 60 }
+)";
+
+proto::Job Full(const std::string& more = "") {
+  proto::Job job;
+  EXPECT_TRUE(TextFormat::ParseFromString(kFull, &job));
+  proto::Job changes;
+  EXPECT_TRUE(TextFormat::ParseFromString(more, &changes)) << more;
+  job.MergeFrom(changes);
+  ResolveDefaults(&job);
+  return job;
+}
+
+constexpr char kIdx[] =
+    "data { idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
+    "test_labels: 'd' } }";
+
+TEST(ValidateTest, AValidJobHasNoViolations) {
+  EXPECT_THAT(Validate(Full()), IsEmpty());
+  EXPECT_THAT(Validate(Full(kIdx)), IsEmpty());
+  EXPECT_THAT(Validate(Full("schedule { step { every_epochs: 1 } }")),
+              IsEmpty());
+}
+
+// Calls `visit` for each scalar field in `message`, with its path.
+using Visit =
+    std::function<void(const std::string&, const FieldDescriptor*, Message*)>;
+void Walk(const std::string& prefix, Message* message, const Visit& visit) {
+  const auto* reflection = message->GetReflection();
+  for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = message->GetDescriptor()->field(i);
+    const std::string path = prefix + field->name();
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      visit(path, field, message);
+    } else if (field->is_repeated()) {
+      for (int j = 0; j < reflection->FieldSize(*message, field); ++j) {
+        Walk(path + "[" + std::to_string(j) + "].",
+             reflection->MutableRepeatedMessage(message, field, j), visit);
+      }
+    } else if (reflection->HasField(*message, field)) {
+      Walk(path + ".", reflection->MutableMessage(message, field), visit);
+    }
+  }
+}
+
+// Gives each field that `spoil` knows a bad value, one at a time; counts them.
+using Spoil = std::function<bool(const FieldDescriptor*, Message*)>;
+int ExpectEachIsRefused(const proto::Job& valid, const Spoil& spoil) {
+  proto::Job job = valid;
+  int spoiled = 0;
+  Walk("", &job,
+       [&](const std::string& path, const FieldDescriptor* field,
+           Message* message) {
+         const std::unique_ptr<Message> before(message->New());
+         before->CopyFrom(*message);
+         if (spoil(field, message)) {
+           ++spoiled;
+           EXPECT_THAT(Validate(job), Contains(StartsWith(path + ": must ")));
+         }
+         message->CopyFrom(*before);
+       });
+  return spoiled;
+}
+
+std::vector<proto::Job> Variants() {
+  return {Full(), Full(kIdx), Full("schedule { step { every_epochs: 1 } }"),
+          Full("stop { target_accuracy: 0.5 }" + std::string(kIdx))};
+}
+
+TEST(ValidateTest, NoRealNumberMayBeNanOrInfinite) {
+  for (const proto::Job& job : Variants()) {
+    for (const double bad :
+         {std::nan(""), std::numeric_limits<double>::infinity(),
+          -std::numeric_limits<double>::infinity()}) {
+      const int spoiled = ExpectEachIsRefused(
+          job, [&](const FieldDescriptor* field, Message* message) {
+            const auto* reflection = message->GetReflection();
+            if (field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE ||
+                !reflection->HasField(*message, field)) {
+              return false;
+            }
+            reflection->SetDouble(message, field, bad);
+            return true;
+          });
+      EXPECT_GT(spoiled, 15);
+    }
+  }
+}
+
+TEST(ValidateTest, NoIntegerMayBeNegative) {
+  for (const proto::Job& job : Variants()) {
+    const int spoiled = ExpectEachIsRefused(
+        job, [](const FieldDescriptor* field, Message* message) {
+          const auto* reflection = message->GetReflection();
+          // Inert under K_SYNC.
+          if (field->name() == "gradients_per_update") return false;
+          if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+            reflection->SetInt32(message, field, -1);
+            return true;
+          }
+          if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+            reflection->SetInt64(message, field, -1);
+            return true;
+          }
+          return false;
+        });
+    EXPECT_GT(spoiled, 20);
+  }
+}
+
+TEST(ValidateTest, NoEnumerationMayHaveAnUnknownOrNoValue) {
+  for (const int bad : {0, 99, -1}) {
+    const int spoiled = ExpectEachIsRefused(
+        Full(), [&](const FieldDescriptor* field, Message* message) {
+          if (field->cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return false;
+          message->GetReflection()->SetEnumValue(message, field, bad);
+          return true;
+        });
+    EXPECT_GE(spoiled, 8);
+  }
+}
+
+// One case: a change of the full job and what must be said of it.
+struct Case {
+  const char* change;
+  const char* violation;
+};
+
+class ViolationTest : public testing::TestWithParam<Case> {};
+
+TEST_P(ViolationTest, IsSaidOnceWithFieldBoundAndValue) {
+  EXPECT_THAT(Validate(Full(GetParam().change)),
+              ElementsAre(HasSubstr(GetParam().violation)))
+      << GetParam().change;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sync, ViolationTest,
+    testing::Values(
+        Case{"sync { k: 5 }",
+             "sync.k: must be 1 to 4 (cluster.workers) under K_SYNC, is 5"},
+        Case{"sync { policy: K_ASYNC k: 0 }",
+             "sync.k: must be 1 to 4 (cluster.workers) under K_ASYNC, is 0"},
+        Case{"sync { policy: K_BATCH_SYNC k: 0 }",
+             "sync.k: must be 1 to 65536 under K_BATCH_SYNC, is 0"},
+        Case{"sync { policy: SYNC gradients_per_update: 0 }",
+             "sync.gradients_per_update: must be 1 to 65536, is 0"},
+        Case{"sync { policy: SYNC gradients_per_update: 5 } "
+             "data { sharding: STATIC }",
+             "sync.gradients_per_update: must be 4 (cluster.workers, the "
+             "partitions) under SYNC with data.sharding STATIC, is 5"},
+        Case{"sync { local_steps: 4 }",
+             "sync.local_steps: must be 1: more than one local step per task "
+             "is not available in this version, is 4"},
+        Case{"limits { staged_gradients: 2 }",
+             "limits.staged_gradients: must be 3 or more (what one update "
+             "needs under K_SYNC), is 2"},
+        Case{"sync { policy: SYNC gradients_per_update: 9 } "
+             "limits { staged_gradients: 8 }",
+             "must be 9 or more (what one update needs under SYNC), is 8"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    OptimizerAndSchedule, ViolationTest,
+    testing::Values(
+        Case{"optimizer { learning_rate: 0 }",
+             "optimizer.learning_rate: must be above 0"},
+        Case{"optimizer { sgd { momentum: 1 } }",
+             "optimizer.sgd.momentum: must be at least 0 and below 1, is 1"},
+        Case{"optimizer { sgd { momentum: 0 } }",
+             "optimizer.sgd.nesterov: needs optimizer.sgd.momentum above 0"},
+        Case{"optimizer { sgd { weight_decay: -1 } }",
+             "optimizer.sgd.weight_decay: must be 0 to 1e+06, is -1"},
+        Case{"schedule { cosine { final_factor: 1.5 } }",
+             "schedule.cosine.final_factor: must be 0 to 1, is 1.5"},
+        Case{"schedule { step { every_epochs: 1 factor: 2 } }",
+             "schedule.step.factor: must be above 0 and at most 1, is 2"},
+        Case{"schedule { step {} }",
+             "schedule.step.every_epochs: must be above 0"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    DataAndModel, ViolationTest,
+    testing::Values(
+        Case{"data { idx { train_images: 'a' train_labels: 'b' "
+             "test_images: 'c' } }",
+             "data.idx.test_labels: must name a file, is not set"},
+        Case{"evaluation { enabled: false } data { idx { train_images: 'a' "
+             "train_labels: 'b' test_images: 'c' } }",
+             "data.idx.test_labels: must name a file, is not set"},
+        Case{"data { linear_regression { test_samples: 0 } }",
+             "data.linear_regression.test_samples: must be 1 or more with "
+             "evaluation.enabled, is 0"},
+        Case{"data { linear_regression { features: 1000000 "
+             "train_samples: 1000000 } }",
+             "features times samples must be at most 4294967296"},
+        Case{"model { layer {} }",
+             "model.layer[6]: must name a kind: dense, conv2d, max_pool"},
+        Case{"model { layer { name: 'relu4' tanh {} } }",
+             "model.layer[6].name: must be another than model.layer[4]'s, is "
+             "\"relu4\" too"},
+        Case{"model { layer { name: 'a/b' tanh {} } }",
+             "model.layer[6].name: must be 1 to 64 letters"},
+        Case{"model { layer { max_pool {} } }",
+             "model.layer[6].max_pool.kernel: must be 1 to 4096, is 0"},
+        Case{"model { layer { dense {} } }",
+             "model.layer[6].dense.units: must be 1 to 16777216, is 0"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    TheRest, ViolationTest,
+    testing::Values(
+        Case{"name: '../up'", "name: must be 1 to 64 letters"},
+        Case{"cluster { workers: 65537 }",
+             "cluster.workers: must be 1 to 65536, is 65537"},
+        Case{"cluster { coordinator: 'host' }",
+             "cluster.coordinator: must be \"host:port\", is \"host\""},
+        Case{"cluster { coordinator: 'host:99999' }", "\"host:99999\""},
+        Case{"worker { threads: 0 }", "worker.threads: must be 1 to 256, is 0"},
+        Case{"limits { chunk_bytes: 5000 }",
+             "limits.chunk_bytes: must be a multiple of 64, is 5000"},
+        Case{"limits { chunk_bytes: 8388608 }",
+             "limits.chunk_bytes: must be 4096 to 4194304, is 8388608"},
+        Case{"stop { target_accuracy: 0.5 }",
+             "stop.target_accuracy: needs labels"},
+        Case{"stop { updates: 0 }", "stop.updates: must be 1 or more, is 0"}));
+
+TEST(ValidateTest, SomethingMustEndTheRun) {
+  proto::Job job = Full();
+  job.clear_stop();
+  EXPECT_THAT(Validate(job), ElementsAre(HasSubstr("at least one of epochs")));
+}
+
+TEST(ValidateTest, ATargetAccuracyNeedsEvaluations) {
+  const std::string target = std::string(kIdx) + "stop{target_accuracy: 0.9}";
+  EXPECT_THAT(Validate(Full(target)), IsEmpty());
+  EXPECT_THAT(Validate(Full(target + "evaluation { every_epochs: 0 }")),
+              ElementsAre(HasSubstr("needs evaluation.enabled")));
+  EXPECT_THAT(Validate(Full(target + "evaluation { enabled: false }")),
+              ElementsAre(HasSubstr("needs evaluation.enabled")));
+}
+
+TEST(ValidateTest, AReaderAndAModelMustBeNamed) {
+  proto::Job job = Full();
+  job.mutable_data()->clear_linear_regression();
+  job.mutable_model()->clear_layer();
+  EXPECT_THAT(Validate(job),
+              ElementsAre(HasSubstr("data: must name a reader"),
+                          HasSubstr("model.layer: must have at least one")));
+}
+
+TEST(ValidateTest, ABoundOnStalenessMustBeWhole) {
+  proto::Job job = Full();
+  job.mutable_sync()->mutable_staleness()->Clear();
+  EXPECT_THAT(
+      Validate(job),
+      ElementsAre(HasSubstr("sync.staleness.action: must be one of WAIT, DROP, "
+                            "CANCEL, DOWNWEIGHT, is not set"),
+                  HasSubstr("sync.staleness.bound: must be set")));
+}
+
+TEST(ValidateTest, WhatAPolicyDoesNotUseIsNotChecked) {
+  // So that --set sync.policy=... is enough to try another one.
+  for (const char* change :
+       {"sync { policy: ASYNC k: 99 gradients_per_update: 99 }",
+        "sync { policy: SYNC k: 99 gradients_per_update: 7 }",
+        "sync { policy: K_BATCH_SYNC k: 99 }",
+        "sync { policy: K_BATCH_ASYNC k: 99 }",
+        "sync { policy: SYNC staleness { bound: 1 action: WAIT } }",
+        "worker { device: CUDA }", "evaluation { enabled: false }"}) {
+    EXPECT_THAT(Validate(Full(change)), IsEmpty()) << change;
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,159 @@
+#include "common/resolved_job.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/decisive_job.h"
+#include "common/job_text.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// No job file is larger; a device or a data file given by mistake is.
+constexpr int64_t kMostJobBytes = int64_t{1} << 24;
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  std::string text(kMostJobBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (!file.eof() && file.gcount() == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  }
+  if (file.gcount() > kMostJobBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": is larger than a job file may be, ", kMostJobBytes, " bytes"));
+  }
+  text.resize(file.gcount());
+  return text;
+}
+
+// The violations that show only with the data and the model at hand.
+std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
+  const proto::Job& job = resolved.job;
+  std::vector<std::string> violations;
+  const std::string& loss = proto::Model::Loss_Name(job.model().loss());
+  if (job.model().loss() == proto::Model::SOFTMAX_CROSS_ENTROPY &&
+      !resolved.data.classification) {
+    violations.push_back(absl::StrCat(
+        "model.loss: ", loss,
+        " needs labels, which data.linear_regression does not have"));
+  }
+  if (job.model().loss() == proto::Model::MEAN_SQUARED_ERROR &&
+      resolved.data.classification) {
+    violations.push_back(
+        absl::StrCat("model.loss: ", loss,
+                     " needs real targets, which data.idx does not "
+                     "have"));
+  }
+  const int64_t outputs = resolved.model.layers.back().output_shape[0];
+  if (!resolved.data.classification && outputs != 1) {
+    violations.push_back(
+        absl::StrCat("model.layer: the last layer must have 1 output for "
+                     "data.linear_regression, has ",
+                     outputs));
+  }
+  const int64_t units =
+      (resolved.layout.size() + ParameterLayout::kAlignment - 1) /
+      ParameterLayout::kAlignment;
+  if (job.cluster().shards() > units) {
+    violations.push_back(absl::StrCat(
+        "cluster.shards: must be 1 to ", units, " (one per ",
+        ParameterLayout::kAlignment, " of ", resolved.layout.size(),
+        " weights), is ", job.cluster().shards()));
+  }
+  if (job.data().sharding() == proto::Data::STATIC &&
+      job.cluster().workers() > resolved.data.train_samples) {
+    violations.push_back(absl::StrCat(
+        "cluster.workers: must be 1 to ", resolved.data.train_samples,
+        " (training samples) with data.sharding STATIC, is ",
+        job.cluster().workers()));
+  }
+  return violations;
+}
+
+std::string Fingerprint(const ResolvedJob& resolved) {
+  Sha256 sha;
+  sha.Update(FormatJob(DecisiveJob(resolved.job)));
+  sha.Update(absl::StrCat("train_samples ", resolved.data.train_samples, "\n"));
+  for (const TensorSpec& tensor : resolved.layout.tensors()) {
+    sha.Update(absl::StrCat("tensor ", tensor.name, " ",
+                            absl::StrJoin(tensor.shape, "x"), "\n"));
+  }
+  return sha.Hex();
+}
+
+absl::Status Invalid(const std::vector<std::string>& violations) {
+  if (violations.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(violations, "\n"));
+}
+
+}  // namespace
+
+proto::Job DecisiveJob(const proto::Job& job) {
+  proto::Job decisive = job;
+  decisive.mutable_cluster()->clear_coordinator();
+  decisive.clear_output();
+  decisive.clear_evaluation();
+  decisive.mutable_sync()->clear_shortage_timeout_s();
+  proto::Limits* limits = decisive.mutable_limits();
+  limits->clear_lease_s();
+  limits->clear_task_deadline_s();
+  limits->clear_rejoin_timeout_s();
+  limits->clear_start_timeout_s();
+  return decisive;
+}
+
+int GradientsPerUpdate(const proto::Sync& sync) {
+  switch (sync.policy()) {
+    case proto::SYNC:
+      return sync.gradients_per_update();
+    case proto::ASYNC:
+      return 1;
+    default:
+      return sync.k();
+  }
+}
+
+std::string FormatJob(const proto::Job& job) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(job, &text);
+  return text;
+}
+
+absl::StatusOr<ResolvedJob> ParseJob(
+    const std::string& text, const std::string& name,
+    const std::vector<std::string>& overrides) {
+  SLUICE_ASSIGN_OR_RETURN(proto::Job job, ParseJobText(text, name));
+  for (const std::string& set : overrides) {
+    SLUICE_RETURN_IF_ERROR(ApplyOverride(set, &job));
+  }
+  ResolveDefaults(&job);
+  SLUICE_RETURN_IF_ERROR(Invalid(Validate(job)));
+  SLUICE_ASSIGN_OR_RETURN(DataShape data, ReadDataShape(job.data()));
+  SLUICE_ASSIGN_OR_RETURN(ModelPlan model,
+                          PlanModel(job.model(), data.input_shape));
+  ParameterLayout layout(model.tensors, job.cluster().shards());
+  ResolvedJob resolved{.job = std::move(job),
+                       .data = std::move(data),
+                       .model = std::move(model),
+                       .layout = std::move(layout),
+                       .fingerprint = ""};
+  SLUICE_RETURN_IF_ERROR(Invalid(ValidateTogether(resolved)));
+  resolved.fingerprint = Fingerprint(resolved);
+  return resolved;
+}
+
+absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,
+                                    const std::vector<std::string>& overrides) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return ParseJob(text, path, overrides);
+}
+
+}  // namespace sluice

@@ -1,0 +1,250 @@
+#include "common/resolved_job.h"
+
+#include <google/protobuf/message.h>
+
+#include <fstream>
+#include <functional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"(
+name: "small"
+cluster { workers: 4 shards: 2 }
+sync { policy: K_SYNC k: 3 }
+data { linear_regression { features: 20 } batch_size: 100 }
+model { layer { dense { units: 16 } } layer { tanh {} }
+        layer { dense { units: 1 } } }
+stop { epochs: 5 }
+)";
+
+ResolvedJob Resolve(const std::vector<std::string>& overrides = {}) {
+  const auto job = ParseJob(kJob, "job", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *job;
+}
+
+std::string Error(const std::vector<std::string>& overrides) {
+  const absl::Status status = ParseJob(kJob, "job", overrides).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(ResolvedJobTest, WhatFollowsFromTheJobIsWorkedOut) {
+  const ResolvedJob job = Resolve();
+  EXPECT_EQ(job.data.train_samples, 1024);
+  EXPECT_EQ(job.data.BatchesPerEpoch(100), 11);
+  EXPECT_EQ(job.model.layers.size(), 3);
+  EXPECT_EQ(job.layout.size(), 20 * 16 + 16 + 16 + 1);
+  EXPECT_EQ(job.layout.shards(), 2);
+  EXPECT_EQ(job.fingerprint.size(), 64);
+}
+
+TEST(ResolvedJobTest, DefaultsAreFilledIn) {
+  const proto::Job job = Resolve().job;
+  EXPECT_EQ(job.seed(), 1);
+  EXPECT_EQ(job.worker().device(), proto::CPU);
+  EXPECT_EQ(job.worker().threads(), 1);
+  EXPECT_EQ(job.sync().on_bad_gradient(), proto::FAIL);
+  EXPECT_EQ(job.optimizer().learning_rate(), 0.01);
+  EXPECT_TRUE(job.optimizer().has_sgd());
+  EXPECT_TRUE(job.schedule().has_constant());
+  EXPECT_EQ(job.model().loss(), proto::Model::MEAN_SQUARED_ERROR);
+  EXPECT_EQ(job.model().layer(1).name(), "tanh1");
+  EXPECT_TRUE(job.model().layer(0).dense().bias());
+  EXPECT_EQ(job.limits().chunk_bytes(), 1 << 20);
+  EXPECT_TRUE(job.evaluation().enabled());
+}
+
+TEST(ResolvedJobTest, GradientCountsFollowTheWorkersAndThePolicy) {
+  EXPECT_EQ(Resolve().job.limits().staged_gradients(), 3 + 4);
+  const proto::Job sync = Resolve({"sync={}"}).job;
+  EXPECT_EQ(sync.sync().policy(), proto::SYNC);
+  EXPECT_EQ(sync.sync().gradients_per_update(), 4);
+  EXPECT_EQ(sync.limits().staged_gradients(), 4 + 4);
+  const proto::Job async = Resolve({"sync.policy=ASYNC"}).job;
+  EXPECT_EQ(async.limits().staged_gradients(), 1 + 4);
+  const proto::Job six =
+      Resolve({"sync.policy=SYNC", "sync.gradients_per_update=6"}).job;
+  EXPECT_EQ(six.limits().staged_gradients(), 6 + 4);
+  const proto::Job batch =
+      Resolve({"sync.policy=K_BATCH_ASYNC", "sync.k=9"}).job;
+  EXPECT_EQ(batch.limits().staged_gradients(), 9 + 4);
+}
+
+// Every field of `message` that has presence must be set, but those named.
+void ExpectAllSet(const Message& message, const std::string& prefix) {
+  const auto* reflection = message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = message.GetDescriptor()->field(i);
+    const std::string path = prefix + field->name();
+    if (path == "stop" || path == "sync.staleness" || path == "output") {
+      continue;
+    }
+    if (field->is_repeated()) {
+      for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
+        ExpectAllSet(reflection->GetRepeatedMessage(message, field, j),
+                     path + ".");
+      }
+      continue;
+    }
+    const bool in_oneof = field->real_containing_oneof() != nullptr;
+    if (field->has_presence() && !in_oneof) {
+      EXPECT_TRUE(reflection->HasField(message, field)) << path;
+    }
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      EXPECT_NE(reflection->GetEnumValue(message, field), 0) << path;
+    }
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+        reflection->HasField(message, field)) {
+      ExpectAllSet(reflection->GetMessage(message, field), path + ".");
+    }
+  }
+}
+
+TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
+  ExpectAllSet(Resolve().job, "");
+  ExpectAllSet(Resolve({"schedule.cosine.epochs=2"}).job, "");
+  ExpectAllSet(Resolve({"schedule.step.every_epochs=2"}).job, "");
+  proto::Job images;
+  images.mutable_data()->mutable_idx();
+  proto::Conv2d* conv2d = images.mutable_model()->add_layer()->mutable_conv2d();
+  conv2d->set_channels(2);
+  conv2d->set_kernel(3);
+  images.mutable_model()->add_layer()->mutable_max_pool()->set_kernel(2);
+  images.mutable_model()->add_layer()->mutable_average_pool()->set_kernel(2);
+  ResolveDefaults(&images);
+  ExpectAllSet(images, "");
+}
+
+TEST(ResolvedJobTest, AResolvedJobResolvesToItself) {
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{
+           {},
+           {"schedule.cosine.epochs=3", "optimizer.learning_rate=0.1234567"},
+           {"sync.policy=ASYNC", "sync.staleness={bound: 3 action: CANCEL}"},
+           {"name=x", "seed=18446744073709551615"}}) {
+    const ResolvedJob once = Resolve(overrides);
+    const std::string text = FormatJob(once.job);
+    const auto twice = ParseJob(text, "again", {});
+    ASSERT_TRUE(twice.ok()) << twice.status();
+    EXPECT_EQ(FormatJob(twice->job), text);
+    EXPECT_EQ(twice->fingerprint, once.fingerprint);
+    EXPECT_EQ(DescribeDifference(text, FormatJob(twice->job)), "");
+  }
+}
+
+TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
+  const std::string base = Resolve().fingerprint;
+  for (const char* inert :
+       {"cluster.coordinator=host:1", "output.run_dir=/elsewhere",
+        "evaluation.every_epochs=3", "evaluation.enabled=false",
+        "limits.lease_s=9", "limits.start_timeout_s=9",
+        "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
+        "sync.shortage_timeout_s=9", "output.metrics_every_s=9"}) {
+    EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
+    EXPECT_EQ(DescribeDifference(FormatJob(Resolve().job),
+                                 FormatJob(Resolve({inert}).job)),
+              "")
+        << inert;
+  }
+  for (const char* decisive :
+       {"seed=2", "cluster.shards=1", "cluster.workers=5", "sync.k=2",
+        "optimizer.learning_rate=0.02", "data.batch_size=99",
+        "worker.threads=2", "model.layer[0].dense.units=17",
+        "model.layer[0].name=first", "limits.chunk_bytes=8192",
+        "data.linear_regression.train_samples=1000"}) {
+    EXPECT_NE(Resolve({decisive}).fingerprint, base) << decisive;
+    EXPECT_NE(DescribeDifference(FormatJob(Resolve().job),
+                                 FormatJob(Resolve({decisive}).job)),
+              "")
+        << decisive;
+  }
+}
+
+TEST(ResolvedJobTest, ADifferenceIsToldWithItsPathAndBothValues) {
+  const std::string here = FormatJob(Resolve().job);
+  const auto difference = [&](const std::vector<std::string>& overrides) {
+    return DescribeDifference(here, FormatJob(Resolve(overrides).job));
+  };
+  EXPECT_EQ(difference({"sync.k=4"}), "sync.k: 3 here, 4 there");
+  EXPECT_EQ(difference({"model.layer[2].name=last"}),
+            "model.layer[2].name: \"dense2\" here, \"last\" there");
+  EXPECT_EQ(difference({"stop.updates=7"}),
+            "stop.updates: not set here, 7 there");
+  EXPECT_EQ(difference({"stop={updates: 7}"}),
+            "stop.epochs: 5 here, not set there");
+  EXPECT_EQ(difference({"model.layer[1]={name: \"tanh1\" relu{}}"}),
+            "model.layer[1].relu: not set here, set there");
+  EXPECT_THAT(DescribeDifference(here, "nonsense"),
+              HasSubstr("the job there:1:"));
+}
+
+TEST(ResolvedJobTest, OverridesApplyInOrderAndBeforeDefaults) {
+  EXPECT_EQ(Resolve({"sync.k=1", "sync.k=2"}).job.sync().k(), 2);
+  const ResolvedJob job = Resolve({"cluster.workers=7", "sync={}"});
+  EXPECT_EQ(job.job.sync().gradients_per_update(), 7);
+}
+
+TEST(ResolvedJobTest, AllViolationsComeAtOnce) {
+  const std::string error =
+      Error({"sync.k=9", "data.batch_size=0", "optimizer.learning_rate=nan"});
+  EXPECT_THAT(error, HasSubstr("sync.k: must be 1 to 4 (cluster.workers) "
+                               "under K_SYNC, is 9"));
+  EXPECT_THAT(error, HasSubstr("\ndata.batch_size: must be 1 to 1048576, is "
+                               "0"));
+  EXPECT_THAT(error, HasSubstr("optimizer.learning_rate: "));
+}
+
+TEST(ResolvedJobTest, WhatOnlyDataAndModelShowIsCheckedToo) {
+  EXPECT_THAT(Error({"model.loss=SOFTMAX_CROSS_ENTROPY"}),
+              HasSubstr("model.loss: SOFTMAX_CROSS_ENTROPY needs labels"));
+  EXPECT_THAT(Error({"model.layer[2].dense.units=2"}),
+              HasSubstr("must have 1 output"));
+  EXPECT_THAT(Error({"cluster.shards=24"}),
+              HasSubstr("cluster.shards: must be 1 to 23 (one per 16 of 353 "
+                        "weights), is 24"));
+  EXPECT_THAT(
+      Error({"data.sharding=STATIC", "data.linear_regression.train_samples=3"}),
+      HasSubstr("cluster.workers: must be 1 to 3 (training samples)"));
+  EXPECT_THAT(Error({"model.layer[1]={max_pool{kernel: 2}}"}),
+              HasSubstr("max_pool1"));
+}
+
+TEST(ResolvedJobTest, AMissingFileIsNamed) {
+  const absl::Status no_job = LoadJob("/no/such/job", {}).status();
+  EXPECT_EQ(no_job.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_job.message()), HasSubstr("/no/such/job"));
+  const absl::Status no_data =
+      ParseJob(kJob, "job",
+               {"data.idx={train_images: '/no/a' train_labels: '/no/b' "
+                "test_images: '/no/c' test_labels: '/no/d'}"})
+          .status();
+  EXPECT_EQ(no_data.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_data.message()), HasSubstr("/no/a"));
+}
+
+TEST(ResolvedJobTest, AFileIsReadUnderItsName) {
+  const std::string path = testing::TempDir() + "/job.textproto";
+  std::ofstream(path) << kJob;
+  ASSERT_TRUE(LoadJob(path, {"sync.k=2"}).ok());
+  std::ofstream(path) << "sync { kk: 1 }";
+  EXPECT_THAT(std::string(LoadJob(path, {}).status().message()),
+              HasSubstr(path + ":1:10: "));
+}
+
+TEST(ResolvedJobTest, AFolderAndAnEndlessFileAreRefused) {
+  EXPECT_FALSE(LoadJob(testing::TempDir(), {}).ok());
+  EXPECT_THAT(std::string(LoadJob("/dev/zero", {}).status().message()),
+              HasSubstr("larger than a job file"));
+}
+
+}  // namespace
+}  // namespace sluice
