@@ -1,12 +1,11 @@
 #include "worker/exchange/completion_loop.h"
 
-#include <pthread.h>
+#include "common/named_thread.h"
 
 namespace sluice {
 
-CompletionLoop::CompletionLoop() : thread_([this] { Serve(); }) {
-  pthread_setname_np(thread_.native_handle(), "exchange");
-}
+CompletionLoop::CompletionLoop()
+    : thread_(StartThread("exchange", [this] { Serve(); })) {}
 
 CompletionLoop::~CompletionLoop() {
   queue_.Shutdown();

@@ -60,7 +60,7 @@ void GrpcExchange::StartPull(int shard, const PullSpec& spec,
   request.set_client(options_.client);
   request.set_version(spec.version.value());
   request.set_exact(spec.exact);
-  pulls_[shard] = std::make_unique<PullCall>(
+  pulls_[shard] = std::make_unique<PullAttempt>(
       shard, weights.subspan(range.begin, range.size()),
       static_cast<CallObserver*>(this));
   pulls_[shard]->Start(request, options_.call_timeout, stubs_[shard].get(),
@@ -79,7 +79,7 @@ void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
 }
 
 void GrpcExchange::MakePush(int shard) {
-  const PushCall::Path path = {
+  const PushAttempt::Path path = {
       .shard = shard,
       .range = layout_.range(ShardId(shard)),
       .chunk_floats =
@@ -88,7 +88,7 @@ void GrpcExchange::MakePush(int shard) {
       .stub = stubs_[shard].get(),
       .queue = loop_.queue(),
       .observer = this};
-  pushes_[shard] = std::make_unique<PushCall>(path, pushed_);
+  pushes_[shard] = std::make_unique<PushAttempt>(path, pushed_);
 }
 
 void GrpcExchange::PushFrom(int64_t from) {

@@ -20,8 +20,8 @@
 #include "common/parameter_layout.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
-#include "worker/exchange/pull_call.h"
-#include "worker/exchange/push_call.h"
+#include "worker/exchange/pull_attempt.h"
+#include "worker/exchange/push_attempt.h"
 #include "worker/exchange/shard_calls.h"
 
 namespace sluice {
@@ -92,8 +92,8 @@ class GrpcExchange final : public Exchange, private CallObserver {
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
 
   // Of the thread that computes. Empty when nothing is under way.
-  std::vector<std::unique_ptr<PullCall>> pulls_;
-  std::vector<std::unique_ptr<PushCall>> pushes_;
+  std::vector<std::unique_ptr<PullAttempt>> pulls_;
+  std::vector<std::unique_ptr<PushAttempt>> pushes_;
   PushedGradient pushed_;
   absl::Time push_deadline_;
 

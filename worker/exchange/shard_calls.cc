@@ -5,14 +5,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/status_macros.h"
 
 namespace sluice {
 namespace {
 
-absl::Status WithName(const std::string& name, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(name, ": ", status.message()));
+// The status with the shard's name and address; a shard's own errors begin
+// with its number, which need not be said twice.
+absl::Status WithName(int shard, const std::string& name,
+                      const absl::Status& status) {
+  absl::string_view message = status.message();
+  absl::ConsumePrefix(&message, absl::StrCat("shard ", shard, ": "));
+  return absl::Status(status.code(), absl::StrCat(name, ": ", message));
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ void ShardCalls::Ended(int shard, const absl::Status& status, absl::Time now) {
     return;
   }
   call.state = State::kFailed;
-  if (failure_.ok()) failure_ = WithName(call.name, status);
+  if (failure_.ok()) failure_ = WithName(shard, call.name, status);
 }
 
 std::vector<int> ShardCalls::TakeDue(absl::Time now) {

@@ -45,7 +45,7 @@ TEST(ShardCallsTest, OnlyTheCallThatBrokeIsRepeatedOnceItsTimeHasCome) {
 
 TEST(ShardCallsTest, TheFirstFailureIsKeptWithTheShardsName) {
   ShardCalls calls = TwoCalls();
-  calls.Ended(1, absl::AbortedError("VERSION_GONE 3"), kStart);
+  calls.Ended(1, absl::AbortedError("shard 1: VERSION_GONE 3"), kStart);
   calls.Ended(0, absl::CancelledError(""), kStart);
   EXPECT_EQ(calls.failure(),
             absl::AbortedError("shard 1 at b:2: VERSION_GONE 3"));

@@ -1,5 +1,5 @@
-#ifndef SLUICE_WORKER_EXCHANGE_PULL_CALL_H_
-#define SLUICE_WORKER_EXCHANGE_PULL_CALL_H_
+#ifndef SLUICE_WORKER_EXCHANGE_PULL_ATTEMPT_H_
+#define SLUICE_WORKER_EXCHANGE_PULL_ATTEMPT_H_
 
 #include <grpcpp/generic/generic_stub.h>
 
@@ -19,11 +19,11 @@ namespace sluice {
 // is checked and copied straight to its place.
 //
 // Runs on the loop's thread; Cancel from any.
-class PullCall final : private Completion {
+class PullAttempt final : private Completion {
  public:
   // Fills `into`, the shard's range of the flat vector, which must stay until
   // the observer has heard the end; so must everything else.
-  PullCall(int shard, absl::Span<float> into, CallObserver* observer);
+  PullAttempt(int shard, absl::Span<float> into, CallObserver* observer);
 
   // Begins. REQUIRES: called once.
   void Start(const proto::PullRequest& request, absl::Duration timeout,
@@ -61,4 +61,4 @@ class PullCall final : private Completion {
 
 }  // namespace sluice
 
-#endif  // SLUICE_WORKER_EXCHANGE_PULL_CALL_H_
+#endif  // SLUICE_WORKER_EXCHANGE_PULL_ATTEMPT_H_

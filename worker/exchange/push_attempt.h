@@ -1,5 +1,5 @@
-#ifndef SLUICE_WORKER_EXCHANGE_PUSH_CALL_H_
-#define SLUICE_WORKER_EXCHANGE_PUSH_CALL_H_
+#ifndef SLUICE_WORKER_EXCHANGE_PUSH_ATTEMPT_H_
+#define SLUICE_WORKER_EXCHANGE_PUSH_ATTEMPT_H_
 
 #include <grpcpp/generic/generic_stub.h>
 
@@ -32,7 +32,7 @@ struct PushedGradient {
 // One operation is under way at a time; whoever starts it, the thread that
 // computes or the loop's, has taken the `busy_` mark first and owns the stream
 // until it passes the mark on. Offer and Cancel: from the thread that computes.
-class PushCall final : private Completion {
+class PushAttempt final : private Completion {
  public:
   // How the chunks of a slice travel; all that the pointers name must stay
   // until the observer has heard the end.
@@ -46,7 +46,7 @@ class PushCall final : private Completion {
     CallObserver* observer = nullptr;
   };
 
-  PushCall(const Path& path, const PushedGradient& gradient);
+  PushAttempt(const Path& path, const PushedGradient& gradient);
 
   // Everything of the gradient from float `from` on is final.
   void Offer(int64_t from);
@@ -84,4 +84,4 @@ class PushCall final : private Completion {
 
 }  // namespace sluice
 
-#endif  // SLUICE_WORKER_EXCHANGE_PUSH_CALL_H_
+#endif  // SLUICE_WORKER_EXCHANGE_PUSH_ATTEMPT_H_

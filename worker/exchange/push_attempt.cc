@@ -1,4 +1,4 @@
-#include "worker/exchange/push_call.h"
+#include "worker/exchange/push_attempt.h"
 
 #include <utility>
 #include <vector>
@@ -28,10 +28,10 @@ grpc::ByteBuffer EncodeCopy(const PushChunkHeader& header,
 
 }  // namespace
 
-PushCall::PushCall(const Path& path, const PushedGradient& gradient)
+PushAttempt::PushAttempt(const Path& path, const PushedGradient& gradient)
     : path_(path), gradient_(gradient), feed_(path.range, path.chunk_floats) {}
 
-void PushCall::Offer(int64_t from) {
+void PushAttempt::Offer(int64_t from) {
   std::optional<ParameterRange> chunk;
   {
     absl::MutexLock lock(&mu_);
@@ -44,7 +44,7 @@ void PushCall::Offer(int64_t from) {
   SendChunk(*chunk);
 }
 
-void PushCall::Cancel() {
+void PushAttempt::Cancel() {
   bool resting = false;
   {
     absl::MutexLock lock(&mu_);
@@ -59,7 +59,7 @@ void PushCall::Cancel() {
   path_.observer->OnCallEnded(path_.shard, absl::CancelledError("never begun"));
 }
 
-void PushCall::SendChunk(ParameterRange chunk) {
+void PushAttempt::SendChunk(ParameterRange chunk) {
   if (stream_ == nullptr) {
     SetTimeout(path_.timeout, &context_);
     // Opening and first chunk travel together.
@@ -81,7 +81,7 @@ void PushCall::SendChunk(ParameterRange chunk) {
   }
 }
 
-void PushCall::OnCompletion(bool ok) {
+void PushAttempt::OnCompletion(bool ok) {
   switch (stage_) {
     case Stage::kChunks:
       return AfterChunk(ok);
@@ -94,7 +94,7 @@ void PushCall::OnCompletion(bool ok) {
   }
 }
 
-void PushCall::AfterChunk(bool ok) {
+void PushAttempt::AfterChunk(bool ok) {
   // A shard may answer before it has read everything: a repeated push.
   if (!ok || floats_sent_ == path_.range.size()) return ReadReply();
   std::optional<ParameterRange> chunk;
@@ -109,17 +109,17 @@ void PushCall::AfterChunk(bool ok) {
   chunk.has_value() ? SendChunk(*chunk) : AskStatus();
 }
 
-void PushCall::ReadReply() {
+void PushAttempt::ReadReply() {
   stage_ = Stage::kReply;
   stream_->Read(&reply_, static_cast<Completion*>(this));
 }
 
-void PushCall::AskStatus() {
+void PushAttempt::AskStatus() {
   stage_ = Stage::kStatus;
   stream_->Finish(&status_, static_cast<Completion*>(this));
 }
 
-absl::Status PushCall::Outcome() const {
+absl::Status PushAttempt::Outcome() const {
   SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
   proto::PushReply reply;
   if (!replied_) return absl::DataLossError("answered a push without a reply");

@@ -1,4 +1,4 @@
-#include "worker/exchange/pull_call.h"
+#include "worker/exchange/pull_attempt.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/status_conversion.h"
@@ -12,15 +12,17 @@ constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
 
 }  // namespace
 
-PullCall::PullCall(int shard, absl::Span<float> into, CallObserver* observer)
+PullAttempt::PullAttempt(int shard, absl::Span<float> into,
+                         CallObserver* observer)
     : shard_(shard),
       into_(into),
       observer_(observer),
       assembly_(static_cast<int64_t>(into.size()), Version(0),
                 /*exact=*/false) {}
 
-void PullCall::Start(const proto::PullRequest& request, absl::Duration timeout,
-                     grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+void PullAttempt::Start(const proto::PullRequest& request,
+                        absl::Duration timeout, grpc::GenericStub* stub,
+                        grpc::CompletionQueue* queue) {
   assembly_ = PullAssembly(static_cast<int64_t>(into_.size()),
                            Version(request.version()), request.exact());
   SetTimeout(timeout, &context_);
@@ -32,7 +34,7 @@ void PullCall::Start(const proto::PullRequest& request, absl::Duration timeout,
                      static_cast<Completion*>(this));
 }
 
-void PullCall::OnCompletion(bool ok) {
+void PullAttempt::OnCompletion(bool ok) {
   switch (stage_) {
     case Stage::kRequest:
       return ok ? ReadChunk() : AskStatus();
@@ -48,17 +50,17 @@ void PullCall::OnCompletion(bool ok) {
   }
 }
 
-void PullCall::ReadChunk() {
+void PullAttempt::ReadChunk() {
   stage_ = Stage::kChunks;
   stream_->Read(&chunk_, static_cast<Completion*>(this));
 }
 
-void PullCall::AskStatus() {
+void PullAttempt::AskStatus() {
   stage_ = Stage::kStatus;
   stream_->Finish(&status_, static_cast<Completion*>(this));
 }
 
-absl::Status PullCall::TakeChunk() {
+absl::Status PullAttempt::TakeChunk() {
   SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(chunk_));
   const int64_t at = assembly_.received();
   const size_t bytes = chunk.payload.bytes();
@@ -72,7 +74,7 @@ absl::Status PullCall::TakeChunk() {
   return chunk.payload.CopyTo(into_.subspan(at, floats));
 }
 
-absl::Status PullCall::Outcome() const {
+absl::Status PullAttempt::Outcome() const {
   SLUICE_RETURN_IF_ERROR(problem_);
   SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
   return assembly_.Finish();
