@@ -1,0 +1,59 @@
+#ifndef SLUICE_WORKER_MODEL_HOST_ARRAY_H_
+#define SLUICE_WORKER_MODEL_HOST_ARRAY_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/status_macros.h"
+#include "kernels/device.h"
+
+namespace sluice {
+
+// Lets operations of a device work on an array of the host: in place where
+// device memory is host memory, else through a buffer on the device.
+//
+// Not thread-safe: call from the thread that computes.
+class HostArray {
+ public:
+  // For arrays of up to `bytes`.
+  static absl::StatusOr<HostArray> Create(kernels::Device* device,
+                                          int64_t bytes) {
+    if (device->uses_host_memory()) return HostArray(device, nullptr);
+    SLUICE_ASSIGN_OR_RETURN(auto buffer, device->Allocate(bytes));
+    return HostArray(device, std::move(buffer));
+  }
+
+  // `values` in device memory, to be read by operations.
+  template <typename T>
+  absl::StatusOr<const T*> ToDevice(absl::Span<const T> values) {
+    if (buffer_ == nullptr) return values.data();
+    SLUICE_RETURN_IF_ERROR(device_->CopyToDevice(values.data(), buffer_->data(),
+                                                 values.size() * sizeof(T)));
+    return static_cast<const T*>(buffer_->data());
+  }
+
+  // Device memory for operations to write what becomes `values`.
+  float* Writable(absl::Span<float> values) {
+    return buffer_ == nullptr ? values.data() : buffer_->floats();
+  }
+  // Brings [begin, end) of what was written to `values`.
+  absl::Status ToHost(int64_t begin, int64_t end, absl::Span<float> values) {
+    if (buffer_ == nullptr) return absl::OkStatus();
+    return device_->CopyToHost(buffer_->floats() + begin, values.data() + begin,
+                               (end - begin) * sizeof(float));
+  }
+
+ private:
+  HostArray(kernels::Device* device, std::unique_ptr<kernels::Buffer> buffer)
+      : device_(device), buffer_(std::move(buffer)) {}
+
+  kernels::Device* device_;
+  std::unique_ptr<kernels::Buffer> buffer_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_HOST_ARRAY_H_

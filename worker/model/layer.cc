@@ -1,0 +1,161 @@
+#include "worker/model/layer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+using kernels::Device;
+using kernels::LinearOp;
+using kernels::MapOp;
+
+// Dense or conv2d.
+class LinearLayer : public Layer {
+ public:
+  // `bias` is nullptr where the layer has none.
+  LinearLayer(std::unique_ptr<LinearOp> op, const TensorSpec& weight,
+              const TensorSpec* bias)
+      : op_(std::move(op)),
+        weight_(weight.offset),
+        bias_(bias == nullptr ? -1 : bias->offset),
+        end_(bias == nullptr ? weight.offset + weight.size
+                             : bias->offset + bias->size) {}
+
+  absl::Status Forward(int64_t samples, const float* weights, const float* x,
+                       float* y) override {
+    return op_->Forward(samples, x, weights + weight_,
+                        bias_ < 0 ? nullptr : weights + bias_, y);
+  }
+  absl::Status Backward(int64_t samples, const float* weights, const float* x,
+                        const float* y, const float* dy, float* dx,
+                        float* gradient) override {
+    return op_->Backward(samples, x, weights + weight_, dy, dx,
+                         gradient + weight_,
+                         bias_ < 0 ? nullptr : gradient + bias_);
+  }
+  // The plan puts the bias right behind the weight.
+  ParameterRange parameters() const override { return {weight_, end_}; }
+
+ private:
+  const std::unique_ptr<LinearOp> op_;
+  const int64_t weight_;
+  const int64_t bias_;  // -1: none.
+  const int64_t end_;
+};
+
+// Pooling or an activation.
+class MapLayer : public Layer {
+ public:
+  MapLayer(std::unique_ptr<MapOp> op, bool is_activation)
+      : op_(std::move(op)), is_activation_(is_activation) {}
+
+  absl::Status Forward(int64_t samples, const float* weights, const float* x,
+                       float* y) override {
+    return op_->Forward(samples, x, y);
+  }
+  absl::Status Backward(int64_t samples, const float* weights, const float* x,
+                        const float* y, const float* dy, float* dx,
+                        float* gradient) override {
+    return dx == nullptr ? absl::OkStatus()
+                         : op_->Backward(samples, x, y, dy, dx);
+  }
+  bool is_activation() const override { return is_activation_; }
+
+ private:
+  const std::unique_ptr<MapOp> op_;
+  const bool is_activation_;
+};
+
+absl::StatusOr<std::unique_ptr<Layer>> Linear(
+    absl::StatusOr<std::unique_ptr<LinearOp>> op, const ModelPlan& plan,
+    const LayerPlan& layer) {
+  SLUICE_RETURN_IF_ERROR(op.status());
+  return std::make_unique<LinearLayer>(
+      *std::move(op), plan.tensors[layer.weight],
+      layer.bias < 0 ? nullptr : &plan.tensors[layer.bias]);
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> Map(
+    absl::StatusOr<std::unique_ptr<MapOp>> op, bool is_activation) {
+  SLUICE_RETURN_IF_ERROR(op.status());
+  return std::make_unique<MapLayer>(*std::move(op), is_activation);
+}
+
+kernels::Conv2dShape ConvShape(const LayerPlan& layer) {
+  const proto::Conv2d& conv = layer.layer.conv2d();
+  kernels::Conv2dShape shape;
+  shape.inputs = layer.input_shape[0];
+  shape.height = layer.input_shape[1];
+  shape.width = layer.input_shape[2];
+  shape.outputs = conv.channels();
+  shape.kernel = conv.kernel();
+  shape.stride = conv.stride();
+  shape.padding = conv.padding();
+  shape.bias = layer.bias >= 0;
+  return shape;
+}
+
+kernels::PoolShape PoolShape(const LayerPlan& layer, const proto::Pool& pool) {
+  kernels::PoolShape shape;
+  shape.channels = layer.input_shape[0];
+  shape.height = layer.input_shape[1];
+  shape.width = layer.input_shape[2];
+  shape.kernel = pool.kernel();
+  shape.stride = pool.stride();
+  return shape;
+}
+
+int64_t Size(const std::vector<int64_t>& shape) {
+  int64_t size = 1;
+  for (int64_t dimension : shape) size *= dimension;
+  return size;
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> Make(const ModelPlan& plan,
+                                            const LayerPlan& layer, int64_t n,
+                                            Device* device) {
+  const proto::Layer& p = layer.layer;
+  const int64_t inputs = Size(layer.input_shape);
+  switch (p.kind_case()) {
+    case proto::Layer::kDense: {
+      const kernels::DenseShape shape{inputs, layer.output_shape[0],
+                                      layer.bias >= 0};
+      return Linear(device->PrepareDense(shape, n), plan, layer);
+    }
+    case proto::Layer::kConv2D:
+      return Linear(device->PrepareConv2d(ConvShape(layer), n), plan, layer);
+    case proto::Layer::kMaxPool:
+      return Map(device->PrepareMaxPool(PoolShape(layer, p.max_pool()), n),
+                 /*is_activation=*/false);
+    case proto::Layer::kAveragePool:
+      return Map(
+          device->PrepareAveragePool(PoolShape(layer, p.average_pool()), n),
+          /*is_activation=*/false);
+    case proto::Layer::kRelu:
+      return Map(device->PrepareRelu(inputs, n), /*is_activation=*/true);
+    case proto::Layer::kTanh:
+      return Map(device->PrepareTanh(inputs, n), /*is_activation=*/true);
+    case proto::Layer::kFlatten:
+    case proto::Layer::KIND_NOT_SET:
+      break;
+  }
+  return absl::InternalError("no operation belongs to this kind of layer");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelPlan& plan,
+                                                 const LayerPlan& layer,
+                                                 int64_t max_samples,
+                                                 Device* device) {
+  auto made = Make(plan, layer, max_samples, device);
+  if (made.ok()) return made;
+  return absl::Status(
+      made.status().code(),
+      absl::StrCat("layer ", layer.name, ": ", made.status().message()));
+}
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#ifndef SLUICE_WORKER_MODEL_LOSS_H_
+#define SLUICE_WORKER_MODEL_LOSS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_source.h"
+
+namespace sluice {
+
+// What training minimises, on one device.
+//
+// Not thread-safe: call from the thread that computes.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+
+  // The loss of the model's `outputs` (samples, outputs) against the batch's
+  // labels or targets, and the gradient at `outputs` unless `doutputs` is
+  // nullptr. kInvalidArgument where the batch does not fit: says which sample
+  // or how many numbers, and what was expected.
+  virtual absl::StatusOr<kernels::LossResult> Run(const Batch& batch,
+                                                  const float* outputs,
+                                                  float* doutputs) = 0;
+};
+
+// Prepares `kind` over `outputs` numbers per sample for up to `max_samples`.
+// kInvalidArgument where it does not fit data that has labels
+// (`classification`) or real targets.
+absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
+                                               bool classification,
+                                               int64_t outputs,
+                                               int64_t max_samples,
+                                               kernels::Device* device);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_LOSS_H_

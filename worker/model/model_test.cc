@@ -1,0 +1,390 @@
+#include "worker/model/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/random.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/reference/reference_device.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
+
+// Smooth everywhere, so that finite differences can be trusted.
+constexpr char kSmoothNet[] = R"(
+  layer { conv2d { channels: 2 kernel: 3 padding: 1 } }
+  layer { tanh {} }
+  layer { average_pool { kernel: 2 } }
+  layer { conv2d { channels: 3 kernel: 2 } }
+  layer { tanh {} }
+  layer { flatten {} }
+  layer { dense { units: 5 } }
+  layer { tanh {} }
+  layer { dense { units: 4 bias: false } }
+)";
+constexpr char kLeNet[] = R"(
+  layer { conv2d { channels: 6 kernel: 5 padding: 2 } }
+  layer { relu {} }
+  layer { max_pool { kernel: 2 } }
+  layer { conv2d { channels: 16 kernel: 5 } }
+  layer { relu {} }
+  layer { max_pool { kernel: 2 } }
+  layer { flatten {} }
+  layer { dense { units: 120 } }
+  layer { relu {} }
+  layer { dense { units: 84 } }
+  layer { relu {} }
+  layer { dense { units: 10 } }
+)";
+
+ResolvedJob MakeJob(const std::string& model,
+                    const std::vector<int64_t>& input_shape) {
+  proto::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      model, job.mutable_model()));
+  DataShape data;
+  data.input_shape = input_shape;
+  data.classification = job.model().loss() != proto::Model::MEAN_SQUARED_ERROR;
+  auto plan = PlanModel(job.model(), input_shape);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return ResolvedJob{job, data, *plan, ParameterLayout(plan->tensors, 1), ""};
+}
+
+std::vector<float> InitialWeights(const ResolvedJob& job) {
+  return job.layout.InitialWeights(1, {0, job.layout.size()});
+}
+
+// Inputs in [-1, 1) and labels or targets, from `seed`.
+Batch MakeBatch(const ResolvedJob& job, int64_t samples, uint64_t seed) {
+  int64_t input = 1;
+  for (int64_t dimension : job.model.input_shape) input *= dimension;
+  const int64_t outputs = job.model.layers.back().output_shape[0];
+  const Random random(seed, uint64_t{0}), other(seed, uint64_t{1});
+  Batch batch;
+  batch.samples = samples;
+  for (int64_t i = 0; i < samples * input; ++i) {
+    batch.inputs.push_back(2 * random.UniformFloat(i) - 1);
+  }
+  for (int64_t n = 0; job.data.classification && n < samples; ++n) {
+    batch.labels.push_back(static_cast<int32_t>(other.Uint64(n) % outputs));
+  }
+  for (int64_t i = 0; !job.data.classification && i < samples * outputs; ++i) {
+    batch.targets.push_back(2 * other.UniformFloat(i) - 1);
+  }
+  return batch;
+}
+
+std::unique_ptr<kernels::Device> Cpu(int threads = 1) {
+  auto device = kernels::MakeCpuDevice({threads, {}});
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+std::unique_ptr<Model> Create(const ResolvedJob& job, int max_samples,
+                              kernels::Device* device) {
+  auto model = Model::Create(job, max_samples, device);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// The gradient, with NaN wherever the model forgot to write.
+std::vector<float> Gradient(Model* model, const Batch& batch,
+                            const std::vector<float>& weights) {
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  return gradient;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// The difference (L(w + h) - L(w - h)) / 2h is off by h^2 / 6 times the third
+// derivative, here below 4, and by the rounding of two losses over 2h. A loss
+// of about 1.5 comes from 9 layers that each round a few times.
+void CheckGradient(const ResolvedJob& job) {
+  const auto device = kernels::MakeReferenceDevice();
+  const auto model = Create(job, 3, device.get());
+  const Batch batch = MakeBatch(job, 3, 5);
+  std::vector<float> weights = InitialWeights(job);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) weights[i] = 0.01f * (i % 7);  // Biases.
+  }
+  const auto gradient = Gradient(model.get(), batch, weights);
+  constexpr float kStep = 1.0 / 256;  // w +- step is nearly exact.
+  const double tolerance =
+      4 * kStep * kStep / 6 + 2 * 9 * 4 * kUnit * 1.5 / (2 * kStep);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float kept = weights[i];
+    weights[i] = kept + kStep;
+    const double above = model->Evaluate(batch, weights)->loss;
+    weights[i] = kept - kStep;
+    const double below = model->Evaluate(batch, weights)->loss;
+    weights[i] = kept;
+    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], tolerance)
+        << job.layout.TensorAt(i).name << " at " << i;
+  }
+  // The check means something only if gradients are far above the tolerance.
+  EXPECT_GT(std::abs(*std::max_element(gradient.begin(), gradient.end())),
+            100 * tolerance);
+}
+
+TEST(ModelTest, GradientsOfANetAgreeWithFiniteDifferences) {
+  CheckGradient(MakeJob(kSmoothNet, {2, 6, 6}));
+}
+
+TEST(ModelTest, GradientsOfSquaredErrorAgreeWithFiniteDifferences) {
+  CheckGradient(
+      MakeJob("loss: MEAN_SQUARED_ERROR "
+              "layer { dense { units: 4 } } layer { tanh {} } "
+              "layer { dense { units: 2 } }",
+              {5}));
+}
+
+// A gradient has passed every layer twice, so it is off by at most the sums'
+// lengths of all layers, twice, in units of the largest gradient; the
+// intermediate results of this net are of about the same size.
+TEST(ModelTest, TheCpuComputesLeNetAsTheReferenceDoes) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 7, 5);
+  const auto cpu = Cpu(), reference = kernels::MakeReferenceDevice();
+  const auto fast = Create(job, 7, cpu.get());
+  const auto plain = Create(job, 7, reference.get());
+  const auto got = Gradient(fast.get(), batch, weights);
+  const auto want = Gradient(plain.get(), batch, weights);
+  constexpr double kTerms = 2 * (25 + 150 + 400 + 120 + 84);
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    float largest = 0;
+    for (int64_t i = 0; i < tensor.size; ++i) {
+      largest = std::max(largest, std::abs(want[tensor.offset + i]));
+    }
+    EXPECT_GT(largest, 0);
+    for (int64_t i = 0; i < tensor.size; ++i) {
+      ASSERT_NEAR(got[tensor.offset + i], want[tensor.offset + i],
+                  kTerms * kUnit * largest)
+          << tensor.name << "[" << i << "]";
+    }
+  }
+  const auto a = fast->Evaluate(batch, weights);
+  const auto b = plain->Evaluate(batch, weights);
+  EXPECT_NEAR(a->loss, b->loss, kTerms * kUnit * b->loss);
+  EXPECT_EQ(a->correct, b->correct);
+}
+
+TEST(ModelTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto weights = InitialWeights(job);
+  const Batch full = MakeBatch(job, 16, 5), last = MakeBatch(job, 5, 6);
+  for (int threads : {1, 2}) {
+    const auto device = Cpu(threads), other = Cpu(threads);
+    const auto model = Create(job, 16, device.get());
+    const auto of_full = Gradient(model.get(), full, weights);
+    const auto of_last = Gradient(model.get(), last, weights);
+    // Again, after other work; and in a model prepared for just that size.
+    EXPECT_TRUE(SameBits(Gradient(model.get(), full, weights), of_full));
+    ASSERT_TRUE(model->Evaluate(MakeBatch(job, 9, 7), weights).ok());
+    EXPECT_TRUE(SameBits(Gradient(model.get(), last, weights), of_last));
+    const auto exact = Create(job, 5, other.get());
+    EXPECT_TRUE(SameBits(Gradient(exact.get(), last, weights), of_last));
+  }
+}
+
+TEST(ModelTest, BitsDoNotDependOnWhereTheFlatVectorsLie) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want = Gradient(model.get(), batch, weights);
+  for (size_t offset : {1, 3, 7}) {
+    std::vector<float> moved(weights.size() + offset);
+    std::copy(weights.begin(), weights.end(), moved.begin() + offset);
+    std::vector<float> gradient(moved.size());
+    ASSERT_TRUE(
+        model
+            ->ComputeGradient(batch, absl::MakeConstSpan(moved).subspan(offset),
+                              absl::MakeSpan(gradient).subspan(offset),
+                              CancelToken(), [](int64_t) {})
+            .ok());
+    gradient.erase(gradient.begin(), gradient.begin() + offset);
+    EXPECT_TRUE(SameBits(gradient, want));
+  }
+}
+
+TEST(ModelTest, ReadyRangesGrowFromTheEndToTheWholeGradient) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want = Gradient(model.get(), batch, weights);
+
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  std::vector<int64_t> froms;
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+      [&](int64_t from) {
+        froms.push_back(from);
+        // What was announced is final.
+        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
+                              (want.size() - from) * sizeof(float)),
+                  0);
+      });
+  ASSERT_TRUE(result.ok());
+  std::vector<int64_t> weights_begin;
+  for (const LayerPlan& layer : job.model.layers) {
+    if (layer.weight >= 0) {
+      weights_begin.insert(weights_begin.begin(),
+                           job.model.tensors[layer.weight].offset);
+    }
+  }
+  EXPECT_EQ(froms, weights_begin);
+  EXPECT_EQ(froms.back(), 0);
+}
+
+TEST(ModelTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  std::vector<float> gradient(weights.size());
+  CancelToken cancel;
+  int calls = 0;
+  const auto cancelled = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), cancel, [&](int64_t) {
+        if (++calls == 2) cancel.Cancel();
+      });
+  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(calls, 2);
+  // What was cut short leaves no trace.
+  const auto fresh = Create(job, 4, device.get());
+  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
+                       Gradient(fresh.get(), batch, weights)));
+}
+
+TEST(ModelTest, ACancelledTaskComputesNothing) {
+  const ResolvedJob job = MakeJob(kSmoothNet, {2, 6, 6});
+  const auto device = Cpu();
+  const auto model = Create(job, 2, device.get());
+  const auto weights = InitialWeights(job);
+  std::vector<float> gradient(weights.size(), 7);
+  CancelToken cancel;
+  cancel.Cancel();
+  const auto result = model->ComputeGradient(
+      MakeBatch(job, 2, 5), weights, absl::MakeSpan(gradient), cancel,
+      [](int64_t) { FAIL() << "nothing can be ready"; });
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(gradient, std::vector<float>(weights.size(), 7));
+}
+
+TEST(ModelTest, LayersBeforeTheFirstWithParametersArePassed) {
+  const ResolvedJob job = MakeJob(
+      "layer { relu {} } layer { tanh {} } layer { dense { units: 2 } }"
+      "layer { relu {} }",
+      {3});
+  const auto cpu = Cpu(), reference = kernels::MakeReferenceDevice();
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto got = Gradient(Create(job, 4, cpu.get()).get(), batch, weights);
+  const auto want =
+      Gradient(Create(job, 4, reference.get()).get(), batch, weights);
+  for (size_t i = 0; i < got.size(); ++i) {
+    // Sums of 4 samples of numbers below 1, behind tanh and softmax.
+    EXPECT_NEAR(got[i], want[i], (4 + 3 + 16) * kUnit);
+  }
+}
+
+TEST(ModelTest, TheFirstLayersInputGradientIsNotNeededForItsOwn) {
+  const ResolvedJob job = MakeJob("layer { dense { units: 2 } }", {3});
+  const auto device = kernels::MakeReferenceDevice();
+  const auto model = Create(job, 2, device.get());
+  // d loss / d w = (p - [label]) x / samples with p = 1/2 at w = 0.
+  Batch batch;
+  batch.samples = 2;
+  batch.inputs = {1, 2, 3, 4, 5, 6};
+  batch.labels = {0, 1};
+  const auto gradient =
+      Gradient(model.get(), batch, std::vector<float>(8, 0.0f));
+  EXPECT_THAT(gradient,
+              ElementsAre(0.75, 0.75, 0.75, -0.75, -0.75, -0.75, 0, 0));
+}
+
+TEST(ModelTest, EvaluateReportsTheLossAndCountOfComputeGradient) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 32, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 32, 5);
+  std::vector<float> gradient(weights.size());
+  const auto computed = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+  const auto evaluated = model->Evaluate(batch, weights);
+  ASSERT_TRUE(computed.ok() && evaluated.ok());
+  EXPECT_EQ(computed->loss, evaluated->loss);
+  EXPECT_EQ(computed->correct, evaluated->correct);
+}
+
+TEST(ModelTest, TrainingSeparatesTwoHalves) {
+  const ResolvedJob job = MakeJob(
+      "layer { dense { units: 8 } } layer { relu {} }"
+      "layer { dense { units: 2 } }",
+      {4});
+  const auto device = Cpu();
+  const auto model = Create(job, 64, device.get());
+  Batch batch = MakeBatch(job, 64, 5);
+  for (int n = 0; n < 64; ++n) {
+    batch.labels[n] = batch.inputs[4 * n] + batch.inputs[4 * n + 1] > 0;
+  }
+  auto weights = InitialWeights(job);
+  const double before = model->Evaluate(batch, weights)->loss;
+  for (int step = 0; step < 300; ++step) {
+    const auto gradient = Gradient(model.get(), batch, weights);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] -= gradient[i];
+  }
+  const auto after = model->Evaluate(batch, weights);
+  EXPECT_LT(after->loss, before / 5);
+  EXPECT_GE(after->correct, 62);
+}
+
+TEST(ModelTest, ALabelOutsideTheModelsOutputsIsRefused) {
+  const ResolvedJob job = MakeJob(kSmoothNet, {2, 6, 6});
+  const auto device = Cpu();
+  const auto model = Create(job, 3, device.get());
+  Batch batch = MakeBatch(job, 3, 5);
+  batch.labels[1] = 4;
+  const auto result = model->Evaluate(batch, InitialWeights(job));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("sample 1 of the batch has label 4, expected 0 to 3"));
+}
+
+TEST(ModelTest, ALossThatDoesNotFitTheDataIsRefused) {
+  const auto device = Cpu();
+  ResolvedJob job = MakeJob("layer { dense { units: 1 } }", {3});
+  job.data.classification = false;
+  EXPECT_THAT(
+      std::string(Model::Create(job, 1, device.get()).status().message()),
+      HasSubstr("SOFTMAX_CROSS_ENTROPY needs labels"));
+  job.job.mutable_model()->set_loss(proto::Model::MEAN_SQUARED_ERROR);
+  job.data.classification = true;
+  EXPECT_THAT(
+      std::string(Model::Create(job, 1, device.get()).status().message()),
+      HasSubstr("MEAN_SQUARED_ERROR needs real targets"));
+}
+
+}  // namespace
+}  // namespace sluice
