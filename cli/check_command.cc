@@ -1,0 +1,39 @@
+#include "cli/check_command.h"
+
+#include <iostream>
+#include <memory>
+
+#include "cli/check.h"
+#include "cli/job_flags.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+namespace {
+
+struct CheckFlags {
+  JobFlags job;
+  bool json = false;
+};
+
+int Check(const CheckFlags& flags) {
+  const absl::StatusOr<ResolvedJob> job = flags.job.Load();
+  if (!job.ok()) {
+    std::cerr << job.status().message() << "\n";
+    return 2;
+  }
+  PrintCheck(*job, flags.json, std::cout);
+  return 0;
+}
+
+}  // namespace
+
+void AddCheckCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "check", "Print the resolved job and what follows from it");
+  auto flags = std::make_shared<CheckFlags>();
+  flags->job.AddTo(*command);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, exit_code] { *exit_code = Check(*flags); });
+}
+
+}  // namespace sluice

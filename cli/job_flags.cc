@@ -1,0 +1,32 @@
+#include "cli/job_flags.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+void JobFlags::AddTo(CLI::App& command) {
+  command.add_option("JOB", path, "The job file (textproto)")->required();
+  command.add_option("--workers", workers, "Sets cluster.workers");
+  command.add_option("--shards", shards, "Sets cluster.shards");
+  command.add_option("--seed", seed, "Sets seed");
+  // One value each, so that a job file may follow.
+  command.add_option("--set", set, "Sets a field: --set sync.k=3; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("FIELD=VALUE");
+}
+
+std::vector<std::string> JobFlags::Overrides() const {
+  std::vector<std::string> overrides = set;
+  if (workers) {
+    overrides.push_back(absl::StrCat("cluster.workers=", *workers));
+  }
+  if (shards) overrides.push_back(absl::StrCat("cluster.shards=", *shards));
+  if (seed) overrides.push_back(absl::StrCat("seed=", *seed));
+  return overrides;
+}
+
+absl::StatusOr<ResolvedJob> JobFlags::Load() const {
+  return LoadJob(path, Overrides());
+}
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#ifndef SLUICE_CLI_JOB_FLAGS_H_
+#define SLUICE_CLI_JOB_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+
+// The job file and what overrides it on the command line, the same for every
+// command that takes a job.
+struct JobFlags {
+  std::string path;
+  std::optional<int> workers;
+  std::optional<int> shards;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> set;
+
+  // Adds the flags to `command`; this outlives it.
+  void AddTo(CLI::App& command);
+
+  // The overrides in order: --set first, so that the flags with a name of
+  // their own win.
+  std::vector<std::string> Overrides() const;
+
+  // Errors as LoadJob's.
+  absl::StatusOr<ResolvedJob> Load() const;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_JOB_FLAGS_H_

@@ -1,0 +1,141 @@
+#include "cli/local_cluster.h"
+
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/run_folder.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Every child runs on this machine, so its ports need no other interface;
+// port 0 is a free one.
+constexpr char kListen[] = "--listen=127.0.0.1:0";
+
+constexpr char kLead[] = "ps_server-0";
+
+std::vector<std::string> Command(const ClusterPlan& plan,
+                                 const std::string& binary,
+                                 std::vector<std::string> flags) {
+  std::vector<std::string> command = {absl::StrCat(plan.bin_dir, "/", binary),
+                                      absl::StrCat("--job=", plan.job_path)};
+  for (std::string& flag : flags) command.push_back(std::move(flag));
+  return command;
+}
+
+std::string Coordinator(const std::string& lead) {
+  return absl::StrCat("--coordinator=", lead);
+}
+
+}  // namespace
+
+std::vector<std::string> LeadCommand(const ClusterPlan& plan) {
+  return Command(
+      plan, "ps_server/ps_server",
+      {"--shard=0", kListen, absl::StrCat("--run-dir=", plan.run_dir)});
+}
+
+std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
+                                      const std::string& lead) {
+  return Command(plan, "ps_server/ps_server",
+                 {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
+}
+
+std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
+                                       const std::string& lead) {
+  return Command(plan, "worker/worker",
+                 {absl::StrCat("--worker=", worker), Coordinator(lead)});
+}
+
+std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
+                                          const std::string& lead) {
+  return Command(plan, "worker/evaluator",
+                 {Coordinator(lead), absl::StrCat("--run-dir=", plan.run_dir)});
+}
+
+std::string CoordinatorAddress(const std::string& addresses) {
+  for (absl::string_view line : absl::StrSplit(addresses, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words.size() == 2 && words[0] == "coordinator") return words[1];
+  }
+  return "";
+}
+
+LocalCluster::LocalCluster(ClusterPlan plan) : plan_(std::move(plan)) {}
+
+std::string LocalCluster::LogPath(const std::string& name) const {
+  return absl::StrCat(plan_.run_dir, "/", name, ".log");
+}
+
+absl::Status LocalCluster::Start(Part part, const std::string& name,
+                                 const std::vector<std::string>& command) {
+  SLUICE_ASSIGN_OR_RETURN(auto process,
+                          ChildProcess::Start(command, LogPath(name)));
+  children_.push_back({part, name, std::move(process)});
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartLead() {
+  return Start(Part::kLead, kLead, LeadCommand(plan_));
+}
+
+absl::Status LocalCluster::StartOthers(const std::string& lead) {
+  for (int shard = 1; shard < plan_.shards; ++shard) {
+    SLUICE_RETURN_IF_ERROR(Start(Part::kShard,
+                                 absl::StrCat("ps_server-", shard),
+                                 ShardCommand(plan_, shard, lead)));
+  }
+  if (plan_.evaluator) {
+    SLUICE_RETURN_IF_ERROR(
+        Start(Part::kEvaluator, "evaluator", EvaluatorCommand(plan_, lead)));
+  }
+  for (int worker = 0; worker < plan_.workers; ++worker) {
+    SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, absl::StrCat("worker-", worker),
+                                 WorkerCommand(plan_, worker, lead)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<PartEnd> LocalCluster::TakeEnded() {
+  std::vector<PartEnd> ended;
+  std::vector<Child> left;
+  for (Child& child : children_) {
+    const std::optional<ChildExit> exit = child.process->Poll();
+    if (!exit.has_value()) {
+      left.push_back(std::move(child));
+      continue;
+    }
+    ended.push_back({.part = child.part,
+                     .name = child.name,
+                     .ok = exit->ok(),
+                     .killed = exit->signal != 0,
+                     .how = exit->ToString()});
+  }
+  children_ = std::move(left);
+  return ended;
+}
+
+void LocalCluster::KillAll() {
+  for (Child& child : children_) child.process->Signal(SIGKILL);
+}
+
+std::string LocalCluster::ReadLeadAddress() const {
+  std::ifstream file(absl::StrCat(plan_.run_dir, "/addresses"));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return CoordinatorAddress(text.str());
+}
+
+std::string LocalCluster::TailOf(const std::string& name) const {
+  // What led to an end stands in its last events, one a line.
+  constexpr int kLines = 10;
+  return TailOfFile(LogPath(name), kLines, "  | ");
+}
+
+}  // namespace sluice

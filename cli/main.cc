@@ -1,0 +1,26 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/check_command.h"
+#include "cli/train_command.h"
+
+namespace {
+
+constexpr char kVersion[] = "sluice 0.1.0";
+constexpr int kBadUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Sluice trains one model on many machines.", "sluice"};
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  sluice::AddTrainCommand(app, &exit_code);
+  sluice::AddCheckCommand(app, &exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadUsage;
+  }
+  return exit_code;
+}

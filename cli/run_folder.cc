@@ -1,0 +1,78 @@
+#include "cli/run_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status FolderError(const std::string& path,
+                         const std::error_code& error) {
+  return absl::UnavailableError(
+      absl::StrCat("making the run folder ", path, ": ", error.message()));
+}
+
+absl::StatusOr<std::string> MakeWanted(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FolderError(path, error);
+  const bool empty = fs::is_empty(path, error);
+  if (error) return FolderError(path, error);
+  if (!empty) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "the run folder ", path, " is not empty; name another with --run-dir"));
+  }
+  return path;
+}
+
+// A job's name may hold what a file name cannot.
+std::string FileName(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
+                                          const std::string& name) {
+  if (!wanted.empty()) return MakeWanted(wanted);
+  std::error_code error;
+  fs::create_directories("runs", error);
+  if (error) return FolderError("runs", error);
+  for (int n = 1;; ++n) {
+    const std::string path = absl::StrCat("runs/", FileName(name), "-", n);
+    // False without an error: it is there already, somebody else's.
+    if (fs::create_directory(path, error)) return path;
+    if (error) return FolderError(path, error);
+  }
+}
+
+std::string TailOfFile(const std::string& path, int lines,
+                       const std::string& indent) {
+  constexpr std::streamoff kMostBytes = 16 << 10;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? std::streamoff(file.tellg()) : 0;
+  if (size <= 0) return "";
+  file.seekg(std::max<std::streamoff>(0, size - kMostBytes));
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::vector<std::string> all =
+      absl::StrSplit(text.str(), '\n', absl::SkipEmpty());
+  std::string tail;
+  const size_t count = std::min<size_t>(lines, all.size());
+  for (size_t i = all.size() - count; i < all.size(); ++i) {
+    absl::StrAppend(&tail, indent, all[i], "\n");
+  }
+  return tail;
+}
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+#include "cli/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace sluice {
+namespace {
+
+// Each test has an empty working folder of its own.
+class RunFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string folder =
+        testing::TempDir() + "/" +
+        testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    ASSERT_EQ(chdir(folder.c_str()), 0);
+  }
+};
+
+TEST_F(RunFolderTest, TheFirstFreeNumberIsTaken) {
+  EXPECT_EQ(*MakeRunFolder("", "lenet"), "runs/lenet-1");
+  EXPECT_EQ(*MakeRunFolder("", "lenet"), "runs/lenet-2");
+  EXPECT_EQ(*MakeRunFolder("", "other"), "runs/other-1");
+}
+
+TEST_F(RunFolderTest, ANameWithASlashStaysBelowRuns) {
+  EXPECT_EQ(*MakeRunFolder("", "../a/b"), "runs/.._a_b-1");
+}
+
+TEST_F(RunFolderTest, TheWantedFolderIsMadeWithItsParents) {
+  EXPECT_EQ(*MakeRunFolder("a/b/c", "lenet"), "a/b/c");
+  EXPECT_TRUE(std::filesystem::is_directory("a/b/c"));
+  // An empty one is not used yet.
+  EXPECT_TRUE(MakeRunFolder("a/b/c", "lenet").ok());
+}
+
+TEST_F(RunFolderTest, AUsedFolderIsRefusedAndNamed) {
+  ASSERT_TRUE(MakeRunFolder("used", "lenet").ok());
+  std::ofstream("used/file") << "x";
+  const auto again = MakeRunFolder("used", "lenet");
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(again.status().message()),
+              testing::HasSubstr("run folder used is not empty"));
+}
+
+TEST_F(RunFolderTest, AFileInTheWayIsNamed) {
+  std::ofstream("file") << "x";
+  EXPECT_THAT(std::string(MakeRunFolder("file/run", "x").status().message()),
+              testing::HasSubstr("file/run"));
+}
+
+TEST_F(RunFolderTest, TheTailIsTheLastLines) {
+  std::ofstream("log") << "one\ntwo\nthree\n";
+  EXPECT_EQ(TailOfFile("log", 2, "  "), "  two\n  three\n");
+  EXPECT_EQ(TailOfFile("log", 9, ""), "one\ntwo\nthree\n");
+  EXPECT_EQ(TailOfFile("none", 9, ""), "");
+}
+
+}  // namespace
+}  // namespace sluice

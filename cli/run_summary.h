@@ -1,0 +1,14 @@
+#ifndef SLUICE_CLI_RUN_SUMMARY_H_
+#define SLUICE_CLI_RUN_SUMMARY_H_
+
+#include <string>
+
+namespace sluice {
+
+// RUN_DIR/summary.json for a person, several lines. When it cannot be read,
+// says so.
+std::string DescribeSummary(const std::string& run_dir);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_RUN_SUMMARY_H_

@@ -1,0 +1,89 @@
+#include "cli/supervision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+void Supervision::EndBy(absl::Time deadline) {
+  deadline_ = deadline_.has_value() ? std::min(*deadline_, deadline) : deadline;
+}
+
+void Supervision::Blame(const PartEnd& end, const std::string& failure) {
+  // The first to die is the culprit, and one that was killed before one that
+  // ended because the run did; the others follow from it.
+  const bool first = failure_.empty() && culprit_.empty();
+  if (!killing_ && (first || (end.killed && !culprit_was_killed_))) {
+    culprit_ = end.name;
+    culprit_was_killed_ = end.killed;
+  }
+  if (failure_.empty()) failure_ = failure;
+}
+
+void Supervision::OnFailure(const std::string& message) {
+  if (failure_.empty()) failure_ = message;
+}
+
+SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
+  SuperviseActions actions;
+  if (end.part == Part::kWorker) --workers_left_;
+  if (end.part == Part::kLead) {
+    EndBy(now + kOrphanGrace);
+    lead_ended_well_ = end.ok;
+  }
+  if (end.ok) return actions;
+  const std::string died = absl::StrCat(end.name, ": ", end.how);
+  switch (end.part) {
+    case Part::kLead:
+    case Part::kShard:
+      Blame(end, died);
+      EndBy(now + kGrace);
+      break;
+    case Part::kWorker:
+      if (workers_left_ == 0 && !lead_ended_well_) {
+        Blame(end, absl::StrCat(died, "; no worker is left"));
+        EndBy(now + kGrace);
+        break;
+      }
+      [[fallthrough]];
+    case Part::kEvaluator:
+      // While the run ends in failure everybody does; that is no news.
+      if (failure_.empty()) actions.say.push_back(died);
+      break;
+  }
+  return actions;
+}
+
+SuperviseActions Supervision::OnInterrupt() {
+  SuperviseActions actions;
+  if (interrupted_) {
+    killed_by_user_ = true;
+    killing_ = true;
+    actions.kill = true;
+    return actions;
+  }
+  interrupted_ = true;
+  actions.stop = true;
+  actions.say.push_back("stopping; once more to kill");
+  return actions;
+}
+
+SuperviseActions Supervision::OnTime(absl::Time now) {
+  SuperviseActions actions;
+  if (!deadline_.has_value() || now < *deadline_) return actions;
+  deadline_.reset();
+  killing_ = true;
+  actions.kill = true;
+  if (failure_.empty()) {
+    failure_ = "a process did not end with the run and was killed";
+  }
+  return actions;
+}
+
+int Supervision::ExitCode() const {
+  if (killed_by_user_) return 130;
+  return failure_.empty() && lead_ended_well_ ? 0 : 1;
+}
+
+}  // namespace sluice

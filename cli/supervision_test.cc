@@ -1,0 +1,124 @@
+#include "cli/supervision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const absl::Time kStart = absl::FromUnixSeconds(1000);
+
+PartEnd Well(Part part, const std::string& name) {
+  return {.part = part, .name = name, .ok = true, .how = "exit status 0"};
+}
+PartEnd Badly(Part part, const std::string& name) {
+  return {.part = part, .name = name, .how = "exit status 1"};
+}
+PartEnd Killed(Part part, const std::string& name) {
+  return {.part = part, .name = name, .killed = true, .how = "killed"};
+}
+
+TEST(SupervisionTest, ARunWhoseLeadEndsWellSucceeds) {
+  Supervision s(1);
+  EXPECT_FALSE(s.OnEnd(Well(Part::kWorker, "worker-0"), kStart).kill);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+  EXPECT_EQ(s.failure(), "");
+}
+
+TEST(SupervisionTest, AWorkersDeathIsReportedAndTheRunGoesOn) {
+  Supervision s(2);
+  const auto actions = s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  EXPECT_THAT(actions.say, ElementsAre("worker-1: exit status 1"));
+  EXPECT_FALSE(s.OnTime(kStart + absl::Hours(1)).kill);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, TheLastWorkersDeathEndsTheRun) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart);
+  EXPECT_FALSE(s.OnTime(kStart).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_EQ(s.culprit(), "worker-0");
+  EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
+}
+
+TEST(SupervisionTest, AShardsDeathEndsTheRunAndNamesTheShard) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-1");
+  EXPECT_THAT(s.failure(), HasSubstr("ps_server-1: exit status 1"));
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, TheOthersFollowALeadThatDied) {
+  Supervision s(1);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_FALSE(s.OnTime(kStart + Supervision::kOrphanGrace / 2).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kOrphanGrace).kill);
+  EXPECT_EQ(s.culprit(), "ps_server-0");
+}
+
+TEST(SupervisionTest, WhatTheCoordinatorSaysOfAFailureIsTheReason) {
+  Supervision s(2);
+  s.OnFailure("diverged at version 7");
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart).say, IsEmpty());
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.failure(), "diverged at version 7");
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, APartThatWasKilledIsToBlameBeforeOneThatEnded) {
+  Supervision s(2);
+  s.OnFailure("shard 1 is gone");
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.culprit(), "");
+  s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-1");
+  EXPECT_EQ(s.failure(), "shard 1 is gone");
+}
+
+TEST(SupervisionTest, NobodyIsBlamedForBeingKilledByTheLauncher) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-0");
+}
+
+TEST(SupervisionTest, TheFirstInterruptStopsAndTheSecondKills) {
+  Supervision s(1);
+  const auto first = s.OnInterrupt();
+  EXPECT_TRUE(first.stop);
+  EXPECT_FALSE(first.kill);
+  EXPECT_TRUE(s.OnInterrupt().kill);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 130);
+}
+
+TEST(SupervisionTest, ARunStoppedByAnInterruptSucceeds) {
+  Supervision s(1);
+  s.OnInterrupt();
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AProcessThatOutlivesTheRunIsAFailure) {
+  Supervision s(1);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kOrphanGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_THAT(s.failure(), HasSubstr("did not end"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,62 @@
+#include "cli/train_command.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/job_flags.h"
+#include "cli/progress.h"
+#include "cli/train_run.h"
+#include "common/clock.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+namespace {
+
+struct TrainFlags {
+  JobFlags job;
+  std::string run_dir;
+  std::string bin_dir;
+};
+
+// The build lays the daemons' folders beside the tool's.
+std::string DefaultBinDir() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : self.parent_path().parent_path().string();
+}
+
+int Train(const TrainFlags& flags) {
+  absl::StatusOr<ResolvedJob> job = flags.job.Load();
+  if (!job.ok()) {
+    std::cerr << job.status().message() << "\n";
+    return 2;
+  }
+  const TrainOptions options = {
+      .run_dir = flags.run_dir,
+      .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
+      .columns = TerminalColumns(STDOUT_FILENO)};
+  return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
+                     std::cerr);
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command =
+      app.add_subcommand("train", "Train a job with processes on this machine");
+  auto flags = std::make_shared<TrainFlags>();
+  flags->job.AddTo(*command);
+  command->add_option("--run-dir", flags->run_dir,
+                      "Folder for the results, new or empty; default "
+                      "runs/NAME-N");
+  command->add_option("--bin-dir", flags->bin_dir,
+                      "Folder that holds ps_server/ and worker/ with the "
+                      "daemons; default: beside the tool's own folder");
+  command->callback([flags, exit_code] { *exit_code = Train(*flags); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,196 @@
+#include "cli/train_run.h"
+
+#include <signal.h>
+
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cli/coordinator_watch.h"
+#include "cli/local_cluster.h"
+#include "cli/progress.h"
+#include "cli/run_folder.h"
+#include "cli/run_summary.h"
+#include "cli/signal_wait.h"
+#include "cli/supervision.h"
+#include "common/atomic_file.h"
+
+namespace sluice {
+namespace {
+
+// Twice a second reads as live and costs nothing.
+constexpr absl::Duration kPollEvery = absl::Milliseconds(500);
+// While the lead starts, so that the start itself is not slowed by the look.
+constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
+
+// The lead listens within a fraction of a second, before it reads anything
+// large; a machine that swaps may need far longer.
+constexpr absl::Duration kLeadPatience = absl::Seconds(30);
+
+// One run, from the first child to the last.
+class TrainRun {
+ public:
+  TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
+      : clock_(clock),
+        begun_(clock->Now()),
+        supervision_(plan.workers),
+        view_(out, columns),
+        cluster_(std::move(plan)) {}
+
+  // Returns when every child has ended.
+  void Run() {
+    const absl::Status started = cluster_.StartLead();
+    if (!started.ok()) return StartFailed(started);
+    while (!cluster_.Empty()) {
+      const std::optional<int> signal =
+          signals_.WaitFor(watch_.has_value() ? kPollEvery : kStartPollEvery);
+      if (signal.has_value() && *signal != SIGCHLD) {
+        Do(supervision_.OnInterrupt());
+      }
+      TakeEnded();
+      if (watch_.has_value()) {
+        ShowStatus();
+      } else {
+        StartOthersOnceTheLeadListens();
+      }
+      Do(supervision_.OnTime(clock_->Now()));
+    }
+    view_.Finish();
+  }
+
+  const Supervision& supervision() const { return supervision_; }
+  const LocalCluster& cluster() const { return cluster_; }
+
+ private:
+  void StartFailed(const absl::Status& status) {
+    stopping_ = true;
+    supervision_.OnFailure(std::string(status.message()));
+    cluster_.KillAll();
+  }
+
+  void TakeEnded() {
+    std::vector<PartEnd> ended = cluster_.TakeEnded();
+    // The reason may be had from the coordinator only until it ends too.
+    for (const PartEnd& end : ended) {
+      if (!end.ok && watch_.has_value()) AskForFailure();
+    }
+    for (const PartEnd& end : ended) {
+      Do(supervision_.OnEnd(end, clock_->Now()));
+    }
+  }
+
+  void StartOthersOnceTheLeadListens() {
+    const std::string lead = cluster_.ReadLeadAddress();
+    if (stopping_ || cluster_.Empty()) return;
+    if (lead.empty()) {
+      if (clock_->Now() < begun_ + kLeadPatience) return;
+      return StartFailed(absl::DeadlineExceededError(absl::StrCat(
+          "ps_server-0 has not said within ",
+          absl::FormatDuration(kLeadPatience), " where it listens")));
+    }
+    const absl::Status started = cluster_.StartOthers(lead);
+    if (!started.ok()) return StartFailed(started);
+    watch_.emplace(lead, clock_);
+  }
+
+  void AskForFailure() {
+    const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
+    if (status.ok() && status->phase() == "failed") {
+      supervision_.OnFailure(status->message());
+    }
+  }
+
+  void ShowStatus() {
+    const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
+    if (!status.ok()) return;
+    view_.Show(*status, clock_->Now());
+    if (status->phase() == "failed") {
+      supervision_.OnFailure(status->message());
+    }
+  }
+
+  void Stop() {
+    stopping_ = true;
+    if (!watch_.has_value()) {
+      // Nothing has been trained that could be kept.
+      return Do(supervision_.OnInterrupt());
+    }
+    const absl::Status asked = watch_->Stop("interrupted by the user");
+    if (!asked.ok()) {
+      view_.Say(absl::StrCat("the coordinator does not answer: ",
+                             std::string(asked.message())));
+    }
+  }
+
+  void Do(const SuperviseActions& actions) {
+    for (const std::string& line : actions.say) view_.Say(line);
+    if (actions.stop) Stop();
+    if (actions.kill) cluster_.KillAll();
+  }
+
+  // Constant after construction.
+  Clock* const clock_;
+  const absl::Time begun_;
+
+  SignalWait signals_;  // Before anything that starts a thread.
+  Supervision supervision_;
+  ProgressView view_;
+  LocalCluster cluster_;
+  std::optional<CoordinatorWatch> watch_;  // Once the lead listens.
+  bool stopping_ = false;
+};
+
+void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
+            std::ostream& err) {
+  const Supervision& end = run.supervision();
+  if (end.ExitCode() == 0) {
+    out << DescribeSummary(run_dir) << std::flush;
+    return;
+  }
+  err << "the run failed: "
+      << (end.failure().empty() ? "killed by the user" : end.failure()) << "\n";
+  if (!end.culprit().empty()) {
+    err << "the last lines of " << run_dir << "/" << end.culprit() << ".log:\n"
+        << run.cluster().TailOf(end.culprit());
+  } else {
+    err << "logs: " << run_dir << "\n";
+  }
+}
+
+}  // namespace
+
+int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
+                std::ostream& out, std::ostream& err) {
+  const std::string wanted =
+      options.run_dir.empty() ? job.job.output().run_dir() : options.run_dir;
+  const absl::StatusOr<std::string> run_dir =
+      MakeRunFolder(wanted, job.job.name());
+  if (!run_dir.ok()) {
+    err << run_dir.status().message() << "\n";
+    return 2;
+  }
+  job.job.mutable_output()->set_run_dir(*run_dir);
+  const std::string job_path = absl::StrCat(*run_dir, "/job.textproto");
+  const std::string text = FormatJob(job.job);
+  const absl::Status written = WriteFileAtomically(job_path, {text});
+  if (!written.ok()) {
+    err << written.message() << "\n";
+    return 2;
+  }
+  out << "run folder " << *run_dir << std::endl;
+  TrainRun run({.bin_dir = options.bin_dir,
+                .run_dir = *run_dir,
+                .job_path = job_path,
+                .shards = job.job.cluster().shards(),
+                .workers = job.job.cluster().workers(),
+                .evaluator = job.job.evaluation().enabled()},
+               options.columns, clock, out);
+  run.Run();
+  Report(run, *run_dir, out, err);
+  return run.supervision().ExitCode();
+}
+
+}  // namespace sluice

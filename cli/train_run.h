@@ -1,0 +1,28 @@
+#ifndef SLUICE_CLI_TRAIN_RUN_H_
+#define SLUICE_CLI_TRAIN_RUN_H_
+
+#include <iosfwd>
+#include <string>
+
+#include "common/clock.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+
+struct TrainOptions {
+  // Empty: the job's output.run_dir, else runs/NAME-N.
+  std::string run_dir;
+  std::string bin_dir;  // Where the daemons' binaries lie (ClusterPlan).
+  int columns = 0;      // Of the terminal that `out` is; 0: it is none.
+};
+
+// Trains `job` with shards, workers and evaluator as children of this process
+// and waits for the end. Progress and result go to `out`, what went wrong to
+// `err`. Returns the exit status: 0 the run reached its end, 1 it failed, 2
+// the run folder cannot be used, 130 the user had it killed.
+int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
+                std::ostream& out, std::ostream& err);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_TRAIN_RUN_H_
