@@ -27,14 +27,17 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;  // Samples.
+  // Labels are 0 to classes() - 1; 0 where there are targets. The model must
+  // have at least so many outputs.
+  virtual int classes() const { return 0; }
   // Fills `*batch` with the samples of these indices, in this order, reusing
   // its memory. REQUIRES: every index in [0, size()).
   virtual void Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const = 0;
 };
 
-// Reads the split that the job names. kNotFound, kInvalidArgument or kDataLoss
-// name the file, what was expected and what came.
+// Reads the split that the job names, with its defaults filled in. kNotFound,
+// kInvalidArgument or kDataLoss name the file, what was expected and what came.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(
     const proto::Data& data, Split split, uint64_t seed);
 

@@ -1,0 +1,150 @@
+#include "worker/data/data_source.h"
+
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/data/linear_regression.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Ne;
+
+std::string Write(const std::string& name, const std::string& bytes) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+// Three images of 1 x 2 pixels, `labels` labels.
+proto::Data Images(int labels = 3) {
+  using std::string_literals::operator""s;
+  proto::Data data;
+  proto::Idx* idx = data.mutable_idx();
+  idx->set_mean(0.5);
+  idx->set_deviation(0.25);
+  idx->set_train_images(Write(
+      "images", "\0\0\x08\3\0\0\0\3\0\0\0\1\0\0\0\2\x00\xff\x33\x66\x99\xcc"s));
+  idx->set_train_labels(Write("labels", "\0\0\x08\1\0\0\0"s +
+                                            static_cast<char>(labels) +
+                                            "\4\0\2\7\7\7"s.substr(0, labels)));
+  return data;
+}
+
+TEST(IdxSourceTest, PixelsAreScaledAndGatheredInTheOrderAsked) {
+  const auto source = OpenDataSource(Images(), Split::kTrain, 1);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->size(), 3);
+  EXPECT_EQ((*source)->classes(), 5);
+  Batch batch;
+  (*source)->Gather({2, 0}, &batch);
+  EXPECT_EQ(batch.samples, 2);
+  EXPECT_THAT(batch.labels, ElementsAre(2, 4));
+  EXPECT_THAT(batch.targets, IsEmpty());
+  // 0x99 / 255 = 0.6, 0xcc / 255 = 0.8.
+  EXPECT_THAT(batch.inputs,
+              ElementsAre(testing::FloatEq(0.4f), testing::FloatEq(1.2f),
+                          testing::FloatEq(-2), testing::FloatEq(2)));
+}
+
+TEST(IdxSourceTest, ABatchIsReusedAtAnotherSize) {
+  const auto source = OpenDataSource(Images(), Split::kTrain, 1);
+  ASSERT_TRUE(source.ok());
+  Batch batch;
+  (*source)->Gather({0, 1, 2}, &batch);
+  (*source)->Gather({1}, &batch);
+  EXPECT_EQ(batch.inputs.size(), 2);
+  EXPECT_THAT(batch.labels, ElementsAre(0));
+  (*source)->Gather({}, &batch);
+  EXPECT_EQ(batch.samples, 0);
+  EXPECT_THAT(batch.inputs, IsEmpty());
+}
+
+TEST(IdxSourceTest, ImagesAndLabelsMustBeAsMany) {
+  for (int labels : {2, 4}) {
+    const auto source = OpenDataSource(Images(labels), Split::kTrain, 1);
+    EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(source.status().message()),
+                HasSubstr("has " + std::to_string(labels) +
+                          " labels, expected 3, one for each image"));
+  }
+}
+
+TEST(IdxSourceTest, AMissingFileIsNamed) {
+  proto::Data data = Images();
+  data.mutable_idx()->set_train_labels("/no/labels");
+  const auto source = OpenDataSource(data, Split::kTrain, 1);
+  EXPECT_EQ(source.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(source.status().message()), HasSubstr("/no/labels"));
+}
+
+TEST(OpenDataSourceTest, NoReaderIsRefused) {
+  EXPECT_FALSE(OpenDataSource(proto::Data(), Split::kTrain, 1).ok());
+}
+
+proto::Data Linear(double noise) {
+  proto::Data data;
+  proto::LinearRegression* linear = data.mutable_linear_regression();
+  linear->set_features(5);
+  linear->set_train_samples(400);
+  linear->set_test_samples(100);
+  linear->set_noise(noise);
+  return data;
+}
+
+// Mean squared residual at the true weights.
+double Residual(const proto::Data& data, Split split, uint64_t seed) {
+  const auto source = OpenDataSource(data, split, seed);
+  EXPECT_TRUE(source.ok());
+  const std::vector<float> w =
+      LinearRegressionOptimum(data.linear_regression(), seed);
+  Batch batch;
+  double sum = 0;
+  for (int64_t i = 0; i < (*source)->size(); ++i) {
+    (*source)->Gather({i}, &batch);
+    double y = 0;
+    for (size_t j = 0; j < w.size(); ++j) y += double{w[j]} * batch.inputs[j];
+    sum += (batch.targets[0] - y) * (batch.targets[0] - y);
+  }
+  return sum / (*source)->size();
+}
+
+TEST(LinearRegressionTest, WithoutNoiseTheOptimumFitsEverySample) {
+  for (const Split split : {Split::kTrain, Split::kTest}) {
+    // Targets are rounded to float: about 1e-7 of values of about 3.
+    EXPECT_LT(Residual(Linear(0), split, 7), 1e-12);
+  }
+}
+
+TEST(LinearRegressionTest, NoiseHasTheDeviationAskedFor) {
+  // A variance from 400 samples is right within 4 sqrt(2 / 400) = 28%.
+  EXPECT_NEAR(Residual(Linear(0.5), Split::kTrain, 7), 0.25, 0.07);
+}
+
+TEST(LinearRegressionTest, SamplesDependOnSeedAndSplitOnly) {
+  Batch a;
+  Batch b;
+  const auto gather = [](Split split, uint64_t seed, Batch* batch) {
+    const auto source = OpenDataSource(Linear(0.1), split, seed);
+    (*source)->Gather({3}, batch);
+    EXPECT_EQ((*source)->size(), split == Split::kTrain ? 400 : 100);
+    EXPECT_EQ((*source)->classes(), 0);
+    EXPECT_THAT(batch->labels, IsEmpty());
+  };
+  gather(Split::kTrain, 1, &a);
+  gather(Split::kTrain, 1, &b);
+  EXPECT_EQ(a.inputs, b.inputs);
+  EXPECT_EQ(a.targets, b.targets);
+  gather(Split::kTest, 1, &b);
+  EXPECT_THAT(b.inputs, Ne(a.inputs));
+  gather(Split::kTrain, 2, &b);
+  EXPECT_THAT(b.inputs, Ne(a.inputs));
+}
+
+}  // namespace
+}  // namespace sluice
