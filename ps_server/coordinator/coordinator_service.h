@@ -1,0 +1,143 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SERVICE_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SERVICE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/metrics_writer.h"
+#include "ps_server/coordinator/rate_meter.h"
+#include "ps_server/coordinator/session_stream.h"
+#include "ps_server/coordinator/session_table.h"
+
+namespace sluice {
+
+// The Coordinator service (proto/coordinator.proto) around the pure
+// Coordinator: decodes, calls it under one lock, and carries out its actions
+// in order outside of it: what is to be recorded is in the commit log before
+// anything that follows is sent. Thread-safe.
+class CoordinatorService final : public proto::Coordinator::CallbackService,
+                                 private SessionStream::Handler {
+ public:
+  struct Options {
+    CoordinatorOptions core;
+    std::string job_name;
+    // What every process that joins must agree with (common/resolved_job.h).
+    std::string fingerprint;
+    std::string job_text;
+    double epochs_total = 0;  // For progress displays.
+    absl::Duration metrics_every = absl::Seconds(1);
+    // How long a broken session may still be resumed at the end of the run.
+    absl::Duration rejoin_timeout = absl::Seconds(5);
+    Clock* clock = Clock::Real();
+  };
+  // `log` and `metrics` may be null; they must outlive the service.
+  CoordinatorService(Options options, CommitLogWriter* log,
+                     MetricsWriter* metrics);
+  // REQUIRES: the server that offers it has been shut down.
+  ~CoordinatorService() override;
+
+  // Ends the run as if a stop condition had been reached.
+  void RequestStop(const std::string& reason);
+  // Blocks until the run is over and everybody has heard of it: for those who
+  // are connected finish_timeout at most, for the others rejoin_timeout.
+  FinishRun AwaitEnd();
+
+  JobState State();
+
+  grpc::ServerBidiReactor<proto::ToCoordinator, proto::FromCoordinator>*
+  Session(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const proto::StatusRequest* request,
+                                      proto::JobStatus* reply) override;
+  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
+                                 const proto::StopRequest* request,
+                                 proto::StopReply* reply) override;
+
+ private:
+  using Seat = SessionTable::Seat;
+
+  void OnFrame(SessionStream* stream,
+               const proto::ToCoordinator& frame) override;
+  void OnBroken(SessionStream* stream) override;
+
+  // Both return why the connection must end, or OK.
+  absl::Status OnJoin(SessionStream* stream, const proto::ToCoordinator& frame)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status OnMessage(SessionStream* stream,
+                         const proto::ToCoordinator& frame)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // kFailedPrecondition, naming the difference, unless `join` is of this job.
+  absl::Status CheckJob(const proto::Join& join) const;
+  // Lets the core judge a Join. A session may still be resumed when the run is
+  // over, to hear of it.
+  absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
+                                                  Peer peer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Hands the body of a new message to the core.
+  absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Carries out `pending_`, unless another thread is doing so and will find
+  // the rest. Call after everything that may have added to it.
+  void CarryOut() ABSL_LOCKS_EXCLUDED(mu_);
+  // Writes to the commit log and the process's log what `actions` ask for.
+  absl::Status Record(const Actions& actions);
+  void Send(const Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Finish(const FinishRun& finish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void TickLoop();
+  void WriteMetrics(bool last) ABSL_LOCKS_EXCLUDED(mu_);
+  JobState StateLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  bool Stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }
+  bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return finish_.has_value();
+  }
+  bool EverybodyTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return table_.EverybodyTold();
+  }
+  bool EverybodyConnectedTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return table_.EverybodyConnectedTold();
+  }
+
+  // Constant after construction.
+  const Options options_;
+  const absl::Time start_;
+  CommitLogWriter* const log_;    // Used by whoever carries out.
+  MetricsWriter* const metrics_;  // Used by the ticker.
+
+  // Acquired before the locks of SessionStream.
+  absl::Mutex mu_;
+  Coordinator core_ ABSL_GUARDED_BY(mu_);
+  SessionTable table_ ABSL_GUARDED_BY(mu_);
+  Actions pending_ ABSL_GUARDED_BY(mu_);
+  bool carrying_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<FinishRun> finish_ ABSL_GUARDED_BY(mu_);
+  bool failed_here_ ABSL_GUARDED_BY(mu_) = false;  // Not known to the core.
+  std::vector<Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);  // For metrics.
+  RateMeter meter_ ABSL_GUARDED_BY(mu_);
+  Rates rates_ ABSL_GUARDED_BY(mu_);
+  absl::Time next_metrics_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+
+  // Joined by the destructor.
+  std::thread ticker_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SERVICE_H_

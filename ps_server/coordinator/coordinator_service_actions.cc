@@ -1,0 +1,186 @@
+// The half of CoordinatorService that carries out what the core decides, and
+// keeps the time.
+
+#include <utility>
+#include <variant>
+
+#include "ps_server/coordinator/coordinator_service.h"
+#include "ps_server/coordinator/event_conversion.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+void Log(const Announce& announce) {
+  switch (announce.level) {
+    case Announce::Level::kInfo:
+      return spdlog::info("{}", announce.text);
+    case Announce::Level::kWarning:
+      return spdlog::warn("{}", announce.text);
+    case Announce::Level::kError:
+      return spdlog::error("{}", announce.text);
+  }
+}
+
+}  // namespace
+
+// ---- What follows. ----
+
+void CoordinatorService::CarryOut() {
+  std::vector<std::shared_ptr<SessionStream>> touched;
+  bool mine = false;
+  while (true) {
+    Actions actions;
+    {
+      absl::MutexLock lock(&mu_);
+      touched = table_.TakeTouched();
+      if ((carrying_ && !mine) || pending_.empty()) {
+        if (mine) carrying_ = false;
+        break;
+      }
+      carrying_ = mine = true;
+      actions = std::exchange(pending_, {});
+    }
+    for (const auto& stream : touched) stream->Flush();
+    const absl::Status recorded = Record(actions);
+    absl::MutexLock lock(&mu_);
+    if (!recorded.ok() && !Over()) {
+      failed_here_ = true;
+      Finish({std::string(recorded.message()), ""});
+    }
+    // Nothing that is not in the log may become known.
+    if (failed_here_) continue;
+    for (const Action& action : actions) Send(action);
+    for (Seat* seat : table_.TakeOverflowed()) {
+      core_.Leave(seat->peer, seat->incarnation,
+                  "it does not acknowledge what it is sent",
+                  options_.clock->Now(), &pending_);
+    }
+  }
+  for (const auto& stream : touched) stream->Flush();
+}
+
+absl::Status CoordinatorService::Record(const Actions& actions) {
+  const double seconds = absl::ToDoubleSeconds(options_.clock->Now() - start_);
+  std::vector<proto::LogRecord> records;
+  for (const Action& action : actions) {
+    if (const auto* task = std::get_if<RecordTask>(&action)) {
+      records.push_back(RecordToProto(*task));
+    } else if (const auto* end = std::get_if<RecordEnd>(&action)) {
+      records.push_back(RecordToProto(*end));
+    } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
+      records.push_back(RecordToProto(*commit));
+    } else if (const auto* announce = std::get_if<Announce>(&action)) {
+      Log(*announce);
+      continue;
+    } else {
+      continue;
+    }
+    records.back().set_seconds(seconds);
+  }
+  return log_ == nullptr ? absl::OkStatus() : log_->Append(records);
+}
+
+void CoordinatorService::Send(const Action& action) {
+  if (const auto* task = std::get_if<SendTask>(&action)) {
+    table_.SendToWorker(task->task.key.worker, task->task.key.incarnation,
+                        TaskToProto(task->task));
+  } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
+    table_.SendToWorker(cancel->key.worker, cancel->key.incarnation,
+                        CancelToProto(*cancel));
+  } else if (const auto* verdict = std::get_if<SendVerdict>(&action)) {
+    table_.SendToWorker(verdict->key.worker, verdict->key.incarnation,
+                        VerdictToProto(*verdict));
+  } else if (const auto* decision = std::get_if<SendDecision>(&action)) {
+    table_.SendToShards(DecisionToProto(decision->decision));
+  } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
+    table_.SendToEvaluator(EvaluateToProto(*evaluate));
+  } else if (const auto* done = std::get_if<RecordEvaluation>(&action)) {
+    evaluations_.push_back(done->evaluation);
+  } else if (const auto* end = std::get_if<EndSession>(&action)) {
+    Seat* seat = table_.Find(end->peer);
+    if (seat != nullptr && seat->incarnation == end->incarnation) {
+      table_.End(*seat, absl::AbortedError(end->reason));
+    }
+  } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
+    Finish(*finish);
+  }
+}
+
+void CoordinatorService::Finish(const FinishRun& finish) {
+  if (Over()) return;
+  finish_ = finish;
+  table_.SendFinish(FinishToProto(finish));
+}
+
+FinishRun CoordinatorService::AwaitEnd() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(this, &CoordinatorService::Over));
+  mu_.AwaitWithTimeout(
+      absl::Condition(this, &CoordinatorService::EverybodyTold),
+      options_.rejoin_timeout);
+  mu_.AwaitWithTimeout(
+      absl::Condition(this, &CoordinatorService::EverybodyConnectedTold),
+      options_.core.finish_timeout);
+  return *finish_;
+}
+
+// ---- Time. ----
+
+JobState CoordinatorService::State() {
+  absl::MutexLock lock(&mu_);
+  return StateLocked(options_.clock->Now());
+}
+
+JobState CoordinatorService::StateLocked(absl::Time now) {
+  JobState state = core_.State(now);
+  if (failed_here_) {
+    state.phase = Phase::kFailed;
+    state.message = finish_->failure;
+  }
+  return state;
+}
+
+void CoordinatorService::TickLoop() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.AwaitWithTimeout(absl::Condition(this, &CoordinatorService::Stopping),
+                           options_.core.tick);
+      if (stopping_) break;
+      core_.Tick(options_.clock->Now(), &pending_);
+    }
+    CarryOut();
+    WriteMetrics(/*last=*/false);
+  }
+  WriteMetrics(/*last=*/true);
+}
+
+void CoordinatorService::WriteMetrics(bool last) {
+  std::vector<std::string> lines;
+  {
+    absl::MutexLock lock(&mu_);
+    const absl::Time now = options_.clock->Now();
+    const bool due = last || now >= next_metrics_;
+    if (!due && evaluations_.empty()) return;
+    const JobState state = StateLocked(now);
+    if (state.phase == Phase::kStarting) return;
+    if (due) {
+      rates_ = meter_.Update(state, now);
+      next_metrics_ = now + options_.metrics_every;
+      lines.push_back(MetricsLine(state, rates_, std::nullopt));
+    }
+    for (const Evaluation& evaluation : evaluations_) {
+      lines.push_back(MetricsLine(state, rates_, evaluation));
+    }
+    evaluations_.clear();
+  }
+  if (metrics_ == nullptr) return;
+  for (const std::string& line : lines) {
+    const absl::Status status = metrics_->Write(line);
+    if (!status.ok())
+      spdlog::warn("event=metrics error=\"{}\"", status.ToString());
+  }
+}
+
+}  // namespace sluice
