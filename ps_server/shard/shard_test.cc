@@ -1,0 +1,211 @@
+#include "ps_server/shard/shard.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ps_server/shard/shard_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::sluice::testing::FirstRestore;
+using ::sluice::testing::HeaderOf;
+using ::sluice::testing::Key;
+using ::sluice::testing::PayloadOf;
+
+class ShardTest : public ::testing::Test {
+ protected:
+  // The next decision.
+  template <typename What>
+  absl::Status Do(What what) {
+    const absl::Status status =
+        shard_.Execute({shard_.executed() + 1, std::move(what)});
+    return status;
+  }
+  void RestoreFirst() { ASSERT_TRUE(Do(FirstRestore()).ok()); }
+  void StageAll(const GradientKey& key, float value) {
+    for (int i = 0; i < shard_.grid().count(); ++i) {
+      const std::vector<float> floats(shard_.grid().size(i), value);
+      ASSERT_TRUE(
+          shard_.Stage(HeaderOf(key, shard_.grid().begin(i)), PayloadOf(floats))
+              .ok());
+    }
+  }
+  // Stages one gradient of `value` and commits it alone at rate 1.
+  void Update(int64_t sequence, float value) {
+    StageAll(Key(sequence), value);
+    ASSERT_TRUE(Do(Commit{shard_.version() + 1, 1, {{Key(sequence), 1}}}).ok());
+  }
+  absl::StatusOr<std::optional<WeightStore::Read>> Pull(int64_t version,
+                                                        bool exact) {
+    return shard_.Pull({Generation(1), Version(version), exact});
+  }
+  // All weights of a read, one after the other.
+  std::vector<float> Weights(const WeightStore::Read& read) {
+    std::vector<float> weights;
+    for (int i = 0; i < shard_.grid().count(); ++i) {
+      const float* chunk = read.snapshot->chunks[i].data();
+      weights.insert(weights.end(), chunk, chunk + shard_.grid().size(i));
+    }
+    return weights;
+  }
+
+  Shard shard_{testing::SmallOptions()};
+};
+
+TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
+  EXPECT_EQ(Pull(0, true).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(shard_.Stage(HeaderOf(Key(1), 0), Payload()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  Shard other(testing::SmallOptions());
+  EXPECT_EQ(other.Execute({1, Discard{Key(1)}}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  RestoreFirst();
+  EXPECT_EQ(shard_.version(), Version(0));
+  EXPECT_EQ(shard_.executed(), 1);
+}
+
+TEST_F(ShardTest, VersionZeroIsTheLayoutsInitialWeights) {
+  RestoreFirst();
+  const auto read = Pull(0, true);
+  ASSERT_TRUE(read.ok() && read->has_value());
+  EXPECT_EQ(Weights(**read),
+            testing::SmallLayout().InitialWeights(1, {0, 150}));
+}
+
+TEST_F(ShardTest, ACommitAppliesTheWeightedSumInEntryOrder) {
+  RestoreFirst();
+  StageAll(Key(1, 0), 0.1f);
+  StageAll(Key(1, 1), 0.7f);
+  StageAll(Key(1, 2), 100);  // Not in this update.
+  ASSERT_TRUE(
+      Do(Commit{Version(1), 0.5, {{Key(1, 1), 0.3f}, {Key(1, 0), 0.6f}}}).ok());
+  const float sum = std::fma(0.6f, 0.1f, 0.3f * 0.7f);
+  const auto weights = Weights(**Pull(1, true));
+  EXPECT_EQ(weights[0], std::fma(-0.5f, sum, 1.0f));
+  EXPECT_EQ(weights[149], std::fma(-0.5f, sum, 2.0f));
+  // Room is freed of what was applied, and of nothing else.
+  EXPECT_EQ(shard_.staging().held(), 1);
+}
+
+TEST_F(ShardTest, ARepeatedDecisionChangesNothing) {
+  RestoreFirst();
+  Update(1, 1);
+  const auto before = Weights(**Pull(1, true));
+  EXPECT_TRUE(shard_.Execute({2, Commit{Version(1), 1, {{Key(1), 1}}}}).ok());
+  EXPECT_TRUE(shard_.Execute({1, FirstRestore()}).ok());
+  EXPECT_EQ(shard_.executed(), 2);
+  EXPECT_EQ(Weights(**Pull(1, true)), before);
+}
+
+TEST_F(ShardTest, AGapInTheNumbersIsAFaultThatLatches) {
+  RestoreFirst();
+  const absl::Status gap = shard_.Execute({3, Discard{Key(1)}});
+  EXPECT_EQ(gap.message(), "shard 0: decision 3 came, expected 2");
+  EXPECT_EQ(shard_.Execute({2, Discard{Key(1)}}), gap);
+  EXPECT_EQ(shard_.executed(), 1);
+}
+
+TEST_F(ShardTest, ACommitThatNamesAMissingSliceIsAFaultAndAppliesNothing) {
+  RestoreFirst();
+  StageAll(Key(1, 0), 1);
+  const std::vector<float> floats(64, 1);
+  ASSERT_TRUE(shard_.Stage(HeaderOf(Key(1, 1), 0), PayloadOf(floats)).ok());
+  const absl::Status fault =
+      Do(Commit{Version(1), 1, {{Key(1, 0), 0.5f}, {Key(1, 1), 0.5f}}});
+  EXPECT_EQ(fault.message(),
+            "shard 0: version 1: gradient g1/w1/i1/s1 is not staged: 2 of 3 "
+            "chunks are missing");
+  EXPECT_EQ(shard_.version(), Version(0));
+  EXPECT_EQ(Weights(**Pull(0, true))[0], 1);
+}
+
+TEST_F(ShardTest, ACommitOfAnotherThanTheNextVersionIsAFault) {
+  RestoreFirst();
+  StageAll(Key(1), 1);
+  EXPECT_EQ(Do(Commit{Version(2), 1, {{Key(1), 1}}}).message(),
+            "shard 0: version 2 is to be made, but the newest is 0");
+}
+
+TEST_F(ShardTest, ACommitThatNamesAGradientTwiceIsAFault) {
+  RestoreFirst();
+  StageAll(Key(1), 1);
+  EXPECT_FALSE(Do(Commit{Version(1), 1, {{Key(1), 1}, {Key(1), 1}}}).ok());
+}
+
+TEST_F(ShardTest, ADiscardFreesTheRoomAndRefusesLateChunks) {
+  RestoreFirst();
+  StageAll(Key(1), 1);
+  ASSERT_TRUE(Do(Discard{Key(1)}).ok());
+  EXPECT_EQ(shard_.staging().held(), 0);
+  const std::vector<float> floats(64, 1);
+  EXPECT_EQ(
+      shard_.Stage(HeaderOf(Key(1), 0), PayloadOf(floats)).status().message(),
+      "shard 0: task g1/w0/i1/s1 has ended");
+}
+
+TEST_F(ShardTest, AnExactPullGetsItsVersionWaitsForItOrHearsThatItIsGone) {
+  RestoreFirst();
+  ASSERT_TRUE(Pull(1, true).ok());
+  EXPECT_FALSE(Pull(1, true)->has_value());
+  Update(1, 1);
+  EXPECT_EQ((**Pull(1, true)).snapshot->version, Version(1));
+  const auto gone = Pull(0, true);
+  EXPECT_EQ(gone.status(),
+            absl::AbortedError("VERSION_GONE shard 0: version 0 was asked for, "
+                               "the newest is 1"));
+}
+
+TEST_F(ShardTest, APullOfAVersionOrNewerGetsTheNewest) {
+  RestoreFirst();
+  Update(1, 1);
+  Update(2, 1);
+  EXPECT_EQ((**Pull(1, false)).snapshot->version, Version(2));
+  EXPECT_FALSE(Pull(3, false)->has_value());
+}
+
+TEST_F(ShardTest, APullOfAnotherGenerationIsRefused) {
+  RestoreFirst();
+  EXPECT_EQ(shard_.Pull({Generation(2), Version(0), true}).status(),
+            absl::FailedPreconditionError(
+                "shard 0: the pull is of generation 2, expected 1"));
+}
+
+TEST_F(ShardTest, ACommitsPinKeepsItsVersionReadableUntilReleased) {
+  RestoreFirst();
+  StageAll(Key(1), 1);
+  ASSERT_TRUE(Do(Commit{Version(1), 1, {{Key(1), 1}}, true}).ok());
+  Update(2, 1);
+  EXPECT_EQ(Weights(**Pull(1, true))[0], 0);
+  for (int64_t s = 3; s < 8; ++s) Update(s, 1);
+  EXPECT_TRUE(Pull(1, true).ok());
+  ASSERT_TRUE(Do(Release{Version(1)}).ok());
+  // A read that began while it was pinned does not keep it open to others.
+  EXPECT_EQ(Pull(1, true).status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(ShardTest, APinDecisionPinsTheNewest) {
+  RestoreFirst();
+  ASSERT_TRUE(Do(Pin{Version(0)}).ok());
+  Update(1, 1);
+  EXPECT_TRUE(Pull(0, true)->has_value());
+}
+
+TEST_F(ShardTest, ReadsThatOverstayAreNamed) {
+  RestoreFirst();
+  const auto first = **Pull(0, true);
+  Update(1, 1);
+  const auto second = **Pull(1, true);
+  Update(2, 1);
+  const auto third = **Pull(2, true);
+  EXPECT_TRUE(shard_.TakeEndedReads().empty());
+  Update(3, 1);
+  EXPECT_EQ(shard_.TakeEndedReads(), std::vector<ReadId>{first.id});
+  EXPECT_TRUE(shard_.TakeEndedReads().empty());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#ifndef SLUICE_PS_SERVER_SHARD_SHARD_TESTING_H_
+#define SLUICE_PS_SERVER_SHARD_SHARD_TESTING_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/grant.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "common/wire/payload.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/shard/shard.h"
+
+// A small shard for tests: 150 weights (100 of "fc.weight", starting at 1, and
+// 50 of "fc.bias", starting at 2, without decay) in chunks of 64, 64 and 22.
+namespace sluice::testing {
+
+inline constexpr uint64_t kSecret = 99;
+inline constexpr int64_t kFloats = 150;
+
+inline TensorSpec Constant(const char* name, int64_t size, double value,
+                           bool decay) {
+  TensorSpec tensor;
+  tensor.name = name;
+  tensor.shape = {size};
+  tensor.size = size;
+  tensor.initializer.value = value;
+  tensor.decay = decay;
+  return tensor;
+}
+
+inline ParameterLayout SmallLayout() {
+  return ParameterLayout(
+      {Constant("fc.weight", 100, 1, true), Constant("fc.bias", 50, 2, false)},
+      1);
+}
+
+inline ShardOptions SmallOptions() {
+  ShardOptions options{ShardId(0), 1, SmallLayout(), {}, 256, 2, 4};
+  options.optimizer.mutable_sgd();
+  return options;
+}
+
+inline GradientKey Key(int64_t sequence, int64_t worker = 0,
+                       int64_t incarnation = 1) {
+  return {Generation(1), WorkerId(worker), Incarnation(incarnation),
+          Sequence(sequence)};
+}
+
+inline Restore FirstRestore() { return {Generation(1), Version(0), kSecret}; }
+
+// The payload a sender of `floats` would make; views them.
+inline Payload PayloadOf(const std::vector<float>& floats) {
+  return Payload(
+      {absl::MakeSpan(reinterpret_cast<const uint8_t*>(floats.data()),
+                      floats.size() * sizeof(float))},
+      ChunkChecksum(floats));
+}
+
+inline PushChunkHeader HeaderOf(const GradientKey& key, int64_t offset) {
+  return {key, GrantFor(kSecret, key), offset};
+}
+
+}  // namespace sluice::testing
+
+#endif  // SLUICE_PS_SERVER_SHARD_SHARD_TESTING_H_

@@ -1,0 +1,176 @@
+#include "ps_server/shard/staging.h"
+
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ps_server/shard/shard_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::sluice::testing::HeaderOf;
+using ::sluice::testing::Key;
+using ::sluice::testing::kFloats;
+using ::sluice::testing::kSecret;
+using ::sluice::testing::PayloadOf;
+
+// Chunks of 64, 64 and 22 floats; room for two gradients.
+class StagingTest : public ::testing::Test {
+ protected:
+  StagingTest() { staging_.Reset(Generation(1), kSecret); }
+
+  absl::StatusOr<bool> Stage(const GradientKey& key, int chunk, float value) {
+    const std::vector<float> floats(grid_.size(chunk), value);
+    return staging_.Stage(HeaderOf(key, grid_.begin(chunk)), PayloadOf(floats));
+  }
+  void StageAll(const GradientKey& key, float value) {
+    for (int chunk = 0; chunk < grid_.count(); ++chunk) {
+      ASSERT_TRUE(Stage(key, chunk, value).ok());
+    }
+  }
+  bool IsStaged(const GradientKey& key) { return staging_.Find(key).ok(); }
+
+  const ParameterLayout layout_ = testing::SmallLayout();
+  const ChunkGrid grid_{kFloats, 64};
+  Staging staging_{&layout_, {0, kFloats}, grid_, 2};
+};
+
+TEST_F(StagingTest, AGradientIsStagedWhenItsLastChunkIsHereInAnyOrder) {
+  EXPECT_FALSE(*Stage(Key(1), 2, 3));
+  EXPECT_FALSE(*Stage(Key(1), 0, 1));
+  EXPECT_EQ(staging_.Find(Key(1)).status().message(),
+            "gradient g1/w0/i1/s1 is not staged: 1 of 3 chunks are missing");
+  EXPECT_TRUE(*Stage(Key(1), 1, 2));
+  const float* floats = *staging_.Find(Key(1));
+  EXPECT_EQ(floats[0], 1);
+  EXPECT_EQ(floats[64], 2);
+  EXPECT_EQ(floats[149], 3);
+}
+
+TEST_F(StagingTest, ARepeatedChunkCountsOnceAndChangesNothing) {
+  EXPECT_FALSE(*Stage(Key(1), 0, 1));
+  EXPECT_FALSE(*Stage(Key(1), 0, 7));
+  EXPECT_FALSE(*Stage(Key(1), 0, 7));
+  EXPECT_FALSE(*Stage(Key(1), 1, 1));
+  EXPECT_TRUE(*Stage(Key(1), 2, 1));
+  EXPECT_EQ((*staging_.Find(Key(1)))[0], 1);
+  EXPECT_EQ(staging_.duplicate_chunks(), 2);
+}
+
+TEST_F(StagingTest, ARepeatedPushOfAStagedGradientIsStagedAtOnce) {
+  StageAll(Key(1), 1);
+  EXPECT_TRUE(*Stage(Key(1), 0, 9));
+  EXPECT_EQ(staging_.held(), 1);
+}
+
+TEST_F(StagingTest, AnUngrantedPushIsRefused) {
+  const std::vector<float> floats(64);
+  PushChunkHeader header = HeaderOf(Key(1), 0);
+  ++header.grant;
+  EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  header = HeaderOf(Key(1), 0);
+  header.key.sequence = Sequence(2);  // Another task's grant.
+  EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(staging_.held(), 0);
+}
+
+TEST_F(StagingTest, AnotherGenerationIsRefused) {
+  staging_.Reset(Generation(2), kSecret);
+  EXPECT_EQ(Stage(Key(1), 0, 1).status(),
+            absl::FailedPreconditionError("gradient g1/w0/i1/s1 is of "
+                                          "generation 1, expected 2"));
+}
+
+TEST_F(StagingTest, AWrongOffsetOrSizeSaysWhatWasExpectedAndWhatCame) {
+  const std::vector<float> floats(64);
+  for (const int64_t offset : {-64, 1, 192, 1 << 20}) {
+    const auto status =
+        staging_.Stage(HeaderOf(Key(1), offset), PayloadOf(floats)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << offset;
+  }
+  EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 1), PayloadOf(floats)).status(),
+            absl::InvalidArgumentError(
+                "gradient g1/w0/i1/s1: offset is 1, expected a multiple of 64 "
+                "below 150"));
+  EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 128), PayloadOf(floats)).status(),
+            absl::InvalidArgumentError("gradient g1/w0/i1/s1: chunk at 128 has "
+                                       "256 bytes, expected 88"));
+}
+
+TEST_F(StagingTest, NanAndInfinityNameTensorPositionAndValue) {
+  std::vector<float> floats(64, 1);
+  floats[40] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 64), PayloadOf(floats)).status(),
+            absl::InvalidArgumentError("gradient g1/w0/i1/s1 is nan in tensor "
+                                       "fc.bias at position 4"));
+  floats[40] = 1;
+  floats[0] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 64), PayloadOf(floats)).status(),
+            absl::InvalidArgumentError("gradient g1/w0/i1/s1 is -inf in tensor "
+                                       "fc.weight at position 64"));
+  EXPECT_FALSE(IsStaged(Key(1)));
+}
+
+TEST_F(StagingTest, AWrongChecksumIsDataLossAndTheChunkIsNotHere) {
+  const std::vector<float> good(64, 1);
+  std::vector<float> damaged = good;
+  damaged[9] = 2;
+  const Payload payload(
+      {absl::MakeSpan(reinterpret_cast<const uint8_t*>(damaged.data()),
+                      damaged.size() * sizeof(float))},
+      ChunkChecksum(good));
+  EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 0), payload).status().code(),
+            absl::StatusCode::kDataLoss);
+  StageAll(Key(1), 5);
+  EXPECT_EQ((*staging_.Find(Key(1)))[9], 5);
+}
+
+TEST_F(StagingTest, LateChunksOfAnEndedTaskAreRefused) {
+  EXPECT_FALSE(*Stage(Key(1), 0, 1));
+  staging_.End(Key(1));
+  EXPECT_EQ(Stage(Key(1), 1, 1).status(),
+            absl::AbortedError("task g1/w0/i1/s1 has ended"));
+  EXPECT_EQ(staging_.held(), 0);
+  staging_.End(Key(2));  // Before any of it came.
+  EXPECT_EQ(Stage(Key(2), 0, 1).status().code(), absl::StatusCode::kAborted);
+  EXPECT_FALSE(*Stage(Key(3), 0, 1));
+}
+
+TEST_F(StagingTest, AStagedGradientStaysWhenALaterTaskOfItsWorkerEnds) {
+  StageAll(Key(1), 1);
+  staging_.End(Key(2));
+  EXPECT_TRUE(IsStaged(Key(1)));
+  EXPECT_TRUE(*Stage(Key(1), 0, 1));  // And its push may still be repeated.
+  staging_.End(Key(1));
+  EXPECT_FALSE(IsStaged(Key(1)));
+  EXPECT_EQ(Stage(Key(1), 0, 1).status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(StagingTest, AnEndConcernsOneLifeOfOneWorker) {
+  staging_.End(Key(5, /*worker=*/1, /*incarnation=*/1));
+  EXPECT_TRUE(Stage(Key(1, /*worker=*/0, /*incarnation=*/1), 0, 1).ok());
+  EXPECT_TRUE(Stage(Key(1, /*worker=*/1, /*incarnation=*/2), 0, 1).ok());
+}
+
+TEST_F(StagingTest, MoreGradientsThanThereIsRoomForAreRefused) {
+  EXPECT_TRUE(Stage(Key(1), 0, 1).ok());
+  EXPECT_TRUE(Stage(Key(1, 1), 0, 1).ok());
+  EXPECT_EQ(Stage(Key(1, 2), 0, 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  staging_.End(Key(1));
+  EXPECT_TRUE(Stage(Key(1, 2), 0, 1).ok());
+}
+
+TEST_F(StagingTest, ANewGenerationDropsEverything) {
+  StageAll(Key(1), 1);
+  staging_.End(Key(1, 1));
+  staging_.Reset(Generation(1), kSecret);
+  EXPECT_EQ(staging_.held(), 0);
+  EXPECT_TRUE(Stage(Key(1, 1), 0, 1).ok());
+}
+
+}  // namespace
+}  // namespace sluice
