@@ -29,6 +29,9 @@ TEST(ThreadsTest, EveryIndexIsVisitedOnceByAnyNumberOfThreads) {
 
 TEST(ThreadsTest, EveryComputingThreadHasTheNumericMode) {
   std::thread([] {
+    // The pool exists before, with threads that do not have the mode: a new
+    // one would take it over from its maker.
+    ParallelFor(3, 3, kCostly, [](int64_t begin, int64_t end) {});
     EnterComputeThreads(3);
     std::atomic<int> with_mode = 0;
     ParallelFor(3, 3, kCostly, [&](int64_t begin, int64_t end) {

@@ -153,6 +153,34 @@ TEST(ModelTest, GradientsOfSquaredErrorAgreeWithFiniteDifferences) {
               {5}));
 }
 
+// Activations run in place only where nobody needs what they overwrite.
+TEST(ModelTest, ActivationsInARowKeepTheirOwnOutputs) {
+  CheckGradient(
+      MakeJob("layer { dense { units: 4 } } layer { tanh {} } "
+              "layer { tanh {} } layer { tanh {} } "
+              "layer { dense { units: 3 } }",
+              {5}));
+}
+
+TEST(ModelTest, AnIncreasingActivationMayStandOnEitherSideOfMaxPooling) {
+  const std::string conv = "layer { conv2d { channels: 3 kernel: 2 } }";
+  const std::string pool = "layer { max_pool { kernel: 2 } }";
+  const std::string tanh = "layer { tanh {} }";
+  const std::string end =
+      "layer { flatten {} } layer { name: \"end\" dense { units: 2 } }";
+  const auto before = MakeJob(conv + tanh + pool + end, {1, 7, 7});
+  const auto after = MakeJob(conv + pool + tanh + end, {1, 7, 7});
+  const auto device = Cpu();
+  const auto weights = InitialWeights(before);
+  const Batch batch = MakeBatch(before, 3, 5);
+  const auto a =
+      Gradient(Create(before, 3, device.get()).get(), batch, weights);
+  const auto b = Gradient(Create(after, 3, device.get()).get(), batch, weights);
+  // The same products and sums; a sum of 3 x 3 x 3 terms may be ordered
+  // differently where zeros stand between them.
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 27 * kUnit);
+}
+
 // A gradient has passed every layer twice, so it is off by at most the sums'
 // lengths of all layers, twice, in units of the largest gradient; the
 // intermediate results of this net are of about the same size.
