@@ -40,6 +40,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
   }
   BeginRound(BlockId(0));
+  RefreshAllSupplies();
 }
 
 void Coordinator::Impl::Enter(absl::Time now, Actions* out, bool is_tick) {

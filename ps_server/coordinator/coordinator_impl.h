@@ -85,7 +85,9 @@ class Coordinator::Impl {
   void EndAndReturn(const GradientKey& key, Outcome outcome,
                     const std::string& reason);
   void EndAllTasks(const std::string& reason);
+  // Tells the policy whose partitions have something that may go out.
   void RefreshSupply(BlockId block);
+  void RefreshAllSupplies();
   void SendVerdictTo(const GradientKey& key, Outcome outcome,
                      const std::string& reason, Version version);
 

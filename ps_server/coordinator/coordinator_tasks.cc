@@ -192,6 +192,13 @@ void Coordinator::Impl::RefreshSupply(BlockId block) {
   policy_.SetSupplied(WorkerId(partition), schedule_.available(partition) > 0);
 }
 
+void Coordinator::Impl::RefreshAllSupplies() {
+  if (grid_.partitions() == 1) return;
+  for (int p = 0; p < grid_.partitions(); ++p) {
+    policy_.SetSupplied(WorkerId(p), schedule_.available(p) > 0);
+  }
+}
+
 void Coordinator::Impl::SendVerdictTo(const GradientKey& key, Outcome outcome,
                                       const std::string& reason,
                                       Version version) {

@@ -152,10 +152,7 @@ void Coordinator::Impl::BeginRound(BlockId first) {
                      " reason=\"nobody serves their partition\""));
   }
   schedule_.LimitTo(round_ + options_.sync.gradients_per_update);
-  if (grid_.partitions() == 1) return;
-  for (int p = 0; p < grid_.partitions(); ++p) {
-    policy_.SetSupplied(WorkerId(p), schedule_.available(p) > 0);
-  }
+  RefreshAllSupplies();
 }
 
 bool Coordinator::Impl::Short() const {

@@ -37,7 +37,9 @@ void SyncPolicy::Update(WorkerId id, Change change) {
   if (!inserted) Count(worker, -1);
   change(worker);
   Count(worker, +1);
-  if (worker.present && (CanDeliver(worker) || worker.undecided > 0)) {
+  const bool waits = rules_.after_delivery == AfterDelivery::kWaits;
+  if (worker.present &&
+      (CanDeliver(worker) || (waits && worker.undecided > 0))) {
     contributors_.insert(id);
   } else {
     contributors_.erase(id);

@@ -114,7 +114,8 @@ class SyncPolicy {
 
   absl::flat_hash_map<WorkerId, Worker> workers_;
   std::set<WorkerId> startable_;
-  std::set<WorkerId> contributors_;  // Present; can deliver, or did.
+  // Present and part of the next update: can deliver, or waits for it.
+  std::set<WorkerId> contributors_;
   int computing_ = 0;
   int open_ = 0;     // Present, can deliver, no undecided gradient.
   int sources_ = 0;  // The same, present or not.

@@ -1,0 +1,109 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_TESTING_FAKE_CLUSTER_H_
+#define SLUICE_PS_SERVER_COORDINATOR_TESTING_FAKE_CLUSTER_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/random.h"
+#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/testing/invariant_checker.h"
+
+namespace sluice {
+
+// What goes wrong, in chances per thousand steps of a process.
+struct FakeFaults {
+  int kill = 0;       // A worker dies; a new life joins some time later.
+  int reconnect = 0;  // A worker's stream breaks and is resumed.
+  int duplicate = 0;  // A Ready is said twice.
+  int poison = 0;     // A gradient is refused as bad.
+  int leave = 0;      // A worker leaves for good (not the last one).
+  int join = 0;       // A worker that the job did not count on joins.
+  int kill_evaluator = 0;
+};
+
+// A cluster of workers, shards and an evaluator around a Coordinator, in an
+// order drawn from the seed: messages are under way for any time and cross,
+// shards execute at their own pace. InvariantChecker looks at every step.
+//
+// Two runs that are told the same draw the same. Not thread-safe.
+class FakeCluster {
+ public:
+  FakeCluster(const CoordinatorOptions& options, const FakeFaults& faults,
+              uint64_t seed);
+
+  // Until the run is over, a rule is broken, or so many steps were made.
+  void Run(int64_t max_steps);
+
+  // The first rule that was broken, with seed and step; empty if none was.
+  std::string Violation() const;
+  const std::optional<FinishRun>& finished() const { return finished_; }
+  const InvariantChecker& checker() const { return checker_; }
+  JobState State() const { return coordinator_.State(now_); }
+  int64_t late_deliveries() const { return late_; }
+  int64_t kills() const { return kills_; }
+
+ private:
+  struct Worker {
+    int64_t id = 0;
+    bool up = false;
+    bool connected = false;
+    bool gone = false;  // Left for good.
+    Incarnation incarnation;
+    std::deque<Action> inbox;  // From the coordinator.
+    std::deque<std::variant<Delivery, GradientKey>> outbox;
+    std::optional<Task> task;
+    std::vector<Version> bases;  // Once pulled.
+  };
+  struct Shard {
+    std::deque<Decision> inbox;
+    int64_t executed = 0;
+    int64_t acknowledged = 0;
+    Version version;
+  };
+
+  uint64_t Draw(uint64_t below);
+  bool Chance(int per_thousand);
+
+  void Step();
+  void StepWorker(Worker& worker);
+  void StepShard(int64_t s);
+  void StepEvaluator();
+  void StepTime();
+  bool InjectFault(Worker& worker);
+  void JoinWorker(Worker& worker, bool resume);
+  void KillWorker(Worker& worker);
+  void Receive(Worker& worker);
+  void Send(Worker& worker);
+  void Compute(Worker& worker);
+  void Take(const Actions& actions);
+  void Deliver(const Action& action);
+
+  const CoordinatorOptions options_;
+  const FakeFaults faults_;
+  const uint64_t seed_;
+  const BatchGrid grid_;
+  const Random random_;
+  uint64_t draws_ = 0;
+
+  absl::Time now_ = absl::UnixEpoch();
+  Coordinator coordinator_;
+  InvariantChecker checker_;
+  std::vector<Worker> workers_;
+  std::vector<Shard> shards_;
+  bool evaluator_up_ = false;
+  Incarnation evaluator_incarnation_;
+  std::optional<SendEvaluate> evaluate_;
+  std::optional<FinishRun> finished_;
+  int64_t steps_ = 0;
+  int64_t late_ = 0;
+  int64_t kills_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_TESTING_FAKE_CLUSTER_H_

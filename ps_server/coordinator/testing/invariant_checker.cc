@@ -1,0 +1,228 @@
+#include "ps_server/coordinator/testing/invariant_checker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+InvariantChecker::InvariantChecker(const CoordinatorOptions& options)
+    : options_(options),
+      grid_(options.train_samples, options.batch_size,
+            options.static_partitions ? options.workers : 1),
+      executed_(options.shards) {}
+
+void InvariantChecker::Expect(bool holds, const std::string& rule) {
+  if (!holds && violation_.empty()) violation_ = rule;
+}
+
+void InvariantChecker::Observe(const Actions& actions) {
+  for (const Action& action : actions) {
+    Expect(!finished_, "nothing is said after the run is over");
+    std::visit([this](const auto& a) { See(a); }, action);
+  }
+}
+
+void InvariantChecker::Accepted(const GradientKey& key) {
+  const auto it = open_.find(key);
+  if (it == open_.end()) return;
+  if (it->second.accepted) return;
+  it->second.accepted = true;
+  live_of_worker_.erase(key.worker.value());
+  for (int b = 0; b < it->second.task.batches; ++b) {
+    live_of_batch_.erase(it->second.task.first_batch.value() + b);
+  }
+}
+
+void InvariantChecker::See(const RecordTask& action) {
+  const Task& task = action.task;
+  const GradientKey& key = task.key;
+  ++tasks_;
+  Expect(!open_.contains(key) && !ended_.contains(key),
+         absl::StrCat(key.ToString(), ": a key names one task"));
+  Expect(key.generation == options_.generation, "keys carry the generation");
+  open_[key] = {task};
+  Expect(live_of_worker_.emplace(key.worker.value(), key).second,
+         absl::StrCat(key.ToString(), ": one live task per worker"));
+  for (int b = 0; b < task.batches; ++b) {
+    const int64_t batch = task.first_batch.value() + b;
+    Expect(live_of_batch_.emplace(batch, key).second,
+           absl::StrCat("mini-batch ", batch, ": one live task"));
+    Expect(!committed_.contains(batch),
+           absl::StrCat("mini-batch ", batch, ": goes out after its update"));
+    if (options_.static_partitions) {
+      Expect(grid_.SliceOf(BatchId(batch)).partition == key.worker.value(),
+             absl::StrCat(key.ToString(), ": only its own partition"));
+    }
+  }
+  Expect(task.version == decided_, "tasks start from the newest version");
+  room_.insert(key);
+  Expect(static_cast<int>(room_.size()) <= options_.staged_gradients,
+         absl::StrCat(key.ToString(), ": no task without room"));
+  if (static_cast<int>(room_.size()) == options_.staged_gradients) {
+    ++room_full_;
+  }
+}
+
+void InvariantChecker::See(const SendTask& action) {
+  const auto it = open_.find(action.task.key);
+  Expect(it != open_.end() && !it->second.sent,
+         "a task is recorded, then sent, once");
+  if (it != open_.end()) it->second.sent = true;
+}
+
+void InvariantChecker::Forget(const GradientKey& key) {
+  const auto it = open_.find(key);
+  Expect(it != open_.end(), absl::StrCat(key.ToString(), ": ends once"));
+  if (it == open_.end()) return;
+  if (!it->second.accepted) {
+    live_of_worker_.erase(key.worker.value());
+    for (int b = 0; b < it->second.task.batches; ++b) {
+      live_of_batch_.erase(it->second.task.first_batch.value() + b);
+    }
+  }
+  open_.erase(it);
+  ended_.insert(key);
+}
+
+void InvariantChecker::See(const RecordEnd& action) {
+  ++ends_[action.outcome];
+  Expect(action.outcome != Outcome::kApplied, "what was applied is a commit");
+  Expect(!action.reason.empty(), "every end has a reason");
+  Forget(action.key);
+  awaiting_verdict_[action.key] = action.outcome;
+}
+
+void InvariantChecker::See(const SendCancel& action) {
+  Expect(awaiting_verdict_.contains(action.key),
+         "an end is recorded before it is sent");
+}
+
+void InvariantChecker::See(const SendVerdict& action) {
+  const auto it = awaiting_verdict_.find(action.key);
+  Expect(
+      it != awaiting_verdict_.end() && it->second == action.outcome,
+      absl::StrCat(action.key.ToString(), ": one verdict, after its record"));
+  if (it != awaiting_verdict_.end()) awaiting_verdict_.erase(it);
+}
+
+void InvariantChecker::See(const RecordCommit& action) {
+  Expect(!undecided_.has_value(), "each record is followed by its decision");
+  Expect(action.version == decided_ + 1, "versions have no gaps");
+  Expect(!action.entries.empty(), "an update has gradients");
+  BatchId last(-1);
+  for (const auto& entry : action.entries) {
+    const auto it = open_.find(entry.key);
+    Expect(it != open_.end() && it->second.accepted,
+           "only ready gradients are committed");
+    Expect(entry.first_batch > last, "sums are in mini-batch order");
+    last = entry.first_batch;
+    for (int b = 0; b < entry.batches; ++b) {
+      const int64_t batch = entry.first_batch.value() + b;
+      Expect(committed_.insert(batch).second,
+             absl::StrCat("mini-batch ", batch, ": in one update"));
+    }
+    Forget(entry.key);
+    awaiting_verdict_[entry.key] = Outcome::kApplied;
+    ++ends_[Outcome::kApplied];
+  }
+  CheckWeights(action);
+  commits_.push_back(action);
+  undecided_ = action;
+}
+
+void InvariantChecker::CheckWeights(const RecordCommit& commit) {
+  double sum = 0;
+  for (const auto& entry : commit.entries) sum += entry.weight;
+  const auto& staleness = options_.sync.staleness;
+  if (staleness.has_value() &&
+      staleness->action == StalenessAction::kDownweight) {
+    Expect(sum <= 1 + 1e-6, "stale gradients weigh less");
+    return;
+  }
+  // Each weight is rounded to float once.
+  Expect(std::abs(sum - 1) <= commit.entries.size() * 6e-8, "weights sum to 1");
+}
+
+void InvariantChecker::See(const SendDecision& action) {
+  const Decision& decision = action.decision;
+  Expect(decision.number == ++decisions_, "decisions have no gaps");
+  if (std::holds_alternative<Restore>(decision.what)) {
+    Expect(decision.number == 1, "decision 1 is Restore, and no other");
+  } else if (const auto* commit = std::get_if<Commit>(&decision.what)) {
+    SeeCommit(*commit);
+  } else if (const auto* discard = std::get_if<Discard>(&decision.what)) {
+    Expect(ended_.contains(discard->key), "only ended tasks are discarded");
+    frees_[decision.number] = {discard->key};
+  } else if (const auto* pin = std::get_if<Pin>(&decision.what)) {
+    Expect(pin->version == decided_, "the newest version is pinned");
+    pinned_.insert(pin->version.value());
+  } else if (const auto* release = std::get_if<Release>(&decision.what)) {
+    const auto it = pinned_.find(release->version.value());
+    Expect(it != pinned_.end(), "what is released was pinned");
+    if (it != pinned_.end()) pinned_.erase(it);
+  }
+  version_after_[decision.number] = decided_;
+}
+
+void InvariantChecker::SeeCommit(const Commit& commit) {
+  Expect(undecided_.has_value() && undecided_->version == commit.version,
+         "a commit is recorded before it is decided");
+  if (!undecided_.has_value()) return;
+  Expect(undecided_->entries.size() == commit.entries.size() &&
+             undecided_->learning_rate == commit.learning_rate,
+         "the record is the decision");
+  std::vector<GradientKey>& freed = frees_[decisions_];
+  for (size_t i = 0; i < commit.entries.size(); ++i) {
+    Expect(commit.entries[i].key == undecided_->entries[i].key &&
+               commit.entries[i].weight == undecided_->entries[i].weight,
+           "the record is the decision");
+    freed.push_back(commit.entries[i].key);
+  }
+  undecided_.reset();
+  decided_ = commit.version;
+  if (commit.pin) pinned_.insert(commit.version.value());
+  const int64_t slowest = *std::min_element(executed_.begin(), executed_.end());
+  const int64_t ahead = decided_ - VersionAt(slowest);
+  Expect(ahead <= options_.commit_window, "versions stay in the window");
+  if (ahead == options_.commit_window) ++window_full_;
+}
+
+Version InvariantChecker::VersionAt(int64_t number) const {
+  const auto it = version_after_.find(number);
+  return it == version_after_.end() ? Version(0) : it->second;
+}
+
+void InvariantChecker::Executed(int64_t shard, int64_t number) {
+  Expect(number <= decisions_, "shards execute what was decided");
+  executed_[shard] = std::max(executed_[shard], number);
+  const int64_t slowest = *std::min_element(executed_.begin(), executed_.end());
+  while (!frees_.empty() && frees_.begin()->first <= slowest) {
+    for (const GradientKey& key : frees_.begin()->second) {
+      Expect(room_.erase(key) == 1, "room is freed once");
+    }
+    frees_.erase(frees_.begin());
+  }
+}
+
+void InvariantChecker::See(const SendEvaluate& action) {
+  Expect(pinned_.contains(action.version.value()),
+         "what is evaluated is pinned");
+  Expect(pinned_.size() == 1, "one evaluation at a time");
+}
+
+void InvariantChecker::See(const FinishRun& action) {
+  finished_ = true;
+  failed_ = !action.failure.empty();
+}
+
+void InvariantChecker::CheckEnd() {
+  Expect(finished_, "the run comes to its end");
+  Expect(open_.empty(), "every task has ended");
+  if (failed_) return;
+  Expect(room_.empty(), "all room is free at the end");
+  Expect(pinned_.empty(), "all pins are released at the end");
+}
+
+}  // namespace sluice
