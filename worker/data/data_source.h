@@ -27,9 +27,6 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;  // Samples.
-  // Labels are 0 to classes() - 1; 0 where there are targets. The model must
-  // have at least so many outputs.
-  virtual int classes() const { return 0; }
   // Fills `*batch` with the samples of these indices, in this order, reusing
   // its memory. REQUIRES: every index in [0, size()).
   virtual void Gather(absl::Span<const int64_t> indices,

@@ -1,6 +1,5 @@
 #include "worker/data/idx_source.h"
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -26,16 +25,14 @@ PixelTable MakePixelTable(const proto::Idx& idx) {
 
 class IdxSource final : public DataSource {
  public:
-  // REQUIRES: a label for every image, and at least one.
+  // REQUIRES: a label for every image.
   IdxSource(IdxFile images, IdxFile labels, const PixelTable& table)
       : pixels_(images.shape[1] * images.shape[2]),
         images_(std::move(images.values)),
         labels_(std::move(labels.values)),
-        classes_(*std::max_element(labels_.begin(), labels_.end()) + 1),
         table_(table) {}
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
-  int classes() const override { return classes_; }
 
   void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
@@ -55,7 +52,6 @@ class IdxSource final : public DataSource {
   int64_t pixels_;               // Of one image.
   std::vector<uint8_t> images_;  // (samples, height, width)
   std::vector<uint8_t> labels_;  // (samples)
-  int classes_;
   PixelTable table_;
 };
 

@@ -1,0 +1,156 @@
+#include "cli/check_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/batch_grid.h"
+#include "common/learning_rate.h"
+#include "ps_server/coordinator/coordinator_options_from_job.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+int64_t Product(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (const int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+std::vector<int> ShardsOf(const TensorSpec& tensor,
+                          const ParameterLayout& layout) {
+  std::vector<int> shards;
+  for (int s = 0; s < layout.shards(); ++s) {
+    const ParameterRange range = layout.range(ShardId(s));
+    if (range.begin < tensor.offset + tensor.size &&
+        tensor.offset < range.end) {
+      shards.push_back(s);
+    }
+  }
+  return shards;
+}
+
+ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
+  const int64_t slice = range.size() * kFloat;
+  ShardMemory memory;
+  memory.weights = slice * (1 + job.limits().max_held());
+  memory.optimizer_state = job.optimizer().sgd().momentum() > 0 ? slice : 0;
+  memory.staged_gradients = slice * job.limits().staged_gradients();
+  return memory;
+}
+
+WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
+  const int64_t batch_size = job.job.data().batch_size();
+  const int64_t input = Product(job.data.input_shape);
+  WorkerMemory memory;
+  memory.weights = job.layout.size() * kFloat;
+  memory.gradient = job.layout.size() * kFloat;
+  int64_t outputs = 0;
+  int64_t largest = 0;
+  for (const LayerPlan& layer : job.model.layers) {
+    if (layer.layer.has_flatten()) continue;  // Only another shape.
+    outputs += Product(layer.output_shape);
+    largest = std::max(largest, Product(layer.output_shape));
+  }
+  // Backward needs every output, and two gradients of the largest.
+  memory.activations = batch_size * (outputs + 2 * largest) * kFloat;
+  // With one label or target a sample.
+  memory.batch = batch_size * (input + 1) * kFloat;
+  // Images are kept as bytes.
+  memory.training_data = job.data.train_samples * (input + 1) *
+                         (job.job.data().has_idx() ? int64_t{1} : kFloat);
+  return memory;
+}
+
+int64_t BatchesPerEpoch(const ResolvedJob& job) {
+  const proto::Data& data = job.job.data();
+  const int partitions =
+      data.sharding() == proto::Data::STATIC ? job.job.cluster().workers() : 1;
+  return BatchGrid(job.data.train_samples, data.batch_size(), partitions)
+      .batches_per_epoch();
+}
+
+UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
+  const proto::Job& j = job.job;
+  const int64_t bytes = job.layout.size() * kFloat;
+  UpdateCost cost;
+  cost.gradients = GradientsPerUpdate(j.sync());
+  switch (j.sync().policy()) {
+    case proto::K_SYNC:
+    case proto::K_BATCH_SYNC:
+      // Every worker starts at every version.
+      cost.pulls = std::max(cost.gradients, j.cluster().workers());
+      break;
+    default:
+      cost.pulls = cost.gradients;  // One for each.
+  }
+  cost.push_bytes = cost.gradients * bytes;
+  cost.pull_bytes = cost.pulls * bytes;
+  cost.per_epoch = static_cast<double>(batches_per_epoch) / cost.gradients;
+  return cost;
+}
+
+RateReport RatesOf(const ResolvedJob& job) {
+  const LearningRateOptions options =
+      CoordinatorOptionsFromJob(job, /*grant_secret=*/0).learning_rate;
+  const int gradients = GradientsPerUpdate(job.job.sync());
+  const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
+  return {.first = LearningRate(options, 0, gradients),
+          .after_warmup = LearningRate(
+              options, options.warmup_samples > 0 ? warmed_up : 0, gradients)};
+}
+
+// While a worker computes, the P-1 others deliver one gradient each, and K of
+// them make an update.
+double ExpectedStaleness(const proto::Job& job) {
+  const double workers = job.cluster().workers();
+  const double k = job.sync().k();
+  switch (job.sync().policy()) {
+    case proto::ASYNC:
+      return workers - 1;
+    case proto::K_ASYNC:
+      // The K of the last update start together.
+      return (workers - k) / k;
+    case proto::K_BATCH_ASYNC:
+      return (workers - 1) / k;
+    default:
+      return 0;
+  }
+}
+
+std::vector<std::string> WarningsOf(const proto::Job& job,
+                                    double expected_staleness) {
+  std::vector<std::string> warnings;
+  const double momentum = job.optimizer().sgd().momentum();
+  if (momentum > 0 && expected_staleness > 1) {
+    warnings.push_back(absl::StrCat(
+        "optimizer.sgd.momentum is ", momentum,
+        " and a gradient will be about ", expected_staleness,
+        " versions stale: stale gradients act like more momentum (Mitliagkas "
+        "et al. 2016), and the run may diverge; lower the momentum or the "
+        "learning rate, raise sync.k or set sync.staleness"));
+  }
+  return warnings;
+}
+
+}  // namespace
+
+CheckReport MakeCheckReport(const ResolvedJob& job) {
+  CheckReport report;
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    report.tensor_shards.push_back(ShardsOf(tensor, job.layout));
+  }
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    report.shards.push_back(MemoryOf(job.layout.range(ShardId(s)), job.job));
+  }
+  report.worker = MemoryOfWorker(job);
+  report.batches_per_epoch = BatchesPerEpoch(job);
+  report.update = CostOf(job, report.batches_per_epoch);
+  report.rate = RatesOf(job);
+  report.expected_staleness = ExpectedStaleness(job.job);
+  report.warnings = WarningsOf(job.job, report.expected_staleness);
+  return report;
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#ifndef SLUICE_CLI_CHECK_REPORT_H_
+#define SLUICE_CLI_CHECK_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/resolved_job.h"
+
+namespace sluice {
+
+// Bytes of one shard when it is busiest.
+struct ShardMemory {
+  int64_t weights = 0;           // Newest version and max_held older ones.
+  int64_t optimizer_state = 0;   // Velocity, with momentum.
+  int64_t staged_gradients = 0;  // All the room that may be granted.
+  int64_t total() const { return weights + optimizer_state + staged_gradients; }
+};
+
+// Bytes of one worker, without its libraries' own scratch.
+struct WorkerMemory {
+  int64_t weights = 0;
+  int64_t gradient = 0;
+  int64_t activations = 0;  // At most: some layers work in place.
+  int64_t batch = 0;
+  int64_t training_data = 0;
+  int64_t total() const {
+    return weights + gradient + activations + batch + training_data;
+  }
+};
+
+// What one update moves and takes when all workers live. Under the policies
+// that cancel, pushes that were cut short come on top.
+struct UpdateCost {
+  int gradients = 0;       // Pushed and summed.
+  int pulls = 0;           // Of all weights.
+  int64_t push_bytes = 0;  // All workers to all shards, together.
+  int64_t pull_bytes = 0;  // All shards to all workers, together.
+  double per_epoch = 0;    // Updates; an update may span epochs.
+};
+
+// What the optimizer's rate is, for an update of all its gradients.
+struct RateReport {
+  double first = 0;         // At the first update.
+  double after_warmup = 0;  // At the end of the warm-up; else as `first`.
+};
+
+// What follows from a job, as `sluice check` prints it. Pure.
+struct CheckReport {
+  // Shards that hold a part of each tensor, in the layout's order.
+  std::vector<std::vector<int>> tensor_shards;
+  std::vector<ShardMemory> shards;
+  WorkerMemory worker;
+  int64_t batches_per_epoch = 0;
+  UpdateCost update;
+  RateReport rate;
+  // Mean staleness with workers of equal speed; 0 under the synchronous
+  // policies.
+  double expected_staleness = 0;
+  std::vector<std::string> warnings;
+};
+
+CheckReport MakeCheckReport(const ResolvedJob& job);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_CHECK_REPORT_H_

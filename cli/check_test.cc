@@ -1,0 +1,184 @@
+#include "cli/check.h"
+
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "cli/check_report.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// 20 * 16 + 16 + 16 + 1 = 353 weights, 1412 bytes; 1000 samples make 10
+// mini-batches.
+constexpr char kJob[] = R"(
+cluster { workers: 4 shards: 2 }
+sync { policy: K_SYNC k: 2 }
+optimizer { learning_rate: 0.1 }
+data { linear_regression { features: 20 train_samples: 1000 }
+       batch_size: 100 }
+model { layer { name: "a" dense { units: 16 } } layer { tanh {} }
+        layer { name: "b" dense { units: 1 } } }
+stop { epochs: 5 }
+)";
+
+ResolvedJob Resolve(const std::vector<std::string>& overrides = {}) {
+  const auto job = ParseJob(kJob, "job", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *job;
+}
+
+CheckReport Report(const std::vector<std::string>& overrides = {}) {
+  return MakeCheckReport(Resolve(overrides));
+}
+
+TEST(CheckReportTest, EachTensorIsOnTheShardsThatHoldAPartOfIt) {
+  // 23 units of 16 floats: 11 and 12, so the cut is at float 176.
+  EXPECT_THAT(Report().tensor_shards,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(1), ElementsAre(1),
+                          ElementsAre(1)));
+  EXPECT_THAT(Report({"cluster.shards=1"}).tensor_shards, Each(ElementsAre(0)));
+}
+
+TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
+  const CheckReport plain = Report({"cluster.shards=1"});
+  ASSERT_THAT(plain.shards, SizeIs(1));
+  EXPECT_EQ(plain.shards[0].weights, 1412 * (1 + 2));
+  EXPECT_EQ(plain.shards[0].optimizer_state, 0);
+  EXPECT_EQ(plain.shards[0].staged_gradients, 1412 * (2 + 4));
+  EXPECT_EQ(plain.shards[0].total(), 1412 * (3 + 6));
+  const CheckReport momentum =
+      Report({"cluster.shards=1", "optimizer.sgd.momentum=0.9",
+              "limits.max_held=5", "limits.staged_gradients=3"});
+  EXPECT_EQ(momentum.shards[0].total(), 1412 * (6 + 1 + 3));
+}
+
+TEST(CheckReportTest, ShardsTogetherHoldWhatOneWould) {
+  const CheckReport two = Report();
+  ASSERT_THAT(two.shards, SizeIs(2));
+  EXPECT_EQ(two.shards[0].total() + two.shards[1].total(), 1412 * (3 + 6));
+}
+
+TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
+  const WorkerMemory worker = Report().worker;
+  EXPECT_EQ(worker.weights, 1412);
+  EXPECT_EQ(worker.gradient, 1412);
+  // Outputs 16 + 16 + 1, and twice the largest, 16.
+  EXPECT_EQ(worker.activations, 100 * (33 + 32) * 4);
+  EXPECT_EQ(worker.batch, 100 * 21 * 4);
+  EXPECT_EQ(worker.training_data, 1000 * 21 * 4);
+}
+
+struct PolicyCase {
+  const char* sync;
+  int gradients;
+  int pulls;
+  double staleness;
+};
+
+class PolicyReportTest : public testing::TestWithParam<PolicyCase> {};
+
+TEST_P(PolicyReportTest, GradientsPullsAndStalenessFollowFromThePolicy) {
+  const PolicyCase& p = GetParam();
+  const CheckReport report = Report({absl::StrCat("sync={", p.sync, "}")});
+  EXPECT_EQ(report.update.gradients, p.gradients);
+  EXPECT_EQ(report.update.pulls, p.pulls);
+  EXPECT_EQ(report.update.push_bytes, p.gradients * 1412);
+  EXPECT_EQ(report.update.pull_bytes, p.pulls * 1412);
+  EXPECT_DOUBLE_EQ(report.update.per_epoch, 10.0 / p.gradients);
+  EXPECT_DOUBLE_EQ(report.expected_staleness, p.staleness);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AllPolicies, PolicyReportTest,
+    testing::Values(PolicyCase{"policy: SYNC", 4, 4, 0},
+                    PolicyCase{"policy: SYNC gradients_per_update: 6", 6, 6, 0},
+                    PolicyCase{"policy: K_SYNC k: 3", 3, 4, 0},
+                    PolicyCase{"policy: K_BATCH_SYNC k: 2", 2, 4, 0},
+                    PolicyCase{"policy: K_BATCH_SYNC k: 9", 9, 9, 0},
+                    PolicyCase{"policy: ASYNC", 1, 1, 3},
+                    PolicyCase{"policy: K_ASYNC k: 1", 1, 1, 3},
+                    PolicyCase{"policy: K_ASYNC k: 2", 2, 2, 1},
+                    PolicyCase{"policy: K_ASYNC k: 4", 4, 4, 0},
+                    PolicyCase{"policy: K_BATCH_ASYNC k: 2", 2, 2, 1.5}));
+
+TEST(CheckReportTest, EachPartitionMayEndWithAShortMiniBatch) {
+  EXPECT_EQ(Report().batches_per_epoch, 10);
+  // Four partitions of 250 samples: three mini-batches each.
+  EXPECT_EQ(Report({"data.sharding=STATIC"}).batches_per_epoch, 12);
+}
+
+TEST(CheckReportTest, TheRateIsThatOfAWholeUpdate) {
+  EXPECT_DOUBLE_EQ(Report().rate.first, 0.1);
+  EXPECT_DOUBLE_EQ(Report().rate.after_warmup, 0.1);
+  const CheckReport scaled = Report({"schedule.linear_scaling=true"});
+  EXPECT_DOUBLE_EQ(scaled.rate.first, 0.2);
+  const CheckReport warm =
+      Report({"schedule.linear_scaling=true", "schedule.warmup_epochs=2"});
+  EXPECT_NEAR(warm.rate.first, 0.1, 0.001);
+  EXPECT_DOUBLE_EQ(warm.rate.after_warmup, 0.2);
+}
+
+TEST(CheckReportTest, MomentumOnStaleGradientsIsWarnedOf) {
+  EXPECT_THAT(Report({"sync.policy=ASYNC"}).warnings, IsEmpty());
+  EXPECT_THAT(Report({"optimizer.sgd.momentum=0.9"}).warnings, IsEmpty());
+  EXPECT_THAT(
+      Report({"sync.policy=ASYNC", "optimizer.sgd.momentum=0.9"}).warnings,
+      ElementsAre(HasSubstr("about 3 versions stale")));
+  // A staleness of 1 is not yet above 1.
+  EXPECT_THAT(
+      Report({"sync.policy=K_ASYNC", "optimizer.sgd.momentum=0.9"}).warnings,
+      IsEmpty());
+}
+
+TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
+  const ResolvedJob job = Resolve();
+  std::ostringstream out;
+  PrintCheck(job, /*json=*/true, out);
+  const auto json = nlohmann::json::parse(out.str());
+  EXPECT_EQ(json["fingerprint"], job.fingerprint);
+  EXPECT_EQ(json["job"]["sync"]["policy"], "K_SYNC");
+  EXPECT_EQ(json["job"]["sync"]["gradients_per_update"], 4);
+  EXPECT_EQ(json["data"]["train_samples"], 1000);
+  EXPECT_EQ(json["data"]["batches_per_epoch"], 10);
+  EXPECT_EQ(json["weights"], 353);
+  ASSERT_EQ(json["tensors"].size(), 4);
+  EXPECT_EQ(json["tensors"][2]["name"], "b.weight");
+  EXPECT_EQ(json["tensors"][2]["shape"], (std::vector<int>{1, 16}));
+  EXPECT_EQ(json["tensors"][2]["offset"], 336);
+  EXPECT_EQ(json["tensors"][2]["size"], 16);
+  EXPECT_EQ(json["tensors"][2]["shards"], (std::vector<int>{1}));
+  EXPECT_EQ(json["shards"][1]["end"], 353);
+  EXPECT_EQ(json["shards"][0]["memory_bytes"]["total"], 176 * 4 * 9);
+  EXPECT_EQ(json["worker"]["memory_bytes"]["gradient"], 1412);
+  EXPECT_EQ(json["update"]["updates_per_epoch"], 5);
+  EXPECT_EQ(json["update"]["pull_bytes"], 4 * 1412);
+  EXPECT_EQ(json["learning_rate"]["after_warmup"], 0.1);
+  EXPECT_EQ(json["expected_staleness"], 0);
+  EXPECT_TRUE(json["warnings"].empty());
+}
+
+TEST(PrintCheckTest, TextBeginsWithAJobThatCanBeReadAgain) {
+  const ResolvedJob job = Resolve();
+  std::ostringstream out;
+  PrintCheck(job, /*json=*/false, out);
+  const std::string text = out.str();
+  EXPECT_EQ(text.rfind(FormatJob(job.job), 0), 0);
+  for (const char* part :
+       {"tensor    shape", "b.weight  (1, 16)", "353 weights, 1.4 KiB",
+        "shard 1    [176, 353)", "10 mini-batches of 100, 5.0 updates",
+        "2 gradients under K_SYNC by 4 workers", "0.1 at the first update"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
