@@ -47,13 +47,18 @@ class ExchangeService::Impl {
   }
 
   void Shutdown() {
-    if (!thread_.joinable()) {
-      // The queue must be shut and empty before it goes, started or not.
-      if (context_.queue) DrainUnstarted();
-      return;
+    if (std::exchange(shut_, true)) return;
+    if (thread_.joinable()) {
+      Post([this] { Stop(); });
+      thread_.join();
+    } else if (context_.queue) {
+      // A queue must be shut and empty before it goes, used or not.
+      context_.queue->Shutdown();
+      void* tag;
+      bool ok;
+      while (context_.queue->Next(&tag, &ok)) {
+      }
     }
-    Post([this] { Stop(); });
-    thread_.join();
   }
 
   ExchangeCounters counters() const { return context_.counters.Get(); }
@@ -138,16 +143,9 @@ class ExchangeService::Impl {
     context_.ShutQueueIfDone();
   }
 
-  void DrainUnstarted() {
-    context_.queue->Shutdown();
-    void* tag;
-    bool ok;
-    while (context_.queue->Next(&tag, &ok)) {
-    }
-  }
-
   ExchangeContext context_;
   std::thread thread_;
+  bool shut_ = false;  // Belongs to whoever starts and shuts down.
 
   absl::Mutex mu_;  // Leaf lock: nothing of ours is acquired under it.
   std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);

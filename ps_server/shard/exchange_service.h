@@ -30,14 +30,13 @@ namespace sluice {
 //   server->Shutdown(deadline);
 //   exchange.Shutdown();
 //
-// Thread-safe after Start.
+// Thread-safe after Start, but for Shutdown: call that from one thread.
 class ExchangeService {
  public:
   // `shard` belongs to the exchange thread from Start to Shutdown. Both must
   // outlive this.
   ExchangeService(Shard* shard, Clock* clock);
-  // REQUIRES: Shutdown has been called if Start was; the server is gone if
-  // Register was called.
+  // REQUIRES: Shutdown has been called, if Register was.
   ~ExchangeService();
 
   void Register(grpc::ServerBuilder* builder);
@@ -54,7 +53,7 @@ class ExchangeService {
   // called with kUnavailable, on the caller's thread.
   void Execute(Decision decision, ExecuteDone done);
 
-  // Waits until every call has ended, then joins the thread.
+  // Waits until every call has ended, then joins the thread. May be repeated.
   // REQUIRES: the server's Shutdown has returned, or is running with a deadline
   // in another thread.
   void Shutdown();

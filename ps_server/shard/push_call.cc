@@ -35,14 +35,7 @@ void PushCall::OnRequest(bool ok) {
 }
 
 void PushCall::OnRead(bool ok) {
-  if (!ok) {
-    // Cancelled calls end here too; the status then reaches nobody.
-    if (call_.IsCancelled()) return;
-    return Refuse(absl::InvalidArgumentError(
-        key_ ? absl::StrCat("gradient ", key_->ToString(),
-                            ": the push ended before all of it came")
-             : "the push ended before its first chunk"));
-  }
+  if (!ok) return EndEarly();
   const absl::StatusOr<bool> staged = Stage();
   if (!staged.ok()) return Refuse(staged.status());
   if (*staged) return Accept();
@@ -66,23 +59,37 @@ absl::StatusOr<bool> PushCall::Stage() {
 }
 
 void PushCall::Accept() {
-  finished_ = true;
   context_->counters.Add(&ExchangeCounters::pushes_staged);
   proto::PushReply reply;
   reply.set_staged(context_->shard->grid().floats());
   reader_.Finish(EncodeMessage(reply), grpc::Status::OK, on_finished_.Begin());
 }
 
+// The client closed its side, or is gone: only OnDone knows which.
+void PushCall::EndEarly() {
+  ended_early_ = true;
+  Finish(absl::InvalidArgumentError(
+      key_ ? absl::StrCat("gradient ", key_->ToString(),
+                          ": the push ended before all of it came")
+           : "the push ended before its first chunk"));
+}
+
 void PushCall::Refuse(const absl::Status& status) {
-  finished_ = true;
   context_->counters.Add(&ExchangeCounters::pushes_refused);
   spdlog::debug("event=push_refused peer={} reason=\"{}\"", call_.peer(),
                 std::string(status.message()));
+  Finish(status);
+}
+
+void PushCall::Finish(const absl::Status& status) {
   reader_.FinishWithError(ToGrpcStatus(status), on_finished_.Begin());
 }
 
 void PushCall::OnDone(bool ok) {
-  if (!finished_) context_->counters.Add(&ExchangeCounters::pushes_cancelled);
+  if (!ended_early_) return;
+  context_->counters.Add(call_.IsCancelled()
+                             ? &ExchangeCounters::pushes_cancelled
+                             : &ExchangeCounters::pushes_refused);
 }
 
 }  // namespace sluice

@@ -35,7 +35,9 @@ class PushCall : public QueuedCall {
   // Stages the chunk in `chunk_`; whether the gradient is staged now.
   absl::StatusOr<bool> Stage();
   void Accept();
+  void EndEarly();
   void Refuse(const absl::Status& status);
+  void Finish(const absl::Status& status);
 
   ExchangeContext* const context_;
   grpc::ServerContext call_;
@@ -47,7 +49,7 @@ class PushCall : public QueuedCall {
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
   std::optional<GradientKey> key_;  // Of the first chunk.
-  bool finished_ = false;
+  bool ended_early_ = false;
 };
 
 }  // namespace sluice

@@ -1,0 +1,262 @@
+#include "ps_server/shard/exchange_service.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <future>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/rpc/channel_options.h"
+#include "common/rpc/status_conversion.h"
+#include "gtest/gtest.h"
+#include "proto/exchange.grpc.pb.h"
+#include "ps_server/shard/loopback_testing.h"
+#include "ps_server/shard/shard_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::sluice::testing::After;
+using ::sluice::testing::ChunkOf;
+using ::sluice::testing::Gradient;
+using ::sluice::testing::Key;
+using ::sluice::testing::kPatience;
+using ::sluice::testing::Loopback;
+using ::sluice::testing::Pull;
+using ::sluice::testing::Pulled;
+using ::sluice::testing::Push;
+
+class ExchangeServiceTest : public ::testing::Test {
+ protected:
+  // Pushes a gradient of 1 and makes version `version` of it at rate 1.
+  void Update(int64_t version) {
+    const GradientKey key = Key(version);
+    ASSERT_TRUE(Push(client_.get(), Gradient(key, grid_, 1)).ok());
+    ASSERT_TRUE(
+        loopback_.Execute(Commit{Version(version), 1, {{key, 1}}}).ok());
+  }
+  absl::Status PushOne(const proto::PushChunk& chunk) {
+    return Push(client_.get(), {chunk});
+  }
+
+  const ChunkGrid grid_{testing::kFloats, 64};
+  Loopback loopback_{testing::SmallOptions()};
+  const std::unique_ptr<proto::Exchange::Stub> client_ = loopback_.Client();
+};
+
+TEST_F(ExchangeServiceTest, WeightsArePulledGradientsPushedAndCommitted) {
+  const Pulled before = Pull(client_.get(), 0, true);
+  ASSERT_TRUE(before.status.ok()) << before.status;
+  EXPECT_EQ(before.weights,
+            testing::SmallLayout().InitialWeights(1, {0, testing::kFloats}));
+  Update(1);
+  const Pulled after = Pull(client_.get(), 1, true);
+  ASSERT_TRUE(after.status.ok()) << after.status;
+  EXPECT_EQ(after.version, 1);
+  for (size_t i = 0; i < after.weights.size(); ++i) {
+    EXPECT_EQ(after.weights[i], before.weights[i] - 1);
+  }
+  const ExchangeCounters counters = loopback_.counters();
+  EXPECT_EQ(counters.pushes_staged, 1);
+  EXPECT_EQ(counters.push_bytes, 600);
+  EXPECT_EQ(counters.pulls_served, 2);
+  EXPECT_EQ(counters.pull_bytes, 1200);
+  EXPECT_EQ(counters.decisions, 2);
+}
+
+TEST_F(ExchangeServiceTest, AParkedPullIsAnsweredWhenItsVersionIsPublished) {
+  auto pulled = std::async(std::launch::async,
+                           [this] { return Pull(client_.get(), 1, true); });
+  loopback_.Await(&ExchangeCounters::pulls_parked, 1);
+  Update(1);
+  const Pulled result = pulled.get();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.version, 1);
+  EXPECT_EQ(loopback_.counters().pulls_not_yet, 0);
+}
+
+TEST_F(ExchangeServiceTest, AParkedPullHearsNotYetBeforeItsDeadline) {
+  const Pulled pulled =
+      Pull(client_.get(), 1, true, /*deadline=*/absl::Milliseconds(400));
+  EXPECT_EQ(pulled.status,
+            absl::UnavailableError(
+                "NOT_YET version 1 was asked for, the newest is 0"));
+  EXPECT_EQ(loopback_.counters().pulls_not_yet, 1);
+}
+
+TEST_F(ExchangeServiceTest, TwoPullsThatWaitForSuccessiveVersionsGetTheirOwn) {
+  auto second = std::async(std::launch::async,
+                           [this] { return Pull(client_.get(), 2, true); });
+  auto first = std::async(std::launch::async,
+                          [this] { return Pull(client_.get(), 1, true); });
+  loopback_.Await(&ExchangeCounters::pulls_parked, 2);
+  Update(1);
+  Update(2);
+  EXPECT_EQ(first.get().version, 1);
+  EXPECT_EQ(second.get().version, 2);
+}
+
+TEST_F(ExchangeServiceTest, AnExactPullOfAnOldVersionHearsThatItIsGone) {
+  Update(1);
+  const Pulled pulled = Pull(client_.get(), 0, true);
+  EXPECT_EQ(pulled.status,
+            absl::AbortedError("VERSION_GONE shard 0: version 0 was asked for, "
+                               "the newest is 1"));
+}
+
+TEST_F(ExchangeServiceTest, AnotherGenerationIsRefusedInBothDirections) {
+  EXPECT_EQ(Pull(client_.get(), 0, true, kPatience, 2).status.code(),
+            absl::StatusCode::kFailedPrecondition);
+  GradientKey key = Key(1);
+  key.generation = Generation(2);
+  EXPECT_EQ(PushOne(ChunkOf(key, 0, std::vector<float>(64))).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExchangeServiceTest, BadChunksAreRefusedWithWhatIsWrongWithThem) {
+  std::vector<float> floats(64, 1);
+  EXPECT_EQ(PushOne(ChunkOf(Key(1), 128, floats)),
+            absl::InvalidArgumentError(
+                "shard 0: gradient g1/w0/i1/s1: chunk at 128 has 256 bytes, "
+                "expected 88"));
+  proto::PushChunk ungranted = ChunkOf(Key(1), 0, floats);
+  ungranted.set_grant(ungranted.grant() + 1);
+  EXPECT_EQ(PushOne(ungranted).code(), absl::StatusCode::kPermissionDenied);
+  proto::PushChunk damaged = ChunkOf(Key(1), 0, floats);
+  (*damaged.mutable_data())[5] ^= 1;
+  EXPECT_EQ(PushOne(damaged).code(), absl::StatusCode::kDataLoss);
+  floats[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(PushOne(ChunkOf(Key(1), 64, floats)),
+            absl::InvalidArgumentError("shard 0: gradient g1/w0/i1/s1 is nan "
+                                       "in tensor fc.weight at position 67"));
+  EXPECT_EQ(Push(client_.get(), {}).code(), absl::StatusCode::kInvalidArgument);
+  auto chunks = Gradient(Key(1), grid_, 1);
+  chunks[1] = Gradient(Key(2), grid_, 1)[1];
+  EXPECT_EQ(Push(client_.get(), chunks),
+            absl::InvalidArgumentError("one push carries gradients g1/w0/i1/s1 "
+                                       "and g1/w0/i1/s2"));
+  loopback_.Await(&ExchangeCounters::pushes_refused, 6);
+  EXPECT_EQ(loopback_.counters().pushes_staged, 0);
+}
+
+TEST_F(ExchangeServiceTest, APushThatEndsEarlySaysSo) {
+  auto chunks = Gradient(Key(1), grid_, 1);
+  chunks.pop_back();
+  EXPECT_EQ(Push(client_.get(), chunks),
+            absl::InvalidArgumentError("gradient g1/w0/i1/s1: the push ended "
+                                       "before all of it came"));
+}
+
+TEST_F(ExchangeServiceTest, ALateChunkAfterADiscardIsRefused) {
+  ASSERT_TRUE(loopback_.Execute(Discard{Key(1)}).ok());
+  EXPECT_EQ(Push(client_.get(), Gradient(Key(1), grid_, 1)),
+            absl::AbortedError("shard 0: task g1/w0/i1/s1 has ended"));
+}
+
+TEST_F(ExchangeServiceTest, ARepeatedPushIsAcceptedAndCountedOnce) {
+  ASSERT_TRUE(Push(client_.get(), Gradient(Key(1), grid_, 1)).ok());
+  ASSERT_TRUE(Push(client_.get(), Gradient(Key(1), grid_, 1)).ok());
+  ASSERT_TRUE(loopback_.Execute(Commit{Version(1), 1, {{Key(1), 1}}}).ok());
+  EXPECT_EQ(Pull(client_.get(), 1, true).weights[0], 0);
+  EXPECT_EQ(Push(client_.get(), Gradient(Key(1), grid_, 1)).code(),
+            absl::StatusCode::kAborted);
+}
+
+TEST_F(ExchangeServiceTest, AMessageLargerThanAllowedIsRefused) {
+  const std::vector<float> floats(kMaxMessageBytes / sizeof(float) + 1);
+  EXPECT_EQ(PushOne(ChunkOf(Key(1), 0, floats)).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Push(client_.get(), Gradient(Key(1), grid_, 1)).ok());
+}
+
+// Sends `bytes` as the only message of a call, and returns its status.
+absl::Status SendRaw(const std::shared_ptr<grpc::Channel>& channel,
+                     const std::string& method, const std::string& bytes) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(After(kPatience));
+  grpc::CompletionQueue queue;
+  void* tag;
+  bool ok;
+  const auto call = stub.PrepareCall(&context, method, &queue);
+  call->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  const grpc::Slice slice(bytes);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  queue.Next(&tag, &ok);
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  return FromGrpcStatus(status);
+}
+
+TEST_F(ExchangeServiceTest, GarbageIsRefusedAndTheServiceGoesOn) {
+  const auto channel = loopback_.Connect();
+  const std::string good = Gradient(Key(1), grid_, 1)[0].SerializeAsString();
+  for (const std::string& bytes :
+       {std::string("\xff\xff\xff\xff"), good.substr(0, good.size() / 2),
+        std::string(1000, '\x07')}) {
+    EXPECT_EQ(SendRaw(channel, "/sluice.proto.Exchange/Push", bytes).code(),
+              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(SendRaw(channel, "/sluice.proto.Exchange/Pull", bytes).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  // Well formed, but nothing in it.
+  EXPECT_EQ(SendRaw(channel, "/sluice.proto.Exchange/Push", "").code(),
+            absl::StatusCode::kFailedPrecondition);
+  Update(1);
+}
+
+TEST_F(ExchangeServiceTest, AfterACancelMidPushTheSameKeyIsPushedAgain) {
+  const auto chunks = Gradient(Key(1), grid_, 1);
+  {
+    grpc::ClientContext context;
+    context.set_deadline(After(kPatience));
+    proto::PushReply reply;
+    const auto writer = client_->Push(&context, &reply);
+    ASSERT_TRUE(writer->Write(chunks[0]));
+    loopback_.Await(&ExchangeCounters::push_bytes, 256);
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  loopback_.Await(&ExchangeCounters::pushes_cancelled, 1);
+  ASSERT_TRUE(Push(client_.get(), chunks).ok());
+  EXPECT_EQ(loopback_.counters().duplicate_chunks, 1);
+  ASSERT_TRUE(loopback_.Execute(Commit{Version(1), 1, {{Key(1), 1}}}).ok());
+  EXPECT_EQ(Pull(client_.get(), 1, true).weights[149], 1);
+}
+
+TEST_F(ExchangeServiceTest, ACancelledParkedPullIsForgotten) {
+  grpc::ClientContext context;
+  context.set_deadline(After(kPatience));
+  proto::PullRequest request;
+  request.set_generation(1);
+  request.set_version(1);
+  const auto reader = client_->Pull(&context, request);
+  loopback_.Await(&ExchangeCounters::pulls_parked, 1);
+  context.TryCancel();
+  loopback_.Await(&ExchangeCounters::pulls_cancelled, 1);
+  Update(1);
+  EXPECT_EQ(loopback_.counters().pulls_served, 0);
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(ExchangeServiceTest, ShutdownEndsAParkedPull) {
+  auto pulled = std::async(std::launch::async,
+                           [this] { return Pull(client_.get(), 1, true); });
+  loopback_.Await(&ExchangeCounters::pulls_parked, 1);
+  loopback_.Stop();
+  EXPECT_FALSE(pulled.get().status.ok());
+}
+
+TEST_F(ExchangeServiceTest, AFaultIsReportedWithTheDecision) {
+  const absl::Status status =
+      loopback_.Execute(Commit{Version(1), 1, {{Key(1), 1}}});
+  EXPECT_EQ(status.message(),
+            "shard 0: version 1: gradient g1/w0/i1/s1 is not staged: 3 of 3 "
+            "chunks are missing");
+}
+
+}  // namespace
+}  // namespace sluice
