@@ -1,0 +1,80 @@
+#ifndef SLUICE_WORKER_DAEMON_H_
+#define SLUICE_WORKER_DAEMON_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/parameter_layout.h"
+#include "common/resolved_job.h"
+#include "common/session/coordinator_client.h"
+#include "common/stop_signal.h"
+#include "proto/coordinator.pb.h"
+#include "worker/exchange/grpc_exchange.h"
+
+// What the worker and the evaluator have in common around their work.
+namespace sluice {
+
+// The flags of both; everything else is in the job file.
+struct DaemonFlags {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string coordinator;
+  std::string log_level = "info";
+};
+void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
+
+// Sets up the log and loads the job, with the coordinator's address in
+// cluster.coordinator. kInvalidArgument or kNotFound say what is wrong.
+absl::StatusOr<ResolvedJob> Prepare(const DaemonFlags& flags);
+
+// The session's options for a process of this role, for whoever fills in the
+// callbacks.
+CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
+                                          proto::Role role, int64_t id);
+
+// The exchange with the shards that the Welcome names. kInvalidArgument when
+// it does not name as many as the job has.
+absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
+    const ResolvedJob& job, const std::string& client,
+    const proto::Welcome& welcome);
+
+// Says good-bye on SIGINT or SIGTERM. Before the process has joined nobody
+// knows it, so it ends at once, with exit code 0.
+//
+// Thread-safe.
+class LeaveOnSignal {
+ public:
+  LeaveOnSignal() = default;
+
+  // From now on a signal calls `leave` with the reason. REQUIRES: `leave` stays
+  // callable until this object is gone.
+  void Joined(std::function<void(const std::string&)> leave);
+
+ private:
+  void OnSignal(const std::string& name);
+
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  std::function<void(const std::string&)> leave_ ABSL_GUARDED_BY(mu_);
+
+  // Last: its thread uses what is above.
+  StopSignal signal_{[this](const std::string& name) { OnSignal(name); }};
+};
+
+// How the process ended: by the coordinator's Finish if there was one, else
+// by what `worked` or the session say. OK: the run reached its end, or the
+// process left.
+absl::Status RunOutcome(const std::optional<proto::Finish>& finish,
+                        const absl::Status& worked,
+                        const absl::Status& session);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_DAEMON_H_

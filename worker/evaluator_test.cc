@@ -1,0 +1,113 @@
+#include "worker/evaluator.h"
+
+#include "common/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/testing/fakes.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ParameterLayout FourFloats() {
+  TensorSpec tensor;
+  tensor.name = "dense0.weight";
+  tensor.shape = {4};
+  tensor.size = 4;
+  return ParameterLayout({tensor}, /*shards=*/1);
+}
+
+// Ten test samples, four per forward pass.
+class EvaluatorTest : public ::testing::Test {
+ protected:
+  EvaluatorTest() { exchange_.weights = {1, 2, 3, 4}; }
+
+  Evaluator::Options Options() {
+    Evaluator::Options options;
+    options.batch_size = 4;
+    options.weights_path = path_;
+    options.clock = &clock_;
+    return options;
+  }
+  proto::Evaluated Run(int64_t version, bool final = false) {
+    proto::Evaluate request;
+    request.set_version(version);
+    request.set_final(final);
+    return evaluator_.Run(request, Generation(2), token_);
+  }
+
+  const std::string path_ =
+      ::testing::TempDir() + "/evaluator_test.safetensors";
+  const ParameterLayout layout_ = FourFloats();
+  FakeClock clock_;
+  FakeDataSource test_{10};
+  FakeModel model_;
+  FakeExchange exchange_;
+  CancelToken token_;
+  Evaluator evaluator_{Options(), &layout_, &test_, &model_, &exchange_};
+};
+
+TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
+  EXPECT_EQ(Run(7).version(), 7);
+  ASSERT_TRUE(exchange_.pulled.has_value());
+  EXPECT_EQ(exchange_.pulled->version, Version(7));
+  EXPECT_EQ(exchange_.pulled->generation, Generation(2));
+  EXPECT_TRUE(exchange_.pulled->exact);
+}
+
+TEST_F(EvaluatorTest, TheWholeSplitIsMeasuredEachSampleOnce) {
+  const proto::Evaluated answer = Run(7);
+  EXPECT_EQ(answer.error(), "");
+  EXPECT_THAT(model_.evaluated, ElementsAre(4, 4, 2));
+  EXPECT_EQ(answer.samples(), 10);
+  EXPECT_EQ(answer.loss(), 4.5);
+  EXPECT_EQ(answer.accuracy(), 0.5);
+  EXPECT_EQ(answer.weights_sha256(), "");
+}
+
+TEST_F(EvaluatorTest, ARegressionHasNoAccuracy) {
+  Evaluator::Options options = Options();
+  options.classification = false;
+  Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
+  EXPECT_FALSE(
+      evaluator.Run(proto::Evaluate(), Generation(2), token_).has_accuracy());
+}
+
+TEST_F(EvaluatorTest, TheFinalVersionsWeightsAreSavedAndDigested) {
+  const proto::Evaluated answer = Run(7, /*final=*/true);
+  EXPECT_EQ(answer.error(), "");
+  // sha256sum of the 16 bytes 0000803f 00000040 00004040 00008040.
+  EXPECT_EQ(answer.weights_sha256(),
+            "ad73b9acd6e4a74b2f5bb5386658ce3bb146cd040a1867646ab3b973fb6632b1");
+  const auto saved = ReadSafetensors(path_, layout_);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(*saved, exchange_.weights);
+}
+
+TEST_F(EvaluatorTest, AFailureIsReportedAndTheNextEvaluationWorks) {
+  exchange_.pull_status = absl::AbortedError("shard 0: VERSION_GONE 7");
+  EXPECT_THAT(Run(7).error(), HasSubstr("VERSION_GONE"));
+  exchange_.pull_status = absl::OkStatus();
+  EXPECT_EQ(Run(8).error(), "");
+}
+
+TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
+  Evaluator::Options options = Options();
+  options.weights_path = "/nowhere/weights.safetensors";
+  Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
+  proto::Evaluate request;
+  request.set_final(true);
+  EXPECT_THAT(evaluator.Run(request, Generation(2), token_).error(),
+              HasSubstr("/nowhere/weights.safetensors"));
+}
+
+TEST_F(EvaluatorTest, TheEndOfTheRunStopsAnEvaluation) {
+  token_.Cancel();
+  EXPECT_NE(Run(7).error(), "");
+  EXPECT_TRUE(model_.evaluated.empty());
+}
+
+}  // namespace
+}  // namespace sluice

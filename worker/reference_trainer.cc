@@ -1,0 +1,160 @@
+#include "worker/reference_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "common/learning_rate.h"
+#include "common/status_macros.h"
+#include "worker/cancel_token.h"
+#include "worker/job_sampling.h"
+#include "worker/weights_digest.h"
+
+namespace sluice {
+namespace {
+
+// One mini-batch's part of an update.
+struct Gradient {
+  std::vector<float> values;
+  int64_t samples = 0;
+};
+
+absl::Status CheckSupported(const proto::Job& job) {
+  const proto::Stop& stop = job.stop();
+  if (job.sync().policy() != proto::SYNC || job.sync().local_steps() != 1) {
+    return absl::InvalidArgumentError(
+        "the reference trainer does SYNC with one local step only");
+  }
+  if (stop.has_seconds() || stop.has_target_accuracy()) {
+    return absl::InvalidArgumentError(
+        "the reference trainer stops by epochs and updates only");
+  }
+  return absl::OkStatus();
+}
+
+LearningRateOptions Rate(const ResolvedJob& resolved) {
+  const proto::Schedule& schedule = resolved.job.schedule();
+  const double epoch = static_cast<double>(resolved.data.train_samples);
+  LearningRateOptions rate;
+  rate.base = resolved.job.optimizer().learning_rate();
+  if (schedule.has_step()) {
+    rate.kind = LearningRateOptions::Kind::kStep;
+    rate.step_samples = schedule.step().every_epochs() * epoch;
+    rate.step_factor = schedule.step().factor();
+  } else if (schedule.has_cosine()) {
+    rate.kind = LearningRateOptions::Kind::kCosine;
+    rate.cosine_samples = schedule.cosine().epochs() * epoch;
+    rate.cosine_final = schedule.cosine().final_factor();
+  }
+  rate.warmup_samples = schedule.warmup_epochs() * epoch;
+  rate.linear_scaling = schedule.linear_scaling();
+  return rate;
+}
+
+// Mini-batches of the whole run.
+int64_t TotalBatches(const ResolvedJob& job) {
+  if (!job.job.stop().has_epochs()) return std::numeric_limits<int64_t>::max();
+  const double batches =
+      job.job.stop().epochs() * static_cast<double>(job.data.BatchesPerEpoch(
+                                    job.job.data().batch_size()));
+  // The margin keeps 0.1 epochs of 10 mini-batches at 1, not 2.
+  return static_cast<int64_t>(std::ceil(batches - 1e-9 * batches));
+}
+
+int64_t TotalUpdates(const proto::Stop& stop) {
+  return stop.has_updates() ? stop.updates()
+                            : std::numeric_limits<int64_t>::max();
+}
+
+std::vector<float> WeightedSum(const std::vector<Gradient>& gradients) {
+  double samples = 0;
+  for (const Gradient& g : gradients) samples += static_cast<double>(g.samples);
+  std::vector<float> sum;
+  for (const Gradient& g : gradients) {
+    const float a =
+        static_cast<float>(static_cast<double>(g.samples) / samples);
+    const bool first = sum.empty();
+    sum.resize(g.values.size());
+    for (size_t j = 0; j < sum.size(); ++j) {
+      sum[j] = first ? a * g.values[j] : std::fma(a, g.values[j], sum[j]);
+    }
+  }
+  return sum;
+}
+
+// The weights with what the optimizer remembers.
+struct Parameters {
+  std::vector<float> weights;
+  std::vector<float> velocity;
+};
+
+void SgdStep(const proto::Sgd& sgd, float rate, const TensorSpec& tensor,
+             const std::vector<float>& sum, Parameters* parameters) {
+  const float decay =
+      tensor.decay ? static_cast<float>(sgd.weight_decay()) : 0.0f;
+  const float momentum = static_cast<float>(sgd.momentum());
+  for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
+    float& w = parameters->weights[j];
+    float& u = parameters->velocity[j];
+    float step = sum[j];
+    if (decay != 0) step = std::fma(decay, w, step);
+    if (momentum != 0) {
+      u = std::fma(momentum, u, step);
+      step = sgd.nesterov() ? std::fma(momentum, u, step) : u;
+    }
+    w = std::fma(-rate, step, w);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
+                                               const DataSource& data,
+                                               Model* model) {
+  SLUICE_RETURN_IF_ERROR(CheckSupported(job.job));
+  const ParameterLayout& layout = job.layout;
+  const BatchSampling sampling = JobSampling(job);
+  const LearningRateOptions rate = Rate(job);
+  const int64_t per_update = job.job.sync().gradients_per_update();
+  const int64_t batches = TotalBatches(job);
+  const CancelToken never;
+  Parameters parameters;
+  parameters.weights =
+      layout.InitialWeights(job.job.seed(), {0, layout.size()});
+  parameters.velocity.resize(layout.size());
+  Version version(0);
+  int64_t applied = 0;
+  int64_t next = 0;
+  while (next < batches && version.value() < TotalUpdates(job.job.stop())) {
+    std::vector<Gradient> gradients(std::min(per_update, batches - next));
+    int64_t samples = 0;
+    for (Gradient& gradient : gradients) {
+      Batch batch;
+      data.Gather(BatchSamples(sampling, BatchId(next++)), &batch);
+      gradient.values.resize(layout.size());
+      gradient.samples = batch.samples;
+      samples += batch.samples;
+      const auto result = model->ComputeGradient(
+          batch, parameters.weights, absl::MakeSpan(gradient.values), never,
+          [](int64_t) {});
+      SLUICE_RETURN_IF_ERROR(result.status());
+    }
+    const float now = static_cast<float>(
+        LearningRate(rate, applied, static_cast<int>(gradients.size())));
+    const std::vector<float> sum = WeightedSum(gradients);
+    for (const TensorSpec& tensor : layout.tensors()) {
+      SgdStep(job.job.optimizer().sgd(), now, tensor, sum, &parameters);
+    }
+    applied += samples;
+    ++version;
+  }
+  ReferenceResult result;
+  result.version = version;
+  result.weights_sha256 = WeightsSha256(parameters.weights);
+  result.weights = std::move(parameters.weights);
+  return result;
+}
+
+}  // namespace sluice

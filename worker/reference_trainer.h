@@ -1,0 +1,44 @@
+#ifndef SLUICE_WORKER_REFERENCE_TRAINER_H_
+#define SLUICE_WORKER_REFERENCE_TRAINER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "worker/data/data_source.h"
+#include "worker/model/model.h"
+
+namespace sluice {
+
+struct ReferenceResult {
+  Version version;
+  std::vector<float> weights;
+  std::string weights_sha256;
+};
+
+// Trains a SYNC job in this process alone, the plain way:
+//
+//   for v = 0, 1, ...
+//     g_i = gradient of mini-batch v P + i at w,   i = 0..P-1
+//     g   = a_0 g_0, then g <- a_i g_i + g in order,
+//           a_i in proportion to the samples of mini-batch i
+//     g   <- decay * w + g     where the tensor decays
+//     u   <- momentum * u + g
+//     w   <- w - rate * u      (Nesterov: momentum * u + g instead of u)
+//
+// in fp32, one fma for each line. Shares model, data, layout and the learning
+// rate with the daemons, and nothing of coordinator, shards, exchange or
+// optimizer: the same bits from both show that they agree.
+//
+// Call from a thread that has entered the model's device. kInvalidArgument:
+// the job is not SYNC with one local step, or stops by anything but epochs and
+// updates.
+absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
+                                               const DataSource& data,
+                                               Model* model);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_REFERENCE_TRAINER_H_

@@ -1,0 +1,117 @@
+#include "worker/run_worker.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/named_thread.h"
+#include "common/session/coordinator_client.h"
+#include "common/status_macros.h"
+#include "kernels/device.h"
+#include "kernels/numerics.h"
+#include "spdlog/spdlog.h"
+#include "worker/daemon.h"
+#include "worker/data/data_source.h"
+#include "worker/job_sampling.h"
+#include "worker/model/make_device.h"
+#include "worker/model/model.h"
+#include "worker/task_inbox.h"
+#include "worker/trainer.h"
+#include "worker/worker_loop.h"
+
+namespace sluice {
+namespace {
+
+// What computes: everything of a worker that needs no network.
+struct Workbench {
+  std::unique_ptr<kernels::Device> device;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<DataSource> data;
+};
+
+absl::StatusOr<Workbench> MakeWorkbench(const ResolvedJob& job) {
+  Workbench bench;
+  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(
+      bench.model,
+      Model::Create(job, job.job.data().batch_size(), bench.device.get()));
+  SLUICE_ASSIGN_OR_RETURN(
+      bench.data,
+      OpenDataSource(job.job.data(), Split::kTrain, job.job.seed()));
+  return bench;
+}
+
+Trainer::Options TrainerOptions(const ResolvedJob& job) {
+  Trainer::Options options;
+  options.sampling = JobSampling(job);
+  options.parameters = job.layout.size();
+  options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  return options;
+}
+
+void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
+               const TaskInbox& inbox) {
+  spdlog::info(
+      "worker done tasks_started_total={} gradients_delivered_total={} "
+      "tasks_cancelled_total={} cancelled_unstarted_total={} "
+      "gradients_rejected_total={} applied_total={} dropped_total={} "
+      "repeated_calls_total={} compute_seconds={:.3f} saved_seconds={:.3f}",
+      counts.tasks_started, counts.gradients_delivered, counts.tasks_cancelled,
+      inbox.cancelled_unstarted(), counts.gradients_rejected,
+      inbox.verdicts(proto::APPLIED), inbox.verdicts(proto::DROPPED),
+      exchange.repeated_calls_total(), counts.compute_seconds,
+      counts.saved_compute_seconds);
+}
+
+}  // namespace
+
+absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
+  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeWorkbench(job));
+  spdlog::info("worker ready id={} device=\"{}\" parameters={}", id.value(),
+               bench.device->Description(), job.layout.size());
+  TaskInbox inbox;
+  std::unique_ptr<GrpcExchange> exchange;
+  std::unique_ptr<CoordinatorClient> client;
+  LeaveOnSignal leave;
+
+  CoordinatorClient::Options session =
+      SessionOptions(job, proto::WORKER, id.value());
+  session.on_message = [&](const proto::FromCoordinator& message) {
+    inbox.Receive(message);
+  };
+  session.on_new_life = [&](const proto::Welcome&) { inbox.BeginLife(); };
+  SLUICE_ASSIGN_OR_RETURN(client,
+                          CoordinatorClient::Connect(std::move(session)));
+  const proto::Welcome welcome = client->welcome();
+  SLUICE_ASSIGN_OR_RETURN(
+      exchange,
+      OpenExchange(job, absl::StrCat("worker ", id.value()), welcome));
+  inbox.set_wake([&] { exchange->Wake(); });
+  leave.Joined([&](const std::string& reason) {
+    inbox.Close(reason);
+    client->Leave(reason);
+  });
+
+  Trainer trainer(TrainerOptions(job), bench.data.get(), bench.model.get(),
+                  exchange.get());
+  WorkerLoop loop(
+      job.job.cluster().coordinator(), &inbox, &trainer,
+      [&](proto::ToCoordinator message) { client->Send(std::move(message)); });
+  absl::Status worked;
+  std::thread compute = StartThread("compute", [&] {
+    kernels::SetNumericMode();
+    bench.device->EnterThread();
+    worked = loop.Run();
+    if (!worked.ok()) client->Leave(std::string(worked.message()));
+  });
+  const absl::Status ended = client->Wait();
+  inbox.Close("the session has ended");
+  compute.join();
+  LogCounts(loop.counts(), *exchange, inbox);
+  return RunOutcome(inbox.finish(), worked, ended);
+}
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+#ifndef SLUICE_WORKER_TASK_PROGRESS_H_
+#define SLUICE_WORKER_TASK_PROGRESS_H_
+
+#include <array>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace sluice {
+
+// The stages of a task, in order.
+enum class Stage { kPull, kForward, kBackward, kPush };
+
+inline absl::string_view StageName(Stage stage) {
+  switch (stage) {
+    case Stage::kPull:
+      return "pull";
+    case Stage::kForward:
+      return "forward";
+    case Stage::kBackward:
+      return "backward";
+    case Stage::kPush:
+      return "push";
+  }
+  return "";
+}
+
+// How far a task got, and how long each stage took. With local steps the
+// stages forward and backward alternate.
+//
+// Not thread-safe: of the thread that computes.
+class TaskProgress {
+ public:
+  explicit TaskProgress(absl::Time now) : since_(now) {}
+
+  // `next` begins now.
+  void Enter(Stage next, absl::Time now) {
+    spent_[static_cast<int>(stage_)] += now - since_;
+    since_ = now;
+    stage_ = next;
+  }
+  // The task ends now, in the stage it is in.
+  void End(absl::Time now) { Enter(stage_, now); }
+
+  Stage stage() const { return stage_; }
+  double seconds(Stage stage) const {
+    return absl::ToDoubleSeconds(spent_[static_cast<int>(stage)]);
+  }
+  double compute_seconds() const {
+    return seconds(Stage::kForward) + seconds(Stage::kBackward);
+  }
+  double total_seconds() const {
+    return seconds(Stage::kPull) + compute_seconds() + seconds(Stage::kPush);
+  }
+
+ private:
+  Stage stage_ = Stage::kPull;
+  absl::Time since_;
+  std::array<absl::Duration, 4> spent_ = {};
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_TASK_PROGRESS_H_

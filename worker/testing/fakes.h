@@ -1,0 +1,131 @@
+#ifndef SLUICE_WORKER_TESTING_FAKES_H_
+#define SLUICE_WORKER_TESTING_FAKES_H_
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "worker/data/data_source.h"
+#include "worker/exchange/exchange.h"
+#include "worker/model/model.h"
+
+// Stand-ins for what a trainer works with, for tests in one thread.
+namespace sluice {
+
+// A clock that moves when it is told to.
+class FakeClock final : public Clock {
+ public:
+  absl::Time Now() override { return now_; }
+  void Advance(absl::Duration by) { now_ += by; }
+
+ private:
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+// `size` samples; the input and the target of sample i are i.
+class FakeDataSource final : public DataSource {
+ public:
+  explicit FakeDataSource(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+    batch->samples = static_cast<int64_t>(indices.size());
+    batch->inputs.assign(indices.begin(), indices.end());
+    batch->targets = batch->inputs;
+  }
+
+ private:
+  int64_t size_;
+};
+
+// Gradient: everywhere the mean of the inputs, plus the weight at the same
+// place. Becomes final in two halves, the second one first. Loss: the mean of
+// the inputs.
+class FakeModel final : public Model {
+ public:
+  absl::StatusOr<Result> ComputeGradient(
+      const Batch& batch, absl::Span<const float> weights,
+      absl::Span<float> gradient, const CancelToken& cancel,
+      const OnGradientReady& on_ready) override {
+    if (on_forward != nullptr) on_forward();
+    if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    const float mean = Mean(batch);
+    const int64_t half = static_cast<int64_t>(gradient.size()) / 2;
+    for (int64_t i = gradient.size() - 1; i >= 0; --i) {
+      gradient[i] = mean + weights[i];
+      if (i == half) on_ready(half);
+    }
+    if (on_backward != nullptr) on_backward();
+    if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    on_ready(0);
+    return Result{.loss = mean, .correct = 0};
+  }
+  absl::StatusOr<Result> Evaluate(const Batch& batch,
+                                  absl::Span<const float> weights) override {
+    evaluated.push_back(batch.samples);
+    return Result{.loss = Mean(batch), .correct = batch.samples / 2};
+  }
+
+  // Called before the forward pass and in the middle of the backward pass.
+  std::function<void()> on_forward;
+  std::function<void()> on_backward;
+  std::vector<int64_t> evaluated;  // Samples of each call of Evaluate.
+
+ private:
+  static float Mean(const Batch& batch) {
+    float sum = 0;
+    for (const float input : batch.inputs) sum += input;
+    return sum / static_cast<float>(batch.samples);
+  }
+};
+
+// Two shards that hold `weights` and remember what was pushed.
+class FakeExchange final : public Exchange {
+ public:
+  absl::StatusOr<std::vector<Version>> Pull(
+      const PullSpec& spec, absl::Span<float> weights,
+      const CancelToken& cancel) override {
+    if (on_pull != nullptr) on_pull();
+    if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    if (!pull_status.ok()) return pull_status;
+    pulled = spec;
+    std::copy(this->weights.begin(), this->weights.end(), weights.begin());
+    return std::vector<Version>{spec.version, spec.version + 1};
+  }
+  void BeginPush(const GradientKey& key, uint64_t grant,
+                 absl::Span<const float> gradient) override {
+    push_key = key;
+    push_grant = grant;
+    gradient_ = gradient;
+    offers.clear();
+  }
+  void PushFrom(int64_t from) override { offers.push_back(from); }
+  absl::Status FinishPush(const CancelToken& cancel) override {
+    if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    if (push_status.ok()) pushed.assign(gradient_.begin(), gradient_.end());
+    return push_status;
+  }
+  void AbortPush() override { ++aborted_pushes; }
+  void Wake() override {}
+
+  std::vector<float> weights;
+  absl::Status pull_status;
+  absl::Status push_status;
+  std::function<void()> on_pull;
+
+  std::optional<PullSpec> pulled;
+  std::optional<GradientKey> push_key;
+  uint64_t push_grant = 0;
+  std::vector<int64_t> offers;
+  std::vector<float> pushed;  // The last gradient that was staged.
+  int aborted_pushes = 0;
+
+ private:
+  absl::Span<const float> gradient_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_TESTING_FAKES_H_

@@ -1,0 +1,129 @@
+#include "worker/trainer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/key_proto.h"
+#include "common/status_macros.h"
+#include "kernels/optimizer_kernels.h"
+
+namespace sluice {
+
+Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
+                 Exchange* exchange)
+    : options_(options),
+      data_(*data),
+      model_(*model),
+      exchange_(*exchange),
+      weights_(options.parameters),
+      gradient_(options.parameters),
+      progress_(options.clock->Now()) {}
+
+absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
+                                             const CancelToken& cancel) {
+  progress_ = TaskProgress(options_.clock->Now());
+  absl::StatusOr<Answer> answer = RunStages(task, cancel);
+  progress_.End(options_.clock->Now());
+  if (answer.ok() && std::holds_alternative<proto::Ready>(*answer)) {
+    auto& ready = std::get<proto::Ready>(*answer);
+    ready.set_pull_seconds(progress_.seconds(Stage::kPull));
+    ready.set_compute_seconds(progress_.compute_seconds());
+    ready.set_push_seconds(progress_.seconds(Stage::kPush));
+  }
+  return answer;
+}
+
+absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
+                                                   const CancelToken& cancel) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Version> bases, Pull(task, cancel));
+  exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
+  const absl::StatusOr<Computed> computed =
+      task.batches() > 1 ? ComputeLocalSteps(task, cancel)
+                         : Compute(task, cancel);
+  if (!computed.ok()) {
+    exchange_.AbortPush();
+    return computed.status();
+  }
+  Enter(Stage::kPush);
+  const absl::Status pushed = exchange_.FinishPush(cancel);
+  if (absl::IsInvalidArgument(pushed)) {
+    proto::Rejected rejected;
+    *rejected.mutable_key() = task.key();
+    rejected.set_reason(std::string(pushed.message()));
+    return rejected;
+  }
+  SLUICE_RETURN_IF_ERROR(pushed);
+  return MakeReady(task, bases, *computed);
+}
+
+absl::StatusOr<std::vector<Version>> Trainer::Pull(const proto::Task& task,
+                                                   const CancelToken& cancel) {
+  const PullSpec spec = {
+      .generation = Generation(task.key().generation()),
+      .version = Version(task.version()),
+      .exact = task.exact(),
+      .deadline = options_.clock->Now() + options_.task_deadline};
+  return exchange_.Pull(spec, absl::MakeSpan(weights_), cancel);
+}
+
+absl::StatusOr<Trainer::Computed> Trainer::Compute(const proto::Task& task,
+                                                   const CancelToken& cancel) {
+  return ComputeBatch(BatchId(task.first_batch()), absl::MakeSpan(gradient_),
+                      cancel,
+                      [this](int64_t from) { exchange_.PushFrom(from); });
+}
+
+absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
+    const proto::Task& task, const CancelToken& cancel) {
+  step_gradient_.resize(gradient_.size());
+  std::fill(gradient_.begin(), gradient_.end(), 0.0f);
+  const float rate = static_cast<float>(task.local_learning_rate());
+  const float* const step = step_gradient_.data();
+  const float one = 1;
+  Computed total;
+  for (int i = 0; i < task.batches(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const Computed computed,
+        ComputeBatch(BatchId(task.first_batch()) + i,
+                     absl::MakeSpan(step_gradient_), cancel, [](int64_t) {}));
+    kernels::SgdUpdate({.learning_rate = rate},
+                       {.gradients = absl::MakeSpan(&step, 1),
+                        .weights = absl::MakeSpan(&one, 1)},
+                       options_.parameters, weights_.data(), nullptr,
+                       weights_.data());
+    for (size_t j = 0; j < gradient_.size(); ++j) gradient_[j] += step[j];
+    total.samples += computed.samples;
+    total.loss += computed.loss * static_cast<double>(computed.samples);
+  }
+  total.loss /= static_cast<double>(total.samples);
+  exchange_.PushFrom(0);
+  return total;
+}
+
+absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
+    BatchId batch, absl::Span<float> gradient, const CancelToken& cancel,
+    const Model::OnGradientReady& on_ready) {
+  Enter(Stage::kForward);
+  data_.Gather(BatchSamples(options_.sampling, batch), &batch_);
+  SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
+                          model_.ComputeGradient(batch_, weights_, gradient,
+                                                 cancel, [&](int64_t from) {
+                                                   Enter(Stage::kBackward);
+                                                   on_ready(from);
+                                                 }));
+  return Computed{.samples = batch_.samples, .loss = result.loss};
+}
+
+proto::Ready Trainer::MakeReady(const proto::Task& task,
+                                const std::vector<Version>& bases,
+                                const Computed& computed) const {
+  proto::Ready ready;
+  *ready.mutable_key() = task.key();
+  for (const Version base : bases) ready.add_shard_base(base.value());
+  ready.set_samples(computed.samples);
+  ready.set_loss(computed.loss);
+  return ready;
+}
+
+}  // namespace sluice

@@ -1,0 +1,96 @@
+#ifndef SLUICE_WORKER_TRAINER_H_
+#define SLUICE_WORKER_TRAINER_H_
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "proto/coordinator.pb.h"
+#include "worker/cancel_token.h"
+#include "worker/data/batch_samples.h"
+#include "worker/data/data_source.h"
+#include "worker/exchange/exchange.h"
+#include "worker/model/model.h"
+#include "worker/task_progress.h"
+
+namespace sluice {
+
+// Carries out tasks: pull, compute, push. What a task gives is a function of
+// the task and the weights alone; nothing persists from one to the next but
+// memory that is written before it is read.
+//
+// Not thread-safe: call from the thread that computes.
+class Trainer {
+ public:
+  struct Options {
+    BatchSampling sampling;
+    int64_t parameters = 0;  // Floats of the flat vector.
+    // How long a task may take; nothing is waited for any longer.
+    absl::Duration task_deadline = absl::Seconds(600);
+    Clock* clock = Clock::Real();
+  };
+  // All pointers must outlive the trainer.
+  Trainer(const Options& options, const DataSource* data, Model* model,
+          Exchange* exchange);
+
+  // The gradient is staged on every shard, or a shard refused it.
+  using Answer = std::variant<proto::Ready, proto::Rejected>;
+
+  // Blocks. kAborted: the task was cancelled or is over, and its computation
+  // has stopped; no answer is due. Other errors name what failed; the worker
+  // cannot go on.
+  absl::StatusOr<Answer> Run(const proto::Task& task,
+                             const CancelToken& cancel);
+
+  // Of the last Run.
+  const TaskProgress& progress() const { return progress_; }
+
+ private:
+  struct Computed {
+    int64_t samples = 0;
+    double loss = 0;  // Mean over the samples.
+  };
+
+  absl::StatusOr<Answer> RunStages(const proto::Task& task,
+                                   const CancelToken& cancel);
+  absl::StatusOr<std::vector<Version>> Pull(const proto::Task& task,
+                                            const CancelToken& cancel);
+  // Makes the task's gradient in `gradient_`, offering it to the exchange as
+  // it becomes final.
+  absl::StatusOr<Computed> Compute(const proto::Task& task,
+                                   const CancelToken& cancel);
+  // The same for several local steps: plain SGD on the worker's own copy of
+  // the weights; the gradient is the sum over the steps.
+  absl::StatusOr<Computed> ComputeLocalSteps(const proto::Task& task,
+                                             const CancelToken& cancel);
+  // The gradient of one mini-batch at `weights_`.
+  absl::StatusOr<Computed> ComputeBatch(BatchId batch,
+                                        absl::Span<float> gradient,
+                                        const CancelToken& cancel,
+                                        const Model::OnGradientReady& on_ready);
+  proto::Ready MakeReady(const proto::Task& task,
+                         const std::vector<Version>& bases,
+                         const Computed& computed) const;
+  void Enter(Stage stage) { progress_.Enter(stage, options_.clock->Now()); }
+
+  // Constant after construction.
+  const Options options_;
+  const DataSource& data_;
+  Model& model_;
+  Exchange& exchange_;
+
+  // Written by every task before it is read.
+  std::vector<float> weights_;
+  std::vector<float> gradient_;
+  std::vector<float> step_gradient_;  // Empty until there are local steps.
+  Batch batch_;
+  TaskProgress progress_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_TRAINER_H_

@@ -1,0 +1,169 @@
+#include "worker/trainer.h"
+
+#include "common/key_proto.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/testing/fakes.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr GradientKey kKey{Generation(1), WorkerId(3), Incarnation(2),
+                           Sequence(17)};
+
+// Ten samples in order, mini-batches of four: the third has two.
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() { exchange_.weights = {1, 2, 3, 4}; }
+
+  static Trainer::Options Options(Clock* clock) {
+    Trainer::Options options;
+    options.sampling = {.seed = 1,
+                        .train_samples = 10,
+                        .batch_size = 4,
+                        .shuffle = false,
+                        .partitions = 1};
+    options.parameters = 4;
+    options.task_deadline = absl::Seconds(100);
+    options.clock = clock;
+    return options;
+  }
+  static proto::Task TaskOf(int64_t batch, int64_t version) {
+    proto::Task task;
+    *task.mutable_key() = KeyToProto(kKey);
+    task.set_grant(99);
+    task.set_first_batch(batch);
+    task.set_batches(1);
+    task.set_version(version);
+    task.set_exact(true);
+    return task;
+  }
+  absl::StatusOr<proto::Ready> RunReady(const proto::Task& task) {
+    const auto answer = trainer_.Run(task, token_);
+    if (!answer.ok()) return answer.status();
+    if (!std::holds_alternative<proto::Ready>(*answer)) {
+      return absl::InternalError("rejected");
+    }
+    return std::get<proto::Ready>(*answer);
+  }
+
+  FakeClock clock_;
+  FakeDataSource data_{10};
+  FakeModel model_;
+  FakeExchange exchange_;
+  CancelToken token_;
+  Trainer trainer_{Options(&clock_), &data_, &model_, &exchange_};
+};
+
+TEST_F(TrainerTest, ATaskPullsComputesPushesAndIsReady) {
+  const auto ready = RunReady(TaskOf(/*batch=*/1, /*version=*/5));
+  ASSERT_TRUE(ready.ok()) << ready.status();
+  ASSERT_TRUE(exchange_.pulled.has_value());
+  EXPECT_EQ(exchange_.pulled->version, Version(5));
+  EXPECT_EQ(exchange_.pulled->generation, Generation(1));
+  EXPECT_TRUE(exchange_.pulled->exact);
+  EXPECT_EQ(exchange_.pulled->deadline, clock_.Now() + absl::Seconds(100));
+  // Samples 4 to 7 have the mean 5.5.
+  EXPECT_THAT(exchange_.pushed, ElementsAre(6.5, 7.5, 8.5, 9.5));
+  EXPECT_EQ(exchange_.push_key, kKey);
+  EXPECT_EQ(exchange_.push_grant, 99u);
+  EXPECT_EQ(KeyFromProto(ready->key()), kKey);
+  EXPECT_THAT(ready->shard_base(), ElementsAre(5, 6));
+  EXPECT_EQ(ready->samples(), 4);
+  EXPECT_EQ(ready->loss(), 5.5);
+}
+
+TEST_F(TrainerTest, AnEpochsLastMiniBatchMayBeShort) {
+  const auto ready = RunReady(TaskOf(/*batch=*/2, /*version=*/5));
+  ASSERT_TRUE(ready.ok());
+  EXPECT_EQ(ready->samples(), 2);
+  EXPECT_EQ(ready->loss(), 8.5);
+}
+
+TEST_F(TrainerTest, TheGradientIsOfferedWhileBackwardRuns) {
+  std::vector<int64_t> offered;
+  model_.on_backward = [&] { offered = exchange_.offers; };
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  EXPECT_THAT(offered, ElementsAre(2));
+  EXPECT_THAT(exchange_.offers, ElementsAre(2, 0));
+}
+
+TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
+  exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
+  model_.on_forward = [&] { clock_.Advance(absl::Seconds(2)); };
+  model_.on_backward = [&] { clock_.Advance(absl::Seconds(4)); };
+  const auto ready = RunReady(TaskOf(0, 5));
+  ASSERT_TRUE(ready.ok());
+  EXPECT_EQ(ready->pull_seconds(), 1);
+  EXPECT_EQ(ready->compute_seconds(), 6);
+  EXPECT_EQ(ready->push_seconds(), 0);
+}
+
+TEST_F(TrainerTest, ACancelDuringThePullComputesNothing) {
+  exchange_.on_pull = [&] { token_.Cancel(); };
+  EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
+  EXPECT_EQ(trainer_.progress().stage(), Stage::kPull);
+  EXPECT_FALSE(exchange_.push_key.has_value());
+}
+
+TEST_F(TrainerTest, ACancelDuringForwardPushesNothing) {
+  model_.on_forward = [&] { token_.Cancel(); };
+  EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
+  EXPECT_EQ(trainer_.progress().stage(), Stage::kForward);
+  EXPECT_THAT(exchange_.offers, IsEmpty());
+  EXPECT_EQ(exchange_.aborted_pushes, 1);
+}
+
+TEST_F(TrainerTest, ACancelDuringBackwardStopsThePush) {
+  model_.on_backward = [&] { token_.Cancel(); };
+  EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
+  EXPECT_EQ(trainer_.progress().stage(), Stage::kBackward);
+  EXPECT_EQ(exchange_.aborted_pushes, 1);
+  EXPECT_THAT(exchange_.pushed, IsEmpty());
+}
+
+TEST_F(TrainerTest, NothingOfACancelledTaskIsInTheNextOne) {
+  ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
+  const std::vector<float> expected = exchange_.pushed;
+  model_.on_backward = [&] { token_.Cancel(); };
+  EXPECT_FALSE(RunReady(TaskOf(2, 6)).ok());
+  model_.on_backward = nullptr;
+  token_.Reset();
+  ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
+  EXPECT_EQ(exchange_.pushed, expected);
+}
+
+TEST_F(TrainerTest, AVersionThatIsGoneEndsTheTask) {
+  exchange_.pull_status = absl::AbortedError("shard 1: VERSION_GONE 5");
+  EXPECT_EQ(RunReady(TaskOf(0, 5)).status(), exchange_.pull_status);
+}
+
+TEST_F(TrainerTest, ARefusedGradientIsRejectedInTheShardsWords) {
+  exchange_.push_status =
+      absl::InvalidArgumentError("shard 1: dense0.weight is nan");
+  const auto answer = trainer_.Run(TaskOf(0, 5), token_);
+  ASSERT_TRUE(answer.ok());
+  ASSERT_TRUE(std::holds_alternative<proto::Rejected>(*answer));
+  const auto& rejected = std::get<proto::Rejected>(*answer);
+  EXPECT_EQ(rejected.reason(), "shard 1: dense0.weight is nan");
+  EXPECT_EQ(KeyFromProto(rejected.key()), kKey);
+}
+
+TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
+  proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
+  task.set_batches(2);
+  task.set_local_learning_rate(0.5);
+  const auto ready = RunReady(task);
+  ASSERT_TRUE(ready.ok());
+  // First step: mean 1.5, g = (2.5, 3.5, 4.5, 5.5), w <- (-.25, .25, .75,
+  // 1.25). Second step: mean 5.5, g = (5.25, 5.75, 6.25, 6.75).
+  EXPECT_THAT(exchange_.pushed, ElementsAre(7.75, 9.25, 10.75, 12.25));
+  EXPECT_EQ(ready->samples(), 8);
+  EXPECT_EQ(ready->loss(), 3.5);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,109 @@
+#include "worker/worker_loop.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "common/key_proto.h"
+#include "common/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+// One, two, four, eight, ...: shows that it happens without filling the log.
+bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(std::string coordinator, TaskInbox* inbox,
+                       Trainer* trainer,
+                       std::function<void(proto::ToCoordinator)> send)
+    : coordinator_(std::move(coordinator)),
+      inbox_(*inbox),
+      trainer_(*trainer),
+      send_(std::move(send)) {}
+
+absl::Status WorkerLoop::Run() {
+  while (true) {
+    const std::optional<proto::Task> task = inbox_.Next(kLogEvery);
+    if (!task.has_value()) {
+      if (inbox_.closed()) break;
+      spdlog::debug("waiting for=task from=\"coordinator at {}\"",
+                    coordinator_);
+      continue;
+    }
+    const absl::Status status = RunTask(*task);
+    inbox_.Done();
+    SLUICE_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerLoop::RunTask(const proto::Task& task) {
+  ++counts_.tasks_started;
+  const absl::StatusOr<Trainer::Answer> answer =
+      trainer_.Run(task, inbox_.token());
+  counts_.compute_seconds += trainer_.progress().compute_seconds();
+  if (answer.ok()) {
+    Deliver(task, *answer);
+    return absl::OkStatus();
+  }
+  if (!absl::IsAborted(answer.status())) return answer.status();
+  CountCancelled(task, answer.status());
+  return absl::OkStatus();
+}
+
+void WorkerLoop::Deliver(const proto::Task& task,
+                         const Trainer::Answer& answer) {
+  proto::ToCoordinator message;
+  const TaskProgress& progress = trainer_.progress();
+  const std::string key = KeyFromProto(task.key()).ToString();
+  if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
+    ++counts_.gradients_rejected;
+    spdlog::warn("gradient rejected key={} batch={} version={} reason=\"{}\"",
+                 key, task.first_batch(), task.version(), rejected->reason());
+    *message.mutable_rejected() = *rejected;
+  } else {
+    ++counts_.gradients_delivered;
+    delivered_compute_seconds_ += progress.compute_seconds();
+    const auto& ready = std::get<proto::Ready>(answer);
+    spdlog::debug(
+        "gradient delivered key={} batch={} version={} loss={:.6f} "
+        "pull_seconds={:.6f} compute_seconds={:.6f} push_seconds={:.6f}",
+        key, task.first_batch(), task.version(), ready.loss(),
+        ready.pull_seconds(), ready.compute_seconds(), ready.push_seconds());
+    *message.mutable_ready() = ready;
+  }
+  send_(std::move(message));
+}
+
+void WorkerLoop::CountCancelled(const proto::Task& task,
+                                const absl::Status& why) {
+  const TaskProgress& progress = trainer_.progress();
+  const double mean =
+      counts_.gradients_delivered == 0
+          ? 0
+          : delivered_compute_seconds_ /
+                static_cast<double>(counts_.gradients_delivered);
+  const double saved = std::max(0.0, mean - progress.compute_seconds());
+  counts_.saved_compute_seconds += saved;
+  ++counts_.tasks_cancelled;
+  const std::string reason = inbox_.token().cancelled()
+                                 ? inbox_.cancel_reason()
+                                 : std::string(why.message());
+  const auto level = IsPowerOfTwo(counts_.tasks_cancelled)
+                         ? spdlog::level::info
+                         : spdlog::level::debug;
+  spdlog::log(level,
+              "task cancelled key={} batch={} version={} during={} "
+              "seconds={:.6f} compute_seconds={:.6f} saved_seconds={:.6f} "
+              "reason=\"{}\" cancelled_total={}",
+              KeyFromProto(task.key()).ToString(), task.first_batch(),
+              task.version(), std::string(StageName(progress.stage())),
+              progress.total_seconds(), progress.compute_seconds(), saved,
+              reason, counts_.tasks_cancelled);
+}
+
+}  // namespace sluice

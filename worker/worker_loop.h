@@ -1,0 +1,65 @@
+#ifndef SLUICE_WORKER_WORKER_LOOP_H_
+#define SLUICE_WORKER_WORKER_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/coordinator.pb.h"
+#include "worker/task_inbox.h"
+#include "worker/trainer.h"
+
+namespace sluice {
+
+// What a worker has done, for its log.
+struct WorkerCounts {
+  int64_t tasks_started = 0;
+  int64_t gradients_delivered = 0;
+  int64_t gradients_rejected = 0;
+  int64_t tasks_cancelled = 0;
+  double compute_seconds = 0;
+  // What the cancelled tasks would still have computed, by the mean of the
+  // delivered ones.
+  double saved_compute_seconds = 0;
+};
+
+// Takes one task after the other, has it carried out and says what came of
+// it, until the inbox is closed.
+//
+// Not thread-safe: call from the thread that computes.
+class WorkerLoop {
+ public:
+  // `send` hands a message to the coordinator's session. `coordinator` is whom
+  // to name while waiting. All pointers must outlive the loop.
+  WorkerLoop(std::string coordinator, TaskInbox* inbox, Trainer* trainer,
+             std::function<void(proto::ToCoordinator)> send);
+
+  // Blocks until the inbox is closed (OK), or a task failed in a way that
+  // forbids to go on: says what and, where it is one, which shard.
+  absl::Status Run();
+
+  const WorkerCounts& counts() const { return counts_; }
+
+ private:
+  // Longer than any healthy wait for a task, so that a line means something.
+  static constexpr absl::Duration kLogEvery = absl::Seconds(10);
+
+  absl::Status RunTask(const proto::Task& task);
+  void Deliver(const proto::Task& task, const Trainer::Answer& answer);
+  void CountCancelled(const proto::Task& task, const absl::Status& why);
+
+  // Constant after construction.
+  const std::string coordinator_;
+  TaskInbox& inbox_;
+  Trainer& trainer_;
+  const std::function<void(proto::ToCoordinator)> send_;
+
+  WorkerCounts counts_;
+  double delivered_compute_seconds_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_WORKER_LOOP_H_
