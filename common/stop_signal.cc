@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "common/named_thread.h"
@@ -42,7 +43,10 @@ void StopSignal::Wait() {
   const sigset_t signals = Signals();
   int number = 0;
   SLUICE_CHECK(sigwait(&signals, &number) == 0);
-  if (!ended_) on_signal_(number == SIGINT ? "SIGINT" : "SIGTERM");
+  if (ended_) return;
+  on_signal_(number == SIGINT ? "SIGINT" : "SIGTERM");
+  SLUICE_CHECK(sigwait(&signals, &number) == 0);
+  if (!ended_) std::_Exit(1);
 }
 
 }  // namespace sluice

@@ -18,7 +18,8 @@ class StopSignal {
   // other thread exists: threads inherit it.
   static void Block();
 
-  // Calls `on_signal` with the first signal's name, once.
+  // Calls `on_signal` with the first signal's name, once. A second signal ends
+  // the process at once, with exit code 1.
   // REQUIRES: Block was called.
   explicit StopSignal(std::function<void(const std::string&)> on_signal);
   // `on_signal` is not called any more.

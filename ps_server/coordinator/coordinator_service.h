@@ -49,6 +49,9 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
 
   // Ends the run as if a stop condition had been reached.
   void RequestStop(const std::string& reason);
+  // Blocks until all shards have joined, and returns their addresses in order;
+  // empty when the run was over first.
+  std::vector<std::string> AwaitShards();
   // Blocks until the run is over and everybody has heard of it: for those who
   // are connected finish_timeout at most, for the others rejoin_timeout.
   FinishRun AwaitEnd();
@@ -106,6 +109,9 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   bool Stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return finish_.has_value();
+  }
+  bool ShardsJoinedOrOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return Over() || !table_.ShardAddresses().empty();
   }
   bool EverybodyTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return table_.EverybodyTold();

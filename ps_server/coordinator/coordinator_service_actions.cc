@@ -113,6 +113,12 @@ void CoordinatorService::Finish(const FinishRun& finish) {
   table_.SendFinish(FinishToProto(finish));
 }
 
+std::vector<std::string> CoordinatorService::AwaitShards() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(this, &CoordinatorService::ShardsJoinedOrOver));
+  return table_.ShardAddresses();
+}
+
 FinishRun CoordinatorService::AwaitEnd() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CoordinatorService::Over));

@@ -1,0 +1,16 @@
+#ifndef SLUICE_COMMON_DAEMON_LOG_H_
+#define SLUICE_COMMON_DAEMON_LOG_H_
+
+#include <string>
+
+namespace sluice {
+
+// Sends this process's log to stderr, one event a line:
+//   2024-05-01T12:00:00.123 info ps_server-1 event=joined ...
+// `process` names it among its peers. Debug lines are left out unless
+// `debug`. Call in `main`, before other threads exist.
+void LogToStderr(const std::string& process, bool debug);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_DAEMON_LOG_H_

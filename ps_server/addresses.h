@@ -1,0 +1,38 @@
+#ifndef SLUICE_PS_SERVER_ADDRESSES_H_
+#define SLUICE_PS_SERVER_ADDRESSES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "ps_server/flags.h"
+
+// Where a ps_server listens and where it reaches others. Pure functions; an
+// address is "host:port", with brackets around an IPv6 host.
+namespace sluice {
+
+// What to listen on. kInvalidArgument: not an address.
+absl::StatusOr<std::string> ListenAddress(const Flags& flags,
+                                          const proto::Job& job);
+
+// Where others reach a server that listens on `listen` and was given `port`.
+std::string AdvertisedAddress(const Flags& flags, const std::string& listen,
+                              int port, const std::string& host_name);
+
+// Where this process itself reaches it.
+std::string LoopbackAddress(const std::string& listen, int port);
+
+// Where shard 1 and on reach the coordinator. kInvalidArgument: neither the
+// flags nor the job say.
+absl::StatusOr<std::string> CoordinatorAddress(const Flags& flags,
+                                               const proto::Job& job);
+
+// The run folder's file `addresses`: one "NAME host:port" a line, for the
+// coordinator and, when they are known, each shard.
+std::string FormatAddresses(const std::string& coordinator,
+                            const std::vector<std::string>& shards);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_ADDRESSES_H_

@@ -1,0 +1,38 @@
+#include "ps_server/flags.h"
+
+#include "CLI/CLI.hpp"
+
+namespace sluice {
+
+std::variant<Flags, int> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Holds one shard of the weights; shard 0 also leads the run.",
+               "ps_server");
+  app.add_option("--job", flags.job, "job file (textproto)")->required();
+  app.add_option("--shard", flags.shard, "number of this shard; 0 leads")
+      ->required();
+  app.add_option("--set", flags.overrides,
+                 "override a field of the job, as sync.k=3; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--listen", flags.listen,
+                 "host:port to listen on; port 0 is a free one. Default: "
+                 "cluster.coordinator's port for shard 0, else a free one, on "
+                 "all interfaces");
+  app.add_option("--advertise", flags.advertise,
+                 "host:port where others reach it. Default: what it listens "
+                 "on, with this host's name for all interfaces");
+  app.add_option("--coordinator", flags.coordinator,
+                 "host:port of shard 0. Default: cluster.coordinator");
+  app.add_option("--run-dir", flags.run_dir,
+                 "folder for shard 0's addresses, commit log, metrics and "
+                 "summary. Default: output.run_dir");
+  app.add_flag("--debug", flags.debug, "log every task");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return flags;
+}
+
+}  // namespace sluice

@@ -1,0 +1,56 @@
+#ifndef SLUICE_PS_SERVER_LEAD_H_
+#define SLUICE_PS_SERVER_LEAD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/resolved_job.h"
+#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/coordinator_service.h"
+#include "ps_server/coordinator/metrics_writer.h"
+
+namespace sluice {
+
+// What shard 0 has beyond other shards: the coordinator's service, and the
+// run folder's files: addresses, job.textproto (unless it is there),
+// commit_log, metrics.jsonl, summary.json. Thread-compatible.
+class Lead {
+ public:
+  // `run_dir` may be empty: then nothing is kept. kAlreadyExists: there has
+  // been a run in this folder. kUnavailable: names the file.
+  static absl::StatusOr<std::unique_ptr<Lead>> Create(
+      const ResolvedJob& job, const std::string& run_dir, Clock* clock);
+
+  CoordinatorService* service() { return service_.get(); }
+
+  // Writes the file `addresses`, with the shards once they are known.
+  absl::Status WriteAddresses(const std::string& coordinator,
+                              const std::vector<std::string>& shards);
+
+  // Ends the service and writes what is left: the last line of metrics, the
+  // summary, and the commit log to the disk.
+  // REQUIRES: the server that offers the service has been shut down.
+  absl::Status Close(const FinishRun& finish);
+
+ private:
+  Lead(const ResolvedJob& job, std::string run_dir);
+
+  // In the run folder; "" without one.
+  std::string Path(const std::string& name) const;
+
+  // Constant after construction.
+  const proto::Job job_;
+  const std::string run_dir_;
+
+  std::unique_ptr<CommitLogWriter> log_;    // Null without a run folder.
+  std::unique_ptr<MetricsWriter> metrics_;  // The same.
+  std::unique_ptr<CoordinatorService> service_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_LEAD_H_

@@ -1,0 +1,96 @@
+#include "ps_server/shard_agent.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "ps_server/coordinator/event_conversion.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+
+ShardAgent::ShardAgent(Options options, const ResolvedJob& job,
+                       ExchangeService* exchange)
+    : exchange_(exchange) {
+  const proto::Limits& limits = job.job.limits();
+  client_options_.address = options.coordinator;
+  client_options_.join.set_role(proto::SHARD);
+  client_options_.join.set_id(options.shard.value());
+  client_options_.join.set_fingerprint(job.fingerprint);
+  client_options_.join.set_job(FormatJob(job.job));
+  client_options_.join.set_address(options.address);
+  client_options_.join.set_process(options.process);
+  client_options_.start_timeout = absl::Seconds(limits.start_timeout_s());
+  client_options_.rejoin_timeout = absl::Seconds(limits.rejoin_timeout_s());
+  client_options_.on_message = [this](const proto::FromCoordinator& message) {
+    OnMessage(message);
+  };
+}
+
+absl::Status ShardAgent::Join() {
+  SLUICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<CoordinatorClient> client,
+      CoordinatorClient::Connect(std::move(client_options_)));
+  absl::MutexLock lock(&mu_);
+  client_ = std::move(client);
+  for (proto::ToCoordinator& message : early_) {
+    client_->Send(std::move(message));
+  }
+  early_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ShardAgent::Wait() {
+  CoordinatorClient* client;
+  {
+    absl::MutexLock lock(&mu_);
+    client = client_.get();
+  }
+  SLUICE_RETURN_IF_ERROR(client->Wait());
+  absl::MutexLock lock(&mu_);
+  if (finish_.has_value() && !finish_->failure().empty()) {
+    return absl::AbortedError(finish_->failure());
+  }
+  return absl::OkStatus();
+}
+
+void ShardAgent::OnMessage(const proto::FromCoordinator& message) {
+  if (message.has_decision()) {
+    Execute(message.decision());
+  } else if (message.has_finish()) {
+    absl::MutexLock lock(&mu_);
+    finish_ = message.finish();
+  }
+}
+
+void ShardAgent::Execute(const proto::Decision& message) {
+  absl::StatusOr<Decision> decision = DecisionFromProto(message);
+  if (!decision.ok()) {
+    proto::ToCoordinator answer;
+    answer.mutable_executed()->set_fault(
+        std::string(decision.status().message()));
+    return Send(std::move(answer));
+  }
+  exchange_->Execute(
+      *std::move(decision),
+      [this](absl::Status status, int64_t executed, Version version) {
+        proto::ToCoordinator answer;
+        answer.mutable_executed()->set_decision(executed);
+        answer.mutable_executed()->set_version(version.value());
+        if (!status.ok()) {
+          spdlog::error("event=fault error=\"{}\"", status.ToString());
+          answer.mutable_executed()->set_fault(std::string(status.message()));
+        }
+        Send(std::move(answer));
+      });
+}
+
+void ShardAgent::Send(proto::ToCoordinator message) {
+  absl::MutexLock lock(&mu_);
+  if (client_ == nullptr) {
+    early_.push_back(std::move(message));
+  } else {
+    client_->Send(std::move(message));
+  }
+}
+
+}  // namespace sluice

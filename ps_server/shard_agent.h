@@ -1,0 +1,59 @@
+#ifndef SLUICE_PS_SERVER_SHARD_AGENT_H_
+#define SLUICE_PS_SERVER_SHARD_AGENT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "common/session/coordinator_client.h"
+#include "ps_server/shard/exchange_service.h"
+
+namespace sluice {
+
+// The shard's side of its session: hands the coordinator's decisions to the
+// shard, in order, and reports what has been executed. Thread-safe.
+class ShardAgent {
+ public:
+  struct Options {
+    ShardId shard;
+    std::string address;      // Where others reach its Exchange service.
+    std::string coordinator;  // "host:port".
+    std::string process;      // Host and process id, for logs.
+  };
+  // `exchange` must outlive this, and be started before Join. Its Shutdown
+  // must return before this is destroyed.
+  ShardAgent(Options options, const ResolvedJob& job,
+             ExchangeService* exchange);
+
+  // Joins the run; blocks until the coordinator is there (errors:
+  // CoordinatorClient::Connect).
+  absl::Status Join();
+
+  // Blocks until the run is over. OK: it reached its end. kAborted: it failed,
+  // with the coordinator's words. Else the coordinator is gone.
+  absl::Status Wait();
+
+ private:
+  void OnMessage(const proto::FromCoordinator& message);
+  void Execute(const proto::Decision& decision);
+  // Before Join has returned, answers wait for it.
+  void Send(proto::ToCoordinator message);
+
+  CoordinatorClient::Options client_options_;  // Until Join.
+  ExchangeService* const exchange_;
+
+  absl::Mutex mu_;  // Acquired before the lock of CoordinatorClient.
+  std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
+  std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
+  std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_AGENT_H_

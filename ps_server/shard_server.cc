@@ -1,0 +1,126 @@
+#include "ps_server/shard_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel_options.h"
+#include "common/status_macros.h"
+#include "ps_server/addresses.h"
+#include "ps_server/shard_options_from_job.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+// When the run is over nobody needs an answer any more; this only lets those
+// go out that are being written.
+constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
+}
+
+}  // namespace
+
+ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job)
+    : number_(flags.shard),
+      shard_(ShardOptionsFromJob(job, ShardId(flags.shard))),
+      exchange_(&shard_, clock_) {}
+
+ShardServer::~ShardServer() { StopServing(); }
+
+absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
+    const Flags& flags, const ResolvedJob& job) {
+  const int shards = job.job.cluster().shards();
+  if (flags.shard < 0 || flags.shard >= shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shard: must be 0 to ", shards - 1,
+                     " (cluster.shards - 1), is ", flags.shard));
+  }
+  std::unique_ptr<ShardServer> server(new ShardServer(flags, job));
+  if (flags.shard == 0) {
+    SLUICE_ASSIGN_OR_RETURN(
+        server->lead_,
+        Lead::Create(
+            job,
+            flags.run_dir.empty() ? job.job.output().run_dir() : flags.run_dir,
+            server->clock_));
+  }
+  SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
+  return server;
+}
+
+absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string listen,
+                          ListenAddress(flags, job.job));
+  std::string coordinator;
+  if (lead_ == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(coordinator, CoordinatorAddress(flags, job.job));
+  }
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(&builder);
+  int port = 0;
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  exchange_.Register(&builder);
+  if (lead_ != nullptr) builder.RegisterService(lead_->service());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen,
+                     ": the port is taken or the address is not this host's"));
+  }
+  exchange_.Start();
+  const std::string host = HostName();
+  address_ = AdvertisedAddress(flags, listen, port, host);
+  if (lead_ != nullptr) coordinator = LoopbackAddress(listen, port);
+  spdlog::info("event=listening address={}", address_);
+  agent_ = std::make_unique<ShardAgent>(
+      ShardAgent::Options{.shard = ShardId(number_),
+                          .address = address_,
+                          .coordinator = coordinator,
+                          .process = absl::StrCat(host, ":", getpid())},
+      job, &exchange_);
+  return absl::OkStatus();
+}
+
+absl::Status ShardServer::Run() {
+  if (lead_ != nullptr) return RunLead();
+  SLUICE_RETURN_IF_ERROR(agent_->Join());
+  return agent_->Wait();
+}
+
+absl::Status ShardServer::RunLead() {
+  SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
+  SLUICE_RETURN_IF_ERROR(agent_->Join());
+  SLUICE_RETURN_IF_ERROR(
+      lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
+  const FinishRun finish = lead_->service()->AwaitEnd();
+  StopServing();
+  SLUICE_RETURN_IF_ERROR(lead_->Close(finish));
+  return finish.failure.empty() ? absl::OkStatus()
+                                : absl::AbortedError(finish.failure);
+}
+
+void ShardServer::StopServing() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(absl::ToChronoTime(clock_->Now() + kShutdownGrace));
+  exchange_.Shutdown();
+  agent_.reset();
+  server_.reset();
+}
+
+void ShardServer::RequestStop(const std::string& reason) {
+  if (lead_ != nullptr) {
+    lead_->service()->RequestStop(reason);
+  } else {
+    spdlog::info("event=signal reason=\"{}\" waiting_for=\"the coordinator\"",
+                 reason);
+  }
+}
+
+}  // namespace sluice
