@@ -9,33 +9,59 @@
 namespace sluice::kernels {
 namespace {
 
-// y[c] = max(y[c], x[c * stride]); kStride 0 means `stride`.
-template <int kStride>
+// y[c] = max(y[c], x[c * stride])
 void MaxInto(const float* x, int64_t stride, int64_t n, float* y) {
-  const int64_t step = kStride == 0 ? stride : kStride;
   for (int64_t c = 0; c < n; ++c) {
-    const float v = x[c * step];
+    const float v = x[c * stride];
     y[c] = v > y[c] ? v : y[c];
   }
 }
 
 // y[c] += x[c * stride]
-template <int kStride>
 void AddInto(const float* x, int64_t stride, int64_t n, float* y) {
-  const int64_t step = kStride == 0 ? stride : kStride;
-  for (int64_t c = 0; c < n; ++c) y[c] += x[c * step];
+  for (int64_t c = 0; c < n; ++c) y[c] += x[c * stride];
 }
 
 // Where the maximum is first met, its dy is added to dx and `left` (what has
 // not found its place yet) becomes 0.
-template <int kStride>
 void RouteToMaximum(const float* x, const float* y, int64_t stride, int64_t n,
                     float* left, float* dx) {
-  const int64_t step = kStride == 0 ? stride : kStride;
   for (int64_t c = 0; c < n; ++c) {
-    const bool here = x[c * step] == y[c];
-    dx[c * step] += here ? left[c] : 0.0f;
+    const bool here = x[c * stride] == y[c];
+    dx[c * stride] += here ? left[c] : 0.0f;
     left[c] = here ? 0.0f : left[c];
+  }
+}
+
+// A window of 2 by 2 every 2 pixels, by far the most common one: one row of
+// windows at once, from the two rows of x below it.
+void MaxOfPairs(const float* __restrict x0, const float* __restrict x1,
+                int64_t n, float* __restrict y) {
+  for (int64_t c = 0; c < n; ++c) {
+    const float top = x0[2 * c + 1] > x0[2 * c] ? x0[2 * c + 1] : x0[2 * c];
+    const float left = x1[2 * c] > top ? x1[2 * c] : top;
+    y[c] = x1[2 * c + 1] > left ? x1[2 * c + 1] : left;
+  }
+}
+
+// Windows do not overlap, so each element of dx is written once.
+void RouteToMaximumOfPairs(const float* __restrict x0,
+                           const float* __restrict x1,
+                           const float* __restrict y,
+                           const float* __restrict dy, int64_t n,
+                           float* __restrict dx0, float* __restrict dx1) {
+  for (int64_t c = 0; c < n; ++c) {
+    const float m = y[c];
+    const float a = x0[2 * c], b = x0[2 * c + 1], d = x1[2 * c];
+    const float e = x1[2 * c + 1];
+    const float all = dy[c];
+    const float after_a = a == m ? 0.0f : all;
+    const float after_b = b == m ? 0.0f : after_a;
+    const float after_d = d == m ? 0.0f : after_b;
+    dx0[2 * c] = a == m ? all : 0.0f;
+    dx0[2 * c + 1] = b == m ? after_a : 0.0f;
+    dx1[2 * c] = d == m ? after_b : 0.0f;
+    dx1[2 * c + 1] = e == m ? after_d : 0.0f;
   }
 }
 
@@ -79,13 +105,20 @@ class CpuMaxPool : public MapOp, private Planes {
 
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
     const int64_t n = s_.output_width();
-    const auto max_into = s_.stride == 2 ? MaxInto<2> : MaxInto<0>;
+    if (IsPairs()) {
+      ForEach(samples, [&](int64_t plane) {
+        ForEachPairOfRows(plane, [&](int64_t xi, int64_t yi) {
+          MaxOfPairs(x + xi, x + xi + s_.width, n, y + yi);
+        });
+      });
+      return absl::OkStatus();
+    }
     ForEach(samples, [&](int64_t plane) {
       ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
         if (first) {
           for (int64_t c = 0; c < n; ++c) y[yi + c] = x[xi + c * s_.stride];
         } else {
-          max_into(x + xi, s_.stride, n, y + yi);
+          MaxInto(x + xi, s_.stride, n, y + yi);
         }
       });
     });
@@ -95,17 +128,48 @@ class CpuMaxPool : public MapOp, private Planes {
   absl::Status Backward(int64_t samples, const float* x, const float* y,
                         const float* dy, float* dx) override {
     const int64_t n = s_.output_width();
-    const auto route = s_.stride == 2 ? RouteToMaximum<2> : RouteToMaximum<0>;
+    if (IsPairs()) {
+      ForEach(samples, [&](int64_t plane) {
+        ForEachPairOfRows(plane, [&](int64_t xi, int64_t yi) {
+          RouteToMaximumOfPairs(x + xi, x + xi + s_.width, y + yi, dy + yi, n,
+                                dx + xi, dx + xi + s_.width);
+        });
+        ClearBeyondPairs(dx + plane * s_.height * s_.width);
+      });
+      return absl::OkStatus();
+    }
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(dx + plane * s_.height * s_.width, s_.height * s_.width,
                   0.0f);
       std::vector<float> left(n);
       ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
         if (first) std::copy_n(dy + yi, n, left.begin());
-        route(x + xi, y + yi, s_.stride, n, left.data(), dx + xi);
+        RouteToMaximum(x + xi, y + yi, s_.stride, n, left.data(), dx + xi);
       });
     });
     return absl::OkStatus();
+  }
+
+ private:
+  bool IsPairs() const { return s_.kernel == 2 && s_.stride == 2; }
+
+  // f(offset into x, offset into y) of each row of windows.
+  template <typename F>
+  void ForEachPairOfRows(int64_t plane, F f) const {
+    const int64_t rows = s_.output_height();
+    for (int64_t r = 0; r < rows; ++r) {
+      f((plane * s_.height + 2 * r) * s_.width,
+        (plane * rows + r) * s_.output_width());
+    }
+  }
+  // An odd last row or column belongs to no window.
+  void ClearBeyondPairs(float* dx) const {
+    for (int64_t r = 0; r < s_.height && s_.width % 2 == 1; ++r) {
+      dx[r * s_.width + s_.width - 1] = 0;
+    }
+    if (s_.height % 2 == 1) {
+      std::fill_n(dx + (s_.height - 1) * s_.width, s_.width, 0.0f);
+    }
   }
 };
 
@@ -115,12 +179,11 @@ class CpuAveragePool : public MapOp, private Planes {
 
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
     const int64_t n = s_.output_width(), size = n * s_.output_height();
-    const auto add_into = s_.stride == 2 ? AddInto<2> : AddInto<0>;
     const float share = 1.0f / static_cast<float>(s_.kernel * s_.kernel);
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(y + plane * size, size, 0.0f);
       ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
-        add_into(x + xi, s_.stride, n, y + yi);
+        AddInto(x + xi, s_.stride, n, y + yi);
       });
       for (int64_t i = plane * size; i < (plane + 1) * size; ++i) {
         y[i] *= share;

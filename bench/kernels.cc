@@ -1,0 +1,162 @@
+// How much of the machine does each operation use?
+//
+// Arithmetic says: products and convolutions are bound by multiply-adds, so
+// they should reach the rate of a large matrix product (`peak`, measured
+// first); activations and pooling only move memory and should reach the rate
+// of a copy from cache. `share` is achieved / expected.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/testing/op_cases.h"
+
+namespace sluice::kernels {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Seconds of the fastest of some runs of `f`.
+template <typename F>
+double Fastest(F f) {
+  double best = 1e9;
+  for (int i = 0; i < 10; ++i) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(
+        best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+double PeakOperationsPerSecond(Device* device) {
+  LinearCase c;
+  c.shape = DenseShape{512, 512, false};
+  c.samples = 512;
+  auto op = *Prepare(device, c);
+  std::vector<float> x(512 * 512, 1), w(512 * 512, 1), y(512 * 512);
+  return c.operations() / Fastest([&] {
+           (void)op->Forward(c.samples, x.data(), w.data(), nullptr, y.data());
+         });
+}
+
+// Read and written, from the second-level cache.
+double CopyBytesPerSecond() {
+  std::vector<char> from(1 << 18, 1), to(1 << 18);
+  return 2.0 * from.size() / Fastest([&] {
+           std::memcpy(to.data(), from.data(), from.size());
+           benchmark::DoNotOptimize(to.data());
+         });
+}
+
+void Report(benchmark::State& state, const char* unit, double amount,
+            double expected) {
+  using benchmark::Counter;
+  state.counters[unit] =
+      Counter(amount / 1e9, Counter::kIsIterationInvariantRate);
+  state.counters["share"] =
+      Counter(amount / expected, Counter::kIsIterationInvariantRate);
+}
+
+void LinearForward(benchmark::State& state, Device* device, const LinearCase& c,
+                   double peak) {
+  auto op = *Prepare(device, c);
+  const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
+  const auto w = ToFloats(UniformValues(c.weight_size(), 2));
+  const auto b = ToFloats(UniformValues(c.bias_size(), 3));
+  std::vector<float> y(c.samples * c.output_size());
+  for (auto _ : state) {
+    const auto status =
+        op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
+    if (!status.ok()) state.SkipWithError("failed");
+  }
+  Report(state, "GFLOP/s", c.operations(), peak);
+}
+
+void LinearBackward(benchmark::State& state, Device* device,
+                    const LinearCase& c, double peak) {
+  auto op = *Prepare(device, c);
+  const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
+  const auto w = ToFloats(UniformValues(c.weight_size(), 2));
+  const auto dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
+  std::vector<float> dx(x.size()), dw(w.size()), db(c.bias_size());
+  for (auto _ : state) {
+    const auto status = op->Backward(c.samples, x.data(), w.data(), dy.data(),
+                                     dx.data(), dw.data(), db.data());
+    if (!status.ok()) state.SkipWithError("failed");
+  }
+  Report(state, "GFLOP/s", 2.0 * c.operations(), peak);
+}
+
+// Bytes: x and y once each; backward x, y, dy and dx once each.
+void MapBoth(benchmark::State& state, Device* device, const MapCase& c,
+             bool backward, double copy) {
+  auto op = *Prepare(device, c);
+  const auto x = ToFloats(SpreadValues(c.samples * c.input_size(), 5));
+  std::vector<float> y(c.samples * c.output_size());
+  const auto dy = ToFloats(UniformValues(y.size(), 6));
+  std::vector<float> dx(x.size());
+  (void)op->Forward(c.samples, x.data(), y.data());
+  for (auto _ : state) {
+    const auto status = backward ? op->Backward(c.samples, x.data(), y.data(),
+                                                dy.data(), dx.data())
+                                 : op->Forward(c.samples, x.data(), y.data());
+    if (!status.ok()) state.SkipWithError("failed");
+  }
+  const double bytes = sizeof(float) * (x.size() + y.size());
+  Report(state, "GB/s", backward ? 2 * bytes : bytes, copy);
+}
+
+void RegisterAll(Device* device) {
+  const double peak = PeakOperationsPerSecond(device);
+  const double copy = CopyBytesPerSecond();
+  std::printf("%s\npeak %.1f GFLOP/s, copy %.1f GB/s\n",
+              device->Description().c_str(), peak / 1e9, copy / 1e9);
+  for (const LinearCase& c : LinearCases()) {
+    if (!c.benchmark) continue;
+    benchmark::RegisterBenchmark((c.name + " forward").c_str(),
+                                 [=](benchmark::State& state) {
+                                   LinearForward(state, device, c, peak);
+                                 });
+    benchmark::RegisterBenchmark((c.name + " backward").c_str(),
+                                 [=](benchmark::State& state) {
+                                   LinearBackward(state, device, c, peak);
+                                 });
+  }
+  for (const MapCase& c : MapCases()) {
+    if (!c.benchmark) continue;
+    for (bool backward : {false, true}) {
+      benchmark::RegisterBenchmark(
+          (c.name + (backward ? " backward" : " forward")).c_str(),
+          [=](benchmark::State& state) {
+            MapBoth(state, device, c, backward, copy);
+          });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels
+
+// Usage: kernels [--avx512] [Google Benchmark's flags]
+int main(int argc, char** argv) {
+  using sluice::kernels::CpuOptions;
+  CpuOptions options;
+  benchmark::Initialize(&argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "--avx512") {
+    options.instruction_set = CpuOptions::InstructionSet::kAvx512;
+  }
+  auto device = sluice::kernels::MakeCpuDevice(options);
+  if (!device.ok()) {
+    std::fprintf(stderr, "%s\n", device.status().ToString().c_str());
+    return 1;
+  }
+  (*device)->EnterThread();
+  sluice::kernels::RegisterAll(device->get());
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
