@@ -17,7 +17,7 @@ struct DataShape {
   std::vector<int64_t> input_shape;  // (1, 28, 28) or (features).
   bool classification = true;        // Labels, else real targets.
 
-  // Mini-batches of one epoch; the last may be short.
+  // Mini-batches of one epoch under DYNAMIC sharding; the last may be short.
   int64_t BatchesPerEpoch(int batch_size) const {
     return (train_samples + batch_size - 1) / batch_size;
   }
