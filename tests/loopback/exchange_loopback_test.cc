@@ -1,0 +1,215 @@
+// The worker's exchange against real shards, over real gRPC.
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/clock.h"
+#include "common/grant.h"
+#include "common/rpc/channel_options.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/shard/exchange_service.h"
+#include "ps_server/shard/shard.h"
+#include "worker/cancel_token.h"
+#include "worker/exchange/grpc_exchange.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSecret = 99;
+constexpr int64_t kFloats = 3000;
+constexpr int64_t kChunkBytes = 4096;
+
+// Far longer than any test takes: a wait that lasts so long is a failure.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+// Every weight starts at 2.
+ParameterLayout Layout() {
+  TensorSpec tensor;
+  tensor.name = "dense0.weight";
+  tensor.shape = {kFloats};
+  tensor.size = kFloats;
+  tensor.initializer.value = 2;
+  return ParameterLayout({tensor}, /*shards=*/2);
+}
+
+// A shard with its service on a free port, restored to version 0.
+class ServedShard {
+ public:
+  explicit ServedShard(int64_t id)
+      : shard_(Options(id)), service_(&shard_, Clock::Real()) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    ApplyServerOptions(&builder);
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    service_.Register(&builder);
+    server_ = builder.BuildAndStart();
+    EXPECT_NE(server_, nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+    service_.Start();
+    Execute(Restore{Generation(1), Version(0), kSecret});
+  }
+  ~ServedShard() {
+    server_->Shutdown(std::chrono::system_clock::time_point());
+    service_.Shutdown();
+  }
+
+  std::string address() const { return address_; }
+
+  template <typename What>
+  void Execute(What what) {
+    absl::Notification executed;
+    service_.Execute({++number_, std::move(what)},
+                     [&](absl::Status status, int64_t, Version) {
+                       EXPECT_TRUE(status.ok()) << status;
+                       executed.Notify();
+                     });
+    executed.WaitForNotification();
+  }
+
+ private:
+  static ShardOptions Options(int64_t id) {
+    ShardOptions options{ShardId(id), 1, Layout(), {}, kChunkBytes, 2, 4};
+    options.optimizer.mutable_sgd();
+    return options;
+  }
+
+  Shard shard_;
+  ExchangeService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  int64_t number_ = 0;
+};
+
+class ExchangeLoopbackTest : public ::testing::Test {
+ protected:
+  static GradientKey Key(int64_t sequence) {
+    return {Generation(1), WorkerId(0), Incarnation(1), Sequence(sequence)};
+  }
+  GrpcExchange::Options Options() {
+    GrpcExchange::Options options;
+    options.client = "worker 0";
+    options.chunk_bytes = kChunkBytes;
+    return options;
+  }
+  absl::StatusOr<std::vector<Version>> Pull(int64_t version) {
+    const PullSpec spec = {.generation = Generation(1),
+                           .version = Version(version),
+                           .exact = true,
+                           .deadline = Clock::Real()->Now() + kLong};
+    return exchange_.Pull(spec, absl::MakeSpan(weights_), token_);
+  }
+  absl::Status Push(int64_t sequence, const std::vector<float>& gradient) {
+    exchange_.BeginPush(Key(sequence), GrantFor(kSecret, Key(sequence)),
+                        gradient);
+    // As backward does: from the end, in steps that fit no chunk.
+    for (int64_t from = kFloats; from > 0; from -= 700) {
+      exchange_.PushFrom(from);
+    }
+    exchange_.PushFrom(0);
+    return exchange_.FinishPush(token_);
+  }
+  void Commit1(int64_t version, int64_t sequence) {
+    for (ServedShard* shard : {&shard0_, &shard1_}) {
+      shard->Execute(Commit{Version(version), 0.5, {{Key(sequence), 1}}});
+    }
+  }
+
+  const ParameterLayout layout_ = Layout();
+  ServedShard shard0_{0};
+  ServedShard shard1_{1};
+  CancelToken token_;
+  std::vector<float> weights_ = std::vector<float>(kFloats);
+  GrpcExchange exchange_{
+      &layout_, {shard0_.address(), shard1_.address()}, Options()};
+};
+
+TEST_F(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
+  ASSERT_TRUE(Pull(0).ok());
+  EXPECT_THAT(weights_, Each(2.0f));
+  std::vector<float> gradient(kFloats);
+  for (int64_t i = 0; i < kFloats; ++i) gradient[i] = static_cast<float>(i);
+  ASSERT_TRUE(Push(1, gradient).ok());
+  Commit1(/*version=*/1, /*sequence=*/1);
+  const auto versions = Pull(1);
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_THAT(*versions, ElementsAre(Version(1), Version(1)));
+  for (int64_t i = 0; i < kFloats; ++i) {
+    ASSERT_EQ(weights_[i], 2 - 0.5f * gradient[i]) << i;
+  }
+}
+
+TEST_F(ExchangeLoopbackTest, APullWaitsForAVersionThatIsDecidedLater) {
+  ASSERT_TRUE(Push(1, std::vector<float>(kFloats, 2)).ok());
+  std::thread committer([this] { Commit1(/*version=*/1, /*sequence=*/1); });
+  EXPECT_TRUE(Pull(1).ok());
+  committer.join();
+  EXPECT_THAT(weights_, Each(1.0f));
+}
+
+TEST_F(ExchangeLoopbackTest, AVersionThatIsGoneAborts) {
+  ASSERT_TRUE(Push(1, std::vector<float>(kFloats)).ok());
+  Commit1(/*version=*/1, /*sequence=*/1);
+  const absl::Status status = Pull(0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("VERSION_GONE"));
+}
+
+TEST_F(ExchangeLoopbackTest, ARepeatedPushIsStagedOnce) {
+  const std::vector<float> gradient(kFloats, 2);
+  ASSERT_TRUE(Push(1, gradient).ok());
+  ASSERT_TRUE(Push(1, gradient).ok());
+  Commit1(/*version=*/1, /*sequence=*/1);
+  ASSERT_TRUE(Pull(1).ok());
+  EXPECT_THAT(weights_, Each(1.0f));
+}
+
+TEST_F(ExchangeLoopbackTest, AGradientWithNanIsRefusedByTensorAndPosition) {
+  std::vector<float> gradient(kFloats);
+  gradient[2900] = std::numeric_limits<float>::quiet_NaN();
+  const absl::Status status = Push(1, gradient);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 1 at "), HasSubstr("dense0.weight"),
+                    HasSubstr("2900")));
+}
+
+TEST_F(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
+  for (ServedShard* shard : {&shard0_, &shard1_}) {
+    shard->Execute(Discard{Key(1)});
+  }
+  EXPECT_EQ(Push(1, std::vector<float>(kFloats)).code(),
+            absl::StatusCode::kAborted);
+}
+
+TEST_F(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
+  const std::vector<float> gradient(kFloats, 2);
+  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), gradient);
+  exchange_.PushFrom(2000);
+  exchange_.AbortPush();
+  for (ServedShard* shard : {&shard0_, &shard1_}) {
+    shard->Execute(Discard{Key(1)});
+  }
+  ASSERT_TRUE(Push(2, gradient).ok());
+  Commit1(/*version=*/1, /*sequence=*/2);
+  ASSERT_TRUE(Pull(1).ok());
+  EXPECT_THAT(weights_, Each(1.0f));
+}
+
+}  // namespace
+}  // namespace sluice
