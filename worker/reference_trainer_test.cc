@@ -1,0 +1,96 @@
+#include "worker/reference_trainer.h"
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/testing/fakes.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Ten samples in order, mini-batches of four, three of them per epoch; three
+// weights and a bias. With FakeModel the gradient is everywhere the mean of
+// the mini-batch's sample numbers plus the weight itself.
+ResolvedJob JobWith(const std::string& sync, const std::string& sgd,
+                    const std::string& stop) {
+  const auto job = ParseJob(
+      absl::StrCat("sync { ", sync, " } optimizer { learning_rate: 0.5 sgd { ",
+                   sgd, " } } data { linear_regression { features: 3 ",
+                   "train_samples: 10 } batch_size: 4 shuffle: false } ",
+                   "model { loss: MEAN_SQUARED_ERROR ",
+                   "layer { dense { units: 1 initializer { kind: CONSTANT ",
+                   "value: 1 } } } } stop { ", stop, " }"),
+      "test", {});
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *job;
+}
+
+class ReferenceTrainerTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<ReferenceResult> Train(const ResolvedJob& job) {
+    return TrainReference(job, data_, &model_);
+  }
+
+  FakeDataSource data_{10};
+  FakeModel model_;
+};
+
+TEST_F(ReferenceTrainerTest, AnUpdateTakesTheWeightedMeanOfItsMiniBatches) {
+  const auto result =
+      Train(JobWith("policy: SYNC gradients_per_update: 3", "", "updates: 1"));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->version, Version(1));
+  ASSERT_THAT(result->weights, SizeIs(4));
+  // The mean over all ten samples is 4.5 although the last batch is short.
+  EXPECT_FLOAT_EQ(result->weights[0], 1 - 0.5f * (4.5f + 1));
+  EXPECT_FLOAT_EQ(result->weights[3], 0 - 0.5f * (4.5f + 0));
+}
+
+TEST_F(ReferenceTrainerTest, TheLastUpdateTakesWhatIsLeft) {
+  const auto result =
+      Train(JobWith("policy: SYNC gradients_per_update: 2", "", "epochs: 1"));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->version, Version(2));
+  // Samples 0 to 7 have the mean 3.5; the last mini-batch's two have 8.5.
+  const float first = 1 - 0.5f * (3.5f + 1);
+  EXPECT_FLOAT_EQ(result->weights[0], first - 0.5f * (8.5f + first));
+}
+
+TEST_F(ReferenceTrainerTest, DecayLeavesOutTheBiasAndMomentumRemembers) {
+  const auto result =
+      Train(JobWith("policy: SYNC gradients_per_update: 3",
+                    "momentum: 0.5 weight_decay: 0.1", "updates: 2"));
+  ASSERT_TRUE(result.ok()) << result.status();
+  float w = 1, b = 0, u_w = 0, u_b = 0;
+  for (int i = 0; i < 2; ++i) {
+    // The second update takes the second epoch's mini-batches.
+    u_w = 0.5f * u_w + (4.5f + w + 0.1f * w);
+    u_b = 0.5f * u_b + (4.5f + b);
+    w -= 0.5f * u_w;
+    b -= 0.5f * u_b;
+  }
+  EXPECT_FLOAT_EQ(result->weights[0], w);
+  EXPECT_FLOAT_EQ(result->weights[3], b);
+}
+
+TEST_F(ReferenceTrainerTest, NesterovLooksAhead) {
+  const auto result =
+      Train(JobWith("policy: SYNC gradients_per_update: 3",
+                    "momentum: 0.5 nesterov: true", "updates: 1"));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[0], 1 - 0.5f * 1.5f * (4.5f + 1));
+}
+
+TEST_F(ReferenceTrainerTest, AnythingButSyncIsRefused) {
+  const auto result = Train(JobWith("policy: K_SYNC k: 1", "", "updates: 1"));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("SYNC"));
+  EXPECT_EQ(Train(JobWith("policy: SYNC", "", "seconds: 1")).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace sluice
