@@ -7,9 +7,10 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <limits>
 #include <string>
 
 #include "kernels/cpu/cpu_device.h"
@@ -18,17 +19,19 @@
 namespace sluice::kernels {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
-// Seconds of the fastest of some runs of `f`.
+// Seconds of one call of `f` in the fastest of some rounds of `calls`, which
+// are enough for the clock's steps of 1 us not to matter.
 template <typename F>
-double Fastest(F f) {
-  double best = 1e9;
-  for (int i = 0; i < 10; ++i) {
-    const auto start = Clock::now();
-    f();
-    best = std::min(
-        best, std::chrono::duration<double>(Clock::now() - start).count());
+double Fastest(int calls, F f) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 10; ++round) {
+    const double start = CpuSeconds();
+    for (int i = 0; i < calls; ++i) f();
+    best = std::min(best, (CpuSeconds() - start) / calls);
   }
   return best;
 }
@@ -39,7 +42,7 @@ double PeakOperationsPerSecond(Device* device) {
   c.samples = 512;
   auto op = *Prepare(device, c);
   std::vector<float> x(512 * 512, 1), w(512 * 512, 1), y(512 * 512);
-  return c.operations() / Fastest([&] {
+  return c.operations() / Fastest(1, [&] {
            (void)op->Forward(c.samples, x.data(), w.data(), nullptr, y.data());
          });
 }
@@ -47,19 +50,24 @@ double PeakOperationsPerSecond(Device* device) {
 // Read and written, from the second-level cache.
 double CopyBytesPerSecond() {
   std::vector<char> from(1 << 18, 1), to(1 << 18);
-  return 2.0 * from.size() / Fastest([&] {
+  return 2.0 * from.size() / Fastest(100, [&] {
            std::memcpy(to.data(), from.data(), from.size());
            benchmark::DoNotOptimize(to.data());
          });
 }
 
-void Report(benchmark::State& state, const char* unit, double amount,
-            double expected) {
-  using benchmark::Counter;
-  state.counters[unit] =
-      Counter(amount / 1e9, Counter::kIsIterationInvariantRate);
-  state.counters["share"] =
-      Counter(amount / expected, Counter::kIsIterationInvariantRate);
+// Runs `step` as often as the benchmark asks; `amount` is what one call does,
+// in operations or bytes, `expected` the rate of them per second.
+template <typename F>
+void Measure(benchmark::State& state, const char* unit, double amount,
+             double expected, F step) {
+  const double start = CpuSeconds();
+  for (auto _ : state) {
+    if (!step().ok()) state.SkipWithError("failed");
+  }
+  const double rate = amount * state.iterations() / (CpuSeconds() - start);
+  state.counters[unit] = rate / 1e9;
+  state.counters["share"] = rate / expected;
 }
 
 void LinearForward(benchmark::State& state, Device* device, const LinearCase& c,
@@ -69,12 +77,9 @@ void LinearForward(benchmark::State& state, Device* device, const LinearCase& c,
   const auto w = ToFloats(UniformValues(c.weight_size(), 2));
   const auto b = ToFloats(UniformValues(c.bias_size(), 3));
   std::vector<float> y(c.samples * c.output_size());
-  for (auto _ : state) {
-    const auto status =
-        op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
-    if (!status.ok()) state.SkipWithError("failed");
-  }
-  Report(state, "GFLOP/s", c.operations(), peak);
+  Measure(state, "GFLOP/s", c.operations(), peak, [&] {
+    return op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
+  });
 }
 
 void LinearBackward(benchmark::State& state, Device* device,
@@ -84,12 +89,10 @@ void LinearBackward(benchmark::State& state, Device* device,
   const auto w = ToFloats(UniformValues(c.weight_size(), 2));
   const auto dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
   std::vector<float> dx(x.size()), dw(w.size()), db(c.bias_size());
-  for (auto _ : state) {
-    const auto status = op->Backward(c.samples, x.data(), w.data(), dy.data(),
-                                     dx.data(), dw.data(), db.data());
-    if (!status.ok()) state.SkipWithError("failed");
-  }
-  Report(state, "GFLOP/s", 2.0 * c.operations(), peak);
+  Measure(state, "GFLOP/s", 2.0 * c.operations(), peak, [&] {
+    return op->Backward(c.samples, x.data(), w.data(), dy.data(), dx.data(),
+                        dw.data(), db.data());
+  });
 }
 
 // Bytes: x and y once each; backward x, y, dy and dx once each.
@@ -101,14 +104,12 @@ void MapBoth(benchmark::State& state, Device* device, const MapCase& c,
   const auto dy = ToFloats(UniformValues(y.size(), 6));
   std::vector<float> dx(x.size());
   (void)op->Forward(c.samples, x.data(), y.data());
-  for (auto _ : state) {
-    const auto status = backward ? op->Backward(c.samples, x.data(), y.data(),
-                                                dy.data(), dx.data())
-                                 : op->Forward(c.samples, x.data(), y.data());
-    if (!status.ok()) state.SkipWithError("failed");
-  }
   const double bytes = sizeof(float) * (x.size() + y.size());
-  Report(state, "GB/s", backward ? 2 * bytes : bytes, copy);
+  Measure(state, "GB/s", backward ? 2 * bytes : bytes, copy, [&] {
+    return backward ? op->Backward(c.samples, x.data(), y.data(), dy.data(),
+                                   dx.data())
+                    : op->Forward(c.samples, x.data(), y.data());
+  });
 }
 
 void RegisterAll(Device* device) {

@@ -1,21 +1,18 @@
+// What a model computes.
 #include "worker/model/model.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "common/random.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_device.h"
 #include "kernels/reference/reference_device.h"
+#include "worker/model/model_testing.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
 
@@ -31,86 +28,6 @@ constexpr char kSmoothNet[] = R"(
   layer { tanh {} }
   layer { dense { units: 4 bias: false } }
 )";
-constexpr char kLeNet[] = R"(
-  layer { conv2d { channels: 6 kernel: 5 padding: 2 } }
-  layer { relu {} }
-  layer { max_pool { kernel: 2 } }
-  layer { conv2d { channels: 16 kernel: 5 } }
-  layer { relu {} }
-  layer { max_pool { kernel: 2 } }
-  layer { flatten {} }
-  layer { dense { units: 120 } }
-  layer { relu {} }
-  layer { dense { units: 84 } }
-  layer { relu {} }
-  layer { dense { units: 10 } }
-)";
-
-ResolvedJob MakeJob(const std::string& model,
-                    const std::vector<int64_t>& input_shape) {
-  proto::Job job;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      model, job.mutable_model()));
-  DataShape data;
-  data.input_shape = input_shape;
-  data.classification = job.model().loss() != proto::Model::MEAN_SQUARED_ERROR;
-  auto plan = PlanModel(job.model(), input_shape);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return ResolvedJob{job, data, *plan, ParameterLayout(plan->tensors, 1), ""};
-}
-
-std::vector<float> InitialWeights(const ResolvedJob& job) {
-  return job.layout.InitialWeights(1, {0, job.layout.size()});
-}
-
-// Inputs in [-1, 1) and labels or targets, from `seed`.
-Batch MakeBatch(const ResolvedJob& job, int64_t samples, uint64_t seed) {
-  int64_t input = 1;
-  for (int64_t dimension : job.model.input_shape) input *= dimension;
-  const int64_t outputs = job.model.layers.back().output_shape[0];
-  const Random random(seed, uint64_t{0}), other(seed, uint64_t{1});
-  Batch batch;
-  batch.samples = samples;
-  for (int64_t i = 0; i < samples * input; ++i) {
-    batch.inputs.push_back(2 * random.UniformFloat(i) - 1);
-  }
-  for (int64_t n = 0; job.data.classification && n < samples; ++n) {
-    batch.labels.push_back(static_cast<int32_t>(other.Uint64(n) % outputs));
-  }
-  for (int64_t i = 0; !job.data.classification && i < samples * outputs; ++i) {
-    batch.targets.push_back(2 * other.UniformFloat(i) - 1);
-  }
-  return batch;
-}
-
-std::unique_ptr<kernels::Device> Cpu(int threads = 1) {
-  auto device = kernels::MakeCpuDevice({threads, {}});
-  EXPECT_TRUE(device.ok()) << device.status();
-  return *std::move(device);
-}
-
-std::unique_ptr<Model> Create(const ResolvedJob& job, int max_samples,
-                              kernels::Device* device) {
-  auto model = Model::Create(job, max_samples, device);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
-}
-
-// The gradient, with NaN wherever the model forgot to write.
-std::vector<float> Gradient(Model* model, const Batch& batch,
-                            const std::vector<float>& weights) {
-  std::vector<float> gradient(weights.size(), std::nanf(""));
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  return gradient;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 // The difference (L(w + h) - L(w - h)) / 2h is off by h^2 / 6 times the third
 // derivative, here below 4, and by the rounding of two losses over 2h. A loss
 // of about 1.5 comes from 9 layers that each round a few times.
@@ -252,73 +169,6 @@ TEST(ModelTest, BitsDoNotDependOnWhereTheFlatVectorsLie) {
   }
 }
 
-TEST(ModelTest, ReadyRangesGrowFromTheEndToTheWholeGradient) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
-  const auto device = Cpu();
-  const auto model = Create(job, 4, device.get());
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 4, 5);
-  const auto want = Gradient(model.get(), batch, weights);
-
-  std::vector<float> gradient(weights.size(), std::nanf(""));
-  std::vector<int64_t> froms;
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
-        froms.push_back(from);
-        // What was announced is final.
-        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
-                              (want.size() - from) * sizeof(float)),
-                  0);
-      });
-  ASSERT_TRUE(result.ok());
-  std::vector<int64_t> weights_begin;
-  for (const LayerPlan& layer : job.model.layers) {
-    if (layer.weight >= 0) {
-      weights_begin.insert(weights_begin.begin(),
-                           job.model.tensors[layer.weight].offset);
-    }
-  }
-  EXPECT_EQ(froms, weights_begin);
-  EXPECT_EQ(froms.back(), 0);
-}
-
-TEST(ModelTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
-  const auto device = Cpu();
-  const auto model = Create(job, 4, device.get());
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 4, 5);
-  std::vector<float> gradient(weights.size());
-  CancelToken cancel;
-  int calls = 0;
-  const auto cancelled = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), cancel, [&](int64_t) {
-        if (++calls == 2) cancel.Cancel();
-      });
-  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(calls, 2);
-  // What was cut short leaves no trace.
-  const auto fresh = Create(job, 4, device.get());
-  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
-                       Gradient(fresh.get(), batch, weights)));
-}
-
-TEST(ModelTest, ACancelledTaskComputesNothing) {
-  const ResolvedJob job = MakeJob(kSmoothNet, {2, 6, 6});
-  const auto device = Cpu();
-  const auto model = Create(job, 2, device.get());
-  const auto weights = InitialWeights(job);
-  std::vector<float> gradient(weights.size(), 7);
-  CancelToken cancel;
-  cancel.Cancel();
-  const auto result = model->ComputeGradient(
-      MakeBatch(job, 2, 5), weights, absl::MakeSpan(gradient), cancel,
-      [](int64_t) { FAIL() << "nothing can be ready"; });
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(gradient, std::vector<float>(weights.size(), 7));
-}
-
 TEST(ModelTest, LayersBeforeTheFirstWithParametersArePassed) {
   const ResolvedJob job = MakeJob(
       "layer { relu {} } layer { tanh {} } layer { dense { units: 2 } }"
@@ -349,69 +199,6 @@ TEST(ModelTest, TheFirstLayersInputGradientIsNotNeededForItsOwn) {
       Gradient(model.get(), batch, std::vector<float>(8, 0.0f));
   EXPECT_THAT(gradient,
               ElementsAre(0.75, 0.75, 0.75, -0.75, -0.75, -0.75, 0, 0));
-}
-
-TEST(ModelTest, EvaluateReportsTheLossAndCountOfComputeGradient) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
-  const auto device = Cpu();
-  const auto model = Create(job, 32, device.get());
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 32, 5);
-  std::vector<float> gradient(weights.size());
-  const auto computed = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
-  const auto evaluated = model->Evaluate(batch, weights);
-  ASSERT_TRUE(computed.ok() && evaluated.ok());
-  EXPECT_EQ(computed->loss, evaluated->loss);
-  EXPECT_EQ(computed->correct, evaluated->correct);
-}
-
-TEST(ModelTest, TrainingSeparatesTwoHalves) {
-  const ResolvedJob job = MakeJob(
-      "layer { dense { units: 8 } } layer { relu {} }"
-      "layer { dense { units: 2 } }",
-      {4});
-  const auto device = Cpu();
-  const auto model = Create(job, 64, device.get());
-  Batch batch = MakeBatch(job, 64, 5);
-  for (int n = 0; n < 64; ++n) {
-    batch.labels[n] = batch.inputs[4 * n] + batch.inputs[4 * n + 1] > 0;
-  }
-  auto weights = InitialWeights(job);
-  const double before = model->Evaluate(batch, weights)->loss;
-  for (int step = 0; step < 300; ++step) {
-    const auto gradient = Gradient(model.get(), batch, weights);
-    for (size_t i = 0; i < weights.size(); ++i) weights[i] -= gradient[i];
-  }
-  const auto after = model->Evaluate(batch, weights);
-  EXPECT_LT(after->loss, before / 5);
-  EXPECT_GE(after->correct, 62);
-}
-
-TEST(ModelTest, ALabelOutsideTheModelsOutputsIsRefused) {
-  const ResolvedJob job = MakeJob(kSmoothNet, {2, 6, 6});
-  const auto device = Cpu();
-  const auto model = Create(job, 3, device.get());
-  Batch batch = MakeBatch(job, 3, 5);
-  batch.labels[1] = 4;
-  const auto result = model->Evaluate(batch, InitialWeights(job));
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(result.status().message()),
-              HasSubstr("sample 1 of the batch has label 4, expected 0 to 3"));
-}
-
-TEST(ModelTest, ALossThatDoesNotFitTheDataIsRefused) {
-  const auto device = Cpu();
-  ResolvedJob job = MakeJob("layer { dense { units: 1 } }", {3});
-  job.data.classification = false;
-  EXPECT_THAT(
-      std::string(Model::Create(job, 1, device.get()).status().message()),
-      HasSubstr("SOFTMAX_CROSS_ENTROPY needs labels"));
-  job.job.mutable_model()->set_loss(proto::Model::MEAN_SQUARED_ERROR);
-  job.data.classification = true;
-  EXPECT_THAT(
-      std::string(Model::Create(job, 1, device.get()).status().message()),
-      HasSubstr("MEAN_SQUARED_ERROR needs real targets"));
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+#ifndef SLUICE_WORKER_MODEL_MODEL_TESTING_H_
+#define SLUICE_WORKER_MODEL_MODEL_TESTING_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/random.h"
+#include "common/resolved_job.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
+#include "worker/model/model.h"
+
+// What the tests of models share.
+namespace sluice {
+
+inline constexpr char kLeNet[] = R"(
+  layer { conv2d { channels: 6 kernel: 5 padding: 2 } }
+  layer { relu {} }
+  layer { max_pool { kernel: 2 } }
+  layer { conv2d { channels: 16 kernel: 5 } }
+  layer { relu {} }
+  layer { max_pool { kernel: 2 } }
+  layer { flatten {} }
+  layer { dense { units: 120 } }
+  layer { relu {} }
+  layer { dense { units: 84 } }
+  layer { relu {} }
+  layer { dense { units: 10 } }
+)";
+
+// A job of this model alone; it has targets where its loss wants them.
+inline ResolvedJob MakeJob(const std::string& model,
+                           const std::vector<int64_t>& input_shape) {
+  proto::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      model, job.mutable_model()));
+  DataShape data;
+  data.input_shape = input_shape;
+  data.classification = job.model().loss() != proto::Model::MEAN_SQUARED_ERROR;
+  auto plan = PlanModel(job.model(), input_shape);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return ResolvedJob{job, data, *plan, ParameterLayout(plan->tensors, 1), ""};
+}
+
+inline std::vector<float> InitialWeights(const ResolvedJob& job) {
+  return job.layout.InitialWeights(1, {0, job.layout.size()});
+}
+
+// Inputs in [-1, 1) and labels or targets, from `seed`.
+inline Batch MakeBatch(const ResolvedJob& job, int64_t samples, uint64_t seed) {
+  int64_t input = 1;
+  for (int64_t dimension : job.model.input_shape) input *= dimension;
+  const int64_t outputs = job.model.layers.back().output_shape[0];
+  const Random random(seed, uint64_t{0}), other(seed, uint64_t{1});
+  Batch batch;
+  batch.samples = samples;
+  for (int64_t i = 0; i < samples * input; ++i) {
+    batch.inputs.push_back(2 * random.UniformFloat(i) - 1);
+  }
+  for (int64_t n = 0; job.data.classification && n < samples; ++n) {
+    batch.labels.push_back(static_cast<int32_t>(other.Uint64(n) % outputs));
+  }
+  for (int64_t i = 0; !job.data.classification && i < samples * outputs; ++i) {
+    batch.targets.push_back(2 * other.UniformFloat(i) - 1);
+  }
+  return batch;
+}
+
+inline std::unique_ptr<kernels::Device> Cpu(int threads = 1) {
+  auto device = kernels::MakeCpuDevice({threads, {}});
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+inline std::unique_ptr<Model> Create(const ResolvedJob& job, int max_samples,
+                                     kernels::Device* device) {
+  auto model = Model::Create(job, max_samples, device);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// The gradient, with NaN wherever the model forgot to write.
+inline std::vector<float> Gradient(Model* model, const Batch& batch,
+                                   const std::vector<float>& weights) {
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  return gradient;
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_MODEL_TESTING_H_

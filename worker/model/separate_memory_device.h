@@ -1,0 +1,116 @@
+#ifndef SLUICE_WORKER_MODEL_SEPARATE_MEMORY_DEVICE_H_
+#define SLUICE_WORKER_MODEL_SEPARATE_MEMORY_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/device.h"
+#include "kernels/reference/reference_device.h"
+
+namespace sluice {
+
+// The reference on arrays that the host must not touch itself: memory is the
+// host's, but arguments of dense products are expected in buffers.
+class SeparateMemoryDevice : public kernels::Device {
+ public:
+  bool InBuffers(const float* p) const {
+    const auto* byte = reinterpret_cast<const char*>(p);
+    for (const auto& [begin, bytes] : buffers_) {
+      if (byte >= begin && byte < begin + bytes) return true;
+    }
+    return false;
+  }
+
+  std::string Description() const override { return "separate"; }
+  void EnterThread() override { reference_->EnterThread(); }
+  bool uses_host_memory() const override { return false; }
+  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Allocate(
+      int64_t bytes) override {
+    auto buffer = reference_->Allocate(bytes);
+    buffers_.emplace_back(static_cast<char*>((*buffer)->data()), bytes);
+    return buffer;
+  }
+  absl::Status CopyToDevice(const void* host, void* device,
+                            int64_t bytes) override {
+    return reference_->CopyToDevice(host, device, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host,
+                          int64_t bytes) override {
+    return reference_->CopyToHost(device, host, bytes);
+  }
+  absl::Status Synchronize() override { return reference_->Synchronize(); }
+
+  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
+      const kernels::DenseShape& shape, int64_t max_samples) override {
+    return std::make_unique<Dense>(
+        this, *reference_->PrepareDense(shape, max_samples));
+  }
+  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
+      const kernels::Conv2dShape& shape, int64_t max_samples) override {
+    return reference_->PrepareConv2d(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareMaxPool(
+      const kernels::PoolShape& shape, int64_t max_samples) override {
+    return reference_->PrepareMaxPool(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAveragePool(
+      const kernels::PoolShape& shape, int64_t max_samples) override {
+    return reference_->PrepareAveragePool(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareRelu(
+      int64_t size, int64_t max_samples) override {
+    return reference_->PrepareRelu(size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareTanh(
+      int64_t size, int64_t max_samples) override {
+    return reference_->PrepareTanh(size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
+  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
+    return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MeanSquaredErrorOp>>
+  PrepareMeanSquaredError(int64_t outputs, int64_t max_samples) override {
+    return reference_->PrepareMeanSquaredError(outputs, max_samples);
+  }
+
+ private:
+  class Dense : public kernels::LinearOp {
+   public:
+    Dense(const SeparateMemoryDevice* device,
+          std::unique_ptr<kernels::LinearOp> op)
+        : device_(device), op_(std::move(op)) {}
+    absl::Status Forward(int64_t samples, const float* x, const float* w,
+                         const float* b, float* y) override {
+      for (const float* p : {x, w, b, const_cast<const float*>(y)}) {
+        EXPECT_TRUE(device_->InBuffers(p));
+      }
+      return op_->Forward(samples, x, w, b, y);
+    }
+    absl::Status Backward(int64_t samples, const float* x, const float* w,
+                          const float* dy, float* dx, float* dw,
+                          float* db) override {
+      for (const float* p : {x, w, dy, const_cast<const float*>(dw),
+                             const_cast<const float*>(db)}) {
+        EXPECT_TRUE(device_->InBuffers(p));
+      }
+      return op_->Backward(samples, x, w, dy, dx, dw, db);
+    }
+
+   private:
+    const SeparateMemoryDevice* const device_;
+    const std::unique_ptr<kernels::LinearOp> op_;
+  };
+
+  const std::unique_ptr<kernels::Device> reference_ =
+      kernels::MakeReferenceDevice();
+  std::vector<std::pair<const char*, int64_t>> buffers_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_SEPARATE_MEMORY_DEVICE_H_
