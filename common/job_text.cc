@@ -95,7 +95,8 @@ absl::StatusOr<Place> FindPart(absl::string_view part,
         absl::StrCat(path, ": takes no index, got \"", part, "\""));
   }
   const int size = message->GetReflection()->FieldSize(*message, place.field);
-  absl::string_view index = pieces.size() == 2 ? pieces[1] : "";
+  const std::string index_text = pieces.size() == 2 ? pieces[1] : "";
+  absl::string_view index = index_text;
   if (!absl::ConsumeSuffix(&index, "]") ||
       !absl::SimpleAtoi(index, &place.index) || place.index < 0 ||
       place.index >= size) {
