@@ -20,8 +20,8 @@
 
 namespace sluice {
 
-// What a shard needs to know of the job; shard_options_from_job.h makes it
-// from one.
+// What a shard needs to know of the job; ps_server/shard_options_from_job.h
+// makes it from one.
 struct ShardOptions {
   ShardId id;
   uint64_t seed = 1;
