@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status_macros.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -24,33 +23,45 @@ std::string ProcessName() {
 }  // namespace
 
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
-  app->add_option("--job", flags->job, "Job file (textproto)")->required();
+  app->add_option("--job", flags->job, "job file (textproto)")->required();
   app->add_option("--set", flags->overrides,
-                  "Overrides a field of the job: a.b=c; may be repeated")
-      ->type_size(1)
+                  "override a field of the job, as sync.k=3; repeatable")
       ->allow_extra_args(false);
   app->add_option("--coordinator", flags->coordinator,
-                  "host:port of shard 0; default: the job's "
-                  "cluster.coordinator");
-  app->add_option("--log-level", flags->log_level,
-                  "debug, info, warn or error; default info")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+                  "host:port of shard 0. Default: cluster.coordinator");
+  app->add_flag("--debug", flags->debug, "log every task");
 }
 
-absl::StatusOr<ResolvedJob> Prepare(const DaemonFlags& flags) {
-  auto log = spdlog::stderr_color_mt("sluice");
-  log->set_level(spdlog::level::from_str(flags.log_level));
-  spdlog::set_default_logger(std::move(log));
+std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app) {
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app->exit(error) == 0 ? 0 : 2;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {
   SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(flags.job, flags.overrides));
   if (!flags.coordinator.empty()) {
     job.job.mutable_cluster()->set_coordinator(flags.coordinator);
   }
   if (job.job.cluster().coordinator().empty()) {
     return absl::InvalidArgumentError(
-        "who is the coordinator? --coordinator=host:port or "
-        "cluster.coordinator in the job says so");
+        "cluster.coordinator: is not set, and there is no --coordinator");
   }
   return job;
+}
+
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
+  return 1;
+}
+
+int UsageExitCode(const absl::Status& status) {
+  spdlog::error("event=bad_job error=\"{}\"", std::string(status.message()));
+  return 2;
 }
 
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
@@ -98,7 +109,7 @@ void LeaveOnSignal::OnSignal(const std::string& name) {
     absl::MutexLock lock(&mu_);
     leave = leave_;
   }
-  spdlog::info("stopping signal={} joined={}", name, leave != nullptr);
+  spdlog::info("event=stopping signal={} joined={}", name, leave != nullptr);
   if (leave == nullptr) {
     spdlog::shutdown();
     std::_Exit(EXIT_SUCCESS);
@@ -110,8 +121,7 @@ absl::Status RunOutcome(const std::optional<proto::Finish>& finish,
                         const absl::Status& worked,
                         const absl::Status& session) {
   if (finish.has_value()) {
-    spdlog::info("run over reason=\"{}\" failure=\"{}\"", finish->reason(),
-                 finish->failure());
+    spdlog::info("event=run_over reason=\"{}\"", finish->reason());
     if (finish->failure().empty()) return absl::OkStatus();
     return absl::AbortedError(finish->failure());
   }

@@ -27,13 +27,22 @@ struct DaemonFlags {
   std::string job;
   std::vector<std::string> overrides;
   std::string coordinator;
-  std::string log_level = "info";
+  bool debug = false;
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
 
-// Sets up the log and loads the job, with the coordinator's address in
-// cluster.coordinator. kInvalidArgument or kNotFound say what is wrong.
-absl::StatusOr<ResolvedJob> Prepare(const DaemonFlags& flags);
+// Parses the command line into what was added to `app`; else the exit code.
+std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app);
+
+// The job, with the coordinator's address in cluster.coordinator.
+// kInvalidArgument or kNotFound say what is wrong.
+absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags);
+
+// Logs how the process failed, if it did; the exit code: 0 the run finished or
+// the process was told to stop, 1 it failed.
+int ExitCode(const absl::Status& status);
+// The same for what is wrong with flags or job: 2.
+int UsageExitCode(const absl::Status& status);
 
 // The session's options for a process of this role, for whoever fills in the
 // callbacks.

@@ -46,9 +46,9 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a SYNC job in one process.", "reference_train");
   std::string path;
   std::vector<std::string> overrides;
-  app.add_option("--job", path, "Job file (textproto)")->required();
-  app.add_option("--set", overrides, "Overrides a field of the job: a.b=c")
-      ->type_size(1)
+  app.add_option("--job", path, "job file (textproto)")->required();
+  app.add_option("--set", overrides,
+                 "override a field of the job, as sync.k=3; repeatable")
       ->allow_extra_args(false);
   try {
     app.parse(argc, argv);

@@ -32,8 +32,10 @@ Evaluator::Options EvaluatorOptions(const ResolvedJob& job,
   Evaluator::Options options;
   options.batch_size = job.job.evaluation().batch_size();
   options.classification = job.data.classification;
-  if (!run_dir.empty()) {
-    options.weights_path = absl::StrCat(run_dir, "/weights.safetensors");
+  const std::string& folder =
+      run_dir.empty() ? job.job.output().run_dir() : run_dir;
+  if (!folder.empty()) {
+    options.weights_path = absl::StrCat(folder, "/weights.safetensors");
   }
   options.deadline = absl::Seconds(job.job.limits().task_deadline_s());
   return options;
@@ -41,11 +43,11 @@ Evaluator::Options EvaluatorOptions(const ResolvedJob& job,
 
 void LogAnswer(const proto::Evaluated& answer) {
   if (!answer.error().empty()) {
-    spdlog::warn("evaluation failed version={} error=\"{}\"", answer.version(),
-                 answer.error());
+    spdlog::warn("event=evaluation_failed version={} error=\"{}\"",
+                 answer.version(), answer.error());
     return;
   }
-  spdlog::info("evaluated version={} loss={:.6f} accuracy={} samples={}",
+  spdlog::info("event=evaluated version={} loss={:.6f} accuracy={} samples={}",
                answer.version(), answer.loss(),
                answer.has_accuracy() ? absl::StrCat(answer.accuracy()) : "none",
                answer.samples());
@@ -61,7 +63,7 @@ std::optional<proto::Finish> Serve(
     const auto message = mailbox->Take(kLogEvery);
     if (!message.has_value()) {
       if (mailbox->closed()) return std::nullopt;
-      spdlog::debug("waiting for=evaluation from=coordinator");
+      spdlog::debug("event=waiting for=evaluation from=coordinator");
       continue;
     }
     if (message->has_finish()) return message->finish();

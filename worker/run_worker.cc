@@ -55,7 +55,7 @@ Trainer::Options TrainerOptions(const ResolvedJob& job) {
 void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
                const TaskInbox& inbox) {
   spdlog::info(
-      "worker done tasks_started_total={} gradients_delivered_total={} "
+      "event=done tasks_started_total={} gradients_delivered_total={} "
       "tasks_cancelled_total={} cancelled_unstarted_total={} "
       "gradients_rejected_total={} applied_total={} dropped_total={} "
       "repeated_calls_total={} compute_seconds={:.3f} saved_seconds={:.3f}",
@@ -70,7 +70,7 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
 
 absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
   SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeWorkbench(job));
-  spdlog::info("worker ready id={} device=\"{}\" parameters={}", id.value(),
+  spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                bench.device->Description(), job.layout.size());
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;

@@ -30,7 +30,7 @@ absl::Status WorkerLoop::Run() {
     const std::optional<proto::Task> task = inbox_.Next(kLogEvery);
     if (!task.has_value()) {
       if (inbox_.closed()) break;
-      spdlog::debug("waiting for=task from=\"coordinator at {}\"",
+      spdlog::debug("event=waiting for=task from=\"coordinator at {}\"",
                     coordinator_);
       continue;
     }
@@ -62,15 +62,16 @@ void WorkerLoop::Deliver(const proto::Task& task,
   const std::string key = KeyFromProto(task.key()).ToString();
   if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
     ++counts_.gradients_rejected;
-    spdlog::warn("gradient rejected key={} batch={} version={} reason=\"{}\"",
-                 key, task.first_batch(), task.version(), rejected->reason());
+    spdlog::warn(
+        "event=gradient_rejected key={} batch={} version={} reason=\"{}\"", key,
+        task.first_batch(), task.version(), rejected->reason());
     *message.mutable_rejected() = *rejected;
   } else {
     ++counts_.gradients_delivered;
     delivered_compute_seconds_ += progress.compute_seconds();
     const auto& ready = std::get<proto::Ready>(answer);
     spdlog::debug(
-        "gradient delivered key={} batch={} version={} loss={:.6f} "
+        "event=gradient_delivered key={} batch={} version={} loss={:.6f} "
         "pull_seconds={:.6f} compute_seconds={:.6f} push_seconds={:.6f}",
         key, task.first_batch(), task.version(), ready.loss(),
         ready.pull_seconds(), ready.compute_seconds(), ready.push_seconds());
@@ -97,7 +98,7 @@ void WorkerLoop::CountCancelled(const proto::Task& task,
                          ? spdlog::level::info
                          : spdlog::level::debug;
   spdlog::log(level,
-              "task cancelled key={} batch={} version={} during={} "
+              "event=task_cancelled key={} batch={} version={} during={} "
               "seconds={:.6f} compute_seconds={:.6f} saved_seconds={:.6f} "
               "reason=\"{}\" cancelled_total={}",
               KeyFromProto(task.key()).ToString(), task.first_batch(),

@@ -2,10 +2,11 @@
 // Exit code 0: the run finished, or it was told to stop; 1: it failed; 2: bad
 // usage or a bad job.
 
-#include <cstdio>
-#include <string>
+#include <cstdint>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "common/daemon_log.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/stop_signal.h"
 #include "worker/daemon.h"
@@ -19,23 +20,13 @@ int main(int argc, char** argv) {
   sluice::DaemonFlags flags;
   sluice::AddDaemonFlags(&app, &flags);
   int64_t id = 0;
-  app.add_option("--worker", id, "Number of this worker, from 0")
+  app.add_option("--worker", id, "number of this worker, from 0")
       ->required()
       ->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
+  sluice::LogToStderr(absl::StrCat("worker-", id), flags.debug);
 
-  const auto job = sluice::Prepare(flags);
-  if (!job.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(job.status().message()).c_str());
-    return 2;
-  }
-  const absl::Status status = sluice::RunWorker(*job, sluice::WorkerId(id));
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "worker %lld: %s\n", static_cast<long long>(id),
-               std::string(status.message()).c_str());
-  return 1;
+  const auto job = sluice::LoadDaemonJob(flags);
+  if (!job.ok()) return sluice::UsageExitCode(job.status());
+  return sluice::ExitCode(sluice::RunWorker(*job, sluice::WorkerId(id)));
 }

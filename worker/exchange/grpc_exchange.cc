@@ -141,7 +141,7 @@ absl::Status GrpcExchange::Drive(absl::Time deadline, const CancelToken& cancel,
       due = calls_.TakeDue(now);
     }
     for (const int shard : due) {
-      spdlog::debug("call repeated peer=\"{}\"", names_[shard]);
+      spdlog::debug("event=call_repeated peer=\"{}\"", names_[shard]);
       repeat(shard);
     }
     repeated_calls_total_ += static_cast<int64_t>(due.size());
