@@ -64,8 +64,14 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(const ResolvedJob& job,
     proto::LogHeader header;
     header.set_generation(options.core.generation.value());
     header.set_job_fingerprint(job.fingerprint);
-    SLUICE_ASSIGN_OR_RETURN(
-        lead->log_, CommitLogWriter::Create(lead->Path("commit_log"), header));
+    auto log = CommitLogWriter::Create(lead->Path("commit_log"), header);
+    if (absl::IsAlreadyExists(log.status())) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          run_dir,
+          ": holds the commit log of another run; --run-dir must be "
+          "a new folder"));
+    }
+    SLUICE_ASSIGN_OR_RETURN(lead->log_, std::move(log));
     SLUICE_ASSIGN_OR_RETURN(lead->metrics_,
                             MetricsWriter::Create(lead->Path("metrics.jsonl")));
     const std::string resolved = lead->Path("job.textproto");

@@ -39,7 +39,8 @@ ClientSession::ClientSession(Options options, absl::Time now)
       start_(now),
       queue_(kQueueCapacity),
       next_heartbeat_(absl::InfiniteFuture()),
-      last_heard_(now) {}
+      last_heard_(now),
+      last_awake_(now) {}
 
 std::string ClientSession::Name() const {
   return absl::StrCat("coordinator at ", options_.address);
@@ -61,6 +62,7 @@ proto::ToCoordinator ClientSession::Join() {
 
 absl::StatusOr<ClientSession::Event> ClientSession::OnFrame(
     const proto::FromCoordinator& frame, absl::Time now) {
+  Awake(now);
   last_heard_ = now;
   absl::Status status = queue_.Acknowledge(frame.ack());
   if (!status.ok()) return Refuse(status);
@@ -108,6 +110,12 @@ void ClientSession::OnFinished(const proto::Finish& finish) {
 
 std::optional<absl::Status> ClientSession::OnConnectionEnd(
     const absl::Status& status, absl::Time now) {
+  Awake(now);
+  if (status.ok()) {
+    last_error_ = "it closed the session";
+  } else if (!absl::IsCancelled(status)) {
+    last_error_ = std::string(status.message());
+  }
   open_ = false;
   next_heartbeat_ = absl::InfiniteFuture();
   ++failures_;
@@ -121,17 +129,24 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
     queue_ = Queue(kQueueCapacity);
     last_heard_ = now;
   }
-  if (now >= Deadline()) return Silent(status, now);
+  if (now >= Deadline()) return Silent(now);
   return std::nullopt;
 }
 
-absl::Status ClientSession::Silent(const absl::Status& last,
-                                   absl::Time now) const {
+absl::Status ClientSession::Silent(absl::Time now) const {
   return absl::UnavailableError(absl::StrFormat(
       "%s: no answer for %.1f s (%s); last error: %s", Name(),
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
       contacted_ ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
-      last.ok() ? "it closed the session" : std::string(last.message())));
+      last_error_));
+}
+
+void ClientSession::Awake(absl::Time now) {
+  // Twice, so that a round that is merely late does not count.
+  if (now - last_awake_ > 2 * kAwakeEvery) {
+    last_heard_ += now - last_awake_ - kAwakeEvery;
+  }
+  last_awake_ = now;
 }
 
 absl::Duration ClientSession::Backoff() {

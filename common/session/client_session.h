@@ -57,6 +57,10 @@ class ClientSession {
   absl::Duration Backoff();
   // When the coordinator will have been silent for too long.
   absl::Time Deadline() const;
+  // Call at least every kAwakeEvery. A longer gap means that this process was
+  // stopped or starved: the coordinator is not blamed for that silence.
+  static constexpr absl::Duration kAwakeEvery = absl::Seconds(1);
+  void Awake(absl::Time now);
 
   // ---- What is to be written. ----
 
@@ -86,7 +90,7 @@ class ClientSession {
   // Remembers why the session cannot go on.
   absl::Status Refuse(const absl::Status& status);
   absl::StatusOr<Event> OnWelcome(const proto::FromCoordinator& frame);
-  absl::Status Silent(const absl::Status& last, absl::Time now) const;
+  absl::Status Silent(absl::Time now) const;
 
   // Constant after construction.
   const Options options_;
@@ -96,6 +100,8 @@ class ClientSession {
   bool ack_due_ = false;
   absl::Time next_heartbeat_;
   absl::Time last_heard_;
+  absl::Time last_awake_;
+  std::string last_error_ = "none";  // Of a connection, but for our own cuts.
   int failures_ = 0;
   bool open_ = false;  // This connection has been welcomed.
   // This life: 0 until the coordinator gave it a number.

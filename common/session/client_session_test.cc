@@ -94,9 +94,17 @@ TEST(ClientSessionTest, AProcessThatCannotBeginANewLifeEndsWhenAborted) {
   EXPECT_EQ(end->message(), "coordinator at lead:7000: dead");
 }
 
+// As the writer does while the session is idle.
+void StayAwake(ClientSession* session, absl::Time until) {
+  for (absl::Time now = kStart; now <= until; now += absl::Seconds(1)) {
+    session->Awake(now);
+  }
+}
+
 TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
   ClientSession session = Joined();
   const absl::Status broken = absl::UnavailableError("connection refused");
+  StayAwake(&session, kStart + absl::Seconds(4));
   EXPECT_FALSE(session.OnConnectionEnd(broken, kStart + absl::Seconds(4.9)));
   const auto end = session.OnConnectionEnd(broken, kStart + absl::Seconds(5));
   ASSERT_TRUE(end.has_value());
@@ -104,6 +112,30 @@ TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
   EXPECT_EQ(end->message(),
             "coordinator at lead:7000: no answer for 5.0 s "
             "(limits.rejoin_timeout_s); last error: connection refused");
+}
+
+TEST(ClientSessionTest, TheErrorNamedIsTheCoordinatorsNotOurOwnCut) {
+  ClientSession session = Joined();
+  StayAwake(&session, kStart + absl::Seconds(4));
+  EXPECT_FALSE(session.OnConnectionEnd(absl::UnavailableError("reset"),
+                                       kStart + absl::Seconds(4)));
+  const auto end = session.OnConnectionEnd(absl::CancelledError("cut"),
+                                           kStart + absl::Seconds(5));
+  ASSERT_TRUE(end.has_value());
+  EXPECT_NE(end->message().find("last error: reset"), absl::string_view::npos)
+      << *end;
+}
+
+TEST(ClientSessionTest, AProcessThatWasStoppedDoesNotBlameTheCoordinator) {
+  ClientSession session = Joined();
+  StayAwake(&session, kStart + absl::Seconds(2));
+  // Stopped for a minute.
+  const absl::Time later = kStart + absl::Seconds(62);
+  session.Awake(later);
+  EXPECT_GT(session.Deadline(), later);
+  EXPECT_FALSE(
+      session.OnConnectionEnd(absl::AbortedError("lease expired"), later));
+  EXPECT_EQ(session.Join().join().incarnation(), 0) << "joins anew";
 }
 
 TEST(ClientSessionTest, AtTheStartItWaitsForTheStartTimeout) {

@@ -27,10 +27,9 @@ using Stream =
 constexpr absl::Duration kSayEvery = absl::Seconds(2);
 // How long a Leave may take to reach the coordinator.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
-// The longest and the shortest the writer rests: the first bounds how late it
-// sees that a deadline has moved, the second how often it looks at a
-// connection that is being cut.
-constexpr absl::Duration kLongestRest = absl::Seconds(1);
+// The longest and the shortest the writer rests: the second bounds how often
+// it looks at a connection that is being cut.
+constexpr absl::Duration kLongestRest = ClientSession::kAwakeEvery;
 constexpr absl::Duration kShortestRest = absl::Milliseconds(1);
 
 }  // namespace
@@ -269,6 +268,7 @@ void CoordinatorClient::Impl::WriteLoop() {
                                       kShortestRest, kLongestRest));
       if (Ended()) return;
       const absl::Time now = options_.clock->Now();
+      session_.Awake(now);
       if (now >= session_.Deadline()) {
         silent = context_;
       } else if (stream_ != nullptr) {
