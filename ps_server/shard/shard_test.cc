@@ -1,6 +1,5 @@
 #include "ps_server/shard/shard.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -78,15 +77,18 @@ TEST_F(ShardTest, VersionZeroIsTheLayoutsInitialWeights) {
 
 TEST_F(ShardTest, ACommitAppliesTheWeightedSumInEntryOrder) {
   RestoreFirst();
-  StageAll(Key(1, 0), 0.1f);
-  StageAll(Key(1, 1), 0.7f);
-  StageAll(Key(1, 2), 100);  // Not in this update.
-  ASSERT_TRUE(
-      Do(Commit{Version(1), 0.5, {{Key(1, 1), 0.3f}, {Key(1, 0), 0.6f}}}).ok());
-  const float sum = std::fma(0.6f, 0.1f, 0.3f * 0.7f);
+  StageAll(Key(1, 0), 1e8f);
+  StageAll(Key(1, 1), 1);
+  StageAll(Key(1, 2), -1e8f);
+  StageAll(Key(1, 3), 100);  // Not in this update.
+  // 1e8 - 1e8 + 0.5; in any other order the half would be rounded away.
+  ASSERT_TRUE(Do(Commit{Version(1),
+                        0.5,
+                        {{Key(1, 0), 1}, {Key(1, 2), 1}, {Key(1, 1), 0.5f}}})
+                  .ok());
   const auto weights = Weights(**Pull(1, true));
-  EXPECT_EQ(weights[0], std::fma(-0.5f, sum, 1.0f));
-  EXPECT_EQ(weights[149], std::fma(-0.5f, sum, 2.0f));
+  EXPECT_EQ(weights[0], 1 - 0.25f);
+  EXPECT_EQ(weights[149], 2 - 0.25f);
   // Room is freed of what was applied, and of nothing else.
   EXPECT_EQ(shard_.staging().held(), 1);
 }

@@ -149,6 +149,13 @@ TEST_F(StagingTest, AStagedGradientStaysWhenALaterTaskOfItsWorkerEnds) {
   EXPECT_EQ(Stage(Key(1), 0, 1).status().code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(StagingTest, ATaskThatEndsAfterALaterOneDoesNotReopenTheLaterOne) {
+  StageAll(Key(1), 1);
+  staging_.End(Key(2));
+  staging_.End(Key(1));
+  EXPECT_EQ(Stage(Key(2), 0, 1).status().code(), absl::StatusCode::kAborted);
+}
+
 TEST_F(StagingTest, AnEndConcernsOneLifeOfOneWorker) {
   staging_.End(Key(5, /*worker=*/1, /*incarnation=*/1));
   EXPECT_TRUE(Stage(Key(1, /*worker=*/0, /*incarnation=*/1), 0, 1).ok());
