@@ -12,8 +12,12 @@
 namespace sluice {
 namespace {
 
-// One, two, four, eight, ...: shows that it happens without filling the log.
-bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
+// The level of the `count`-th event of a kind that may come often: one, two,
+// four, eight, ... show that it happens without filling the log.
+spdlog::level::level_enum LevelFor(int64_t count,
+                                   spdlog::level::level_enum level) {
+  return (count & (count - 1)) == 0 ? level : spdlog::level::debug;
+}
 
 }  // namespace
 
@@ -62,9 +66,11 @@ void WorkerLoop::Deliver(const proto::Task& task,
   const std::string key = KeyFromProto(task.key()).ToString();
   if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
     ++counts_.gradients_rejected;
-    spdlog::warn(
-        "event=gradient_rejected key={} batch={} version={} reason=\"{}\"", key,
-        task.first_batch(), task.version(), rejected->reason());
+    spdlog::log(LevelFor(counts_.gradients_rejected, spdlog::level::warn),
+                "event=gradient_rejected key={} batch={} version={} "
+                "reason=\"{}\" rejected_total={}",
+                key, task.first_batch(), task.version(), rejected->reason(),
+                counts_.gradients_rejected);
     *message.mutable_rejected() = *rejected;
   } else {
     ++counts_.gradients_delivered;
@@ -94,10 +100,7 @@ void WorkerLoop::CountCancelled(const proto::Task& task,
   const std::string reason = inbox_.token().cancelled()
                                  ? inbox_.cancel_reason()
                                  : std::string(why.message());
-  const auto level = IsPowerOfTwo(counts_.tasks_cancelled)
-                         ? spdlog::level::info
-                         : spdlog::level::debug;
-  spdlog::log(level,
+  spdlog::log(LevelFor(counts_.tasks_cancelled, spdlog::level::info),
               "event=task_cancelled key={} batch={} version={} during={} "
               "seconds={:.6f} compute_seconds={:.6f} saved_seconds={:.6f} "
               "reason=\"{}\" cancelled_total={}",
