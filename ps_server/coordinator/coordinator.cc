@@ -68,7 +68,6 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
         absl::StrCat("the run is over: ", message_));
   }
   const Peer peer = request.peer;
-  const bool had_life = members_.Get(peer).incarnation.value() > 0;
   absl::StatusOr<Membership::Joined> joined = members_.Join(
       peer, request.resume, request.address, request.process, awake_);
   if (!joined.ok()) return joined.status();
@@ -78,8 +77,8 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
     }
   } else {
     if (joined->replaced.has_value()) {
-      Emit(EndSession{peer, *joined->replaced, "a new life joined"});
-      PeerLost(peer, "was replaced by a new life");
+      Emit(EndSession{peer, *joined->replaced, "restarted"});
+      PeerLost(peer, "restarted");
     }
     Say(Announce::Level::kInfo,
         absl::StrCat("event=joined peer=\"", peer.ToString(),
@@ -88,9 +87,6 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
     if (peer.role == Role::kWorker) {
       unserved_.erase(static_cast<int>(peer.id));
       policy_.WorkerJoined(WorkerId(peer.id));
-    }
-    if (peer.role == Role::kShard && had_life && restore_sent_ && !over()) {
-      Fail(absl::StrCat(peer.ToString(), " restarted and lost its weights"));
     }
   }
   return JoinReply{options_.generation, joined->incarnation, joined->resumed};

@@ -148,7 +148,7 @@ class Coordinator::Impl {
 
   Phase phase_ = Phase::kStarting;
   std::string message_;
-  absl::Time started_;
+  std::optional<absl::Time> started_;
   absl::Time ended_;
   bool restore_sent_ = false;
   BlockId round_;           // First block of the version, under SYNC.

@@ -32,7 +32,7 @@ void Coordinator::Impl::CheckStop() {
   if (stop.updates.has_value() && version >= *stop.updates) {
     return BeginFinish(absl::StrCat(version, " updates made"));
   }
-  if (stop.time.has_value() && now_ - started_ >= *stop.time) {
+  if (stop.time.has_value() && now_ - *started_ >= *stop.time) {
     return BeginFinish(
         absl::StrCat(absl::FormatDuration(*stop.time), " are over"));
   }

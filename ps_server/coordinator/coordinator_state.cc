@@ -21,20 +21,16 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.learning_rate = stats_.learning_rate();
   state.last_evaluation = last_evaluation_;
   state.final_evaluation = final_evaluation_;
-  state.started = started_;
-  if (phase_ == Phase::kRunning) {
-    state.running = now - started_;
-  } else if (phase_ != Phase::kStarting && started_ != absl::Time()) {
-    state.running = ended_ - started_;
+  if (started_.has_value()) {
+    state.started = *started_;
+    state.running = (phase_ == Phase::kRunning ? now : ended_) - *started_;
   }
   state.mean_staleness = stats_.mean_staleness();
   state.staleness_histogram = stats_.staleness_histogram();
   state.gradients = stats_.gradients();
   for (const auto& [peer, member] : members_.members()) {
     // Shown in real time; leases run on awake time.
-    const absl::Time heard = member.last_heard == absl::Time()
-                                 ? member.last_heard
-                                 : member.last_heard + clock_.paused();
+    const absl::Time heard = member.last_heard + clock_.paused();
     switch (peer.role) {
       case Role::kWorker:
         state.workers.push_back(
@@ -99,7 +95,7 @@ double Coordinator::Impl::Progress(absl::Time now) const {
   }
   if (stop.time.has_value()) {
     progress =
-        std::max(progress, absl::FDivDuration(now - started_, *stop.time));
+        std::max(progress, absl::FDivDuration(now - *started_, *stop.time));
   }
   return std::min(progress, 1.0);
 }

@@ -1,0 +1,124 @@
+#include "ps_server/coordinator/membership.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+const Peer kWorker{Role::kWorker, 1};
+const Peer kShard{Role::kShard, 0};
+
+class MembershipTest : public testing::Test {
+ protected:
+  static Membership::Options Options() {
+    Membership::Options options;
+    options.workers = 2;
+    options.shards = 1;
+    options.lease = absl::Seconds(5);
+    return options;
+  }
+  absl::StatusOr<Membership::Joined> Join(Peer peer, int64_t resume = 0,
+                                          int64_t seconds = 0) {
+    return members_.Join(peer, Incarnation(resume), "", "host:17",
+                         kStart + absl::Seconds(seconds));
+  }
+
+  Membership members_{Options()};
+};
+
+TEST_F(MembershipTest, EveryLifeHasItsOwnIncarnation) {
+  EXPECT_EQ(Join(kWorker)->incarnation, Incarnation(1));
+  EXPECT_TRUE(members_.Died(kWorker, Incarnation(1)));
+  EXPECT_EQ(Join(kWorker)->incarnation, Incarnation(2));
+  EXPECT_FALSE(members_.IsCurrent(kWorker, Incarnation(1)));
+  EXPECT_TRUE(members_.IsCurrent(kWorker, Incarnation(2)));
+  EXPECT_TRUE(absl::IsAborted(members_.Heard(kWorker, Incarnation(1), kStart)));
+}
+
+TEST_F(MembershipTest, AnIdThatIsConnectedIsTaken) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  const auto second = Join(kWorker);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
+  EXPECT_EQ(second.status().message(),
+            "worker 1: taken by host:17, which is connected");
+}
+
+TEST_F(MembershipTest, ANewLifeReplacesASuspect) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  EXPECT_TRUE(members_.Disconnected(kWorker, Incarnation(1)));
+  EXPECT_EQ(members_.Get(kWorker).life, PeerLife::kSuspect);
+  const auto joined = Join(kWorker);
+  EXPECT_EQ(joined->incarnation, Incarnation(2));
+  EXPECT_EQ(joined->replaced, Incarnation(1));
+  EXPECT_EQ(members_.living(Role::kWorker), 1);
+}
+
+TEST_F(MembershipTest, ASuspectMayResume) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  members_.Disconnected(kWorker, Incarnation(1));
+  const auto joined = Join(kWorker, /*resume=*/1);
+  EXPECT_TRUE(joined->resumed);
+  EXPECT_EQ(joined->incarnation, Incarnation(1));
+  EXPECT_EQ(members_.Get(kWorker).life, PeerLife::kAlive);
+}
+
+TEST_F(MembershipTest, WhatIsOverDoesNotResume) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  members_.Died(kWorker, Incarnation(1));
+  EXPECT_TRUE(absl::IsAborted(Join(kWorker, 1).status()));
+  EXPECT_TRUE(Join(kWorker).ok());
+  EXPECT_TRUE(absl::IsAborted(Join(kWorker, 1).status()));
+}
+
+TEST_F(MembershipTest, ALeaseRunsFromTheLastWordAlsoOfASuspect) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  EXPECT_TRUE(
+      members_.Heard(kWorker, Incarnation(1), kStart + absl::Seconds(3)).ok());
+  members_.Disconnected(kWorker, Incarnation(1));
+  EXPECT_TRUE(members_.Expired(kStart + absl::Seconds(7)).empty());
+  EXPECT_EQ(members_.Expired(kStart + absl::Seconds(8)),
+            std::vector<Peer>{kWorker});
+}
+
+TEST_F(MembershipTest, AnOldLifesLeaseDoesNotEndTheNewOne) {
+  EXPECT_TRUE(Join(kWorker).ok());
+  members_.Disconnected(kWorker, Incarnation(1));
+  EXPECT_TRUE(Join(kWorker, 0, /*seconds=*/4).ok());
+  EXPECT_TRUE(members_.Expired(kStart + absl::Seconds(6)).empty());
+  EXPECT_EQ(members_.Expired(kStart + absl::Seconds(9)),
+            std::vector<Peer>{kWorker});
+}
+
+TEST_F(MembershipTest, NamesTheMissing) {
+  EXPECT_EQ(members_.Missing(Role::kWorker), "worker 0, worker 1");
+  EXPECT_TRUE(Join(kWorker).ok());
+  EXPECT_EQ(members_.Missing(Role::kWorker), "worker 0");
+  members_.Left(kWorker, Incarnation(1));
+  EXPECT_EQ(members_.Missing(Role::kWorker), "worker 0, worker 1");
+  EXPECT_EQ(members_.Missing(Role::kShard), "shard 0");
+  EXPECT_EQ(members_.Missing(Role::kEvaluator), "");
+}
+
+TEST_F(MembershipTest, WorkersMayJoinBeyondTheJobsNumberButShardsMayNot) {
+  EXPECT_TRUE(Join({Role::kWorker, 17}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Join({Role::kWorker, -1}).status()));
+  EXPECT_EQ(Join({Role::kShard, 1}).status().message(),
+            "shard 1: the job has 1, numbered from 0");
+  EXPECT_TRUE(absl::IsInvalidArgument(Join({Role::kEvaluator, 0}).status()));
+}
+
+TEST(StaticMembershipTest, NobodyJoinsWithoutAPartition) {
+  Membership::Options options;
+  options.workers = 2;
+  options.fixed_workers = true;
+  Membership members(options);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      members.Join({Role::kWorker, 2}, Incarnation(0), "", "", kStart)
+          .status()));
+}
+
+}  // namespace
+}  // namespace sluice

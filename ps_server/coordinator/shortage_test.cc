@@ -1,0 +1,287 @@
+// Too few workers, too little data: nothing hangs, and the missing are named.
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ps_server/coordinator/testing/driver.h"
+#include "ps_server/coordinator/testing/jobs.h"
+
+namespace sluice {
+namespace {
+
+using Batches = std::vector<std::vector<int64_t>>;
+
+const Peer kWorker0{Role::kWorker, 0};
+const Peer kWorker1{Role::kWorker, 1};
+const Peer kWorker2{Role::kWorker, 2};
+
+CoordinatorOptions Job(PolicyKind policy, int workers, int k,
+                       OnShortage on_shortage = OnShortage::kWait) {
+  CoordinatorOptions job = SmallJob(policy, workers, k);
+  job.sync.on_shortage = on_shortage;
+  job.sync.shortage_timeout = absl::Seconds(20);
+  return job;
+}
+
+CoordinatorOptions Static(PolicyKind policy, int workers, int k,
+                          OnShortage on_shortage = OnShortage::kWait) {
+  CoordinatorOptions job = Job(policy, workers, k, on_shortage);
+  job.static_partitions = true;
+  return job;
+}
+
+// ---- WAIT ----
+
+TEST(ShortageTest, WaitFailsAfterTheTimeoutAndNamesTheMissing) {
+  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
+    Driver run(Job(policy, 3, 3));
+    run.Start();
+    run.Leave(kWorker1);
+    EXPECT_TRUE(run.Deliver(0).ok());
+    EXPECT_TRUE(run.Deliver(2).ok());
+    EXPECT_EQ(run.State().waiting_for,
+              "an update needs 3 gradients and 2 workers live; missing: "
+              "worker 1");
+    run.Advance(absl::Seconds(19));
+    EXPECT_FALSE(run.Finished().has_value());
+    run.Advance(absl::Seconds(1));
+    EXPECT_EQ(run.Finished()->failure,
+              "waited 20s for workers: an update needs 3 gradients and 2 "
+              "workers live; missing: worker 1");
+  }
+}
+
+TEST(ShortageTest, AWorkerThatComesBackInTimeEndsTheWait) {
+  Driver run(Job(PolicyKind::kKSync, 2, 2));
+  run.Start();
+  run.Leave(kWorker1);
+  run.Advance(absl::Seconds(15));
+  run.JoinWorker(1);
+  EXPECT_EQ(run.State().waiting_for, "");
+  run.Advance(absl::Seconds(15));
+  EXPECT_FALSE(run.Finished().has_value());
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(1).ok());
+  EXPECT_EQ(run.version(), 1);
+}
+
+TEST(ShortageTest, AReadyGradientOfADeadWorkerIsNoShortage) {
+  Driver run(Job(PolicyKind::kKAsync, 3, 3));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(1).ok());
+  run.Leave(kWorker1);
+  EXPECT_EQ(run.State().waiting_for, "");
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(2).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 1, 2}}));
+  EXPECT_NE(run.State().waiting_for, "");
+}
+
+TEST(ShortageTest, WithoutAnyWorkerEveryPolicyFailsAfterTheTimeout) {
+  for (PolicyKind policy :
+       {PolicyKind::kSync, PolicyKind::kKSync, PolicyKind::kKBatchSync,
+        PolicyKind::kAsync, PolicyKind::kKAsync, PolicyKind::kKBatchAsync}) {
+    for (OnShortage rule : {OnShortage::kWait, OnShortage::kShrink}) {
+      Driver run(Job(policy, 2, 1, rule));
+      run.Start();
+      run.Leave(kWorker0);
+      run.Leave(kWorker1);
+      run.Advance(absl::Seconds(19));
+      EXPECT_FALSE(run.Finished().has_value());
+      run.Advance(absl::Seconds(2));
+      ASSERT_TRUE(run.Finished().has_value());
+      EXPECT_EQ(run.Finished()->failure,
+                "waited 20s for workers: an update needs 1 gradients and 0 "
+                "workers live; missing: worker 0, worker 1");
+    }
+  }
+}
+
+// ---- SHRINK ----
+
+TEST(ShortageTest, ShrinkUsesTheLivingWorkers) {
+  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
+    Driver run(Job(policy, 3, 3, OnShortage::kShrink));
+    run.Start();
+    EXPECT_TRUE(run.Deliver(0).ok());
+    EXPECT_TRUE(run.Deliver(2).ok());
+    EXPECT_EQ(run.version(), 0);
+    run.Leave(kWorker1);
+    EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 2}}));
+    EXPECT_EQ(run.All<RecordCommit>().back().entries[0].weight, 0.5f);
+    // And grows again with the next worker that joins.
+    run.JoinWorker(4);
+    EXPECT_TRUE(run.Deliver(0).ok());
+    EXPECT_TRUE(run.Deliver(2).ok());
+    EXPECT_EQ(run.version(), 1);
+    EXPECT_TRUE(run.Deliver(4).ok());
+    EXPECT_EQ(run.version(), 2);
+  }
+}
+
+TEST(ShortageTest, ShrinkDoesNotTakeMoreThanK) {
+  Driver run(Job(PolicyKind::kKSync, 4, 2, OnShortage::kShrink));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(1).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 1}}));
+}
+
+// ---- The end of the run ----
+
+TEST(EffectiveKTest, AMiniBatchThatIsLeftOutIsNotWaitedFor) {
+  CoordinatorOptions job = Job(PolicyKind::kSync, 2, 2);
+  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Reject(1).ok());
+  EXPECT_EQ(run.BatchOf(0), 1);
+  EXPECT_TRUE(run.Reject(0).ok());
+  // The weights of the rest match, and the next version is not shifted.
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0}}));
+  EXPECT_EQ(run.All<RecordCommit>().back().entries[0].weight, 1.0f);
+  EXPECT_EQ(run.BatchOf(0), 2);
+  EXPECT_EQ(run.BatchOf(1), 3);
+}
+
+TEST(EffectiveKTest, AVersionWhoseMiniBatchesAreAllBadIsPassedOver) {
+  CoordinatorOptions job = Job(PolicyKind::kSync, 1, 1);
+  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Reject(0).ok());
+  EXPECT_TRUE(run.Reject(0).ok());
+  EXPECT_EQ(run.version(), 0);
+  EXPECT_EQ(run.BatchOf(0), 1);
+}
+
+TEST(EffectiveKTest, KAsyncEndsWithFewerMiniBatchesThanK) {
+  CoordinatorOptions job = Job(PolicyKind::kKAsync, 3, 3);
+  job.train_samples = 16;  // Four mini-batches.
+  Driver run(job);
+  run.Start();
+  for (int w = 0; w < 3; ++w) EXPECT_TRUE(run.Deliver(w).ok());
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 1, 2}, {3}}));
+  EXPECT_TRUE(run.Finished().has_value());
+}
+
+TEST(EffectiveKTest, ADeathThatLeavesTooLittleMakesTheUpdateDue) {
+  CoordinatorOptions job = Job(PolicyKind::kKBatchAsync, 2, 4);
+  job.train_samples = 12;  // Three mini-batches, K is 4.
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.version(), 0);
+  run.Leave(kWorker1);
+  EXPECT_EQ(run.BatchOf(0), 1);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 1, 2}}));
+}
+
+// ---- STATIC partitions ----
+
+TEST(StaticTest, UnequalNumbersOfMiniBatchesDoNotHang) {
+  CoordinatorOptions job = Static(PolicyKind::kKSync, 2, 2);
+  job.train_samples = 9;  // Two mini-batches and one.
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(1).ok());
+  EXPECT_FALSE(run.TaskOf(1).has_value());
+  EXPECT_EQ(run.State().waiting_for, "");
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0, 1}, {2}}));
+  EXPECT_TRUE(run.Finished().has_value());
+}
+
+TEST(StaticTest, APartitionWithoutAWorkerIsWaitedForUnderEveryPolicy) {
+  for (PolicyKind policy :
+       {PolicyKind::kSync, PolicyKind::kKSync, PolicyKind::kAsync}) {
+    Driver run(Static(policy, 2, policy == PolicyKind::kSync ? 2 : 1));
+    run.Start();
+    run.Leave(kWorker1);
+    EXPECT_NE(run.State().waiting_for.find("missing: worker 1"),
+              std::string::npos);
+    run.Advance(absl::Seconds(21));
+    EXPECT_NE(run.Finished()->failure, "");
+  }
+}
+
+TEST(StaticTest, ShrinkGoesOnWithoutThePartitionAndSaysWhatIsLeftOut) {
+  Driver run(Static(PolicyKind::kAsync, 2, 1, OnShortage::kShrink));
+  run.Start();
+  run.Leave(kWorker1);
+  while (run.TaskOf(0).has_value()) EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0}, {2}, {4}, {6}, {8}}));
+  EXPECT_EQ(run.Finished()->failure, "");
+  EXPECT_EQ(run.Finished()->reason,
+            "1 epochs done, but for 5 mini-batches that nobody serves");
+}
+
+TEST(StaticTest, SyncShrinksToTheServedPartitionsOfEachVersion) {
+  Driver run(Static(PolicyKind::kSync, 2, 2, OnShortage::kShrink));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.Leave(kWorker1);
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0}}));
+  run.JoinWorker(1);
+  EXPECT_EQ(run.BatchOf(0), 2);
+  EXPECT_EQ(run.BatchOf(1), 3);
+}
+
+TEST(StaticTest, NobodyWaitsForAWorkerWhoseDataIsExhausted) {
+  CoordinatorOptions job = Static(PolicyKind::kAsync, 2, 1);
+  job.train_samples = 9;
+  job.stop.epochs = 4;
+  job.sync.staleness = StalenessBound{0, StalenessAction::kWait};
+  Driver run(job);
+  run.Start();
+  while (!run.Finished().has_value()) {
+    const int worker = run.TaskOf(1).has_value() ? 1 : 0;
+    ASSERT_TRUE(run.TaskOf(worker).has_value());
+    ASSERT_TRUE(run.Deliver(worker).ok());
+  }
+  EXPECT_EQ(run.CommittedBatches().size(), 12);
+}
+
+// ---- Warm-up ----
+
+TEST(WarmStartTest, OneWorkerMakesTheFirstUpdatesAlone) {
+  CoordinatorOptions job = Job(PolicyKind::kKAsync, 3, 3);
+  job.sync.warm_start_updates = 2;
+  Driver run(job);
+  run.Start();
+  for (int update = 0; update < 2; ++update) {
+    EXPECT_TRUE(run.TaskOf(0).has_value());
+    EXPECT_FALSE(run.TaskOf(1).has_value());
+    EXPECT_FALSE(run.TaskOf(2).has_value());
+    EXPECT_TRUE(run.Deliver(0).ok());
+  }
+  EXPECT_EQ(run.CommittedBatches(), (Batches{{0}, {1}}));
+  for (int w = 0; w < 3; ++w) EXPECT_TRUE(run.TaskOf(w).has_value());
+}
+
+TEST(WarmStartTest, AnotherTakesOverWhenTheLoneWorkerDies) {
+  CoordinatorOptions job = Job(PolicyKind::kAsync, 2, 1);
+  job.sync.warm_start_updates = 2;
+  Driver run(job);
+  run.Start();
+  run.Leave(kWorker0);
+  EXPECT_EQ(run.BatchOf(1), 0);
+}
+
+TEST(WarmStartTest, AfterItNobodyIsAheadOfTheOthers) {
+  CoordinatorOptions job = Job(PolicyKind::kAsync, 2, 1);
+  job.sync.warm_start_updates = 3;
+  job.sync.staleness = StalenessBound{0, StalenessAction::kWait};
+  Driver run(job);
+  run.Start();
+  for (int update = 0; update < 3; ++update) EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.TaskOf(0).has_value());
+  EXPECT_TRUE(run.TaskOf(1).has_value());
+}
+
+}  // namespace
+}  // namespace sluice
