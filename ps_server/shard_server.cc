@@ -96,7 +96,9 @@ absl::Status ShardServer::Run() {
 
 absl::Status ShardServer::RunLead() {
   SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
-  SLUICE_RETURN_IF_ERROR(agent_->Join());
+  const absl::Status joined = agent_->Join();
+  // A run that was stopped before it began has an end like any other.
+  if (!joined.ok() && !absl::IsCancelled(joined)) return joined;
   SLUICE_RETURN_IF_ERROR(
       lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
   const FinishRun finish = lead_->service()->AwaitEnd();

@@ -1,7 +1,9 @@
 #include "ps_server/coordinator/coordinator_service.h"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -102,10 +104,7 @@ class FakePeer {
       OnMessage(message);
     };
     if (role == proto::WORKER) {
-      options.on_new_life = [this](const proto::Welcome&) {
-        absl::MutexLock lock(&mu_);
-        ++new_lives_;
-      };
+      options.on_new_life = [](const proto::Welcome&) {};
     }
     // Connect blocks a worker until the shards are there.
     thread_ = StartThread("fake-peer", [this, options = std::move(options)] {
@@ -145,8 +144,10 @@ class FakePeer {
   // Blocks until so many messages have come.
   bool AwaitReceived(size_t count) {
     absl::MutexLock lock(&mu_);
-    const auto enough = [&] { return received_.size() >= count; };
-    return mu_.AwaitWithTimeout(absl::Condition(&enough), kPatience);
+    while (received_.size() < count) {
+      if (arrived_.WaitWithTimeout(&mu_, kPatience)) return false;
+    }
+    return true;
   }
 
  private:
@@ -168,6 +169,7 @@ class FakePeer {
     }
     absl::MutexLock lock(&mu_);
     received_.push_back(message);
+    arrived_.SignalAll();
     if (answer.body_case() == proto::ToCoordinator::BODY_NOT_SET) return;
     if (client_ == nullptr) {
       early_.push_back(answer);
@@ -180,11 +182,11 @@ class FakePeer {
   int64_t version_ = 0;  // Reader thread only.
 
   absl::Mutex mu_;
+  absl::CondVar arrived_;
   bool connected_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::FromCoordinator> received_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
-  int new_lives_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
 
   std::thread thread_;
@@ -286,6 +288,40 @@ TEST(CoordinatorServiceTest, TheLogHoldsEveryCommitOfTheRun) {
     EXPECT_EQ(record.commit().version(), ++version);
   }
   EXPECT_EQ(version, 20);
+}
+
+// The largest file this process may write, until destroyed.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(CoordinatorServiceTest, ALogThatCannotBeWrittenFailsTheRunAndIsNamed) {
+  const std::string path = testing::TempDir() + "/full";
+  std::remove(path.c_str());
+  auto log = CommitLogWriter::Create(path, {});
+  ASSERT_TRUE(log.ok()) << log.status();
+  Lead lead(RunOf(1, 1, 1000000), log->get());
+  FinishRun end;
+  {
+    const FileSizeLimit limit(4096);
+    Peers peers(lead, 1, 1);
+    end = lead.service().AwaitEnd();
+  }
+  EXPECT_EQ(end.failure, path + ": write: File too large");
+  EXPECT_EQ(lead.service().State().phase, Phase::kFailed);
+  // What was decided but not recorded has been told to nobody.
+  const auto read = ReadCommitLog(path);
+  ASSERT_TRUE(read.ok()) << read.status();
 }
 
 TEST(CoordinatorServiceTest, AWorkerIsWelcomedOnlyWhenAllShardsAreThere) {

@@ -16,7 +16,7 @@ constexpr size_t kQueueCapacity = 65536;
 
 SessionTable::Seat::Seat(Peer peer) : peer(peer), queue(kQueueCapacity) {}
 
-SessionTable::SessionTable(int shards) : shards_(shards) {
+SessionTable::SessionTable(int shards) {
   for (int i = 0; i < shards; ++i) {
     const Peer peer{Role::kShard, i};
     seats_.emplace(peer, peer);

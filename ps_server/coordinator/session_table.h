@@ -92,7 +92,6 @@ class SessionTable {
   // Moves what the seat's queue has to send onto its connection.
   void Drain(Seat& seat);
 
-  const int shards_;
   std::map<Peer, Seat> seats_;
   absl::flat_hash_map<const SessionStream*, Seat*> by_stream_;
   absl::flat_hash_set<std::shared_ptr<SessionStream>> touched_;
