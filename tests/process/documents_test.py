@@ -1,0 +1,72 @@
+#!/usr/bin/python3 -B
+"""The commands that the documents name do what they say."""
+
+import re
+import shlex
+import subprocess
+import unittest
+
+import harness
+
+DOCUMENTS = ["README.md", "docs/operations.md"]
+# What these do is what every other test and the build itself do.
+ELSEWHERE = {"demo", "test"}
+
+
+def commands(document, prompt):
+    """The indented lines of a document that begin with `prompt`."""
+    text = (harness.ROOT / document).read_text()
+    return re.findall(rf"^    {prompt}(.*?)(?: +#.*)?$", text, re.MULTILINE)
+
+
+class DocumentsTest(unittest.TestCase):
+
+    def test_the_tools_commands_run(self):
+        found = 0
+        for document in DOCUMENTS:
+            for command in commands(document, re.escape("./sluice ")):
+                words = shlex.split(command)
+                if words[0] in ELSEWHERE:
+                    continue
+                words[1] = harness.ROOT / words[1]
+                if words[0] == "train":  # The same, but short.
+                    words += ["--set", "stop.updates=5"]
+                result = harness.tool(*words)
+                self.assertEqual(result.returncode, 0,
+                                 f"{command}\n{result.stderr}")
+                found += 1
+        self.assertGreaterEqual(found, 3)
+
+    def test_the_daemons_started_as_the_document_says_train(self):
+        lines = commands("docs/operations.md", r"host[A-Z]\$ ")
+        self.assertEqual(len(lines), 5)
+        folder = harness.scratch()
+        job = harness.write_job(harness.LINEAR_JOB)
+        (folder / "job.textproto").write_text(job.read_text())
+        (folder / "run").mkdir()
+        first, second = harness.free_ports(2)
+        binaries = {"ps_server": harness.PS_SERVER, "worker": harness.WORKER,
+                    "evaluator": harness.EVALUATOR}
+        processes = []
+        try:
+            for line in lines:
+                line = line.replace("hostA:7000", f"127.0.0.1:{first}")
+                line = line.replace("hostB:7000", f"127.0.0.1:{second}")
+                port = second if "--shard=1" in line else first
+                line = line.replace("0.0.0.0:7000", f"127.0.0.1:{port}")
+                words = shlex.split(line)
+                processes.append(subprocess.Popen(
+                    [binaries[words[0]], *words[1:]], cwd=folder,
+                    stderr=subprocess.PIPE, text=True))
+            for line, process in zip(lines, processes):
+                _, log = process.communicate(timeout=harness.TIMEOUT_S)
+                self.assertEqual(process.returncode, 0, f"{line}\n{log}")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        self.assertTrue((folder / "run/weights.safetensors").exists())
+
+
+if __name__ == "__main__":
+    harness.main()
