@@ -92,14 +92,17 @@ absl::Status LocalCluster::StartOthers(const std::string& lead) {
                                  ShardCommand(plan_, shard, lead)));
   }
   if (plan_.evaluator) {
-    SLUICE_RETURN_IF_ERROR(
-        Start(Part::kEvaluator, "evaluator", EvaluatorCommand(plan_, lead)));
+    SLUICE_RETURN_IF_ERROR(StartEvaluator(lead));
   }
   for (int worker = 0; worker < plan_.workers; ++worker) {
     SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, absl::StrCat("worker-", worker),
                                  WorkerCommand(plan_, worker, lead)));
   }
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartEvaluator(const std::string& lead) {
+  return Start(Part::kEvaluator, "evaluator", EvaluatorCommand(plan_, lead));
 }
 
 std::vector<PartEnd> LocalCluster::TakeEnded() {

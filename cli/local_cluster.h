@@ -49,6 +49,9 @@ class LocalCluster {
   // Everybody else.
   absl::Status StartOthers(const std::string& lead);
 
+  // A new evaluator in the place of one that ended; its log goes on.
+  absl::Status StartEvaluator(const std::string& lead);
+
   // The children that ended since the last call.
   std::vector<PartEnd> TakeEnded();
   // Whether every child has ended and been taken.

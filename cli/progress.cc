@@ -5,15 +5,39 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace sluice {
 namespace {
 
-// Carriage return, then "erase to the end of the line" (ECMA-48).
-constexpr char kRenewLine[] = "\r\x1b[K";
+// To the start of the row, then "erase to the end of the screen" (ECMA-48).
+constexpr char kErase[] = "\r\x1b[J";
+
+// What separates the parts of a line, and where it may be folded.
+constexpr char kGap[] = "  ";
+
+// `line` in rows shorter than `columns`: a full row would wrap by itself.
+std::vector<std::string> Fold(const std::string& line, int columns) {
+  std::vector<std::string> rows = {""};
+  for (const std::string& part :
+       std::vector<std::string>(absl::StrSplit(line, kGap))) {
+    std::string& row = rows.back();
+    if (row.empty()) {
+      row = part;
+    } else if (row.size() + part.size() + 2 < columns) {
+      absl::StrAppend(&row, kGap, part);
+    } else {
+      rows.push_back(part);
+    }
+    if (rows.back().size() >= columns) rows.back().resize(columns - 1);
+  }
+  return rows;
+}
 
 std::string Waiting(const proto::JobStatus& status) {
   if (status.waiting_for().empty()) return status.phase();
@@ -73,12 +97,12 @@ ProgressView::ProgressView(std::ostream& out, int columns)
     : out_(out), columns_(columns) {}
 
 void ProgressView::Show(const proto::JobStatus& status, absl::Time now) {
-  std::string line = FormatProgress(status);
+  const std::string line = FormatProgress(status);
   if (columns_ > 0) {
-    // A line that wraps would not be renewed but repeated.
-    if (static_cast<int>(line.size()) >= columns_) line.resize(columns_ - 1);
-    out_ << kRenewLine << line << std::flush;
-    line_open_ = true;
+    const std::vector<std::string> rows = Fold(line, columns_);
+    Erase();
+    out_ << absl::StrJoin(rows, "\n") << std::flush;
+    rows_open_ = rows.size();
     return;
   }
   const int64_t test_version =
@@ -93,15 +117,20 @@ void ProgressView::Show(const proto::JobStatus& status, absl::Time now) {
   out_ << line << std::endl;
 }
 
+void ProgressView::Erase() {
+  if (rows_open_ > 1) out_ << "\x1b[" << rows_open_ - 1 << "A";
+  if (columns_ > 0) out_ << kErase;
+  rows_open_ = 0;
+}
+
 void ProgressView::Say(const std::string& line) {
-  if (line_open_) out_ << kRenewLine;
-  line_open_ = false;
+  Erase();
   out_ << line << std::endl;
 }
 
 void ProgressView::Finish() {
-  if (line_open_) out_ << std::endl;
-  line_open_ = false;
+  if (rows_open_ > 0) out_ << std::endl;
+  rows_open_ = 0;
 }
 
 int TerminalColumns(int descriptor) {

@@ -18,9 +18,10 @@ std::string FormatProgress(const proto::JobStatus& status);
 // "45 s", "3 min 20 s", "2 h 05 min".
 std::string FormatSeconds(double seconds);
 
-// Shows the progress of a run: one line that renews itself on a terminal;
-// else a line every kPlainEvery, and at once when the phase changes or a test
-// result comes. Not thread-safe: call from one thread.
+// Shows the progress of a run: a line that renews itself on a terminal (folded
+// where it is wider than that); else a line every kPlainEvery, and at once when
+// the phase changes or a test result comes. Not thread-safe: call from one
+// thread.
 class ProgressView {
  public:
   static constexpr absl::Duration kPlainEvery = absl::Seconds(5);
@@ -35,11 +36,13 @@ class ProgressView {
   void Finish();
 
  private:
+  void Erase();
+
   // Constant after construction.
   std::ostream& out_;
   const int columns_;
 
-  bool line_open_ = false;
+  int rows_open_ = 0;  // Of the terminal, taken by the renewing line.
   absl::Time last_shown_ = absl::InfinitePast();
   std::string last_phase_;
   int64_t last_test_version_ = -1;

@@ -76,13 +76,28 @@ TEST(ProgressViewTest, PlainLinesComeEveryFewSecondsAndWithNews) {
   EXPECT_THAT(three, Not(HasSubstr("\x1b")));
 }
 
-TEST(ProgressViewTest, ATerminalsLineRenewsItselfWithinItsWidth) {
+TEST(ProgressViewTest, ATerminalsLineRenewsItself) {
   std::ostringstream out;
-  ProgressView view(out, 20);
+  ProgressView view(out, 200);
   view.Show(RunningStatus(), kStart);
-  EXPECT_EQ(out.str(), "\r\x1b[Kepoch 1.25/5  versi");
+  EXPECT_EQ(out.str(), "\r\x1b[J" + FormatProgress(RunningStatus()));
   view.Say("worker-1: exit status 1");
-  EXPECT_THAT(out.str(), HasSubstr("\r\x1b[Kworker-1: exit status 1\n"));
+  EXPECT_THAT(out.str(),
+              testing::EndsWith("left\r\x1b[Jworker-1: exit status 1\n"));
+}
+
+TEST(ProgressViewTest, ANarrowTerminalsLineIsFoldedAndRenewedWhole) {
+  std::ostringstream out;
+  ProgressView view(out, 80);
+  view.Show(RunningStatus(), kStart);
+  EXPECT_EQ(out.str(),
+            "\r\x1b[J"
+            "epoch 1.25/5  version 390  loss 0.4123  test 0.8313  "
+            "13.1 updates/s\n2516 samples/s  staleness 0.5  cancelled 130  "
+            "dropped 2  45 s left");
+  out.str("");
+  view.Show(RunningStatus(), kStart);
+  EXPECT_THAT(out.str(), testing::StartsWith("\x1b[1A\r\x1b[Jepoch"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ void Supervision::Blame(const PartEnd& end, const std::string& failure) {
   // The first to die is the culprit, and one that was killed before one that
   // ended because the run did; the others follow from it.
   const bool first = failure_.empty() && culprit_.empty();
-  if (!killing_ && (first || (end.killed && !culprit_was_killed_))) {
+  if (first || (end.killed && !culprit_was_killed_)) {
     culprit_ = end.name;
     culprit_was_killed_ = end.killed;
   }
@@ -29,10 +29,11 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
   SuperviseActions actions;
   if (end.part == Part::kWorker) --workers_left_;
   if (end.part == Part::kLead) {
-    EndBy(now + kOrphanGrace);
+    EndBy(now + kGrace);
+    lead_ended_ = true;
     lead_ended_well_ = end.ok;
   }
-  if (end.ok) return actions;
+  if (end.ok || killing_) return actions;
   const std::string died = absl::StrCat(end.name, ": ", end.how);
   switch (end.part) {
     case Part::kLead:
@@ -44,15 +45,30 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
       if (workers_left_ == 0 && !lead_ended_well_) {
         Blame(end, absl::StrCat(died, "; no worker is left"));
         EndBy(now + kGrace);
-        break;
+      } else if (failure_.empty()) {
+        // In a run that fails everybody ends so; that is no news.
+        actions.say.push_back(died);
       }
-      [[fallthrough]];
+      break;
     case Part::kEvaluator:
-      // While the run ends in failure everybody does; that is no news.
-      if (failure_.empty()) actions.say.push_back(died);
+      if (failure_.empty()) OnEvaluatorDied(end, &actions);
       break;
   }
   return actions;
+}
+
+void Supervision::OnEvaluatorDied(const PartEnd& end,
+                                  SuperviseActions* actions) {
+  const std::string died = absl::StrCat(end.name, ": ", end.how);
+  if (!lead_ended_ && evaluator_restarts_ < kEvaluatorRestarts) {
+    ++evaluator_restarts_;
+    actions->restart_evaluator = true;
+    actions->say.push_back(absl::StrCat(died, "; starting it again"));
+    return;
+  }
+  // The coordinator ends the run without the final evaluation.
+  Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
+  actions->say.push_back(failure_);
 }
 
 SuperviseActions Supervision::OnInterrupt() {
@@ -75,7 +91,8 @@ SuperviseActions Supervision::OnTime(absl::Time now) {
   deadline_.reset();
   killing_ = true;
   actions.kill = true;
-  if (failure_.empty()) {
+  // Whoever had not joined when the user stopped the run waits in vain.
+  if (failure_.empty() && !interrupted_) {
     failure_ = "a process did not end with the run and was killed";
   }
   return actions;

@@ -24,22 +24,25 @@ struct PartEnd {
 // What the launcher is to do now, in this order.
 struct SuperviseActions {
   std::vector<std::string> say;  // Lines for the user.
-  bool stop = false;             // Ask the coordinator to end the run.
-  bool kill = false;             // Kill every child that is left.
+  bool restart_evaluator = false;
+  bool stop = false;  // Ask the coordinator to end the run.
+  bool kill = false;  // Kill every child that is left.
 };
 
 // Decides what the launcher of a run on one machine does when a child ends,
 // the user interrupts, or time passes: a worker's death is reported and left
-// to the coordinator, a shard's ends the run. Holds no process and no clock.
+// to the coordinator, the evaluator is started again, a shard's death ends the
+// run. Holds no process and no clock.
 // Not thread-safe: call from one thread.
 class Supervision {
  public:
   // How long the coordinator may take to end a run that has lost a part, and
-  // to send everybody home; with the time to kill and report within the 10
-  // seconds a failed run may take.
+  // the others to end with the lead; with the time to kill and report within
+  // the 10 seconds a failed run may take.
   static constexpr absl::Duration kGrace = absl::Seconds(6);
-  // How long the others may go on once the lead, who would tell them, is gone.
-  static constexpr absl::Duration kOrphanGrace = absl::Seconds(3);
+  // The evaluator keeps nothing, so a new one takes over; one that dies this
+  // often again dies of the job.
+  static constexpr int kEvaluatorRestarts = 3;
 
   explicit Supervision(int workers) : workers_left_(workers) {}
 
@@ -60,10 +63,13 @@ class Supervision {
   const std::string& culprit() const { return culprit_; }
 
  private:
+  void OnEvaluatorDied(const PartEnd& end, SuperviseActions* actions);
   void EndBy(absl::Time deadline);
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
+  int evaluator_restarts_ = 0;
+  bool lead_ended_ = false;
   bool lead_ended_well_ = false;
   bool interrupted_ = false;
   bool killed_by_user_ = false;

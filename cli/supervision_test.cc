@@ -63,9 +63,39 @@ TEST(SupervisionTest, AShardsDeathEndsTheRunAndNamesTheShard) {
 TEST(SupervisionTest, TheOthersFollowALeadThatDied) {
   Supervision s(1);
   s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
-  EXPECT_FALSE(s.OnTime(kStart + Supervision::kOrphanGrace / 2).kill);
-  EXPECT_TRUE(s.OnTime(kStart + Supervision::kOrphanGrace).kill);
+  EXPECT_FALSE(s.OnTime(kStart + Supervision::kGrace / 2).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
   EXPECT_EQ(s.culprit(), "ps_server-0");
+}
+
+TEST(SupervisionTest, AnEvaluatorThatDiesIsStartedAgain) {
+  Supervision s(1);
+  const auto actions = s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_TRUE(actions.restart_evaluator);
+  EXPECT_THAT(actions.say, ElementsAre("evaluator: killed; starting it again"));
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEnd) {
+  Supervision s(1);
+  for (int i = 0; i < Supervision::kEvaluatorRestarts; ++i) {
+    EXPECT_TRUE(s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart)
+                    .restart_evaluator);
+  }
+  EXPECT_FALSE(
+      s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart).restart_evaluator);
+  EXPECT_FALSE(s.OnTime(kStart + absl::Hours(1)).kill);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_EQ(s.culprit(), "evaluator");
+}
+
+TEST(SupervisionTest, NoEvaluatorIsStartedOnceTheLeadHasEnded) {
+  Supervision s(1);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_FALSE(
+      s.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart).restart_evaluator);
 }
 
 TEST(SupervisionTest, WhatTheCoordinatorSaysOfAFailureIsTheReason) {
@@ -112,10 +142,20 @@ TEST(SupervisionTest, ARunStoppedByAnInterruptSucceeds) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
+TEST(SupervisionTest, WhoWaitsInVainAfterAnInterruptIsKilledInSilence) {
+  Supervision s(1);
+  s.OnInterrupt();
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).say,
+              IsEmpty());
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
 TEST(SupervisionTest, AProcessThatOutlivesTheRunIsAFailure) {
   Supervision s(1);
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
-  EXPECT_TRUE(s.OnTime(kStart + Supervision::kOrphanGrace).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_THAT(s.failure(), HasSubstr("did not end"));
 }

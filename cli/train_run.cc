@@ -127,6 +127,11 @@ class TrainRun {
 
   void Do(const SuperviseActions& actions) {
     for (const std::string& line : actions.say) view_.Say(line);
+    if (actions.restart_evaluator) {
+      const absl::Status started =
+          cluster_.StartEvaluator(cluster_.ReadLeadAddress());
+      if (!started.ok()) StartFailed(started);
+    }
     if (actions.stop) Stop();
     if (actions.kill) cluster_.KillAll();
   }
