@@ -107,10 +107,9 @@ void ProgressView::Show(const proto::JobStatus& status, absl::Time now) {
   }
   const int64_t test_version =
       status.has_test_loss() ? status.test_version() : -1;
-  if (now - last_shown_ < kPlainEvery && status.phase() == last_phase_ &&
-      test_version == last_test_version_) {
-    return;
-  }
+  const absl::Duration wait =
+      test_version == last_test_version_ ? kPlainEvery : kTestEvery;
+  if (now - last_shown_ < wait && status.phase() == last_phase_) return;
   last_shown_ = now;
   last_phase_ = status.phase();
   last_test_version_ = test_version;

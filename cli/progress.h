@@ -19,12 +19,14 @@ std::string FormatProgress(const proto::JobStatus& status);
 std::string FormatSeconds(double seconds);
 
 // Shows the progress of a run: a line that renews itself on a terminal (folded
-// where it is wider than that); else a line every kPlainEvery, and at once when
-// the phase changes or a test result comes. Not thread-safe: call from one
-// thread.
+// where it is wider than that); else a line every kPlainEvery, at once when the
+// phase changes, and soon when a test result comes. Not thread-safe: call from
+// one thread.
 class ProgressView {
  public:
   static constexpr absl::Duration kPlainEvery = absl::Seconds(5);
+  // A small job has a test result with every look.
+  static constexpr absl::Duration kTestEvery = absl::Seconds(2);
 
   // `out` outlives this. `columns` is the terminal's width; 0: no terminal.
   ProgressView(std::ostream& out, int columns);
