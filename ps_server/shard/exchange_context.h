@@ -3,6 +3,9 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <cstdint>
+#include <memory>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
