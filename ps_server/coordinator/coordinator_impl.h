@@ -80,9 +80,8 @@ class Coordinator::Impl {
                              const Delivery& delivery) const;
   // Ends a task that was not applied; what becomes of its block is up to the
   // caller.
-  OpenTask EndTask(const GradientKey& key, Outcome outcome,
-                   const std::string& reason);
-  void EndAndReturn(const GradientKey& key, Outcome outcome,
+  OpenTask EndTask(GradientKey key, Outcome outcome, const std::string& reason);
+  void EndAndReturn(GradientKey key, Outcome outcome,
                     const std::string& reason);
   void EndAllTasks(const std::string& reason);
   // Tells the policy whose partitions have something that may go out.

@@ -150,7 +150,8 @@ absl::Status Coordinator::Impl::Rejected(const GradientKey& key,
   return absl::OkStatus();
 }
 
-OpenTask Coordinator::Impl::EndTask(const GradientKey& key, Outcome outcome,
+// By value: `key` may be part of the task that this closes.
+OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
                                     const std::string& reason) {
   OpenTask ended = tasks_.Close(key);
   if (ended.ready) {
@@ -170,7 +171,7 @@ OpenTask Coordinator::Impl::EndTask(const GradientKey& key, Outcome outcome,
   return ended;
 }
 
-void Coordinator::Impl::EndAndReturn(const GradientKey& key, Outcome outcome,
+void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
                                      const std::string& reason) {
   const OpenTask ended = EndTask(key, outcome, reason);
   schedule_.Return(ended.block);
