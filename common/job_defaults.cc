@@ -108,6 +108,15 @@ void ResolveLayer(int position, proto::Layer* layer) {
     case proto::Layer::kTanh:
       kind = "tanh";
       break;
+    case proto::Layer::kGelu:
+      kind = "gelu";
+      break;
+    case proto::Layer::kSigmoid:
+      kind = "sigmoid";
+      break;
+    case proto::Layer::kGlobalAveragePool:
+      kind = "global_average_pool";
+      break;
     case proto::Layer::kFlatten:
       kind = "flatten";
       break;

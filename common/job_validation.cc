@@ -296,12 +296,15 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
       break;
     case proto::Layer::kRelu:
     case proto::Layer::kTanh:
+    case proto::Layer::kGelu:
+    case proto::Layer::kSigmoid:
+    case proto::Layer::kGlobalAveragePool:
     case proto::Layer::kFlatten:
       break;
     case proto::Layer::KIND_NOT_SET:
       check->Add(prefix,
                  "must name a kind: dense, conv2d, max_pool, average_pool, "
-                 "relu, tanh or flatten");
+                 "relu, tanh, flatten, gelu, sigmoid or global_average_pool");
       return;  // It has no default name either.
   }
   check->Name(Path(prefix, "name"), layer.name());

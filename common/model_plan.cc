@@ -45,6 +45,12 @@ const char* KindName(const proto::Layer& layer) {
       return "relu";
     case proto::Layer::kTanh:
       return "tanh";
+    case proto::Layer::kGelu:
+      return "gelu";
+    case proto::Layer::kSigmoid:
+      return "sigmoid";
+    case proto::Layer::kGlobalAveragePool:
+      return "global_average_pool";
     case proto::Layer::kFlatten:
       return "flatten";
     case proto::Layer::KIND_NOT_SET:
@@ -237,6 +243,12 @@ absl::Status Planner::Add(const proto::Layer& layer) {
       break;
     case proto::Layer::kRelu:
     case proto::Layer::kTanh:
+    case proto::Layer::kGelu:
+    case proto::Layer::kSigmoid:
+      break;
+    case proto::Layer::kGlobalAveragePool:
+      planned = CheckImage();
+      if (planned.ok()) shape_.resize(1);
       break;
     case proto::Layer::kFlatten:
       shape_ = {Product(shape_)};

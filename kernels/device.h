@@ -54,11 +54,11 @@ class LinearOp {
 class MapOp {
  public:
   virtual ~MapOp() = default;
-  // Activations may run in place: `y` may be `x`.
+  // Activations other than gelu may run in place: `y` may be `x`.
   virtual absl::Status Forward(int64_t samples, const float* x, float* y) = 0;
-  // `x` and `y` are those of a Forward; activations look at `y` only, and
-  // `dx` may then be `dy`. The maximum of a window is its first in row-major
-  // order.
+  // `x` and `y` are those of a Forward; activations look at `y` only (gelu at
+  // `x`: its `y` belongs to two of them), and `dx` may then be `dy`. The
+  // maximum of a window is its first in row-major order.
   virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
                                 const float* dy, float* dx) = 0;
 };
@@ -130,10 +130,18 @@ class Device {
       const PoolShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
       const PoolShape& shape, int64_t max_samples) = 0;
+  // The mean of each channel of `pixels` floats.
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
+      int64_t channels, int64_t pixels, int64_t max_samples) = 0;
   // Elementwise over `size` floats per sample.
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
       int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
+      int64_t size, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
+      int64_t size, int64_t max_samples) = 0;
+  // x (1 + erf(x / sqrt 2)) / 2.
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
       int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;

@@ -37,33 +37,39 @@ class CpuRelu : public MapOp {
   const int64_t size_;
 };
 
-// oneDNN's tanh for a number of floats.
-struct PreparedTanh {
-  PreparedTanh(const OneDnnContext& context, int64_t size)
+// oneDNN's formula `algorithm` for a number of floats.
+struct PreparedFormula {
+  PreparedFormula(const OneDnnContext& context, dnnl::algorithm algorithm,
+                  int64_t size)
       : x(Wrap(FloatDesc({size}, dnnl::memory::format_tag::a), context)),
         y(Wrap(x.get_desc(), context)),
-        forward({{dnnl::prop_kind::forward_inference,
-                  dnnl::algorithm::eltwise_tanh, x.get_desc(), 0.0f, 0.0f},
+        forward({{dnnl::prop_kind::forward_inference, algorithm, x.get_desc(),
+                  0.0f, 0.0f},
                  context.engine}) {}
 
   dnnl::memory x, y;
   dnnl::eltwise_forward forward;
 };
 
-class CpuTanh : public MapOp {
+// An activation whose forward is oneDNN's. T gives its name, the formula, and
+// the derivative from y.
+template <typename T>
+class CpuFormula : public MapOp {
  public:
-  CpuTanh(const OneDnnContext* context, int64_t size)
+  CpuFormula(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
 
   absl::Status Prepare(int64_t samples) {
-    return CatchOneDnn(absl::StatusCode::kInvalidArgument, "tanh",
-                       [&] { prepared_.For(samples * size_, context_); });
+    return CatchOneDnn(absl::StatusCode::kInvalidArgument, T::kName, [&] {
+      prepared_.For(samples * size_, context_, T::kAlgorithm);
+    });
   }
 
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
     if (samples == 0) return absl::OkStatus();
-    return CatchOneDnn(absl::StatusCode::kInternal, "tanh", [&] {
-      PreparedTanh& p = prepared_.For(samples * size_, context_);
+    return CatchOneDnn(absl::StatusCode::kInternal, T::kName, [&] {
+      PreparedFormula& p =
+          prepared_.For(samples * size_, context_, T::kAlgorithm);
       p.x.set_data_handle(const_cast<float*>(x));
       p.y.set_data_handle(y);
       p.forward.execute(context_.stream,
@@ -76,7 +82,7 @@ class CpuTanh : public MapOp {
     ParallelFor(context_.threads, samples * size_, 1,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
-                    dx[i] = dy[i] * (1 - y[i] * y[i]);
+                    dx[i] = dy[i] * T::Derivative(y[i]);
                   }
                 });
     return absl::OkStatus();
@@ -85,8 +91,94 @@ class CpuTanh : public MapOp {
  private:
   const OneDnnContext& context_;
   const int64_t size_;
-  PerSize<PreparedTanh> prepared_;
+  PerSize<PreparedFormula> prepared_;
 };
+
+struct Tanh {
+  static constexpr char kName[] = "tanh";
+  static constexpr auto kAlgorithm = dnnl::algorithm::eltwise_tanh;
+  static float Derivative(float y) { return 1 - y * y; }
+};
+
+struct Sigmoid {
+  static constexpr char kName[] = "sigmoid";
+  static constexpr auto kAlgorithm = dnnl::algorithm::eltwise_logistic;
+  static float Derivative(float y) { return y * (1 - y); }
+};
+
+// oneDNN's gelu in both directions for a number of floats.
+struct PreparedGelu {
+  PreparedGelu(const OneDnnContext& context, int64_t size)
+      : x(Wrap(FloatDesc({size}, dnnl::memory::format_tag::a), context)),
+        y(Wrap(x.get_desc(), context)),
+        dy(Wrap(x.get_desc(), context)),
+        dx(Wrap(x.get_desc(), context)) {
+    const dnnl::eltwise_forward::primitive_desc plan(
+        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_gelu_erf,
+         x.get_desc(), 0.0f, 0.0f},
+        context.engine);
+    forward = dnnl::eltwise_forward(plan);
+    backward = dnnl::eltwise_backward({{dnnl::algorithm::eltwise_gelu_erf,
+                                        x.get_desc(), x.get_desc(), 0.0f, 0.0f},
+                                       context.engine,
+                                       plan});
+  }
+
+  dnnl::memory x, y, dy, dx;
+  dnnl::eltwise_forward forward;
+  dnnl::eltwise_backward backward;
+};
+
+class CpuGelu : public MapOp {
+ public:
+  CpuGelu(const OneDnnContext* context, int64_t size)
+      : context_(*context), size_(size) {}
+
+  absl::Status Prepare(int64_t samples) {
+    return CatchOneDnn(absl::StatusCode::kInvalidArgument, "gelu",
+                       [&] { prepared_.For(samples * size_, context_); });
+  }
+
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    if (samples == 0) return absl::OkStatus();
+    return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
+      PreparedGelu& p = prepared_.For(samples * size_, context_);
+      p.x.set_data_handle(const_cast<float*>(x));
+      p.y.set_data_handle(y);
+      p.forward.execute(context_.stream,
+                        {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DST, p.y}});
+    });
+  }
+
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    if (samples == 0) return absl::OkStatus();
+    return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
+      PreparedGelu& p = prepared_.For(samples * size_, context_);
+      p.x.set_data_handle(const_cast<float*>(x));
+      p.dy.set_data_handle(const_cast<float*>(dy));
+      p.dx.set_data_handle(dx);
+      p.backward.execute(context_.stream, {{DNNL_ARG_SRC, p.x},
+                                           {DNNL_ARG_DIFF_DST, p.dy},
+                                           {DNNL_ARG_DIFF_SRC, p.dx}});
+    });
+  }
+
+ private:
+  const OneDnnContext& context_;
+  const int64_t size_;
+  PerSize<PreparedGelu> prepared_;
+};
+
+// Prepares an operation for its largest size, so that a shape that oneDNN
+// cannot do is refused at once.
+template <typename Op>
+absl::StatusOr<std::unique_ptr<MapOp>> MakePrepared(
+    const OneDnnContext* context, int64_t size, int64_t max_samples) {
+  auto op = std::make_unique<Op>(context, size);
+  SLUICE_RETURN_IF_ERROR(op->Prepare(max_samples));
+  return op;
+}
 
 }  // namespace
 
@@ -97,9 +189,18 @@ std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size) {
 absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuTanh(const OneDnnContext* context,
                                                    int64_t size,
                                                    int64_t max_samples) {
-  auto tanh = std::make_unique<CpuTanh>(context, size);
-  SLUICE_RETURN_IF_ERROR(tanh->Prepare(max_samples));
-  return tanh;
+  return MakePrepared<CpuFormula<Tanh>>(context, size, max_samples);
+}
+
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuSigmoid(
+    const OneDnnContext* context, int64_t size, int64_t max_samples) {
+  return MakePrepared<CpuFormula<Sigmoid>>(context, size, max_samples);
+}
+
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuGelu(const OneDnnContext* context,
+                                                   int64_t size,
+                                                   int64_t max_samples) {
+  return MakePrepared<CpuGelu>(context, size, max_samples);
 }
 
 }  // namespace sluice::kernels

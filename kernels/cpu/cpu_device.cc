@@ -74,6 +74,20 @@ class CpuDevice : public HostMemoryDevice {
     EnterThread();
     return MakeCpuTanh(&context_, size, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
+      int64_t size, int64_t max_samples) override {
+    EnterThread();
+    return MakeCpuSigmoid(&context_, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
+      int64_t size, int64_t max_samples) override {
+    EnterThread();
+    return MakeCpuGelu(&context_, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return MakeCpuGlobalAveragePool(&context_, channels, pixels);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return MakeCpuSoftmaxCrossEntropy(classes);

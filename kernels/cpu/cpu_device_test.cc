@@ -203,6 +203,15 @@ double MapTolerance(const MapCase& c, float forward_magnitude) {
       // oneDNN's polynomial is good to a few units of the result; the
       // derivative 1 - y^2 rounds three times near 1.
       return 8 * kUnit * forward_magnitude;
+    case MapKind::kSigmoid:
+      // y is at most 1 and its derivative 1/4.
+      return 8 * kUnit;
+    case MapKind::kGelu:
+      // oneDNN's erf is good to 1.5e-7 (Abramowitz and Stegun 7.1.26) and to
+      // its own roundings, times |x| / 2 <= 1; the rest rounds a few times.
+      return 1.5e-7 + 8 * kUnit * forward_magnitude;
+    case MapKind::kGlobalAveragePool:
+      return (c.pool.height * c.pool.width + 2) * kUnit * forward_magnitude;
   }
   return 0;
 }
@@ -280,7 +289,7 @@ TEST(CpuDeviceTest, EqualMaximaAreRoutedAsInTheReference) {
 TEST(CpuDeviceTest, ActivationsWorkInPlace) {
   const auto cpu = Cpu();
   for (const MapCase& c : MapCases()) {
-    if (c.kind != MapKind::kRelu && c.kind != MapKind::kTanh) continue;
+    if (!c.in_place()) continue;
     SCOPED_TRACE(c.name);
     auto op = *Prepare(cpu.get(), c);
     const int64_t size = c.samples * c.input_size();
@@ -298,14 +307,22 @@ TEST(CpuDeviceTest, ActivationsWorkInPlace) {
   }
 }
 
-TEST(CpuDeviceTest, TanhOfAnElementDoesNotDependOnItsPlace) {
+TEST(CpuDeviceTest, AnActivationOfAnElementDoesNotDependOnItsPlace) {
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareTanh(1, 200);
-  for (int n = 1; n < 100; ++n) {
-    const std::vector<float> x(n, 0.37f);
-    std::vector<float> y(n);
-    ASSERT_TRUE(op->Forward(n, x.data(), y.data()).ok());
-    for (float v : y) ASSERT_EQ(v, y[0]) << n;
+  for (MapKind kind : {MapKind::kTanh, MapKind::kSigmoid, MapKind::kGelu}) {
+    MapCase c;
+    c.kind = kind;
+    c.samples = 200;
+    auto op = *Prepare(cpu.get(), c);
+    for (int n = 1; n < 100; ++n) {
+      const std::vector<float> x(n, 0.37f), dy(n, 0.71f);
+      std::vector<float> y(n), dx(n);
+      ASSERT_TRUE(op->Forward(n, x.data(), y.data()).ok());
+      ASSERT_TRUE(
+          op->Backward(n, x.data(), y.data(), dy.data(), dx.data()).ok());
+      for (float v : y) ASSERT_EQ(v, y[0]) << n;
+      for (float v : dx) ASSERT_EQ(v, dx[0]) << n;
+    }
   }
 }
 

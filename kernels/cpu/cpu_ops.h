@@ -21,9 +21,17 @@ std::unique_ptr<MapOp> MakeCpuMaxPool(const OneDnnContext* context,
                                       const PoolShape& shape);
 std::unique_ptr<MapOp> MakeCpuAveragePool(const OneDnnContext* context,
                                           const PoolShape& shape);
+std::unique_ptr<MapOp> MakeCpuGlobalAveragePool(const OneDnnContext* context,
+                                                int64_t channels,
+                                                int64_t pixels);
 
 std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size);
 absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuTanh(const OneDnnContext* context,
+                                                   int64_t size,
+                                                   int64_t max_samples);
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuSigmoid(
+    const OneDnnContext* context, int64_t size, int64_t max_samples);
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuGelu(const OneDnnContext* context,
                                                    int64_t size,
                                                    int64_t max_samples);
 

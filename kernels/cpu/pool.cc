@@ -209,7 +209,63 @@ class CpuAveragePool : public MapOp, private Planes {
   }
 };
 
+// The sum of a plane as eight sums side by side, which a vector holds, added
+// up in order at the end.
+float SumOfPlane(const float* x, int64_t pixels) {
+  constexpr int kLanes = 8;
+  float lanes[kLanes] = {};
+  const int64_t whole = pixels / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane];
+  }
+  float sum = 0;
+  for (float lane : lanes) sum += lane;
+  for (int64_t i = whole; i < pixels; ++i) sum += x[i];
+  return sum;
+}
+
+class CpuGlobalAveragePool : public MapOp {
+ public:
+  CpuGlobalAveragePool(const OneDnnContext* context, int64_t channels,
+                       int64_t pixels)
+      : context_(*context), channels_(channels), pixels_(pixels) {}
+
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    const float count = static_cast<float>(pixels_);
+    ParallelFor(context_.threads, samples * channels_, pixels_,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t p = begin; p < end; ++p) {
+                    y[p] = SumOfPlane(x + p * pixels_, pixels_) / count;
+                  }
+                });
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    const float count = static_cast<float>(pixels_);
+    ParallelFor(context_.threads, samples * channels_, pixels_,
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t p = begin; p < end; ++p) {
+                    std::fill_n(dx + p * pixels_, pixels_, dy[p] / count);
+                  }
+                });
+    return absl::OkStatus();
+  }
+
+ private:
+  const OneDnnContext& context_;
+  const int64_t channels_;
+  const int64_t pixels_;
+};
+
 }  // namespace
+
+std::unique_ptr<MapOp> MakeCpuGlobalAveragePool(const OneDnnContext* context,
+                                                int64_t channels,
+                                                int64_t pixels) {
+  return std::make_unique<CpuGlobalAveragePool>(context, channels, pixels);
+}
 
 std::unique_ptr<MapOp> MakeCpuMaxPool(const OneDnnContext* context,
                                       const PoolShape& shape) {

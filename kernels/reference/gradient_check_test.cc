@@ -114,6 +114,14 @@ void Forward(const MapCase& c, const Vector& x, Vector* y) {
       return reference::ReluForward(size, x.data(), y->data());
     case MapKind::kTanh:
       return reference::TanhForward(size, x.data(), y->data());
+    case MapKind::kSigmoid:
+      return reference::SigmoidForward(size, x.data(), y->data());
+    case MapKind::kGelu:
+      return reference::GeluForward(size, x.data(), y->data());
+    case MapKind::kGlobalAveragePool:
+      return reference::GlobalAveragePoolForward(n * c.pool.channels,
+                                                 c.pool.height * c.pool.width,
+                                                 x.data(), y->data());
   }
 }
 
@@ -130,6 +138,14 @@ void Backward(const MapCase& c, const Vector& x, const Vector& y,
       return reference::ReluBackward(size, y.data(), dy.data(), dx->data());
     case MapKind::kTanh:
       return reference::TanhBackward(size, y.data(), dy.data(), dx->data());
+    case MapKind::kSigmoid:
+      return reference::SigmoidBackward(size, y.data(), dy.data(), dx->data());
+    case MapKind::kGelu:
+      return reference::GeluBackward(size, x.data(), dy.data(), dx->data());
+    case MapKind::kGlobalAveragePool:
+      return reference::GlobalAveragePoolBackward(n * c.pool.channels,
+                                                  c.pool.height * c.pool.width,
+                                                  dy.data(), dx->data());
   }
 }
 
@@ -146,8 +162,10 @@ TEST(GradientCheckTest, PoolingAndActivations) {
       Forward(c, x, &y);
       return Dot(dy, y);
     };
-    // |tanh'''| <= 2; the others are piecewise linear.
-    const double third = c.kind == MapKind::kTanh ? 2 : 0;
+    // |tanh'''| <= 2, |sigmoid'''| <= 1/8, |gelu'''| <= 1; the others are
+    // piecewise linear.
+    const bool smooth = c.is_activation() && c.kind != MapKind::kRelu;
+    const double third = smooth ? 2 : 0;
     // |x| < 2; a few roundings beside the sum over the outputs.
     CheckGradient(f, &x, dx, 2 * MagnitudeSum(dy), dy.size() + 8.0, third,
                   "dx");

@@ -110,6 +110,64 @@ void TanhBackward(int64_t size, const T* y, const T* dy, T* dx) {
   for (int64_t i = 0; i < size; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
 }
 
+// y = 1 / (1 + exp(-x))
+template <typename T>
+void SigmoidForward(int64_t size, const T* x, T* y) {
+  for (int64_t i = 0; i < size; ++i) {
+    y[i] = static_cast<T>(1 / (1 + std::exp(-static_cast<double>(x[i]))));
+  }
+}
+
+// dx = dy y (1 - y)
+template <typename T>
+void SigmoidBackward(int64_t size, const T* y, const T* dy, T* dx) {
+  for (int64_t i = 0; i < size; ++i) dx[i] = dy[i] * (y[i] * (1 - y[i]));
+}
+
+// The share of a standard normal variable that lies below x.
+inline double NormalBelow(double x) {
+  return (1 + std::erf(x * M_SQRT1_2)) / 2;
+}
+
+// y = x NormalBelow(x)
+template <typename T>
+void GeluForward(int64_t size, const T* x, T* y) {
+  for (int64_t i = 0; i < size; ++i) {
+    y[i] = static_cast<T>(x[i] * NormalBelow(x[i]));
+  }
+}
+
+// dx = dy (NormalBelow(x) + x exp(-x^2 / 2) / sqrt(2 pi))
+template <typename T>
+void GeluBackward(int64_t size, const T* x, const T* dy, T* dx) {
+  for (int64_t i = 0; i < size; ++i) {
+    const double v = x[i];
+    const double density = std::exp(-v * v / 2) * M_2_SQRTPI * M_SQRT1_2 / 2;
+    dx[i] = static_cast<T>(dy[i] * (NormalBelow(v) + v * density));
+  }
+}
+
+// y = the mean of each of `planes` planes.
+template <typename T>
+void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const T* x,
+                              T* y) {
+  for (int64_t p = 0; p < planes; ++p) {
+    double sum = 0;
+    for (int64_t i = 0; i < pixels; ++i) sum += x[p * pixels + i];
+    y[p] = static_cast<T>(sum / static_cast<double>(pixels));
+  }
+}
+
+// Each dy goes to its plane in equal parts.
+template <typename T>
+void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const T* dy,
+                               T* dx) {
+  for (int64_t p = 0; p < planes; ++p) {
+    const T share = static_cast<T>(dy[p] / static_cast<double>(pixels));
+    std::fill_n(dx + p * pixels, pixels, share);
+  }
+}
+
 }  // namespace sluice::kernels::reference
 
 #endif  // SLUICE_KERNELS_REFERENCE_MAP_OPS_H_

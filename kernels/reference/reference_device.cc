@@ -104,6 +104,42 @@ class Activation : public MapOp {
   const BackwardLoop backward_;
 };
 
+class Gelu : public MapOp {
+ public:
+  explicit Gelu(int64_t size) : size_(size) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    reference::GeluForward(samples * size_, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    reference::GeluBackward(samples * size_, x, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+};
+
+class GlobalAveragePool : public MapOp {
+ public:
+  GlobalAveragePool(int64_t channels, int64_t pixels)
+      : channels_(channels), pixels_(pixels) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    reference::GlobalAveragePoolForward(samples * channels_, pixels_, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    reference::GlobalAveragePoolBackward(samples * channels_, pixels_, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t channels_;
+  const int64_t pixels_;
+};
+
 class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
@@ -164,6 +200,19 @@ class ReferenceDevice : public HostMemoryDevice {
       int64_t size, int64_t max_samples) override {
     return std::make_unique<Activation>(size, reference::TanhForward<float>,
                                         reference::TanhBackward<float>);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
+      int64_t size, int64_t max_samples) override {
+    return std::make_unique<Activation>(size, reference::SigmoidForward<float>,
+                                        reference::SigmoidBackward<float>);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
+      int64_t size, int64_t max_samples) override {
+    return std::make_unique<Gelu>(size);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return std::make_unique<GlobalAveragePool>(channels, pixels);
   }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {

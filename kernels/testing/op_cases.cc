@@ -39,13 +39,32 @@ LinearCase Conv(int64_t samples, const Conv2dShape& s, bool benchmark = false) {
   return c;
 }
 
+const char* Name(MapKind kind) {
+  switch (kind) {
+    case MapKind::kMaxPool:
+      return "max_pool";
+    case MapKind::kAveragePool:
+      return "average_pool";
+    case MapKind::kGlobalAveragePool:
+      return "global_average_pool";
+    case MapKind::kRelu:
+      return "relu";
+    case MapKind::kTanh:
+      return "tanh";
+    case MapKind::kSigmoid:
+      return "sigmoid";
+    case MapKind::kGelu:
+      return "gelu";
+  }
+  return "";
+}
+
 MapCase Pool(MapKind kind, int64_t samples, const PoolShape& s,
              bool benchmark = false) {
   MapCase c;
   c.name =
-      absl::StrCat(kind == MapKind::kMaxPool ? "max_pool " : "average_pool ",
-                   s.channels, "x", s.height, "x", s.width, ", kernel ",
-                   s.kernel, " stride ", s.stride, " n", samples);
+      absl::StrCat(Name(kind), " ", s.channels, "x", s.height, "x", s.width,
+                   ", kernel ", s.kernel, " stride ", s.stride, " n", samples);
   c.kind = kind;
   c.pool = s;
   c.samples = samples;
@@ -56,8 +75,7 @@ MapCase Pool(MapKind kind, int64_t samples, const PoolShape& s,
 MapCase Activation(MapKind kind, int64_t samples, int64_t size,
                    bool benchmark = false) {
   MapCase c;
-  c.name = absl::StrCat(kind == MapKind::kRelu ? "relu " : "tanh ", size, " n",
-                        samples);
+  c.name = absl::StrCat(Name(kind), " ", size, " n", samples);
   c.kind = kind;
   c.size = size;
   c.samples = samples;
@@ -103,12 +121,11 @@ int64_t LinearCase::operations() const {
 }
 
 int64_t MapCase::input_size() const {
-  const bool activation = kind == MapKind::kRelu || kind == MapKind::kTanh;
-  return activation ? size : pool.input_size();
+  return is_activation() ? size : pool.input_size();
 }
 int64_t MapCase::output_size() const {
-  const bool activation = kind == MapKind::kRelu || kind == MapKind::kTanh;
-  return activation ? size : pool.output_size();
+  if (kind == MapKind::kGlobalAveragePool) return pool.channels;
+  return is_activation() ? size : pool.output_size();
 }
 
 std::vector<LinearCase> LinearCases() {
@@ -156,7 +173,18 @@ std::vector<MapCase> MapCases() {
     cases.push_back(Pool(kind, 64, {6, 28, 28, 2, 2}, /*benchmark=*/true));
     cases.push_back(Pool(kind, 64, {16, 10, 10, 2, 2}));
   }
-  for (MapKind kind : {MapKind::kRelu, MapKind::kTanh}) {
+  const auto global = [](int64_t samples, int64_t channels, int64_t height,
+                         int64_t width) {
+    return Pool(MapKind::kGlobalAveragePool, samples,
+                {channels, height, width, 1, 1});
+  };
+  for (const MapCase& c :
+       {global(0, 2, 3, 3), global(1, 1, 1, 1), global(3, 5, 1, 7),
+        global(2, 3, 4, 8), global(2, 3, 31, 3), global(64, 16, 7, 7)}) {
+    cases.push_back(c);
+  }
+  for (MapKind kind :
+       {MapKind::kRelu, MapKind::kTanh, MapKind::kSigmoid, MapKind::kGelu}) {
     for (int64_t size : {1, 31, 32, 33, 127}) {
       cases.push_back(Activation(kind, 1, size));
       cases.push_back(Activation(kind, 3, size));
@@ -190,6 +218,13 @@ absl::StatusOr<std::unique_ptr<MapOp>> Prepare(Device* device,
       return device->PrepareRelu(c.size, most);
     case MapKind::kTanh:
       return device->PrepareTanh(c.size, most);
+    case MapKind::kSigmoid:
+      return device->PrepareSigmoid(c.size, most);
+    case MapKind::kGelu:
+      return device->PrepareGelu(c.size, most);
+    case MapKind::kGlobalAveragePool:
+      return device->PrepareGlobalAveragePool(
+          c.pool.channels, c.pool.height * c.pool.width, most);
   }
   return absl::InternalError("no such kind");
 }

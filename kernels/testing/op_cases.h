@@ -34,16 +34,27 @@ struct LinearCase {
   int64_t operations() const;
 };
 
-enum class MapKind { kMaxPool, kAveragePool, kRelu, kTanh };
+enum class MapKind {
+  kMaxPool,
+  kAveragePool,
+  kGlobalAveragePool,
+  kRelu,
+  kTanh,
+  kSigmoid,
+  kGelu,
+};
 
 struct MapCase {
   std::string name;
   MapKind kind = MapKind::kRelu;
-  PoolShape pool;    // Pooling.
+  PoolShape pool;    // Pooling; the global one ignores kernel and stride.
   int64_t size = 1;  // Activations: floats per sample.
   int64_t samples = 1;
   bool benchmark = false;
 
+  bool is_activation() const { return kind >= MapKind::kRelu; }
+  // An activation that may run in place.
+  bool in_place() const { return is_activation() && kind != MapKind::kGelu; }
   int64_t input_size() const;
   int64_t output_size() const;
 };

@@ -138,6 +138,16 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const ModelPlan& plan,
       return Map(device->PrepareRelu(inputs, n), /*is_activation=*/true);
     case proto::Layer::kTanh:
       return Map(device->PrepareTanh(inputs, n), /*is_activation=*/true);
+    case proto::Layer::kSigmoid:
+      return Map(device->PrepareSigmoid(inputs, n), /*is_activation=*/true);
+    case proto::Layer::kGelu:
+      return Map(device->PrepareGelu(inputs, n), /*is_activation=*/false);
+    case proto::Layer::kGlobalAveragePool: {
+      const int64_t channels = layer.output_shape[0];
+      return Map(
+          device->PrepareGlobalAveragePool(channels, inputs / channels, n),
+          /*is_activation=*/false);
+    }
     case proto::Layer::kFlatten:
     case proto::Layer::KIND_NOT_SET:
       break;

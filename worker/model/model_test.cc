@@ -70,6 +70,15 @@ TEST(ModelTest, GradientsOfSquaredErrorAgreeWithFiniteDifferences) {
               {5}));
 }
 
+TEST(ModelTest, GradientsOfGeluAndSigmoidAgreeWithFiniteDifferences) {
+  CheckGradient(
+      MakeJob("layer { conv2d { channels: 3 kernel: 2 } } layer { gelu {} } "
+              "layer { gelu {} } layer { global_average_pool {} } "
+              "layer { dense { units: 4 } } layer { sigmoid {} } "
+              "layer { sigmoid {} } layer { dense { units: 3 } }",
+              {2, 5, 4}));
+}
+
 // Activations run in place only where nobody needs what they overwrite.
 TEST(ModelTest, ActivationsInARowKeepTheirOwnOutputs) {
   CheckGradient(

@@ -69,6 +69,18 @@ class SeparateMemoryDevice : public kernels::Device {
       int64_t size, int64_t max_samples) override {
     return reference_->PrepareTanh(size, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareSigmoid(
+      int64_t size, int64_t max_samples) override {
+    return reference_->PrepareSigmoid(size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGelu(
+      int64_t size, int64_t max_samples) override {
+    return reference_->PrepareGelu(size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGlobalAveragePool(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return reference_->PrepareGlobalAveragePool(channels, pixels, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);
