@@ -59,14 +59,6 @@ std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                  {Coordinator(lead), absl::StrCat("--run-dir=", plan.run_dir)});
 }
 
-std::string CoordinatorAddress(const std::string& addresses) {
-  for (absl::string_view line : absl::StrSplit(addresses, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words.size() == 2 && words[0] == "coordinator") return words[1];
-  }
-  return "";
-}
-
 LocalCluster::LocalCluster(ClusterPlan plan) : plan_(std::move(plan)) {}
 
 std::string LocalCluster::LogPath(const std::string& name) const {
@@ -129,10 +121,7 @@ void LocalCluster::KillAll() {
 }
 
 std::string LocalCluster::ReadLeadAddress() const {
-  std::ifstream file(absl::StrCat(plan_.run_dir, "/addresses"));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return CoordinatorAddress(text.str());
+  return CoordinatorAddressOf(plan_.run_dir);
 }
 
 std::string LocalCluster::TailOf(const std::string& name) const {

@@ -32,10 +32,6 @@ std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
 std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                                           const std::string& lead);
 
-// The coordinator's "host:port" in the text of a run folder's `addresses`;
-// empty while it is not there.
-std::string CoordinatorAddress(const std::string& addresses);
-
 // The processes of one run on this machine. Each child's output goes to
 // RUN_DIR/NAME.log. Whatever still runs is killed with this object.
 //

@@ -56,6 +56,16 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
   }
 }
 
+std::string CoordinatorAddressOf(const std::string& run_dir) {
+  std::ifstream file(absl::StrCat(run_dir, "/addresses"));
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words.size() == 2 && words[0] == "coordinator") return words[1];
+  }
+  return "";
+}
+
 std::string TailOfFile(const std::string& path, int lines,
                        const std::string& indent) {
   constexpr std::streamoff kMostBytes = 16 << 10;

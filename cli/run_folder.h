@@ -13,6 +13,10 @@ namespace sluice {
 absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
                                           const std::string& name);
 
+// Where the coordinator of a run listens, "host:port"; empty as long as its
+// folder does not say so (file `addresses`).
+std::string CoordinatorAddressOf(const std::string& run_dir);
+
 // The last `lines` lines of a text file, each after `indent`; empty when it
 // cannot be read or is empty. Reads at most its last 16 KiB.
 std::string TailOfFile(const std::string& path, int lines,

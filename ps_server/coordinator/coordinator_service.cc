@@ -10,6 +10,7 @@
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/coordinator/policy_rules.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -248,6 +249,8 @@ grpc::ServerUnaryReactor* CoordinatorService::GetStatus(
   }
   *reply = StatusToProto(state, now);
   reply->set_name(options_.job_name);
+  reply->set_policy(absl::StrCat(PolicyName(options_.core.sync.policy), ", K=",
+                                 RulesOf(options_.core.sync).gradients));
   reply->set_epochs_total(options_.epochs_total);
   reply->set_updates_per_second(rates.updates_per_second);
   reply->set_samples_per_second(rates.samples_per_second);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """What a user does wrong gets an answer that says what was expected."""
 
+import json
 import os
 import pathlib
 import signal
@@ -98,6 +99,11 @@ class EndTest(unittest.TestCase):
             "two lines of metrics", process)
         return process, folder
 
+    def status(self, folder):
+        result = harness.tool("status", folder, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
     def nobody_left(self, folder):
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -112,6 +118,8 @@ class EndTest(unittest.TestCase):
         output, _ = process.communicate(timeout=harness.TIMEOUT_S)
         self.assertTrue((folder / "summary.json").exists(), output)
         self.assertTrue((folder / "weights.safetensors").exists(), output)
+        # A run that is over: its status is its summary.
+        self.assertIn("weights_sha256", self.status(folder))
         self.nobody_left(folder)
 
     def kill_child(self, folder, name):
@@ -137,8 +145,16 @@ class EndTest(unittest.TestCase):
             self.nobody_left(folder)
 
     def test_the_run_survives_the_death_of_a_worker(self):
-        process, folder = self.start(*harness.sets(["stop.seconds=6"]))
+        process, folder = self.start()
         self.kill_child(folder, "--worker=1")
+        # The status names the dead, and the living go on.
+        harness.wait_until(lambda: self.status(folder)["worker"][1]["state"]
+                           in ("suspect", "dead"), "the status to name worker 1",
+                           process)
+        version = self.status(folder)["version"]
+        harness.wait_until(lambda: self.status(folder)["version"] > version,
+                           "a further version", process)
+        os.kill(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=harness.TIMEOUT_S)
         self.assertEqual(process.returncode, 0, output)
         self.nobody_left(folder)

@@ -1,0 +1,88 @@
+#include "cli/status_command.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/coordinator_watch.h"
+#include "cli/run_folder.h"
+#include "cli/run_summary.h"
+#include "cli/signal_wait.h"
+#include "cli/status_report.h"
+#include "common/clock.h"
+
+namespace sluice {
+namespace {
+
+struct StatusFlags {
+  std::string run;
+  bool json = false;
+  bool watch = false;
+};
+
+// Often enough to follow by eye, and next to no work for the coordinator.
+constexpr absl::Duration kWatchEvery = absl::Seconds(1);
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// The run's coordinator does not answer: what it left behind, if it ended.
+int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
+  const std::string summary = absl::StrCat(flags.run, "/summary.json");
+  std::error_code error;
+  if (!std::filesystem::exists(summary, error)) {
+    std::cerr << flags.run << ": " << silence.message() << "\n";
+    return 1;
+  }
+  if (flags.json) {
+    std::cout << std::ifstream(summary).rdbuf();
+  } else {
+    std::cout << DescribeSummary(flags.run);
+  }
+  return 0;
+}
+
+int Status(const StatusFlags& flags) {
+  SignalWait signals;  // Before gRPC starts its threads.
+  std::string address = flags.run;
+  if (IsFolder(flags.run)) {
+    address = CoordinatorAddressOf(flags.run);
+    if (address.empty()) {
+      return ShowWhatIsLeft(
+          flags, absl::UnavailableError("names no coordinator yet: there is "
+                                        "no line \"coordinator host:port\" in "
+                                        "its file addresses"));
+    }
+  }
+  CoordinatorWatch watch(address, Clock::Real());
+  for (;;) {
+    const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();
+    if (!status.ok()) return ShowWhatIsLeft(flags, status.status());
+    // As `watch` does: each look from the top of a cleared screen.
+    if (flags.watch && !flags.json) std::cout << "\x1b[H\x1b[J";
+    std::cout << (flags.json ? StatusJson(*status) : FormatStatus(*status))
+              << std::flush;
+    if (!flags.watch || signals.WaitFor(kWatchEvery).has_value()) return 0;
+  }
+}
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand("status", "Print how a run stands");
+  auto flags = std::make_shared<StatusFlags>();
+  command
+      ->add_option("run", flags->run,
+                   "Run folder, or host:port of the coordinator")
+      ->required();
+  command->add_flag("--json", flags->json, "Print JSON objects");
+  command->add_flag("--watch", flags->watch, "Again every second");
+  command->callback([flags, exit_code] { *exit_code = Status(*flags); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#include "cli/status_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+proto::JobStatus TwoWorkersOneDead() {
+  proto::JobStatus status;
+  status.set_name("job");
+  status.set_policy("K_SYNC, K=2");
+  status.set_phase("running");
+  status.set_version(7);
+  for (int bin : {0, 5, 0, 2}) status.add_staleness_histogram(bin);
+  status.set_waiting_for("worker 1");
+  status.set_waiting_s(61);
+  for (int id : {0, 1}) {
+    proto::WorkerStatus* worker = status.add_worker();
+    worker->set_id(id);
+    worker->set_state(id == 0 ? "waiting" : "dead");
+    worker->set_last_heard_s(0.25 + 12 * id);
+    worker->mutable_gradients()->set_applied(30 + id);
+  }
+  proto::ShardStatus* shard = status.add_shard();
+  shard->set_state("missing");
+  return status;
+}
+
+TEST(StatusReportTest, NamesTheDeadAndWhoIsWaitedForSinceWhen) {
+  const std::string text = FormatStatus(TwoWorkersOneDead());
+  EXPECT_THAT(text, HasSubstr("K_SYNC, K=2"));
+  EXPECT_THAT(text, HasSubstr("waiting for worker 1 since 1 min 01 s"));
+  EXPECT_THAT(text, testing::ContainsRegex("worker 1 +dead +12.2 s"));
+}
+
+TEST(StatusReportTest, ShowsOnlyStalenessThatOccurred) {
+  const std::string text = FormatStatus(TwoWorkersOneDead());
+  EXPECT_THAT(text, HasSubstr("staleness  1: 5  3+: 2\n"));
+}
+
+TEST(StatusReportTest, WhoWasNeverThereWasNeverHeard) {
+  EXPECT_THAT(FormatStatus(TwoWorkersOneDead()),
+              testing::ContainsRegex("shard 0 +missing +- "));
+}
+
+TEST(StatusReportTest, JsonHoldsNumbersAndNullForWhatIsNotKnown) {
+  proto::JobStatus status = TwoWorkersOneDead();
+  auto json = nlohmann::json::parse(StatusJson(status));
+  EXPECT_EQ(json["version"], 7);
+  EXPECT_EQ(json["worker"][1]["gradients"]["applied"], 31);
+  EXPECT_TRUE(json["test_accuracy"].is_null());
+  status.set_test_accuracy(0.5);
+  json = nlohmann::json::parse(StatusJson(status));
+  EXPECT_EQ(json["test_accuracy"], 0.5);
+}
+
+}  // namespace
+}  // namespace sluice
