@@ -37,6 +37,7 @@ CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
       core_(options_.core, start_),
       table_(options_.core.shards),
       meter_(kRateWindow),
+      next_rates_(start_),
       next_metrics_(start_) {
   ticker_ = StartThread("coord-tick", [this] { TickLoop(); });
 }

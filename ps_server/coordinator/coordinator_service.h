@@ -37,7 +37,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
     std::string job_text;
     double epochs_total = 0;  // For progress displays.
     absl::Duration metrics_every = absl::Seconds(1);
-    // How long a broken session may still be resumed at the end of the run.
+    // How long a session may take, at the end of the run, to be resumed and to
+    // acknowledge that it has heard of it.
     absl::Duration rejoin_timeout = absl::Seconds(5);
     Clock* clock = Clock::Real();
   };
@@ -52,8 +53,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   // Blocks until all shards have joined, and returns their addresses in order;
   // empty when the run was over first.
   std::vector<std::string> AwaitShards();
-  // Blocks until the run is over and everybody has heard of it: for those who
-  // are connected finish_timeout at most, for the others rejoin_timeout.
+  // Blocks until the run is over and then, for rejoin_timeout at most, until
+  // everybody has heard of it.
   FinishRun AwaitEnd();
 
   JobState State();
@@ -103,6 +104,7 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   void Finish(const FinishRun& finish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void TickLoop();
+  // Measures the rates, and writes the lines of metrics that are due.
   void WriteMetrics(bool last) ABSL_LOCKS_EXCLUDED(mu_);
   JobState StateLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -115,9 +117,6 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   }
   bool EverybodyTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return table_.EverybodyTold();
-  }
-  bool EverybodyConnectedTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return table_.EverybodyConnectedTold();
   }
 
   // Constant after construction.
@@ -137,6 +136,7 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   std::vector<Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);  // For metrics.
   RateMeter meter_ ABSL_GUARDED_BY(mu_);
   Rates rates_ ABSL_GUARDED_BY(mu_);
+  absl::Time next_rates_ ABSL_GUARDED_BY(mu_);
   absl::Time next_metrics_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 

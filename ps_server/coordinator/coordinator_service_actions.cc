@@ -11,6 +11,10 @@
 namespace sluice {
 namespace {
 
+// How often rates are measured for those who ask, however seldom metrics are
+// written.
+constexpr absl::Duration kRateEvery = absl::Seconds(1);
+
 void Log(const Announce& announce) {
   switch (announce.level) {
     case Announce::Level::kInfo:
@@ -125,9 +129,6 @@ FinishRun CoordinatorService::AwaitEnd() {
   mu_.AwaitWithTimeout(
       absl::Condition(this, &CoordinatorService::EverybodyTold),
       options_.rejoin_timeout);
-  mu_.AwaitWithTimeout(
-      absl::Condition(this, &CoordinatorService::EverybodyConnectedTold),
-      options_.core.finish_timeout);
   return *finish_;
 }
 
@@ -168,11 +169,15 @@ void CoordinatorService::WriteMetrics(bool last) {
     absl::MutexLock lock(&mu_);
     const absl::Time now = options_.clock->Now();
     const bool due = last || now >= next_metrics_;
-    if (!due && evaluations_.empty()) return;
+    const bool measure = due || now >= next_rates_;
+    if (!measure && evaluations_.empty()) return;
     const JobState state = StateLocked(now);
     if (state.phase == Phase::kStarting) return;
-    if (due) {
+    if (measure) {
       rates_ = meter_.Update(state, now);
+      next_rates_ = now + kRateEvery;
+    }
+    if (due) {
       next_metrics_ = now + options_.metrics_every;
       lines.push_back(MetricsLine(state, rates_, std::nullopt));
     }

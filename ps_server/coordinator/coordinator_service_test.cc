@@ -442,6 +442,26 @@ TEST(CoordinatorServiceTest, AWorkerThatLeavesIsNotWaitedFor) {
   EXPECT_EQ(lead.service().AwaitEnd().failure, "");
 }
 
+TEST(CoordinatorServiceTest, APeerThatIsStoppedDoesNotHoldUpTheEnd) {
+  CoordinatorService::Options options = RunOf(1, 2, 1000000);
+  options.core.lease = kPatience;
+  Lead lead(options);
+  FakePeer shard(lead, proto::SHARD, 0);
+  FakePeer worker(lead, proto::WORKER, 0);
+  const auto stub = lead.Stub();
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
+  const auto stopped = stub->Session(&context);
+  ASSERT_TRUE(stopped->Write(JoinFrame(proto::WORKER, 1)));
+  ASSERT_TRUE(worker.AwaitReceived(10));  // The run has begun with both.
+  const absl::Time before = Clock::Real()->Now();
+  lead.service().RequestStop("test");
+  EXPECT_EQ(lead.service().AwaitEnd().failure, "");
+  EXPECT_LT(Clock::Real()->Now() - before, options.core.finish_timeout);
+  context.TryCancel();
+  stopped->Finish();
+}
+
 TEST(CoordinatorServiceTest, StopEndsTheRunAndTheStatusSaysSo) {
   Lead lead(RunOf(1, 1, 1000000));
   Peers peers(lead, 1, 1);

@@ -153,13 +153,6 @@ bool SessionTable::EverybodyTold() const {
   return true;
 }
 
-bool SessionTable::EverybodyConnectedTold() const {
-  for (const auto& [peer, seat] : seats_) {
-    if (seat.stream != nullptr && !seat.over) return false;
-  }
-  return true;
-}
-
 std::vector<std::shared_ptr<SessionStream>> SessionTable::TakeTouched() {
   std::vector<std::shared_ptr<SessionStream>> streams(touched_.begin(),
                                                       touched_.end());

@@ -76,10 +76,8 @@ class SessionTable {
   std::vector<std::string> ShardAddresses() const;
   // Everybody who is not a shard and has a connection.
   std::vector<Seat*> ConnectedClients();
-  // Nobody is left who ought to hear of the end of the run: nobody at all, or
-  // nobody who is connected.
+  // Nobody is left who ought to hear of the end of the run.
   bool EverybodyTold() const;
-  bool EverybodyConnectedTold() const;
 
   // The connections to flush, each once, since the last call.
   std::vector<std::shared_ptr<SessionStream>> TakeTouched();
