@@ -12,7 +12,6 @@ using Batches = std::vector<std::vector<int64_t>>;
 
 const Peer kWorker0{Role::kWorker, 0};
 const Peer kWorker1{Role::kWorker, 1};
-const Peer kWorker2{Role::kWorker, 2};
 
 CoordinatorOptions Job(PolicyKind policy, int workers, int k,
                        OnShortage on_shortage = OnShortage::kWait) {
