@@ -27,6 +27,9 @@ def sluice_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
         name = name,
         size = size,
         copts = _COPTS + copts,
-        deps = deps + ["//third_party:gtest_main"],
+        deps = deps + ["//third_party:gtest_main"] + select({
+            "//third_party:tsan": ["//third_party:tsan_absl_mutex"],
+            "//conditions:default": [],
+        }),
         **kwargs
     )

@@ -150,12 +150,13 @@ absl::Status GrpcExchange::Drive(absl::Time deadline, const CancelToken& cancel,
 
 void GrpcExchange::AwaitNews(absl::Time deadline, const CancelToken& cancel) {
   absl::MutexLock lock(&mu_);
-  const absl::Time until = std::min(deadline, calls_.next_due());
+  const absl::Time due = calls_.next_due();
   const auto news = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return cancel.cancelled() || calls_.succeeded() || !calls_.failure().ok() ||
-           calls_.next_due() < until;
+           calls_.next_due() != due;
   };
-  mu_.AwaitWithTimeout(absl::Condition(&news), until - options_.clock->Now());
+  mu_.AwaitWithTimeout(absl::Condition(&news),
+                       std::min(deadline, due) - options_.clock->Now());
 }
 
 void GrpcExchange::Drain() {
