@@ -128,7 +128,8 @@ TEST(PolicyIdentityTest, PoliciesThatDifferMakeDifferentUpdates) {
             UpdatesOf(Job(PolicyKind::kAsync, 4, 1), {}, 2));
 }
 
-TEST(SyncTest, DoesNotDependOnTheNumberOfWorkersTheirDeathsOrTheOrder) {
+TEST(SyncIndependenceTest,
+     DoesNotDependOnTheNumberOfWorkersTheirDeathsOrTheOrder) {
   FakeFaults faults = AllWorkersLive();
   const auto expected = UpdatesOf(Job(PolicyKind::kSync, 4, 4), faults, 1);
   ASSERT_EQ(expected.size(), 7);  // 28 mini-batches, 4 in each.
@@ -150,7 +151,7 @@ TEST(SyncTest, DoesNotDependOnTheNumberOfWorkersTheirDeathsOrTheOrder) {
   EXPECT_GT(kills, 100);
 }
 
-TEST(SyncTest, OneGradientRefusedOnceChangesNothing) {
+TEST(SyncIndependenceTest, OneGradientRefusedOnceChangesNothing) {
   FakeFaults faults;
   const auto expected = UpdatesOf(Job(PolicyKind::kSync, 4, 4), faults, 1);
   faults.poison = 20;

@@ -114,7 +114,8 @@ void SyncPolicy::SetSuspect(WorkerId worker, bool suspect) {
 }
 
 void SyncPolicy::SetSupplied(WorkerId worker, bool supplied) {
-  if (workers_[worker].supplied == supplied) return;
+  const auto it = workers_.find(worker);
+  if (it != workers_.end() && it->second.supplied == supplied) return;
   Update(worker, [=](Worker& w) { w.supplied = supplied; });
 }
 

@@ -1,4 +1,4 @@
-"""The rules of the pure cores, each with a small change that breaks it."""
+"""A rule, and a small change that breaks it."""
 
 import dataclasses
 
@@ -14,10 +14,7 @@ class Mutation:
 
 @dataclasses.dataclass
 class Core:
-    sources: list  # Globs from the root: sources, headers and tests.
+    sources: list  # From the root; of the tests, the fast ones first.
+    headers: list  # Globs from the root.
     libraries: list
     mutations: list
-
-
-CORES = [
-]
