@@ -50,26 +50,74 @@ struct TailAccess {
 
 enum class Momentum { kNone, kHeavyBall, kNesterov };
 
-// The lines after the sum, for the vector at `i`.
-template <bool kDecay, Momentum kMomentum, typename Access>
-HWY_INLINE void Step(const SgdOptions& options, const Access& access, int64_t i,
-                     Vector g, const float* weights, float* velocity,
-                     float* updated) {
-  const Tag tag;
-  const Vector w = access.Load(weights + i);
-  if constexpr (kDecay) {
-    g = hn::MulAdd(hn::Set(tag, options.weight_decay), w, g);
+// A rule is an optimizer's lines after the sum: Apply takes the sum `g` and the
+// weights `w` at position `i`, moves its state, and returns the new weights.
+
+template <bool kDecay, Momentum kMomentum>
+struct SgdRule {
+  const SgdOptions& options;
+  float* velocity;
+
+  template <typename Access>
+  HWY_INLINE Vector Apply(const Access& access, int64_t i, Vector g,
+                          Vector w) const {
+    const Tag tag;
+    if constexpr (kDecay) {
+      g = hn::MulAdd(hn::Set(tag, options.weight_decay), w, g);
+    }
+    Vector step = g;
+    if constexpr (kMomentum != Momentum::kNone) {
+      const Vector momentum = hn::Set(tag, options.momentum);
+      const Vector v = hn::MulAdd(momentum, access.Load(velocity + i), g);
+      access.Store(v, velocity + i);
+      step = kMomentum == Momentum::kNesterov ? hn::MulAdd(momentum, v, g) : v;
+    }
+    return hn::NegMulAdd(hn::Set(tag, options.learning_rate), step, w);
   }
-  Vector step = g;
-  if constexpr (kMomentum != Momentum::kNone) {
-    const Vector momentum = hn::Set(tag, options.momentum);
-    const Vector v = hn::MulAdd(momentum, access.Load(velocity + i), g);
-    access.Store(v, velocity + i);
-    step = kMomentum == Momentum::kNesterov ? hn::MulAdd(momentum, v, g) : v;
+};
+
+template <bool kDecay>
+struct AdagradRule {
+  const AdagradOptions& options;
+  float* accumulator;
+
+  template <typename Access>
+  HWY_INLINE Vector Apply(const Access& access, int64_t i, Vector g,
+                          Vector w) const {
+    const Tag tag;
+    if constexpr (kDecay) {
+      g = hn::MulAdd(hn::Set(tag, options.weight_decay), w, g);
+    }
+    const Vector s = hn::MulAdd(g, g, access.Load(accumulator + i));
+    access.Store(s, accumulator + i);
+    return hn::NegMulAdd(hn::Set(tag, options.learning_rate),
+                         hn::Div(g, hn::Sqrt(s)), w);
   }
-  access.Store(hn::NegMulAdd(hn::Set(tag, options.learning_rate), step, w),
-               updated + i);
-}
+};
+
+template <bool kDecay, bool kShrink>
+struct AdamRule {
+  const AdamFactors& by;
+  float* mean;
+  float* square;
+
+  template <typename Access>
+  HWY_INLINE Vector Apply(const Access& access, int64_t i, Vector g,
+                          Vector w) const {
+    const Tag tag;
+    if constexpr (kDecay) g = hn::MulAdd(hn::Set(tag, by.decay), w, g);
+    const Vector m = hn::MulAdd(hn::Set(tag, by.beta1), access.Load(mean + i),
+                                hn::Mul(hn::Set(tag, by.rest1), g));
+    const Vector v = hn::MulAdd(hn::Set(tag, by.beta2), access.Load(square + i),
+                                hn::Mul(hn::Mul(hn::Set(tag, by.rest2), g), g));
+    access.Store(m, mean + i);
+    access.Store(v, square + i);
+    const Vector d = hn::MulAdd(hn::Sqrt(v), hn::Set(tag, by.root),
+                                hn::Set(tag, by.epsilon));
+    if constexpr (kShrink) w = hn::NegMulAdd(hn::Set(tag, by.shrink), w, w);
+    return hn::NegMulAdd(hn::Set(tag, by.step), hn::Div(m, d), w);
+  }
+};
 
 template <typename Access>
 HWY_INLINE Vector Sum(const WeightedGradients& sum, const Access& access,
@@ -84,24 +132,24 @@ HWY_INLINE Vector Sum(const WeightedGradients& sum, const Access& access,
   return g;
 }
 
-template <bool kDecay, Momentum kMomentum>
-void Run(const SgdOptions& options, const WeightedGradients& sum, int64_t n,
-         const float* weights, float* velocity, float* updated) {
+template <typename Rule>
+void Run(const Rule& rule, const WeightedGradients& sum, int64_t n,
+         const float* weights, float* updated) {
   const int64_t lanes = hn::Lanes(Tag());
   const WholeAccess whole;
   int64_t i = 0;
   // Two vectors side by side: their chains of fma hide each other's latency.
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const int64_t j = i + lanes;
     const Vector g0 = Sum(sum, whole, i);
-    const Vector g1 = Sum(sum, whole, i + lanes);
-    Step<kDecay, kMomentum>(options, whole, i, g0, weights, velocity, updated);
-    Step<kDecay, kMomentum>(options, whole, i + lanes, g1, weights, velocity,
-                            updated);
+    const Vector g1 = Sum(sum, whole, j);
+    whole.Store(rule.Apply(whole, i, g0, whole.Load(weights + i)), updated + i);
+    whole.Store(rule.Apply(whole, j, g1, whole.Load(weights + j)), updated + j);
   }
   for (; i < n; i += lanes) {
     const TailAccess tail{static_cast<size_t>(HWY_MIN(lanes, n - i))};
-    Step<kDecay, kMomentum>(options, tail, i, Sum(sum, tail, i), weights,
-                            velocity, updated);
+    tail.Store(rule.Apply(tail, i, Sum(sum, tail, i), tail.Load(weights + i)),
+               updated + i);
   }
 }
 
@@ -110,13 +158,14 @@ void RunMomentum(const SgdOptions& options, const WeightedGradients& sum,
                  int64_t n, const float* weights, float* velocity,
                  float* updated) {
   if (options.momentum == 0) {
-    Run<kDecay, Momentum::kNone>(options, sum, n, weights, velocity, updated);
+    Run(SgdRule<kDecay, Momentum::kNone>{options, velocity}, sum, n, weights,
+        updated);
   } else if (options.nesterov) {
-    Run<kDecay, Momentum::kNesterov>(options, sum, n, weights, velocity,
-                                     updated);
+    Run(SgdRule<kDecay, Momentum::kNesterov>{options, velocity}, sum, n,
+        weights, updated);
   } else {
-    Run<kDecay, Momentum::kHeavyBall>(options, sum, n, weights, velocity,
-                                      updated);
+    Run(SgdRule<kDecay, Momentum::kHeavyBall>{options, velocity}, sum, n,
+        weights, updated);
   }
 }
 
@@ -129,11 +178,44 @@ void Sgd(const SgdOptions& options, const WeightedGradients& sum, int64_t n,
   }
 }
 
+void Adagrad(const AdagradOptions& options, const WeightedGradients& sum,
+             int64_t n, const float* weights, float* accumulator,
+             float* updated) {
+  if (options.weight_decay == 0) {
+    Run(AdagradRule<false>{options, accumulator}, sum, n, weights, updated);
+  } else {
+    Run(AdagradRule<true>{options, accumulator}, sum, n, weights, updated);
+  }
+}
+
+void Adam(const AdamOptions& options, const WeightedGradients& sum, int64_t n,
+          const float* weights, float* mean, float* square, float* updated) {
+  const AdamFactors by(options);
+  if (by.shrink != 0) {
+    Run(AdamRule<false, true>{by, mean, square}, sum, n, weights, updated);
+  } else if (by.decay != 0) {
+    Run(AdamRule<true, false>{by, mean, square}, sum, n, weights, updated);
+  } else {
+    Run(AdamRule<false, false>{by, mean, square}, sum, n, weights, updated);
+  }
+}
+
 #else  // An instruction set without fma would round twice.
 
 void Sgd(const SgdOptions& options, const WeightedGradients& sum, int64_t n,
          const float* weights, float* velocity, float* updated) {
   SgdUpdateReference(options, sum, n, weights, velocity, updated);
+}
+
+void Adagrad(const AdagradOptions& options, const WeightedGradients& sum,
+             int64_t n, const float* weights, float* accumulator,
+             float* updated) {
+  AdagradUpdateReference(options, sum, n, weights, accumulator, updated);
+}
+
+void Adam(const AdamOptions& options, const WeightedGradients& sum, int64_t n,
+          const float* weights, float* mean, float* square, float* updated) {
+  AdamUpdateReference(options, sum, n, weights, mean, square, updated);
 }
 
 #endif  // HWY_NATIVE_FMA
@@ -159,8 +241,31 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sluice::kernels {
+namespace {
+
+// The weighted sum at one element.
+float SumAt(const WeightedGradients& sum, int64_t i) {
+  float g = sum.weights[0] * sum.gradients[0][i];
+  for (size_t k = 1; k < sum.gradients.size(); ++k) {
+    g = std::fma(sum.weights[k], sum.gradients[k][i], g);
+  }
+  return g;
+}
+
+// Basic arithmetic only, which every machine rounds alike; std::pow is not.
+double Power(double base, int64_t exponent) {
+  double power = 1;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) power *= base;
+  }
+  return power;
+}
+
+}  // namespace
 
 HWY_EXPORT(Sgd);
+HWY_EXPORT(Adagrad);
+HWY_EXPORT(Adam);
 HWY_EXPORT(AllFinite);
 
 void SgdUpdate(const SgdOptions& options, const WeightedGradients& gradients,
@@ -174,10 +279,7 @@ void SgdUpdateReference(const SgdOptions& options,
                         const WeightedGradients& gradients, int64_t n,
                         const float* weights, float* velocity, float* updated) {
   for (int64_t i = 0; i < n; ++i) {
-    float g = gradients.weights[0] * gradients.gradients[0][i];
-    for (size_t k = 1; k < gradients.gradients.size(); ++k) {
-      g = std::fma(gradients.weights[k], gradients.gradients[k][i], g);
-    }
+    float g = SumAt(gradients, i);
     const float w = weights[i];
     if (options.weight_decay != 0) g = std::fma(options.weight_decay, w, g);
     float step = g;
@@ -187,6 +289,66 @@ void SgdUpdateReference(const SgdOptions& options,
       step = options.nesterov ? std::fma(options.momentum, v, g) : v;
     }
     updated[i] = std::fma(-options.learning_rate, step, w);
+  }
+}
+
+void AdagradUpdate(const AdagradOptions& options,
+                   const WeightedGradients& gradients, int64_t n,
+                   const float* weights, float* accumulator, float* updated) {
+  HWY_DYNAMIC_DISPATCH(Adagrad)
+  (options, gradients, n, weights, accumulator, updated);
+}
+
+void AdagradUpdateReference(const AdagradOptions& options,
+                            const WeightedGradients& gradients, int64_t n,
+                            const float* weights, float* accumulator,
+                            float* updated) {
+  for (int64_t i = 0; i < n; ++i) {
+    float g = SumAt(gradients, i);
+    const float w = weights[i];
+    if (options.weight_decay != 0) g = std::fma(options.weight_decay, w, g);
+    const float s = std::fma(g, g, accumulator[i]);
+    accumulator[i] = s;
+    updated[i] = std::fma(-options.learning_rate, g / std::sqrt(s), w);
+  }
+}
+
+AdamFactors::AdamFactors(const AdamOptions& o)
+    : beta1(static_cast<float>(o.beta1)),
+      rest1(static_cast<float>(1 - o.beta1)),
+      beta2(static_cast<float>(o.beta2)),
+      rest2(static_cast<float>(1 - o.beta2)),
+      root(static_cast<float>(1 / std::sqrt(1 - Power(o.beta2, o.update)))),
+      epsilon(static_cast<float>(o.epsilon)),
+      step(
+          static_cast<float>(o.learning_rate / (1 - Power(o.beta1, o.update)))),
+      decay(o.decoupled ? 0 : static_cast<float>(o.weight_decay)),
+      shrink(o.decoupled ? static_cast<float>(o.learning_rate * o.weight_decay)
+                         : 0) {}
+
+void AdamUpdate(const AdamOptions& options, const WeightedGradients& gradients,
+                int64_t n, const float* weights, float* mean, float* square,
+                float* updated) {
+  HWY_DYNAMIC_DISPATCH(Adam)
+  (options, gradients, n, weights, mean, square, updated);
+}
+
+void AdamUpdateReference(const AdamOptions& options,
+                         const WeightedGradients& gradients, int64_t n,
+                         const float* weights, float* mean, float* square,
+                         float* updated) {
+  const AdamFactors by(options);
+  for (int64_t i = 0; i < n; ++i) {
+    float g = SumAt(gradients, i);
+    float w = weights[i];
+    if (by.decay != 0) g = std::fma(by.decay, w, g);
+    const float m = std::fma(by.beta1, mean[i], by.rest1 * g);
+    const float v = std::fma(by.beta2, square[i], by.rest2 * g * g);
+    mean[i] = m;
+    square[i] = v;
+    const float d = std::fma(std::sqrt(v), by.root, by.epsilon);
+    if (by.shrink != 0) w = std::fma(-by.shrink, w, w);
+    updated[i] = std::fma(-by.step, m / d, w);
   }
 }
 

@@ -6,8 +6,8 @@
 #include "absl/types/span.h"
 
 // The sum of an update's gradients and the optimizer's step, fused into one
-// pass over memory. One function per optimizer; each has a plain twin, the
-// specification, which gives the same bits.
+// pass over memory. One function per optimizer; each has a plain twin
+// (...Reference), the specification, which gives the same bits.
 namespace sluice::kernels {
 
 // The gradients of one update and what each counts, in summation order.
@@ -47,6 +47,79 @@ void SgdUpdate(const SgdOptions& options, const WeightedGradients& gradients,
 void SgdUpdateReference(const SgdOptions& options,
                         const WeightedGradients& gradients, int64_t n,
                         const float* weights, float* velocity, float* updated);
+
+struct AdagradOptions {
+  float learning_rate = 0;
+  float weight_decay = 0;
+};
+
+// One step of Adagrad (Duchi et al. 2011, with a diagonal matrix) on the
+// weighted sum of K gradients:
+//
+//   g  <- the sum and weight decay as in SgdUpdate
+//   s  <- g * g + s
+//   w' <- w - learning_rate * (g / sqrt(s))
+//
+// `accumulator` is s, read and written. REQUIRES: it starts above 0, which
+// takes the place of an epsilon. Root and quotient are rounded correctly, and
+// each line is one fma besides; all else as in SgdUpdate.
+void AdagradUpdate(const AdagradOptions& options,
+                   const WeightedGradients& gradients, int64_t n,
+                   const float* weights, float* accumulator, float* updated);
+void AdagradUpdateReference(const AdagradOptions& options,
+                            const WeightedGradients& gradients, int64_t n,
+                            const float* weights, float* accumulator,
+                            float* updated);
+
+struct AdamOptions {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  // AdamW: the decay moves the weights directly and is not part of g.
+  bool decoupled = false;
+  // Updates made with this one: t below. 1 or more.
+  int64_t update = 1;
+};
+
+// What Adam's lines need of its options, rounded once. The powers of beta are
+// taken in double by repeated squaring, from the lowest bit of t, so that they
+// are the same on every machine.
+struct AdamFactors {
+  explicit AdamFactors(const AdamOptions& options);
+
+  float beta1;
+  float rest1;  // 1 - beta1
+  float beta2;
+  float rest2;  // 1 - beta2
+  float root;   // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+  float step;    // learning_rate / (1 - beta1^t)
+  float decay;   // weight_decay, of Adam.
+  float shrink;  // learning_rate * weight_decay, of AdamW.
+};
+
+// One step of Adam (Kingma, Ba 2015, algorithm 1) or AdamW (Loshchilov, Hutter
+// 2019, algorithm 2) on the weighted sum of K gradients, at update t:
+//
+//   g  <- the sum, and for Adam the weight decay, as in SgdUpdate
+//   m  <- beta1 * m + (1 - beta1) * g
+//   v  <- beta2 * v + ((1 - beta2) * g) * g
+//   d   = sqrt(v) * (1 / sqrt(1 - beta2^t)) + epsilon
+//   w  <- w - (learning_rate * weight_decay) * w     AdamW, unless 0
+//   w' <- w - (learning_rate / (1 - beta1^t)) * (m / d)
+//
+// `mean` is m and `square` is v, read and written; both start at 0. What is in
+// brackets is rounded first (AdamFactors); root and quotient are rounded
+// correctly, and each line is one fma besides; all else as in SgdUpdate.
+void AdamUpdate(const AdamOptions& options, const WeightedGradients& gradients,
+                int64_t n, const float* weights, float* mean, float* square,
+                float* updated);
+void AdamUpdateReference(const AdamOptions& options,
+                         const WeightedGradients& gradients, int64_t n,
+                         const float* weights, float* mean, float* square,
+                         float* updated);
 
 // The position of the first NaN or infinity, or -1 when there is none.
 int64_t FirstNonFinite(absl::Span<const float> values);

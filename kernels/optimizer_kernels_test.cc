@@ -2,6 +2,7 @@
 
 #include <hwy/targets.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -17,12 +18,14 @@ namespace {
 
 constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 32, 33, 1009, 1025};
 
-// Floats that begin `shift` floats after an aligned address.
+// Random floats from `least` to 2 that begin `shift` floats after an aligned
+// address.
 class Floats {
  public:
-  Floats(int n, int shift, std::mt19937* random) : n_(n), shift_(shift) {
+  Floats(int n, int shift, float least, std::mt19937* random)
+      : n_(n), shift_(shift) {
     values_.resize(n + shift + 1, kGuard);
-    std::uniform_real_distribution<float> uniform(-2, 2);
+    std::uniform_real_distribution<float> uniform(least, 2);
     for (int i = 0; i < n; ++i) data()[i] = uniform(*random);
   }
   float* data() { return values_.data() + shift_; }
@@ -45,41 +48,104 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
           std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-std::vector<SgdOptions> Variants() {
-  return {{0.1f, 0, false, 0},        {0.1f, 0, false, 5e-4f},
-          {0.1f, 0.9f, false, 0},     {0.1f, 0.9f, true, 0},
-          {0.1f, 0.9f, false, 5e-4f}, {0.1f, 0.9f, true, 5e-4f}};
+// One optimizer with its options, and what it keeps between updates.
+struct Case {
+  std::string name;
+  float first_state;  // State starts at this or above.
+  // `state` has two arrays, of which each takes what it needs.
+  std::function<void(const WeightedGradients&, int64_t, const float*weights,
+                     float*const state[2], float*updated)>
+      update, reference;
+};
+
+Case SgdCase(const SgdOptions& o) {
+  return {absl::StrCat("sgd momentum ", o.momentum, " nesterov ", o.nesterov,
+                       " decay ", o.weight_decay),
+          -2,
+          [o](const WeightedGradients& g, int64_t n, const float* w,
+              float* const s[2], float* u) { SgdUpdate(o, g, n, w, s[0], u); },
+          [o](const WeightedGradients& g, int64_t n, const float* w,
+              float* const s[2],
+              float* u) { SgdUpdateReference(o, g, n, w, s[0], u); }};
 }
 
-void ExpectTheReferencesBits(const SgdOptions& options, int k, int n,
-                             int shift) {
+Case AdagradCase(const AdagradOptions& o) {
+  return {
+      absl::StrCat("adagrad decay ", o.weight_decay), 0.1f,
+      [o](const WeightedGradients& g, int64_t n, const float* w,
+          float* const s[2], float* u) { AdagradUpdate(o, g, n, w, s[0], u); },
+      [o](const WeightedGradients& g, int64_t n, const float* w,
+          float* const s[2],
+          float* u) { AdagradUpdateReference(o, g, n, w, s[0], u); }};
+}
+
+Case AdamCase(const AdamOptions& o) {
+  return {absl::StrCat("adam decay ", o.weight_decay, " decoupled ",
+                       o.decoupled, " update ", o.update),
+          0,
+          [o](const WeightedGradients& g, int64_t n, const float* w,
+              float* const s[2],
+              float* u) { AdamUpdate(o, g, n, w, s[0], s[1], u); },
+          [o](const WeightedGradients& g, int64_t n, const float* w,
+              float* const s[2],
+              float* u) { AdamUpdateReference(o, g, n, w, s[0], s[1], u); }};
+}
+
+std::vector<Case> Cases() {
+  const auto adam = [](double decay, bool decoupled, int64_t update) {
+    return AdamCase({.learning_rate = 0.01,
+                     .weight_decay = decay,
+                     .decoupled = decoupled,
+                     .update = update});
+  };
+  return {SgdCase({0.1f, 0, false, 0}),
+          SgdCase({0.1f, 0, false, 5e-4f}),
+          SgdCase({0.1f, 0.9f, false, 0}),
+          SgdCase({0.1f, 0.9f, true, 0}),
+          SgdCase({0.1f, 0.9f, false, 5e-4f}),
+          SgdCase({0.1f, 0.9f, true, 5e-4f}),
+          AdagradCase({0.1f, 0}),
+          AdagradCase({0.1f, 5e-4f}),
+          adam(0, false, 1),
+          adam(5e-4, false, 2),
+          adam(5e-4, true, 1000)};
+}
+
+void ExpectTheReferencesBits(const Case& one, int k, int n, int shift) {
   std::mt19937 random(n * 100 + k * 10 + shift);
   std::vector<Floats> gradients;
   std::vector<const float*> pointers;
   std::vector<float> factors;
   gradients.reserve(k);
   for (int i = 0; i < k; ++i) {
-    gradients.emplace_back(n, (shift + i) % 4, &random);
+    gradients.emplace_back(n, (shift + i) % 4, -2, &random);
     pointers.push_back(gradients.back().data());
     factors.push_back(1.0f / (i + 3));
   }
-  Floats weights(n, shift, &random);
-  Floats velocity(n, shift, &random);
-  Floats updated(n, shift, &random);
-  std::vector<float> velocity_twin = velocity.copy();
+  Floats weights(n, shift, -2, &random);
+  Floats updated(n, shift, -2, &random);
+  Floats first(n, shift, one.first_state, &random);
+  Floats second(n, shift, one.first_state, &random);
   std::vector<float> updated_twin(n);
-  SgdUpdateReference(options, {pointers, factors}, n, weights.data(),
-                     velocity_twin.data(), updated_twin.data());
-  SgdUpdate(options, {pointers, factors}, n, weights.data(), velocity.data(),
-            updated.data());
-  const std::string what = absl::StrCat("n ", n, " k ", k, " shift ", shift);
+  std::vector<float> first_twin = first.copy();
+  std::vector<float> second_twin = second.copy();
+  float* const twins[] = {first_twin.data(), second_twin.data()};
+  one.reference({pointers, factors}, n, weights.data(), twins,
+                updated_twin.data());
+  float* const state[] = {first.data(), second.data()};
+  one.update({pointers, factors}, n, weights.data(), state, updated.data());
+  const std::string what =
+      absl::StrCat(one.name, " n ", n, " k ", k, " shift ", shift);
   EXPECT_TRUE(SameBits(updated.copy(), updated_twin)) << what;
-  EXPECT_TRUE(SameBits(velocity.copy(), velocity_twin)) << what;
-  EXPECT_TRUE(updated.GuardsStand() && velocity.GuardsStand()) << what;
+  EXPECT_TRUE(SameBits(first.copy(), first_twin)) << what;
+  EXPECT_TRUE(SameBits(second.copy(), second_twin)) << what;
+  EXPECT_TRUE(updated.GuardsStand() && first.GuardsStand() &&
+              second.GuardsStand())
+      << what;
 }
 
 // Runs the test for every instruction set this machine has.
-class SgdUpdateTest : public testing::Test {
+class OptimizerKernelTest : public testing::Test {
  protected:
   void ForEachTarget(const std::function<void()>& body) {
     const int64_t targets = hwy::SupportedTargets();
@@ -93,13 +159,13 @@ class SgdUpdateTest : public testing::Test {
   }
 };
 
-TEST_F(SgdUpdateTest, GivesTheReferencesBitsAtEverySizeAndAlignment) {
+TEST_F(OptimizerKernelTest, GivesTheReferencesBitsAtEverySizeAndAlignment) {
   ForEachTarget([] {
-    for (const SgdOptions& options : Variants()) {
+    for (const Case& one : Cases()) {
       for (const int k : {1, 2, 3, 8}) {
         for (const int n : kSizes) {
           for (const int shift : {0, 1, 3}) {
-            ExpectTheReferencesBits(options, k, n, shift);
+            ExpectTheReferencesBits(one, k, n, shift);
           }
         }
       }
@@ -107,40 +173,49 @@ TEST_F(SgdUpdateTest, GivesTheReferencesBitsAtEverySizeAndAlignment) {
   });
 }
 
-TEST_F(SgdUpdateTest, AnElementsBitsDoNotDependOnItsPosition) {
-  const SgdOptions options{0.3f, 0.9f, true, 1e-3f};
+TEST_F(OptimizerKernelTest, AnElementsBitsDoNotDependOnItsPosition) {
   constexpr int kCount = 67;
-  ForEachTarget([&options] {
-    const std::vector<float> g1(kCount, 0.1f), g2(kCount, 0.7f);
-    const std::vector<float> weights(kCount, 1.0f / 3);
-    std::vector<float> velocity(kCount, 0.123f), updated(kCount);
-    const float* gradients[] = {g1.data(), g2.data()};
-    const float factors[] = {0.6f, 0.3f};
-    SgdUpdate(options, {gradients, factors}, kCount, weights.data(),
-              velocity.data(), updated.data());
-    for (int i = 1; i < kCount; ++i) {
-      EXPECT_EQ(updated[i], updated[0]) << i;
-      EXPECT_EQ(velocity[i], velocity[0]) << i;
+  ForEachTarget([] {
+    for (const Case& one : Cases()) {
+      const std::vector<float> g1(kCount, 0.1f), g2(kCount, 0.7f);
+      const std::vector<float> weights(kCount, 1.0f / 3);
+      std::vector<float> first(kCount, 0.123f), second(kCount, 0.321f);
+      std::vector<float> updated(kCount);
+      const float* gradients[] = {g1.data(), g2.data()};
+      const float factors[] = {0.6f, 0.3f};
+      float* const state[] = {first.data(), second.data()};
+      one.update({gradients, factors}, kCount, weights.data(), state,
+                 updated.data());
+      for (int i = 1; i < kCount; ++i) {
+        EXPECT_EQ(updated[i], updated[0]) << one.name << " " << i;
+        EXPECT_EQ(first[i], first[0]) << one.name << " " << i;
+        EXPECT_EQ(second[i], second[0]) << one.name << " " << i;
+      }
     }
   });
 }
 
-TEST_F(SgdUpdateTest, InPlaceGivesTheSameBits) {
-  std::mt19937 random(1);
-  Floats weights(1025, 0, &random), gradient(1025, 0, &random);
-  std::vector<float> apart(1025);
-  const float* gradients[] = {gradient.data()};
-  const float factors[] = {1};
-  const SgdOptions options{0.1f, 0, false, 0.01f};
-  SgdUpdate(options, {gradients, factors}, 1025, weights.data(), nullptr,
-            apart.data());
-  SgdUpdate(options, {gradients, factors}, 1025, weights.data(), nullptr,
-            weights.data());
-  EXPECT_TRUE(SameBits(weights.copy(), apart));
+TEST_F(OptimizerKernelTest, InPlaceGivesTheSameBits) {
+  constexpr int kCount = 1025;
+  for (const Case& one : Cases()) {
+    std::mt19937 random(1);
+    Floats weights(kCount, 0, -2, &random), gradient(kCount, 0, -2, &random);
+    std::vector<float> apart(kCount), first(kCount, 0.1f), second(kCount, 0.1f);
+    std::vector<float> first_again = first, second_again = second;
+    const float* gradients[] = {gradient.data()};
+    const float factors[] = {1};
+    float* const state[] = {first.data(), second.data()};
+    one.update({gradients, factors}, kCount, weights.data(), state,
+               apart.data());
+    float* const again[] = {first_again.data(), second_again.data()};
+    one.update({gradients, factors}, kCount, weights.data(), again,
+               weights.data());
+    EXPECT_TRUE(SameBits(weights.copy(), apart)) << one.name;
+  }
 }
 
 // Two steps worked out by hand, in numbers that floats hold exactly.
-TEST_F(SgdUpdateTest, FollowsTheFormula) {
+TEST_F(OptimizerKernelTest, SgdFollowsTheFormula) {
   const float g1[] = {2}, g2[] = {4};
   const float* gradients[] = {g1, g2};
   const float factors[] = {0.5f, 0.25f};  // g = 1 + 1 = 2.
@@ -153,6 +228,73 @@ TEST_F(SgdUpdateTest, FollowsTheFormula) {
   SgdUpdate({0.5f, 0.5f, false, 0}, {gradients, factors}, 1, w, v, w);
   EXPECT_EQ(v[0], 5);
   EXPECT_EQ(w[0], 2);
+}
+
+TEST_F(OptimizerKernelTest, AdagradDividesByTheRootOfItsSquares) {
+  const float gradient[] = {3};
+  const float* gradients[] = {gradient};
+  const float factors[] = {1};
+  float w[] = {8}, s[] = {7};
+  // g = 3; s = 7 + 9 = 16; w = 8 - 2 * 3/4.
+  AdagradUpdate({2, 0}, {gradients, factors}, 1, w, s, w);
+  EXPECT_EQ(s[0], 16);
+  EXPECT_EQ(w[0], 6.5f);
+  // g = 3 + 6.5 * 2/13 = 4; s = 16 + 16.
+  AdagradUpdate({2, 2.0f / 13}, {gradients, factors}, 1, w, s, w);
+  EXPECT_FLOAT_EQ(s[0], 32);
+  EXPECT_FLOAT_EQ(w[0], 6.5f - 2 * 4 / std::sqrt(32.0f));
+}
+
+// Adam as published, with its corrected moments, in double.
+struct PublishedAdam {
+  AdamOptions options;
+  double w, m = 0, v = 0;
+
+  void Update(double g) {
+    const double shrink =
+        options.decoupled ? options.learning_rate * options.weight_decay : 0;
+    if (!options.decoupled) g += options.weight_decay * w;
+    m = options.beta1 * m + (1 - options.beta1) * g;
+    v = options.beta2 * v + (1 - options.beta2) * g * g;
+    const double m_hat = m / (1 - std::pow(options.beta1, options.update));
+    const double v_hat = v / (1 - std::pow(options.beta2, options.update));
+    w -= shrink * w +
+         options.learning_rate * m_hat / (std::sqrt(v_hat) + options.epsilon);
+    ++options.update;
+  }
+};
+
+TEST_F(OptimizerKernelTest, AdamFollowsThePublishedAlgorithm) {
+  for (const bool decoupled : {false, true}) {
+    AdamOptions options{.learning_rate = 0.1,
+                        .beta2 = 0.99,
+                        .weight_decay = 0.05,
+                        .decoupled = decoupled};
+    PublishedAdam published{options, 2};
+    float w[] = {2}, m[] = {0}, v[] = {0};
+    for (; options.update <= 100; ++options.update) {
+      const float gradient[] = {options.update % 3 - 0.5f};
+      const float* gradients[] = {gradient};
+      const float factors[] = {1};
+      AdamUpdate(options, {gradients, factors}, 1, w, m, v, w);
+      published.Update(gradient[0]);
+      // A few roundings of a float at each of at most 100 updates, each of a
+      // number below 4.
+      EXPECT_NEAR(w[0], published.w, options.update * 4 * 1.2e-7)
+          << "update " << options.update << " decoupled " << decoupled;
+    }
+  }
+}
+
+TEST_F(OptimizerKernelTest, AdamsFirstMoveIsTheRateInTheGradientsDirection) {
+  const float gradient[] = {1e-3f, -20};
+  const float* gradients[] = {gradient};
+  const float factors[] = {1};
+  float w[] = {0, 0}, m[] = {0, 0}, v[] = {0, 0};
+  AdamUpdate({.learning_rate = 0.5, .epsilon = 0}, {gradients, factors}, 2, w,
+             m, v, w);
+  EXPECT_FLOAT_EQ(w[0], -0.5f);
+  EXPECT_FLOAT_EQ(w[1], 0.5f);
 }
 
 TEST(FirstNonFiniteTest, FindsTheFirstNanOrInfinityWhereverItStands) {
