@@ -6,6 +6,7 @@
 #include "common/batch_grid.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/shard/optimizer.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +36,7 @@ ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   const int64_t slice = range.size() * kFloat;
   ShardMemory memory;
   memory.weights = slice * (1 + job.limits().max_held());
-  memory.optimizer_state = job.optimizer().sgd().momentum() > 0 ? slice : 0;
+  memory.optimizer_state = slice * Optimizer::StateArrays(job.optimizer());
   memory.staged_gradients = slice * job.limits().staged_gradients();
   return memory;
 }

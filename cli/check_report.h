@@ -12,7 +12,7 @@ namespace sluice {
 // Bytes of one shard when it is busiest.
 struct ShardMemory {
   int64_t weights = 0;           // Newest version and max_held older ones.
-  int64_t optimizer_state = 0;   // Velocity, with momentum.
+  int64_t optimizer_state = 0;   // Its arrays, such as velocity.
   int64_t staged_gradients = 0;  // All the room that may be granted.
   int64_t total() const { return weights + optimizer_state + staged_gradients; }
 };

@@ -61,6 +61,20 @@ TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
   EXPECT_EQ(momentum.shards[0].total(), 1412 * (6 + 1 + 3));
 }
 
+TEST(CheckReportTest, EachOptimizerKeepsItsArrays) {
+  const auto state = [](const std::string& optimizer) {
+    return Report({"cluster.shards=1", "optimizer={" + optimizer + "}"})
+        .shards[0]
+        .optimizer_state;
+  };
+  EXPECT_EQ(state("sgd {}"), 0);
+  EXPECT_EQ(state("sgd { momentum: 0.5 }"), 1412);
+  EXPECT_EQ(state("adagrad {}"), 1412);
+  EXPECT_EQ(state("adam {}"), 2 * 1412);
+  EXPECT_EQ(state("adamw {}"), 2 * 1412);
+  EXPECT_EQ(state("averaging {}"), 0);
+}
+
 TEST(CheckReportTest, ShardsTogetherHoldWhatOneWould) {
   const CheckReport two = Report();
   ASSERT_THAT(two.shards, SizeIs(2));

@@ -26,12 +26,36 @@ void ResolveSync(int workers, proto::Sync* sync) {
   SLUICE_DEFAULT(sync, warm_start_updates, 0);
 }
 
+template <typename AdamOrAdamW>
+void ResolveAdam(double weight_decay, AdamOrAdamW* adam) {
+  SLUICE_DEFAULT(adam, beta1, 0.9);
+  SLUICE_DEFAULT(adam, beta2, 0.999);
+  SLUICE_DEFAULT(adam, epsilon, 1e-8);
+  SLUICE_DEFAULT(adam, weight_decay, weight_decay);
+}
+
 void ResolveOptimizer(proto::Optimizer* optimizer) {
   SLUICE_DEFAULT(optimizer, learning_rate, 0.01);
-  proto::Sgd* sgd = optimizer->mutable_sgd();
-  SLUICE_DEFAULT(sgd, momentum, 0);
-  SLUICE_DEFAULT(sgd, nesterov, false);
-  SLUICE_DEFAULT(sgd, weight_decay, 0);
+  switch (optimizer->kind_case()) {
+    case proto::Optimizer::kSgd:
+    case proto::Optimizer::KIND_NOT_SET:
+      SLUICE_DEFAULT(optimizer->mutable_sgd(), momentum, 0);
+      SLUICE_DEFAULT(optimizer->mutable_sgd(), nesterov, false);
+      SLUICE_DEFAULT(optimizer->mutable_sgd(), weight_decay, 0);
+      break;
+    case proto::Optimizer::kAdagrad:
+      SLUICE_DEFAULT(optimizer->mutable_adagrad(), initial_accumulator, 0.1);
+      SLUICE_DEFAULT(optimizer->mutable_adagrad(), weight_decay, 0);
+      break;
+    case proto::Optimizer::kAdam:
+      ResolveAdam(0, optimizer->mutable_adam());
+      break;
+    case proto::Optimizer::kAdamw:
+      ResolveAdam(0.01, optimizer->mutable_adamw());
+      break;
+    case proto::Optimizer::kAveraging:
+      break;
+  }
 }
 
 void ResolveSchedule(proto::Schedule* schedule) {

@@ -56,6 +56,11 @@ class Checker {
     Require(value > 0 && value <= most, path,
             absl::StrCat("must be above 0 and at most ", most, ", is ", value));
   }
+  // At least 0 and below 1.
+  void Share(const std::string& path, double value) {
+    Require(value >= 0 && value < 1, path,
+            absl::StrCat("must be at least 0 and below 1, is ", value));
+  }
   void Name(const std::string& path, const std::string& name);
   // Every enumeration in `message` has a value that there is.
   void Enums(const std::string& prefix, const Message& message);
@@ -176,19 +181,49 @@ void CheckSync(const proto::Job& job, Checker* check) {
   check->AtLeast("sync.warm_start_updates", sync.warm_start_updates(), 0);
 }
 
-void CheckOptimizer(const proto::Optimizer& optimizer, Checker* check) {
-  check->AboveZero("optimizer.learning_rate", optimizer.learning_rate(), 1e6);
-  const proto::Sgd& sgd = optimizer.sgd();
-  check->Require(
-      sgd.momentum() >= 0 && sgd.momentum() < 1, "optimizer.sgd.momentum",
-      absl::StrCat("must be at least 0 and below 1, is ", sgd.momentum()));
+template <typename AdamOrAdamW>
+void CheckAdam(const std::string& prefix, const AdamOrAdamW& adam,
+               Checker* check) {
+  check->Share(Path(prefix, "beta1"), adam.beta1());
+  check->Share(Path(prefix, "beta2"), adam.beta2());
+  check->AboveZero(Path(prefix, "epsilon"), adam.epsilon(), 1e6);
+  check->Between(Path(prefix, "weight_decay"), adam.weight_decay(), 0.0, 1e6);
+}
+
+void CheckSgd(const proto::Sgd& sgd, Checker* check) {
+  check->Share("optimizer.sgd.momentum", sgd.momentum());
   check->Require(!sgd.nesterov() || sgd.momentum() != 0,
                  "optimizer.sgd.nesterov",
                  "needs optimizer.sgd.momentum above 0, which is 0");
   check->Between("optimizer.sgd.weight_decay", sgd.weight_decay(), 0.0, 1e6);
 }
 
-void CheckSchedule(const proto::Schedule& schedule, Checker* check) {
+void CheckOptimizer(const proto::Optimizer& optimizer, Checker* check) {
+  check->AboveZero("optimizer.learning_rate", optimizer.learning_rate(), 1e6);
+  switch (optimizer.kind_case()) {
+    case proto::Optimizer::kSgd:
+      CheckSgd(optimizer.sgd(), check);
+      break;
+    case proto::Optimizer::kAdagrad:
+      check->AboveZero("optimizer.adagrad.initial_accumulator",
+                       optimizer.adagrad().initial_accumulator(), 1e6);
+      check->Between("optimizer.adagrad.weight_decay",
+                     optimizer.adagrad().weight_decay(), 0.0, 1e6);
+      break;
+    case proto::Optimizer::kAdam:
+      CheckAdam("optimizer.adam", optimizer.adam(), check);
+      break;
+    case proto::Optimizer::kAdamw:
+      CheckAdam("optimizer.adamw", optimizer.adamw(), check);
+      break;
+    case proto::Optimizer::kAveraging:
+    case proto::Optimizer::KIND_NOT_SET:  // Has a default.
+      break;
+  }
+}
+
+void CheckSchedule(const proto::Job& job, Checker* check) {
+  const proto::Schedule& schedule = job.schedule();
   if (schedule.has_step()) {
     const proto::StepDecay& step = schedule.step();
     check->AboveZero("schedule.step.every_epochs", step.every_epochs());
@@ -201,6 +236,10 @@ void CheckSchedule(const proto::Schedule& schedule, Checker* check) {
                    1.0);
   }
   check->Between("schedule.warmup_epochs", schedule.warmup_epochs(), 0.0, 1e6);
+  check->Require(
+      !schedule.linear_scaling() || job.optimizer().has_sgd(),
+      "schedule.linear_scaling",
+      "must be false without optimizer.sgd: the rule is one of plain SGD");
 }
 
 void CheckIdx(const proto::Idx& idx, bool evaluated, Checker* check) {
@@ -382,7 +421,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   check.Between("worker.threads", job.worker().threads(), 1, 256);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
-  CheckSchedule(job.schedule(), &check);
+  CheckSchedule(job, &check);
   CheckData(job, &check);
   CheckModel(job.model(), &check);
   CheckEvaluation(job, &check);

@@ -102,8 +102,16 @@ int ExpectEachIsRefused(const proto::Job& valid, const Spoil& spoil) {
   return spoiled;
 }
 
+constexpr char kUnscaled[] = "schedule { linear_scaling: false }";
+
 std::vector<proto::Job> Variants() {
-  return {Full(), Full(kIdx), Full("schedule { step { every_epochs: 1 } }"),
+  return {Full(),
+          Full(kIdx),
+          Full("schedule { step { every_epochs: 1 } }"),
+          Full(std::string("optimizer { adagrad {} }") + kUnscaled),
+          Full(std::string("optimizer { adam {} }") + kUnscaled),
+          Full(std::string("optimizer { adamw {} }") + kUnscaled),
+          Full(std::string("optimizer { averaging {} }") + kUnscaled),
           Full("stop { target_accuracy: 0.5 }" + std::string(kIdx))};
 }
 
@@ -210,6 +218,19 @@ INSTANTIATE_TEST_SUITE_P(
              "optimizer.sgd.nesterov: needs optimizer.sgd.momentum above 0"},
         Case{"optimizer { sgd { weight_decay: -1 } }",
              "optimizer.sgd.weight_decay: must be 0 to 1e+06, is -1"},
+        Case{"optimizer { adam {} }",
+             "schedule.linear_scaling: must be false without optimizer.sgd"},
+        Case{"optimizer { averaging {} }",
+             "schedule.linear_scaling: must be false without optimizer.sgd"},
+        Case{"optimizer { adagrad { initial_accumulator: 0 } } "
+             "schedule { linear_scaling: false }",
+             "optimizer.adagrad.initial_accumulator: must be above 0"},
+        Case{"optimizer { adam { beta1: 1 } } "
+             "schedule { linear_scaling: false }",
+             "optimizer.adam.beta1: must be at least 0 and below 1, is 1"},
+        Case{"optimizer { adamw { epsilon: 0 } } "
+             "schedule { linear_scaling: false }",
+             "optimizer.adamw.epsilon: must be above 0"},
         Case{"schedule { cosine { final_factor: 1.5 } }",
              "schedule.cosine.final_factor: must be 0 to 1, is 1.5"},
         Case{"schedule { step { every_epochs: 1 factor: 2 } }",

@@ -84,27 +84,104 @@ std::vector<float> WeightedSum(const std::vector<Gradient>& gradients) {
   return sum;
 }
 
-// The weights with what the optimizer remembers.
+// The weights with what the optimizer remembers: SGD's velocity, Adagrad's
+// sums of squares, or Adam's two running means.
 struct Parameters {
   std::vector<float> weights;
-  std::vector<float> velocity;
+  std::vector<float> first;
+  std::vector<float> second;
 };
 
-void SgdStep(const proto::Sgd& sgd, float rate, const TensorSpec& tensor,
-             const std::vector<float>& sum, Parameters* parameters) {
+// One update's sum, its rate, and which update it is, from 1.
+struct Step {
+  std::vector<float> sum;
+  double rate = 0;
+  int64_t number = 0;
+};
+
+void SgdStep(const proto::Sgd& sgd, const TensorSpec& tensor, const Step& by,
+             Parameters* parameters) {
+  const float rate = static_cast<float>(by.rate);
   const float decay =
       tensor.decay ? static_cast<float>(sgd.weight_decay()) : 0.0f;
   const float momentum = static_cast<float>(sgd.momentum());
   for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
     float& w = parameters->weights[j];
-    float& u = parameters->velocity[j];
-    float step = sum[j];
+    float& u = parameters->first[j];
+    float step = by.sum[j];
     if (decay != 0) step = std::fma(decay, w, step);
     if (momentum != 0) {
       u = std::fma(momentum, u, step);
       step = sgd.nesterov() ? std::fma(momentum, u, step) : u;
     }
     w = std::fma(-rate, step, w);
+  }
+}
+
+void AdagradStep(const proto::Adagrad& adagrad, const TensorSpec& tensor,
+                 const Step& by, Parameters* parameters) {
+  const float rate = static_cast<float>(by.rate);
+  const float decay =
+      tensor.decay ? static_cast<float>(adagrad.weight_decay()) : 0.0f;
+  for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
+    float& w = parameters->weights[j];
+    float& s = parameters->first[j];
+    float g = by.sum[j];
+    if (decay != 0) g = std::fma(decay, w, g);
+    s = std::fma(g, g, s);
+    w = std::fma(-rate, g / std::sqrt(s), w);
+  }
+}
+
+// By repeated squaring.
+double Power(double base, int64_t exponent) {
+  if (exponent == 0) return 1;
+  const double rest = Power(base * base, exponent / 2);
+  return exponent % 2 == 1 ? rest * base : rest;
+}
+
+template <typename AdamOrAdamW>
+void AdamStep(const AdamOrAdamW& adam, bool decoupled, const TensorSpec& tensor,
+              const Step& by, Parameters* parameters) {
+  const double decay = tensor.decay ? adam.weight_decay() : 0;
+  const float in_gradient = decoupled ? 0 : static_cast<float>(decay);
+  const float shrink = decoupled ? static_cast<float>(by.rate * decay) : 0;
+  const float b1 = static_cast<float>(adam.beta1());
+  const float b2 = static_cast<float>(adam.beta2());
+  const float c1 = static_cast<float>(1 - adam.beta1());
+  const float c2 = static_cast<float>(1 - adam.beta2());
+  const float epsilon = static_cast<float>(adam.epsilon());
+  const float rate =
+      static_cast<float>(by.rate / (1 - Power(adam.beta1(), by.number)));
+  const float root =
+      static_cast<float>(1 / std::sqrt(1 - Power(adam.beta2(), by.number)));
+  for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
+    float& w = parameters->weights[j];
+    float& m = parameters->first[j];
+    float& v = parameters->second[j];
+    float g = by.sum[j];
+    if (in_gradient != 0) g = std::fma(in_gradient, w, g);
+    m = std::fma(b1, m, c1 * g);
+    v = std::fma(b2, v, c2 * g * g);
+    if (shrink != 0) w = std::fma(-shrink, w, w);
+    w = std::fma(-rate, m / std::fma(std::sqrt(v), root, epsilon), w);
+  }
+}
+
+void OptimizerStep(const proto::Optimizer& optimizer, const TensorSpec& tensor,
+                   const Step& by, Parameters* parameters) {
+  switch (optimizer.kind_case()) {
+    case proto::Optimizer::kSgd:
+    case proto::Optimizer::KIND_NOT_SET:
+      return SgdStep(optimizer.sgd(), tensor, by, parameters);
+    case proto::Optimizer::kAdagrad:
+      return AdagradStep(optimizer.adagrad(), tensor, by, parameters);
+    case proto::Optimizer::kAdam:
+      return AdamStep(optimizer.adam(), false, tensor, by, parameters);
+    case proto::Optimizer::kAdamw:
+      return AdamStep(optimizer.adamw(), true, tensor, by, parameters);
+    case proto::Optimizer::kAveraging:
+      return SgdStep({}, tensor, by, parameters);
   }
 }
 
@@ -123,7 +200,11 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
   Parameters parameters;
   parameters.weights =
       layout.InitialWeights(job.job.seed(), {0, layout.size()});
-  parameters.velocity.resize(layout.size());
+  const proto::Optimizer& optimizer = job.job.optimizer();
+  parameters.first.resize(
+      layout.size(),
+      static_cast<float>(optimizer.adagrad().initial_accumulator()));
+  parameters.second.resize(layout.size());
   Version version(0);
   int64_t applied = 0;
   int64_t next = 0;
@@ -141,11 +222,12 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
           [](int64_t) {});
       SLUICE_RETURN_IF_ERROR(result.status());
     }
-    const float now = static_cast<float>(
-        LearningRate(rate, applied, static_cast<int>(gradients.size())));
-    const std::vector<float> sum = WeightedSum(gradients);
+    const Step step = {
+        WeightedSum(gradients),
+        LearningRate(rate, applied, static_cast<int>(gradients.size())),
+        version.value() + 1};
     for (const TensorSpec& tensor : layout.tensors()) {
-      SgdStep(job.job.optimizer().sgd(), now, tensor, sum, &parameters);
+      OptimizerStep(optimizer, tensor, step, &parameters);
     }
     applied += samples;
     ++version;

@@ -28,9 +28,11 @@ struct ReferenceResult {
 //     u   <- momentum * u + g
 //     w   <- w - rate * u      (Nesterov: momentum * u + g instead of u)
 //
-// in fp32, one fma for each line. Shares model, data, layout and the learning
-// rate with the daemons, and nothing of coordinator, shards, exchange or
-// optimizer: the same bits from both show that they agree.
+// in fp32, one fma for each line; for the other optimizers, instead of the
+// last lines, those of kernels/optimizer_kernels.h written again. Shares model,
+// data, layout and the learning rate with the daemons, and nothing of
+// coordinator, shards, exchange or optimizer: the same bits from both show that
+// they agree.
 //
 // Call from a thread that has entered the model's device. kInvalidArgument:
 // the job is not SYNC with one local step, or stops by anything but epochs and

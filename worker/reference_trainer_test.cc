@@ -1,5 +1,7 @@
 #include "worker/reference_trainer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -82,6 +84,49 @@ TEST_F(ReferenceTrainerTest, NesterovLooksAhead) {
                     "momentum: 0.5 nesterov: true", "updates: 1"));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FLOAT_EQ(result->weights[0], 1 - 0.5f * 1.5f * (4.5f + 1));
+}
+
+// The first gradient is the mean 4.5 plus the weight: 5.5 for a weight, 4.5
+// for the bias.
+ResolvedJob OneUpdate(const proto::Optimizer& optimizer) {
+  ResolvedJob job =
+      JobWith("policy: SYNC gradients_per_update: 3", "", "updates: 1");
+  *job.job.mutable_optimizer() = optimizer;
+  job.job.mutable_optimizer()->set_learning_rate(0.5);
+  return job;
+}
+
+TEST_F(ReferenceTrainerTest, AdagradDividesByTheRootOfTheSquares) {
+  proto::Optimizer optimizer;
+  optimizer.mutable_adagrad()->set_initial_accumulator(4);
+  const auto result = Train(OneUpdate(optimizer));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[0],
+                  1 - 0.5f * 5.5f / std::sqrt(4 + 5.5f * 5.5f));
+  EXPECT_FLOAT_EQ(result->weights[3],
+                  -0.5f * 4.5f / std::sqrt(4 + 4.5f * 4.5f));
+}
+
+TEST_F(ReferenceTrainerTest, AdamsFirstMoveIsTheRateWhateverTheDecayAdds) {
+  proto::Optimizer optimizer;
+  optimizer.mutable_adam()->set_beta1(0.9);
+  optimizer.mutable_adam()->set_beta2(0.999);
+  optimizer.mutable_adam()->set_weight_decay(0.1);
+  const auto result = Train(OneUpdate(optimizer));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[0], 0.5f);
+  EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
+}
+
+TEST_F(ReferenceTrainerTest, AdamWDecaysTheWeightsBesidesAndNoBias) {
+  proto::Optimizer optimizer;
+  optimizer.mutable_adamw()->set_beta1(0.9);
+  optimizer.mutable_adamw()->set_beta2(0.999);
+  optimizer.mutable_adamw()->set_weight_decay(0.1);
+  const auto result = Train(OneUpdate(optimizer));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[0], 1 - 0.5f * 0.1f - 0.5f);
+  EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
 }
 
 TEST_F(ReferenceTrainerTest, AnythingButSyncIsRefused) {

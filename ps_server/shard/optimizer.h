@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "kernels/optimizer_kernels.h"
 #include "proto/job.pb.h"
@@ -22,15 +23,23 @@ class Optimizer {
   Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
             ParameterRange range, ChunkGrid grid);
 
+  // One update: its rate and its gradients, in summation order.
+  struct Update {
+    Version version;  // That it makes; 1 is the first.
+    double learning_rate;
+    absl::Span<const float* const> gradients;  // Each: this shard's range.
+    absl::Span<const float> factors;           // What each counts.
+  };
+
+  // Arrays that `job` keeps, each of the size of the weights.
+  static int StateArrays(const proto::Optimizer& job);
+
   // State as before the first update.
   void Reset();
 
-  // One step on one chunk: `updated` becomes `weights` moved by the weighted
-  // sum of `gradients`, each of which holds this shard's whole range. `weights`
-  // and `updated` hold the chunk; they may be the same memory.
-  void Apply(double learning_rate, absl::Span<const float* const> gradients,
-             absl::Span<const float> factors, int chunk, const float* weights,
-             float* updated);
+  // One step on one chunk: `to` becomes `from` moved by the update. Both hold
+  // the chunk; they may be the same memory.
+  void Apply(const Update& update, int chunk, const float* from, float* to);
 
  private:
   // A part of the range whose tensors are decayed, or are not.
@@ -40,17 +49,29 @@ class Optimizer {
     bool decay;
   };
 
-  void ApplySgd(double learning_rate, const Run& part,
-                absl::Span<const float* const> gradients,
-                absl::Span<const float> factors, int64_t chunk_begin,
-                const float* weights, float* updated);
+  // A part of a chunk within one run, and where it lies in memory.
+  struct Part {
+    int64_t begin;  // Floats from the start of the range.
+    int64_t size;
+    bool decay;
+    const float* from;
+    float* to;
+  };
+
+  void ApplyPart(const Update& update, const Part& part);
+  void ApplySgd(const proto::Sgd& sgd, const Update& update, const Part& part);
+  void ApplyAdagrad(const Update& update, const Part& part);
+  void ApplyAdam(const Update& update, const Part& part);
+  kernels::WeightedGradients Sum(const Update& update, const Part& part);
 
   // Constant after construction.
   const proto::Optimizer job_;
   const ChunkGrid grid_;
   std::vector<Run> runs_;  // Without gaps, in order.
 
-  AlignedFloats velocity_;  // Of SGD with momentum: the range; else null.
+  // Arrays of the range's size: SGD's velocity (with momentum), Adagrad's
+  // accumulator, or Adam's mean and square.
+  std::vector<AlignedFloats> state_;
   std::vector<const float*> shifted_;  // Kept to save allocations.
 };
 

@@ -1,7 +1,11 @@
 #include "ps_server/shard/optimizer.h"
 
+#include <cmath>
+#include <string>
 #include <vector>
 
+#include "common/resolved_job.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"
 
@@ -9,6 +13,14 @@ namespace sluice {
 namespace {
 
 using ::sluice::testing::Constant;
+
+proto::Optimizer Parse(const std::string& text) {
+  proto::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      text, job.mutable_optimizer()));
+  ResolveDefaults(&job);
+  return job.optimizer();
+}
 
 // Runs `steps` updates with constant gradients 0.5 and 0.25 over `range`, in
 // chunks of `chunk` floats, and returns the weights, which start at 1.
@@ -19,65 +31,117 @@ std::vector<float> Train(const proto::Optimizer& job,
   Optimizer optimizer(job, layout, range, grid);
   const std::vector<float> g1(range.size(), 0.5f), g2(range.size(), 0.25f);
   std::vector<float> weights(range.size(), 1.0f);
-  for (int step = 0; step < steps; ++step) {
+  for (int step = 1; step <= steps; ++step) {
     for (int i = 0; i < grid.count(); ++i) {
       float* place = weights.data() + grid.begin(i);
-      optimizer.Apply(0.1, {g1.data(), g2.data()}, {0.5f, 0.5f}, i, place,
-                      place);
+      optimizer.Apply(
+          {Version(step), 0.1, {g1.data(), g2.data()}, {0.5f, 0.5f}}, i, place,
+          place);
     }
   }
   return weights;
 }
 
-proto::Optimizer Momentum(double weight_decay) {
-  proto::Optimizer job;
-  job.mutable_sgd()->set_momentum(0.9);
-  job.mutable_sgd()->set_weight_decay(weight_decay);
-  return job;
-}
+// An optimizer, and its text without weight decay.
+struct Case {
+  const char* name;
+  const char* with_decay;
+  const char* without;
+};
 
-TEST(OptimizerTest, WeightDecaySkipsTheTensorsThatHaveNone) {
+class EveryOptimizerTest : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryOptimizerTest,
+    ::testing::Values(Case{"Sgd", "sgd { momentum: 0.9 weight_decay: 0.1 }",
+                           "sgd { momentum: 0.9 }"},
+                      Case{"Adagrad", "adagrad { weight_decay: 0.1 }",
+                           "adagrad {}"},
+                      Case{"Adam", "adam { weight_decay: 0.1 }", "adam {}"},
+                      Case{"AdamW", "adamw { weight_decay: 0.1 }",
+                           "adamw { weight_decay: 0 }"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(EveryOptimizerTest, WeightDecaySkipsTheTensorsThatHaveNone) {
   const ParameterLayout layout(
       {Constant("a", 20, 1, true), Constant("b", 7, 1, false),
        Constant("c", 30, 1, true)},
       1);
-  const auto decayed = Train(Momentum(0.1), layout, {0, 57}, 16, 3);
-  const auto plain = Train(Momentum(0), layout, {0, 57}, 16, 3);
+  const auto decayed =
+      Train(Parse(GetParam().with_decay), layout, {0, 57}, 16, 3);
+  const auto plain = Train(Parse(GetParam().without), layout, {0, 57}, 16, 3);
   for (int i = 0; i < 57; ++i) {
     const bool in_b = i >= 20 && i < 27;
     EXPECT_EQ(decayed[i] == plain[i], in_b) << i;
   }
 }
 
-TEST(OptimizerTest, ChunksAndRangesDoNotChangeTheBits) {
+TEST_P(EveryOptimizerTest, ChunksAndRangesDoNotChangeTheBits) {
   const ParameterLayout layout(
       {Constant("a", 33, 1, true), Constant("b", 50, 1, false),
        Constant("c", 45, 1, true)},
       2);
-  const auto whole = Train(Momentum(0.1), layout, {0, 128}, 128, 4);
-  EXPECT_EQ(Train(Momentum(0.1), layout, {0, 128}, 16, 4), whole);
-  auto parts = Train(Momentum(0.1), layout, layout.range(ShardId(0)), 32, 4);
-  const auto rest =
-      Train(Momentum(0.1), layout, layout.range(ShardId(1)), 32, 4);
+  const proto::Optimizer job = Parse(GetParam().with_decay);
+  const auto whole = Train(job, layout, {0, 128}, 128, 4);
+  EXPECT_EQ(Train(job, layout, {0, 128}, 16, 4), whole);
+  auto parts = Train(job, layout, layout.range(ShardId(0)), 32, 4);
+  const auto rest = Train(job, layout, layout.range(ShardId(1)), 32, 4);
   parts.insert(parts.end(), rest.begin(), rest.end());
   EXPECT_EQ(parts, whole);
 }
 
+// One weight that starts at 0.
+class OneWeight {
+ public:
+  explicit OneWeight(const std::string& job)
+      : optimizer_(Parse(job), layout_, {0, 1}, ChunkGrid(1, 16)) {}
+
+  float Apply(int64_t version, float gradient, double rate = 1) {
+    optimizer_.Apply({Version(version), rate, {&gradient}, {1.0f}}, 0, &weight_,
+                     &weight_);
+    return weight_;
+  }
+  void Reset() { optimizer_.Reset(); }
+
+ private:
+  const ParameterLayout layout_{{Constant("a", 1, 1, true)}, 1};
+  Optimizer optimizer_;
+  float weight_ = 0;
+};
+
 TEST(OptimizerTest, MomentumIsRememberedFromUpdateToUpdateUntilReset) {
-  const ParameterLayout layout({Constant("a", 4, 1, true)}, 1);
-  const ChunkGrid grid(4, 4);
-  Optimizer optimizer(Momentum(0), layout, {0, 4}, grid);
-  const std::vector<float> gradient(4, 1.0f), zero(4, 0.0f);
-  std::vector<float> weights(4, 0.0f);
-  const auto apply = [&](const std::vector<float>& g) {
-    optimizer.Apply(1, {g.data()}, {1.0f}, 0, weights.data(), weights.data());
-  };
-  apply(gradient);
-  apply(zero);
-  EXPECT_EQ(weights[0], -1 - 0.9f);
-  optimizer.Reset();
-  apply(zero);
-  EXPECT_EQ(weights[0], -1 - 0.9f);
+  OneWeight weight("sgd { momentum: 0.9 }");
+  weight.Apply(1, 1);
+  EXPECT_EQ(weight.Apply(2, 0), -1 - 0.9f);
+  weight.Reset();
+  EXPECT_EQ(weight.Apply(3, 0), -1 - 0.9f);
+}
+
+TEST(OptimizerTest, AdagradStartsAtItsInitialAccumulatorAndAfterAReset) {
+  OneWeight weight("adagrad { initial_accumulator: 7 }");
+  EXPECT_EQ(weight.Apply(1, 3), -0.75f);
+  EXPECT_EQ(weight.Apply(2, 3), -0.75f - 0.6f);  // 16 + 9 is 5 squared.
+  weight.Reset();
+  EXPECT_FLOAT_EQ(weight.Apply(3, 3), -1.35f - 0.75f);
+}
+
+TEST(OptimizerTest, AdamCorrectsItsBiasByTheVersionThatAnUpdateMakes) {
+  for (const char* job : {"adam {}", "adamw { weight_decay: 0 }"}) {
+    OneWeight first(job);
+    EXPECT_FLOAT_EQ(first.Apply(1, 100, 0.5), -0.5f) << job;
+    EXPECT_FLOAT_EQ(first.Apply(2, 100, 0.5), -1) << job;
+    // Without correction: 0.1 g / sqrt(0.001 g^2).
+    OneWeight late(job);
+    EXPECT_FLOAT_EQ(late.Apply(1000000, 100, 0.5),
+                    -0.5f * 0.1f / std::sqrt(0.001f))
+        << job;
+  }
+}
+
+TEST(OptimizerTest, AveragingIsPlainSgd) {
+  OneWeight averaging("averaging {}");
+  EXPECT_EQ(averaging.Apply(1, 3, 0.25), -0.75f);
+  EXPECT_EQ(averaging.Apply(2, 3, 0.25), -1.5f);
 }
 
 }  // namespace

@@ -113,8 +113,9 @@ void Shard::Apply(const Commit& commit,
   ended_reads_.insert(ended_reads_.end(), ended.begin(), ended.end());
   for (int chunk = 0; chunk < grid_.count(); ++chunk) {
     const WeightStore::Piece piece = store_.Prepare(chunk);
-    optimizer_.Apply(commit.learning_rate, gradients, factors, chunk,
-                     piece.from, piece.to);
+    optimizer_.Apply(
+        {commit.version, commit.learning_rate, gradients, factors}, chunk,
+        piece.from, piece.to);
   }
   store_.Publish();
 }

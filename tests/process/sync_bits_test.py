@@ -42,6 +42,21 @@ class SyncBitsTest(unittest.TestCase):
         found = self.hashes(job, [SYNC[0], "sync.gradients_per_update=3"])
         self.assertEqual(len(set(found.values())), 1, found)
 
+    def test_lenet_with_adam(self):
+        # Weight decay leaves out the biases, so that what is computed at once
+        # begins and ends at any float, and in each of three shards elsewhere.
+        for adam in ("adam={ weight_decay: 0.01 }", "adamw={}"):
+            found = self.hashes(harness.LENET, SYNC + [
+                "stop.updates=3", "optimizer.learning_rate=0.002",
+                f"optimizer.{adam}"])
+            self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_a_linear_model_with_adagrad(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        found = self.hashes(job, [SYNC[0], "sync.gradients_per_update=3",
+                                  "optimizer.adagrad={}"])
+        self.assertEqual(len(set(found.values())), 1, found)
+
     def test_another_seed_gives_other_bits(self):
         job = harness.write_job(harness.LINEAR_JOB)
         one = harness.train(job, "--seed=1").summary["weights_sha256"]
