@@ -9,7 +9,6 @@ namespace {
 
 const absl::Time kStart = absl::UnixEpoch();
 const Peer kWorker{Role::kWorker, 1};
-const Peer kShard{Role::kShard, 0};
 
 class MembershipTest : public testing::Test {
  protected:
