@@ -1,120 +1,20 @@
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "common/job_checker.h"
 #include "common/resolved_job.h"
 
 namespace sluice {
 namespace {
 
-using ::google::protobuf::EnumDescriptor;
-using ::google::protobuf::FieldDescriptor;
-using ::google::protobuf::Message;
-
 // Far above any use, far below where a product of two could overflow.
 constexpr int kMany = 1 << 20;
-// A thousand years: finite, and exact in absl::Duration.
-constexpr double kLongest = 3e10;
 
 std::string Path(const std::string& prefix, const std::string& field) {
   return absl::StrCat(prefix, ".", field);
-}
-
-// Collects violations; each check adds one or none.
-class Checker {
- public:
-  std::vector<std::string> Take() { return std::move(violations_); }
-
-  void Add(const std::string& path, const std::string& what) {
-    violations_.push_back(absl::StrCat(path, ": ", what));
-  }
-  void Require(bool holds, const std::string& path, const std::string& what) {
-    if (!holds) Add(path, what);
-  }
-  // Refuses NaN too. `why` names where a bound comes from.
-  template <typename T>
-  void Between(const std::string& path, T value, T least, T most,
-               const std::string& why = "") {
-    Require(value >= least && value <= most, path,
-            absl::StrCat("must be ", least, " to ", most, why, ", is ", value));
-  }
-  void AtLeast(const std::string& path, int64_t value, int64_t least,
-               const std::string& why = "") {
-    Require(value >= least, path,
-            absl::StrCat("must be ", least, " or more", why, ", is ", value));
-  }
-  void AboveZero(const std::string& path, double value,
-                 double most = kLongest) {
-    Require(value > 0 && value <= most, path,
-            absl::StrCat("must be above 0 and at most ", most, ", is ", value));
-  }
-  // At least 0 and below 1.
-  void Share(const std::string& path, double value) {
-    Require(value >= 0 && value < 1, path,
-            absl::StrCat("must be at least 0 and below 1, is ", value));
-  }
-  void Name(const std::string& path, const std::string& name);
-  // Every enumeration in `message` has a value that there is.
-  void Enums(const std::string& prefix, const Message& message);
-
- private:
-  void Enum(const std::string& path, const EnumDescriptor& type, int value);
-
-  std::vector<std::string> violations_;
-};
-
-// What may be part of a file name and of a tensor's name.
-void Checker::Name(const std::string& path, const std::string& name) {
-  bool plain =
-      !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-';
-  for (const char c : name) {
-    plain =
-        plain && (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.');
-  }
-  Require(plain, path,
-          absl::StrCat("must be 1 to 64 letters, digits, '_', '-' or '.', not "
-                       "beginning with '-' or '.', is \"",
-                       name, "\""));
-}
-
-void Checker::Enum(const std::string& path, const EnumDescriptor& type,
-                   int value) {
-  if (value != 0 && type.FindValueByNumber(value) != nullptr) return;
-  std::vector<std::string> names;
-  for (int i = 1; i < type.value_count(); ++i) {
-    names.push_back(type.value(i)->name());
-  }
-  Add(path, absl::StrCat("must be one of ", absl::StrJoin(names, ", "), ", is ",
-                         value == 0 ? "not set" : absl::StrCat(value)));
-}
-
-void Checker::Enums(const std::string& prefix, const Message& message) {
-  const auto* reflection = message.GetReflection();
-  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor* field = message.GetDescriptor()->field(i);
-    const std::string path = absl::StrCat(prefix, field->name());
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-      Enum(path, *field->enum_type(), reflection->GetEnumValue(message, field));
-    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      continue;
-    } else if (!field->is_repeated()) {
-      if (!reflection->HasField(message, field)) continue;
-      Enums(absl::StrCat(path, "."), reflection->GetMessage(message, field));
-    } else {
-      for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
-        Enums(absl::StrCat(path, "[", j, "]."),
-              reflection->GetRepeatedMessage(message, field, j));
-      }
-    }
-  }
 }
 
 void CheckCluster(const proto::Cluster& cluster, Checker* check) {
