@@ -46,7 +46,9 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
   memory.weights = job.layout.size() * kFloat;
-  memory.gradient = job.layout.size() * kFloat;
+  // Local steps need a second one, for the sum.
+  memory.gradient =
+      job.layout.size() * kFloat * (job.job.sync().local_steps() > 1 ? 2 : 1);
   int64_t outputs = 0;
   int64_t largest = 0;
   for (const LayerPlan& layer : job.model.layers) {
@@ -88,7 +90,8 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   }
   cost.push_bytes = cost.gradients * bytes;
   cost.pull_bytes = cost.pulls * bytes;
-  cost.per_epoch = static_cast<double>(batches_per_epoch) / cost.gradients;
+  cost.per_epoch = static_cast<double>(batches_per_epoch) /
+                   j.sync().local_steps() / cost.gradients;
   return cost;
 }
 

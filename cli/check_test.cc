@@ -124,6 +124,14 @@ INSTANTIATE_TEST_SUITE_P(
                     PolicyCase{"policy: K_ASYNC k: 4", 4, 4, 0},
                     PolicyCase{"policy: K_BATCH_ASYNC k: 2", 2, 2, 1.5}));
 
+TEST(CheckReportTest, LocalStepsMakeFewerUpdatesAndTakeASecondGradient) {
+  const CheckReport one = Report({"sync.policy=SYNC"});
+  const CheckReport five = Report({"sync.policy=SYNC", "sync.local_steps=5"});
+  EXPECT_DOUBLE_EQ(five.update.per_epoch, one.update.per_epoch / 5);
+  EXPECT_EQ(five.update.push_bytes, one.update.push_bytes);
+  EXPECT_EQ(five.worker.gradient, 2 * one.worker.gradient);
+}
+
 TEST(CheckReportTest, EachPartitionMayEndWithAShortMiniBatch) {
   EXPECT_EQ(Report().batches_per_epoch, 10);
   // Four partitions of 250 samples: three mini-batches each.

@@ -72,10 +72,11 @@ void CheckSync(const proto::Job& job, Checker* check) {
                    "must be set, 0 or more");
     check->Between("sync.staleness.bound", sync.staleness().bound(), 0, kMany);
   }
+  check->Between("sync.local_steps", sync.local_steps(), 1, 65536);
   check->Require(
-      sync.local_steps() == 1, "sync.local_steps",
-      absl::StrCat("must be 1: more than one local step per task is not "
-                   "available in this version, is ",
+      sync.local_steps() <= 1 || job.data().sharding() != proto::Data::STATIC,
+      "sync.local_steps",
+      absl::StrCat("must be 1 with data.sharding STATIC, is ",
                    sync.local_steps()));
   check->AboveZero("sync.shortage_timeout_s", sync.shortage_timeout_s());
   check->AtLeast("sync.warm_start_updates", sync.warm_start_updates(), 0);

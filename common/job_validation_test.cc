@@ -197,9 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
              "data { sharding: STATIC }",
              "sync.gradients_per_update: must be 4 (cluster.workers, the "
              "partitions) under SYNC with data.sharding STATIC, is 5"},
-        Case{"sync { local_steps: 4 }",
-             "sync.local_steps: must be 1: more than one local step per task "
-             "is not available in this version, is 4"},
+        Case{"sync { local_steps: 0 }",
+             "sync.local_steps: must be 1 to 65536, is 0"},
+        Case{"sync { local_steps: 4 } data { sharding: STATIC }",
+             "sync.local_steps: must be 1 with data.sharding STATIC, is 4"},
         Case{"limits { staged_gradients: 2 }",
              "limits.staged_gradients: must be 3 or more (what one update "
              "needs under K_SYNC), is 2"},

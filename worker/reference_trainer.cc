@@ -15,17 +15,20 @@
 namespace sluice {
 namespace {
 
-// One mini-batch's part of an update.
+// One task's part of an update.
 struct Gradient {
   std::vector<float> values;
   int64_t samples = 0;
+  int batches = 0;
+
+  // Samples of its mean mini-batch: what it counts.
+  double weight() const { return static_cast<double>(samples) / batches; }
 };
 
 absl::Status CheckSupported(const proto::Job& job) {
   const proto::Stop& stop = job.stop();
-  if (job.sync().policy() != proto::SYNC || job.sync().local_steps() != 1) {
-    return absl::InvalidArgumentError(
-        "the reference trainer does SYNC with one local step only");
+  if (job.sync().policy() != proto::SYNC) {
+    return absl::InvalidArgumentError("the reference trainer does SYNC only");
   }
   if (stop.has_seconds() || stop.has_target_accuracy()) {
     return absl::InvalidArgumentError(
@@ -69,12 +72,11 @@ int64_t TotalUpdates(const proto::Stop& stop) {
 }
 
 std::vector<float> WeightedSum(const std::vector<Gradient>& gradients) {
-  double samples = 0;
-  for (const Gradient& g : gradients) samples += static_cast<double>(g.samples);
+  double total = 0;
+  for (const Gradient& g : gradients) total += g.weight();
   std::vector<float> sum;
   for (const Gradient& g : gradients) {
-    const float a =
-        static_cast<float>(static_cast<double>(g.samples) / samples);
+    const float a = static_cast<float>(g.weight() / total);
     const bool first = sum.empty();
     sum.resize(g.values.size());
     for (size_t j = 0; j < sum.size(); ++j) {
@@ -185,6 +187,44 @@ void OptimizerStep(const proto::Optimizer& optimizer, const TensorSpec& tensor,
   }
 }
 
+// What a task computes, at the weights it starts from.
+class Tasks {
+ public:
+  Tasks(const ResolvedJob& job, const DataSource& data, Model* model)
+      : sampling_(JobSampling(job)), data_(data), model_(*model) {}
+
+  // Of `batches` mini-batches from `first` on, with a step of plain SGD
+  // between one and the next.
+  absl::StatusOr<Gradient> Compute(int64_t first, int batches, double rate,
+                                   std::vector<float> weights) {
+    Gradient sum;
+    sum.batches = batches;
+    for (int h = 0; h < batches; ++h) {
+      Batch batch;
+      data_.Gather(BatchSamples(sampling_, BatchId(first + h)), &batch);
+      std::vector<float> gradient(weights.size());
+      SLUICE_RETURN_IF_ERROR(model_
+                                 .ComputeGradient(batch, weights,
+                                                  absl::MakeSpan(gradient),
+                                                  CancelToken(), [](int64_t) {})
+                                 .status());
+      for (size_t j = 0; j < weights.size(); ++j) {
+        weights[j] =
+            std::fma(-static_cast<float>(rate), gradient[j], weights[j]);
+        if (h > 0) gradient[j] += sum.values[j];
+      }
+      sum.values = std::move(gradient);
+      sum.samples += batch.samples;
+    }
+    return sum;
+  }
+
+ private:
+  const BatchSampling sampling_;
+  const DataSource& data_;
+  Model& model_;
+};
+
 }  // namespace
 
 absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
@@ -192,15 +232,15 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
                                                Model* model) {
   SLUICE_RETURN_IF_ERROR(CheckSupported(job.job));
   const ParameterLayout& layout = job.layout;
-  const BatchSampling sampling = JobSampling(job);
+  const proto::Optimizer& optimizer = job.job.optimizer();
   const LearningRateOptions rate = Rate(job);
   const int64_t per_update = job.job.sync().gradients_per_update();
+  const int64_t per_task = job.job.sync().local_steps();
   const int64_t batches = TotalBatches(job);
-  const CancelToken never;
+  Tasks tasks(job, data, model);
   Parameters parameters;
   parameters.weights =
       layout.InitialWeights(job.job.seed(), {0, layout.size()});
-  const proto::Optimizer& optimizer = job.job.optimizer();
   parameters.first.resize(
       layout.size(),
       static_cast<float>(optimizer.adagrad().initial_accumulator()));
@@ -209,18 +249,16 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
   int64_t applied = 0;
   int64_t next = 0;
   while (next < batches && version.value() < TotalUpdates(job.job.stop())) {
-    std::vector<Gradient> gradients(std::min(per_update, batches - next));
-    int64_t samples = 0;
-    for (Gradient& gradient : gradients) {
-      Batch batch;
-      data.Gather(BatchSamples(sampling, BatchId(next++)), &batch);
-      gradient.values.resize(layout.size());
-      gradient.samples = batch.samples;
-      samples += batch.samples;
-      const auto result = model->ComputeGradient(
-          batch, parameters.weights, absl::MakeSpan(gradient.values), never,
-          [](int64_t) {});
-      SLUICE_RETURN_IF_ERROR(result.status());
+    const double local_rate = LearningRate(rate, applied, 1);
+    std::vector<Gradient> gradients;
+    while (static_cast<int64_t>(gradients.size()) < per_update &&
+           next < batches) {
+      const int64_t count = std::min(per_task, batches - next);
+      SLUICE_ASSIGN_OR_RETURN(Gradient gradient,
+                              tasks.Compute(next, static_cast<int>(count),
+                                            local_rate, parameters.weights));
+      gradients.push_back(std::move(gradient));
+      next += count;
     }
     const Step step = {
         WeightedSum(gradients),
@@ -229,7 +267,7 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
     for (const TensorSpec& tensor : layout.tensors()) {
       OptimizerStep(optimizer, tensor, step, &parameters);
     }
-    applied += samples;
+    for (const Gradient& gradient : gradients) applied += gradient.samples;
     ++version;
   }
   ReferenceResult result;

@@ -21,9 +21,11 @@ struct ReferenceResult {
 // Trains a SYNC job in this process alone, the plain way:
 //
 //   for v = 0, 1, ...
-//     g_i = gradient of mini-batch v P + i at w,   i = 0..P-1
+//     g_i = gradient of mini-batch v P + i at w,   i = 0..P-1; with H local
+//           steps the sum of H gradients, of the mini-batches from
+//           (v P + i) H on, each at the end of the SGD step before
 //     g   = a_0 g_0, then g <- a_i g_i + g in order,
-//           a_i in proportion to the samples of mini-batch i
+//           a_i in proportion to the mean samples of g_i's mini-batches
 //     g   <- decay * w + g     where the tensor decays
 //     u   <- momentum * u + g
 //     w   <- w - rate * u      (Nesterov: momentum * u + g instead of u)
@@ -35,8 +37,7 @@ struct ReferenceResult {
 // they agree.
 //
 // Call from a thread that has entered the model's device. kInvalidArgument:
-// the job is not SYNC with one local step, or stops by anything but epochs and
-// updates.
+// the job is not SYNC, or stops by anything but epochs and updates.
 absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
                                                const DataSource& data,
                                                Model* model);

@@ -129,6 +129,25 @@ TEST_F(ReferenceTrainerTest, AdamWDecaysTheWeightsBesidesAndNoBias) {
   EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
 }
 
+TEST_F(ReferenceTrainerTest, AveragingGivesTheMeanOfWhereLocalStepsEnd) {
+  ResolvedJob job = JobWith(
+      "policy: SYNC gradients_per_update: 2 local_steps: 2", "", "epochs: 1");
+  job.job.mutable_optimizer()->mutable_averaging();
+  const auto result = Train(job);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->version, Version(1));
+  // Mini-batches with the means 1.5, 5.5 and 8.5; the last has half the
+  // samples and is alone in its task.
+  const auto mean_of_ends = [](float w) {
+    float first = w - 0.5f * (1.5f + w);
+    first -= 0.5f * (5.5f + first);
+    const float second = w - 0.5f * (8.5f + w);
+    return (4 * first + 2 * second) / 6;
+  };
+  EXPECT_FLOAT_EQ(result->weights[0], mean_of_ends(1));
+  EXPECT_FLOAT_EQ(result->weights[3], mean_of_ends(0));
+}
+
 TEST_F(ReferenceTrainerTest, AnythingButSyncIsRefused) {
   const auto result = Train(JobWith("policy: K_SYNC k: 1", "", "updates: 1"));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);

@@ -77,7 +77,6 @@ absl::StatusOr<Trainer::Computed> Trainer::Compute(const proto::Task& task,
 absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
     const proto::Task& task, const CancelToken& cancel) {
   step_gradient_.resize(gradient_.size());
-  std::fill(gradient_.begin(), gradient_.end(), 0.0f);
   const float rate = static_cast<float>(task.local_learning_rate());
   const float* const step = step_gradient_.data();
   const float one = 1;
@@ -92,7 +91,11 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
                         .weights = absl::MakeSpan(&one, 1)},
                        options_.parameters, weights_.data(), nullptr,
                        weights_.data());
-    for (size_t j = 0; j < gradient_.size(); ++j) gradient_[j] += step[j];
+    if (i == 0) {
+      gradient_ = step_gradient_;
+    } else {
+      for (size_t j = 0; j < gradient_.size(); ++j) gradient_[j] += step[j];
+    }
     total.samples += computed.samples;
     total.loss += computed.loss * static_cast<double>(computed.samples);
   }

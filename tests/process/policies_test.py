@@ -13,7 +13,7 @@ POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
 
 class PoliciesTest(unittest.TestCase):
 
-    def check_books(self, run, batches):
+    def check_books(self, run, batches, local_steps=1):
         """Every task has one verdict; every mini-batch was applied once."""
         books = ledger.Ledger(next(run.dir.glob("commit*log*")))
         for key, first_batch in books.issued.items():
@@ -21,7 +21,7 @@ class PoliciesTest(unittest.TestCase):
                              f"task {key} of mini-batch {first_batch}")
         self.assertEqual(set(books.ends), set(books.issued))
         applied = sorted(b for c in books.commits.values() for b in c)
-        self.assertEqual(applied, list(range(batches)))
+        self.assertEqual(applied, list(range(0, batches, local_steps)))
         self.assertEqual(sorted(books.commits),
                          list(range(1, len(books.commits) + 1)))
         counts = run.summary["gradients"]
@@ -29,16 +29,26 @@ class PoliciesTest(unittest.TestCase):
             self.assertEqual(counts[outcome], books.count(outcome), outcome)
         return books
 
-    def run_policy(self, policy):
+    def run_policy(self, policy, *overrides, local_steps=1):
         job = harness.write_job(harness.LINEAR_JOB)
         k = [] if policy in ("SYNC", "ASYNC") else ["sync.k=2"]
-        run = harness.train(job, "--workers=3",
-                            *harness.sets([f"sync.policy={policy}", *k]))
+        run = harness.train(job, "--workers=3", *harness.sets(
+            [f"sync.policy={policy}", *k, *overrides,
+             f"sync.local_steps={local_steps}"]))
         # Two epochs of 1280 samples in mini-batches of 32.
-        self.check_books(run, 80)
+        self.check_books(run, 80, local_steps)
         # The model is exact: its loss must have fallen to nearly nothing
         # from about half the squared norm of 64 standard normal weights.
         self.assertLess(run.summary["test_loss"], 8)
+
+    def test_parameter_averaging_converges(self):
+        self.run_policy("SYNC", "optimizer.averaging={}",
+                        "optimizer.learning_rate=0.1", local_steps=3)
+
+    def test_downpour_converges(self):
+        self.run_policy("ASYNC", "optimizer.adagrad={}",
+                        "optimizer.learning_rate=0.2",
+                        local_steps=3)
 
     def test_cancelled_work_really_stops(self):
         run = harness.train(harness.LENET, *harness.sets(

@@ -57,6 +57,15 @@ class SyncBitsTest(unittest.TestCase):
                                   "optimizer.adagrad={}"])
         self.assertEqual(len(set(found.values())), 1, found)
 
+    def test_parameter_averaging(self):
+        # 80 mini-batches in tasks of 3: the last task has 2, and the last
+        # update 3 tasks.
+        job = harness.write_job(harness.LINEAR_JOB)
+        found = self.hashes(job, SYNC + [
+            "sync.local_steps=3", "optimizer.averaging={}",
+            "schedule.cosine.epochs=2"])
+        self.assertEqual(len(set(found.values())), 1, found)
+
     def test_another_seed_gives_other_bits(self):
         job = harness.write_job(harness.LINEAR_JOB)
         one = harness.train(job, "--seed=1").summary["weights_sha256"]
