@@ -1,6 +1,7 @@
 // ASYNC, K_ASYNC, K_BATCH_ASYNC and their staleness bounds, step by step.
 #include <vector>
 
+#include "common/random.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -102,6 +103,37 @@ TEST(KBatchAsyncTest, AWorkerThatDeliveredGoesOnAtOnce) {
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.BatchOf(1), 2);
   EXPECT_EQ(run.version(), 0);
+}
+
+// Between two deliveries of a worker every other worker delivers as often, in
+// the long run: by counting, not by chance.
+TEST(MeanStalenessTest, IsWhatCountingPredictsWhateverTheOrder) {
+  struct Case {
+    PolicyKind policy;
+    int k;
+    double expected;
+  };
+  constexpr int kWorkers = 4;
+  constexpr int kGradients = 4000;
+  for (const Case& c : {Case{PolicyKind::kAsync, 1, 3.0},
+                        Case{PolicyKind::kKAsync, 2, (4 - 2) / 2.0},
+                        Case{PolicyKind::kKBatchAsync, 2, (4 - 1) / 2.0}}) {
+    CoordinatorOptions job = SmallJob(c.policy, kWorkers, c.k);
+    job.train_samples = kGradients * job.batch_size;
+    Driver run(job);
+    run.Start();
+    const Random random(1, "order of delivery");
+    for (uint64_t i = 0; run.State().phase == Phase::kRunning; ++i) {
+      // Some are faster: of 16 turns, 1, 3, 5 and 7.
+      const uint64_t turn = random.Uint64(i) % 16;
+      const int worker = turn < 1 ? 0 : turn < 4 ? 1 : turn < 9 ? 2 : 3;
+      if (!run.TaskOf(worker).has_value()) continue;
+      ASSERT_TRUE(run.Deliver(worker).ok());
+    }
+    // Only what was under way at the end is not counted: at most P gradients,
+    // each with a staleness below the number of updates it saw.
+    EXPECT_NEAR(run.State().mean_staleness, c.expected, 0.05);
+  }
 }
 
 // ---- Staleness ----

@@ -43,7 +43,8 @@ struct CoordinatorOptions {
   // Samples between two evaluations; 0: only the final one.
   double evaluate_every_samples = 0;
 
-  int staged_gradients = 1;  // Room on every shard.
+  // Room on every shard. REQUIRES: at least what one update takes.
+  int staged_gradients = 1;
   int commit_window = 4;     // Versions not yet applied by the slowest shard.
 
   absl::Duration lease = absl::Seconds(5);

@@ -28,6 +28,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.mean_staleness = stats_.mean_staleness();
   state.staleness_histogram = stats_.staleness_histogram();
   state.gradients = stats_.gradients();
+  state.batches_left_out = stats_.left_out();
   for (const auto& [peer, member] : members_.members()) {
     // Shown in real time; leases run on awake time.
     const absl::Time heard = member.last_heard + clock_.paused();

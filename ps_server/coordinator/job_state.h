@@ -63,6 +63,9 @@ struct JobState {
   // Applied gradients by staleness; the last bin holds all above.
   std::vector<int64_t> staleness_histogram;
   GradientCounts gradients;
+  // Mini-batches that are in no update for good: their gradient was bad, or
+  // nobody served their partition.
+  int64_t batches_left_out = 0;
   std::vector<WorkerState> workers;
   std::vector<ShardState> shards;
   PeerLife evaluator = PeerLife::kMissing;

@@ -232,6 +232,7 @@ TEST(PoisonTest, SkipLeavesTheMiniBatchOutAndCountsIt) {
   }
   EXPECT_EQ(run.CommittedBatches().size(), 9);  // Of ten.
   EXPECT_EQ(run.State().samples_applied, 36);
+  EXPECT_EQ(run.State().batches_left_out, 1);
 }
 
 TEST(PoisonTest, ARejectionOfAnEndedTaskIsRefused) {

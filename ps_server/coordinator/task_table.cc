@@ -43,7 +43,7 @@ const OpenTask& TaskTable::MarkReady(const Delivery& delivery) {
   return open;
 }
 
-OpenTask TaskTable::Close(const GradientKey& key) {
+OpenTask TaskTable::Close(GradientKey key) {
   const auto it = open_.find(key);
   SLUICE_CHECK(it != open_.end());
   OpenTask closed = std::move(it->second);

@@ -47,8 +47,9 @@ class TaskTable {
                        absl::Time now);
   // The gradient is ready. REQUIRES: the task is live.
   const OpenTask& MarkReady(const Delivery& delivery);
-  // Forgets the task and returns it. REQUIRES: it is open.
-  OpenTask Close(const GradientKey& key);
+  // Forgets the task and returns it. By value: `key` may be part of the task.
+  // REQUIRES: it is open.
+  OpenTask Close(GradientKey key);
 
   // Null if the task has ended or never was.
   const OpenTask* Find(const GradientKey& key) const;
