@@ -133,7 +133,7 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
         " and a gradient will be about ", expected_staleness,
         " versions stale: stale gradients act like more momentum (Mitliagkas "
         "et al. 2016), and the run may diverge; lower the momentum or the "
-        "learning rate, raise sync.k or set sync.staleness"));
+        "learning rate, or bound sync.staleness"));
   }
   return warnings;
 }
