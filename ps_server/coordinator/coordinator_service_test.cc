@@ -5,235 +5,22 @@
 
 #include <csignal>
 #include <cstdio>
-#include <map>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "common/named_thread.h"
-#include "common/rpc/channel_options.h"
-#include "common/session/coordinator_client.h"
 #include "gtest/gtest.h"
+#include "ps_server/coordinator/coordinator_service_testing.h"
 
 namespace sluice {
 namespace {
 
-// Longer than anything here takes; reached only when something hangs.
-constexpr absl::Duration kPatience = absl::Seconds(30);
-
-CoordinatorService::Options RunOf(int shards, int workers, int64_t updates) {
-  CoordinatorService::Options options;
-  options.core.shards = shards;
-  options.core.workers = workers;
-  options.core.sync.policy = PolicyKind::kAsync;
-  options.core.staged_gradients = 1 + workers;
-  options.core.train_samples = 1000;
-  options.core.batch_size = 10;
-  options.core.stop.updates = updates;
-  options.core.tick = absl::Milliseconds(10);
-  options.core.lease = absl::Seconds(1);
-  options.core.finish_timeout = absl::Seconds(5);
-  options.rejoin_timeout = absl::Seconds(1);
-  options.job_name = "test";
-  options.fingerprint = "abc";
-  options.job_text = "seed: 1\n";
-  return options;
-}
-
-// A coordinator on a free port.
-class Lead {
- public:
-  explicit Lead(CoordinatorService::Options options,
-                CommitLogWriter* log = nullptr)
-      : service_(std::move(options), log, nullptr) {
-    Serve();
-  }
-  ~Lead() { server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch())); }
-
-  // Breaks every connection and listens again at the same address.
-  void BreakConnections() {
-    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
-    server_.reset();
-    Serve();
-  }
-
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-  CoordinatorService& service() { return service_; }
-  std::unique_ptr<proto::Coordinator::Stub> Stub() const {
-    return proto::Coordinator::NewStub(
-        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(),
-                                  SessionChannelArguments()));
-  }
-
- private:
-  void Serve() {
-    grpc::ServerBuilder builder;
-    ApplyServerOptions(&builder);
-    builder.RegisterService(&service_);
-    builder.AddListeningPort(address(), grpc::InsecureServerCredentials(),
-                             &port_);
-    server_ = builder.BuildAndStart();
-    ASSERT_NE(server_, nullptr);
-  }
-
-  CoordinatorService service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-};
-
-proto::Join JoinOf(proto::Role role, int64_t id) {
-  proto::Join join;
-  join.set_role(role);
-  join.set_id(id);
-  join.set_fingerprint("abc");
-  join.set_job("seed: 1\n");
-  join.set_address(absl::StrCat("shard", id, ":1"));
-  return join;
-}
-
-// A process that answers as a worker or a shard would, without computing.
-class FakePeer {
- public:
-  FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards = 1)
-      : shards_(shards) {
-    CoordinatorClient::Options options;
-    options.address = lead.address();
-    options.join = JoinOf(role, id);
-    options.start_timeout = kPatience;
-    options.on_message = [this](const proto::FromCoordinator& message) {
-      OnMessage(message);
-    };
-    if (role == proto::WORKER) {
-      options.on_new_life = [](const proto::Welcome&) {};
-    }
-    // Connect blocks a worker until the shards are there.
-    thread_ = StartThread("fake-peer", [this, options = std::move(options)] {
-      auto client = CoordinatorClient::Connect(options);
-      absl::MutexLock lock(&mu_);
-      status_ = client.status();
-      connected_ = true;
-      if (!client.ok()) return;
-      client_ = *std::move(client);
-      for (auto& answer : early_) client_->Send(std::move(answer));
-    });
-  }
-  ~FakePeer() {
-    AwaitConnected().IgnoreError();
-    thread_.join();
-  }
-
-  absl::Status AwaitConnected() {
-    absl::MutexLock lock(&mu_);
-    if (!mu_.AwaitWithTimeout(absl::Condition(&connected_), kPatience)) {
-      return absl::DeadlineExceededError("not connected");
-    }
-    return status_;
-  }
-  bool connected() {
-    absl::MutexLock lock(&mu_);
-    return connected_;
-  }
-  CoordinatorClient& client() {
-    absl::MutexLock lock(&mu_);
-    return *client_;
-  }
-  std::vector<proto::FromCoordinator> received() {
-    absl::MutexLock lock(&mu_);
-    return received_;
-  }
-  // Blocks until so many messages have come.
-  bool AwaitReceived(size_t count) {
-    absl::MutexLock lock(&mu_);
-    while (received_.size() < count) {
-      if (arrived_.WaitWithTimeout(&mu_, kPatience)) return false;
-    }
-    return true;
-  }
-
- private:
-  void OnMessage(const proto::FromCoordinator& message) {
-    proto::ToCoordinator answer;
-    if (message.has_task()) {
-      *answer.mutable_ready()->mutable_key() = message.task().key();
-      for (int i = 0; i < shards_; ++i) {
-        answer.mutable_ready()->add_shard_base(message.task().version());
-      }
-      answer.mutable_ready()->set_samples(10);
-      answer.mutable_ready()->set_loss(1);
-    } else if (message.has_decision()) {
-      if (message.decision().has_commit()) {
-        version_ = message.decision().commit().version();
-      }
-      answer.mutable_executed()->set_decision(message.decision().number());
-      answer.mutable_executed()->set_version(version_);
-    }
-    absl::MutexLock lock(&mu_);
-    received_.push_back(message);
-    arrived_.SignalAll();
-    if (answer.body_case() == proto::ToCoordinator::BODY_NOT_SET) return;
-    if (client_ == nullptr) {
-      early_.push_back(answer);
-    } else {
-      client_->Send(answer);
-    }
-  }
-
-  const int shards_;
-  int64_t version_ = 0;  // Reader thread only.
-
-  absl::Mutex mu_;
-  absl::CondVar arrived_;
-  bool connected_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mu_);
-  std::vector<proto::FromCoordinator> received_ ABSL_GUARDED_BY(mu_);
-  std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
-
-  std::thread thread_;
-};
-
-struct Peers {
-  Peers(const Lead& lead, int shards, int workers) {
-    for (int i = 0; i < workers; ++i) {
-      all.push_back(std::make_unique<FakePeer>(lead, proto::WORKER, i, shards));
-    }
-    for (int i = 0; i < shards; ++i) {
-      all.push_back(std::make_unique<FakePeer>(lead, proto::SHARD, i, shards));
-    }
-  }
-  std::vector<std::unique_ptr<FakePeer>> all;
-};
-
-// Every message has come once and in order.
-void ExpectNumbered(const std::vector<proto::FromCoordinator>& messages) {
-  int64_t decision = 0;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    ASSERT_EQ(messages[i].sequence(), i + 1);
-    if (messages[i].has_decision()) {
-      ASSERT_EQ(messages[i].decision().number(), ++decision);
-    }
-  }
-}
-
-// What the coordinator answers to these frames, sent in this order.
-grpc::Status Say(const Lead& lead,
-                 const std::vector<proto::ToCoordinator>& frames) {
-  const auto stub = lead.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
-  const auto stream = stub->Session(&context);
-  for (const auto& frame : frames) stream->Write(frame);
-  proto::FromCoordinator answer;
-  while (stream->Read(&answer)) {
-  }
-  return stream->Finish();
-}
-
-proto::ToCoordinator JoinFrame(proto::Role role, int64_t id) {
-  proto::ToCoordinator frame;
-  *frame.mutable_join() = JoinOf(role, id);
-  return frame;
-}
+using ::sluice::testing::ExpectNumbered;
+using ::sluice::testing::FakePeer;
+using ::sluice::testing::JoinFrame;
+using ::sluice::testing::kPatience;
+using ::sluice::testing::Lead;
+using ::sluice::testing::Peers;
+using ::sluice::testing::RunOf;
 
 TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
   Lead lead(RunOf(2, 3, 50));
@@ -249,29 +36,8 @@ TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
   }
 }
 
-TEST(CoordinatorServiceTest, BrokenConnectionsAreResumedWithoutLossOrRepeat) {
-  Lead lead(RunOf(2, 3, 3000));
-  Peers peers(lead, 2, 3);
-  for (size_t seen : {100, 400, 700}) {
-    ASSERT_TRUE(peers.all[0]->AwaitReceived(seen));
-    lead.BreakConnections();
-  }
-  const FinishRun end = lead.service().AwaitEnd();
-  EXPECT_EQ(end.failure, "");
-  const JobState state = lead.service().State();
-  EXPECT_EQ(state.version, Version(3000));
-  EXPECT_EQ(state.gradients.applied, 3000);
-  for (auto& peer : peers.all) {
-    EXPECT_TRUE(peer->client().Wait().ok());
-    ExpectNumbered(peer->received());
-  }
-  for (const WorkerState& worker : state.workers) {
-    EXPECT_EQ(worker.incarnation, Incarnation(1)) << "resumed, not new";
-  }
-}
-
 TEST(CoordinatorServiceTest, TheLogHoldsEveryCommitOfTheRun) {
-  const std::string path = testing::TempDir() + "/commits";
+  const std::string path = ::testing::TempDir() + "/commits";
   std::remove(path.c_str());
   auto log = CommitLogWriter::Create(path, {});
   ASSERT_TRUE(log.ok()) << log.status();
@@ -306,7 +72,7 @@ class FileSizeLimit {
 };
 
 TEST(CoordinatorServiceTest, ALogThatCannotBeWrittenFailsTheRunAndIsNamed) {
-  const std::string path = testing::TempDir() + "/full";
+  const std::string path = ::testing::TempDir() + "/full";
   std::remove(path.c_str());
   auto log = CommitLogWriter::Create(path, {});
   ASSERT_TRUE(log.ok()) << log.status();
@@ -337,79 +103,6 @@ TEST(CoordinatorServiceTest, AWorkerIsWelcomedOnlyWhenAllShardsAreThere) {
   EXPECT_EQ(welcome.shard_addresses(0), "shard0:1");
   EXPECT_EQ(welcome.shard_addresses(1), "shard1:1");
   lead.service().AwaitEnd();
-}
-
-TEST(CoordinatorServiceTest, AnotherJobIsRefusedAndTheFieldIsNamed) {
-  Lead lead(RunOf(1, 1, 5));
-  proto::ToCoordinator join = JoinFrame(proto::WORKER, 0);
-  join.mutable_join()->set_fingerprint("def");
-  join.mutable_join()->set_job("seed: 2\n");
-  const grpc::Status status = Say(lead, {join});
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(status.error_message(),
-            "worker 0: another job than the coordinator's: seed: 1 here, 2 "
-            "there");
-}
-
-TEST(CoordinatorServiceTest, AnIdOfALivingProcessIsRefused) {
-  Lead lead(RunOf(1, 2, 5));
-  FakePeer shard(lead, proto::SHARD, 0);
-  FakePeer worker(lead, proto::WORKER, 0);
-  ASSERT_TRUE(worker.AwaitConnected().ok());
-  EXPECT_EQ(Say(lead, {JoinFrame(proto::WORKER, 0)}).error_code(),
-            grpc::StatusCode::ALREADY_EXISTS);
-  lead.service().RequestStop("test");
-  lead.service().AwaitEnd();
-}
-
-TEST(CoordinatorServiceTest, MalformedMessagesAreRefusedAtTheDoor) {
-  Lead lead(RunOf(1, 2, 5));
-  FakePeer shard(lead, proto::SHARD, 0);
-  ASSERT_TRUE(shard.AwaitConnected().ok());
-  proto::ToCoordinator heartbeat;
-  heartbeat.mutable_heartbeat();
-  proto::ToCoordinator empty;
-  empty.set_sequence(1);
-  proto::ToCoordinator gap;
-  gap.set_sequence(3);
-  gap.mutable_ready();
-  proto::ToCoordinator others;  // A gradient of worker 1.
-  others.set_sequence(1);
-  others.mutable_ready()->mutable_key()->set_worker(1);
-  proto::ToCoordinator executed;
-  executed.set_sequence(1);
-  executed.mutable_executed();
-  proto::ToCoordinator acks = heartbeat;
-  acks.set_ack(1000);
-
-  const struct {
-    std::vector<proto::ToCoordinator> frames;
-    std::string message;
-  } cases[] = {
-      {{heartbeat}, "the first message must be a Join"},
-      {{JoinFrame(proto::ROLE_UNSPECIFIED, 0)},
-       "Join.role: must be WORKER, SHARD or EVALUATOR, is 0"},
-      {{JoinFrame(proto::WORKER, -1)}, "Join.id: must be at least 0, is -1"},
-      {{JoinFrame(proto::WORKER, 0), JoinFrame(proto::WORKER, 0)},
-       "worker 0: a second Join"},
-      {{JoinFrame(proto::WORKER, 1), empty},
-       "worker 1: message 1 has no known body"},
-      {{JoinFrame(proto::WORKER, 2), gap},
-       "worker 2: message 1 is expected, 3 came"},
-      {{JoinFrame(proto::WORKER, 3), others},
-       "worker 3: Ready for g0/w1/i0/s0"},
-      {{JoinFrame(proto::WORKER, 4), executed}, "worker 4: Executed"},
-      {{JoinFrame(proto::WORKER, 5), acks},
-       "worker 5: message 1000 is acknowledged, the last one sent is 0"},
-  };
-  for (const auto& c : cases) {
-    SCOPED_TRACE(c.message);
-    const grpc::Status status = Say(lead, c.frames);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_EQ(status.error_message(), c.message);
-  }
-  lead.service().RequestStop("test");
-  EXPECT_EQ(lead.service().AwaitEnd().failure, "");
 }
 
 TEST(CoordinatorServiceTest, AShardThatVanishesFailsTheRunWhichNamesIt) {
