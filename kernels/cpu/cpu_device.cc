@@ -54,13 +54,6 @@ class CpuDevice : public HostMemoryDevice {
   }
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
       const Conv2dShape& shape, int64_t max_samples) override {
-    // The backward of oneDNN 2.6 writes beyond its own scratch there (valgrind:
-    // 3 channels of 6 x 6 to 4, stride 2, AVX2).
-    if (shape.kernel == 1 && shape.stride > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "conv2d: with kernel 1 the stride must be 1 on the CPU, is ",
-          shape.stride, "; device REFERENCE computes it"));
-    }
     EnterThread();
     return MakeCpuConv2d(&context_, shape, max_samples);
   }

@@ -407,15 +407,6 @@ TEST(CpuDeviceTest, AProcessHasOneCeiling) {
   }
 }
 
-TEST(CpuDeviceTest, AConvolutionOfSinglePixelsWithGapsIsRefused) {
-  const Conv2dShape gaps{
-      .inputs = 3, .height = 6, .width = 6, .outputs = 4, .stride = 2};
-  const auto op = Cpu()->PrepareConv2d(gaps, 1);
-  EXPECT_EQ(op.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(op.status().message()),
-              HasSubstr("stride must be 1 on the CPU, is 2"));
-}
-
 TEST(CpuDeviceTest, ZeroThreadsAreRefused) {
   EXPECT_EQ(MakeCpuDevice({0, kIsa}).status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -151,6 +151,9 @@ std::vector<LinearCase> LinearCases() {
       Conv(3, {2, 8, 8, 9, 2, 3, 0, false}),
       Conv(2, {17, 6, 7, 8, 1, 1, 0, true}),
       Conv(2, {8, 9, 9, 16, 3, 1, 1, true}),
+      Conv(5, {3, 6, 6, 4, 1, 2, 0, false}),  // A residual's projection.
+      Conv(3, {9, 7, 5, 16, 1, 3, 0, true}),
+      Conv(2, {5, 4, 6, 7, 1, 2, 1, true}),  // Looks at padding, too.
       Conv(1, {2, 3, 3, 3, 5, 1, 2, true}),  // Kernel larger than the image.
       Conv(1, {1, 2, 2, 1, 2, 2, 2, true}),  // Windows of zeros only.
       Conv(5, {1, 12, 10, 31, 4, 3, 2, true}),
