@@ -1,0 +1,82 @@
+#ifndef SLUICE_KERNELS_OPERATIONS_H_
+#define SLUICE_KERNELS_OPERATIONS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace sluice::kernels {
+
+// What all operations have in common:
+//
+// Shapes    `samples` is 0 to the maximum the operation was prepared for;
+//           every array has it as its first dimension.
+// Memory    all pointers are device memory (see Device), aligned as float;
+//           their alignment beyond that never changes a bit of the result.
+// Aliasing  no output overlaps any other argument, unless said.
+// Numerics  the result is a function of the arguments alone, never of what
+//           ran before.
+// Threads   not thread-safe: call from a thread that entered the device. On
+//           a device with queues, calls run in their order and may return
+//           before they are done; Device::Synchronize waits.
+// Errors    kInternal where the device's library fails.
+
+// An operation with weights: dense or conv2d.
+class LinearOp {
+ public:
+  virtual ~LinearOp() = default;
+  // y = w applied to x, plus b. `b` is nullptr when the shape has no bias.
+  virtual absl::Status Forward(int64_t samples, const float* x, const float* w,
+                               const float* b, float* y) = 0;
+  // From `dy`, the gradient at y: `dw` and `db` are summed over the samples
+  // and overwritten (zero when `samples` is 0); `dx` is left out when it is
+  // nullptr, `db` is nullptr when the shape has no bias.
+  virtual absl::Status Backward(int64_t samples, const float* x, const float* w,
+                                const float* dy, float* dx, float* dw,
+                                float* db) = 0;
+};
+
+// An operation without weights: pooling or an activation.
+class MapOp {
+ public:
+  virtual ~MapOp() = default;
+  // Activations other than gelu may run in place: `y` may be `x`.
+  virtual absl::Status Forward(int64_t samples, const float* x, float* y) = 0;
+  // `x` and `y` are those of a Forward; activations look at `y` only (gelu at
+  // `x`: its `y` belongs to two of them), and `dx` may then be `dy`. The
+  // maximum of a window is its first in row-major order.
+  virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
+                                const float* dy, float* dx) = 0;
+};
+
+struct LossResult {
+  double loss = 0;      // Mean over the samples; 0 for none.
+  int64_t correct = 0;  // Cross-entropy: argmax is the label (ties: lowest).
+};
+
+// -log softmax(logits)[label], mean over the samples.
+class SoftmaxCrossEntropyOp {
+ public:
+  virtual ~SoftmaxCrossEntropyOp() = default;
+  // `logits` (samples, classes), `labels` (samples) in [0, classes).
+  // `dlogits` is left out when it is nullptr; it may be `logits`. Waits.
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+                                         const int32_t* labels,
+                                         float* dlogits) = 0;
+};
+
+// Half the squared error, summed over outputs, mean over samples.
+class MeanSquaredErrorOp {
+ public:
+  virtual ~MeanSquaredErrorOp() = default;
+  // `outputs`, `targets` (samples, outputs). `doutputs` is left out when it
+  // is nullptr; it may be `outputs`. Waits.
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+                                         const float* targets,
+                                         float* doutputs) = 0;
+};
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_OPERATIONS_H_
