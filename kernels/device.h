@@ -74,6 +74,11 @@ class Device {
   // x (1 + erf(x / sqrt 2)) / 2.
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
       int64_t size, int64_t max_samples) = 0;
+  // REQUIRES: 0 <= rate < 1.
+  virtual absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
+      int64_t size, double rate, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
+      int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>>

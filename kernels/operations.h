@@ -2,6 +2,7 @@
 #define SLUICE_KERNELS_OPERATIONS_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,6 +49,29 @@ class MapOp {
   // maximum of a window is its first in row-major order.
   virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
                                 const float* dy, float* dx) = 0;
+};
+
+// Leaves out a share of the numbers, and scales the others so that their
+// expected sum stays (Srivastava et al. 2014, in the inverted form).
+class DropoutOp {
+ public:
+  virtual ~DropoutOp() = default;
+  // Forward with x and y, backward with dy and dx: number i of the call is
+  // kept and multiplied by float(1 / (1 - rate)) when the i-th of the 32-bit
+  // numbers of Random(key, 0), block after block, is at least rate * 2^32
+  // (rounded down); else it becomes 0. Without a key all are kept as they
+  // are. `y` may be `x`. The same bits on every device.
+  virtual absl::Status Run(int64_t samples, std::optional<uint64_t> key,
+                           const float* x, float* y) = 0;
+};
+
+// y = a + b, elementwise.
+class SumOp {
+ public:
+  virtual ~SumOp() = default;
+  // `y` may be `a` or `b`.
+  virtual absl::Status Run(int64_t samples, const float* a, const float* b,
+                           float* y) = 0;
 };
 
 struct LossResult {

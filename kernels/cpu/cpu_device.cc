@@ -88,6 +88,14 @@ class CpuDevice : public HostMemoryDevice {
       int64_t channels, int64_t pixels, int64_t max_samples) override {
     return MakeCpuGlobalAveragePool(&context_, channels, pixels);
   }
+  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
+      int64_t size, double rate, int64_t max_samples) override {
+    return MakeCpuDropout(&context_, size, rate);
+  }
+  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
+      int64_t size, int64_t max_samples) override {
+    return MakeCpuSum(&context_, size);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return MakeCpuSoftmaxCrossEntropy(classes);

@@ -35,6 +35,10 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuGelu(const OneDnnContext* context,
                                                    int64_t size,
                                                    int64_t max_samples);
 
+std::unique_ptr<DropoutOp> MakeCpuDropout(const OneDnnContext* context,
+                                          int64_t size, double rate);
+std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size);
+
 std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
     int64_t classes);
 std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs);

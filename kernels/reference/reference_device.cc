@@ -1,7 +1,10 @@
 #include "kernels/reference/reference_device.h"
 
+#include <algorithm>
+
 #include "kernels/host_memory.h"
 #include "kernels/numerics.h"
+#include "kernels/reference/dropout.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"
@@ -140,6 +143,37 @@ class GlobalAveragePool : public MapOp {
   const int64_t pixels_;
 };
 
+class Dropout : public DropoutOp {
+ public:
+  Dropout(int64_t size, double rate) : size_(size), rate_(rate) {}
+  absl::Status Run(int64_t samples, std::optional<uint64_t> key, const float* x,
+                   float* y) override {
+    if (key.has_value()) {
+      reference::Dropout(samples * size_, rate_, *key, x, y);
+    } else {
+      std::copy_n(x, samples * size_, y);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+  const double rate_;
+};
+
+class Sum : public SumOp {
+ public:
+  explicit Sum(int64_t size) : size_(size) {}
+  absl::Status Run(int64_t samples, const float* a, const float* b,
+                   float* y) override {
+    for (int64_t i = 0; i < samples * size_; ++i) y[i] = a[i] + b[i];
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+};
+
 class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
@@ -213,6 +247,14 @@ class ReferenceDevice : public HostMemoryDevice {
   absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
       int64_t channels, int64_t pixels, int64_t max_samples) override {
     return std::make_unique<GlobalAveragePool>(channels, pixels);
+  }
+  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
+      int64_t size, double rate, int64_t max_samples) override {
+    return std::make_unique<Dropout>(size, rate);
+  }
+  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
+      int64_t size, int64_t max_samples) override {
+    return std::make_unique<Sum>(size);
   }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {

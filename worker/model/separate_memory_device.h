@@ -81,6 +81,14 @@ class SeparateMemoryDevice : public kernels::Device {
       int64_t channels, int64_t pixels, int64_t max_samples) override {
     return reference_->PrepareGlobalAveragePool(channels, pixels, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<kernels::DropoutOp>> PrepareDropout(
+      int64_t size, double rate, int64_t max_samples) override {
+    return reference_->PrepareDropout(size, rate, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
+      int64_t size, int64_t max_samples) override {
+    return reference_->PrepareSum(size, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);

@@ -1,0 +1,92 @@
+// Dropout and sums of the CPU device against the reference.
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/reference/reference_device.h"
+#include "kernels/testing/op_cases.h"
+
+namespace sluice::kernels {
+namespace {
+
+std::unique_ptr<Device> Cpu(int threads = 1) {
+  auto device = MakeCpuDevice({threads, {}});
+  EXPECT_TRUE(device.ok()) << device.status();
+  (*device)->EnterThread();
+  return *std::move(device);
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
+}
+
+TEST(ElementwiseTest, DropoutIsThatOfTheReferenceBitForBit) {
+  const auto reference = MakeReferenceDevice();
+  for (int threads : {1, 2}) {
+    const auto cpu = Cpu(threads);
+    for (int64_t size : {1, 5, 33, 1025}) {
+      for (int64_t samples : {0, 1, 3, 200}) {
+        for (double rate : {0.0, 0.1, 0.5}) {
+          auto op = *cpu->PrepareDropout(size, rate, 200);
+          auto plain = *reference->PrepareDropout(size, rate, 200);
+          auto x = ToFloats(UniformValues(samples * size, 5));
+          std::vector<float> got(x.size(), 7), want(x.size(), 7);
+          ASSERT_TRUE(op->Run(samples, 11, x.data(), got.data()).ok());
+          ASSERT_TRUE(plain->Run(samples, 11, x.data(), want.data()).ok());
+          EXPECT_TRUE(SameBits(got, want)) << size << " n" << samples;
+          ASSERT_TRUE(
+              op->Run(samples, std::nullopt, x.data(), got.data()).ok());
+          EXPECT_TRUE(SameBits(got, x));
+          ASSERT_TRUE(op->Run(samples, 11, x.data(), x.data()).ok());
+          EXPECT_TRUE(SameBits(x, want));
+        }
+      }
+    }
+  }
+}
+
+TEST(ElementwiseTest, DropoutLeavesOutItsShareAndKeepsTheSum) {
+  const auto cpu = Cpu();
+  auto op = *cpu->PrepareDropout(1000, 0.25, 100);
+  const std::vector<float> x(100000, 1);
+  std::vector<float> y(x.size()), other(x.size());
+  ASSERT_TRUE(op->Run(100, 1, x.data(), y.data()).ok());
+  ASSERT_TRUE(op->Run(100, 2, x.data(), other.data()).ok());
+  int64_t dropped = 0, both = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (y[i] == 0) ++dropped;
+    if (y[i] == 0 && other[i] == 0) ++both;
+    if (y[i] != 0) {
+      EXPECT_EQ(y[i], static_cast<float>(1 / 0.75));
+    }
+  }
+  // Five standard deviations of a binomial count, for which these two keys
+  // were not chosen.
+  EXPECT_NEAR(dropped, 25000, 5 * std::sqrt(100000 * 0.25 * 0.75));
+  EXPECT_NEAR(both, 6250, 5 * std::sqrt(100000 * 0.0625 * 0.9375));
+}
+
+TEST(ElementwiseTest, SumsAreThoseOfTheReference) {
+  const auto cpu = Cpu(2);
+  const auto reference = MakeReferenceDevice();
+  for (int64_t size : {1, 31, 1025}) {
+    auto a = ToFloats(UniformValues(70 * size, 5));
+    const auto b = ToFloats(UniformValues(70 * size, 6));
+    std::vector<float> want(a.size());
+    ASSERT_TRUE((*reference->PrepareSum(size, 70))
+                    ->Run(70, a.data(), b.data(), want.data())
+                    .ok());
+    ASSERT_TRUE((*cpu->PrepareSum(size, 70))
+                    ->Run(70, a.data(), b.data(), a.data())
+                    .ok());
+    EXPECT_TRUE(SameBits(a, want));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels
