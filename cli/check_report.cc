@@ -41,6 +41,20 @@ ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   return memory;
 }
 
+// Of one sample, in layers one after the other: backward needs every output,
+// and two gradients of the largest array.
+int64_t FloatsOf(const std::vector<LayerPlan>& layers) {
+  int64_t floats = 0;
+  int64_t largest = layers.empty() ? 0 : Product(layers[0].input_shape);
+  for (const LayerPlan& layer : layers) {
+    if (layer.layer.has_flatten()) continue;  // Only another shape.
+    floats += Product(layer.output_shape) + FloatsOf(layer.body) +
+              FloatsOf(layer.projection);
+    largest = std::max(largest, Product(layer.output_shape));
+  }
+  return floats + 2 * largest;
+}
+
 WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t batch_size = job.job.data().batch_size();
   const int64_t input = Product(job.data.input_shape);
@@ -49,15 +63,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   // Local steps need a second one, for the sum.
   memory.gradient =
       job.layout.size() * kFloat * (job.job.sync().local_steps() > 1 ? 2 : 1);
-  int64_t outputs = 0;
-  int64_t largest = 0;
-  for (const LayerPlan& layer : job.model.layers) {
-    if (layer.layer.has_flatten()) continue;  // Only another shape.
-    outputs += Product(layer.output_shape);
-    largest = std::max(largest, Product(layer.output_shape));
-  }
-  // Backward needs every output, and two gradients of the largest.
-  memory.activations = batch_size * (outputs + 2 * largest) * kFloat;
+  memory.activations = batch_size * FloatsOf(job.model.layers) * kFloat;
   // With one label or target a sample.
   memory.batch = batch_size * (input + 1) * kFloat;
   // Images are kept as bytes.

@@ -85,8 +85,8 @@ TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
   const WorkerMemory worker = Report().worker;
   EXPECT_EQ(worker.weights, 1412);
   EXPECT_EQ(worker.gradient, 1412);
-  // Outputs 16 + 16 + 1, and twice the largest, 16.
-  EXPECT_EQ(worker.activations, 100 * (33 + 32) * 4);
+  // Outputs 16 + 16 + 1, and twice the largest array, the 20 inputs.
+  EXPECT_EQ(worker.activations, 100 * (33 + 40) * 4);
   EXPECT_EQ(worker.batch, 100 * 21 * 4);
   EXPECT_EQ(worker.training_data, 1000 * 21 * 4);
 }

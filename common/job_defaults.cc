@@ -101,6 +101,8 @@ void ResolvePool(proto::Pool* pool) {
   if (pool->has_kernel()) SLUICE_DEFAULT(pool, stride, pool->kernel());
 }
 
+void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers);
+
 void ResolveLayer(int position, proto::Layer* layer) {
   std::string kind;
   switch (layer->kind_case()) {
@@ -126,6 +128,18 @@ void ResolveLayer(int position, proto::Layer* layer) {
       kind = "average_pool";
       ResolvePool(layer->mutable_average_pool());
       break;
+    case proto::Layer::kDropout:
+      kind = "dropout";
+      SLUICE_DEFAULT(layer->mutable_dropout(), rate, 0.5);
+      break;
+    case proto::Layer::kResidual:
+      kind = "residual";
+      ResolveLayers(layer->mutable_residual()->mutable_layer());
+      break;
+    case proto::Layer::kRepeat:
+      kind = "repeat";
+      ResolveLayers(layer->mutable_repeat()->mutable_layer());
+      break;
     case proto::Layer::kRelu:
       kind = "relu";
       break;
@@ -150,10 +164,12 @@ void ResolveLayer(int position, proto::Layer* layer) {
   if (layer->name().empty()) layer->set_name(absl::StrCat(kind, position));
 }
 
+void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers) {
+  for (int i = 0; i < layers->size(); ++i) ResolveLayer(i, layers->Mutable(i));
+}
+
 void ResolveModel(const proto::Data& data, proto::Model* model) {
-  for (int i = 0; i < model->layer_size(); ++i) {
-    ResolveLayer(i, model->mutable_layer(i));
-  }
+  ResolveLayers(model->mutable_layer());
   SLUICE_DEFAULT_ENUM(model, loss,
                       data.has_linear_regression()
                           ? proto::Model::MEAN_SQUARED_ERROR
@@ -185,6 +201,7 @@ void ResolveDefaults(proto::Job* job) {
   proto::Worker* worker = job->mutable_worker();
   SLUICE_DEFAULT_ENUM(worker, device, proto::CPU);
   SLUICE_DEFAULT(worker, threads, 1);
+  SLUICE_DEFAULT(worker, clip_norm, 0);
   SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
   ResolveSync(cluster->workers(), job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());

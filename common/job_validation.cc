@@ -209,6 +209,10 @@ void CheckPool(const std::string& prefix, const proto::Pool& pool,
   check->Between(Path(prefix, "stride"), pool.stride(), 1, 4096);
 }
 
+void CheckLayers(const std::string& path,
+                 const google::protobuf::RepeatedPtrField<proto::Layer>& layers,
+                 Checker* check);
+
 void CheckLayer(const std::string& prefix, const proto::Layer& layer,
                 Checker* check) {
   switch (layer.kind_case()) {
@@ -234,6 +238,18 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
     case proto::Layer::kAveragePool:
       CheckPool(Path(prefix, "average_pool"), layer.average_pool(), check);
       break;
+    case proto::Layer::kDropout:
+      check->Share(Path(prefix, "dropout.rate"), layer.dropout().rate());
+      break;
+    case proto::Layer::kResidual:
+      CheckLayers(Path(prefix, "residual.layer"), layer.residual().layer(),
+                  check);
+      break;
+    case proto::Layer::kRepeat:
+      check->Between(Path(prefix, "repeat.times"), layer.repeat().times(), 1,
+                     1024);
+      CheckLayers(Path(prefix, "repeat.layer"), layer.repeat().layer(), check);
+      break;
     case proto::Layer::kRelu:
     case proto::Layer::kTanh:
     case proto::Layer::kGelu:
@@ -244,25 +260,29 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
     case proto::Layer::KIND_NOT_SET:
       check->Add(prefix,
                  "must name a kind: dense, conv2d, max_pool, average_pool, "
-                 "relu, tanh, flatten, gelu, sigmoid or global_average_pool");
+                 "relu, tanh, flatten, gelu, sigmoid, global_average_pool, "
+                 "dropout, residual or repeat");
       return;  // It has no default name either.
   }
   check->Name(Path(prefix, "name"), layer.name());
 }
 
-void CheckModel(const proto::Model& model, Checker* check) {
-  check->Require(model.layer_size() > 0, "model.layer",
+// `path` is that of the list: "model.layer".
+void CheckLayers(const std::string& path,
+                 const google::protobuf::RepeatedPtrField<proto::Layer>& layers,
+                 Checker* check) {
+  check->Require(!layers.empty(), path,
                  "must have at least one layer, has none");
   absl::flat_hash_map<std::string, int> names;
-  for (int i = 0; i < model.layer_size(); ++i) {
-    const std::string prefix = absl::StrCat("model.layer[", i, "]");
-    CheckLayer(prefix, model.layer(i), check);
-    if (model.layer(i).name().empty()) continue;
-    const auto [taken, is_new] = names.emplace(model.layer(i).name(), i);
+  for (int i = 0; i < layers.size(); ++i) {
+    const std::string prefix = absl::StrCat(path, "[", i, "]");
+    CheckLayer(prefix, layers[i], check);
+    if (layers[i].name().empty()) continue;
+    const auto [taken, is_new] = names.emplace(layers[i].name(), i);
     check->Require(
         is_new, Path(prefix, "name"),
-        absl::StrCat("must be another than model.layer[", taken->second,
-                     "]'s, is \"", model.layer(i).name(), "\" too"));
+        absl::StrCat("must be another than ", path, "[", taken->second,
+                     "]'s, is \"", layers[i].name(), "\" too"));
   }
 }
 
@@ -320,11 +340,12 @@ std::vector<std::string> Validate(const proto::Job& job) {
   check.Enums("", job);
   CheckCluster(job.cluster(), &check);
   check.Between("worker.threads", job.worker().threads(), 1, 256);
+  check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
   CheckSchedule(job, &check);
   CheckData(job, &check);
-  CheckModel(job.model(), &check);
+  CheckLayers("model.layer", job.model().layer(), &check);
   CheckEvaluation(job, &check);
   CheckLimits(job, &check);
   CheckStop(job, &check);

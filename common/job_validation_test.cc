@@ -261,6 +261,17 @@ INSTANTIATE_TEST_SUITE_P(
              "\"relu4\" too"},
         Case{"model { layer { name: 'a/b' tanh {} } }",
              "model.layer[6].name: must be 1 to 64 letters"},
+        Case{"model { layer { dropout { rate: 1 } } }",
+             "model.layer[6].dropout.rate: must be at least 0 and below 1, is "
+             "1"},
+        Case{"model { layer { repeat { layer { relu {} } } } }",
+             "model.layer[6].repeat.times: must be 1 to 1024, is 0"},
+        Case{"model { layer { residual {} } }",
+             "model.layer[6].residual.layer: must have at least one layer"},
+        Case{"model { layer { residual { layer { name: 'a' relu {} } "
+             "layer { name: 'a' tanh {} } } } }",
+             "model.layer[6].residual.layer[1].name: must be another than "
+             "model.layer[6].residual.layer[0]'s"},
         Case{"model { layer { max_pool {} } }",
              "model.layer[6].max_pool.kernel: must be 1 to 4096, is 0"},
         Case{"model { layer { dense {} } }",
@@ -275,6 +286,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"cluster { coordinator: 'host' }",
              "cluster.coordinator: must be \"host:port\", is \"host\""},
         Case{"cluster { coordinator: 'host:99999' }", "\"host:99999\""},
+        Case{"worker { clip_norm: -1 }",
+             "worker.clip_norm: must be 0 to 1e+06, is -1"},
         Case{"worker { threads: 0 }", "worker.threads: must be 1 to 256, is 0"},
         Case{"limits { chunk_bytes: 5000 }",
              "limits.chunk_bytes: must be a multiple of 64, is 5000"},

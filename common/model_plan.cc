@@ -15,6 +15,9 @@ namespace {
 // (4 TiB): far above any machine, far below an overflow of the sums here.
 constexpr int64_t kMaxFloats = int64_t{1} << 40;
 
+// Repeats in repeats are written out, so the job file's size is no bound.
+constexpr int kMaxLayers = 4096;
+
 std::string Format(const std::vector<int64_t>& shape) {
   return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
 }
@@ -41,6 +44,12 @@ const char* KindName(const proto::Layer& layer) {
       return "max_pool";
     case proto::Layer::kAveragePool:
       return "average_pool";
+    case proto::Layer::kDropout:
+      return "dropout";
+    case proto::Layer::kResidual:
+      return "residual";
+    case proto::Layer::kRepeat:
+      return "repeat";
     case proto::Layer::kRelu:
       return "relu";
     case proto::Layer::kTanh:
@@ -67,10 +76,25 @@ class Planner {
     shape_ = input_shape;
   }
 
-  absl::Status Add(const proto::Layer& layer);
+  using Layers = google::protobuf::RepeatedPtrField<proto::Layer>;
+
+  // Plans `layers` behind what has been planned.
+  absl::Status AddModel(const Layers& layers) {
+    return AddAll(layers, "", &plan_.layers);
+  }
   absl::StatusOr<ModelPlan> Finish();
 
  private:
+  // Plans layers and puts them at the end of `to`; names begin with `prefix`.
+  absl::Status AddAll(const Layers& layers, const std::string& prefix,
+                      std::vector<LayerPlan>* to);
+  absl::Status Add(const proto::Layer& layer, const std::string& prefix,
+                   int position, std::vector<LayerPlan>* to);
+  // Shapes and tensors of `current_`, which holds no other layers.
+  absl::Status PlanKind();
+  absl::Status Residual(LayerPlan* residual);
+  absl::Status Project(const std::vector<int64_t>& from,
+                       const std::vector<int64_t>& to, LayerPlan* residual);
   absl::Status Dense(proto::Dense* dense);
   absl::Status Conv2d(proto::Conv2d* conv);
   absl::Status Pool(proto::Pool* pool);
@@ -101,7 +125,8 @@ class Planner {
   std::vector<int64_t> shape_;  // Output of what has been planned.
   int64_t weights_ = 0;         // Floats in plan_.tensors.
   LayerPlan current_;
-  absl::flat_hash_map<std::string, int> names_;  // To the layer's position.
+  // Full names, to the layer's position in its list.
+  absl::flat_hash_map<std::string, int> names_;
 };
 
 absl::Status Planner::AddTensor(const std::string& suffix,
@@ -214,12 +239,21 @@ absl::Status Planner::Pool(proto::Pool* pool) {
   return Window(pool->kernel(), pool->stride(), /*padding=*/0);
 }
 
-absl::Status Planner::Add(const proto::Layer& layer) {
-  const int position = static_cast<int>(plan_.layers.size());
+absl::Status Planner::AddAll(const Layers& layers, const std::string& prefix,
+                             std::vector<LayerPlan>* to) {
+  for (int i = 0; i < layers.size(); ++i) {
+    SLUICE_RETURN_IF_ERROR(Add(layers[i], prefix, i, to));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Planner::Add(const proto::Layer& layer, const std::string& prefix,
+                          int position, std::vector<LayerPlan>* to) {
   current_ = LayerPlan();
   current_.layer = layer;
   current_.name = layer.name().empty() ? absl::StrCat(KindName(layer), position)
                                        : layer.name();
+  current_.name = absl::StrCat(prefix, current_.name);
   current_.layer.set_name(current_.name);
   current_.input_shape = shape_;
   auto [taken, is_new] = names_.emplace(current_.name, position);
@@ -227,43 +261,101 @@ absl::Status Planner::Add(const proto::Layer& layer) {
     return Error(absl::StrCat("layers ", taken->second, " and ", position,
                               " have the same name"));
   }
-  absl::Status planned;
-  switch (layer.kind_case()) {
-    case proto::Layer::kDense:
-      planned = Dense(current_.layer.mutable_dense());
-      break;
-    case proto::Layer::kConv2D:
-      planned = Conv2d(current_.layer.mutable_conv2d());
-      break;
-    case proto::Layer::kMaxPool:
-      planned = Pool(current_.layer.mutable_max_pool());
-      break;
-    case proto::Layer::kAveragePool:
-      planned = Pool(current_.layer.mutable_average_pool());
-      break;
-    case proto::Layer::kRelu:
-    case proto::Layer::kTanh:
-    case proto::Layer::kGelu:
-    case proto::Layer::kSigmoid:
-      break;
-    case proto::Layer::kGlobalAveragePool:
-      planned = CheckImage();
-      if (planned.ok()) shape_.resize(1);
-      break;
-    case proto::Layer::kFlatten:
-      shape_ = {Product(shape_)};
-      break;
-    case proto::Layer::KIND_NOT_SET:
-      planned = Error("expected a kind of layer, got none");
+  if (names_.size() > kMaxLayers) {
+    return Error(
+        absl::StrCat("the model has more than ", kMaxLayers, " layers"));
   }
-  SLUICE_RETURN_IF_ERROR(planned);
+  if (layer.has_repeat()) {
+    const std::string name = current_.name;
+    for (int i = 0; i < layer.repeat().times(); ++i) {
+      SLUICE_RETURN_IF_ERROR(
+          AddAll(layer.repeat().layer(), absl::StrCat(name, ".", i, "."), to));
+    }
+    return absl::OkStatus();
+  }
+  if (layer.has_residual()) {
+    LayerPlan residual = current_;
+    SLUICE_RETURN_IF_ERROR(Residual(&residual));
+    current_ = std::move(residual);
+  } else {
+    SLUICE_RETURN_IF_ERROR(PlanKind());
+  }
   if (Product(shape_) < 0) {
     return Error(absl::StrCat("its output ", Format(shape_), " has more than ",
                               kMaxFloats, " floats"));
   }
   current_.output_shape = shape_;
-  plan_.layers.push_back(current_);
+  to->push_back(current_);
   return absl::OkStatus();
+}
+
+absl::Status Planner::Residual(LayerPlan* residual) {
+  SLUICE_RETURN_IF_ERROR(AddAll(residual->layer.residual().layer(),
+                                residual->name + ".", &residual->body));
+  const std::vector<int64_t> output = shape_;
+  if (output == residual->input_shape) return absl::OkStatus();
+  return Project(residual->input_shape, output, residual);
+}
+
+absl::Status Planner::Project(const std::vector<int64_t>& from,
+                              const std::vector<int64_t>& to,
+                              LayerPlan* residual) {
+  proto::Layer projection;
+  projection.set_name("projection");
+  if (from.size() == 1 && to.size() == 1) {
+    projection.mutable_dense()->set_units(to[0]);
+    projection.mutable_dense()->set_bias(false);
+  } else if (from.size() == 3 && to.size() == 3) {
+    proto::Conv2d* conv = projection.mutable_conv2d();
+    conv->set_channels(to[0]);
+    conv->set_kernel(1);
+    conv->set_stride((from[1] + to[1] - 1) / to[1]);
+    conv->set_bias(false);
+  }
+  shape_ = from;
+  if (projection.kind_case() != proto::Layer::KIND_NOT_SET) {
+    SLUICE_RETURN_IF_ERROR(
+        Add(projection, residual->name + ".", 0, &residual->projection));
+  }
+  if (shape_ == to) return absl::OkStatus();
+  current_ = *residual;
+  return Error(absl::StrCat("no 1x1 projection takes its input ", Format(from),
+                            " to its layers' output ", Format(to)));
+}
+
+absl::Status Planner::PlanKind() {
+  switch (current_.layer.kind_case()) {
+    case proto::Layer::kDense:
+      return Dense(current_.layer.mutable_dense());
+    case proto::Layer::kConv2D:
+      return Conv2d(current_.layer.mutable_conv2d());
+    case proto::Layer::kMaxPool:
+      return Pool(current_.layer.mutable_max_pool());
+    case proto::Layer::kAveragePool:
+      return Pool(current_.layer.mutable_average_pool());
+    case proto::Layer::kGlobalAveragePool:
+      SLUICE_RETURN_IF_ERROR(CheckImage());
+      shape_.resize(1);
+      return absl::OkStatus();
+    case proto::Layer::kFlatten:
+      shape_ = {Product(shape_)};
+      return absl::OkStatus();
+    case proto::Layer::kDropout:
+      if (!current_.layer.dropout().has_rate()) {
+        current_.layer.mutable_dropout()->set_rate(0.5);
+      }
+      return absl::OkStatus();
+    case proto::Layer::kRelu:
+    case proto::Layer::kTanh:
+    case proto::Layer::kGelu:
+    case proto::Layer::kSigmoid:
+      return absl::OkStatus();
+    case proto::Layer::kResidual:
+    case proto::Layer::kRepeat:
+    case proto::Layer::KIND_NOT_SET:
+      break;
+  }
+  return Error("expected a kind of layer, got none");
 }
 
 absl::StatusOr<ModelPlan> Planner::Finish() {
@@ -288,9 +380,7 @@ absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                      Format(input_shape)));
   }
   Planner planner(input_shape);
-  for (const proto::Layer& layer : model.layer()) {
-    SLUICE_RETURN_IF_ERROR(planner.Add(layer));
-  }
+  SLUICE_RETURN_IF_ERROR(planner.AddModel(model.layer()));
   return planner.Finish();
 }
 

@@ -10,17 +10,22 @@
 
 namespace sluice {
 
-// One layer of the model with its shapes worked out. Shapes leave out the
-// batch dimension: (channels, height, width) for images, (features) after
-// flatten.
+// One layer of the model, a repeat already written out, with its shapes worked
+// out. Shapes leave out the batch dimension: (channels, height, width) for
+// images, (features) after flatten.
 struct LayerPlan {
-  std::string name;  // The job's, or kind and position: "conv2d0".
+  // The job's, or kind and position: "conv2d0"; behind those of the layers it
+  // lies in: "residual2.conv2d0", "repeat4.1.conv2d0".
+  std::string name;
   proto::Layer layer;  // With every default filled in.
   std::vector<int64_t> input_shape;
   std::vector<int64_t> output_shape;
   // Index into `ModelPlan::tensors`; -1 where the layer has none.
   int weight = -1;
   int bias = -1;
+  // Of a residual: its layers, and the projection where there is one.
+  std::vector<LayerPlan> body;
+  std::vector<LayerPlan> projection;
 };
 
 // The model of a job, without any device: what shards, workers and the tool
@@ -28,7 +33,8 @@ struct LayerPlan {
 struct ModelPlan {
   std::vector<int64_t> input_shape;
   std::vector<LayerPlan> layers;
-  std::vector<TensorSpec> tensors;  // In layer order, weight before bias.
+  // In layer order, weight before bias, a residual's projection last.
+  std::vector<TensorSpec> tensors;
 };
 
 // Works out the shapes of `model` on inputs of `input_shape`. kInvalidArgument

@@ -55,6 +55,54 @@ TEST(ModelPlanTest, ShapesOfLeNetAreWorkedOut) {
   EXPECT_EQ(plan->layers[8].input_shape, (Shape{120}));
 }
 
+TEST(ModelPlanTest, NestedTensorsAreNamedByThePathToThem) {
+  const auto plan = Plan(R"(
+    layer { repeat { times: 2 layer { residual {
+      layer { conv2d { channels: 4 kernel: 3 stride: 2 padding: 1 } }
+      layer { relu {} }
+    } } } }
+    layer { residual { layer { conv2d { channels: 4 kernel: 1 bias: false } } } }
+    layer { global_average_pool {} }
+    layer { name: "end" residual { layer { dense { units: 3 } } } }
+  )",
+                         {1, 8, 7});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : plan->tensors) names.push_back(tensor.name);
+  EXPECT_THAT(names,
+              ElementsAre("repeat0.0.residual0.conv2d0.weight",
+                          "repeat0.0.residual0.conv2d0.bias",
+                          "repeat0.0.residual0.projection.weight",
+                          "repeat0.1.residual0.conv2d0.weight",
+                          "repeat0.1.residual0.conv2d0.bias",
+                          "repeat0.1.residual0.projection.weight",
+                          "residual1.conv2d0.weight", "end.dense0.weight",
+                          "end.dense0.bias", "end.projection.weight"));
+  // 8 x 7 becomes 4 x 4, then 2 x 2.
+  EXPECT_THAT(plan->layers[0].output_shape, ElementsAre(4, 4, 4));
+  EXPECT_THAT(plan->layers[1].output_shape, ElementsAre(4, 2, 2));
+  EXPECT_TRUE(plan->layers[2].projection.empty());
+}
+
+TEST(ModelPlanTest, AResidualThatNoProjectionFitsIsRefused) {
+  EXPECT_EQ(ErrorOf("layer { residual { layer { flatten {} } } }", {2, 3, 3}),
+            "layer residual0: no 1x1 projection takes its input (2, 3, 3) to "
+            "its layers' output (18)");
+  EXPECT_EQ(ErrorOf("layer { residual { layer { max_pool { kernel: 2 stride: 1 "
+                    "} } } }",
+                    {2, 5, 5}),
+            "layer residual0: no 1x1 projection takes its input (2, 5, 5) to "
+            "its layers' output (2, 4, 4)");
+}
+
+TEST(ModelPlanTest, RepeatsInRepeatsAreBounded) {
+  EXPECT_THAT(
+      ErrorOf("layer { repeat { times: 1000 layer { repeat { times: 1000 "
+              "layer { relu {} } } } } }",
+              {3}),
+      HasSubstr("the model has more than 4096 layers"));
+}
+
 TEST(ModelPlanTest, TensorsAreNamedByLayerAndLieWeightBeforeBias) {
   const auto plan = Plan(kLeNet, {1, 28, 28});
   ASSERT_TRUE(plan.ok()) << plan.status();

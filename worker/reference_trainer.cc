@@ -201,7 +201,8 @@ class Tasks {
     sum.batches = batches;
     for (int h = 0; h < batches; ++h) {
       Batch batch;
-      data_.Gather(BatchSamples(sampling_, BatchId(first + h)), &batch);
+      batch.id = BatchId(first + h);
+      data_.Gather(BatchSamples(sampling_, batch.id), &batch);
       std::vector<float> gradient(weights.size());
       SLUICE_RETURN_IF_ERROR(model_
                                  .ComputeGradient(batch, weights,

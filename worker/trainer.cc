@@ -109,6 +109,7 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
     const Model::OnGradientReady& on_ready) {
   Enter(Stage::kForward);
   data_.Gather(BatchSamples(options_.sampling, batch), &batch_);
+  batch_.id = batch;
   SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
                           model_.ComputeGradient(batch_, weights_, gradient,
                                                  cancel, [&](int64_t from) {

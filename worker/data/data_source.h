@@ -7,12 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/ids.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
 
 // Samples gathered for one forward pass.
 struct Batch {
+  // Which mini-batch of the run it is: keys what training draws, as dropout.
+  BatchId id;
   int64_t samples = 0;
   std::vector<float> inputs;    // (samples, input shape...), row-major.
   std::vector<int32_t> labels;  // (samples); classification.
@@ -27,8 +30,8 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;  // Samples.
-  // Fills `*batch` with the samples of these indices, in this order, reusing
-  // its memory. REQUIRES: every index in [0, size()).
+  // Fills all of `*batch` but its id with the samples of these indices, in
+  // this order, reusing its memory. REQUIRES: every index in [0, size()).
   virtual void Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const = 0;
 };

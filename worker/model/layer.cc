@@ -1,9 +1,12 @@
 #include "worker/model/layer.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/random.h"
 #include "common/status_macros.h"
+#include "worker/model/residual.h"
 
 namespace sluice {
 namespace {
@@ -24,17 +27,16 @@ class LinearLayer : public Layer {
         end_(bias == nullptr ? weight.offset + weight.size
                              : bias->offset + bias->size) {}
 
-  absl::Status Forward(int64_t samples, const float* weights, const float* x,
-                       float* y) override {
-    return op_->Forward(samples, x, weights + weight_,
-                        bias_ < 0 ? nullptr : weights + bias_, y);
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Forward(pass.samples, x, pass.weights + weight_,
+                        bias_ < 0 ? nullptr : pass.weights + bias_, y);
   }
-  absl::Status Backward(int64_t samples, const float* weights, const float* x,
-                        const float* y, const float* dy, float* dx,
-                        float* gradient) override {
-    return op_->Backward(samples, x, weights + weight_, dy, dx,
-                         gradient + weight_,
-                         bias_ < 0 ? nullptr : gradient + bias_);
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    SLUICE_RETURN_IF_ERROR(op_->Backward(
+        pass.samples, x, pass.weights + weight_, dy, dx,
+        pass.gradient + weight_, bias_ < 0 ? nullptr : pass.gradient + bias_));
+    return pass.on_final(parameters());
   }
   // The plan puts the bias right behind the weight.
   ParameterRange parameters() const override { return {weight_, end_}; }
@@ -52,15 +54,13 @@ class MapLayer : public Layer {
   MapLayer(std::unique_ptr<MapOp> op, bool is_activation)
       : op_(std::move(op)), is_activation_(is_activation) {}
 
-  absl::Status Forward(int64_t samples, const float* weights, const float* x,
-                       float* y) override {
-    return op_->Forward(samples, x, y);
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Forward(pass.samples, x, y);
   }
-  absl::Status Backward(int64_t samples, const float* weights, const float* x,
-                        const float* y, const float* dy, float* dx,
-                        float* gradient) override {
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
     return dx == nullptr ? absl::OkStatus()
-                         : op_->Backward(samples, x, y, dy, dx);
+                         : op_->Backward(pass.samples, x, y, dy, dx);
   }
   bool is_activation() const override { return is_activation_; }
 
@@ -68,6 +68,43 @@ class MapLayer : public Layer {
   const std::unique_ptr<MapOp> op_;
   const bool is_activation_;
 };
+
+class DropoutLayer : public Layer {
+ public:
+  // `random` has one number for each mini-batch, which keys what is dropped.
+  DropoutLayer(std::unique_ptr<kernels::DropoutOp> op, const Random& random)
+      : op_(std::move(op)), random_(random) {}
+
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Run(pass.samples, Key(pass), x, y);
+  }
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    return dx == nullptr ? absl::OkStatus()
+                         : op_->Run(pass.samples, Key(pass), dy, dx);
+  }
+  bool is_activation() const override { return true; }
+
+ private:
+  std::optional<uint64_t> Key(const Pass& pass) const {
+    if (!pass.batch.has_value()) return std::nullopt;
+    return random_.Uint64(pass.batch->value());
+  }
+
+  const std::unique_ptr<kernels::DropoutOp> op_;
+  const Random random_;
+};
+
+absl::StatusOr<std::unique_ptr<Layer>> Dropout(const LayerContext& context,
+                                               const LayerPlan& layer,
+                                               int64_t size) {
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, context.device->PrepareDropout(
+                   size, layer.layer.dropout().rate(), context.max_samples));
+  return std::make_unique<DropoutLayer>(
+      std::move(op),
+      Random(context.seed, absl::StrCat("dropout ", layer.name)));
+}
 
 absl::StatusOr<std::unique_ptr<Layer>> Linear(
     absl::StatusOr<std::unique_ptr<LinearOp>> op, const ModelPlan& plan,
@@ -114,9 +151,11 @@ int64_t Size(const std::vector<int64_t>& shape) {
   return size;
 }
 
-absl::StatusOr<std::unique_ptr<Layer>> Make(const ModelPlan& plan,
-                                            const LayerPlan& layer, int64_t n,
-                                            Device* device) {
+absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
+                                            const LayerPlan& layer) {
+  const ModelPlan& plan = context.plan;
+  Device* const device = context.device;
+  const int64_t n = context.max_samples;
   const proto::Layer& p = layer.layer;
   const int64_t inputs = Size(layer.input_shape);
   switch (p.kind_case()) {
@@ -148,6 +187,11 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const ModelPlan& plan,
           device->PrepareGlobalAveragePool(channels, inputs / channels, n),
           /*is_activation=*/false);
     }
+    case proto::Layer::kDropout:
+      return Dropout(context, layer, inputs);
+    case proto::Layer::kResidual:
+      return MakeResidual(context, layer);
+    case proto::Layer::kRepeat:  // The plan has its layers in its place.
     case proto::Layer::kFlatten:
     case proto::Layer::KIND_NOT_SET:
       break;
@@ -157,12 +201,11 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const ModelPlan& plan,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelPlan& plan,
-                                                 const LayerPlan& layer,
-                                                 int64_t max_samples,
-                                                 Device* device) {
-  auto made = Make(plan, layer, max_samples, device);
-  if (made.ok()) return made;
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
+                                                 const LayerPlan& layer) {
+  auto made = Make(context, layer);
+  // A residual's layers have already said who they are.
+  if (made.ok() || layer.layer.has_residual()) return made;
   return absl::Status(
       made.status().code(),
       absl::StrCat("layer ", layer.name, ": ", made.status().message()));

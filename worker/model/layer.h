@@ -2,45 +2,73 @@
 #define SLUICE_WORKER_MODEL_LAYER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 #include "common/model_plan.h"
+#include "common/parameter_layout.h"
 #include "kernels/device.h"
+#include "worker/cancel_token.h"
 
 namespace sluice {
 
+// What one run through the model has in common for all its layers. Arrays are
+// device memory; `weights` and `gradient` are the whole flat vectors.
+struct Pass {
+  int64_t samples = 0;
+  const float* weights = nullptr;
+  // Looked at between layers.
+  const CancelToken& cancel;
+  // The mini-batch that is trained on; an evaluation has none.
+  std::optional<BatchId> batch = std::nullopt;
+
+  // Of backward only.
+  float* gradient = nullptr;
+  // Called when a layer has written its part of the gradient; the parts come
+  // from the vector's end to its beginning.
+  std::function<absl::Status(ParameterRange)> on_final = nullptr;
+};
+
 // One layer on one device: its operation, and where in the flat vector its
-// parameters lie. Arrays are device memory with the samples first; `weights`
-// and `gradient` are the whole flat vectors. Keeps nothing between calls.
+// parameters lie. Arrays are device memory with the samples first. Keeps
+// nothing from one Forward and its Backward to the next.
 //
 // Not thread-safe: call from the thread that computes.
 class Layer {
  public:
   virtual ~Layer() = default;
 
-  virtual absl::Status Forward(int64_t samples, const float* weights,
-                               const float* x, float* y) = 0;
-  // From `dy`, the gradient at y: writes the layer's part of `gradient`, and
-  // `dx` unless it is nullptr. `x` and `y` are those of Forward.
-  virtual absl::Status Backward(int64_t samples, const float* weights,
-                                const float* x, const float* y, const float* dy,
-                                float* dx, float* gradient) = 0;
+  virtual absl::Status Forward(const Pass& pass, const float* x, float* y) = 0;
+  // From `dy`, the gradient at y: writes the layer's part of the pass's
+  // gradient and reports it, and writes `dx` unless it is nullptr. `x` and `y`
+  // are those of Forward.
+  virtual absl::Status Backward(const Pass& pass, const float* x,
+                                const float* y, const float* dy, float* dx) = 0;
 
-  // The layer's parameters; empty where it has none.
+  // The layer's parameters; empty where it has none. A layer that has some
+  // does not look at `y` in Backward.
   virtual ParameterRange parameters() const { return {}; }
-  // An activation: Forward may run in place, Backward ignores `x` and may run
-  // with `dx` = `dy`.
+  // Forward may run in place, Backward ignores `x` and may run with `dx` =
+  // `dy`.
   virtual bool is_activation() const { return false; }
 };
 
-// Prepares layer `layer` of `plan` for up to `max_samples`.
+// What layers are made from.
+struct LayerContext {
+  const ModelPlan& plan;
+  uint64_t seed = 0;
+  int64_t max_samples = 1;
+  kernels::Device* device = nullptr;  // Must outlive the layers.
+};
+
+// Prepares `layer` of the context's plan.
 // REQUIRES: it is no flatten, which leaves the numbers where they are.
-absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelPlan& plan,
-                                                 const LayerPlan& layer,
-                                                 int64_t max_samples,
-                                                 kernels::Device* device);
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
+                                                 const LayerPlan& layer);
 
 }  // namespace sluice
 

@@ -1,41 +1,29 @@
 #include "worker/model/model.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "common/status_macros.h"
+#include "worker/model/clip_norm.h"
 #include "worker/model/host_array.h"
 #include "worker/model/layer.h"
+#include "worker/model/layer_stack.h"
 #include "worker/model/loss.h"
 
 namespace sluice {
 namespace {
 
-using kernels::Buffer;
 using kernels::Device;
 
-int64_t Size(const std::vector<int64_t>& shape) {
-  int64_t size = 1;
-  for (int64_t dimension : shape) size *= dimension;
-  return size;
-}
-
-absl::Status CheckNotCancelled(const CancelToken& cancel) {
-  return cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                            : absl::OkStatus();
-}
-
-// Layers one after the other.
+// The job's layers, the loss behind them, and the way to and from the device.
 class SequentialModel : public Model {
  public:
-  SequentialModel(int max_samples, int64_t input_size, int64_t weights,
-                  Device* device)
+  SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
       : max_samples_(max_samples),
-        input_size_(input_size),
-        weights_(weights),
-        device_(device) {}
+        input_size_(FloatsOf(job.model.input_shape)),
+        weights_(job.layout.size()),
+        device_(device),
+        clip_norm_(job.job.worker().clip_norm()) {}
 
   absl::Status Prepare(const ResolvedJob& job);
 
@@ -47,22 +35,8 @@ class SequentialModel : public Model {
                                   absl::Span<const float> weights) override;
 
  private:
-  struct Step {
-    std::unique_ptr<Layer> layer;
-    std::unique_ptr<Buffer> buffer;  // Of y; nullptr when it works in place.
-    float* y = nullptr;
-  };
-
-  absl::Status AddStep(std::unique_ptr<Layer> layer, int64_t output_size);
-  // Where the step's input is, with the model's input at `x`.
-  const float* InputOf(size_t step, const float* x) const {
-    return step == 0 ? x : steps_[step - 1].y;
-  }
   void CheckArguments(const Batch& batch, size_t weights) const;
-  absl::Status Forward(int64_t samples, const float* weights, const float* x,
-                       const CancelToken& cancel);
-  absl::Status Backward(int64_t samples, const float* weights, const float* x,
-                        absl::Span<float> gradient, const CancelToken& cancel,
+  absl::Status Backward(Pass* pass, const float* x, absl::Span<float> gradient,
                         const OnGradientReady& on_ready);
 
   // Constant after Prepare.
@@ -70,39 +44,27 @@ class SequentialModel : public Model {
   const int64_t input_size_;  // Floats of one sample.
   const int64_t weights_;     // Floats of the flat vector.
   Device* const device_;
-  std::vector<Step> steps_;
-  // The first step with parameters: backward ends there.
-  size_t first_with_parameters_ = 0;
+  const double clip_norm_;  // 0: none.
+  std::unique_ptr<LayerStack> layers_;
   std::unique_ptr<Loss> loss_;
 
   // Scratch, overwritten by every call before it is read.
-  std::unique_ptr<Buffer> gradient_at_output_, gradient_at_input_;
   std::optional<HostArray> inputs_on_device_, weights_on_device_;
   std::optional<HostArray> gradient_on_device_;
 };
 
 absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
   device_->EnterThread();
-  int64_t largest = 0;
-  for (const LayerPlan& plan : job.model.layers) {
-    // Flatten gives the numbers, in their order, another shape.
-    if (plan.layer.kind_case() == proto::Layer::kFlatten) continue;
-    SLUICE_ASSIGN_OR_RETURN(auto layer,
-                            MakeLayer(job.model, plan, max_samples_, device_));
-    const int64_t size = Size(plan.output_shape);
-    largest = std::max(largest, size);
-    SLUICE_RETURN_IF_ERROR(AddStep(std::move(layer), size));
-  }
-  while (steps_[first_with_parameters_].layer->parameters().size() == 0) {
-    ++first_with_parameters_;
-  }
+  const LayerContext context = {.plan = job.model,
+                                .seed = job.job.seed(),
+                                .max_samples = max_samples_,
+                                .device = device_};
+  SLUICE_ASSIGN_OR_RETURN(layers_,
+                          LayerStack::Create(context, job.model.layers));
   SLUICE_ASSIGN_OR_RETURN(
       loss_, MakeLoss(job.job.model().loss(), job.data.classification,
-                      Size(job.model.layers.back().output_shape), max_samples_,
-                      device_));
-  const int64_t bytes = max_samples_ * largest * sizeof(float);
-  SLUICE_ASSIGN_OR_RETURN(gradient_at_output_, device_->Allocate(bytes));
-  SLUICE_ASSIGN_OR_RETURN(gradient_at_input_, device_->Allocate(bytes));
+                      FloatsOf(job.model.layers.back().output_shape),
+                      max_samples_, device_));
   const int64_t flat = weights_ * sizeof(float);
   SLUICE_ASSIGN_OR_RETURN(
       inputs_on_device_,
@@ -113,25 +75,6 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
   return absl::OkStatus();
 }
 
-absl::Status SequentialModel::AddStep(std::unique_ptr<Layer> layer,
-                                      int64_t output_size) {
-  Step step;
-  // Behind a layer with parameters, whose backward does not look at its
-  // output, an activation overwrites that output: a pass over memory less.
-  if (layer->is_activation() && !steps_.empty() &&
-      steps_.back().layer->parameters().size() > 0) {
-    step.y = steps_.back().y;
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(
-        step.buffer,
-        device_->Allocate(max_samples_ * output_size * sizeof(float)));
-    step.y = step.buffer->floats();
-  }
-  step.layer = std::move(layer);
-  steps_.push_back(std::move(step));
-  return absl::OkStatus();
-}
-
 void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
   SLUICE_CHECK(batch.samples >= 1 && batch.samples <= max_samples_);
   SLUICE_CHECK(static_cast<int64_t>(batch.inputs.size()) ==
@@ -139,40 +82,24 @@ void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
   SLUICE_CHECK(static_cast<int64_t>(weights) == weights_);
 }
 
-absl::Status SequentialModel::Forward(int64_t samples, const float* weights,
-                                      const float* x,
-                                      const CancelToken& cancel) {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    SLUICE_RETURN_IF_ERROR(CheckNotCancelled(cancel));
-    SLUICE_RETURN_IF_ERROR(
-        steps_[i].layer->Forward(samples, weights, InputOf(i, x), steps_[i].y));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SequentialModel::Backward(int64_t samples, const float* weights,
-                                       const float* x,
+absl::Status SequentialModel::Backward(Pass* pass, const float* x,
                                        absl::Span<float> gradient,
-                                       const CancelToken& cancel,
                                        const OnGradientReady& on_ready) {
-  float* dy = gradient_at_output_->floats();
-  float* other = gradient_at_input_->floats();
-  float* const device_gradient = gradient_on_device_->Writable(gradient);
-  for (size_t i = steps_.size(); i-- > first_with_parameters_;) {
-    SLUICE_RETURN_IF_ERROR(CheckNotCancelled(cancel));
-    Layer& layer = *steps_[i].layer;
-    float* dx = layer.is_activation() ? dy : other;
-    if (i == first_with_parameters_) dx = nullptr;
-    SLUICE_RETURN_IF_ERROR(layer.Backward(
-        samples, weights, InputOf(i, x), steps_[i].y, dy, dx, device_gradient));
-    const ParameterRange range = layer.parameters();
-    if (range.size() > 0) {
-      SLUICE_RETURN_IF_ERROR(
-          gradient_on_device_->ToHost(range.begin, range.end, gradient));
-      on_ready(range.begin);
-    }
-    if (dx == other) std::swap(dy, other);
-  }
+  pass->gradient = gradient_on_device_->Writable(gradient);
+  pass->on_final = [&](ParameterRange range) -> absl::Status {
+    SLUICE_RETURN_IF_ERROR(
+        gradient_on_device_->ToHost(range.begin, range.end, gradient));
+    // The factor of clipping is known only when all of the gradient is.
+    if (clip_norm_ == 0) on_ready(range.begin);
+    return absl::OkStatus();
+  };
+  SLUICE_RETURN_IF_ERROR(
+      layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
+          .status());
+  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
+  if (clip_norm_ == 0) return absl::OkStatus();
+  ClipNorm(clip_norm_, gradient);
+  on_ready(0);
   return absl::OkStatus();
 }
 
@@ -187,14 +114,15 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
                           inputs_on_device_->ToDevice<float>(batch.inputs));
   SLUICE_ASSIGN_OR_RETURN(const float* w,
                           weights_on_device_->ToDevice<float>(weights));
-  SLUICE_RETURN_IF_ERROR(Forward(batch.samples, w, x, cancel));
-  SLUICE_RETURN_IF_ERROR(CheckNotCancelled(cancel));
+  Pass pass = {.samples = batch.samples,
+               .weights = w,
+               .cancel = cancel,
+               .batch = batch.id};
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
-      loss_->Run(batch, steps_.back().y, gradient_at_output_->floats()));
-  SLUICE_RETURN_IF_ERROR(
-      Backward(batch.samples, w, x, gradient, cancel, on_ready));
-  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
+      loss_->Run(batch, layers_->Output(x), layers_->scratch()));
+  SLUICE_RETURN_IF_ERROR(Backward(&pass, x, gradient, on_ready));
   return Result{loss.loss, loss.correct};
 }
 
@@ -206,9 +134,11 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
                           inputs_on_device_->ToDevice<float>(batch.inputs));
   SLUICE_ASSIGN_OR_RETURN(const float* w,
                           weights_on_device_->ToDevice<float>(weights));
-  SLUICE_RETURN_IF_ERROR(Forward(batch.samples, w, x, CancelToken()));
+  const CancelToken never;
+  const Pass pass = {.samples = batch.samples, .weights = w, .cancel = never};
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
-                          loss_->Run(batch, steps_.back().y, nullptr));
+                          loss_->Run(batch, layers_->Output(x), nullptr));
   return Result{loss.loss, loss.correct};
 }
 
@@ -217,8 +147,7 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ResolvedJob& job,
                                                      int max_samples,
                                                      Device* device) {
-  auto model = std::make_unique<SequentialModel>(
-      max_samples, Size(job.model.input_shape), job.layout.size(), device);
+  auto model = std::make_unique<SequentialModel>(job, max_samples, device);
   SLUICE_RETURN_IF_ERROR(model->Prepare(job));
   return model;
 }

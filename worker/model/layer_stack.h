@@ -1,0 +1,73 @@
+#ifndef SLUICE_WORKER_MODEL_LAYER_STACK_H_
+#define SLUICE_WORKER_MODEL_LAYER_STACK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/device.h"
+#include "worker/model/layer.h"
+
+namespace sluice {
+
+// Floats of one sample of this shape.
+int64_t FloatsOf(const std::vector<int64_t>& shape);
+
+// Layers one after the other, with the memory for what lies between them.
+//
+// Not thread-safe: call from the thread that computes.
+class LayerStack {
+ public:
+  static absl::StatusOr<std::unique_ptr<LayerStack>> Create(
+      const LayerContext& context, absl::Span<const LayerPlan> layers);
+
+  // kAborted when the pass is cancelled.
+  absl::Status Forward(const Pass& pass, const float* x);
+  // Of the last Forward, whose input was `x`.
+  const float* Output(const float* x) const { return InputOf(size(), x); }
+
+  // After Forward with the same `x`, from `dy`, the gradient at the output:
+  // the gradient at `x`, which is there until the next Backward; nullptr when
+  // it is not wanted, and what leads only to it is then left out. `dy` is kept
+  // unless it is `scratch`. kAborted when the pass is cancelled.
+  absl::StatusOr<const float*> Backward(const Pass& pass, const float* x,
+                                        const float* dy, bool wants_dx);
+  // Where a caller may put `dy`. nullptr when there are no layers.
+  float* scratch() const {
+    return scratch_[0] == nullptr ? nullptr : scratch_[0]->floats();
+  }
+
+  // From the first layer's to the last one's; empty when none has any.
+  ParameterRange parameters() const { return parameters_; }
+
+ private:
+  struct Step {
+    std::unique_ptr<Layer> layer;
+    std::unique_ptr<kernels::Buffer> buffer;  // Of y; none when in place.
+    float* y = nullptr;
+  };
+
+  LayerStack() = default;
+  absl::Status AddStep(const LayerContext& context, const LayerPlan& plan);
+  size_t size() const { return steps_.size(); }
+  // Where the step's input is, with the stack's at `x`.
+  const float* InputOf(size_t step, const float* x) const {
+    return step == 0 ? x : steps_[step - 1].y;
+  }
+
+  // Constant after Create.
+  std::vector<Step> steps_;
+  // The first step with parameters, or size() when there is none.
+  size_t first_with_parameters_ = 0;
+  ParameterRange parameters_;
+
+  // Overwritten by every Backward before it is read.
+  std::unique_ptr<kernels::Buffer> scratch_[2];
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_LAYER_STACK_H_

@@ -1,0 +1,230 @@
+// Layers that look at more than their input: dropout, residual, repeat; and
+// what clipping makes of the gradient.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/reference/reference_device.h"
+#include "worker/model/model_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
+
+constexpr char kResidualNet[] = R"(
+  layer { conv2d { channels: 3 kernel: 3 padding: 1 } }
+  layer { tanh {} }
+  layer { residual {
+    layer { conv2d { channels: 3 kernel: 3 padding: 1 } }
+    layer { tanh {} }
+  } }
+  layer { tanh {} }
+  layer { repeat { times: 2 layer { residual {
+    layer { tanh {} }
+    layer { conv2d { channels: 4 kernel: 3 stride: 2 padding: 1 } }
+    layer { residual { layer { tanh {} } } }
+  } } } }
+  layer { global_average_pool {} }
+  layer { residual { layer { dense { units: 5 } } layer { tanh {} } } }
+  layer { dense { units: 4 } }
+)";
+
+double LossAt(Model* model, const Batch& batch, std::vector<float> weights,
+              size_t i, float step) {
+  weights[i] += step;
+  std::vector<float> unused(weights.size());
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(unused), CancelToken(), [](int64_t) {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result->loss;
+}
+
+// As model_test.cc's: a central difference is off by h^2 / 6 times the third
+// derivative, here below 8, and by the rounding of two losses of about 1.5
+// that come from about 16 layers.
+void CheckTrainingGradient(const ResolvedJob& job, const Batch& batch) {
+  const auto device = kernels::MakeReferenceDevice();
+  const auto model = Create(job, batch.samples, device.get());
+  std::vector<float> weights = InitialWeights(job);
+  const auto gradient = Gradient(model.get(), batch, weights);
+  constexpr float kStep = 1.0 / 256;
+  const double tolerance =
+      8 * kStep * kStep / 6 + 2 * 16 * 4 * kUnit * 1.5 / (2 * kStep);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double above = LossAt(model.get(), batch, weights, i, kStep);
+    const double below = LossAt(model.get(), batch, weights, i, -kStep);
+    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], tolerance)
+        << job.layout.TensorAt(i).name << " at " << i;
+  }
+  EXPECT_GT(std::abs(*std::max_element(gradient.begin(), gradient.end())),
+            20 * tolerance);
+}
+
+TEST(LayersTest, GradientsOfResidualsAgreeWithFiniteDifferences) {
+  const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});
+  CheckTrainingGradient(job, MakeBatch(job, 3, 5));
+}
+
+TEST(LayersTest, AResidualMayBeTheFirstLayer) {
+  const ResolvedJob job = MakeJob(
+      "layer { residual { layer { tanh {} } layer { dense { units: 3 } } } }"
+      "layer { residual { layer { tanh {} } } }"
+      "layer { dense { units: 2 } }",
+      {4});
+  CheckTrainingGradient(job, MakeBatch(job, 3, 5));
+}
+
+TEST(LayersTest, TheCpuComputesResidualsAsTheReferenceDoes) {
+  const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});
+  const auto cpu = Cpu(), reference = kernels::MakeReferenceDevice();
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 5, 5);
+  const auto got = Gradient(Create(job, 7, cpu.get()).get(), batch, weights);
+  const auto want =
+      Gradient(Create(job, 7, reference.get()).get(), batch, weights);
+  float largest = 0;
+  for (float g : want) largest = std::max(largest, std::abs(g));
+  // Every layer twice, with at most 5 x 36 + 36 terms each, 12 layers.
+  const double tolerance = 2 * 12 * (5 * 36 + 36) * kUnit * largest;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], tolerance) << job.layout.TensorAt(i).name;
+  }
+}
+
+TEST(LayersTest, AResidualsGradientBecomesReadyFromTheEndToTheBeginning) {
+  const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want = Gradient(model.get(), batch, weights);
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  std::vector<int64_t> froms = {job.layout.size()};
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+      [&](int64_t from) {
+        EXPECT_LT(from, froms.back());
+        froms.push_back(from);
+        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
+                              (want.size() - from) * sizeof(float)),
+                  0);
+      });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(froms.back(), 0);
+  // One call for each layer with parameters.
+  EXPECT_EQ(froms.size() - 1, 9);
+}
+
+TEST(LayersTest, ARepeatIsTheSameAsItsLayersWrittenOut) {
+  const std::string layers = "layer { dense { units: 4 } } layer { tanh {} } ";
+  const std::string end = "layer { name: 'end' dense { units: 2 } }";
+  const auto repeated =
+      MakeJob("layer { repeat { times: 2 " + layers + "} }" + end, {4});
+  const auto written = MakeJob(layers + layers + end, {4});
+  const auto device = Cpu();
+  const auto weights = InitialWeights(written);
+  const Batch batch = MakeBatch(written, 3, 5);
+  EXPECT_TRUE(SameBits(
+      Gradient(Create(repeated, 3, device.get()).get(), batch, weights),
+      Gradient(Create(written, 3, device.get()).get(), batch, weights)));
+}
+
+constexpr char kDropoutNet[] = R"(
+  layer { dense { units: 40 } }
+  layer { tanh {} }
+  layer { dropout { rate: 0.4 } }
+  layer { dense { units: 30 } }
+  layer { dropout { rate: 0.4 } }
+  layer { dense { units: 3 } }
+)";
+
+TEST(LayersTest, GradientsWithDropoutAgreeWithFiniteDifferences) {
+  const ResolvedJob job = MakeJob(kDropoutNet, {5});
+  CheckTrainingGradient(job, MakeBatch(job, 3, 5));
+}
+
+TEST(LayersTest, DropoutIsAFunctionOfSeedMiniBatchAndLayerAlone) {
+  const ResolvedJob job = MakeJob(kDropoutNet, {5});
+  ResolvedJob other_seed = job;
+  other_seed.job.set_seed(2);
+  const auto device = Cpu(), threads = Cpu(2);
+  const auto weights = InitialWeights(job);
+  Batch batch = MakeBatch(job, 4, 5);
+  batch.id = BatchId(7);
+  const auto model = Create(job, 4, device.get());
+  const auto want = Gradient(model.get(), batch, weights);
+  batch.id = BatchId(8);
+  EXPECT_FALSE(SameBits(Gradient(model.get(), batch, weights), want));
+  batch.id = BatchId(7);
+  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights), want));
+  EXPECT_TRUE(SameBits(
+      Gradient(Create(job, 9, device.get()).get(), batch, weights), want));
+  EXPECT_FALSE(SameBits(
+      Gradient(Create(other_seed, 4, device.get()).get(), batch, weights),
+      want));
+  // Two layers of the same size drop different numbers.
+  const std::string layer = "layer { dropout { rate: 0.5 } } ";
+  const std::string end = "layer { name: 'end' dense { units: 2 } }";
+  const auto once = MakeJob(layer + end, {64});
+  const auto twice = MakeJob(layer + layer + end, {64});
+  const auto dropped = [&](const ResolvedJob& job) {
+    const auto model = Create(job, 1, device.get());
+    const auto gradient =
+        Gradient(model.get(), MakeBatch(job, 1, 5), InitialWeights(job));
+    return std::count(gradient.begin(), gradient.begin() + 64, 0.0f);
+  };
+  EXPECT_GT(dropped(twice), dropped(once));
+}
+
+TEST(LayersTest, AnEvaluationDropsNothing) {
+  const std::string dense = "layer { name: 'a' dense { units: 3 } } ";
+  const auto with =
+      MakeJob("layer { dropout {} } layer { tanh {} } layer { dropout {} } " +
+                  dense + "layer { dropout {} }",
+              {5});
+  const auto without = MakeJob("layer { tanh {} } " + dense, {5});
+  const auto device = Cpu();
+  const auto weights = InitialWeights(with);
+  const Batch batch = MakeBatch(with, 6, 5);
+  EXPECT_EQ(Create(with, 6, device.get())->Evaluate(batch, weights)->loss,
+            Create(without, 6, device.get())->Evaluate(batch, weights)->loss);
+}
+
+TEST(LayersTest, AClippedGradientIsAnnouncedOnceItsNormIsKnown) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  ResolvedJob clipped = job;
+  clipped.job.mutable_worker()->set_clip_norm(0.5);
+  const auto device = Cpu();
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto whole =
+      Gradient(Create(job, 4, device.get()).get(), batch, weights);
+  const auto model = Create(clipped, 4, device.get());
+  const auto want = Gradient(model.get(), batch, weights);
+  const auto norm = [](const std::vector<float>& v) {
+    return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
+  };
+  ASSERT_GT(norm(whole), 0.5);
+  // The factor and each product round once.
+  EXPECT_NEAR(norm(want), 0.5, 2 * kUnit);
+  std::vector<float> gradient(weights.size());
+  std::vector<int64_t> froms;
+  const auto result =
+      model->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
+                             CancelToken(), [&](int64_t from) {
+                               froms.push_back(from);
+                               EXPECT_TRUE(SameBits(gradient, want));
+                             });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(froms, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace sluice
