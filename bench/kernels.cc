@@ -112,6 +112,30 @@ void MapBoth(benchmark::State& state, Device* device, const MapCase& c,
   });
 }
 
+// Bytes: x twice and y once, from a cache that holds one channel at a time;
+// backward x and dy twice and dx once.
+void BatchNormBoth(benchmark::State& state, Device* device,
+                   const BatchNormCase& c, bool backward, double copy) {
+  auto op = *device->PrepareBatchNorm(c.shape, c.samples);
+  const auto x = ToFloats(SpreadValues(c.size(), 1));
+  const auto dy = ToFloats(UniformValues(c.size(), 2));
+  const std::vector<float> gamma(c.shape.channels, 1), beta(c.shape.channels);
+  std::vector<float> mean(gamma), variance(gamma), dgamma(gamma), dbeta(gamma);
+  std::vector<float> y(x.size()), dx(x.size());
+  const auto normalize = [&] {
+    return op->Normalize(c.samples, x.data(), gamma.data(), beta.data(),
+                         mean.data(), variance.data(), y.data());
+  };
+  (void)normalize();
+  const double bytes = sizeof(float) * x.size() * (backward ? 5.0 : 3.0);
+  Measure(state, "GB/s", bytes, copy, [&] {
+    return backward ? op->Backward(c.samples, x.data(), gamma.data(),
+                                   mean.data(), variance.data(), dy.data(),
+                                   dx.data(), dgamma.data(), dbeta.data())
+                    : normalize();
+  });
+}
+
 void RegisterAll(Device* device) {
   const double peak = PeakOperationsPerSecond(device);
   const double copy = CopyBytesPerSecond();
@@ -127,6 +151,16 @@ void RegisterAll(Device* device) {
                                  [=](benchmark::State& state) {
                                    LinearBackward(state, device, c, peak);
                                  });
+  }
+  for (const BatchNormCase& c : BatchNormCases()) {
+    if (!c.benchmark) continue;
+    for (bool backward : {false, true}) {
+      benchmark::RegisterBenchmark(
+          (c.name + (backward ? " backward" : " forward")).c_str(),
+          [=](benchmark::State& state) {
+            BatchNormBoth(state, device, c, backward, copy);
+          });
+    }
   }
   for (const MapCase& c : MapCases()) {
     if (!c.benchmark) continue;

@@ -79,6 +79,8 @@ class Device {
       int64_t size, double rate, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
+      const BatchNormShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>>

@@ -74,6 +74,34 @@ class SumOp {
                            float* y) = 0;
 };
 
+// Brings each channel to mean 0 and variance 1, and from there to a mean and a
+// deviation that are learned (Ioffe, Szegedy 2015):
+//
+//   y = gamma (x - mean) / sqrt(variance + epsilon) + beta
+//
+// `x` and `y` are (samples, channels, pixels); gamma, beta, mean, variance and
+// their gradients (channels).
+class BatchNormOp {
+ public:
+  virtual ~BatchNormOp() = default;
+  // With the mini-batch's own mean and variance, which are written: taken over
+  // samples and pixels, the variance as the mean of (x - mean)^2; both are 0
+  // when `samples` is 0.
+  virtual absl::Status Normalize(int64_t samples, const float* x,
+                                 const float* gamma, const float* beta,
+                                 float* mean, float* variance, float* y) = 0;
+  // With those given.
+  virtual absl::Status Apply(int64_t samples, const float* x,
+                             const float* gamma, const float* beta,
+                             const float* mean, const float* variance,
+                             float* y) = 0;
+  // After Normalize, which wrote `mean` and `variance`; as LinearOp's.
+  virtual absl::Status Backward(int64_t samples, const float* x,
+                                const float* gamma, const float* mean,
+                                const float* variance, const float* dy,
+                                float* dx, float* dgamma, float* dbeta) = 0;
+};
+
 struct LossResult {
   double loss = 0;      // Mean over the samples; 0 for none.
   int64_t correct = 0;  // Cross-entropy: argmax is the label (ties: lowest).

@@ -63,6 +63,15 @@ struct PoolShape {
   }
 };
 
+// Channels of `pixels` floats each; 1 for an input without width and height.
+struct BatchNormShape {
+  int64_t channels = 1;
+  int64_t pixels = 1;
+  double epsilon = 1e-5;  // Added to the variance; above 0.
+
+  int64_t size() const { return channels * pixels; }
+};
+
 }  // namespace sluice::kernels
 
 #endif  // SLUICE_KERNELS_SHAPES_H_

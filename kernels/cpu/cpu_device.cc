@@ -96,6 +96,10 @@ class CpuDevice : public HostMemoryDevice {
       int64_t size, int64_t max_samples) override {
     return MakeCpuSum(&context_, size);
   }
+  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
+      const BatchNormShape& shape, int64_t max_samples) override {
+    return MakeCpuBatchNorm(&context_, shape);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return MakeCpuSoftmaxCrossEntropy(classes);

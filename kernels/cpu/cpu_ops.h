@@ -39,6 +39,9 @@ std::unique_ptr<DropoutOp> MakeCpuDropout(const OneDnnContext* context,
                                           int64_t size, double rate);
 std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size);
 
+std::unique_ptr<BatchNormOp> MakeCpuBatchNorm(const OneDnnContext* context,
+                                              const BatchNormShape& shape);
+
 std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
     int64_t classes);
 std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "gtest/gtest.h"
+#include "kernels/reference/batch_norm.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"
@@ -169,6 +170,43 @@ TEST(GradientCheckTest, PoolingAndActivations) {
     // |x| < 2; a few roundings beside the sum over the outputs.
     CheckGradient(f, &x, dx, 2 * MagnitudeSum(dy), dy.size() + 8.0, third,
                   "dx");
+  }
+}
+
+TEST(GradientCheckTest, BatchNorm) {
+  for (const BatchNormCase& c : BatchNormCases()) {
+    if (c.size() > kLargestSize) continue;
+    SCOPED_TRACE(c.name);
+    const BatchNormShape& s = c.shape;
+    Vector x = SpreadValues(c.size(), 1);
+    Vector gamma = UniformValues(s.channels, 2);
+    Vector beta = UniformValues(s.channels, 3);
+    const Vector dy = UniformValues(c.size(), 4);
+    Vector y(x.size()), dx(x.size()), dgamma(s.channels), dbeta(s.channels);
+    Vector mean(s.channels), variance(s.channels);
+    const auto f = [&] {
+      reference::BatchNormStatistics(s, c.samples, x.data(), mean.data(),
+                                     variance.data());
+      reference::BatchNormApply(s, c.samples, x.data(), gamma.data(),
+                                beta.data(), mean.data(), variance.data(),
+                                y.data());
+      return Dot(dy, y);
+    };
+    f();
+    reference::BatchNormBackward(s, c.samples, x.data(), gamma.data(),
+                                 mean.data(), variance.data(), dy.data(),
+                                 dx.data(), dgamma.data(), dbeta.data());
+    double least = 1;
+    for (double v : variance) least = std::min(least, v + s.epsilon);
+    // y is a function of x / deviation, whose third derivative is at most
+    // about 60 (each turn adds a product of two to three terms of size 1).
+    const double third = 60 * MagnitudeSum(dy) / std::pow(least, 1.5);
+    // |x - mean| < 4, and the sums of the statistics.
+    const double scale = MagnitudeSum(dy) * (4 / std::sqrt(least) + 1);
+    const double terms = c.size() + 16.0;
+    CheckGradient(f, &x, dx, scale, terms, third, "dx");
+    CheckGradient(f, &gamma, dgamma, scale, terms, 0, "dgamma");
+    CheckGradient(f, &beta, dbeta, scale, terms, 0, "dbeta");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/host_memory.h"
 #include "kernels/numerics.h"
+#include "kernels/reference/batch_norm.h"
 #include "kernels/reference/dropout.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
@@ -174,6 +175,35 @@ class Sum : public SumOp {
   const int64_t size_;
 };
 
+class BatchNorm : public BatchNormOp {
+ public:
+  explicit BatchNorm(const BatchNormShape& shape) : shape_(shape) {}
+  absl::Status Normalize(int64_t samples, const float* x, const float* gamma,
+                         const float* beta, float* mean, float* variance,
+                         float* y) override {
+    reference::BatchNormStatistics(shape_, samples, x, mean, variance);
+    return Apply(samples, x, gamma, beta, mean, variance, y);
+  }
+  absl::Status Apply(int64_t samples, const float* x, const float* gamma,
+                     const float* beta, const float* mean,
+                     const float* variance, float* y) override {
+    reference::BatchNormApply(shape_, samples, x, gamma, beta, mean, variance,
+                              y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
+                        const float* mean, const float* variance,
+                        const float* dy, float* dx, float* dgamma,
+                        float* dbeta) override {
+    reference::BatchNormBackward(shape_, samples, x, gamma, mean, variance, dy,
+                                 dx, dgamma, dbeta);
+    return absl::OkStatus();
+  }
+
+ private:
+  const BatchNormShape shape_;
+};
+
 class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
@@ -255,6 +285,10 @@ class ReferenceDevice : public HostMemoryDevice {
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {
     return std::make_unique<Sum>(size);
+  }
+  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
+      const BatchNormShape& shape, int64_t max_samples) override {
+    return std::make_unique<BatchNorm>(shape);
   }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {

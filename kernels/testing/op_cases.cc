@@ -202,6 +202,32 @@ std::vector<LossCase> LossCases() {
   return {{1, 1}, {2, 3}, {10, 1}, {10, 64}, {33, 5}, {1025, 2}, {10, 0}};
 }
 
+std::vector<BatchNormCase> BatchNormCases() {
+  std::vector<BatchNormCase> cases;
+  const auto add = [&](int64_t samples, const BatchNormShape& shape,
+                       bool benchmark = false) {
+    cases.push_back({absl::StrCat("batch_norm ", shape.channels, "x",
+                                  shape.pixels, " n", samples),
+                     shape, samples, benchmark});
+  };
+  // channels, pixels, epsilon; one or two numbers a channel may be equal.
+  add(0, {3, 4, 1e-5});
+  add(1, {1, 1, 0.5});
+  add(2, {3, 1, 0.5});
+  add(31, {5, 1, 1e-5});
+  add(33, {33, 1, 1e-5});
+  add(1, {2, 9, 1e-3});
+  add(2, {3, 31, 1e-5});
+  add(3, {2, 32, 1e-5});
+  add(2, {5, 33, 1e-5});
+  add(2, {3, 1025, 1e-5});
+  add(7, {17, 49, 1e-5});
+  add(64, {1025, 1, 1e-5});
+  add(64, {16, 28 * 28, 1e-5}, /*benchmark=*/true);
+  add(64, {256, 1, 1e-5}, /*benchmark=*/true);
+  return cases;
+}
+
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c) {
   const int64_t most = std::max<int64_t>(c.samples, 1);

@@ -64,9 +64,19 @@ struct LossCase {
   int64_t samples = 1;
 };
 
+struct BatchNormCase {
+  std::string name;
+  BatchNormShape shape;
+  int64_t samples = 1;
+  bool benchmark = false;
+
+  int64_t size() const { return samples * shape.size(); }
+};
+
 std::vector<LinearCase> LinearCases();
 std::vector<MapCase> MapCases();
 std::vector<LossCase> LossCases();
+std::vector<BatchNormCase> BatchNormCases();
 
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c);

@@ -89,6 +89,10 @@ class SeparateMemoryDevice : public kernels::Device {
       int64_t size, int64_t max_samples) override {
     return reference_->PrepareSum(size, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
+      const kernels::BatchNormShape& shape, int64_t max_samples) override {
+    return reference_->PrepareBatchNorm(shape, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);
