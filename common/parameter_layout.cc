@@ -38,6 +38,11 @@ ParameterLayout::ParameterLayout(std::vector<TensorSpec> tensors, int shards)
     tensor.size = 1;
     for (int64_t dimension : tensor.shape) tensor.size *= dimension;
     size_ += tensor.size;
+    if (!tensor.is_statistic()) continue;
+    if (statistics_.empty() || statistics_.back().end < tensor.offset) {
+      statistics_.push_back({tensor.offset, tensor.offset});
+    }
+    statistics_.back().end = size_;
   }
   ranges_ = CutRanges(size_, shards);
 }

@@ -2,6 +2,7 @@
 #define SLUICE_COMMON_PARAMETER_LAYOUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct TensorSpec {
   int64_t size = 0;    // Floats.
   TensorInitializer initializer;
   bool decay = true;  // Whether weight decay applies.
+  // Of a running statistic: the share of the new value when an update averages
+  // it in. Such a tensor is not trained: its slot in a gradient carries the
+  // mini-batch's own value.
+  std::optional<double> moving_average;
+
+  bool is_statistic() const { return moving_average.has_value(); }
 };
 
 // A contiguous range of the flat vector, in floats: [begin, end).
@@ -58,6 +65,9 @@ class ParameterLayout {
   // REQUIRES: 0 <= offset < size().
   const TensorSpec& TensorAt(int64_t offset) const;
 
+  // The running statistics, in order; what lies between them is trained.
+  const std::vector<ParameterRange>& statistics() const { return statistics_; }
+
   // The initial weights of `range`, keyed by (seed, tensor name, position in
   // the tensor): the same whatever the range.
   std::vector<float> InitialWeights(uint64_t seed, ParameterRange range) const;
@@ -66,6 +76,7 @@ class ParameterLayout {
   std::vector<TensorSpec> tensors_;
   int64_t size_ = 0;
   std::vector<ParameterRange> ranges_;
+  std::vector<ParameterRange> statistics_;  // Neighbours are one.
 };
 
 }  // namespace sluice

@@ -57,6 +57,24 @@ TEST(ParameterLayoutTest, TensorAtFindsTheTensorOfFirstAndLastFloat) {
   EXPECT_EQ(layout.TensorAt(21).name, "b");
 }
 
+TEST(ParameterLayoutTest, StatisticsThatTouchAreOneRange) {
+  const auto statistic = [](const std::string& name, int64_t size) {
+    TensorSpec tensor = Uniform(name, {size});
+    tensor.moving_average = 0.1;
+    return tensor;
+  };
+  const ParameterLayout layout(
+      {statistic("a", 2), Uniform("b", {3}), statistic("c", 4),
+       statistic("d", 5), Uniform("e", {6})},
+      2);
+  ASSERT_EQ(layout.statistics().size(), 2);
+  EXPECT_EQ(layout.statistics()[0].begin, 0);
+  EXPECT_EQ(layout.statistics()[0].end, 2);
+  EXPECT_EQ(layout.statistics()[1].begin, 5);
+  EXPECT_EQ(layout.statistics()[1].end, 14);
+  EXPECT_TRUE(ParameterLayout({Uniform("b", {3})}, 1).statistics().empty());
+}
+
 TEST(ParameterLayoutTest, AnInitialWeightDoesNotDependOnTheRange) {
   const ParameterLayout layout({Uniform("a", {37}), Uniform("b", {50})}, 3);
   const auto whole = layout.InitialWeights(7, {0, layout.size()});

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 // This file is compiled once for each instruction set; which one runs is
 // decided at the first call.
@@ -252,6 +253,16 @@ float SumAt(const WeightedGradients& sum, int64_t i) {
   return g;
 }
 
+std::vector<float> NormalisedWeights(const WeightedGradients& sum) {
+  double total = 0;
+  for (float weight : sum.weights) total += weight;
+  std::vector<float> weights;
+  for (float weight : sum.weights) {
+    weights.push_back(static_cast<float>(weight / total));
+  }
+  return weights;
+}
+
 // Basic arithmetic only, which every machine rounds alike; std::pow is not.
 double Power(double base, int64_t exponent) {
   double power = 1;
@@ -349,6 +360,24 @@ void AdamUpdateReference(const AdamOptions& options,
     const float d = std::fma(std::sqrt(v), by.root, by.epsilon);
     if (by.shrink != 0) w = std::fma(-by.shrink, w, w);
     updated[i] = std::fma(-by.step, m / d, w);
+  }
+}
+
+// In SGD's lines: a decay of -1 makes x - s of the sum x.
+void MovingAverageUpdate(float share, const WeightedGradients& gradients,
+                         int64_t n, const float* averages, float* updated) {
+  const std::vector<float> weights = NormalisedWeights(gradients);
+  SgdUpdate({.learning_rate = -share, .weight_decay = -1},
+            {gradients.gradients, weights}, n, averages, nullptr, updated);
+}
+
+void MovingAverageUpdateReference(float share,
+                                  const WeightedGradients& gradients, int64_t n,
+                                  const float* averages, float* updated) {
+  const std::vector<float> weights = NormalisedWeights(gradients);
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = SumAt({gradients.gradients, weights}, i);
+    updated[i] = std::fma(share, x - averages[i], averages[i]);
   }
 }
 

@@ -121,6 +121,20 @@ void AdamUpdateReference(const AdamOptions& options,
                          const float* weights, float* mean, float* square,
                          float* updated);
 
+// One step of a moving average of what K gradients carry, for statistics:
+//
+//   b_i = a_i / (a_1 + ... + a_K)    in double, rounded once
+//   x   = the sum with weights b_i   as in SgdUpdate
+//   s'  <- s + share * (x - s)       one subtraction, one fma
+//
+// REQUIRES: the weights a_i add up to more than 0. `averages` is s; `updated`
+// may be `averages`. All else as in SgdUpdate.
+void MovingAverageUpdate(float share, const WeightedGradients& gradients,
+                         int64_t n, const float* averages, float* updated);
+void MovingAverageUpdateReference(float share,
+                                  const WeightedGradients& gradients, int64_t n,
+                                  const float* averages, float* updated);
+
 // The position of the first NaN or infinity, or -1 when there is none.
 int64_t FirstNonFinite(absl::Span<const float> values);
 

@@ -91,6 +91,17 @@ Case AdamCase(const AdamOptions& o) {
               float* u) { AdamUpdateReference(o, g, n, w, s[0], s[1], u); }};
 }
 
+Case MovingAverageCase(float share) {
+  return {absl::StrCat("moving average share ", share), 0,
+          [share](const WeightedGradients& g, int64_t n, const float* s,
+                  float* const[2],
+                  float* u) { MovingAverageUpdate(share, g, n, s, u); },
+          [share](const WeightedGradients& g, int64_t n, const float* s,
+                  float* const[2], float* u) {
+            MovingAverageUpdateReference(share, g, n, s, u);
+          }};
+}
+
 std::vector<Case> Cases() {
   const auto adam = [](double decay, bool decoupled, int64_t update) {
     return AdamCase({.learning_rate = 0.01,
@@ -108,7 +119,9 @@ std::vector<Case> Cases() {
           AdagradCase({0.1f, 5e-4f}),
           adam(0, false, 1),
           adam(5e-4, false, 2),
-          adam(5e-4, true, 1000)};
+          adam(5e-4, true, 1000),
+          MovingAverageCase(0.1f),
+          MovingAverageCase(1)};
 }
 
 void ExpectTheReferencesBits(const Case& one, int k, int n, int shift) {
@@ -171,6 +184,17 @@ TEST_F(OptimizerKernelTest, GivesTheReferencesBitsAtEverySizeAndAlignment) {
       }
     }
   });
+}
+
+TEST_F(OptimizerKernelTest, AMovingAverageTakesTheMeanByNormalisedWeights) {
+  const float one = 4, two = 8, average = 3;
+  const std::vector<const float*> gradients = {&one, &two};
+  for (const float scale : {1.0f, 0.125f}) {  // As down-weighting leaves them.
+    const std::vector<float> weights = {0.25f * scale, 0.75f * scale};
+    float updated = 0;
+    MovingAverageUpdate(0.5f, {gradients, weights}, 1, &average, &updated);
+    EXPECT_EQ(updated, 3 + 0.5f * (7 - 3));
+  }
 }
 
 TEST_F(OptimizerKernelTest, AnElementsBitsDoNotDependOnItsPosition) {

@@ -12,10 +12,11 @@ Optimizer::Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
     const int64_t end =
         std::min(tensor.offset + tensor.size, range.end) - range.begin;
     if (begin >= end) continue;
-    if (!runs_.empty() && runs_.back().decay == tensor.decay) {
+    if (!runs_.empty() && runs_.back().decay == tensor.decay &&
+        runs_.back().moving_average == tensor.moving_average) {
       runs_.back().end = end;
     } else {
-      runs_.push_back({begin, end, tensor.decay});
+      runs_.push_back({begin, end, tensor.decay, tensor.moving_average});
     }
   }
   for (int i = 0; i < StateArrays(job_); ++i) {
@@ -59,12 +60,17 @@ void Optimizer::Apply(const Update& update, int chunk, const float* from,
     const int64_t end = std::min(run.end, chunk_end);
     if (begin >= end) continue;
     const int64_t offset = begin - chunk_begin;
-    ApplyPart(update,
-              {begin, end - begin, run.decay, from + offset, to + offset});
+    ApplyPart(update, {begin, end - begin, run.decay, run.moving_average,
+                       from + offset, to + offset});
   }
 }
 
 void Optimizer::ApplyPart(const Update& update, const Part& part) {
+  if (part.moving_average.has_value()) {
+    return kernels::MovingAverageUpdate(
+        static_cast<float>(*part.moving_average), Sum(update, part), part.size,
+        part.from, part.to);
+  }
   switch (job_.kind_case()) {
     case proto::Optimizer::kSgd:
     case proto::Optimizer::KIND_NOT_SET:  // SGD is the default.

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_SHARD_OPTIMIZER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -15,6 +16,8 @@
 namespace sluice {
 
 // The job's optimizer over one shard's range, with its state for every chunk.
+// Running statistics, which are not trained, follow a rule of their own: a
+// moving average of what the gradients carry, whatever the rate.
 //
 // Not thread-safe: call from the exchange thread.
 class Optimizer {
@@ -42,11 +45,12 @@ class Optimizer {
   void Apply(const Update& update, int chunk, const float* from, float* to);
 
  private:
-  // A part of the range whose tensors are decayed, or are not.
+  // A part of the range whose tensors are all treated alike.
   struct Run {
     int64_t begin;  // Floats from the start of the range.
     int64_t end;
     bool decay;
+    std::optional<double> moving_average;  // Of statistics.
   };
 
   // A part of a chunk within one run, and where it lies in memory.
@@ -54,6 +58,7 @@ class Optimizer {
     int64_t begin;  // Floats from the start of the range.
     int64_t size;
     bool decay;
+    std::optional<double> moving_average;
     const float* from;
     float* to;
   };

@@ -90,6 +90,62 @@ TEST_P(EveryOptimizerTest, ChunksAndRangesDoNotChangeTheBits) {
   EXPECT_EQ(parts, whole);
 }
 
+TensorSpec Statistic(const char* name, int64_t size, double share) {
+  TensorSpec tensor = Constant(name, size, 1, false);
+  tensor.moving_average = share;
+  return tensor;
+}
+
+TEST_P(EveryOptimizerTest, ARunningStatisticIsAveragedIn) {
+  const proto::Optimizer job = Parse(GetParam().with_decay);
+  const ParameterLayout layout(
+      {Constant("a", 20, 1, false), Statistic("b", 7, 0.25),
+       Statistic("c", 9, 0.5), Constant("d", 30, 1, false)},
+      1);
+  const auto got = Train(job, layout, {0, 66}, 16, 3);
+  const ParameterLayout trained({Constant("a", 66, 1, false)}, 1);
+  const auto plain = Train(job, trained, {0, 66}, 16, 3);
+  float b = 1, c = 1;
+  for (int step = 0; step < 3; ++step) {
+    b += 0.25f * (0.375f - b);
+    c += 0.5f * (0.375f - c);
+  }
+  for (int i = 0; i < 66; ++i) {
+    if (i < 20 || i >= 36) {
+      EXPECT_EQ(got[i], plain[i]) << i;
+    } else {
+      EXPECT_FLOAT_EQ(got[i], i < 27 ? b : c) << i;
+    }
+  }
+}
+
+TEST_P(EveryOptimizerTest, StatisticsDoNotDependOnChunksAndRangesEither) {
+  const ParameterLayout layout(
+      {Constant("a", 33, 1, true), Statistic("b", 50, 0.1),
+       Constant("c", 45, 1, true)},
+      2);
+  const proto::Optimizer job = Parse(GetParam().with_decay);
+  const auto whole = Train(job, layout, {0, 128}, 128, 4);
+  EXPECT_EQ(Train(job, layout, {0, 128}, 16, 4), whole);
+  auto parts = Train(job, layout, layout.range(ShardId(0)), 32, 4);
+  const auto rest = Train(job, layout, layout.range(ShardId(1)), 32, 4);
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  EXPECT_EQ(parts, whole);
+}
+
+TEST(OptimizerTest, AStatisticIgnoresTheRateAndTheScaleOfTheWeights) {
+  const ParameterLayout layout({Statistic("a", 1, 0.5)}, 1);
+  Optimizer optimizer(Parse("sgd { momentum: 0.9 }"), layout, {0, 1},
+                      ChunkGrid(1, 16));
+  const float one = 4, two = 8;
+  float s = 3;
+  // Weights as of two stale gradients: their sum is below 1.
+  optimizer.Apply({Version(1), 100, {&one, &two}, {0.125f, 0.375f}}, 0, &s, &s);
+  EXPECT_EQ(s, 5);
+  optimizer.Apply({Version(2), 0.001, {&one}, {0.25f}}, 0, &s, &s);
+  EXPECT_EQ(s, 4.5f);
+}
+
 // One weight that starts at 0.
 class OneWeight {
  public:
