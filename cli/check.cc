@@ -52,6 +52,7 @@ Json LayoutToJson(const ResolvedJob& job, const CheckReport& report) {
                        {"shape", tensor.shape},
                        {"offset", tensor.offset},
                        {"size", tensor.size},
+                       {"statistic", tensor.is_statistic()},
                        {"shards", report.tensor_shards[i]}});
   }
   return tensors;
@@ -113,14 +114,15 @@ void PrintTensors(const ResolvedJob& job, const CheckReport& report,
     name_width = std::max(name_width, tensor.name.size());
     shape_width = std::max(shape_width, FormatShape(tensor.shape).size());
   }
-  out << absl::StreamFormat("%-*s  %-*s  %12s  %12s  %s\n", name_width,
+  out << absl::StreamFormat("%-*s  %-*s  %12s  %12s  %-17s  %s\n", name_width,
                             "tensor", shape_width, "shape", "offset", "floats",
-                            "shards");
+                            "kind", "shards");
   for (size_t i = 0; i < job.layout.tensors().size(); ++i) {
     const TensorSpec& tensor = job.layout.tensors()[i];
     out << absl::StreamFormat(
-        "%-*s  %-*s  %12d  %12d  %s\n", name_width, tensor.name, shape_width,
-        FormatShape(tensor.shape), tensor.offset, tensor.size,
+        "%-*s  %-*s  %12d  %12d  %-17s  %s\n", name_width, tensor.name,
+        shape_width, FormatShape(tensor.shape), tensor.offset, tensor.size,
+        tensor.is_statistic() ? "running statistic" : "trained",
         absl::StrJoin(report.tensor_shards[i], ", "));
   }
   out << job.layout.size() << " weights, "

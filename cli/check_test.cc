@@ -11,6 +11,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -186,6 +187,23 @@ TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
   EXPECT_EQ(json["learning_rate"]["after_warmup"], 0.1);
   EXPECT_EQ(json["expected_staleness"], 0);
   EXPECT_TRUE(json["warnings"].empty());
+}
+
+TEST(PrintCheckTest, RunningStatisticsAreNamed) {
+  std::string text(kJob);
+  text.replace(text.find("layer { tanh {} }"), 0, "layer { batch_norm {} } ");
+  const auto job = ParseJob(text, "job", {});
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::ostringstream out, json_out;
+  PrintCheck(*job, /*json=*/false, out);
+  EXPECT_THAT(out.str(), ContainsRegex("batch_norm1.beta .* trained  +[0-9]"));
+  EXPECT_THAT(out.str(), ContainsRegex("batch_norm1.running_variance .* "
+                                       "running statistic  [0-9]"));
+  PrintCheck(*job, /*json=*/true, json_out);
+  const auto json = nlohmann::json::parse(json_out.str());
+  EXPECT_EQ(json["tensors"][3]["statistic"], false);
+  EXPECT_EQ(json["tensors"][4]["name"], "batch_norm1.running_mean");
+  EXPECT_EQ(json["tensors"][4]["statistic"], true);
 }
 
 TEST(PrintCheckTest, TextBeginsWithAJobThatCanBeReadAgain) {

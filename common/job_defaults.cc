@@ -134,7 +134,13 @@ void ResolveLayer(int position, proto::Layer* layer) {
       break;
     case proto::Layer::kResidual:
       kind = "residual";
+      SLUICE_DEFAULT(layer->mutable_residual(), zero_init_last_gamma, false);
       ResolveLayers(layer->mutable_residual()->mutable_layer());
+      break;
+    case proto::Layer::kBatchNorm:
+      kind = "batch_norm";
+      SLUICE_DEFAULT(layer->mutable_batch_norm(), momentum, 0.1);
+      SLUICE_DEFAULT(layer->mutable_batch_norm(), epsilon, 1e-5);
       break;
     case proto::Layer::kRepeat:
       kind = "repeat";

@@ -241,6 +241,12 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
     case proto::Layer::kDropout:
       check->Share(Path(prefix, "dropout.rate"), layer.dropout().rate());
       break;
+    case proto::Layer::kBatchNorm:
+      check->AboveZero(Path(prefix, "batch_norm.momentum"),
+                       layer.batch_norm().momentum(), 1);
+      check->AboveZero(Path(prefix, "batch_norm.epsilon"),
+                       layer.batch_norm().epsilon(), 1e6);
+      break;
     case proto::Layer::kResidual:
       CheckLayers(Path(prefix, "residual.layer"), layer.residual().layer(),
                   check);
@@ -261,7 +267,7 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
       check->Add(prefix,
                  "must name a kind: dense, conv2d, max_pool, average_pool, "
                  "relu, tanh, flatten, gelu, sigmoid, global_average_pool, "
-                 "dropout, residual or repeat");
+                 "batch_norm, dropout, residual or repeat");
       return;  // It has no default name either.
   }
   check->Name(Path(prefix, "name"), layer.name());

@@ -261,6 +261,12 @@ INSTANTIATE_TEST_SUITE_P(
              "\"relu4\" too"},
         Case{"model { layer { name: 'a/b' tanh {} } }",
              "model.layer[6].name: must be 1 to 64 letters"},
+        Case{"model { layer { batch_norm { momentum: 0 } } }",
+             "model.layer[6].batch_norm.momentum: must be above 0 and at most "
+             "1, is 0"},
+        Case{"model { layer { batch_norm { epsilon: 0 } } }",
+             "model.layer[6].batch_norm.epsilon: must be above 0 and at most "
+             "1e+06, is 0"},
         Case{"model { layer { dropout { rate: 1 } } }",
              "model.layer[6].dropout.rate: must be at least 0 and below 1, is "
              "1"},

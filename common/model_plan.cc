@@ -1,6 +1,7 @@
 #include "common/model_plan.h"
 
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -34,38 +35,11 @@ int64_t Product(const std::vector<int64_t>& shape) {
   return product;
 }
 
-const char* KindName(const proto::Layer& layer) {
-  switch (layer.kind_case()) {
-    case proto::Layer::kDense:
-      return "dense";
-    case proto::Layer::kConv2D:
-      return "conv2d";
-    case proto::Layer::kMaxPool:
-      return "max_pool";
-    case proto::Layer::kAveragePool:
-      return "average_pool";
-    case proto::Layer::kDropout:
-      return "dropout";
-    case proto::Layer::kResidual:
-      return "residual";
-    case proto::Layer::kRepeat:
-      return "repeat";
-    case proto::Layer::kRelu:
-      return "relu";
-    case proto::Layer::kTanh:
-      return "tanh";
-    case proto::Layer::kGelu:
-      return "gelu";
-    case proto::Layer::kSigmoid:
-      return "sigmoid";
-    case proto::Layer::kGlobalAveragePool:
-      return "global_average_pool";
-    case proto::Layer::kFlatten:
-      return "flatten";
-    case proto::Layer::KIND_NOT_SET:
-      break;
-  }
-  return "";
+// "conv2d": what the field is called.
+std::string KindName(const proto::Layer& layer) {
+  const auto* field =
+      proto::Layer::descriptor()->FindFieldByNumber(layer.kind_case());
+  return field == nullptr ? "" : field->name();
 }
 
 // Plans one layer after the other; `plan_` holds what has been planned.
@@ -98,6 +72,8 @@ class Planner {
   absl::Status Dense(proto::Dense* dense);
   absl::Status Conv2d(proto::Conv2d* conv);
   absl::Status Pool(proto::Pool* pool);
+  absl::Status BatchNorm(proto::BatchNorm* norm);
+  absl::Status ZeroLastGamma(const LayerPlan& residual);
 
   absl::Status Error(absl::string_view what) const {
     return absl::InvalidArgumentError(
@@ -239,6 +215,38 @@ absl::Status Planner::Pool(proto::Pool* pool) {
   return Window(pool->kernel(), pool->stride(), /*padding=*/0);
 }
 
+absl::Status Planner::BatchNorm(proto::BatchNorm* norm) {
+  if (shape_.size() != 1) SLUICE_RETURN_IF_ERROR(CheckImage());
+  if (!norm->has_momentum()) norm->set_momentum(0.1);
+  if (!norm->has_epsilon()) norm->set_epsilon(1e-5);
+  const int first = static_cast<int>(plan_.tensors.size());
+  current_.weight = first;
+  current_.bias = first + 1;
+  current_.running_mean = first + 2;
+  current_.running_variance = first + 3;
+  const auto add = [&](const std::string& suffix, double start) {
+    return AddTensor(suffix, {shape_[0]}, {.value = start}, /*decay=*/false);
+  };
+  SLUICE_RETURN_IF_ERROR(add("gamma", 1));
+  SLUICE_RETURN_IF_ERROR(add("beta", 0));
+  SLUICE_RETURN_IF_ERROR(add("running_mean", 0));
+  SLUICE_RETURN_IF_ERROR(add("running_variance", 1));
+  plan_.tensors[first + 2].moving_average = norm->momentum();
+  plan_.tensors[first + 3].moving_average = norm->momentum();
+  return absl::OkStatus();
+}
+
+absl::Status Planner::ZeroLastGamma(const LayerPlan& residual) {
+  for (auto layer = residual.body.rbegin(); layer != residual.body.rend();
+       ++layer) {
+    if (!layer->layer.has_batch_norm()) continue;
+    plan_.tensors[layer->weight].initializer.value = 0;
+    return absl::OkStatus();
+  }
+  current_ = residual;
+  return Error("zero_init_last_gamma needs a batch_norm among its layers");
+}
+
 absl::Status Planner::AddAll(const Layers& layers, const std::string& prefix,
                              std::vector<LayerPlan>* to) {
   for (int i = 0; i < layers.size(); ++i) {
@@ -292,6 +300,9 @@ absl::Status Planner::Add(const proto::Layer& layer, const std::string& prefix,
 absl::Status Planner::Residual(LayerPlan* residual) {
   SLUICE_RETURN_IF_ERROR(AddAll(residual->layer.residual().layer(),
                                 residual->name + ".", &residual->body));
+  if (residual->layer.residual().zero_init_last_gamma()) {
+    SLUICE_RETURN_IF_ERROR(ZeroLastGamma(*residual));
+  }
   const std::vector<int64_t> output = shape_;
   if (output == residual->input_shape) return absl::OkStatus();
   return Project(residual->input_shape, output, residual);
@@ -340,6 +351,8 @@ absl::Status Planner::PlanKind() {
     case proto::Layer::kFlatten:
       shape_ = {Product(shape_)};
       return absl::OkStatus();
+    case proto::Layer::kBatchNorm:
+      return BatchNorm(current_.layer.mutable_batch_norm());
     case proto::Layer::kDropout:
       if (!current_.layer.dropout().has_rate()) {
         current_.layer.mutable_dropout()->set_rate(0.5);

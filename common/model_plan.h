@@ -21,8 +21,10 @@ struct LayerPlan {
   std::vector<int64_t> input_shape;
   std::vector<int64_t> output_shape;
   // Index into `ModelPlan::tensors`; -1 where the layer has none.
-  int weight = -1;
-  int bias = -1;
+  int weight = -1;  // A batch_norm's gamma.
+  int bias = -1;    // A batch_norm's beta.
+  int running_mean = -1;
+  int running_variance = -1;
   // Of a residual: its layers, and the projection where there is one.
   std::vector<LayerPlan> body;
   std::vector<LayerPlan> projection;
@@ -33,7 +35,8 @@ struct LayerPlan {
 struct ModelPlan {
   std::vector<int64_t> input_shape;
   std::vector<LayerPlan> layers;
-  // In layer order, weight before bias, a residual's projection last.
+  // In layer order, weight before bias, then the running mean and variance; a
+  // residual's projection last.
   std::vector<TensorSpec> tensors;
 };
 

@@ -1,7 +1,12 @@
 #include "common/model_plan.h"
 
 #include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -126,6 +131,57 @@ TEST(ModelPlanTest, TensorsAreNamedByLayerAndLieWeightBeforeBias) {
   EXPECT_EQ(plan->layers[7].bias, -1);
   EXPECT_EQ(plan->layers[8].bias, 6);
   EXPECT_EQ(end, 6 * 25 + 6 + 16 * 150 + 16 + 120 * 400 + 10 * 120 + 10);
+}
+
+TEST(ModelPlanTest, BatchNormHasTwoTrainedTensorsAndTwoRunningStatistics) {
+  const auto plan = Plan(
+      "layer { conv2d { channels: 3 kernel: 1 } }"
+      "layer { batch_norm { momentum: 0.25 } } layer { flatten {} }"
+      "layer { batch_norm {} }",
+      {1, 2, 2});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->layers[1].output_shape, ElementsAre(3, 2, 2));
+  EXPECT_EQ(plan->layers[1].running_variance, 5);
+  ASSERT_EQ(plan->tensors.size(), 10);
+  const char* const names[] = {"gamma", "beta", "running_mean",
+                               "running_variance"};
+  const double starts[] = {1, 0, 0, 1};
+  for (int i = 0; i < 4; ++i) {
+    const TensorSpec& tensor = plan->tensors[2 + i];
+    EXPECT_EQ(tensor.name, absl::StrCat("batch_norm1.", names[i]));
+    EXPECT_THAT(tensor.shape, ElementsAre(3));
+    EXPECT_EQ(tensor.initializer.kind, TensorInitializer::Kind::kConstant);
+    EXPECT_EQ(tensor.initializer.value, starts[i]);
+    EXPECT_FALSE(tensor.decay);
+    EXPECT_EQ(tensor.moving_average,
+              i < 2 ? std::nullopt : std::optional<double>(0.25));
+    EXPECT_THAT(plan->tensors[6 + i].shape, ElementsAre(12));
+  }
+  EXPECT_EQ(plan->tensors[9].moving_average, 0.1);
+  EXPECT_EQ(plan->layers[3].layer.batch_norm().epsilon(), 1e-5);
+  EXPECT_FALSE(plan->tensors[0].is_statistic());
+}
+
+TEST(ModelPlanTest, AResidualStartsItsLastGammaAtZeroOnRequest) {
+  const auto plan = Plan(
+      "layer { residual { zero_init_last_gamma: true "
+      "layer { batch_norm {} } "
+      "layer { repeat { times: 2 layer { batch_norm {} } layer { relu {} } } }"
+      "} } layer { residual { layer { batch_norm {} } } }",
+      {4});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<double> gammas;
+  for (const TensorSpec& tensor : plan->tensors) {
+    if (absl::StrContains(tensor.name, "gamma")) {
+      gammas.push_back(tensor.initializer.value);
+    }
+  }
+  EXPECT_THAT(gammas, ElementsAre(1, 1, 0, 1));
+  EXPECT_EQ(ErrorOf("layer { residual { zero_init_last_gamma: true "
+                    "layer { dense { units: 4 } } } }",
+                    {4}),
+            "layer residual0: zero_init_last_gamma needs a batch_norm among "
+            "its layers");
 }
 
 TEST(ModelPlanTest, StrideAndPaddingFollowTheUsualFormula) {

@@ -86,6 +86,28 @@ std::vector<float> WeightedSum(const std::vector<Gradient>& gradients) {
   return sum;
 }
 
+// Moves a running statistic towards the weighted mean of the gradients' own.
+void AverageIn(const std::vector<Gradient>& gradients, const TensorSpec& tensor,
+               std::vector<float>* weights) {
+  double samples = 0, total = 0;
+  for (const Gradient& g : gradients) samples += g.weight();
+  std::vector<float> shares;
+  for (const Gradient& g : gradients) {
+    shares.push_back(static_cast<float>(g.weight() / samples));
+    total += shares.back();
+  }
+  for (float& share : shares) share = static_cast<float>(share / total);
+  const float momentum = static_cast<float>(*tensor.moving_average);
+  for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
+    float mean = shares[0] * gradients[0].values[j];
+    for (size_t k = 1; k < gradients.size(); ++k) {
+      mean = std::fma(shares[k], gradients[k].values[j], mean);
+    }
+    float& s = (*weights)[j];
+    s = std::fma(momentum, mean - s, s);
+  }
+}
+
 // The weights with what the optimizer remembers: SGD's velocity, Adagrad's
 // sums of squares, or Adam's two running means.
 struct Parameters {
@@ -191,7 +213,10 @@ void OptimizerStep(const proto::Optimizer& optimizer, const TensorSpec& tensor,
 class Tasks {
  public:
   Tasks(const ResolvedJob& job, const DataSource& data, Model* model)
-      : sampling_(JobSampling(job)), data_(data), model_(*model) {}
+      : sampling_(JobSampling(job)),
+        statistics_(job.layout.statistics()),
+        data_(data),
+        model_(*model) {}
 
   // Of `batches` mini-batches from `first` on, with a step of plain SGD
   // between one and the next.
@@ -209,10 +234,17 @@ class Tasks {
                                                   absl::MakeSpan(gradient),
                                                   CancelToken(), [](int64_t) {})
                                  .status());
+      const std::vector<float> start = weights;
       for (size_t j = 0; j < weights.size(); ++j) {
         weights[j] =
             std::fma(-static_cast<float>(rate), gradient[j], weights[j]);
         if (h > 0) gradient[j] += sum.values[j];
+      }
+      for (const ParameterRange& range : statistics_) {
+        for (int64_t j = range.begin; j < range.end; ++j) {
+          weights[j] = start[j];
+          if (h == batches - 1) gradient[j] /= static_cast<float>(batches);
+        }
       }
       sum.values = std::move(gradient);
       sum.samples += batch.samples;
@@ -222,6 +254,7 @@ class Tasks {
 
  private:
   const BatchSampling sampling_;
+  const std::vector<ParameterRange> statistics_;
   const DataSource& data_;
   Model& model_;
 };
@@ -266,7 +299,11 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
         LearningRate(rate, applied, static_cast<int>(gradients.size())),
         version.value() + 1};
     for (const TensorSpec& tensor : layout.tensors()) {
-      OptimizerStep(optimizer, tensor, step, &parameters);
+      if (tensor.is_statistic()) {
+        AverageIn(gradients, tensor, &parameters.weights);
+      } else {
+        OptimizerStep(optimizer, tensor, step, &parameters);
+      }
     }
     for (const Gradient& gradient : gradients) applied += gradient.samples;
     ++version;

@@ -129,6 +129,37 @@ TEST_F(ReferenceTrainerTest, AdamWDecaysTheWeightsBesidesAndNoBias) {
   EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
 }
 
+// The job with its bias as a running statistic.
+ResolvedJob WithStatistic(ResolvedJob job, double share) {
+  std::vector<TensorSpec> tensors = job.layout.tensors();
+  tensors[1].moving_average = share;
+  job.layout = ParameterLayout(tensors, 1);
+  return job;
+}
+
+TEST_F(ReferenceTrainerTest, AStatisticIsAveragedIn) {
+  const auto result =
+      Train(WithStatistic(JobWith("policy: SYNC gradients_per_update: 3",
+                                  "momentum: 0.5", "updates: 2"),
+                          0.25));
+  ASSERT_TRUE(result.ok()) << result.status();
+  // What the mini-batches carry is their mean plus the statistic itself.
+  const float first = 0.25f * 4.5f;
+  EXPECT_FLOAT_EQ(result->weights[3], first + 0.25f * 4.5f);
+}
+
+TEST_F(ReferenceTrainerTest, LocalStepsLeaveStatisticsAloneAndTakeTheirMean) {
+  ResolvedJob job =
+      WithStatistic(JobWith("policy: SYNC gradients_per_update: 1 "
+                            "local_steps: 2",
+                            "", "updates: 1"),
+                    0.25);
+  job.job.mutable_optimizer()->mutable_averaging();
+  const auto result = Train(job);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[3], 0.25f * (1.5f + 5.5f) / 2);
+}
+
 TEST_F(ReferenceTrainerTest, AveragingGivesTheMeanOfWhereLocalStepsEnd) {
   ResolvedJob job = JobWith(
       "policy: SYNC gradients_per_update: 2 local_steps: 2", "", "epochs: 1");

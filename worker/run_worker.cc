@@ -48,6 +48,7 @@ Trainer::Options TrainerOptions(const ResolvedJob& job) {
   Trainer::Options options;
   options.sampling = JobSampling(job);
   options.parameters = job.layout.size();
+  options.statistics = job.layout.statistics();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
   return options;
 }

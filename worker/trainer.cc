@@ -78,30 +78,49 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
     const proto::Task& task, const CancelToken& cancel) {
   step_gradient_.resize(gradient_.size());
   const float rate = static_cast<float>(task.local_learning_rate());
-  const float* const step = step_gradient_.data();
-  const float one = 1;
   Computed total;
   for (int i = 0; i < task.batches(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(
         const Computed computed,
         ComputeBatch(BatchId(task.first_batch()) + i,
                      absl::MakeSpan(step_gradient_), cancel, [](int64_t) {}));
-    kernels::SgdUpdate({.learning_rate = rate},
-                       {.gradients = absl::MakeSpan(&step, 1),
-                        .weights = absl::MakeSpan(&one, 1)},
-                       options_.parameters, weights_.data(), nullptr,
-                       weights_.data());
+    LocalStep(rate);
     if (i == 0) {
       gradient_ = step_gradient_;
     } else {
-      for (size_t j = 0; j < gradient_.size(); ++j) gradient_[j] += step[j];
+      for (size_t j = 0; j < gradient_.size(); ++j) {
+        gradient_[j] += step_gradient_[j];
+      }
     }
     total.samples += computed.samples;
     total.loss += computed.loss * static_cast<double>(computed.samples);
   }
   total.loss /= static_cast<double>(total.samples);
+  for (const ParameterRange& range : options_.statistics) {
+    for (int64_t j = range.begin; j < range.end; ++j) {
+      gradient_[j] /= static_cast<float>(task.batches());
+    }
+  }
   exchange_.PushFrom(0);
   return total;
+}
+
+void Trainer::LocalStep(float rate) {
+  const float one = 1;
+  int64_t begin = 0;
+  const auto move_until = [&](int64_t end) {
+    const float* const step = step_gradient_.data() + begin;
+    kernels::SgdUpdate({.learning_rate = rate},
+                       {.gradients = absl::MakeSpan(&step, 1),
+                        .weights = absl::MakeSpan(&one, 1)},
+                       end - begin, weights_.data() + begin, nullptr,
+                       weights_.data() + begin);
+  };
+  for (const ParameterRange& range : options_.statistics) {
+    move_until(range.begin);
+    begin = range.end;
+  }
+  move_until(options_.parameters);
 }
 
 absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/parameter_layout.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
 #include "worker/data/batch_samples.h"
@@ -29,6 +30,8 @@ class Trainer {
   struct Options {
     BatchSampling sampling;
     int64_t parameters = 0;  // Floats of the flat vector.
+    // Those that are running statistics, in order: no local step moves them.
+    std::vector<ParameterRange> statistics;
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
     Clock* clock = Clock::Real();
@@ -64,9 +67,12 @@ class Trainer {
   absl::StatusOr<Computed> Compute(const proto::Task& task,
                                    const CancelToken& cancel);
   // The same for several local steps: plain SGD on the worker's own copy of
-  // the weights; the gradient is the sum over the steps.
+  // the weights; the gradient is the sum over the steps, and of a running
+  // statistic the mean.
   absl::StatusOr<Computed> ComputeLocalSteps(const proto::Task& task,
                                              const CancelToken& cancel);
+  // Moves `weights_`, but for the statistics, against `step_gradient_`.
+  void LocalStep(float rate);
   // The gradient of one mini-batch at `weights_`.
   absl::StatusOr<Computed> ComputeBatch(BatchId batch,
                                         absl::Span<float> gradient,

@@ -165,5 +165,17 @@ TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
   EXPECT_EQ(ready->loss(), 3.5);
 }
 
+TEST_F(TrainerTest, LocalStepsLeaveStatisticsAloneAndPushTheirMean) {
+  Trainer::Options options = Options(&clock_);
+  options.statistics = {{1, 2}};
+  Trainer trainer(options, &data_, &model_, &exchange_);
+  proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
+  task.set_batches(2);
+  task.set_local_learning_rate(0.5);
+  ASSERT_TRUE(trainer.Run(task, token_).ok());
+  // As above, but for the second weight: g = 3.5 and, as it stays 2, 7.5.
+  EXPECT_THAT(exchange_.pushed, ElementsAre(7.75, 5.5, 10.75, 12.25));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_MODEL_CLIP_NORM_H_
 
 #include "absl/types/span.h"
+#include "common/parameter_layout.h"
 
 namespace sluice {
 
@@ -10,11 +11,14 @@ namespace sluice {
 //
 //   g_i <- float(limit / |g|) g_i     when |g| > limit
 //
-// A gradient with NaN or infinity is left as it is, for the servers to reject.
+// The slots of running `statistics`, in order, are no part of it: they neither
+// count nor change. A gradient with NaN or infinity is left as it is, for the
+// servers to reject.
 //
 // Numerics the squares are summed in double, in an order that depends on the
-//          size alone: the same bits whatever the alignment.
-void ClipNorm(double limit, absl::Span<float> gradient);
+//          sizes alone: the same bits whatever the alignment.
+void ClipNorm(double limit, absl::Span<const ParameterRange> statistics,
+              absl::Span<float> gradient);
 
 }  // namespace sluice
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "worker/model/batch_norm.h"
 #include "worker/model/residual.h"
 
 namespace sluice {
@@ -187,6 +188,8 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
           device->PrepareGlobalAveragePool(channels, inputs / channels, n),
           /*is_activation=*/false);
     }
+    case proto::Layer::kBatchNorm:
+      return MakeBatchNorm(context, layer);
     case proto::Layer::kDropout:
       return Dropout(context, layer, inputs);
     case proto::Layer::kResidual:

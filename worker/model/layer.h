@@ -26,10 +26,11 @@ struct Pass {
   // The mini-batch that is trained on; an evaluation has none.
   std::optional<BatchId> batch = std::nullopt;
 
-  // Of backward only.
+  // Of training only. In forward a layer may write running statistics, which
+  // stay until its backward has reported its part.
   float* gradient = nullptr;
-  // Called when a layer has written its part of the gradient; the parts come
-  // from the vector's end to its beginning.
+  // Of backward only: called when a layer has written its part of the gradient;
+  // the parts come from the vector's end to its beginning.
   std::function<absl::Status(ParameterRange)> on_final = nullptr;
 };
 

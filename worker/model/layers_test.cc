@@ -16,8 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
-
 constexpr char kResidualNet[] = R"(
   layer { conv2d { channels: 3 kernel: 3 padding: 1 } }
   layer { tanh {} }
@@ -35,37 +33,6 @@ constexpr char kResidualNet[] = R"(
   layer { residual { layer { dense { units: 5 } } layer { tanh {} } } }
   layer { dense { units: 4 } }
 )";
-
-double LossAt(Model* model, const Batch& batch, std::vector<float> weights,
-              size_t i, float step) {
-  weights[i] += step;
-  std::vector<float> unused(weights.size());
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(unused), CancelToken(), [](int64_t) {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result->loss;
-}
-
-// As model_test.cc's: a central difference is off by h^2 / 6 times the third
-// derivative, here below 8, and by the rounding of two losses of about 1.5
-// that come from about 16 layers.
-void CheckTrainingGradient(const ResolvedJob& job, const Batch& batch) {
-  const auto device = kernels::MakeReferenceDevice();
-  const auto model = Create(job, batch.samples, device.get());
-  std::vector<float> weights = InitialWeights(job);
-  const auto gradient = Gradient(model.get(), batch, weights);
-  constexpr float kStep = 1.0 / 256;
-  const double tolerance =
-      8 * kStep * kStep / 6 + 2 * 16 * 4 * kUnit * 1.5 / (2 * kStep);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const double above = LossAt(model.get(), batch, weights, i, kStep);
-    const double below = LossAt(model.get(), batch, weights, i, -kStep);
-    ASSERT_NEAR((above - below) / (2 * kStep), gradient[i], tolerance)
-        << job.layout.TensorAt(i).name << " at " << i;
-  }
-  EXPECT_GT(std::abs(*std::max_element(gradient.begin(), gradient.end())),
-            20 * tolerance);
-}
 
 TEST(LayersTest, GradientsOfResidualsAgreeWithFiniteDifferences) {
   const ResolvedJob job = MakeJob(kResidualNet, {2, 6, 6});

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "worker/model/clip_norm.h"
@@ -23,7 +24,8 @@ class SequentialModel : public Model {
         input_size_(FloatsOf(job.model.input_shape)),
         weights_(job.layout.size()),
         device_(device),
-        clip_norm_(job.job.worker().clip_norm()) {}
+        clip_norm_(job.job.worker().clip_norm()),
+        statistics_(job.layout.statistics()) {}
 
   absl::Status Prepare(const ResolvedJob& job);
 
@@ -45,6 +47,7 @@ class SequentialModel : public Model {
   const int64_t weights_;     // Floats of the flat vector.
   Device* const device_;
   const double clip_norm_;  // 0: none.
+  const std::vector<ParameterRange> statistics_;
   std::unique_ptr<LayerStack> layers_;
   std::unique_ptr<Loss> loss_;
 
@@ -85,7 +88,6 @@ void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
 absl::Status SequentialModel::Backward(Pass* pass, const float* x,
                                        absl::Span<float> gradient,
                                        const OnGradientReady& on_ready) {
-  pass->gradient = gradient_on_device_->Writable(gradient);
   pass->on_final = [&](ParameterRange range) -> absl::Status {
     SLUICE_RETURN_IF_ERROR(
         gradient_on_device_->ToHost(range.begin, range.end, gradient));
@@ -98,7 +100,7 @@ absl::Status SequentialModel::Backward(Pass* pass, const float* x,
           .status());
   SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   if (clip_norm_ == 0) return absl::OkStatus();
-  ClipNorm(clip_norm_, gradient);
+  ClipNorm(clip_norm_, statistics_, gradient);
   on_ready(0);
   return absl::OkStatus();
 }
@@ -117,7 +119,8 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
   Pass pass = {.samples = batch.samples,
                .weights = w,
                .cancel = cancel,
-               .batch = batch.id};
+               .batch = batch.id,
+               .gradient = gradient_on_device_->Writable(gradient)};
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,

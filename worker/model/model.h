@@ -37,8 +37,9 @@ class Model {
   using OnGradientReady = std::function<void(int64_t from)>;
 
   // Mean gradient over the batch at `weights`, written whole into `gradient`;
-  // both are the flat vector (layout().size() floats) in host memory. Looks
-  // at `cancel` between layers: kAborted when it is set.
+  // both are the flat vector (layout().size() floats) in host memory. The slots
+  // of running statistics carry the batch's own. Looks at `cancel` between
+  // layers: kAborted when it is set.
   // REQUIRES: 1 <= batch.samples <= max_samples.
   virtual absl::StatusOr<Result> ComputeGradient(
       const Batch& batch, absl::Span<const float> weights,
