@@ -92,6 +92,43 @@ def train(job, *args):
     return Run(job, *args).check()
 
 
+def train_by_hand(job, order, overrides=()):
+    """Starts the job's daemons one after the other as `order` names them
+    ("worker-1", "ps_server-0", "evaluator"), waits until all have ended well,
+    and returns the run's summary."""
+    folder = scratch()
+    ports = free_ports(sum(name.startswith("ps_server") for name in order))
+    lead = f"127.0.0.1:{ports[0]}"
+    processes = {}
+    try:
+        for name in order:
+            daemon, _, number = name.partition("-")
+            command = [{"ps_server": PS_SERVER, "worker": WORKER,
+                        "evaluator": EVALUATOR}[daemon],
+                       f"--job={job}", *sets(overrides)]
+            if daemon == "worker":
+                command += [f"--worker={number}"]
+            if daemon == "ps_server":
+                command += [f"--shard={number}",
+                            f"--listen=127.0.0.1:{ports[int(number)]}"]
+            if name != "ps_server-0":
+                command += [f"--coordinator={lead}"]
+            if name in ("ps_server-0", "evaluator"):
+                command += [f"--run-dir={folder}"]
+            with open(folder / f"{name}.log", "w") as log:
+                processes[name] = subprocess.Popen(command, stderr=log,
+                                                   stdout=log)
+        for name, process in processes.items():
+            if process.wait(timeout=TIMEOUT_S) != 0:
+                raise AssertionError(
+                    f"{name}: {(folder / f'{name}.log').read_text()}")
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+    return json.loads((folder / "summary.json").read_text())
+
+
 def free_ports(count):
     """Ports nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]

@@ -10,6 +10,35 @@ import harness
 
 SYNC = ["sync.policy=SYNC", "sync.gradients_per_update=4"]
 
+# 40 mini-batches an epoch, the last of which is short.
+BATCH_NORM_JOB = """
+name: "batch_norm"
+cluster { workers: 2 shards: 2 }
+sync { policy: SYNC }
+optimizer { learning_rate: 0.003 adam { weight_decay: 0.01 } }
+worker { clip_norm: 2 }
+data {
+  linear_regression { features: 17 train_samples: 1270 test_samples: 64
+                      noise: 0.1 }
+  batch_size: 32
+}
+model {
+  layer { batch_norm {} }
+  layer { dense { units: 37 } }
+  layer { batch_norm { momentum: 0.3 } }
+  layer { relu {} }
+  layer { dropout { rate: 0.3 } }
+  layer { residual {
+    zero_init_last_gamma: true
+    layer { dense { units: 37 bias: false } }
+    layer { batch_norm {} }
+  } }
+  layer { dropout { rate: 0.1 } }
+  layer { dense { units: 1 } }
+}
+stop { epochs: 2 }
+"""
+
 
 class SyncBitsTest(unittest.TestCase):
 
@@ -65,6 +94,40 @@ class SyncBitsTest(unittest.TestCase):
             "sync.local_steps=3", "optimizer.averaging={}",
             "schedule.cosine.epochs=2"])
         self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_batch_norm_dropout_and_adam(self):
+        job = harness.write_job(BATCH_NORM_JOB)
+        self.check_that_no_border_is_a_multiple_of_a_vector(job)
+        found = self.hashes(job, SYNC)
+        self.assertEqual(len(set(found.values())), 1, found)
+        # Whoever is early waits: neither who is first nor which worker gets
+        # which mini-batch shows in the weights.
+        for order in (
+                ["ps_server-0", "ps_server-1", "worker-0", "worker-1",
+                 "evaluator"],
+                ["worker-1", "evaluator", "ps_server-1", "worker-0",
+                 "ps_server-0"],
+                ["ps_server-1", "worker-0", "ps_server-0", "evaluator",
+                 "worker-1"]):
+            summary = harness.train_by_hand(
+                job, order, SYNC + ["cluster.workers=2", "cluster.shards=2"])
+            self.assertEqual(summary["weights_sha256"], found["reference"],
+                             order)
+
+    def check_that_no_border_is_a_multiple_of_a_vector(self, job):
+        """Of 8 floats: neither the shards' sizes all are nor where the
+        statistics begin, so that bodies and tails of vectors lie elsewhere on
+        every shard."""
+        checked = harness.tool("check", job, "--json", "--set",
+                               "cluster.shards=3")
+        report = json.loads(checked.stdout)
+        sizes = [s["end"] - s["begin"] for s in report["shards"]]
+        self.assertTrue(any(size % 8 for size in sizes), sizes)
+        statistics = [t for t in report["tensors"] if t["statistic"]]
+        self.assertEqual(len(statistics), 6)
+        self.assertTrue(all(t["size"] % 8 for t in statistics), statistics)
+        # One of them lies on two shards.
+        self.assertIn(2, [len(t["shards"]) for t in statistics])
 
     def test_another_seed_gives_other_bits(self):
         job = harness.write_job(harness.LINEAR_JOB)
