@@ -36,14 +36,30 @@ std::string DescribeTest(const json& summary) {
   return text;
 }
 
+std::string PathOf(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/summary.json");
+}
+
+// Null when there is none that can be read.
+json ReadSummary(const std::string& run_dir) {
+  std::ifstream file(PathOf(run_dir));
+  const json summary = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() ? summary : json();
+}
+
 }  // namespace
 
+std::string FailureInSummary(const std::string& run_dir) {
+  const json summary = ReadSummary(run_dir);
+  const auto found = summary.find("failure");
+  if (found == summary.end() || !found->is_string()) return "";
+  return found->get<std::string>();
+}
+
 std::string DescribeSummary(const std::string& run_dir) {
-  const std::string path = absl::StrCat(run_dir, "/summary.json");
-  std::ifstream file(path);
-  const json summary = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!summary.is_object()) {
-    return absl::StrCat(path, " cannot be read\n");
+  const json summary = ReadSummary(run_dir);
+  if (summary.is_null()) {
+    return absl::StrCat(PathOf(run_dir), " cannot be read\n");
   }
   std::string text = DescribeTest(summary);
   absl::StrAppendFormat(&text, "%.0f updates in %s, %.0f samples/s\n",
@@ -55,6 +71,10 @@ std::string DescribeSummary(const std::string& run_dir) {
     absl::StrAppendFormat(&text, "%s%s %.0f",
                           text.back() == '\n' ? "gradients: " : ", ", outcome,
                           Number(gradients, outcome));
+  }
+  const double left_out = Number(summary, "batches_left_out");
+  if (left_out > 0) {
+    absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
   }
   absl::StrAppend(&text, "\nresults in ", run_dir, "\n");
   return text;

@@ -9,6 +9,10 @@ namespace sluice {
 // says so.
 std::string DescribeSummary(const std::string& run_dir);
 
+// Why the run failed, as its coordinator wrote it there; empty when it did not
+// or wrote nothing.
+std::string FailureInSummary(const std::string& run_dir);
+
 }  // namespace sluice
 
 #endif  // SLUICE_CLI_RUN_SUMMARY_H_

@@ -25,6 +25,10 @@ void Supervision::OnFailure(const std::string& message) {
   if (failure_.empty()) failure_ = message;
 }
 
+void Supervision::OnLastWord(const std::string& message) {
+  if (!message.empty() && !culprit_was_killed_) failure_ = message;
+}
+
 SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
   SuperviseActions actions;
   if (end.part == Part::kWorker) --workers_left_;
@@ -51,19 +55,19 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
       }
       break;
     case Part::kEvaluator:
-      if (failure_.empty()) OnEvaluatorDied(end, &actions);
+      if (failure_.empty()) OnEvaluatorDied(end, now, &actions);
       break;
   }
   return actions;
 }
 
-void Supervision::OnEvaluatorDied(const PartEnd& end,
+void Supervision::OnEvaluatorDied(const PartEnd& end, absl::Time now,
                                   SuperviseActions* actions) {
   const std::string died = absl::StrCat(end.name, ": ", end.how);
   if (!lead_ended_ && evaluator_restarts_ < kEvaluatorRestarts) {
     ++evaluator_restarts_;
-    actions->restart_evaluator = true;
-    actions->say.push_back(absl::StrCat(died, "; starting it again"));
+    evaluator_due_ = now + kEvaluatorPause;
+    evaluator_died_ = died;
     return;
   }
   // The coordinator ends the run without the final evaluation.
@@ -85,8 +89,17 @@ SuperviseActions Supervision::OnInterrupt() {
   return actions;
 }
 
+void Supervision::RestartEvaluator(absl::Time now, SuperviseActions* actions) {
+  if (!evaluator_due_.has_value() || now < *evaluator_due_) return;
+  evaluator_due_.reset();
+  if (lead_ended_ || killing_ || !failure_.empty()) return;
+  actions->restart_evaluator = true;
+  actions->say.push_back(absl::StrCat(evaluator_died_, "; starting it again"));
+}
+
 SuperviseActions Supervision::OnTime(absl::Time now) {
   SuperviseActions actions;
+  RestartEvaluator(now, &actions);
   if (!deadline_.has_value() || now < *deadline_) return actions;
   deadline_.reset();
   killing_ = true;

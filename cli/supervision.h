@@ -43,6 +43,9 @@ class Supervision {
   // The evaluator keeps nothing, so a new one takes over; one that dies this
   // often again dies of the job.
   static constexpr int kEvaluatorRestarts = 3;
+  // How long it is left dead: one that only ended because the run failed is
+  // not started again, since by then the lead has ended or said so.
+  static constexpr absl::Duration kEvaluatorPause = absl::Seconds(1);
 
   explicit Supervision(int workers) : workers_left_(workers) {}
 
@@ -51,6 +54,10 @@ class Supervision {
   SuperviseActions OnInterrupt();
   // The coordinator says that the run failed; what it says names the culprit.
   void OnFailure(const std::string& message);
+  // The same once every child has ended, from what the coordinator left
+  // behind: it stands before what is said of a part that only ended with the
+  // run.
+  void OnLastWord(const std::string& message);
   SuperviseActions OnTime(absl::Time now);
 
   // 0 the run reached its end, 1 it failed, 130 the user had it killed. Only
@@ -63,12 +70,17 @@ class Supervision {
   const std::string& culprit() const { return culprit_; }
 
  private:
-  void OnEvaluatorDied(const PartEnd& end, SuperviseActions* actions);
+  void OnEvaluatorDied(const PartEnd& end, absl::Time now,
+                       SuperviseActions* actions);
+  void RestartEvaluator(absl::Time now, SuperviseActions* actions);
   void EndBy(absl::Time deadline);
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
   int evaluator_restarts_ = 0;
+  // While it is dead and to be started again: when, and how it died.
+  std::optional<absl::Time> evaluator_due_;
+  std::string evaluator_died_;
   bool lead_ended_ = false;
   bool lead_ended_well_ = false;
   bool interrupted_ = false;

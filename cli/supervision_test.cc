@@ -70,32 +70,48 @@ TEST(SupervisionTest, TheOthersFollowALeadThatDied) {
 
 TEST(SupervisionTest, AnEvaluatorThatDiesIsStartedAgain) {
   Supervision s(1);
-  const auto actions = s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_FALSE(
+      s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart).restart_evaluator);
+  const auto actions = s.OnTime(kStart + Supervision::kEvaluatorPause);
   EXPECT_TRUE(actions.restart_evaluator);
   EXPECT_THAT(actions.say, ElementsAre("evaluator: killed; starting it again"));
+  EXPECT_FALSE(s.OnTime(kStart + absl::Hours(1)).restart_evaluator) << "once";
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
 TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEnd) {
   Supervision s(1);
+  absl::Time now = kStart;
   for (int i = 0; i < Supervision::kEvaluatorRestarts; ++i) {
-    EXPECT_TRUE(s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart)
-                    .restart_evaluator);
+    s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+    now += Supervision::kEvaluatorPause;
+    EXPECT_TRUE(s.OnTime(now).restart_evaluator);
   }
-  EXPECT_FALSE(
-      s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart).restart_evaluator);
-  EXPECT_FALSE(s.OnTime(kStart + absl::Hours(1)).kill);
+  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+  const auto later = s.OnTime(now + absl::Hours(1));
+  EXPECT_FALSE(later.restart_evaluator);
+  EXPECT_FALSE(later.kill);
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_EQ(s.culprit(), "evaluator");
 }
 
 TEST(SupervisionTest, NoEvaluatorIsStartedOnceTheLeadHasEnded) {
-  Supervision s(1);
-  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
-  EXPECT_FALSE(
-      s.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart).restart_evaluator);
+  const absl::Time later = kStart + Supervision::kEvaluatorPause;
+  Supervision before(1);
+  before.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  before.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_FALSE(before.OnTime(later).restart_evaluator);
+  // It ended because the run failed, and was the first whose end was seen.
+  Supervision after(1);
+  after.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  after.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_FALSE(after.OnTime(later).restart_evaluator);
+  Supervision said(1);
+  said.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  said.OnFailure("diverged at version 7");
+  EXPECT_FALSE(said.OnTime(later).restart_evaluator);
 }
 
 TEST(SupervisionTest, WhatTheCoordinatorSaysOfAFailureIsTheReason) {
@@ -115,6 +131,22 @@ TEST(SupervisionTest, APartThatWasKilledIsToBlameBeforeOneThatEnded) {
   s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
   EXPECT_EQ(s.culprit(), "ps_server-1");
   EXPECT_EQ(s.failure(), "shard 1 is gone");
+}
+
+TEST(SupervisionTest, TheCoordinatorsLastWordExplainsAPartThatOnlyEnded) {
+  Supervision ended(2);
+  ended.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);
+  ended.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  ended.OnLastWord("");
+  EXPECT_THAT(ended.failure(), HasSubstr("ps_server-1"));
+  ended.OnLastWord("diverged at version 7");
+  EXPECT_EQ(ended.failure(), "diverged at version 7");
+
+  Supervision killed(2);
+  killed.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  killed.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  killed.OnLastWord("shard 1 is silent");
+  EXPECT_THAT(killed.failure(), HasSubstr("ps_server-1"));
 }
 
 TEST(SupervisionTest, NobodyIsBlamedForBeingKilledByTheLauncher) {

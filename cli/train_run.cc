@@ -36,6 +36,7 @@ class TrainRun {
   TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
       : clock_(clock),
         begun_(clock->Now()),
+        run_dir_(plan.run_dir),
         supervision_(plan.workers),
         view_(out, columns),
         cluster_(std::move(plan)) {}
@@ -58,6 +59,7 @@ class TrainRun {
       }
       Do(supervision_.OnTime(clock_->Now()));
     }
+    supervision_.OnLastWord(FailureInSummary(run_dir_));
     view_.Finish();
   }
 
@@ -139,6 +141,7 @@ class TrainRun {
   // Constant after construction.
   Clock* const clock_;
   const absl::Time begun_;
+  const std::string run_dir_;
 
   SignalWait signals_;  // Before anything that starts a thread.
   Supervision supervision_;

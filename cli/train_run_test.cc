@@ -109,6 +109,17 @@ TEST_F(TrainRunTest, AShardThatDiesEndsTheRunAndIsNamedWithItsLastLines) {
   EXPECT_THAT(err_.str(), HasSubstr("ps_server-1.log:\n  | boom\n"));
 }
 
+TEST_F(TrainRunTest, WhyTheRunFailedIsReadFromItsSummaryWhenNobodyAnswers) {
+  Daemon("ps_server/ps_server",
+         std::string(kLeadStarts) +
+             "until grep -q over $dir/ps_server-1.log; do sleep 0.01; done\n"
+             "echo '{\"failure\": \"diverged: version 7\"}' > "
+             "$dir/summary.json\nexit 1;; esac\n"
+             "echo over; exit 1");
+  EXPECT_EQ(Train(), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("the run failed: diverged: version 7\n"));
+}
+
 TEST_F(TrainRunTest, AWorkerThatDiesIsReportedAndTheRunGoesOn) {
   Daemon("ps_server/ps_server",
          std::string(kLeadStarts) +

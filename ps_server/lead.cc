@@ -95,9 +95,11 @@ absl::Status Lead::Close(const FinishRun& finish) {
   const JobState state = service_->State();
   service_.reset();
   if (run_dir_.empty()) return absl::OkStatus();
-  SLUICE_RETURN_IF_ERROR(log_->Sync());
-  return WriteFileAtomically(Path("summary.json"),
-                             {RunSummary(job_, state, finish)});
+  // Where the log cannot be written, the summary still says so.
+  const absl::Status synced = log_->Sync();
+  SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
+      Path("summary.json"), {RunSummary(job_, state, finish)}));
+  return synced;
 }
 
 }  // namespace sluice
