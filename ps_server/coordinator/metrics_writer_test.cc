@@ -96,7 +96,9 @@ TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
   job.mutable_cluster()->set_shards(2);
   JobState state = State();
   state.final_evaluation = FinalEvaluation();
+  state.batches_left_out = 2;
   const json summary = json::parse(RunSummary(job, state, {"", "5 epochs"}));
+  EXPECT_EQ(summary["batches_left_out"], 2);
   EXPECT_EQ(summary["test_accuracy"], 0.875);
   EXPECT_EQ(summary["test_loss"], 0.5);
   EXPECT_EQ(summary["version"], 12);

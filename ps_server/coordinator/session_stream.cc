@@ -70,9 +70,12 @@ void SessionStream::OnReadDone(bool ok) {
       return;
     }
   }
-  // Nothing more will be read, so nothing else will say that it is over.
+  // Nothing more will be read, so nothing else will say that it is over. Who
+  // has lost its connection does not hear this.
   handler_->OnBroken(this);
-  End(absl::OkStatus());
+  End(absl::InvalidArgumentError(
+      "a message came that is no ToCoordinator, or the sender closed its side "
+      "without a Leave"));
   Flush();
 }
 
