@@ -59,6 +59,12 @@ int Status(const StatusFlags& flags) {
                                         "its file addresses"));
     }
   }
+  if (address.find(':') == std::string::npos) {
+    std::cerr << flags.run
+              << ": is neither the folder of a run nor host:port of a "
+                 "coordinator\n";
+    return 2;
+  }
   CoordinatorWatch watch(address, Clock::Real());
   for (;;) {
     const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();

@@ -42,10 +42,12 @@ std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app) {
 }
 
 absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {
-  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(flags.job, flags.overrides));
-  if (!flags.coordinator.empty()) {
-    job.job.mutable_cluster()->set_coordinator(flags.coordinator);
+  std::vector<std::string> overrides = flags.overrides;
+  if (!flags.coordinator.empty()) {  // Checked like any other address.
+    overrides.push_back(
+        absl::StrCat("cluster.coordinator=", flags.coordinator));
   }
+  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(flags.job, overrides));
   if (job.job.cluster().coordinator().empty()) {
     return absl::InvalidArgumentError(
         "cluster.coordinator: is not set, and there is no --coordinator");
