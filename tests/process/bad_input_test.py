@@ -37,6 +37,22 @@ class BadInputTest(unittest.TestCase):
         self.assertRegex(message, r"sync\.k\b.*2.*9")
         self.assertRegex(message, r"data\.batch_size\b.*1.*0")
 
+    def test_k_above_the_workers_is_refused_where_each_delivers_once(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for policy in ("K_SYNC", "K_ASYNC"):
+            message = self.refused("train", job, *harness.sets(
+                [f"sync.policy={policy}", "sync.k=5"]))
+            self.assertIn(f"sync.k: must be 1 to 2 (cluster.workers) under "
+                          f"{policy}, is 5", message)
+
+    def test_k_above_the_workers_runs_where_whoever_delivers_counts(self):
+        for policy in ("K_BATCH_SYNC", "K_BATCH_ASYNC"):
+            run = harness.train(
+                harness.write_job(harness.LINEAR_JOB),
+                *harness.sets([f"sync.policy={policy}", "sync.k=5"]))
+            self.assertEqual(run.summary["gradients"]["applied"], 80)
+            self.assertEqual(run.summary["version"], 80 / 5)
+
     def test_a_missing_data_file_is_named(self):
         message = self.refused("check", harness.LENET, "--set",
                                "data.idx.train_images=/nowhere/images.gz")
@@ -139,7 +155,7 @@ class EndTest(unittest.TestCase):
         for shard in (0, 1):
             process, folder = self.start()
             self.kill_child(folder, f"--shard={shard}")
-            output, _ = process.communicate(timeout=15)
+            output, _ = process.communicate(timeout=10)
             self.assertNotEqual(process.returncode, 0)
             self.assertRegex(output, rf"shard[ =]{shard}|ps_server-{shard}")
             self.nobody_left(folder)

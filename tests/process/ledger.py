@@ -85,3 +85,15 @@ class Ledger:
 
     def count(self, outcome):
         return sum(ends.count(outcome) for ends in self.ends.values())
+
+    def check(self, test):
+        """Every task has exactly one verdict; versions have no gap; no
+        mini-batch is in two updates."""
+        for key, first_batch in self.issued.items():
+            test.assertEqual(len(self.ends[key]), 1,
+                             f"task {key} of mini-batch {first_batch}")
+        test.assertEqual(set(self.ends), set(self.issued))
+        test.assertEqual(sorted(self.commits),
+                         list(range(1, len(self.commits) + 1)))
+        applied = [b for c in self.commits.values() for b in c]
+        test.assertEqual(len(applied), len(set(applied)))

@@ -1,0 +1,181 @@
+#!/usr/bin/python3 -B
+"""What surrounds a run may be missing, damaged, full or elsewhere: the message
+names it and what was expected."""
+
+import gzip
+import pathlib
+import resource
+import signal
+import subprocess
+import unittest
+
+import cluster
+import harness
+
+DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+
+class BadSurroundingsTest(unittest.TestCase):
+
+    def refused(self, *command, status):
+        result = subprocess.run(
+            command, capture_output=True, text=True, cwd=harness.scratch(),
+            timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, status,
+                         result.stdout + result.stderr)
+        return result.stderr
+
+    def linear(self):
+        return harness.write_job(harness.LINEAR_JOB)
+
+    # ---- Files ----
+
+    def test_a_truncated_gz_is_named(self):
+        whole = (DATA / "train-images-idx3-ubyte.gz").read_bytes()
+        short = harness.scratch() / "short.gz"
+        short.write_bytes(whole[:len(whole) // 2])
+        # Its header is whole, so that only whoever reads all of it notices.
+        run = harness.Run(harness.LENET,
+                          *harness.sets([f"data.idx.train_images={short}"]))
+        self.assertEqual(run.result.returncode, 1)
+        self.assertRegex(run.result.stderr, rf"{short}: .*(ends|truncated)")
+
+    def test_a_file_of_another_kind_is_named(self):
+        labels = harness.scratch() / "labels.gz"
+        labels.write_bytes(gzip.compress(b"hello, world, this is no IDX"))
+        message = self.refused(
+            harness.TOOL, "check", harness.LENET,
+            *harness.sets([f"data.idx.train_labels={labels}"]), status=2)
+        self.assertIn(str(labels), message)
+
+    def test_a_job_that_is_not_there_is_named(self):
+        for command in ([harness.TOOL, "train", "nowhere.textproto"],
+                        [harness.WORKER, "--worker=0",
+                         "--job=nowhere.textproto"],
+                        [harness.PS_SERVER, "--shard=0",
+                         "--job=nowhere.textproto"]):
+            self.assertIn("nowhere.textproto: no such file",
+                          self.refused(*command, status=2))
+
+    def test_a_run_folder_that_cannot_be_made_is_named(self):
+        file = harness.scratch() / "file"
+        file.touch()
+        self.assertIn(f"the run folder {file}/run: Not a directory",
+                      self.refused(harness.TOOL, "train", self.linear(),
+                                   "--run-dir", file / "run", status=2))
+        self.assertIn(f"{file}/run: cannot be made: Not a directory",
+                      self.refused(harness.PS_SERVER, "--shard=0",
+                                   "--listen=127.0.0.1:0",
+                                   f"--job={self.linear()}",
+                                   f"--run-dir={file}/run", status=1))
+
+    def test_a_full_disk_fails_the_run_and_names_the_file(self):
+        folder = harness.scratch() / "run"
+
+        def at_most_64_kib():  # Stands for a full disk.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        result = subprocess.run(
+            [harness.TOOL, "train", self.linear(), "--run-dir", folder,
+             *harness.sets(["stop.epochs=1000"])],
+            capture_output=True, text=True, preexec_fn=at_most_64_kib,
+            timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn(f"the run failed: {folder}/commit_log: write: File too "
+                      "large", result.stderr)
+
+    # ---- Addresses ----
+
+    def test_an_address_that_is_no_address_is_refused(self):
+        job = f"--job={self.linear()}"
+        for command in ([harness.WORKER, "--worker=0", job],
+                        [harness.EVALUATOR, job]):
+            self.assertIn(
+                'cluster.coordinator: must be "host:port", is "nonsense"',
+                self.refused(*command, "--coordinator=nonsense", status=2))
+        self.assertIn(
+            '--coordinator: must be host:port with a port of 0 to 65535, is '
+            '"nonsense"',
+            self.refused(harness.PS_SERVER, "--shard=1", job,
+                         "--coordinator=nonsense", status=2))
+        self.assertIn(
+            "nonsense: is neither the folder of a run nor host:port",
+            self.refused(harness.TOOL, "status", "nonsense", status=2))
+
+    def test_a_coordinator_that_is_not_there_is_named(self):
+        (port,) = harness.free_ports(1)
+        at = f"--coordinator=127.0.0.1:{port}"
+        job = f"--job={self.linear()}"
+        for command in ([harness.WORKER, "--worker=0", job, at],
+                        [harness.EVALUATOR, job, at],
+                        [harness.PS_SERVER, "--shard=1", job, at]):
+            self.assertRegex(
+                self.refused(*command,
+                             *harness.sets(["limits.start_timeout_s=0.5"]),
+                             status=1),
+                rf"coordinator at 127.0.0.1:{port}: no answer for 0\.\d s "
+                r"\(limits.start_timeout_s\); .*refused")
+
+    def test_an_address_of_another_host_cannot_be_listened_on(self):
+        self.assertIn(
+            "cannot listen on 192.0.2.1:7000: the port is taken or the "
+            "address is not this host's",
+            self.refused(harness.PS_SERVER, "--shard=0",
+                         f"--job={self.linear()}", "--listen=192.0.2.1:7000",
+                         status=1))
+
+    def test_who_does_not_come_is_named(self):
+        message = self.refused(
+            harness.PS_SERVER, "--shard=0", f"--job={self.linear()}",
+            "--listen=127.0.0.1:0",
+            *harness.sets(["limits.start_timeout_s=0.5"]), status=1)
+        for part in ("shard 1", "worker 0", "worker 1", "evaluator"):
+            self.assertIn(part, message.split("event=failed")[-1])
+
+    # ---- Processes ----
+
+    def endless(self, *overrides):
+        return cluster.Training(
+            harness.write_job(harness.LINEAR_JOB.replace(
+                "epochs: 2", "seconds: 600")), *harness.sets(overrides))
+
+    def test_an_evaluator_that_dies_is_started_again(self):
+        with self.endless() as run:
+            run.await_version(5)
+            old = run.pids()["evaluator"]
+            run.signal("evaluator", signal.SIGKILL)
+            harness.wait_until(
+                lambda: run.pids().get("evaluator", old) != old,
+                "another evaluator", run.process)
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertIn("evaluator: killed by signal 9 (Killed); starting "
+                          "it again", output)
+            self.assertIsNotNone(run.summary["weights_sha256"])
+            self.assertTrue((run.dir / "weights.safetensors").exists())
+
+    def test_a_shortage_is_waited_out_and_then_fails_naming_the_missing(self):
+        with self.endless("sync.policy=K_SYNC", "sync.k=2",
+                          "sync.shortage_timeout_s=1",
+                          "limits.lease_s=2") as run:
+            run.await_version(5)
+            run.signal("worker-1", signal.SIGKILL)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 1, output)
+            self.assertRegex(output, "the run failed: .*worker 1")
+
+    def test_when_the_last_worker_dies_the_run_fails(self):
+        with self.endless() as run:
+            run.await_version(5)
+            for name in ("worker-0", "worker-1"):
+                run.signal(name, signal.SIGKILL)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 1, output)
+            self.assertRegex(output, r"the run failed: worker-\d: killed by "
+                             r"signal 9 \(Killed\); no worker is left")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,86 @@
+"""Runs that a test watches and disturbs while they go on."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import harness
+
+
+class Training:
+    """A `sluice train` that is under way. Use as a context manager: at its
+    end nothing of the run is left."""
+
+    def __init__(self, job, *args):
+        self.dir = harness.scratch() / "run"
+        self.process = subprocess.Popen(
+            [harness.TOOL, "train", job, "--run-dir", self.dir, *args],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            for pid in self.pids().values():
+                os.kill(pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def pids(self):
+        """Name ("worker-1") -> process id of the daemons that are there."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+            except (OSError, NotADirectoryError):
+                continue
+            if f"--job={self.dir}/job.textproto" not in words:
+                continue
+            name = pathlib.Path(words[0]).name
+            for word in words[1:]:
+                if word.startswith(("--shard=", "--worker=")):
+                    name += "-" + word.split("=")[1]
+            found[name] = int(entry.name)
+        return found
+
+    def signal(self, name, number):
+        os.kill(self.pids()[name], number)
+
+    def status(self):
+        """The run's status, None as long as nobody answers."""
+        result = harness.tool("status", self.dir, "--json")
+        return json.loads(result.stdout) if result.returncode == 0 else None
+
+    def await_status(self, holds, what):
+        """The first status for which `holds` is true."""
+        def look():
+            status = self.status()
+            return status if status is not None and holds(status) else None
+        return harness.wait_until(look, what, self.process)
+
+    def await_version(self, version):
+        return self.await_status(lambda s: s.get("version", 0) >= version,
+                                 f"version {version}")
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self, timeout=harness.TIMEOUT_S):
+        """What it printed, once it has ended; then nobody may be left."""
+        output, _ = self.process.communicate(timeout=timeout)
+        left = self.pids()
+        if left:
+            raise AssertionError(f"still there: {left}\n{output}")
+        return output
+
+    @property
+    def summary(self):
+        return json.loads((self.dir / "summary.json").read_text())
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text()

@@ -1,0 +1,92 @@
+#!/usr/bin/python3 -B
+"""A worker that is killed or paused in the middle of a run costs no gradient
+its verdict, no mini-batch its update, and the run goes on."""
+
+import signal
+import unittest
+
+import cluster
+import harness
+import ledger
+
+POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
+            "K_BATCH_ASYNC"]
+
+# Shorter than the default, so that a test waits less for a silent worker; long
+# enough for shards on a busy machine, whose lease it is too.
+LEASE = "limits.lease_s=2"
+# Seconds of updates.
+EPOCHS = 100
+
+
+def check_books(test, run, batches):
+    """Every task has one verdict; every mini-batch was applied once."""
+    books = ledger.Ledger(run.dir / "commit_log")
+    books.check(test)
+    test.assertEqual(sorted(b for c in books.commits.values() for b in c),
+                     list(range(batches)))
+    for outcome, count in run.summary["gradients"].items():
+        if outcome in ledger.OUTCOMES.values():
+            test.assertEqual(count, books.count(outcome), outcome)
+
+
+class WorkerFailuresTest(unittest.TestCase):
+
+    def kill_one(self, policy):
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", f"epochs: {EPOCHS}"))
+        k = [] if policy in ("SYNC", "ASYNC") else ["sync.k=2"]
+        with cluster.Training(job, "--workers=3", *harness.sets(
+                [f"sync.policy={policy}", LEASE, *k])) as run:
+            run.await_version(20)
+            run.signal("worker-1", signal.SIGKILL)
+            status = run.await_status(
+                lambda s: s["worker"][1]["state"] in ("suspect", "dead"),
+                "the status to name worker 1")
+            for other in (0, 2):
+                self.assertNotIn(status["worker"][other]["state"],
+                                 ("suspect", "dead"))
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertRegex(output, r"worker-1: killed by signal 9")
+            check_books(self, run, 40 * EPOCHS)
+
+    def test_a_paused_worker_is_replaced_and_joins_again(self):
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        with cluster.Training(job, *harness.sets([LEASE])) as run:
+            run.await_version(20)
+            run.signal("worker-1", signal.SIGSTOP)
+            status = run.await_status(
+                lambda s: s["worker"][1]["state"] == "dead",
+                "the paused worker's lease to expire")
+            # Under SYNC no version comes without the mini-batch it held.
+            run.await_version(status["version"] + 20)
+            run.signal("worker-1", signal.SIGCONT)
+            back = run.await_status(
+                lambda s: s["worker"][1]["incarnation"] == 2,
+                "worker 1 to join again")
+            delivered = back["worker"][1]["gradients"]["applied"]
+            run.await_status(
+                lambda s: s["worker"][1]["gradients"]["applied"] > delivered,
+                "a further gradient of worker 1")
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            self.assertIn("event=new_life incarnation=2", run.log("worker-1"))
+            ledger.Ledger(run.dir / "commit_log").check(self)
+
+
+def _add(policy):
+    def test(self):
+        self.kill_one(policy)
+    setattr(WorkerFailuresTest,
+            f"test_{policy.lower()}_goes_on_when_a_worker_is_killed", test)
+
+
+for _policy in POLICIES:
+    _add(_policy)
+
+
+if __name__ == "__main__":
+    harness.main()
