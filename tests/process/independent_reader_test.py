@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 """The weights that train wrote, read without any of Sluice's code, give the
-accuracy that train reported: a reader of .safetensors, a reader of IDX and
-LeNet's forward pass in numpy."""
+accuracy that train reported: a reader of .safetensors, a reader of IDX and the
+forward passes of LeNet and of the small residual network in numpy."""
 
 import gzip
 import json
@@ -39,10 +39,10 @@ def read_idx(path):
         shape)
 
 
-def conv(x, w, b, padding):
+def conv(x, w, b, padding, stride=1):
     x = np.pad(x, ((0, 0), (0, 0), (padding,) * 2, (padding,) * 2))
     windows = np.lib.stride_tricks.sliding_window_view(
-        x, w.shape[2:], axis=(2, 3))
+        x, w.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
     return np.einsum("nchwij,ocij->nohw", windows, w,
                      optimize=True) + b[:, None, None]
 
@@ -52,8 +52,11 @@ def pool(x):
     return x.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
 
 
+def relu(x):
+    return np.maximum(x, 0)
+
+
 def lenet(x, t):
-    relu = lambda v: np.maximum(v, 0)
     names = list(t)  # conv, conv, dense, dense, dense: weight, bias of each.
     (w1, b1, w2, b2, w3, b3, w4, b4, w5, b5) = (t[n] for n in names)
     x = pool(relu(conv(x, w1, b1, 2)))
@@ -64,10 +67,48 @@ def lenet(x, t):
     return x @ w5.T + b5
 
 
+def resnet(x, t):
+    """configs/fashion_mnist_resnet.textproto, by its tensors' names."""
+    none = np.zeros(1)
+
+    def norm(x, layer):
+        gamma, beta, mean, variance = (
+            t[f"{layer}.{name}"][:, None, None]
+            for name in ("gamma", "beta", "running_mean", "running_variance"))
+        return gamma * (x - mean) / np.sqrt(variance + 1e-5) + beta
+
+    def block(x, name, stride):
+        y = conv(x, t[f"{name}.conv2d0.weight"], none, 1, stride)
+        y = relu(norm(y, f"{name}.batch_norm1"))
+        y = conv(y, t[f"{name}.conv2d3.weight"], none, 1)
+        y = norm(y, f"{name}.batch_norm4")
+        if stride > 1:
+            x = conv(x, t[f"{name}.projection.weight"], none, 0, stride)
+        return relu(x + y)
+
+    x = conv(x, t["conv2d0.weight"], none, 1, 2)
+    x = relu(norm(x, "batch_norm1"))
+    x = block(x, "residual3", 1)
+    x = block(x, "residual5", 2)
+    x = block(x, "residual7", 1)
+    return x.mean(axis=(2, 3)) @ t["dense10.weight"].T + t["dense10.bias"]
+
+
 class IndependentReaderTest(unittest.TestCase):
 
     def test_numpy_gets_the_reported_accuracy(self):
-        run = harness.train(harness.LENET, "--set", "stop.updates=60")
+        self.compare(harness.train(harness.LENET, "--set", "stop.updates=60"),
+                     lenet)
+
+    def test_numpy_gets_that_of_batch_norm_and_residuals(self):
+        self.compare(
+            harness.train(
+                harness.ROOT / "configs/fashion_mnist_resnet.textproto",
+                *harness.sets(["stop.updates=200", "schedule.warmup_epochs=0",
+                               "schedule.cosine.epochs=0.5"])),
+            resnet)
+
+    def compare(self, run, forward):
         tensors = read_safetensors(run.dir / "weights.safetensors")
         images = read_idx(DATA + "t10k-images-idx3-ubyte.gz") / 255.0
         labels = read_idx(DATA + "t10k-labels-idx1-ubyte.gz")
@@ -75,7 +116,7 @@ class IndependentReaderTest(unittest.TestCase):
         right = total = 0
         loss = 0.0
         for at in range(0, len(images), 500):
-            logits = lenet(images[at:at + 500], tensors)
+            logits = forward(images[at:at + 500], tensors)
             want = labels[at:at + 500]
             right += int((logits.argmax(axis=1) == want).sum())
             top = logits.max(axis=1, keepdims=True)
