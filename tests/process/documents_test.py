@@ -38,6 +38,20 @@ class DocumentsTest(unittest.TestCase):
                 found += 1
         self.assertGreaterEqual(found, 3)
 
+    def test_the_table_of_accuracies_is_made_by_its_command(self):
+        [command] = commands("docs/policies.md", "bench/")
+        result = subprocess.run(
+            [harness.ROOT / "bench" / command, "--seeds", "1", "--set",
+             "stop.updates=2", "--tool", harness.TOOL],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        text = (harness.ROOT / "docs/policies.md").read_text()
+        for row in result.stdout.splitlines()[2:]:
+            # The documented row of the same job, its figures filled in.
+            name = row[:row.index("|", 2) + 1]
+            self.assertRegex(text, re.escape(name) + r"( 0\.\d{4} \|){3}")
+        self.assertEqual(len(result.stdout.splitlines()), 2 + 8)
+
     def test_the_daemons_started_as_the_document_says_train(self):
         lines = commands("docs/operations.md", r"host[A-Z]\$ ")
         self.assertEqual(len(lines), 5)

@@ -1,0 +1,62 @@
+#!/usr/bin/python3 -B
+"""What accuracy does each policy reach from the same job, over several seeds?
+
+Expected: the same within a point or two, since the rate is low enough for the
+stalest gradient; runs of one policy differ by seed and, but for SYNC, by the
+order in which gradients arrive. Prints the rows of docs/policies.md.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LENET = "configs/fashion_mnist_lenet.textproto"
+# What a row is called: the job and what is set in it.
+ROWS = {
+    **{policy: (LENET, f"sync.policy={policy}")
+       for policy in ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
+                      "K_BATCH_ASYNC"]},
+    "parameter averaging":
+        ("configs/fashion_mnist_parameter_averaging.textproto",),
+    "Downpour": ("configs/fashion_mnist_downpour.textproto",),
+}
+
+
+def summary(tool, job, overrides, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        run = f"{folder}/run"
+        sets = [f"output.run_dir={run}", "evaluation.every_epochs=0",
+                *overrides]
+        subprocess.run(
+            [tool, "train", job, f"--seed={seed}",
+             *(word for s in sets for word in ("--set", s))],
+            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(pathlib.Path(run, "summary.json").read_text())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--set", action="append", default=[],
+                        help="a field of every job, as train takes it")
+    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    args = parser.parse_args()
+    print("| job | " + " | ".join(f"seed {s}" for s in args.seeds) +
+          " | updates | mean staleness |\n|" + " --- |" *
+          (len(args.seeds) + 3))
+    for name in args.rows:
+        job, *overrides = ROWS[name]
+        runs = [summary(args.tool, job, overrides + args.set, seed)
+                for seed in args.seeds]
+        cells = [f"{run['test_accuracy']:.4f}" for run in runs]
+        cells.append(str(runs[-1]["version"]))
+        cells.append(f"{runs[-1]['mean_staleness']:.2f}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
