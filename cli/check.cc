@@ -35,6 +35,11 @@ std::string FormatBytes(int64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
+std::string WhereWeightsComeFrom(const proto::Job& job) {
+  if (!job.model().init_from().empty()) return job.model().init_from();
+  return absl::StrCat("the layers' initializers with seed ", job.seed());
+}
+
 Json JobToJson(const proto::Job& job) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -126,7 +131,8 @@ void PrintTensors(const ResolvedJob& job, const CheckReport& report,
         absl::StrJoin(report.tensor_shards[i], ", "));
   }
   out << job.layout.size() << " weights, "
-      << FormatBytes(job.layout.size() * sizeof(float)) << "\n\n";
+      << FormatBytes(job.layout.size() * sizeof(float))
+      << ", at version 0 from " << WhereWeightsComeFrom(job.job) << "\n\n";
 }
 
 void PrintMemory(const ResolvedJob& job, const CheckReport& report,

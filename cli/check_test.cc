@@ -206,6 +206,19 @@ TEST(PrintCheckTest, RunningStatisticsAreNamed) {
   EXPECT_EQ(json["tensors"][4]["statistic"], true);
 }
 
+TEST(PrintCheckTest, TextSaysWhereTheFirstWeightsComeFrom) {
+  const auto text = [](const std::vector<std::string>& overrides) {
+    std::ostringstream out;
+    PrintCheck(Resolve(overrides), /*json=*/false, out);
+    return out.str();
+  };
+  EXPECT_THAT(text({"seed=7"}),
+              HasSubstr("353 weights, 1.4 KiB, at version 0 from the layers' "
+                        "initializers with seed 7\n"));
+  EXPECT_THAT(text({"model.init_from=a.safetensors"}),
+              HasSubstr("at version 0 from a.safetensors\n"));
+}
+
 TEST(PrintCheckTest, TextBeginsWithAJobThatCanBeReadAgain) {
   const ResolvedJob job = Resolve();
   std::ostringstream out;

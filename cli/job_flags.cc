@@ -1,6 +1,8 @@
 #include "cli/job_flags.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/initial_weights.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 
@@ -26,7 +28,10 @@ std::vector<std::string> JobFlags::Overrides() const {
 }
 
 absl::StatusOr<ResolvedJob> JobFlags::Load() const {
-  return LoadJob(path, Overrides());
+  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(path, Overrides()));
+  // The shards would say the same, only later.
+  SLUICE_RETURN_IF_ERROR(InitialWeights::Open(job).status());
+  return job;
 }
 
 }  // namespace sluice

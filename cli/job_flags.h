@@ -28,7 +28,7 @@ struct JobFlags {
   // their own win.
   std::vector<std::string> Overrides() const;
 
-  // Errors as LoadJob's.
+  // Errors as LoadJob's and InitialWeights::Open's.
   absl::StatusOr<ResolvedJob> Load() const;
 };
 

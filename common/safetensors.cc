@@ -1,11 +1,14 @@
 #include "common/safetensors.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/atomic_file.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -22,7 +26,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "floats are copied to and from the file as they lie in memory");
 
-constexpr size_t kLengthBytes = 8;
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kFloat = sizeof(float);
+// As in the format's own library.
+constexpr int64_t kMostHeaderBytes = 100'000'000;
+// Read at once for the digest.
+constexpr int64_t kPieceBytes = 1 << 20;
 
 // Where one tensor's bytes lie in the data.
 struct Entry {
@@ -36,8 +45,8 @@ std::string Header(const ParameterLayout& layout) {
   // Ordered, so that equal weights give equal files.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   for (const TensorSpec& tensor : layout.tensors()) {
-    const int64_t begin = tensor.offset * static_cast<int64_t>(sizeof(float));
-    const int64_t bytes = tensor.size * static_cast<int64_t>(sizeof(float));
+    const int64_t begin = tensor.offset * kFloat;
+    const int64_t bytes = tensor.size * kFloat;
     header[tensor.name] = {{"dtype", "F32"},
                            {"shape", tensor.shape},
                            {"data_offsets", {begin, begin + bytes}}};
@@ -45,14 +54,6 @@ std::string Header(const ParameterLayout& layout) {
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
-}
-
-absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot open"));
-  std::string content((std::istreambuf_iterator<char>(in)),
-                      std::istreambuf_iterator<char>());
-  return content;
 }
 
 absl::Status Broken(const std::string& path, absl::string_view what) {
@@ -120,10 +121,11 @@ absl::Status CheckMatches(const std::string& path, const TensorSpec& tensor,
   const auto it = entries.find(tensor.name);
   if (it == entries.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": tensor ", tensor.name, " is missing"));
+        absl::StrCat(path, ": tensor ", tensor.name, " is missing, expected (",
+                     absl::StrJoin(tensor.shape, ", "), ")"));
   }
   const Entry& entry = it->second;
-  const int64_t bytes = tensor.size * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = tensor.size * kFloat;
   if (entry.shape == tensor.shape && entry.end - entry.begin == bytes) {
     return absl::OkStatus();
   }
@@ -149,40 +151,120 @@ absl::Status WriteSafetensors(const std::string& path,
       path, {absl::string_view(length, sizeof(length)), header, data});
 }
 
+SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other)
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      pieces_(std::move(other.pieces_)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(
+    const std::string& path, const ParameterLayout& layout) {
+  SafetensorsFile file(path);
+  file.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat stat = {};
+  if (file.fd_ < 0 || fstat(file.fd_, &stat) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+  }
+  if (!S_ISREG(stat.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
+  }
+  file.size_ = stat.st_size;
+  SLUICE_ASSIGN_OR_RETURN(const std::string header, file.ReadHeader());
+  SLUICE_RETURN_IF_ERROR(file.Place(layout, header));
+  return file;
+}
+
+absl::Status SafetensorsFile::ReadAt(int64_t offset, int64_t bytes,
+                                     void* to) const {
+  char* at = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = pread(fd_, at, static_cast<size_t>(bytes), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      return Broken(
+          path_, absl::StrCat("cannot be read at byte ", offset, ": ",
+                              got == 0 ? "it ends there, it was longer before"
+                                       : std::strerror(errno)));
+    }
+    at += got;
+    offset += got;
+    bytes -= got;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SafetensorsFile::ReadHeader() {
+  uint64_t bytes = 0;
+  if (size_ < kLengthBytes) {
+    return Broken(path_,
+                  absl::StrCat("has ", size_, " bytes, expected at least 8"));
+  }
+  SLUICE_RETURN_IF_ERROR(ReadAt(0, kLengthBytes, &bytes));
+  const int64_t most = std::min(kMostHeaderBytes, size_ - kLengthBytes);
+  if (bytes > static_cast<uint64_t>(most)) {
+    return Broken(path_, absl::StrCat("names a header of ", bytes,
+                                      " bytes, expected at most ", most));
+  }
+  std::string header(bytes, ' ');
+  SLUICE_RETURN_IF_ERROR(
+      ReadAt(kLengthBytes, static_cast<int64_t>(bytes), header.data()));
+  return header;
+}
+
+absl::Status SafetensorsFile::Place(const ParameterLayout& layout,
+                                    const std::string& header) {
+  SLUICE_ASSIGN_OR_RETURN(Entries entries, ParseHeader(path_, header));
+  const int64_t data = kLengthBytes + static_cast<int64_t>(header.size());
+  SLUICE_RETURN_IF_ERROR(CheckCoverage(path_, entries, size_ - data));
+  for (const TensorSpec& tensor : layout.tensors()) {
+    SLUICE_RETURN_IF_ERROR(CheckMatches(path_, tensor, entries));
+    pieces_.push_back({{tensor.offset, tensor.offset + tensor.size},
+                       data + entries.at(tensor.name).begin});
+    entries.erase(tensor.name);
+  }
+  if (entries.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path_, ": has a tensor ", entries.begin()->first, ", expected only the ",
+      layout.tensors().size(), " of the model"));
+}
+
+absl::StatusOr<std::vector<float>> SafetensorsFile::Read(
+    ParameterRange range) const {
+  std::vector<float> floats(static_cast<size_t>(range.size()));
+  for (const Piece& piece : pieces_) {
+    const int64_t begin = std::max(range.begin, piece.range.begin);
+    const int64_t end = std::min(range.end, piece.range.end);
+    if (begin >= end) continue;
+    SLUICE_RETURN_IF_ERROR(
+        ReadAt(piece.file_offset + (begin - piece.range.begin) * kFloat,
+               (end - begin) * kFloat, floats.data() + (begin - range.begin)));
+  }
+  return floats;
+}
+
+absl::StatusOr<std::string> SafetensorsFile::Sha256() const {
+  sluice::Sha256 sha;
+  std::vector<uint8_t> piece(kPieceBytes);
+  for (int64_t at = 0; at < size_; at += kPieceBytes) {
+    const int64_t bytes = std::min(kPieceBytes, size_ - at);
+    SLUICE_RETURN_IF_ERROR(ReadAt(at, bytes, piece.data()));
+    sha.Update(absl::MakeConstSpan(piece.data(), static_cast<size_t>(bytes)));
+  }
+  return sha.Hex();
+}
+
 absl::StatusOr<std::vector<float>> ReadSafetensors(
     const std::string& path, const ParameterLayout& layout) {
-  SLUICE_ASSIGN_OR_RETURN(const std::string content, ReadWhole(path));
-  uint64_t header_bytes = 0;
-  if (content.size() < kLengthBytes) {
-    return Broken(path, absl::StrCat("has ", content.size(),
-                                     " bytes, expected at least 8"));
-  }
-  std::memcpy(&header_bytes, content.data(), kLengthBytes);
-  if (header_bytes > content.size() - kLengthBytes) {
-    return Broken(
-        path, absl::StrCat("names a header of ", header_bytes, " bytes, has ",
-                           content.size() - kLengthBytes));
-  }
-  const absl::string_view text(content.data() + kLengthBytes, header_bytes);
-  SLUICE_ASSIGN_OR_RETURN(const Entries entries, ParseHeader(path, text));
-  const absl::string_view data =
-      absl::string_view(content).substr(kLengthBytes + header_bytes);
-  SLUICE_RETURN_IF_ERROR(
-      CheckCoverage(path, entries, static_cast<int64_t>(data.size())));
-  if (entries.size() != layout.tensors().size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": has ", entries.size(), " tensors, expected ",
-                     layout.tensors().size()));
-  }
-  std::vector<float> weights(static_cast<size_t>(layout.size()));
-  for (const TensorSpec& tensor : layout.tensors()) {
-    SLUICE_RETURN_IF_ERROR(CheckMatches(path, tensor, entries));
-    const Entry& entry = entries.at(tensor.name);
-    if (tensor.size == 0) continue;
-    std::memcpy(weights.data() + tensor.offset, data.data() + entry.begin,
-                static_cast<size_t>(entry.end - entry.begin));
-  }
-  return weights;
+  SLUICE_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                          SafetensorsFile::Open(path, layout));
+  return file.Read({0, layout.size()});
 }
 
 }  // namespace sluice

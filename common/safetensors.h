@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_SAFETENSORS_H_
 #define SLUICE_COMMON_SAFETENSORS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,48 @@ absl::Status WriteSafetensors(const std::string& path,
                               const ParameterLayout& layout,
                               absl::Span<const float> weights);
 
-// Reads such a file back into the flat vector of `layout`, whatever the order
-// of its tensors. kNotFound; kInvalidArgument when the tensors are not
-// exactly the layout's; kDataLoss when the header is malformed, tensors
-// overlap or leave gaps, or bytes are missing or left over. Each names the
-// file, what was expected and what came.
+// Such a file, opened for reading: it holds exactly the tensors of one layout,
+// in whatever order. Only what is asked for is read. The file must not be
+// written to meanwhile; it may be replaced (WriteSafetensors does).
+//
+// Thread-compatible.
+class SafetensorsFile {
+ public:
+  // Reads the header. kNotFound; kInvalidArgument when the tensors are not
+  // exactly the layout's; kDataLoss when the header is malformed, tensors
+  // overlap or leave gaps, or bytes are missing or left over. Each names the
+  // file, the tensor, what was expected and what came.
+  static absl::StatusOr<SafetensorsFile> Open(const std::string& path,
+                                              const ParameterLayout& layout);
+  SafetensorsFile(SafetensorsFile&& other);
+  ~SafetensorsFile();
+
+  // The floats of `range` of the layout's flat vector. kDataLoss.
+  absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
+
+  // SHA-256 (hex) over the whole file, which is read piece by piece. kDataLoss.
+  absl::StatusOr<std::string> Sha256() const;
+
+ private:
+  // Where a tensor lies in the flat vector, and in the file.
+  struct Piece {
+    ParameterRange range;
+    int64_t file_offset = 0;  // Bytes.
+  };
+
+  explicit SafetensorsFile(std::string path);
+  // Reads `bytes` at `offset` into `to`. kDataLoss.
+  absl::Status ReadAt(int64_t offset, int64_t bytes, void* to) const;
+  absl::StatusOr<std::string> ReadHeader();
+  absl::Status Place(const ParameterLayout& layout, const std::string& header);
+
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;  // Bytes.
+  std::vector<Piece> pieces_;
+};
+
+// Reads such a file back into the flat vector of `layout`. Errors as above.
 absl::StatusOr<std::vector<float>> ReadSafetensors(
     const std::string& path, const ParameterLayout& layout);
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -113,6 +114,51 @@ TEST_F(SafetensorsTest, TheOrderOfTheTensorsInTheFileDoesNotMatter) {
   EXPECT_EQ((*read)[6], 0);
 }
 
+TEST_F(SafetensorsTest, AnyRangeIsReadByItself) {
+  // The file has the tensors in another order than the layout.
+  WriteFile(R"({"dense0.bias":{"dtype":"F32","shape":[2],
+                "data_offsets":[0,8]},
+               "dense0.weight":{"dtype":"F32","shape":[2,3],
+                "data_offsets":[8,32]}})",
+            0);
+  std::string bytes = ReadBytes();
+  const std::vector<float> floats = {6.5, 7.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5};
+  bytes.append(reinterpret_cast<const char*>(floats.data()), 32);
+  WriteBytes(bytes);
+  const auto file = SafetensorsFile::Open(path_, layout_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::vector<float> whole = Weights(8);
+  for (int64_t begin = 0; begin <= 8; ++begin) {
+    for (int64_t end = begin; end <= 8; ++end) {
+      const auto read = file->Read({begin, end});
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(*read,
+                std::vector<float>(whole.begin() + begin, whole.begin() + end));
+    }
+  }
+}
+
+TEST_F(SafetensorsTest, AFileThatWasCutWhileOpenIsDataLoss) {
+  ASSERT_TRUE(WriteSafetensors(path_, layout_, Weights(8)).ok());
+  const auto file = SafetensorsFile::Open(path_, layout_);
+  ASSERT_TRUE(file.ok());
+  WriteBytes("short");
+  EXPECT_EQ(file->Read({0, 8}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(file->Sha256().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(SafetensorsTest, TheDigestIsOfTheFilesBytes) {
+  ASSERT_TRUE(WriteSafetensors(path_, layout_, Weights(8)).ok());
+  const auto file = SafetensorsFile::Open(path_, layout_);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->Sha256().value(), Sha256Hex(ReadBytes()));
+}
+
+TEST_F(SafetensorsTest, AFolderIsNoFile) {
+  const auto file = SafetensorsFile::Open(::testing::TempDir(), layout_);
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(SafetensorsTest, AMissingFileIsNotFound) {
   EXPECT_EQ(ReadSafetensors(path_ + ".none", layout_).status().code(),
             absl::StatusCode::kNotFound);
@@ -176,7 +222,16 @@ constexpr Malformed kMalformed[] = {
      32, absl::StatusCode::kInvalidArgument, "expected (2, 3)"},
     {"Missing", R"({"dense0.weight":{"dtype":"F32","shape":[2,3],
                     "data_offsets":[0,24]}})",
-     24, absl::StatusCode::kInvalidArgument, "has 1 tensors, expected 2"},
+     24, absl::StatusCode::kInvalidArgument,
+     "dense0.bias is missing, expected (2)"},
+    {"OneMore", R"({"dense0.weight":{"dtype":"F32","shape":[2,3],
+                    "data_offsets":[0,24]},
+                   "dense0.bias":{"dtype":"F32","shape":[2],
+                    "data_offsets":[24,32]},
+                   "dense1.bias":{"dtype":"F32","shape":[1],
+                    "data_offsets":[32,36]}})",
+     36, absl::StatusCode::kInvalidArgument,
+     "has a tensor dense1.bias, expected only the 2"},
     {"OtherName", R"({"dense0.weight":{"dtype":"F32","shape":[2,3],
                       "data_offsets":[0,24]},
                      "dense1.bias":{"dtype":"F32","shape":[2],

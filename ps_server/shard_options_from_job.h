@@ -1,18 +1,26 @@
 #ifndef SLUICE_PS_SERVER_SHARD_OPTIONS_FROM_JOB_H_
 #define SLUICE_PS_SERVER_SHARD_OPTIONS_FROM_JOB_H_
 
+#include <memory>
+#include <utility>
+
 #include "common/ids.h"
+#include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "ps_server/shard/shard.h"
 
 namespace sluice {
 
-// What shard `id` needs to know of a valid job. Pure.
-inline ShardOptions ShardOptionsFromJob(const ResolvedJob& resolved,
-                                        ShardId id) {
+// What shard `id` needs to know of a valid job.
+inline ShardOptions ShardOptionsFromJob(
+    const ResolvedJob& resolved, ShardId id,
+    std::shared_ptr<const InitialWeights> initial_weights) {
   const proto::Limits& limits = resolved.job.limits();
   return {.id = id,
-          .seed = resolved.job.seed(),
+          .initial_weights =
+              [weights = std::move(initial_weights)](ParameterRange range) {
+                return weights->Read(range);
+              },
           .layout = resolved.layout,
           .optimizer = resolved.job.optimizer(),
           .chunk_bytes = limits.chunk_bytes(),

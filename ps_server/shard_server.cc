@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
@@ -27,9 +28,11 @@ std::string HostName() {
 
 }  // namespace
 
-ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job)
+ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
+                         std::shared_ptr<const InitialWeights> weights)
     : number_(flags.shard),
-      shard_(ShardOptionsFromJob(job, ShardId(flags.shard))),
+      initial_weights_(std::move(weights)),
+      shard_(ShardOptionsFromJob(job, ShardId(flags.shard), initial_weights_)),
       exchange_(&shard_, clock_) {}
 
 ShardServer::~ShardServer() { StopServing(); }
@@ -42,7 +45,9 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
         absl::StrCat("--shard: must be 0 to ", shards - 1,
                      " (cluster.shards - 1), is ", flags.shard));
   }
-  std::unique_ptr<ShardServer> server(new ShardServer(flags, job));
+  SLUICE_ASSIGN_OR_RETURN(InitialWeights weights, InitialWeights::Open(job));
+  std::unique_ptr<ShardServer> server(new ShardServer(
+      flags, job, std::make_shared<const InitialWeights>(std::move(weights))));
   if (flags.shard == 0) {
     SLUICE_ASSIGN_OR_RETURN(
         server->lead_,

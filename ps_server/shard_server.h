@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
@@ -24,7 +25,8 @@ namespace sluice {
 class ShardServer {
  public:
   // Listens. kInvalidArgument: the flags do not fit the job. kUnavailable: the
-  // address is taken or not ours; or the run folder cannot be written.
+  // address is taken or not ours; or the run folder cannot be written. Errors
+  // of model.init_from as InitialWeights's.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job);
   ~ShardServer();
@@ -38,7 +40,8 @@ class ShardServer {
   void RequestStop(const std::string& reason);
 
  private:
-  ShardServer(const Flags& flags, const ResolvedJob& job);
+  ShardServer(const Flags& flags, const ResolvedJob& job,
+              std::shared_ptr<const InitialWeights> weights);
 
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
   absl::Status RunLead();
@@ -48,6 +51,7 @@ class ShardServer {
   // Constant after Start.
   Clock* const clock_ = Clock::Real();
   const int number_;
+  const std::shared_ptr<const InitialWeights> initial_weights_;
   std::string address_;  // Where others reach it.
 
   Shard shard_;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "common/initial_weights.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "worker/cancel_token.h"
@@ -273,8 +274,9 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
   const int64_t batches = TotalBatches(job);
   Tasks tasks(job, data, model);
   Parameters parameters;
-  parameters.weights =
-      layout.InitialWeights(job.job.seed(), {0, layout.size()});
+  SLUICE_ASSIGN_OR_RETURN(const InitialWeights initial,
+                          InitialWeights::Open(job));
+  SLUICE_ASSIGN_OR_RETURN(parameters.weights, initial.Read({0, layout.size()}));
   parameters.first.resize(
       layout.size(),
       static_cast<float>(optimizer.adagrad().initial_accumulator()));

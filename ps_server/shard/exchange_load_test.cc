@@ -24,6 +24,7 @@ ShardOptions LargeOptions() {
   ShardOptions options = testing::SmallOptions();
   options.layout =
       ParameterLayout({testing::Constant("w", 4 << 20, 0, true)}, 1);
+  options.initial_weights = testing::InitializersOf(options.layout);
   options.chunk_bytes = 1 << 20;
   return options;
 }

@@ -59,8 +59,9 @@ absl::Status Shard::Do(const Restore& restore) {
         absl::StrCat("version ", restore.version.value(),
                      " is to be restored, but there are no checkpoints"));
   }
-  store_.Initialize(restore.version,
-                    options_.layout.InitialWeights(options_.seed, range_));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          options_.initial_weights(range_));
+  store_.Initialize(restore.version, weights);
   optimizer_.Reset();
   staging_.Reset(restore.generation, restore.grant_secret);
   generation_ = restore.generation;
@@ -113,9 +114,8 @@ void Shard::Apply(const Commit& commit,
   ended_reads_.insert(ended_reads_.end(), ended.begin(), ended.end());
   for (int chunk = 0; chunk < grid_.count(); ++chunk) {
     const WeightStore::Piece piece = store_.Prepare(chunk);
-    optimizer_.Apply(
-        {commit.version, commit.learning_rate, gradients, factors}, chunk,
-        piece.from, piece.to);
+    optimizer_.Apply({commit.version, commit.learning_rate, gradients, factors},
+                     chunk, piece.from, piece.to);
   }
   store_.Publish();
 }

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_SHARD_SHARD_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -24,7 +25,9 @@ namespace sluice {
 // makes it from one.
 struct ShardOptions {
   ShardId id;
-  uint64_t seed = 1;
+  // Version 0 of a range of the flat vector. Called at every Restore.
+  std::function<absl::StatusOr<std::vector<float>>(ParameterRange)>
+      initial_weights;
   ParameterLayout layout;
   proto::Optimizer optimizer;
   int64_t chunk_bytes = 1 << 20;

@@ -36,8 +36,17 @@ inline ParameterLayout SmallLayout() {
       1);
 }
 
+// Version 0 from the layout's initializers.
+inline auto InitializersOf(const ParameterLayout& layout) {
+  return [layout](ParameterRange range) {
+    return layout.InitialWeights(1, range);
+  };
+}
+
 inline ShardOptions SmallOptions() {
-  ShardOptions options{ShardId(0), 1, SmallLayout(), {}, 256, 2, 4};
+  const ParameterLayout layout = SmallLayout();
+  ShardOptions options{ShardId(0), InitializersOf(layout), layout, {}, 256, 2,
+                       4};
   options.optimizer.mutable_sgd();
   return options;
 }

@@ -84,7 +84,11 @@ class ServedShard {
 
  private:
   static ShardOptions Options(int64_t id) {
-    ShardOptions options{ShardId(id), 1, Layout(), {}, kChunkBytes, 2, 4};
+    const auto initial_weights = [](ParameterRange range) {
+      return Layout().InitialWeights(1, range);
+    };
+    ShardOptions options{
+        ShardId(id), initial_weights, Layout(), {}, kChunkBytes, 2, 4};
     options.optimizer.mutable_sgd();
     return options;
   }

@@ -1,0 +1,43 @@
+#ifndef SLUICE_COMMON_INITIAL_WEIGHTS_H_
+#define SLUICE_COMMON_INITIAL_WEIGHTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/parameter_layout.h"
+#include "common/resolved_job.h"
+#include "common/safetensors.h"
+
+namespace sluice {
+
+// Version 0 of a job: from the file model.init_from, or from the layers'
+// initializers.
+//
+// Thread-compatible.
+class InitialWeights {
+ public:
+  // Opens the file, if the job names one. Errors as SafetensorsFile::Open's,
+  // beginning with "model.init_from: ".
+  static absl::StatusOr<InitialWeights> Open(const ResolvedJob& job);
+
+  // The weights of `range`; of a file, only that is read. kDataLoss.
+  absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
+
+  // "sha256 ..." of the file's contents, which are all read; empty without a
+  // file. kDataLoss.
+  absl::StatusOr<std::string> Digest() const;
+
+ private:
+  InitialWeights(uint64_t seed, ParameterLayout layout);
+
+  uint64_t seed_;
+  ParameterLayout layout_;
+  std::optional<SafetensorsFile> file_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_INITIAL_WEIGHTS_H_
