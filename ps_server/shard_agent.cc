@@ -19,6 +19,10 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job,
   client_options_.join.set_job(FormatJob(job.job));
   client_options_.join.set_address(options.address);
   client_options_.join.set_process(options.process);
+  if (!options.initial_weights.empty()) {
+    (*client_options_.join.mutable_inputs())["initial weights"] =
+        options.initial_weights;
+  }
   client_options_.start_timeout = absl::Seconds(limits.start_timeout_s());
   client_options_.rejoin_timeout = absl::Seconds(limits.rejoin_timeout_s());
   client_options_.on_message = [this](const proto::FromCoordinator& message) {

@@ -25,6 +25,8 @@ class ShardAgent {
     std::string address;      // Where others reach its Exchange service.
     std::string coordinator;  // "host:port".
     std::string process;      // Host and process id, for logs.
+    // Digest of the file that version 0 comes from; empty without one.
+    std::string initial_weights;
   };
   // `exchange` must outlive this, and be started before Join. Its Shutdown
   // must return before this is destroyed.

@@ -63,6 +63,8 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
 absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   SLUICE_ASSIGN_OR_RETURN(const std::string listen,
                           ListenAddress(flags, job.job));
+  SLUICE_ASSIGN_OR_RETURN(const std::string initial_weights,
+                          initial_weights_->Digest());
   std::string coordinator;
   if (lead_ == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(coordinator, CoordinatorAddress(flags, job.job));
@@ -88,7 +90,8 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
                           .coordinator = coordinator,
-                          .process = absl::StrCat(host, ":", getpid())},
+                          .process = absl::StrCat(host, ":", getpid()),
+                          .initial_weights = initial_weights},
       job, &exchange_);
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "worker/run_worker.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -44,6 +45,15 @@ absl::StatusOr<Workbench> MakeWorkbench(const ResolvedJob& job) {
   return bench;
 }
 
+// What decides the bits of this worker's gradients besides the job.
+std::map<std::string, std::string> InputsOf(const Workbench& bench) {
+  std::map<std::string, std::string> inputs;
+  inputs["device"] = bench.device->Description();
+  const std::string digest = bench.data->Digest();
+  if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
+  return inputs;
+}
+
 Trainer::Options TrainerOptions(const ResolvedJob& job) {
   Trainer::Options options;
   options.sampling = JobSampling(job);
@@ -80,6 +90,9 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
 
   CoordinatorClient::Options session =
       SessionOptions(job, proto::WORKER, id.value());
+  for (auto& [name, value] : InputsOf(bench)) {
+    (*session.join.mutable_inputs())[name] = value;
+  }
   session.on_message = [&](const proto::FromCoordinator& message) {
     inbox.Receive(message);
   };

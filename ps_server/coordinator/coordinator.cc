@@ -1,8 +1,11 @@
 #include "ps_server/coordinator/coordinator.h"
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ps_server/coordinator/coordinator_impl.h"
 
 namespace sluice {
@@ -18,6 +21,14 @@ Membership::Options MembershipOptions(const CoordinatorOptions& options) {
   return result;
 }
 
+// Only SYNC promises the same bits whoever computes what; the other policies
+// depend on who is faster in any case, and there a cluster of different
+// machines is of use.
+std::set<std::string> InputsThatMayDiffer(PolicyKind policy) {
+  if (policy == PolicyKind::kSync) return {};
+  return {"device"};
+}
+
 }  // namespace
 
 Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
@@ -29,6 +40,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
       awake_(now),
       clock_(options_.tick, now),
       members_(MembershipOptions(options_)),
+      agreement_(InputsThatMayDiffer(options_.sync.policy)),
       schedule_(grid_, options_.sync.local_steps, options_.stop.epochs),
       policy_(options_.sync, grid_.partitions()),
       tasks_(options_.generation, options_.task_deadline),
@@ -68,6 +80,8 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
         absl::StrCat("the run is over: ", message_));
   }
   const Peer peer = request.peer;
+  const absl::Status agrees = agreement_.Check(peer, request.inputs);
+  if (!agrees.ok()) return agrees;
   absl::StatusOr<Membership::Joined> joined = members_.Join(
       peer, request.resume, request.address, request.process, awake_);
   if (!joined.ok()) return joined.status();
@@ -88,6 +102,12 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
       unserved_.erase(static_cast<int>(peer.id));
       policy_.WorkerJoined(WorkerId(peer.id));
     }
+  }
+  for (const std::string& difference :
+       agreement_.Joined(peer, request.inputs)) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=inputs_differ what=\"",
+                     absl::StrReplaceAll(difference, {{"\"", "'"}}), "\""));
   }
   return JoinReply{options_.generation, joined->incarnation, joined->resumed};
 }
@@ -134,6 +154,7 @@ void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
   Say(Announce::Level::kWarning,
       absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
                    "\""));
+  agreement_.Lost(peer);
   switch (peer.role) {
     case Role::kWorker:
       return WorkerLost(WorkerId(peer.id), why);

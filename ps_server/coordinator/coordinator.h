@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ class Coordinator {
     Incarnation resume;
     std::string address;  // Shards: of the Exchange service.
     std::string process;  // Host and process id, for people.
+    // What decides the bits besides the job, by name (InputAgreement).
+    std::map<std::string, std::string> inputs;
   };
   struct JoinReply {
     Generation generation;
@@ -43,7 +46,8 @@ class Coordinator {
   };
   // Errors: kAlreadyExists (the id is taken by a living, connected process),
   // kAborted (the resumed incarnation is over), kInvalidArgument (no such
-  // shard), kFailedPrecondition (the run is over).
+  // shard), kFailedPrecondition (the run is over; or another input than a
+  // process before it: devices may differ under all policies but SYNC).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 

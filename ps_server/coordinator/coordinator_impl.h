@@ -19,6 +19,7 @@
 #include "ps_server/coordinator/coordinator.h"
 #include "ps_server/coordinator/decision_stream.h"
 #include "ps_server/coordinator/evaluations.h"
+#include "ps_server/coordinator/input_agreement.h"
 #include "ps_server/coordinator/membership.h"
 #include "ps_server/coordinator/sync_policy.h"
 #include "ps_server/coordinator/task_table.h"
@@ -138,6 +139,7 @@ class Coordinator::Impl {
 
   AwakeClock clock_;
   Membership members_;
+  InputAgreement agreement_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
   TaskTable tasks_;

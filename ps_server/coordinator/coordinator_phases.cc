@@ -18,6 +18,7 @@ void Coordinator::Impl::MaybeStart() {
   if (members_.living(Role::kWorker) < options_.workers) return;
   if (options_.evaluator && members_.living(Role::kEvaluator) == 0) return;
   phase_ = Phase::kRunning;
+  agreement_.RunBegins();
   started_ = now_;
   Say(Announce::Level::kInfo,
       absl::StrCat("event=started policy=", PolicyName(options_.sync.policy),

@@ -139,6 +139,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorService::JoinCore(
   request.resume = resume;
   request.address = join.address();
   request.process = join.process();
+  request.inputs = {join.inputs().begin(), join.inputs().end()};
   return core_.Join(request, now, &pending_);
 }
 

@@ -9,6 +9,7 @@ namespace sluice {
 namespace {
 
 const Peer kWorker0{Role::kWorker, 0};
+const Peer kWorker1{Role::kWorker, 1};
 const Peer kShard0{Role::kShard, 0};
 const Peer kShard1{Role::kShard, 1};
 const Peer kEvaluator{Role::kEvaluator, 0};
@@ -64,6 +65,56 @@ TEST(StartTest, AShardMayRestartBeforeTheRunHasBegun) {
   run.JoinWorker(0);
   run.JoinWorker(1);
   EXPECT_EQ(run.State().phase, Phase::kRunning);
+}
+
+// ---- Who has computed with other inputs ----
+
+TEST(InputsTest, UnderSyncEveryWorkerMustHaveTheSameDevice) {
+  Driver run(SmallJob(PolicyKind::kSync, 2, 1));
+  EXPECT_TRUE(run.Join(kWorker0, 0, {{"device", "cpu"}}).ok());
+  const auto other = run.Join(kWorker1, 0, {{"device", "gpu"}});
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(other.status().message(),
+            "worker 1: device is \"gpu\" here, \"cpu\" at worker 0");
+  EXPECT_TRUE(run.Join(kWorker1, 0, {{"device", "cpu"}}).ok());
+}
+
+TEST(InputsTest, UnderOtherPoliciesDevicesMayBeMixedAndThatIsSaid) {
+  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  EXPECT_TRUE(run.Join(kWorker0, 0, {{"device", "cpu"}}).ok());
+  run.Forget();
+  EXPECT_TRUE(run.Join(kWorker1, 0, {{"device", "gpu"}}).ok());
+  const auto said = run.All<Announce>();
+  ASSERT_GE(said.size(), 1);
+  EXPECT_EQ(said.back().level, Announce::Level::kWarning);
+  EXPECT_EQ(said.back().text,
+            "event=inputs_differ what=\"worker 1: device is 'gpu' here, 'cpu' "
+            "at worker 0\"");
+}
+
+TEST(InputsTest, AWorkerWithOtherDataIsRefusedUnderEveryPolicy) {
+  for (const PolicyKind policy : {PolicyKind::kSync, PolicyKind::kAsync}) {
+    Driver run(SmallJob(policy, 2, 1));
+    EXPECT_TRUE(run.Join(kWorker0, 0, {{"training data", "a"}}).ok());
+    EXPECT_EQ(run.Join(kWorker1, 0, {{"training data", "b"}}).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    // The one that came first had the wrong data: it is put right.
+    run.Leave(kWorker0);
+    EXPECT_TRUE(run.Join(kWorker1, 0, {{"training data", "b"}}).ok());
+  }
+}
+
+TEST(InputsTest, OnceTheRunHasBegunNothingMayChange) {
+  Driver run(Job());
+  EXPECT_TRUE(run.Join(kShard0).ok());
+  EXPECT_TRUE(run.Join(kShard1).ok());
+  run.JoinWorker(1);
+  EXPECT_TRUE(run.Join(kWorker0, 0, {{"training data", "a"}}).ok());
+  ASSERT_EQ(run.State().phase, Phase::kRunning);
+  run.Leave(kWorker0);
+  EXPECT_EQ(run.Join(kWorker0, 0, {{"training data", "b"}}).status().message(),
+            "worker 0: training data is \"b\" here, \"a\" before at worker 0");
+  EXPECT_TRUE(run.Join(kWorker0, 0, {{"training data", "a"}}).ok());
 }
 
 // ---- Who is lost ----

@@ -5,7 +5,7 @@ from mutation import Core, Mutation
 HERE = "ps_server/coordinator/"
 
 PARTS = ["awake_clock", "batch_schedule", "decision_stream", "delivery_counts",
-         "evaluations", "membership", "policy_rules", "sync_policy",
+         "evaluations", "input_agreement", "membership", "policy_rules", "sync_policy",
          "task_table", "training_stats", "update_weights"]
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
@@ -361,6 +361,16 @@ MUTATIONS = [
            "coordinator_phases.cc",
            "evaluation.accuracy.value_or(0) >= *target",
            "evaluation.accuracy.value_or(0) > 1 + *target"),
+    change("inputs: other data than another worker's is refused", "taken",
+           "input_agreement.cc", "if (!other.empty()) {", "if (false) {"),
+    change("inputs: under SYNC devices must not differ", "they may",
+           "coordinator.cc", "if (policy == PolicyKind::kSync) return {};", ""),
+    change("inputs: under other policies devices may differ", "refused",
+           "coordinator.cc", 'return {"device"};', "return {};"),
+    change("inputs: before the run only the living count", "the dead do too",
+           "coordinator.cc", "agreement_.Lost(peer);", ""),
+    change("inputs: once the run has begun they stay", "they may change",
+           "coordinator_phases.cc", "agreement_.RunBegins();", ""),
     change("the run begins when all shards have their weights", "before",
            "coordinator_phases.cc",
            "if (!restore_sent_ || !stream_.idle()) return;",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,6 +31,9 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;  // Samples.
+  // SHA-256 (hex) over what was read; empty where the job alone makes the
+  // samples. Takes time: asked for once.
+  virtual std::string Digest() const { return ""; }
   // Fills all of `*batch` but its id with the samples of these indices, in
   // this order, reusing its memory. REQUIRES: every index in [0, size()).
   virtual void Gather(absl::Span<const int64_t> indices,

@@ -64,6 +64,34 @@ TEST(IdxSourceTest, ABatchIsReusedAtAnotherSize) {
   EXPECT_THAT(batch.inputs, IsEmpty());
 }
 
+TEST(IdxSourceTest, TheDigestTellsContentsApartAndNotPaths) {
+  const auto digest = [](const proto::Data& data) {
+    const auto source = OpenDataSource(data, Split::kTrain, 1);
+    EXPECT_TRUE(source.ok()) << source.status();
+    return (*source)->Digest();
+  };
+  using std::string_literals::operator""s;
+  const std::string same = digest(Images());
+  EXPECT_EQ(same.size(), 64);
+  proto::Data other = Images();
+  other.mutable_idx()->set_train_labels(
+      Write("copied_labels", "\0\0\x08\1\0\0\0\3\4\0\2"s));
+  EXPECT_EQ(digest(other), same);
+  other.mutable_idx()->set_train_labels(
+      Write("other_labels", "\0\0\x08\1\0\0\0\3\4\0\3"s));
+  EXPECT_NE(digest(other), same);
+  other = Images();
+  other.mutable_idx()->set_train_images(
+      Write("other_images",
+            "\0\0\x08\3\0\0\0\3\0\0\0\1\0\0\0\2\x00\xff\x33\x66\x99\xcd"s));
+  EXPECT_NE(digest(other), same);
+  // The same pixels as images of another shape.
+  other.mutable_idx()->set_train_images(
+      Write("turned_images",
+            "\0\0\x08\3\0\0\0\3\0\0\0\2\0\0\0\1\x00\xff\x33\x66\x99\xcc"s));
+  EXPECT_NE(digest(other), same);
+}
+
 TEST(IdxSourceTest, ImagesAndLabelsMustBeAsMany) {
   for (int labels : {2, 4}) {
     const auto source = OpenDataSource(Images(labels), Split::kTrain, 1);

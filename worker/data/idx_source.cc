@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/idx_file.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -27,12 +28,23 @@ class IdxSource final : public DataSource {
  public:
   // REQUIRES: a label for every image.
   IdxSource(IdxFile images, IdxFile labels, const PixelTable& table)
-      : pixels_(images.shape[1] * images.shape[2]),
+      : height_(images.shape[1]),
+        width_(images.shape[2]),
+        pixels_(height_ * width_),
         images_(std::move(images.values)),
         labels_(std::move(labels.values)),
         table_(table) {}
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+
+  std::string Digest() const override {
+    // The shape too: as many pixels can be cut into images in several ways.
+    Sha256 sha;
+    sha.Update(absl::StrCat(size(), " images of ", height_, "x", width_, "\n"));
+    sha.Update(images_);
+    sha.Update(labels_);
+    return sha.Hex();
+  }
 
   void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
@@ -49,6 +61,7 @@ class IdxSource final : public DataSource {
   }
 
  private:
+  int64_t height_, width_;
   int64_t pixels_;               // Of one image.
   std::vector<uint8_t> images_;  // (samples, height, width)
   std::vector<uint8_t> labels_;  // (samples)

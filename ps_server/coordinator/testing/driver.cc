@@ -20,12 +20,15 @@ void Driver::Start() {
   if (options_.evaluator) SLUICE_CHECK(Join({Role::kEvaluator, 0}).ok());
 }
 
-absl::StatusOr<Coordinator::JoinReply> Driver::Join(Peer peer, int64_t resume) {
+absl::StatusOr<Coordinator::JoinReply> Driver::Join(
+    Peer peer, int64_t resume,
+    const std::map<std::string, std::string>& inputs) {
   Actions actions;
   Coordinator::JoinRequest request;
   request.peer = peer;
   request.resume = Incarnation(resume);
   request.process = "test";
+  request.inputs = inputs;
   auto reply = coordinator_.Join(request, now_, &actions);
   if (reply.ok()) heard_[peer] = reply->incarnation;
   Take(std::move(actions));

@@ -25,7 +25,9 @@ class Driver {
 
   // Everybody joins, the shards load version 0: the run begins.
   void Start();
-  absl::StatusOr<Coordinator::JoinReply> Join(Peer peer, int64_t resume = 0);
+  absl::StatusOr<Coordinator::JoinReply> Join(
+      Peer peer, int64_t resume = 0,
+      const std::map<std::string, std::string>& inputs = {});
   void JoinWorker(int64_t worker);
   void Disconnect(Peer peer);
   void Leave(Peer peer);
