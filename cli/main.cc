@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/check_command.h"
+#include "cli/eval_command.h"
 #include "cli/status_command.h"
 #include "cli/train_command.h"
 
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddCheckCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
+  sluice::AddEvalCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,11 +1,10 @@
 #include "worker/evaluator.h"
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "worker/measure.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {
@@ -42,25 +41,13 @@ absl::Status Evaluator::Pull(Version version, Generation generation,
 
 absl::Status Evaluator::Measure(const CancelToken& cancel,
                                 proto::Evaluated* answer) {
-  double loss = 0;
-  int64_t correct = 0;
-  std::vector<int64_t> indices;
-  for (int64_t at = 0; at < test_.size(); at += options_.batch_size) {
-    if (cancel.cancelled()) return absl::AbortedError("the run is over");
-    indices.resize(std::min<int64_t>(options_.batch_size, test_.size() - at));
-    std::iota(indices.begin(), indices.end(), at);
-    test_.Gather(indices, &batch_);
-    SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
-                            model_.Evaluate(batch_, weights_));
-    loss += result.loss * static_cast<double>(batch_.samples);
-    correct += result.correct;
-  }
-  const double samples = static_cast<double>(test_.size());
-  answer->set_samples(test_.size());
-  answer->set_loss(loss / samples);
-  if (options_.classification) {
-    answer->set_accuracy(static_cast<double>(correct) / samples);
-  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const Measurement measured,
+      sluice::Measure(test_, options_.batch_size, options_.classification,
+                      weights_, cancel, &model_));
+  answer->set_samples(measured.samples);
+  answer->set_loss(measured.loss);
+  if (measured.accuracy.has_value()) answer->set_accuracy(*measured.accuracy);
   return absl::OkStatus();
 }
 

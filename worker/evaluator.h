@@ -56,7 +56,6 @@ class Evaluator {
 
   // Written before they are read.
   std::vector<float> weights_;
-  Batch batch_;
 };
 
 }  // namespace sluice

@@ -10,8 +10,9 @@ import harness
 
 DOCUMENTS = ["README.md", "docs/operations.md"]
 # What these do is what every other test and the build itself do.
-# `status` needs a run of its own: bad_input_test asks for it.
-ELSEWHERE = {"demo", "test", "status"}
+# `status` and `eval` need a run of their own: bad_input_test and inputs_test
+# ask for them.
+ELSEWHERE = {"demo", "test", "status", "eval"}
 
 
 def commands(document, prompt):

@@ -1,0 +1,256 @@
+#!/usr/bin/python3 -B
+"""What a run is made of besides its job: initial weights, the contents of the
+data, augmentation; and `sluice eval`, which measures what came out."""
+
+import json
+import struct
+import subprocess
+import unittest
+
+import numpy as np
+
+import harness
+
+# Images of 6 x 6 pixels in files named relative to where the daemons run.
+IMAGES_JOB = """
+name: "images"
+cluster { workers: 2 shards: 2 }
+sync { policy: SYNC }
+optimizer { learning_rate: 0.05 }
+data {
+  idx { train_images: "images" train_labels: "labels"
+        test_images: "images" test_labels: "labels" }
+  batch_size: 20
+}
+model { layer { flatten {} } layer { name: "fc" dense { units: 10 } } }
+stop { updates: 10 }
+limits { start_timeout_s: 60 }
+"""
+
+
+def write_images(folder, changed=None):
+    """200 images and labels; pixel `changed` is another than without."""
+    random = np.random.default_rng(1)
+    pixels = random.integers(0, 256, 200 * 36, dtype=np.uint8)
+    labels = random.integers(0, 10, 200, dtype=np.uint8)
+    if changed is not None:
+        pixels[changed] ^= 1
+    (folder / "images").write_bytes(
+        struct.pack(">4I", 0x803, 200, 6, 6) + pixels.tobytes())
+    (folder / "labels").write_bytes(
+        struct.pack(">2I", 0x801, 200) + labels.tobytes())
+
+
+def write_weights(path, tensors):
+    header, data = {}, b""
+    for name, value in tensors.items():
+        raw = np.asarray(value, "<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": list(np.shape(value)),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def some_weights(seed=1):
+    random = np.random.default_rng(seed)
+    # Not in the layout's order, which any other tool's file has.
+    return {"fc.bias": random.normal(size=10) / 10,
+            "fc.weight": random.normal(size=(10, 36)) / 10}
+
+
+class Daemons:
+    """Daemons started by hand, each with its log; killed at the end."""
+
+    def __init__(self):
+        self.processes = []
+        self.logs = harness.scratch()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def start(self, binary, cwd, *args):
+        log = self.logs / str(len(self.processes))
+        with log.open("w") as stderr:
+            process = subprocess.Popen([binary, *map(str, args)], cwd=cwd,
+                                       stderr=stderr)
+        self.processes.append(process)
+        return process, log
+
+    def end(self, process, log):
+        """Waits for the end; exit status and log."""
+        return process.wait(timeout=harness.TIMEOUT_S), log.read_text()
+
+
+class InitialWeightsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = harness.scratch()
+        write_images(self.folder)
+        self.job = self.folder / "job.textproto"
+        self.job.write_text(IMAGES_JOB)
+        self.init = ["model.init_from=init.safetensors"]
+
+    def tool(self, *args):
+        return subprocess.run([harness.TOOL, *map(str, args)],
+                              capture_output=True, text=True, cwd=self.folder,
+                              timeout=harness.TIMEOUT_S)
+
+    def train(self, name, *args):
+        result = self.tool("train", self.job, "--run-dir", name, *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads((self.folder / name / "summary.json").read_text())
+
+    def test_any_number_of_shards_starts_from_the_file(self):
+        write_weights(self.folder / "init.safetensors", some_weights())
+        overrides = harness.sets(self.init + ["sync.gradients_per_update=2"])
+        alone = subprocess.run(
+            [harness.REFERENCE_TRAIN, f"--job={self.job}", *overrides],
+            capture_output=True, text=True, cwd=self.folder, check=True,
+            timeout=harness.TIMEOUT_S).stdout.split()[-1]
+        for shards in (1, 3):
+            run = self.train(f"run{shards}", f"--shards={shards}", *overrides)
+            self.assertEqual(run["weights_sha256"], alone)
+        plain = self.train("plain", "--set", "sync.gradients_per_update=2")
+        self.assertNotEqual(plain["weights_sha256"], alone)
+
+    def test_a_run_goes_on_from_what_another_wrote(self):
+        # Its loss begins where the other's ended: learning went into the file.
+        first = self.train("first", "--set", "stop.epochs=30", "--set",
+                           "stop.updates=150")
+        onwards = self.train(
+            "onwards", "--set", "model.init_from=first/weights.safetensors",
+            "--set", "stop.updates=1", "--set", "optimizer.learning_rate=1e-6")
+        self.assertAlmostEqual(onwards["test_loss"], first["test_loss"],
+                               delta=1e-4)
+        fresh = self.train("fresh", "--set", "stop.updates=1")
+        self.assertGreater(fresh["test_loss"], first["test_loss"] + 0.1)
+
+    def test_check_says_where_the_weights_come_from(self):
+        write_weights(self.folder / "init.safetensors", some_weights())
+        result = self.tool("check", self.job, *harness.sets(self.init))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("at version 0 from init.safetensors", result.stdout)
+
+    def test_a_file_of_another_model_is_refused_before_anything_starts(self):
+        weights = some_weights()
+        weights["fc.weight"] = weights["fc.weight"][:, :35]
+        write_weights(self.folder / "init.safetensors", weights)
+        for command in ("check", "train"):
+            result = self.tool(command, self.job, *harness.sets(self.init))
+            self.assertEqual(result.returncode, 2, result.stdout)
+            self.assertIn("model.init_from: init.safetensors: tensor fc.weight "
+                          "has shape (10, 35) in 1400 bytes, expected (10, 36)"
+                          " in 1440", result.stderr)
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_a_missing_file_is_named(self):
+        result = self.tool("train", self.job, *harness.sets(self.init))
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("model.init_from: init.safetensors", result.stderr)
+
+    def test_two_shards_with_different_files_are_found_out(self):
+        (port,) = harness.free_ports(1)
+        with Daemons() as daemons:
+            for shard, seed in ((0, 1), (1, 2)):
+                folder = harness.scratch()
+                write_images(folder)
+                write_weights(folder / "init.safetensors", some_weights(seed))
+                listen = f"127.0.0.1:{port if shard == 0 else 0}"
+                last = daemons.start(
+                    harness.PS_SERVER, folder, f"--shard={shard}",
+                    f"--job={self.job}", f"--listen={listen}",
+                    f"--coordinator=127.0.0.1:{port}",
+                    *harness.sets(self.init))
+            status, log = daemons.end(*last)
+        self.assertEqual(status, 1, log)
+        self.assertRegex(log, r"shard 1: initial weights is .?\"sha256 "
+                         r"[0-9a-f]{64}.?\" here, .?\"sha256 [0-9a-f]{64}.?\" "
+                         r"at shard 0")
+
+
+class DataTest(unittest.TestCase):
+
+    def test_a_worker_whose_data_differs_in_one_bit_is_refused(self):
+        (port,) = harness.free_ports(1)
+        job = harness.write_job(IMAGES_JOB)
+        folders = [harness.scratch(), harness.scratch()]
+        write_images(folders[0])
+        write_images(folders[1], changed=7199)
+        address = f"--coordinator=127.0.0.1:{port}"
+        with Daemons() as daemons:
+            servers = [
+                daemons.start(harness.PS_SERVER, folders[0],
+                              f"--shard={shard}", f"--job={job}",
+                              f"--listen=127.0.0.1:{listen}", address)
+                for shard, listen in ((0, port), (1, 0))]
+            daemons.start(harness.WORKER, folders[0], "--worker=0",
+                          f"--job={job}", address)
+            lead, log = servers[0]
+            harness.wait_until(lambda: 'peer="worker 0"' in log.read_text(),
+                               "worker 0 to join", lead)
+            status, log = daemons.end(*daemons.start(
+                harness.WORKER, folders[1], "--worker=1", f"--job={job}",
+                address))
+            self.assertEqual(status, 1, log)
+            self.assertRegex(log, r"worker 1: training data is .?\"sha256 "
+                             r"[0-9a-f]{64}.?\" here, .?\"sha256 [0-9a-f]{64}"
+                             r".?\" at worker 0")
+            # With the right data it is welcome, and the run goes to its end.
+            daemons.start(harness.WORKER, folders[0], "--worker=1",
+                          f"--job={job}", address)
+            status, log = daemons.end(*daemons.start(
+                harness.EVALUATOR, folders[0], f"--job={job}", address))
+            self.assertEqual(status, 0, log)
+
+
+class EvalTest(unittest.TestCase):
+
+    def evaluated(self, run, *args):
+        result = harness.tool("eval", run, *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def check(self, run, samples):
+        found = json.loads(self.evaluated(run.dir, "--json"))
+        for name in ("test_accuracy", "test_loss", "weights_sha256"):
+            self.assertEqual(found[name], run.summary.get(name), name)
+        self.assertEqual(found["test_samples"], samples)
+
+    def test_it_finds_what_the_run_itself_found(self):
+        run = harness.train(harness.LENET, "--set", "stop.updates=10")
+        self.check(run, 10000)
+        text = self.evaluated(run.dir)
+        self.assertIn("test accuracy %.4f" % run.summary["test_accuracy"],
+                      text)
+        self.assertIn("10000 samples", text)
+
+    def test_a_regression_has_no_accuracy(self):
+        self.check(harness.train(harness.write_job(harness.LINEAR_JOB)), 64)
+
+    def refused(self, run):
+        result = harness.tool("eval", run)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, "")
+        return result.stderr
+
+    def test_what_is_no_finished_run_is_named(self):
+        folder = harness.scratch()
+        self.assertIn("/nowhere: no such folder", self.refused("/nowhere"))
+        self.assertIn(f"{folder}: has no job.textproto", self.refused(folder))
+        (folder / "job.textproto").write_text(harness.LINEAR_JOB)
+        self.assertIn(f"{folder}: has no weights.safetensors: expected the "
+                      "final weights; the run has not finished",
+                      self.refused(folder))
+        (folder / "weights.safetensors").write_bytes(b"cut")
+        self.assertIn("weights.safetensors: has 3 bytes, expected at least 8",
+                      self.refused(folder))
+
+
+if __name__ == "__main__":
+    harness.main()
