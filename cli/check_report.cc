@@ -57,15 +57,18 @@ int64_t FloatsOf(const std::vector<LayerPlan>& layers) {
 
 WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t batch_size = job.job.data().batch_size();
+  const int64_t samples =
+      std::min<int64_t>(batch_size, job.job.worker().micro_batch());
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
   memory.weights = job.layout.size() * kFloat;
-  // Local steps need a second one, for the sum.
-  memory.gradient =
-      job.layout.size() * kFloat * (job.job.sync().local_steps() > 1 ? 2 : 1);
-  memory.activations = batch_size * FloatsOf(job.model.layers) * kFloat;
+  // Local steps and micro-batches each need another one, for the sum.
+  memory.gradient = job.layout.size() * kFloat *
+                    (1 + (job.job.sync().local_steps() > 1 ? 1 : 0) +
+                     (samples < batch_size ? 1 : 0));
+  memory.activations = samples * FloatsOf(job.model.layers) * kFloat;
   // With one label or target a sample.
-  memory.batch = batch_size * (input + 1) * kFloat;
+  memory.batch = samples * (input + 1) * kFloat;
   // Images are kept as bytes.
   memory.training_data = job.data.train_samples * (input + 1) *
                          (job.job.data().has_idx() ? int64_t{1} : kFloat);

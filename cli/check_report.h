@@ -20,9 +20,9 @@ struct ShardMemory {
 // Bytes of one worker, without its libraries' own scratch.
 struct WorkerMemory {
   int64_t weights = 0;
-  int64_t gradient = 0;
+  int64_t gradient = 0;     // With micro-batches: the sum and one of them.
   int64_t activations = 0;  // At most: some layers work in place.
-  int64_t batch = 0;
+  int64_t batch = 0;        // Samples of one forward pass.
   int64_t training_data = 0;
   int64_t total() const {
     return weights + gradient + activations + batch + training_data;

@@ -92,6 +92,16 @@ TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
   EXPECT_EQ(worker.training_data, 1000 * 21 * 4);
 }
 
+TEST(CheckReportTest, MicroBatchesBoundActivationsAndNeedAnotherGradient) {
+  const WorkerMemory worker = Report({"worker.micro_batch=10"}).worker;
+  EXPECT_EQ(worker.weights, 1412);
+  EXPECT_EQ(worker.gradient, 2 * 1412);
+  EXPECT_EQ(worker.activations, 10 * (33 + 40) * 4);
+  EXPECT_EQ(worker.batch, 10 * 21 * 4);
+  EXPECT_EQ(Report({"worker.micro_batch=1000"}).worker.total(),
+            Report().worker.total());
+}
+
 struct PolicyCase {
   const char* sync;
   int gradients;

@@ -90,6 +90,10 @@ void ResolveData(proto::Data* data) {
   SLUICE_DEFAULT(data, batch_size, 64);
   SLUICE_DEFAULT_ENUM(data, sharding, proto::Data::DYNAMIC);
   SLUICE_DEFAULT(data, shuffle, true);
+  if (data->has_augmentation()) {
+    SLUICE_DEFAULT(data->mutable_augmentation(), crop_padding, 0);
+    SLUICE_DEFAULT(data->mutable_augmentation(), horizontal_flip, false);
+  }
 }
 
 void ResolveInitializer(proto::Initializer* initializer) {
@@ -213,6 +217,9 @@ void ResolveDefaults(proto::Job* job) {
   ResolveOptimizer(job->mutable_optimizer());
   ResolveSchedule(job->mutable_schedule());
   ResolveData(job->mutable_data());
+  // Clamped, so that an absurd batch_size is complained of once.
+  SLUICE_DEFAULT(worker, micro_batch,
+                 std::clamp(job->data().batch_size(), 1, 1 << 20));
   ResolveModel(job->data(), job->mutable_model());
   proto::Evaluation* evaluation = job->mutable_evaluation();
   SLUICE_DEFAULT(evaluation, every_epochs, 1);

@@ -194,6 +194,11 @@ void CheckData(const proto::Job& job, Checker* check) {
       break;
   }
   check->Between("data.batch_size", data.batch_size(), 1, kMany);
+  if (!data.has_augmentation()) return;
+  check->Require(!data.has_linear_regression(), "data.augmentation",
+                 "needs images, which data.linear_regression does not have");
+  check->Between("data.augmentation.crop_padding",
+                 data.augmentation().crop_padding(), 0, kMany);
 }
 
 void CheckInitializer(const std::string& prefix,
@@ -347,6 +352,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckCluster(job.cluster(), &check);
   check.Between("worker.threads", job.worker().threads(), 1, 256);
   check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
+  check.Between("worker.micro_batch", job.worker().micro_batch(), 1, kMany);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
   CheckSchedule(job, &check);

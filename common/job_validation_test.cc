@@ -102,11 +102,16 @@ int ExpectEachIsRefused(const proto::Job& valid, const Spoil& spoil) {
   return spoiled;
 }
 
+constexpr char kAugmentedIdx[] =
+    "data { idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
+    "test_labels: 'd' } augmentation {} }";
+
 constexpr char kUnscaled[] = "schedule { linear_scaling: false }";
 
 std::vector<proto::Job> Variants() {
   return {Full(),
           Full(kIdx),
+          Full(kAugmentedIdx),
           Full("schedule { step { every_epochs: 1 } }"),
           Full(std::string("optimizer { adagrad {} }") + kUnscaled),
           Full(std::string("optimizer { adam {} }") + kUnscaled),
@@ -254,6 +259,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"data { linear_regression { features: 1000000 "
              "train_samples: 1000000 } }",
              "features times samples must be at most 4294967296"},
+        Case{"data { augmentation {} }",
+             "data.augmentation: needs images, which data.linear_regression "
+             "does not have"},
         Case{"model { layer {} }",
              "model.layer[6]: must name a kind: dense, conv2d, max_pool"},
         Case{"model { layer { name: 'relu4' tanh {} } }",
@@ -295,6 +303,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"worker { clip_norm: -1 }",
              "worker.clip_norm: must be 0 to 1e+06, is -1"},
         Case{"worker { threads: 0 }", "worker.threads: must be 1 to 256, is 0"},
+        Case{"worker { micro_batch: 0 }",
+             "worker.micro_batch: must be 1 to 1048576, is 0"},
         Case{"limits { chunk_bytes: 5000 }",
              "limits.chunk_bytes: must be a multiple of 64, is 5000"},
         Case{"limits { chunk_bytes: 8388608 }",

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -52,6 +53,16 @@ std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
                      " needs real targets, which data.idx does not "
                      "have"));
   }
+  if (job.data().has_augmentation()) {
+    const std::vector<int64_t>& image = resolved.data.input_shape;
+    const int64_t most = std::min(image[1], image[2]) - 1;
+    if (job.data().augmentation().crop_padding() > most) {
+      violations.push_back(absl::StrCat(
+          "data.augmentation.crop_padding: must be 0 to ", most,
+          " (below the images' height and width, ", image[1], " x ", image[2],
+          "), is ", job.data().augmentation().crop_padding()));
+    }
+  }
   const int64_t outputs = resolved.model.layers.back().output_shape[0];
   if (!resolved.data.classification && outputs != 1) {
     violations.push_back(
@@ -101,6 +112,10 @@ proto::Job DecisiveJob(const proto::Job& job) {
   decisive.mutable_cluster()->clear_coordinator();
   decisive.clear_output();
   decisive.clear_evaluation();
+  // Where it splits nothing it changes nothing.
+  if (job.worker().micro_batch() >= job.data().batch_size()) {
+    decisive.mutable_worker()->clear_micro_batch();
+  }
   decisive.mutable_sync()->clear_shortage_timeout_s();
   proto::Limits* limits = decisive.mutable_limits();
   limits->clear_lease_s();

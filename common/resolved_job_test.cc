@@ -85,7 +85,9 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message.GetDescriptor()->field(i);
     const std::string path = prefix + field->name();
-    if (path == "stop" || path == "sync.staleness" || path == "output") {
+    if (path == "stop" || path == "sync.staleness" || path == "output" ||
+        (path == "data.augmentation" &&
+         !reflection->HasField(message, field))) {
       continue;
     }
     if (field->is_repeated()) {
@@ -115,6 +117,7 @@ TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
   ExpectAllSet(Resolve({"schedule.step.every_epochs=2"}).job, "");
   proto::Job images;
   images.mutable_data()->mutable_idx();
+  images.mutable_data()->mutable_augmentation();
   proto::Conv2d* conv2d = images.mutable_model()->add_layer()->mutable_conv2d();
   conv2d->set_channels(2);
   conv2d->set_kernel(3);
@@ -148,7 +151,9 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "evaluation.every_epochs=3", "evaluation.enabled=false",
         "limits.lease_s=9", "limits.start_timeout_s=9",
         "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
-        "sync.shortage_timeout_s=9", "output.metrics_every_s=9"}) {
+        "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
+        // The whole mini-batch, as without it.
+        "worker.micro_batch=100", "worker.micro_batch=5000"}) {
     EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
     EXPECT_EQ(DescribeDifference(FormatJob(Resolve().job),
                                  FormatJob(Resolve({inert}).job)),
@@ -158,7 +163,8 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
   for (const char* decisive :
        {"seed=2", "cluster.shards=1", "cluster.workers=5", "sync.k=2",
         "optimizer.learning_rate=0.02", "data.batch_size=99",
-        "worker.threads=2", "model.layer[0].dense.units=17",
+        "worker.threads=2", "worker.micro_batch=99",
+        "model.init_from=/no/weights", "model.layer[0].dense.units=17",
         "model.layer[0].name=first", "limits.chunk_bytes=8192",
         "data.linear_regression.train_samples=1000"}) {
     EXPECT_NE(Resolve({decisive}).fingerprint, base) << decisive;
@@ -216,6 +222,29 @@ TEST(ResolvedJobTest, WhatOnlyDataAndModelShowIsCheckedToo) {
       HasSubstr("cluster.workers: must be 1 to 3 (training samples)"));
   EXPECT_THAT(Error({"model.layer[1]={max_pool{kernel: 2}}"}),
               HasSubstr("max_pool1"));
+}
+
+TEST(ResolvedJobTest, ACropMustLeaveSomethingOfTheImage) {
+  using std::string_literals::operator""s;
+  const std::string images = testing::TempDir() + "/images";
+  const std::string labels = testing::TempDir() + "/labels";
+  std::ofstream(images, std::ios::binary)
+      << "\0\0\x08\3\0\0\0\1\0\0\0\3\0\0\0\2abcdef"s;
+  std::ofstream(labels, std::ios::binary) << "\0\0\x08\1\0\0\0\1\0"s;
+  const auto resolve = [&](const std::string& padding) {
+    return ParseJob(kJob, "job",
+                    {"data.idx={train_images: '" + images +
+                         "' train_labels: '" + labels + "'}",
+                     "evaluation.enabled=false", "cluster.shards=1", "sync.k=1",
+                     "model={layer {flatten {}} layer {dense "
+                     "{units: 2}}}",
+                     "data.augmentation.crop_padding=" + padding})
+        .status();
+  };
+  EXPECT_TRUE(resolve("1").ok()) << resolve("1");
+  EXPECT_THAT(std::string(resolve("2").message()),
+              HasSubstr("data.augmentation.crop_padding: must be 0 to 1 (below "
+                        "the images' height and width, 3 x 2), is 2"));
 }
 
 TEST(ResolvedJobTest, AMissingFileIsNamed) {

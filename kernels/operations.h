@@ -56,12 +56,17 @@ class MapOp {
 class DropoutOp {
  public:
   virtual ~DropoutOp() = default;
-  // Forward with x and y, backward with dy and dx: number i of the call is
-  // kept and multiplied by float(1 / (1 - rate)) when the i-th of the 32-bit
-  // numbers of Random(key, 0), block after block, is at least rate * 2^32
-  // (rounded down); else it becomes 0. Without a key all are kept as they
-  // are. `y` may be `x`. The same bits on every device.
-  virtual absl::Status Run(int64_t samples, std::optional<uint64_t> key,
+  struct Draw {
+    uint64_t key = 0;
+    int64_t first = 0;  // Samples that the draw has before those of the call.
+  };
+  // Forward with x and y, backward with dy and dx: number i, counted from the
+  // draw's first sample, is kept and multiplied by float(1 / (1 - rate)) when
+  // the i-th of the 32-bit numbers of Random(key, 0), block after block, is at
+  // least rate * 2^32 (rounded down); else it becomes 0. So samples may be
+  // computed in parts. Without a draw all are kept as they are. `y` may be `x`.
+  // The same bits on every device.
+  virtual absl::Status Run(int64_t samples, std::optional<Draw> draw,
                            const float* x, float* y) = 0;
 };
 

@@ -2,24 +2,20 @@
 #define SLUICE_WORKER_JOB_SAMPLING_H_
 
 #include "common/resolved_job.h"
+#include "worker/batch_gradient.h"
 #include "worker/data/batch_samples.h"
 
 namespace sluice {
 
 // How the job cuts its training split into mini-batches. STATIC sharding has
 // one partition for each worker.
-inline BatchSampling JobSampling(const ResolvedJob& resolved) {
-  const proto::Job& job = resolved.job;
-  BatchSampling sampling;
-  sampling.seed = job.seed();
-  sampling.train_samples = resolved.data.train_samples;
-  sampling.batch_size = job.data().batch_size();
-  sampling.shuffle = job.data().shuffle();
-  sampling.partitions = job.data().sharding() == proto::Data::STATIC
-                            ? job.cluster().workers()
-                            : 1;
-  return sampling;
-}
+BatchSampling JobSampling(const ResolvedJob& resolved);
+
+// How the job's mini-batches are read and computed.
+BatchGradient::Options JobBatchGradient(const ResolvedJob& resolved);
+
+// Samples of the largest forward and backward pass.
+int JobMicroBatch(const ResolvedJob& resolved);
 
 }  // namespace sluice
 

@@ -14,6 +14,7 @@
 #include "kernels/device.h"
 #include "kernels/numerics.h"
 #include "worker/data/data_source.h"
+#include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 #include "worker/model/model.h"
 #include "worker/reference_trainer.h"
@@ -25,7 +26,7 @@ absl::StatusOr<sluice::ReferenceResult> Train(const sluice::ResolvedJob& job) {
                           sluice::MakeDevice(job.job.worker()));
   SLUICE_ASSIGN_OR_RETURN(
       const auto model,
-      sluice::Model::Create(job, job.job.data().batch_size(), device.get()));
+      sluice::Model::Create(job, sluice::JobMicroBatch(job), device.get()));
   SLUICE_ASSIGN_OR_RETURN(
       const auto data,
       sluice::OpenDataSource(job.job.data(), sluice::Split::kTrain,

@@ -9,6 +9,7 @@
 #include "common/initial_weights.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
+#include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
 #include "worker/job_sampling.h"
 #include "worker/weights_digest.h"
@@ -214,10 +215,8 @@ void OptimizerStep(const proto::Optimizer& optimizer, const TensorSpec& tensor,
 class Tasks {
  public:
   Tasks(const ResolvedJob& job, const DataSource& data, Model* model)
-      : sampling_(JobSampling(job)),
-        statistics_(job.layout.statistics()),
-        data_(data),
-        model_(*model) {}
+      : statistics_(job.layout.statistics()),
+        batch_gradient_(JobBatchGradient(job), &data, model) {}
 
   // Of `batches` mini-batches from `first` on, with a step of plain SGD
   // between one and the next.
@@ -226,15 +225,11 @@ class Tasks {
     Gradient sum;
     sum.batches = batches;
     for (int h = 0; h < batches; ++h) {
-      Batch batch;
-      batch.id = BatchId(first + h);
-      data_.Gather(BatchSamples(sampling_, batch.id), &batch);
       std::vector<float> gradient(weights.size());
-      SLUICE_RETURN_IF_ERROR(model_
-                                 .ComputeGradient(batch, weights,
-                                                  absl::MakeSpan(gradient),
-                                                  CancelToken(), [](int64_t) {})
-                                 .status());
+      SLUICE_ASSIGN_OR_RETURN(
+          const BatchGradient::Result result,
+          batch_gradient_.Compute(BatchId(first + h), weights,
+                                  absl::MakeSpan(gradient), CancelToken(), {}));
       const std::vector<float> start = weights;
       for (size_t j = 0; j < weights.size(); ++j) {
         weights[j] =
@@ -248,16 +243,14 @@ class Tasks {
         }
       }
       sum.values = std::move(gradient);
-      sum.samples += batch.samples;
+      sum.samples += result.samples;
     }
     return sum;
   }
 
  private:
-  const BatchSampling sampling_;
   const std::vector<ParameterRange> statistics_;
-  const DataSource& data_;
-  Model& model_;
+  BatchGradient batch_gradient_;
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ struct ReferenceResult {
 //
 // in fp32, one fma for each line; for the other optimizers, instead of the
 // last lines, those of kernels/optimizer_kernels.h written again. Shares model,
-// data, layout and the learning rate with the daemons, and nothing of
+// data, the gradient of a mini-batch (BatchGradient), layout, initial weights
+// and the learning rate with the daemons, and nothing of
 // coordinator, shards, exchange or optimizer: the same bits from both show that
 // they agree.
 //

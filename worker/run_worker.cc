@@ -37,8 +37,7 @@ absl::StatusOr<Workbench> MakeWorkbench(const ResolvedJob& job) {
   Workbench bench;
   SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
   SLUICE_ASSIGN_OR_RETURN(
-      bench.model,
-      Model::Create(job, job.job.data().batch_size(), bench.device.get()));
+      bench.model, Model::Create(job, JobMicroBatch(job), bench.device.get()));
   SLUICE_ASSIGN_OR_RETURN(
       bench.data,
       OpenDataSource(job.job.data(), Split::kTrain, job.job.seed()));
@@ -56,9 +55,8 @@ std::map<std::string, std::string> InputsOf(const Workbench& bench) {
 
 Trainer::Options TrainerOptions(const ResolvedJob& job) {
   Trainer::Options options;
-  options.sampling = JobSampling(job);
+  options.gradient = JobBatchGradient(job);
   options.parameters = job.layout.size();
-  options.statistics = job.layout.statistics();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
   return options;
 }

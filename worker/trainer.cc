@@ -13,9 +13,8 @@ namespace sluice {
 Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
                  Exchange* exchange)
     : options_(options),
-      data_(*data),
-      model_(*model),
       exchange_(*exchange),
+      batch_gradient_(options.gradient, data, model),
       weights_(options.parameters),
       gradient_(options.parameters),
       progress_(options.clock->Now()) {}
@@ -96,7 +95,7 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
     total.loss += computed.loss * static_cast<double>(computed.samples);
   }
   total.loss /= static_cast<double>(total.samples);
-  for (const ParameterRange& range : options_.statistics) {
+  for (const ParameterRange& range : options_.gradient.statistics) {
     for (int64_t j = range.begin; j < range.end; ++j) {
       gradient_[j] /= static_cast<float>(task.batches());
     }
@@ -116,7 +115,7 @@ void Trainer::LocalStep(float rate) {
                        end - begin, weights_.data() + begin, nullptr,
                        weights_.data() + begin);
   };
-  for (const ParameterRange& range : options_.statistics) {
+  for (const ParameterRange& range : options_.gradient.statistics) {
     move_until(range.begin);
     begin = range.end;
   }
@@ -126,16 +125,11 @@ void Trainer::LocalStep(float rate) {
 absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
     BatchId batch, absl::Span<float> gradient, const CancelToken& cancel,
     const Model::OnGradientReady& on_ready) {
-  Enter(Stage::kForward);
-  data_.Gather(BatchSamples(options_.sampling, batch), &batch_);
-  batch_.id = batch;
-  SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
-                          model_.ComputeGradient(batch_, weights_, gradient,
-                                                 cancel, [&](int64_t from) {
-                                                   Enter(Stage::kBackward);
-                                                   on_ready(from);
-                                                 }));
-  return Computed{.samples = batch_.samples, .loss = result.loss};
+  BatchGradient::Observer observer;
+  observer.on_forward = [this] { Enter(Stage::kForward); };
+  observer.on_backward = [this] { Enter(Stage::kBackward); };
+  observer.on_ready = on_ready;
+  return batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,

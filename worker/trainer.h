@@ -9,10 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/parameter_layout.h"
 #include "proto/coordinator.pb.h"
+#include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
-#include "worker/data/batch_samples.h"
 #include "worker/data/data_source.h"
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
@@ -28,10 +27,8 @@ namespace sluice {
 class Trainer {
  public:
   struct Options {
-    BatchSampling sampling;
+    BatchGradient::Options gradient;
     int64_t parameters = 0;  // Floats of the flat vector.
-    // Those that are running statistics, in order: no local step moves them.
-    std::vector<ParameterRange> statistics;
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
     Clock* clock = Clock::Real();
@@ -53,10 +50,7 @@ class Trainer {
   const TaskProgress& progress() const { return progress_; }
 
  private:
-  struct Computed {
-    int64_t samples = 0;
-    double loss = 0;  // Mean over the samples.
-  };
+  using Computed = BatchGradient::Result;
 
   absl::StatusOr<Answer> RunStages(const proto::Task& task,
                                    const CancelToken& cancel);
@@ -85,15 +79,13 @@ class Trainer {
 
   // Constant after construction.
   const Options options_;
-  const DataSource& data_;
-  Model& model_;
   Exchange& exchange_;
 
   // Written by every task before it is read.
+  BatchGradient batch_gradient_;
   std::vector<float> weights_;
   std::vector<float> gradient_;
   std::vector<float> step_gradient_;  // Empty until there are local steps.
-  Batch batch_;
   TaskProgress progress_;
 };
 

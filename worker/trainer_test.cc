@@ -21,11 +21,11 @@ class TrainerTest : public ::testing::Test {
 
   static Trainer::Options Options(Clock* clock) {
     Trainer::Options options;
-    options.sampling = {.seed = 1,
-                        .train_samples = 10,
-                        .batch_size = 4,
-                        .shuffle = false,
-                        .partitions = 1};
+    options.gradient.sampling = {.seed = 1,
+                                 .train_samples = 10,
+                                 .batch_size = 4,
+                                 .shuffle = false,
+                                 .partitions = 1};
     options.parameters = 4;
     options.task_deadline = absl::Seconds(100);
     options.clock = clock;
@@ -167,7 +167,7 @@ TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
 
 TEST_F(TrainerTest, LocalStepsLeaveStatisticsAloneAndPushTheirMean) {
   Trainer::Options options = Options(&clock_);
-  options.statistics = {{1, 2}};
+  options.gradient.statistics = {{1, 2}};
   Trainer trainer(options, &data_, &model_, &exchange_);
   proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
   task.set_batches(2);

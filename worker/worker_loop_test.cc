@@ -26,11 +26,11 @@ class WorkerLoopTest : public ::testing::Test {
 
   static Trainer::Options Options(Clock* clock) {
     Trainer::Options options;
-    options.sampling = {.seed = 1,
-                        .train_samples = 8,
-                        .batch_size = 4,
-                        .shuffle = false,
-                        .partitions = 1};
+    options.gradient.sampling = {.seed = 1,
+                                 .train_samples = 8,
+                                 .batch_size = 4,
+                                 .shuffle = false,
+                                 .partitions = 1};
     options.parameters = 4;
     options.clock = clock;
     return options;

@@ -15,24 +15,29 @@ class CpuDropout : public DropoutOp {
         threshold_(static_cast<uint32_t>(rate * 0x1p32)),
         scale_(static_cast<float>(1 / (1 - rate))) {}
 
-  absl::Status Run(int64_t samples, std::optional<uint64_t> key, const float* x,
+  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
                    float* y) override {
     const int64_t size = samples * size_;
-    if (!key.has_value()) {
+    if (!draw.has_value()) {
       if (x != y) std::copy_n(x, size, y);
       return absl::OkStatus();
     }
-    // Four numbers a block; one block costs about as much as touching 32.
-    const Random random(*key, uint64_t{0});
-    ParallelFor(context_.threads, (size + 3) / 4, 32,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t block = begin; block < end; ++block) {
+    // Numbers [first, end) of the draw, four a block; one block costs about as
+    // much as touching 32.
+    const int64_t first = draw->first * size_;
+    const int64_t end = first + size;
+    const int64_t first_block = first / 4;
+    const Random random(draw->key, uint64_t{0});
+    ParallelFor(context_.threads, (end + 3) / 4 - first_block, 32,
+                [&](int64_t from, int64_t to) {
+                  for (int64_t k = from; k < to; ++k) {
+                    const int64_t block = first_block + k;
                     const auto bits = random.Block(block);
-                    const int64_t first = 4 * block;
-                    const int64_t n = std::min<int64_t>(4, size - first);
-                    for (int64_t i = 0; i < n; ++i) {
-                      const float v = x[first + i];
-                      y[first + i] = bits[i] >= threshold_ ? scale_ * v : 0;
+                    const int64_t stop = std::min(4 * block + 4, end);
+                    for (int64_t i = std::max(4 * block, first); i < stop;
+                         ++i) {
+                      const float v = x[i - first];
+                      y[i - first] = bits[i % 4] >= threshold_ ? scale_ * v : 0;
                     }
                   }
                 });

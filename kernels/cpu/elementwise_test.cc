@@ -1,4 +1,5 @@
 // Dropout and sums of the CPU device against the reference.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,8 @@
 
 namespace sluice::kernels {
 namespace {
+
+using Draw = DropoutOp::Draw;
 
 std::unique_ptr<Device> Cpu(int threads = 1) {
   auto device = MakeCpuDevice({threads, {}});
@@ -36,17 +39,42 @@ TEST(ElementwiseTest, DropoutIsThatOfTheReferenceBitForBit) {
           auto plain = *reference->PrepareDropout(size, rate, 200);
           auto x = ToFloats(UniformValues(samples * size, 5));
           std::vector<float> got(x.size(), 7), want(x.size(), 7);
-          ASSERT_TRUE(op->Run(samples, 11, x.data(), got.data()).ok());
-          ASSERT_TRUE(plain->Run(samples, 11, x.data(), want.data()).ok());
+          ASSERT_TRUE(op->Run(samples, Draw{11}, x.data(), got.data()).ok());
+          ASSERT_TRUE(
+              plain->Run(samples, Draw{11}, x.data(), want.data()).ok());
           EXPECT_TRUE(SameBits(got, want)) << size << " n" << samples;
           ASSERT_TRUE(
               op->Run(samples, std::nullopt, x.data(), got.data()).ok());
           EXPECT_TRUE(SameBits(got, x));
-          ASSERT_TRUE(op->Run(samples, 11, x.data(), x.data()).ok());
+          ASSERT_TRUE(op->Run(samples, Draw{11}, x.data(), x.data()).ok());
           EXPECT_TRUE(SameBits(x, want));
         }
       }
     }
+  }
+}
+
+TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
+  const auto reference = MakeReferenceDevice();
+  const auto cpu = Cpu(2);
+  for (int64_t size : {1, 3, 33, 1025}) {
+    auto op = *cpu->PrepareDropout(size, 0.5, 20);
+    auto plain = *reference->PrepareDropout(size, 0.5, 20);
+    const auto x = ToFloats(UniformValues(20 * size, 5));
+    std::vector<float> whole(x.size()), parts(x.size()), slow(x.size());
+    ASSERT_TRUE(op->Run(20, Draw{11}, x.data(), whole.data()).ok());
+    for (int64_t first = 0; first < 20; first += 7) {
+      const int64_t samples = std::min<int64_t>(7, 20 - first);
+      const int64_t at = first * size;
+      ASSERT_TRUE(
+          op->Run(samples, Draw{11, first}, x.data() + at, parts.data() + at)
+              .ok());
+      ASSERT_TRUE(
+          plain->Run(samples, Draw{11, first}, x.data() + at, slow.data() + at)
+              .ok());
+    }
+    EXPECT_TRUE(SameBits(parts, whole)) << size;
+    EXPECT_TRUE(SameBits(slow, whole)) << size;
   }
 }
 
@@ -55,8 +83,8 @@ TEST(ElementwiseTest, DropoutLeavesOutItsShareAndKeepsTheSum) {
   auto op = *cpu->PrepareDropout(1000, 0.25, 100);
   const std::vector<float> x(100000, 1);
   std::vector<float> y(x.size()), other(x.size());
-  ASSERT_TRUE(op->Run(100, 1, x.data(), y.data()).ok());
-  ASSERT_TRUE(op->Run(100, 2, x.data(), other.data()).ok());
+  ASSERT_TRUE(op->Run(100, Draw{1}, x.data(), y.data()).ok());
+  ASSERT_TRUE(op->Run(100, Draw{2}, x.data(), other.data()).ok());
   int64_t dropped = 0, both = 0;
   for (size_t i = 0; i < y.size(); ++i) {
     if (y[i] == 0) ++dropped;

@@ -147,10 +147,11 @@ class GlobalAveragePool : public MapOp {
 class Dropout : public DropoutOp {
  public:
   Dropout(int64_t size, double rate) : size_(size), rate_(rate) {}
-  absl::Status Run(int64_t samples, std::optional<uint64_t> key, const float* x,
+  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
                    float* y) override {
-    if (key.has_value()) {
-      reference::Dropout(samples * size_, rate_, *key, x, y);
+    if (draw.has_value()) {
+      reference::Dropout(samples * size_, rate_, draw->key, draw->first * size_,
+                         x, y);
     } else {
       std::copy_n(x, samples * size_, y);
     }

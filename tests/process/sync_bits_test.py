@@ -80,6 +80,13 @@ class SyncBitsTest(unittest.TestCase):
                 f"optimizer.{adam}"])
             self.assertEqual(len(set(found.values())), 1, found)
 
+    def test_lenet_in_micro_batches_on_augmented_images(self):
+        # 64 samples in parts of 24, 24 and 16.
+        found = self.hashes(harness.LENET, SYNC + [
+            "stop.updates=3", "worker.micro_batch=24",
+            "data.augmentation={ crop_padding: 2 horizontal_flip: true }"])
+        self.assertEqual(len(set(found.values())), 1, found)
+
     def test_a_linear_model_with_adagrad(self):
         job = harness.write_job(harness.LINEAR_JOB)
         found = self.hashes(job, [SYNC[0], "sync.gradients_per_update=3",

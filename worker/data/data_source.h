@@ -17,6 +17,7 @@ namespace sluice {
 struct Batch {
   // Which mini-batch of the run it is: keys what training draws, as dropout.
   BatchId id;
+  int64_t first = 0;  // Where in that mini-batch these samples begin.
   int64_t samples = 0;
   std::vector<float> inputs;    // (samples, input shape...), row-major.
   std::vector<int32_t> labels;  // (samples); classification.
@@ -34,8 +35,9 @@ class DataSource {
   // SHA-256 (hex) over what was read; empty where the job alone makes the
   // samples. Takes time: asked for once.
   virtual std::string Digest() const { return ""; }
-  // Fills all of `*batch` but its id with the samples of these indices, in
-  // this order, reusing its memory. REQUIRES: every index in [0, size()).
+  // Fills all of `*batch` but its place in the run with the samples of these
+  // indices, in this order, reusing its memory. REQUIRES: every index in [0,
+  // size()).
   virtual void Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const = 0;
 };

@@ -19,7 +19,7 @@ using PixelTable = std::array<float, 256>;
 PixelTable MakePixelTable(const proto::Idx& idx) {
   PixelTable table;
   for (int p = 0; p < 256; ++p) {
-    table[p] = static_cast<float>((p / 255.0 - idx.mean()) / idx.deviation());
+    table[p] = NormalisedPixel(idx, p);
   }
   return table;
 }
@@ -69,6 +69,10 @@ class IdxSource final : public DataSource {
 };
 
 }  // namespace
+
+float NormalisedPixel(const proto::Idx& idx, int pixel) {
+  return static_cast<float>((pixel / 255.0 - idx.mean()) / idx.deviation());
+}
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(const proto::Idx& idx,
                                                     Split split) {

@@ -9,9 +9,11 @@
 
 namespace sluice {
 
-// Reads images and labels of one split into memory, a byte a pixel; a pixel p
-// becomes (p / 255 - mean) / deviation as it is gathered. Errors as
-// OpenDataSource's.
+// What pixel value 0 to 255 becomes: (pixel / 255 - mean) / deviation.
+float NormalisedPixel(const proto::Idx& idx, int pixel);
+
+// Reads images and labels of one split into memory, a byte a pixel; pixels
+// are normalised as they are gathered. Errors as OpenDataSource's.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenIdx(const proto::Idx& idx,
                                                     Split split);
 

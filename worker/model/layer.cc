@@ -77,19 +77,20 @@ class DropoutLayer : public Layer {
       : op_(std::move(op)), random_(random) {}
 
   absl::Status Forward(const Pass& pass, const float* x, float* y) override {
-    return op_->Run(pass.samples, Key(pass), x, y);
+    return op_->Run(pass.samples, Draw(pass), x, y);
   }
   absl::Status Backward(const Pass& pass, const float* x, const float* y,
                         const float* dy, float* dx) override {
     return dx == nullptr ? absl::OkStatus()
-                         : op_->Run(pass.samples, Key(pass), dy, dx);
+                         : op_->Run(pass.samples, Draw(pass), dy, dx);
   }
   bool is_activation() const override { return true; }
 
  private:
-  std::optional<uint64_t> Key(const Pass& pass) const {
+  std::optional<kernels::DropoutOp::Draw> Draw(const Pass& pass) const {
     if (!pass.batch.has_value()) return std::nullopt;
-    return random_.Uint64(pass.batch->value());
+    return kernels::DropoutOp::Draw{random_.Uint64(pass.batch->value()),
+                                    pass.first};
   }
 
   const std::unique_ptr<kernels::DropoutOp> op_;

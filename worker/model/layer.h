@@ -25,6 +25,7 @@ struct Pass {
   const CancelToken& cancel;
   // The mini-batch that is trained on; an evaluation has none.
   std::optional<BatchId> batch = std::nullopt;
+  int64_t first = 0;  // Where its samples begin in the mini-batch.
 
   // Of training only. In forward a layer may write running statistics, which
   // stay until its backward has reported its part.

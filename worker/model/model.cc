@@ -2,10 +2,8 @@
 
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "common/status_macros.h"
-#include "worker/model/clip_norm.h"
 #include "worker/model/host_array.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
@@ -23,9 +21,7 @@ class SequentialModel : public Model {
       : max_samples_(max_samples),
         input_size_(FloatsOf(job.model.input_shape)),
         weights_(job.layout.size()),
-        device_(device),
-        clip_norm_(job.job.worker().clip_norm()),
-        statistics_(job.layout.statistics()) {}
+        device_(device) {}
 
   absl::Status Prepare(const ResolvedJob& job);
 
@@ -46,8 +42,6 @@ class SequentialModel : public Model {
   const int64_t input_size_;  // Floats of one sample.
   const int64_t weights_;     // Floats of the flat vector.
   Device* const device_;
-  const double clip_norm_;  // 0: none.
-  const std::vector<ParameterRange> statistics_;
   std::unique_ptr<LayerStack> layers_;
   std::unique_ptr<Loss> loss_;
 
@@ -91,18 +85,13 @@ absl::Status SequentialModel::Backward(Pass* pass, const float* x,
   pass->on_final = [&](ParameterRange range) -> absl::Status {
     SLUICE_RETURN_IF_ERROR(
         gradient_on_device_->ToHost(range.begin, range.end, gradient));
-    // The factor of clipping is known only when all of the gradient is.
-    if (clip_norm_ == 0) on_ready(range.begin);
+    on_ready(range.begin);
     return absl::OkStatus();
   };
   SLUICE_RETURN_IF_ERROR(
       layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
           .status());
-  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
-  if (clip_norm_ == 0) return absl::OkStatus();
-  ClipNorm(clip_norm_, statistics_, gradient);
-  on_ready(0);
-  return absl::OkStatus();
+  return device_->Synchronize();
 }
 
 absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
@@ -120,6 +109,7 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
                .weights = w,
                .cancel = cancel,
                .batch = batch.id,
+               .first = batch.first,
                .gradient = gradient_on_device_->Writable(gradient)};
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(
