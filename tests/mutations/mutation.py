@@ -16,5 +16,7 @@ class Mutation:
 class Core:
     sources: list  # From the root; of the tests, the fast ones first.
     headers: list  # Globs from the root.
-    libraries: list
     mutations: list
+    protos: list = dataclasses.field(default_factory=list)
+    flags: list = dataclasses.field(default_factory=list)
+    libraries: list = dataclasses.field(default_factory=list)

@@ -4,7 +4,8 @@
 The sources of a pure core and its tests are copied and compiled without
 optimisation; then one mutation at a time is applied, what depends on it is
 compiled again, and the tests must fail. Prints a table: rule, mutation, the
-test that caught it. A mutation whose text is not found exactly once is an
+test that caught it; then a table of the guarantees: the tests that hold each,
+how many of its rules were broken and caught. A mutation whose text is not found exactly once is an
 error: the list has to follow the code.
 
 Usage: run_mutations.py [rule...]   only the mutations whose rule names one
@@ -24,13 +25,24 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 import coordinator_mutations
+import exchange_mutations
+import guarantees
 import mutation
 
 ROOT = (pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
         if "TEST_SRCDIR" in os.environ
         else pathlib.Path(__file__).resolve().parents[2])
-CORES = [coordinator_mutations.COORDINATOR]
+CORES = [coordinator_mutations.COORDINATOR, exchange_mutations.EXCHANGE]
 FLAGS = ["-std=c++20", "-O0", "-w", "-MMD", "-I."]
+LIBRARIES = [
+    "-lgtest_main", "-lgmock", "-lgtest", "-labsl_statusor", "-labsl_status",
+    "-labsl_cord", "-labsl_cordz_info", "-labsl_cord_internal",
+    "-labsl_raw_hash_set", "-labsl_hashtablez_sampler", "-labsl_time",
+    "-labsl_time_zone", "-labsl_civil_time", "-labsl_hash", "-labsl_city",
+    "-labsl_low_level_hash", "-labsl_str_format_internal", "-labsl_strings",
+    "-labsl_strings_internal", "-labsl_bad_optional_access",
+    "-labsl_bad_variant_access", "-labsl_int128", "-labsl_throw_delegate",
+    "-labsl_raw_logging_internal", "-labsl_base", "-lxxhash", "-lpthread"]
 # What nearly every source includes is read once: compiling halves.
 PRECOMPILED = """
 #include <algorithm>
@@ -69,12 +81,18 @@ class Build:
         self.sources = core.sources
         headers = [h.relative_to(ROOT).as_posix() for pattern in core.headers
                    for h in ROOT.glob(pattern)]
-        for file in [*core.sources, *headers]:
+        written = [s for s in core.sources if not s.endswith(".pb.cc")]
+        for file in [*written, *headers]:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, folder / file)
+        for proto in core.protos:
+            made = self.run(["protoc", f"-I{ROOT}", "--cpp_out=.", proto])
+            if made.returncode != 0:
+                sys.exit(made.stderr)
         self.precompiled = folder.parent / "precompiled.h"
         self.precompiled.write_text(PRECOMPILED)
-        self.run(["g++", *FLAGS, "-x", "c++-header", self.precompiled])
+        self.flags = [*FLAGS, *core.flags]
+        self.run(["g++", *self.flags, "-x", "c++-header", self.precompiled])
 
     def copy(self, folder):
         shutil.copytree(self.folder, folder)
@@ -83,7 +101,7 @@ class Build:
         return other
 
     def compile(self, source):
-        return self.run(["g++", *FLAGS, "-include", self.precompiled, "-c",
+        return self.run(["g++", *self.flags, "-include", self.precompiled, "-c",
                          source, "-o", self.object(source)])
 
     def compile_all(self):
@@ -101,7 +119,8 @@ class Build:
 
     def link(self):
         return self.run(["g++", "-o", "tests.bin",
-                         *map(self.object, self.sources), *self.core.libraries])
+                         *map(self.object, self.sources),
+                         *self.core.libraries, *LIBRARIES])
 
     def test(self):
         """The name of a failed test, "" when all pass."""
@@ -178,6 +197,22 @@ def run_core(core, wanted, folder):
         return [r for rs in pool.map(work, range(WORKERS)) for r in rs]
 
 
+def print_guarantees(results):
+    """What holds each guarantee; returns the rules nobody breaks."""
+    by_rule = {r.mutation.rule: r for r in results}
+    print("\n| guarantee | through the daemons | by the core's tests | "
+          "mutations caught |\n| --- | --- | --- | --- |")
+    unknown = []
+    for g in guarantees.GUARANTEES:
+        found = [by_rule[rule] for rule in g.rules if rule in by_rule]
+        unknown += [rule for rule in g.rules if rule not in by_rule]
+        caught = [r for r in found if r.caught_by and not r.error]
+        tests = sorted({re.split("[. ]", r.caught_by)[0] for r in caught})
+        print(f"| {g.number}. {g.name} | {', '.join(g.daemons)} | "
+              f"{', '.join(tests)} | {len(caught)} of {len(g.rules)} |")
+    return unknown
+
+
 def main():
     results = []
     for core in CORES:
@@ -194,8 +229,11 @@ def main():
         print(f"| {r.mutation.rule} | {r.mutation.what} | "
               f"{r.error or r.caught_by or 'NOT CAUGHT'} |")
     bad = [r for r in results if r.error or not r.caught_by]
+    unknown = [] if sys.argv[1:] else print_guarantees(results)
+    for rule in unknown:
+        print(f"guarantees.py names a rule without a mutation: {rule}")
     print(f"{len(results) - len(bad)} of {len(results)} mutations caught")
-    sys.exit(1 if bad or not results else 0)
+    sys.exit(1 if bad or unknown or not results else 0)
 
 
 if __name__ == "__main__":

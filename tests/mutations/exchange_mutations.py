@@ -1,0 +1,199 @@
+"""What shards, sessions and a worker's pulls must do, and how to break it."""
+
+from mutation import Core, Mutation
+
+SHARD = "ps_server/shard/"
+SESSION = "common/session/"
+WORKER = "worker/"
+
+
+def staging(rule, what, before, after):
+    return Mutation(rule, what, SHARD + "staging.cc", before, after)
+
+
+def weights(rule, what, before, after):
+    return Mutation(rule, what, SHARD + "weight_store.cc", before, after)
+
+
+def shard(rule, what, before, after):
+    return Mutation(rule, what, SHARD + "shard.cc", before, after)
+
+
+def pull(rule, what, before, after):
+    return Mutation(rule, what, WORKER + "exchange/pull_assembly.cc", before,
+                    after)
+
+
+def queue(rule, what, before, after):
+    return Mutation(rule, what, SESSION + "reliable_queue.h", before, after)
+
+
+def session(rule, what, before, after):
+    return Mutation(rule, what, SESSION + "client_session.cc", before, after)
+
+
+MUTATIONS = [
+    # ---- Staging: once, whole, and only what was granted ----
+    staging("a repeated chunk counts once", "it counts again",
+            "if (entry->here[chunk]) {", "if (false) {"),
+    staging("a slice is staged when its last chunk is here", "one earlier",
+            "if (missing == 0) return entry->second.floats.get();",
+            "if (missing <= 1) return entry->second.floats.get();"),
+    staging("a push may be repeated after a later task has ended",
+            "it is refused",
+            "if (entry != entries_.end() && entry->second.missing == 0) {",
+            "if (false) {"),
+    staging("an ungranted push is refused", "the grant is not looked at",
+            "if (header.grant != GrantFor(secret_, key)) {", "if (false) {"),
+    staging("a push of another generation is refused", "it is taken",
+            "if (key.generation != generation_) {", "if (false) {"),
+    staging("a slice of the wrong size is refused", "it is taken",
+            "if (static_cast<int64_t>(payload.bytes()) != expected) {",
+            "if (false) {"),
+    staging("a chunk beside the grid is refused", "its offset is believed",
+            "if (chunk < 0) {", "if (chunk < -2) {"),
+    staging("NaN and infinity are refused", "they are staged",
+            "if (at < 0) return absl::OkStatus();", "return absl::OkStatus();"),
+    staging("a chunk that was refused is not here", "it is",
+            "  SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));\n"
+            "  entry->here[chunk] = true;\n  --entry->missing;\n",
+            "  entry->here[chunk] = true;\n  --entry->missing;\n"
+            "  SLUICE_RETURN_IF_ERROR("
+            "CheckFinite(header.key, chunk, floats));\n"),
+    staging("late chunks of an ended task are refused", "they are staged",
+            "key.sequence <= ended->second", "key.sequence < ended->second"),
+    staging("an earlier end does not reopen a later task", "it does",
+            "ended = std::max(ended, key.sequence);", "ended = key.sequence;"),
+    staging("an end concerns one life of a worker", "all of its lives",
+            "Sequence& ended = ended_[Life(key.worker, key.incarnation)];",
+            "ended_[Life(key.worker, Incarnation(2))] = key.sequence;\n"
+            "  Sequence& ended = ended_[Life(key.worker, key.incarnation)];"),
+    staging("room is bounded", "one more fits",
+            "if (held() >= max_gradients_) {", "if (held() > max_gradients_) {"),
+    staging("an end frees its room", "the slice stays",
+            "  entries_.erase(entry);\n", ""),
+    staging("a new generation drops what was staged", "it is kept",
+            "  entries_.clear();\n", ""),
+    Mutation("a wrong checksum is noticed", "it is not", "common/wire/payload.cc",
+             "if (checksum == checksum_) return absl::OkStatus();",
+             "return absl::OkStatus();"),
+
+    # ---- The weight store: whole versions ----
+    weights("no read is torn", "a chunk that is being read is written to",
+            "if (!slot.IsUnique()) {", "if (false) {"),
+    weights("no read of an old version is torn",
+            "a retired chunk is used while it is read",
+            "    if (!chunk.IsUnique()) continue;\n", ""),
+    weights("an update that nobody watches is written in place",
+            "it is copied", "if (current_.use_count() == 1) {", "if (false) {"),
+    weights("only the newest and pinned versions can be read", "any held one",
+            "if (hold == holds_.end() || hold->second.pins == 0) "
+            "return std::nullopt;",
+            "if (hold == holds_.end()) return std::nullopt;"),
+    weights("at most max_held old versions are held", "one more",
+            "holds_.size() > max_held_ &&", "holds_.size() > max_held_ + 1 &&"),
+    weights("a pinned version is never ended", "it is",
+            "if (it->second.pins > 0) {", "if (false) {"),
+    weights("each pin has its own release", "the first releases all",
+            "  --hold->second.pins;\n", "  hold->second.pins = 0;\n"),
+
+    # ---- The shard: decisions in order, all or nothing ----
+    shard("a decision is executed once", "a repeat is executed again",
+          "  if (decision.number <= executed_) return absl::OkStatus();\n", ""),
+    shard("decisions are executed in order", "a gap is skipped",
+          "if (decision.number != executed_ + 1) {", "if (false) {"),
+    shard("a shard that cannot execute stops", "it takes the next",
+          "if (!fault_.ok()) return fault_;", ""),
+    shard("a Commit that names a missing slice is a fault", "it is left out",
+          "    if (!floats.ok()) {\n",
+          "    if (!floats.ok()) continue;\n    if (!floats.ok()) {\n"),
+    shard("a gradient is in an update once", "twice",
+          "if (std::count(gradients.begin(), gradients.end(), *floats) > 0) {",
+          "if (false) {"),
+    shard("a Commit makes the next version", "any",
+          "if (commit.version != version() + 1) {", "if (false) {"),
+    shard("an update sums in the order of its entries", "in reverse",
+          "    gradients.push_back(*floats);\n",
+          "    gradients.insert(gradients.begin(), *floats);\n"),
+    shard("a Commit frees the room of its gradients", "they stay",
+          "  for (const CommitEntry& entry : commit.entries) "
+          "staging_.End(entry.key);\n", ""),
+    shard("a Commit's pin keeps its version", "it is forgotten",
+          "return commit.pin ? store_.Pin(commit.version) : absl::OkStatus();",
+          "return absl::OkStatus();"),
+    shard("a Discard frees the room", "nothing happens",
+          "  staging_.End(discard.key);\n", ""),
+    shard("a fresh shard accepts only Restore", "any decision",
+          "if (!restored() && !std::holds_alternative<Restore>(decision.what)) "
+          "{", "if (false) {"),
+    shard("a pull of another generation is refused", "it is answered",
+          "if (query.generation != generation_ || !restored()) {",
+          "if (!restored()) {"),
+    shard("an exact pull gets its version", "the newest",
+          "if (!query.exact) return store_.BeginRead();",
+          "return store_.BeginRead();"),
+    shard("a pull waits for a version that is not there yet",
+          "it gets an older one",
+          "  if (query.version > version()) return std::nullopt;\n", ""),
+
+    # ---- A worker's pull: one version ----
+    pull("a slice is of one version", "a mixture is accepted",
+         "if (received_ > 0 && version != version_) {", "if (false) {"),
+    pull("an exact pull accepts its version only", "newer ones too",
+         "(exact_ && version != wanted_)", "false"),
+    pull("a pull accepts nothing older than asked for", "it does",
+         "if (version < wanted_ || ", "if ("),
+    pull("a slice has no gaps or repeats", "chunks are taken as they come",
+         "if (offset != received_ || ", "if ("),
+    pull("a slice that ends early is noticed", "it is not",
+         "if (received_ == floats_) return absl::OkStatus();",
+         "return absl::OkStatus();"),
+
+    # ---- Sessions: every message once and in order ----
+    queue("a repeated message is recognised", "it is taken again",
+          "if (number <= received_) return false;",
+          "if (number <= received_) return true;"),
+    queue("a gap in the messages is refused", "it is passed over",
+          "if (number != received_ + 1) {", "if (false) {"),
+    queue("what is unacknowledged is sent again", "it is lost",
+          "void Reconnect() { sent_ = 0; }",
+          "void Reconnect() { sent_ = kept_.size(); }"),
+    queue("an acknowledgement of what was never sent is refused",
+          "it is believed", "if (number > last()) {",
+          "if (number > last()) number = last();\n    if (false) {"),
+    queue("what a silent peer is owed is bounded", "it grows",
+          "if (kept_.size() >= capacity_) {", "if (false) {"),
+    session("who cannot be reached is given up and named", "never",
+            "  if (now >= Deadline()) return Silent(now);\n", ""),
+    session("a refusal is final", "it is asked again for ever",
+            "  if (IsFinal(status.code())) return Refuse(status);\n", ""),
+    session("a new life numbers its messages from one", "it goes on",
+            "    queue_ = Queue(kQueueCapacity);\n", ""),
+    session("a process that was stopped blames nobody", "it does",
+            "    last_heard_ += now - last_awake_ - kAwakeEvery;\n", ""),
+    session("the wait between two attempts is bounded", "it doubles for ever",
+            "return std::min(kFirstBackoff * (1 << doublings), "
+            "kLongestBackoff);",
+            "return kFirstBackoff * (1 << doublings);"),
+]
+
+EXCHANGE = Core(
+    sources=[SHARD + s + ".cc" for s in ("shard", "staging", "weight_store",
+                                         "optimizer")] + [
+        "kernels/optimizer_kernels.cc", "common/grant.cc",
+        "common/parameter_layout.cc", "common/random.cc",
+        "common/wire/payload.cc", SESSION + "client_session.cc",
+        WORKER + "exchange/pull_assembly.cc",
+        "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
+    ] + [SHARD + t + "_test.cc" for t in ("staging", "weight_store", "shard")
+         ] + [WORKER + "exchange/pull_assembly_test.cc",
+              SESSION + "client_session_test.cc",
+              SESSION + "reliable_queue_test.cc"],
+    headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",
+             "ps_server/coordinator/*.h", "kernels/*.h", "common/*.h",
+             "common/wire/*.h"],
+    protos=["proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
+    # One instruction set is enough to see a rule broken.
+    flags=["-DHWY_COMPILE_ONLY_STATIC"],
+    libraries=["-lhwy", "-lprotobuf"],
+    mutations=MUTATIONS)
