@@ -78,6 +78,19 @@ TEST(TaskTest, ARepeatedReadyCountsOnce) {
   EXPECT_EQ(run.version(), 1);
 }
 
+TEST(TaskTest, AReadyForAnEndedTaskIsRefusedAndCountsNothing) {
+  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  run.Start();
+  const Task straggler = *run.TaskOf(1);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(
+      run.Deliver(straggler, 0),
+      absl::AbortedError(straggler.key.ToString() + ": its task has ended"));
+  EXPECT_EQ(run.State().gradients.cancelled, 1);
+  EXPECT_EQ(run.State().gradients.applied, 1);
+  EXPECT_EQ(run.version(), 1);
+}
+
 TEST(TaskTest, AnUnappliedGradientIsDiscardedEverywhere) {
   Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
   run.Start();

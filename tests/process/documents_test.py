@@ -21,7 +21,36 @@ def commands(document, prompt):
     return re.findall(rf"^    {prompt}(.*?)(?: +#.*)?$", text, re.MULTILINE)
 
 
+# Where the tests that a table names by themselves lie.
+FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator"]
+
+
+def failure_rows():
+    """(what, cells) of each row of docs/failures.md."""
+    for line in (harness.ROOT / "docs/failures.md").read_text().splitlines():
+        cells = [c.strip() for c in line.strip("|").split(" | ")]
+        if line.startswith("| ") and cells[0] not in ("what", "---"):
+            yield cells[0].strip(), cells
+
+
 class DocumentsTest(unittest.TestCase):
+
+    def test_every_row_of_the_failures_has_a_test_that_there_is(self):
+        rows = list(failure_rows())
+        self.assertGreater(len(rows), 40)
+        for what, cells in rows:
+            with self.subTest(row=what):
+                self.assertEqual(len(cells), 4, cells)
+                found = re.fullmatch(r"`(\w+_test): ([\w.]+)`", cells[3])
+                self.assertIsNotNone(found, cells[3])
+                file, name = found.groups()
+                wanted = (rf"\n    def {name}\(" if "." not in name else
+                          r"\nTEST(_F)?\(" + name.replace(".", ",\\s+") +
+                          r"\)")
+                sources = [harness.ROOT / folder / (file + ending)
+                           for folder in FOLDERS for ending in (".py", ".cc")]
+                text = "".join(p.read_text() for p in sources if p.exists())
+                self.assertRegex(text, wanted)
 
     def test_the_tools_commands_run(self):
         found = 0

@@ -9,9 +9,6 @@ import cluster
 import harness
 import ledger
 
-POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
-            "K_BATCH_ASYNC"]
-
 # Shorter than the default, so that a test waits less for a silent worker; long
 # enough for shards on a busy machine, whose lease it is too.
 LEASE = "limits.lease_s=2"
@@ -51,6 +48,24 @@ class WorkerFailuresTest(unittest.TestCase):
             self.assertRegex(output, r"worker-1: killed by signal 9")
             check_books(self, run, 40 * EPOCHS)
 
+    def test_sync_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("SYNC")
+
+    def test_k_sync_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("K_SYNC")
+
+    def test_k_batch_sync_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("K_BATCH_SYNC")
+
+    def test_async_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("ASYNC")
+
+    def test_k_async_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("K_ASYNC")
+
+    def test_k_batch_async_goes_on_when_a_worker_is_killed(self):
+        self.kill_one("K_BATCH_ASYNC")
+
     def test_a_paused_worker_is_replaced_and_joins_again(self):
         job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "seconds: 600"))
@@ -75,17 +90,6 @@ class WorkerFailuresTest(unittest.TestCase):
             self.assertEqual(run.process.returncode, 0, output)
             self.assertIn("event=new_life incarnation=2", run.log("worker-1"))
             ledger.Ledger(run.dir / "commit_log").check(self)
-
-
-def _add(policy):
-    def test(self):
-        self.kill_one(policy)
-    setattr(WorkerFailuresTest,
-            f"test_{policy.lower()}_goes_on_when_a_worker_is_killed", test)
-
-
-for _policy in POLICIES:
-    _add(_policy)
 
 
 if __name__ == "__main__":
