@@ -1,13 +1,9 @@
 #include "ps_server/coordinator/input_agreement.h"
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 const Peer kWorker0{Role::kWorker, 0};
 const Peer kWorker1{Role::kWorker, 1};
@@ -75,12 +71,13 @@ TEST_F(InputAgreementTest, DuringTheRunWhatAnybodyFoundCounts) {
 
 TEST_F(InputAgreementTest, WhatMayDifferIsToldOnceForEachValue) {
   InputAgreement agreement({"device"});
-  EXPECT_THAT(agreement.Joined(kWorker0, {{"device", "cpu"}}), IsEmpty());
+  EXPECT_TRUE(agreement.Joined(kWorker0, {{"device", "cpu"}}).empty());
   EXPECT_TRUE(agreement.Check(kWorker1, {{"device", "gpu"}}).ok());
-  EXPECT_THAT(
-      agreement.Joined(kWorker1, {{"device", "gpu"}}),
-      ElementsAre("worker 1: device is \"gpu\" here, \"cpu\" at worker 0"));
-  EXPECT_THAT(agreement.Joined(kWorker2, {{"device", "gpu"}}), IsEmpty());
+  const std::vector<std::string> told =
+      agreement.Joined(kWorker1, {{"device", "gpu"}});
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_EQ(told[0], "worker 1: device is \"gpu\" here, \"cpu\" at worker 0");
+  EXPECT_TRUE(agreement.Joined(kWorker2, {{"device", "gpu"}}).empty());
 }
 
 }  // namespace

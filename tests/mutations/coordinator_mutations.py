@@ -5,8 +5,8 @@ from mutation import Core, Mutation
 HERE = "ps_server/coordinator/"
 
 PARTS = ["awake_clock", "batch_schedule", "decision_stream", "delivery_counts",
-         "evaluations", "input_agreement", "membership", "policy_rules", "sync_policy",
-         "task_table", "training_stats", "update_weights"]
+         "evaluations", "input_agreement", "membership", "policy_rules",
+         "sync_policy", "task_table", "training_stats", "update_weights"]
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
     "run_lifecycle", "run_end",
