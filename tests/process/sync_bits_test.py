@@ -121,6 +121,17 @@ class SyncBitsTest(unittest.TestCase):
             self.assertEqual(summary["weights_sha256"], found["reference"],
                              order)
 
+    def test_micro_batches_with_batch_norm_dropout_and_clipping(self):
+        # Parts of 6 samples and a rest.
+        job = harness.write_job(BATCH_NORM_JOB)
+        found = self.hashes(job, SYNC + ["worker.micro_batch=6",
+                                         "worker.clip_norm=0.5"])
+        self.assertEqual(len(set(found.values())), 1, found)
+        # They do compute something else.
+        whole = harness.train(job, *harness.sets(
+            SYNC + ["worker.clip_norm=0.5"])).summary["weights_sha256"]
+        self.assertNotIn(whole, found.values())
+
     def check_that_no_border_is_a_multiple_of_a_vector(self, job):
         """Of 8 floats: neither the shards' sizes all are nor where the
         statistics begin, so that bodies and tails of vectors lie elsewhere on
