@@ -4,6 +4,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/linear_op.h"
 
 namespace sluice::kernels {
 namespace {
@@ -88,72 +89,42 @@ struct PreparedConv2d {
         dy(FloatDesc(descs.y, Tag::nchw), tw.diff_dst_desc(), context),
         bias(Wrap(descs.bias, context)) {}
 
+  void Forward(const OneDnnContext& context, const float* x_data,
+               const float* w_data, const float* b_data, float* y_data) {
+    bias.set_data_handle(const_cast<float*>(b_data));
+    Execute(context, forward,
+            {{DNNL_ARG_SRC, x.In(x_data, context)},
+             {DNNL_ARG_WEIGHTS, w.In(w_data, context)},
+             {DNNL_ARG_BIAS, bias},
+             {DNNL_ARG_DST, y.Out(y_data)}});
+    y.Done(context);
+  }
+
+  void Backward(const OneDnnContext& context, const float* x_data,
+                const float* w_data, const float* dy_data, float* dx_data,
+                float* dw_data, float* db_data) {
+    bias.set_data_handle(db_data);
+    dnnl::memory& dy_memory = dy.In(dy_data, context);
+    Execute(context, to_weights,
+            {{DNNL_ARG_SRC, x_backward.In(x_data, context)},
+             {DNNL_ARG_DIFF_DST, dy_memory},
+             {DNNL_ARG_DIFF_WEIGHTS, dw.Out(dw_data)},
+             {DNNL_ARG_DIFF_BIAS, bias}});
+    dw.Done(context);
+    if (dx_data == nullptr) return;
+    Execute(context, to_input,
+            {{DNNL_ARG_DIFF_DST, dy_memory},
+             {DNNL_ARG_WEIGHTS, w_backward.In(w_data, context)},
+             {DNNL_ARG_DIFF_SRC, dx.Out(dx_data)}});
+    dx.Done(context);
+  }
+
   dnnl::convolution_forward forward;
   dnnl::convolution_backward_weights to_weights;
   dnnl::convolution_backward_data to_input;
   Operand x, w, y;
   Operand x_backward, w_backward, dx, dw, dy;
   dnnl::memory bias;
-};
-
-class CpuConv2d : public LinearOp {
- public:
-  CpuConv2d(const OneDnnContext* context, const Conv2dShape& shape)
-      : context_(*context), shape_(shape) {}
-
-  absl::Status Prepare(int64_t samples) {
-    return CatchOneDnn(absl::StatusCode::kInvalidArgument, "conv2d",
-                       [&] { prepared_.For(samples, context_, shape_); });
-  }
-
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
-    if (samples == 0) return absl::OkStatus();
-    return CatchOneDnn(absl::StatusCode::kInternal, "conv2d", [&] {
-      PreparedConv2d& p = prepared_.For(samples, context_, shape_);
-      p.bias.set_data_handle(const_cast<float*>(b));
-      Execute(p.forward, {{DNNL_ARG_SRC, p.x.In(x, context_)},
-                          {DNNL_ARG_WEIGHTS, p.w.In(w, context_)},
-                          {DNNL_ARG_BIAS, p.bias},
-                          {DNNL_ARG_DST, p.y.Out(y)}});
-      p.y.Done(context_);
-    });
-  }
-
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
-                        float* db) override {
-    if (samples == 0) {
-      std::fill_n(dw, shape_.weight_size(), 0.0f);
-      if (db != nullptr) std::fill_n(db, shape_.bias_size(), 0.0f);
-      return absl::OkStatus();
-    }
-    return CatchOneDnn(absl::StatusCode::kInternal, "conv2d", [&] {
-      PreparedConv2d& p = prepared_.For(samples, context_, shape_);
-      p.bias.set_data_handle(db);
-      dnnl::memory& dy_memory = p.dy.In(dy, context_);
-      Execute(p.to_weights, {{DNNL_ARG_SRC, p.x_backward.In(x, context_)},
-                             {DNNL_ARG_DIFF_DST, dy_memory},
-                             {DNNL_ARG_DIFF_WEIGHTS, p.dw.Out(dw)},
-                             {DNNL_ARG_DIFF_BIAS, p.bias}});
-      p.dw.Done(context_);
-      if (dx == nullptr) return;
-      Execute(p.to_input, {{DNNL_ARG_DIFF_DST, dy_memory},
-                           {DNNL_ARG_WEIGHTS, p.w_backward.In(w, context_)},
-                           {DNNL_ARG_DIFF_SRC, p.dx.Out(dx)}});
-      p.dx.Done(context_);
-    });
-  }
-
- private:
-  void Execute(const dnnl::primitive& primitive,
-               const std::unordered_map<int, dnnl::memory>& arguments) {
-    primitive.execute(context_.stream, arguments);
-  }
-
-  const OneDnnContext& context_;
-  const Conv2dShape shape_;
-  PerSize<PreparedConv2d> prepared_;
 };
 
 // A filter of one pixel with a stride as one without, on the pixels that it
@@ -231,9 +202,8 @@ absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuConv2d(
                             MakeCpuConv2d(context, looked_at, max_samples));
     return std::make_unique<CpuStrided1x1>(shape, std::move(dense));
   }
-  auto conv = std::make_unique<CpuConv2d>(context, shape);
-  SLUICE_RETURN_IF_ERROR(conv->Prepare(max_samples));
-  return conv;
+  return OneDnnLinearOp<Conv2dShape, PreparedConv2d>::Create(
+      "conv2d", context, shape, max_samples);
 }
 
 }  // namespace sluice::kernels

@@ -1,7 +1,5 @@
-#include <algorithm>
-
-#include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/linear_op.h"
 
 namespace sluice::kernels {
 namespace {
@@ -33,74 +31,44 @@ struct PreparedDense {
         {{x.get_desc(), w.get_desc(), y.get_desc()}, context.engine, hint});
   }
 
+  void Forward(const OneDnnContext& context, const float* x_data,
+               const float* w_data, const float* b_data, float* y_data) {
+    x.set_data_handle(const_cast<float*>(x_data));
+    w.set_data_handle(const_cast<float*>(w_data));
+    b.set_data_handle(const_cast<float*>(b_data));
+    y.set_data_handle(y_data);
+    Execute(context, forward,
+            {{DNNL_ARG_SRC, x},
+             {DNNL_ARG_WEIGHTS, w},
+             {DNNL_ARG_BIAS, b},
+             {DNNL_ARG_DST, y}});
+  }
+
+  void Backward(const OneDnnContext& context, const float* x_data,
+                const float* w_data, const float* dy, float* dx, float* dw,
+                float* db) {
+    y.set_data_handle(const_cast<float*>(dy));
+    x.set_data_handle(const_cast<float*>(x_data));
+    w.set_data_handle(dw);
+    b.set_data_handle(db);
+    Execute(context, to_weights,
+            {{DNNL_ARG_SRC, x},
+             {DNNL_ARG_DIFF_DST, y},
+             {DNNL_ARG_DIFF_WEIGHTS, w},
+             {DNNL_ARG_DIFF_BIAS, b}});
+    if (dx == nullptr) return;
+    x.set_data_handle(dx);
+    w.set_data_handle(const_cast<float*>(w_data));
+    Execute(context, to_input,
+            {{DNNL_ARG_DIFF_DST, y},
+             {DNNL_ARG_WEIGHTS, w},
+             {DNNL_ARG_DIFF_SRC, x}});
+  }
+
   dnnl::memory x, w, b, y;
   dnnl::inner_product_forward forward;
   dnnl::inner_product_backward_weights to_weights;
   dnnl::inner_product_backward_data to_input;
-};
-
-class CpuDense : public LinearOp {
- public:
-  CpuDense(const OneDnnContext* context, const DenseShape& shape)
-      : context_(*context), shape_(shape) {}
-
-  absl::Status Prepare(int64_t samples) {
-    return CatchOneDnn(absl::StatusCode::kInvalidArgument, "dense",
-                       [&] { prepared_.For(samples, context_, shape_); });
-  }
-
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
-    if (samples == 0) return absl::OkStatus();
-    return CatchOneDnn(absl::StatusCode::kInternal, "dense", [&] {
-      PreparedDense& p = prepared_.For(samples, context_, shape_);
-      p.x.set_data_handle(const_cast<float*>(x));
-      p.w.set_data_handle(const_cast<float*>(w));
-      p.b.set_data_handle(const_cast<float*>(b));
-      p.y.set_data_handle(y);
-      Execute(p.forward, {{DNNL_ARG_SRC, p.x},
-                          {DNNL_ARG_WEIGHTS, p.w},
-                          {DNNL_ARG_BIAS, p.b},
-                          {DNNL_ARG_DST, p.y}});
-    });
-  }
-
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
-                        float* db) override {
-    if (samples == 0) {
-      std::fill_n(dw, shape_.weight_size(), 0.0f);
-      if (db != nullptr) std::fill_n(db, shape_.bias_size(), 0.0f);
-      return absl::OkStatus();
-    }
-    return CatchOneDnn(absl::StatusCode::kInternal, "dense", [&] {
-      PreparedDense& p = prepared_.For(samples, context_, shape_);
-      p.y.set_data_handle(const_cast<float*>(dy));
-      p.x.set_data_handle(const_cast<float*>(x));
-      p.w.set_data_handle(dw);
-      p.b.set_data_handle(db);
-      Execute(p.to_weights, {{DNNL_ARG_SRC, p.x},
-                             {DNNL_ARG_DIFF_DST, p.y},
-                             {DNNL_ARG_DIFF_WEIGHTS, p.w},
-                             {DNNL_ARG_DIFF_BIAS, p.b}});
-      if (dx == nullptr) return;
-      p.x.set_data_handle(dx);
-      p.w.set_data_handle(const_cast<float*>(w));
-      Execute(p.to_input, {{DNNL_ARG_DIFF_DST, p.y},
-                           {DNNL_ARG_WEIGHTS, p.w},
-                           {DNNL_ARG_DIFF_SRC, p.x}});
-    });
-  }
-
- private:
-  void Execute(const dnnl::primitive& primitive,
-               const std::unordered_map<int, dnnl::memory>& arguments) {
-    primitive.execute(context_.stream, arguments);
-  }
-
-  const OneDnnContext& context_;
-  const DenseShape shape_;
-  PerSize<PreparedDense> prepared_;
 };
 
 }  // namespace
@@ -108,9 +76,8 @@ class CpuDense : public LinearOp {
 absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuDense(
     const OneDnnContext* context, const DenseShape& shape,
     int64_t max_samples) {
-  auto dense = std::make_unique<CpuDense>(context, shape);
-  SLUICE_RETURN_IF_ERROR(dense->Prepare(max_samples));
-  return dense;
+  return OneDnnLinearOp<DenseShape, PreparedDense>::Create("dense", context,
+                                                           shape, max_samples);
 }
 
 }  // namespace sluice::kernels

@@ -1,0 +1,89 @@
+#ifndef SLUICE_KERNELS_CPU_LINEAR_OP_H_
+#define SLUICE_KERNELS_CPU_LINEAR_OP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/operations.h"
+
+namespace sluice::kernels {
+
+// Dense or conv2d by oneDNN: what the two have in common around their
+// primitives. `Prepared` has those for one number of samples, at least 1, and
+// may throw what oneDNN does:
+//
+//   Prepared(const OneDnnContext&, const Shape&, int64_t samples)
+//   void Forward(const OneDnnContext&, x, w, b, y)
+//   void Backward(const OneDnnContext&, x, w, dy, dx, dw, db)
+//
+// Not thread-safe: call from the thread that computes.
+template <typename Shape, typename Prepared>
+class OneDnnLinearOp final : public LinearOp {
+ public:
+  // Prepares for `max_samples`. kInvalidArgument, beginning with `name`, where
+  // oneDNN cannot do the shape. `context` must outlive the operation.
+  static absl::StatusOr<std::unique_ptr<LinearOp>> Create(
+      std::string name, const OneDnnContext* context, const Shape& shape,
+      int64_t max_samples) {
+    auto op = std::unique_ptr<OneDnnLinearOp>(
+        new OneDnnLinearOp(std::move(name), context, shape));
+    const absl::Status prepared = op->Run(absl::StatusCode::kInvalidArgument,
+                                          max_samples, [](Prepared&) {});
+    if (!prepared.ok()) return prepared;
+    return op;
+  }
+
+  absl::Status Forward(int64_t samples, const float* x, const float* w,
+                       const float* b, float* y) override {
+    if (samples == 0) return absl::OkStatus();
+    return Run(absl::StatusCode::kInternal, samples,
+               [&](Prepared& p) { p.Forward(context_, x, w, b, y); });
+  }
+
+  absl::Status Backward(int64_t samples, const float* x, const float* w,
+                        const float* dy, float* dx, float* dw,
+                        float* db) override {
+    if (samples == 0) {
+      std::fill_n(dw, shape_.weight_size(), 0.0f);
+      if (db != nullptr) std::fill_n(db, shape_.bias_size(), 0.0f);
+      return absl::OkStatus();
+    }
+    return Run(absl::StatusCode::kInternal, samples, [&](Prepared& p) {
+      p.Backward(context_, x, w, dy, dx, dw, db);
+    });
+  }
+
+ private:
+  OneDnnLinearOp(std::string name, const OneDnnContext* context,
+                 const Shape& shape)
+      : name_(std::move(name)), context_(*context), shape_(shape) {}
+
+  template <typename F>
+  absl::Status Run(absl::StatusCode code, int64_t samples, F f) {
+    return CatchOneDnn(code, name_,
+                       [&] { f(prepared_.For(samples, context_, shape_)); });
+  }
+
+  const std::string name_;
+  const OneDnnContext& context_;
+  const Shape shape_;
+  PerSize<Prepared> prepared_;
+};
+
+// Runs `primitive` on the context's stream.
+inline void Execute(const OneDnnContext& context,
+                    const dnnl::primitive& primitive,
+                    const std::unordered_map<int, dnnl::memory>& arguments) {
+  primitive.execute(const_cast<dnnl::stream&>(context.stream), arguments);
+}
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_CPU_LINEAR_OP_H_
