@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/delay_validation.h"
 #include "common/job_checker.h"
 #include "common/resolved_job.h"
 
@@ -361,6 +362,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckEvaluation(job, &check);
   CheckLimits(job, &check);
   CheckStop(job, &check);
+  CheckDelays(job.delays(), &check);
   return check.Take();
 }
 

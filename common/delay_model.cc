@@ -1,0 +1,151 @@
+#include "common/delay_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kMs = 1e-3;
+
+absl::StatusOr<std::vector<double>> ReadTrace(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  std::vector<double> seconds;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    double ms = 0;
+    if (!absl::SimpleAtod(line, &ms) || !(ms >= 0 && ms <= 1e9)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ":", number,
+          ": expected a duration in milliseconds, 0 to 1e9, found \"",
+          line.substr(0, 40), "\""));
+    }
+    seconds.push_back(ms * kMs);
+  }
+  if (seconds.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected one duration a line, found none"));
+  }
+  return seconds;
+}
+
+}  // namespace
+
+absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
+                                              uint64_t seed,
+                                              absl::string_view stream,
+                                              int workers) {
+  DelayModel model;
+  model.delay_ = delay;
+  // A stream of its own for each worker, at distances that do not meet.
+  model.random_ = Random(seed, stream);
+  model.seed_ = seed;
+  model.stream_ = model.random_.Uint64(0);
+  model.workers_ = workers;
+  if (delay.has_two_speed()) {
+    model.slow_workers_ = static_cast<int>(
+        std::lround(delay.two_speed().slow_share() * workers));
+  }
+  if (delay.has_trace()) {
+    SLUICE_ASSIGN_OR_RETURN(model.trace_, ReadTrace(delay.trace().path()));
+  }
+  return model;
+}
+
+double DelayModel::Draw(int64_t worker, int64_t index) const {
+  const Random random(seed_, stream_ + static_cast<uint64_t>(worker));
+  const auto exponential = [&] {
+    // Uniform is below 1, so the logarithm is of a number above 0.
+    return -std::log1p(-random.Uniform(index));
+  };
+  switch (delay_.kind_case()) {
+    case proto::Delay::kConstant:
+      return delay_.constant().ms() * kMs;
+    case proto::Delay::kExponential:
+      return delay_.exponential().mean_ms() * kMs * exponential();
+    case proto::Delay::kShiftedExponential:
+      return (delay_.shifted_exponential().shift_ms() +
+              delay_.shifted_exponential().mean_ms() * exponential()) *
+             kMs;
+    case proto::Delay::kPareto:
+      return delay_.pareto().minimum_ms() * kMs *
+             std::exp(exponential() / delay_.pareto().shape());
+    case proto::Delay::kLogNormal:
+      return delay_.log_normal().median_ms() * kMs *
+             std::exp(delay_.log_normal().sigma() * random.Normal(index));
+    case proto::Delay::kTwoSpeed:
+      return delay_.two_speed().ms() * kMs *
+             (worker < slow_workers_ ? delay_.two_speed().slow_factor() : 1);
+    case proto::Delay::kTrace:
+      return trace_[random.Uint64(index) % trace_.size()];
+    case proto::Delay::KIND_NOT_SET:
+      return 0;
+  }
+  return 0;
+}
+
+double DelayModel::Mean() const {
+  switch (delay_.kind_case()) {
+    case proto::Delay::kConstant:
+      return delay_.constant().ms() * kMs;
+    case proto::Delay::kExponential:
+      return delay_.exponential().mean_ms() * kMs;
+    case proto::Delay::kShiftedExponential:
+      return (delay_.shifted_exponential().shift_ms() +
+              delay_.shifted_exponential().mean_ms()) *
+             kMs;
+    case proto::Delay::kPareto:
+      return delay_.pareto().minimum_ms() * kMs * delay_.pareto().shape() /
+             (delay_.pareto().shape() - 1);
+    case proto::Delay::kLogNormal:
+      return delay_.log_normal().median_ms() * kMs *
+             std::exp(delay_.log_normal().sigma() *
+                      delay_.log_normal().sigma() / 2);
+    case proto::Delay::kTwoSpeed:
+      return delay_.two_speed().ms() * kMs *
+             (workers_ +
+              slow_workers_ * (delay_.two_speed().slow_factor() - 1)) /
+             workers_;
+    case proto::Delay::kTrace:
+      return std::accumulate(trace_.begin(), trace_.end(), 0.0) /
+             static_cast<double>(trace_.size());
+    case proto::Delay::KIND_NOT_SET:
+      return 0;
+  }
+  return 0;
+}
+
+bool DelayModel::always_zero() const { return Mean() == 0; }
+
+absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
+  ComputeDelay delay;
+  SLUICE_ASSIGN_OR_RETURN(
+      delay.model_,
+      DelayModel::Create(job.delays().compute(), job.seed(), "delays.compute",
+                         job.cluster().workers()));
+  delay.factors_.assign(job.delays().worker_factor().begin(),
+                        job.delays().worker_factor().end());
+  return delay;
+}
+
+double ComputeDelay::Draw(int64_t worker, int64_t sequence,
+                          int batches) const {
+  double seconds = 0;
+  for (int i = 0; i < batches; ++i) {
+    // Tasks have at most 65536 mini-batches.
+    seconds += model_.Draw(worker, (sequence << 16) + i);
+  }
+  const bool has_factor = worker < static_cast<int64_t>(factors_.size());
+  return has_factor ? seconds * factors_[worker] : seconds;
+}
+
+}  // namespace sluice

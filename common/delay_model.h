@@ -1,0 +1,74 @@
+#ifndef SLUICE_COMMON_DELAY_MODEL_H_
+#define SLUICE_COMMON_DELAY_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/random.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// One of a job's distributions of durations. A draw is a pure function of
+// (seed, what it is for, worker, index): the daemons and the simulator draw the
+// same.
+//
+// Immutable, therefore thread-safe.
+class DelayModel {
+ public:
+  // No delay at all.
+  DelayModel() : random_(0, 0) {}
+
+  // `delay`: valid, or without a kind for no delay. `stream` says what the
+  // draws are for. kNotFound, kInvalidArgument: the trace file cannot be read,
+  // or a line of it is no duration (names the line and what it holds).
+  static absl::StatusOr<DelayModel> Create(const proto::Delay& delay,
+                                           uint64_t seed,
+                                           absl::string_view stream,
+                                           int workers);
+
+  // Seconds. REQUIRES: worker >= 0, index >= 0.
+  double Draw(int64_t worker, int64_t index) const;
+
+  // Expected seconds over all draws and workers; a trace's mean.
+  double Mean() const;
+
+  bool always_zero() const;
+
+ private:
+  // Constant after construction.
+  proto::Delay delay_;
+  Random random_;
+  uint64_t seed_ = 0;
+  uint64_t stream_ = 0;
+  int workers_ = 1;
+  int slow_workers_ = 0;       // Two speeds.
+  std::vector<double> trace_;  // Seconds.
+};
+
+// What a task's computation takes beyond its own: the job's `delays.compute`
+// with the workers' factors, one draw for each mini-batch.
+//
+// Immutable, therefore thread-safe.
+class ComputeDelay {
+ public:
+  ComputeDelay() = default;  // None.
+  // Errors as DelayModel's.
+  static absl::StatusOr<ComputeDelay> Create(const proto::Job& job);
+
+  // Seconds of worker `worker`'s task number `sequence`, of `batches`
+  // mini-batches.
+  double Draw(int64_t worker, int64_t sequence, int batches) const;
+
+  const DelayModel& model() const { return model_; }
+
+ private:
+  DelayModel model_;
+  std::vector<double> factors_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_DELAY_MODEL_H_

@@ -1,0 +1,14 @@
+#ifndef SLUICE_COMMON_DELAY_VALIDATION_H_
+#define SLUICE_COMMON_DELAY_VALIDATION_H_
+
+#include "common/job_checker.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// Adds what violates the bounds of job.proto in a job's `delays`.
+void CheckDelays(const proto::Delays& delays, Checker* check);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_DELAY_VALIDATION_H_
