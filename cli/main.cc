@@ -2,6 +2,7 @@
 
 #include "cli/check_command.h"
 #include "cli/eval_command.h"
+#include "cli/simulate_command.h"
 #include "cli/status_command.h"
 #include "cli/train_command.h"
 
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
   sluice::AddCheckCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);
+  sluice::AddSimulateCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

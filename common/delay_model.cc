@@ -52,8 +52,8 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
   model.stream_ = model.random_.Uint64(0);
   model.workers_ = workers;
   if (delay.has_two_speed()) {
-    model.slow_workers_ = static_cast<int>(
-        std::lround(delay.two_speed().slow_share() * workers));
+    model.slow_workers_ =
+        static_cast<int>(std::lround(delay.two_speed().slow_share() * workers));
   }
   if (delay.has_trace()) {
     SLUICE_ASSIGN_OR_RETURN(model.trace_, ReadTrace(delay.trace().path()));
@@ -137,8 +137,7 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
   return delay;
 }
 
-double ComputeDelay::Draw(int64_t worker, int64_t sequence,
-                          int batches) const {
+double ComputeDelay::Draw(int64_t worker, int64_t sequence, int batches) const {
   double seconds = 0;
   for (int i = 0; i < batches; ++i) {
     // Tasks have at most 65536 mini-batches.

@@ -110,12 +110,12 @@ TEST(DelayModelTest, ATraceGivesItsLinesAndRefusesWhatIsNoDuration) {
   delay.mutable_trace()->set_path(path);
   const auto refused = DelayModel::Create(delay, kSeed, "test", 1);
   EXPECT_EQ(refused.status().message(),
-            path + ":2: expected a duration in milliseconds, 0 to 1e9, found "
-                   "\"fast\"");
+            path +
+                ":2: expected a duration in milliseconds, 0 to 1e9, found "
+                "\"fast\"");
   delay.mutable_trace()->set_path(path + ".missing");
-  EXPECT_EQ(
-      DelayModel::Create(delay, kSeed, "test", 1).status().code(),
-      absl::StatusCode::kNotFound);
+  EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(ComputeDelayTest, ATaskTakesTheSumOverItsMiniBatchesTimesItsFactor) {

@@ -64,9 +64,9 @@ void CheckDelay(const std::string& prefix, const proto::Delay& delay,
       Fields f = fields("pareto");
       f.AboveZero("minimum_ms", d.has_minimum_ms(), d.minimum_ms(), kMostMs);
       if (f.Set("shape", d.has_shape())) {
-        check->Require(d.shape() > 1 && d.shape() <= 1000, f.Path("shape"),
-                       absl::StrCat("must be above 1 and at most 1000, is ",
-                                    d.shape()));
+        check->Require(
+            d.shape() > 1 && d.shape() <= 1000, f.Path("shape"),
+            absl::StrCat("must be above 1 and at most 1000, is ", d.shape()));
       }
       break;
     }

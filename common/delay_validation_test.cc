@@ -66,8 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
              "at most 1000, is 1"},
         Case{"compute { two_speed { ms: 1 slow_share: 2 slow_factor: 2 } }",
              "delays.compute.two_speed.slow_share: must be 0 to 1, is 2"},
-        Case{"compute { trace {} }",
-             "delays.compute.trace.path: must be set"},
+        Case{"compute { trace {} }", "delays.compute.trace.path: must be set"},
         Case{"worker_factor: 1 worker_factor: 0",
              "delays.worker_factor[1]: must be above 0 and at most 1e+06, is "
              "0"},

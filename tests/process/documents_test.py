@@ -8,7 +8,7 @@ import unittest
 
 import harness
 
-DOCUMENTS = ["README.md", "docs/operations.md"]
+DOCUMENTS = ["README.md", "docs/operations.md", "docs/simulation.md"]
 # What these do is what every other test and the build itself do.
 # `status` and `eval` need a run of their own: bad_input_test and inputs_test
 # ask for them.

@@ -1,0 +1,40 @@
+#include "sim/event_queue.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+std::vector<int> TakeAll(EventQueue<int>* queue) {
+  std::vector<int> taken;
+  while (!queue->empty()) taken.push_back(queue->Take());
+  return taken;
+}
+
+TEST(EventQueueTest, GoesByTimeAndAmongEqualsByOrder) {
+  EventQueue<int> queue;
+  queue.Add(20, 3);
+  queue.Add(10, 1);
+  queue.Add(20, 4);
+  queue.Add(10, 2);
+  EXPECT_THAT(TakeAll(&queue), ::testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(queue.now(), 20);
+}
+
+TEST(EventQueueTest, WhatIsDueAtOnceGoesFirst) {
+  EventQueue<int> queue;
+  queue.Add(10, 1);
+  queue.Add(10, 4);
+  EXPECT_EQ(queue.Take(), 1);
+  queue.Add(0, 2);
+  queue.Add(0, 3);
+  queue.Add(5, 5);
+  EXPECT_THAT(TakeAll(&queue), ::testing::ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(queue.now(), 15);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,59 @@
+#include "sim/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kNanoseconds = 1e9;
+
+}  // namespace
+
+absl::StatusOr<Network> Network::Create(const proto::Job& job) {
+  Network network;
+  const proto::Delays& delays = job.delays();
+  SLUICE_ASSIGN_OR_RETURN(
+      network.latency_,
+      DelayModel::Create(delays.latency(), job.seed(), "delays.latency",
+                         job.cluster().workers()));
+  network.worker_bandwidth_ = delays.worker_bandwidth();
+  network.shard_bandwidth_ = delays.shard_bandwidth();
+  return network;
+}
+
+VirtualTime Network::Latency() {
+  return std::llround(latency_.Draw(0, messages_++) * kNanoseconds);
+}
+
+VirtualTime Network::Send(VirtualTime now, double bandwidth, int64_t bytes,
+                          int64_t link, Links* links) {
+  if (bandwidth == 0) return now;
+  if (link >= static_cast<int64_t>(links->size())) links->resize(link + 1);
+  VirtualTime& free = (*links)[link];
+  free = std::max(free, now) +
+         std::llround(static_cast<double>(bytes) / bandwidth * kNanoseconds);
+  return free;
+}
+
+VirtualTime Network::ToWorker(VirtualTime now, ShardId shard, WorkerId worker,
+                              int64_t bytes) {
+  return std::max(
+             Send(now, shard_bandwidth_, bytes, shard.value(), &from_shards_),
+             Send(now, worker_bandwidth_, bytes, worker.value(),
+                  &to_workers_)) -
+         now + Latency();
+}
+
+VirtualTime Network::ToShard(VirtualTime now, WorkerId worker, ShardId shard,
+                             int64_t bytes) {
+  return std::max(
+             Send(now, worker_bandwidth_, bytes, worker.value(),
+                  &from_workers_),
+             Send(now, shard_bandwidth_, bytes, shard.value(), &to_shards_)) -
+         now + Latency();
+}
+
+}  // namespace sluice

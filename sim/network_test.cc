@@ -1,0 +1,52 @@
+#include "sim/network.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+Network Made(const std::string& delays) {
+  proto::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      delays, job.mutable_delays()));
+  auto network = Network::Create(job);
+  EXPECT_TRUE(network.ok()) << network.status();
+  return *network;
+}
+
+constexpr WorkerId kOne(1);
+constexpr WorkerId kTwo(2);
+constexpr ShardId kLead(0);
+constexpr ShardId kOther(1);
+
+TEST(NetworkTest, WithoutDelaysNothingTakesTime) {
+  Network network;
+  EXPECT_EQ(network.Latency(), 0);
+  EXPECT_EQ(network.ToWorker(5, kLead, kOne, 1 << 20), 0);
+  EXPECT_EQ(network.ToShard(5, kOne, kLead, 1 << 20), 0);
+}
+
+TEST(NetworkTest, ATransferTakesItsSlowerLinkAndTheLatency) {
+  Network network = Made(
+      "latency { constant { ms: 0.001 } } worker_bandwidth: 1e9 "
+      "shard_bandwidth: 4e9");
+  EXPECT_EQ(network.Latency(), 1000);
+  EXPECT_EQ(network.ToWorker(0, kLead, kOne, 4000), 4000 + 1000);
+}
+
+TEST(NetworkTest, TransfersOfOneLinkGoOneAfterTheOther) {
+  Network network = Made("shard_bandwidth: 1e9");
+  EXPECT_EQ(network.ToWorker(0, kLead, kOne, 1000), 1000);
+  EXPECT_EQ(network.ToWorker(0, kLead, kTwo, 1000), 2000);
+  EXPECT_EQ(network.ToWorker(0, kOther, kOne, 1000), 1000);
+  // The other direction is free, and so is the link once it has sent all.
+  EXPECT_EQ(network.ToShard(0, kOne, kLead, 1000), 1000);
+  EXPECT_EQ(network.ToWorker(2500, kLead, kOne, 1000), 1000);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,149 @@
+#include "sim/theory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+// H_n - H_{n-k} = 1/n + ... + 1/(n-k+1).
+double HarmonicTail(int n, int k) {
+  double sum = 0;
+  for (int i = n - k + 1; i <= n; ++i) sum += 1.0 / i;
+  return sum;
+}
+
+// P(N >= n) for n = 0..size of a renewal process with steps shift + Exp(mean),
+// at time t: the n-th renewal is n shift + an Erlang variable.
+std::vector<double> RenewalTails(double t, double shift, double mean,
+                                 int size) {
+  std::vector<double> tails(size + 1, 0);
+  tails[0] = 1;
+  for (int n = 1; n <= size; ++n) {
+    const double x = (t - n * shift) / mean;
+    if (x <= 0) break;
+    // 1 - sum over i < n of e^-x x^i / i!, in logarithms against overflow.
+    double below = 0;
+    for (int i = 0; i < n; ++i) {
+      below += std::exp(i * std::log(x) - x - std::lgamma(i + 1.0));
+    }
+    tails[n] = std::max(0.0, 1 - below);
+  }
+  return tails;
+}
+
+// The first `a.size()` terms of the product of two generating functions.
+std::vector<double> Convolve(const std::vector<double>& a,
+                             const std::vector<double>& b) {
+  std::vector<double> c(a.size(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = 0; i + j < a.size(); ++j) c[i + j] += a[i] * b[j];
+  }
+  return c;
+}
+
+// P(`workers` fresh processes together have made fewer than k renewals by t).
+double FewerThan(int k, int workers, double t, double shift, double mean) {
+  const std::vector<double> tails = RenewalTails(t, shift, mean, k);
+  std::vector<double> one(k), sum(k, 0);
+  for (int n = 0; n < k; ++n) one[n] = tails[n] - tails[n + 1];
+  sum[0] = 1;
+  for (int p = workers; p > 0; p /= 2) {
+    if (p % 2 == 1) sum = Convolve(sum, one);
+    if (p > 1) one = Convolve(one, one);
+  }
+  double total = 0;
+  for (double probability : sum) total += probability;
+  return total;
+}
+
+// The integral of FewerThan over t >= 0, by Simpson's rule in pieces. The
+// integrand has corners at the multiples of the shift, so each piece lies
+// between two of them.
+double BatchSyncUpdateTime(int k, int workers, double shift, double mean) {
+  constexpr double kNegligible = 1e-9;
+  constexpr int kSteps = 16;  // In a piece; an error below 1e-4 of it.
+  const double piece =
+      std::min(shift > 0 ? shift : mean,
+               mean * std::max(1.0, static_cast<double>(k) / workers) / 2);
+  double integral = 0;
+  for (double begin = 0;; begin += piece) {
+    const double h = piece / kSteps;
+    double sum = 0;
+    for (int i = 0; i <= kSteps; ++i) {
+      const double weight = i == 0 || i == kSteps ? 1 : i % 2 == 1 ? 4 : 2;
+      sum += weight * FewerThan(k, workers, begin + i * h, shift, mean);
+    }
+    integral += sum * h / 3;
+    if (FewerThan(k, workers, begin + piece, shift, mean) < kNegligible) break;
+  }
+  return integral;
+}
+
+}  // namespace
+
+UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
+                                        double shift, double mean) {
+  const auto exact = [](double seconds) {
+    return UpdateTime{seconds, seconds};
+  };
+  const double expected = shift + mean;
+  const double ratio = static_cast<double>(k) / workers;
+  switch (policy) {
+    case PolicyKind::kSync:
+      return exact(shift + mean * HarmonicTail(workers, workers));
+    case PolicyKind::kKSync:
+      return exact(shift + mean * HarmonicTail(workers, k));
+    case PolicyKind::kKBatchSync:
+      return exact(shift == 0 ? ratio * mean
+                              : BatchSyncUpdateTime(k, workers, shift, mean));
+    case PolicyKind::kKAsync: {
+      const double fresh = mean * HarmonicTail(workers, k);
+      return shift == 0 ? exact(fresh)
+                        : UpdateTime{ratio * expected, shift + fresh};
+    }
+    case PolicyKind::kAsync:
+      return exact(expected / workers);
+    case PolicyKind::kKBatchAsync:
+      return exact(ratio * expected);
+  }
+  return {};
+}
+
+double ConstantUpdateTime(PolicyKind policy, int workers, int k,
+                          double seconds) {
+  const double ratio = static_cast<double>(k) / workers;
+  switch (policy) {
+    case PolicyKind::kSync:
+    case PolicyKind::kKSync:
+      return seconds;
+    case PolicyKind::kKBatchSync:
+      return seconds * std::ceil(ratio);
+    case PolicyKind::kKAsync:
+      return seconds / (workers / k);
+    case PolicyKind::kAsync:
+      return seconds / workers;
+    case PolicyKind::kKBatchAsync:
+      return seconds * ratio;
+  }
+  return 0;
+}
+
+double ExpectedStaleness(PolicyKind policy, int workers, int k) {
+  switch (policy) {
+    case PolicyKind::kSync:
+    case PolicyKind::kKSync:
+    case PolicyKind::kKBatchSync:
+      return 0;
+    case PolicyKind::kAsync:
+      return workers - 1;
+    case PolicyKind::kKAsync:
+      return static_cast<double>(workers - k) / k;
+    case PolicyKind::kKBatchAsync:
+      return static_cast<double>(workers - 1) / k;
+  }
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+#ifndef SLUICE_SIM_THEORY_H_
+#define SLUICE_SIM_THEORY_H_
+
+#include "ps_server/coordinator/sync_options.h"
+
+namespace sluice {
+
+// Long-run seconds per update where a formula is known: P workers whose tasks
+// take independent times, no network. `low` = `high` where it is exact.
+struct UpdateTime {
+  double low = 0;
+  double high = 0;
+};
+
+// Compute times d + X with X exponential of mean m; H_n is the n-th harmonic
+// number (Dutta et al. 2018 for d = 0):
+//
+//   SYNC           d + m H_P
+//   K_SYNC         d + m (H_P - H_{P-K}), the K-th of P order statistics
+//   K_BATCH_SYNC   integral over t of P(P fresh renewal processes have made
+//                  fewer than K renewals by t); K m / P for d = 0
+//   K_ASYNC        m (H_P - H_{P-K}) for d = 0; else between K (d+m) / P and
+//                  d + m (H_P - H_{P-K})
+//   ASYNC          (d+m) / P
+//   K_BATCH_ASYNC  K (d+m) / P
+//
+// REQUIRES: 1 <= k; k <= workers under K_SYNC and K_ASYNC.
+UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
+                                        double shift, double mean);
+
+// Compute times that are always c, over whole rounds:
+//
+//   SYNC, K_SYNC   c                 K_ASYNC        c / floor(P/K)
+//   K_BATCH_SYNC   c ceil(K/P)       ASYNC          c / P
+//                                    K_BATCH_ASYNC  c K / P
+double ConstantUpdateTime(PolicyKind policy, int workers, int k,
+                          double seconds);
+
+// Long-run mean staleness, whatever the distribution of compute times: each
+// gradient sees the updates made while it was computed.
+double ExpectedStaleness(PolicyKind policy, int workers, int k);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_THEORY_H_

@@ -1,0 +1,113 @@
+#include "sim/timing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "ps_server/coordinator/coordinator_options_from_job.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kSecond = 1e9;  // In nanoseconds.
+
+// Consecutive updates are not independent, means of long stretches nearly are.
+constexpr int kStretches = 32;
+// Student's t for 99% and kStretches - 1 degrees of freedom.
+constexpr double kStudent = 2.744;
+
+double HalfWidth(const std::vector<VirtualTime>& commits) {
+  const int64_t length =
+      (static_cast<int64_t>(commits.size()) - 1) / kStretches;
+  if (length == 0) return HUGE_VAL;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < kStretches; ++i) {
+    const double mean =
+        static_cast<double>(commits[(i + 1) * length] - commits[i * length]) /
+        static_cast<double>(length) / kSecond;
+    sum += mean;
+    squares += mean * mean;
+  }
+  const double mean = sum / kStretches;
+  const double variance =
+      std::max(0.0, squares / kStretches - mean * mean) / (kStretches - 1);
+  return kStudent * std::sqrt(variance);
+}
+
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+absl::StatusOr<ClusterSimulation::Options> OptionsOf(const ResolvedJob& job) {
+  ClusterSimulation::Options options;
+  // Room that no run gives a meaning to: no secret, no evaluator, no end.
+  options.coordinator = CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  options.coordinator.evaluator = false;
+  options.coordinator.stop = StopOptions();
+  SLUICE_ASSIGN_OR_RETURN(options.compute, ComputeDelay::Create(job.job));
+  if (options.compute.model().always_zero()) {
+    return absl::InvalidArgumentError(
+        "delays.compute: must be set, and not always 0, for a simulation of "
+        "times");
+  }
+  SLUICE_ASSIGN_OR_RETURN(options.network, Network::Create(job.job));
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    options.slice_bytes.push_back(job.layout.range(ShardId(s)).size() *
+                                  static_cast<int64_t>(sizeof(float)));
+  }
+  return options;
+}
+
+}  // namespace
+
+Timing TimingOf(const SimulationWindow& window, int workers) {
+  SLUICE_CHECK(window.commits.size() >= 2);
+  Timing timing;
+  const double seconds =
+      static_cast<double>(window.end - window.begin) / kSecond;
+  timing.updates = static_cast<int64_t>(window.commits.size()) - 1;
+  timing.mean_update_time =
+      static_cast<double>(window.commits.back() - window.commits.front()) /
+      static_cast<double>(timing.updates) / kSecond;
+  timing.half_width = HalfWidth(window.commits);
+  const GradientCounts& counts = window.gradients;
+  timing.mean_staleness = Share(static_cast<double>(window.staleness_sum),
+                                static_cast<double>(counts.applied));
+  timing.staleness_histogram = window.staleness_histogram;
+  timing.wasted = Share(static_cast<double>(counts.cancelled + counts.dropped),
+                        static_cast<double>(window.started));
+  timing.wasted_time = Share(window.wasted_seconds, window.compute_seconds);
+  timing.idle =
+      std::max(0.0, 1 - Share(window.compute_seconds, seconds * workers));
+  for (int64_t bytes : window.pull_bytes) {
+    timing.pull_bytes_per_second.push_back(Share(bytes, seconds));
+  }
+  for (int64_t bytes : window.push_bytes) {
+    timing.push_bytes_per_second.push_back(Share(bytes, seconds));
+  }
+  timing.events = window.events;
+  return timing;
+}
+
+absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
+                                     const TimingOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made, OptionsOf(job));
+  const int workers = job.job.cluster().workers();
+  ClusterSimulation simulation(std::move(made));
+  SLUICE_RETURN_IF_ERROR(
+      simulation.Run([&] { return simulation.ended() >= 10 * workers; }));
+  simulation.BeginWindow();
+  int64_t updates = std::min<int64_t>(options.most_updates, 32 * 100);
+  while (true) {
+    const auto& commits = simulation.window().commits;
+    SLUICE_RETURN_IF_ERROR(simulation.Run(
+        [&] { return static_cast<int64_t>(commits.size()) > updates; }));
+    Timing timing = TimingOf(simulation.window(), workers);
+    if (timing.updates >= options.most_updates ||
+        timing.half_width < options.precision * timing.mean_update_time) {
+      return timing;
+    }
+    updates = std::min(options.most_updates, 2 * updates);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,169 @@
+// The production coordinator in virtual time against the formulas.
+#include "sim/timing.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+#include "gtest/gtest.h"
+#include "sim/theory.h"
+
+namespace sluice {
+namespace {
+
+struct Choice {
+  const char* policy;
+  PolicyKind kind;
+  int k;  // 0: the policy has none.
+};
+
+ResolvedJob JobOf(const Choice& choice, int workers, const std::string& delay,
+                  const std::string& more = "") {
+  const auto job =
+      ParseJob(absl::StrCat("cluster { workers: ", workers,
+                            " } sync { policy: ", choice.policy,
+                            choice.k > 0 ? absl::StrCat(" k: ", choice.k) : "",
+                            " } data { linear_regression { features: 3 } } "
+                            "model { layer { dense { units: 1 } } } "
+                            "stop { updates: 1 } seed: 11 delays { compute { ",
+                            delay, " } ", more, " }"),
+               "test", {});
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *job;
+}
+
+Timing Measured(const Choice& choice, int workers, const std::string& delay,
+                const std::string& more = "", double precision = 0.005) {
+  const auto timing = MeasureTiming(JobOf(choice, workers, delay, more),
+                                    {.precision = precision});
+  EXPECT_TRUE(timing.ok()) << timing.status();
+  return *timing;
+}
+
+std::vector<Choice> Choices(int workers) {
+  return {{"SYNC", PolicyKind::kSync, 0},
+          {"K_SYNC", PolicyKind::kKSync, workers * 3 / 4},
+          {"K_SYNC", PolicyKind::kKSync, workers / 2},
+          {"K_BATCH_SYNC", PolicyKind::kKBatchSync, workers / 2},
+          {"K_BATCH_SYNC", PolicyKind::kKBatchSync, 2 * workers},
+          {"ASYNC", PolicyKind::kAsync, 0},
+          {"K_ASYNC", PolicyKind::kKAsync, workers / 2},
+          {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, workers / 2}};
+}
+
+// 1%: the bound; the measurement's own interval is half of that.
+constexpr double kTolerance = 0.01;
+
+class FormulaTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(FormulaTest, ExponentialTimesGiveTheExpectedTimePerUpdate) {
+  const int workers = GetParam();
+  for (const Choice& choice : Choices(workers)) {
+    const double expected =
+        ShiftedExponentialUpdateTime(choice.kind, workers, choice.k, 0, 0.05)
+            .low;
+    const Timing timing =
+        Measured(choice, workers, "exponential { mean_ms: 50 }");
+    EXPECT_NEAR(timing.mean_update_time, expected, kTolerance * expected)
+        << choice.policy << " K " << choice.k << " P " << workers;
+  }
+}
+
+TEST_P(FormulaTest, ShiftedExponentialTimesToo) {
+  const int workers = GetParam();
+  for (const Choice& choice : Choices(workers)) {
+    const UpdateTime expected = ShiftedExponentialUpdateTime(
+        choice.kind, workers, choice.k, 0.02, 0.05);
+    const Timing timing = Measured(
+        choice, workers, "shifted_exponential { shift_ms: 20 mean_ms: 50 }");
+    EXPECT_GE(timing.mean_update_time, expected.low * (1 - kTolerance))
+        << choice.policy << " K " << choice.k << " P " << workers;
+    EXPECT_LE(timing.mean_update_time, expected.high * (1 + kTolerance))
+        << choice.policy << " K " << choice.k << " P " << workers;
+  }
+}
+
+TEST_P(FormulaTest, ConstantTimesGoInRounds) {
+  const int workers = GetParam();
+  for (const Choice& choice : Choices(workers)) {
+    const double expected =
+        ConstantUpdateTime(choice.kind, workers, choice.k, 0.03);
+    EXPECT_NEAR(
+        Measured(choice, workers, "constant { ms: 30 }").mean_update_time,
+        expected, kTolerance * expected)
+        << choice.policy << " K " << choice.k << " P " << workers;
+  }
+}
+
+TEST_P(FormulaTest, StalenessDoesNotDependOnTheDistribution) {
+  const int workers = GetParam();
+  for (const Choice& choice : Choices(workers)) {
+    const double expected = ExpectedStaleness(choice.kind, workers, choice.k);
+    for (const char* delay :
+         {"exponential { mean_ms: 50 }", "pareto { minimum_ms: 1 shape: 3 }",
+          "log_normal { median_ms: 10 sigma: 0.5 }",
+          "two_speed { ms: 10 slow_share: 0.25 slow_factor: 3.1 }"}) {
+      // The mean staleness settles long before the time per update does.
+      EXPECT_NEAR(Measured(choice, workers, delay, "", 0.05).mean_staleness,
+                  expected, kTolerance * expected)
+          << choice.policy << " K " << choice.k << " P " << workers << " "
+          << delay;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, FormulaTest, ::testing::Values(4, 16),
+                         ::testing::PrintToStringParamName());
+
+TEST(TimingTest, KSyncWastesTheTasksItCancels) {
+  const Timing timing = Measured({"K_SYNC", PolicyKind::kKSync, 3}, 4,
+                                 "exponential { mean_ms: 50 }");
+  // Of four tasks of a version one is cancelled.
+  EXPECT_NEAR(timing.wasted, 0.25, 0.001);
+  EXPECT_GT(timing.wasted_time, 0.25);  // It is the longest.
+  EXPECT_GT(timing.idle, 0);            // The first two wait for the third.
+}
+
+TEST(TimingTest, AsynchronousWorkersNeverIdleWithoutANetwork) {
+  const Timing timing =
+      Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, "constant { ms: 30 }");
+  EXPECT_NEAR(timing.idle, 0, 1e-3);
+  EXPECT_EQ(timing.wasted, 0);
+}
+
+TEST(TimingTest, LatencyIsPaidSixTimesByATaskOfSync) {
+  const Timing timing =
+      Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
+               "latency { constant { ms: 1 } }");
+  // Task, pull, its slice, push, staged, ready: six ways.
+  EXPECT_NEAR(timing.mean_update_time, 0.036, 1e-6);
+}
+
+TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
+  // Four floats go to each of two workers through one link, and back: the
+  // second worker's slice comes after the first's, and so do the gradients.
+  const Timing timing =
+      Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
+               "shard_bandwidth: 16000");
+  EXPECT_NEAR(timing.mean_update_time, 0.030 + 0.001 + 0.002, 1e-6);
+}
+
+TEST(TimingTest, OneSeedGivesOneRun) {
+  const Choice choice = {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, 3};
+  const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";
+  EXPECT_EQ(Measured(choice, 5, delay).mean_update_time,
+            Measured(choice, 5, delay).mean_update_time);
+}
+
+TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
+  const Choice choice = {"ASYNC", PolicyKind::kAsync, 0};
+  const auto refused =
+      MeasureTiming(JobOf(choice, 2, "constant { ms: 0 }"), {});
+  EXPECT_EQ(refused.status().message(),
+            "delays.compute: must be set, and not always 0, for a simulation "
+            "of times");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#ifndef SLUICE_SIM_WORKLOAD_H_
+#define SLUICE_SIM_WORKLOAD_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/events.h"
+
+namespace sluice {
+
+// What flows through a simulated cluster besides time: weights and gradients.
+//
+// Not thread-safe: call from the thread that simulates.
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  struct Computed {
+    int64_t samples = 0;
+    double loss = 0;  // Mean over the samples.
+  };
+
+  // The shard sends its newest slice to the worker, for the task it has.
+  virtual void Pulled(WorkerId worker, ShardId shard) = 0;
+  // The gradient of `task` at the slices its worker has pulled is staged on
+  // every shard. Called once it is known that it will be delivered: what is
+  // cancelled before is never computed. Errors end the simulation.
+  virtual absl::StatusOr<Computed> Compute(const Task& task) = 0;
+  // The shard executes the decision.
+  virtual absl::Status Execute(ShardId shard, const Decision& decision) = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_WORKLOAD_H_
