@@ -162,12 +162,16 @@ class InitialWeightsTest(unittest.TestCase):
                 write_images(folder)
                 write_weights(folder / "init.safetensors", some_weights(seed))
                 listen = f"127.0.0.1:{port if shard == 0 else 0}"
-                last = daemons.start(
+                last, log = daemons.start(
                     harness.PS_SERVER, folder, f"--shard={shard}",
                     f"--job={self.job}", f"--listen={listen}",
                     f"--coordinator=127.0.0.1:{port}",
                     *harness.sets(self.init))
-            status, log = daemons.end(*last)
+                if shard == 0:  # Whoever joins second is refused.
+                    harness.wait_until(
+                        lambda: 'peer="shard 0"' in log.read_text(),
+                        "shard 0 to join", last)
+            status, log = daemons.end(last, log)
         self.assertEqual(status, 1, log)
         self.assertRegex(log, r"shard 1: initial weights is .?\"sha256 "
                          r"[0-9a-f]{64}.?\" here, .?\"sha256 [0-9a-f]{64}.?\" "
