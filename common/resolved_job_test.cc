@@ -85,7 +85,9 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message.GetDescriptor()->field(i);
     const std::string path = prefix + field->name();
+    // Absent means none.
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
+        path == "delays" ||
         (path == "data.augmentation" &&
          !reflection->HasField(message, field))) {
       continue;
@@ -152,6 +154,7 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "limits.lease_s=9", "limits.start_timeout_s=9",
         "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
+        "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as without it.
         "worker.micro_batch=100", "worker.micro_batch=5000"}) {
     EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
