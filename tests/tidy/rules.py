@@ -1,0 +1,140 @@
+"""The rules of the tree that a machine can check, each a pure function.
+
+A rule takes a file's path and its lines and yields (line number, complaint).
+CONTRIBUTING.md says why the rules are what they are.
+"""
+
+import re
+
+# Which of our folders a folder may include, besides itself.
+LAYERS = {
+    "proto": set(),
+    "common": {"proto"},
+    "kernels": {"common"},
+    "ps_server": {"proto", "common", "kernels"},
+    "worker": {"proto", "common", "kernels"},
+    "sim": {"proto", "common", "kernels", "ps_server", "worker"},
+    "cli": {"proto", "common", "kernels", "ps_server", "worker", "sim"},
+}
+# Of the exchange's two halves a test may include both; nothing includes these.
+LEAVES = {"bench", "cli", "tests"}
+
+_INCLUDE = re.compile(r'#include "([a-z_]+)/')
+
+
+def layers(path, lines):
+    """Includes point one way."""
+    folder = path.parts[0]
+    allowed = LAYERS.get(folder)
+    for number, line in enumerate(lines, 1):
+        match = _INCLUDE.match(line)
+        if not match or match[1] == folder:
+            continue
+        target = match[1]
+        if target in LEAVES:
+            yield number, f"nothing includes {target}/"
+        elif target in LAYERS and allowed is not None and target not in allowed:
+            yield number, f"{folder}/ does not include {target}/"
+
+
+# Lines of a file: what a reader takes in at once.
+_SIZES = {".h": 200, ".cuh": 200, ".cc": 400, ".cu": 400}
+_FUNCTION_LINES = 70
+
+
+def file_size(path, lines):
+    limit = _SIZES.get(path.suffix)
+    if limit is not None and len(lines) > limit:
+        yield limit + 1, f"{len(lines)} lines, at most {limit}"
+
+
+_NOT_A_FUNCTION = re.compile(
+    r"(namespace|class|struct|enum|union|extern|constexpr|const|"
+    r"INSTANTIATE_TEST_SUITE_P)\b|[#/]")
+
+
+def function_size(path, lines):
+    """clang-format puts a function's signature and last brace in column 0."""
+    if path.suffix not in (".cc", ".cu"):
+        return
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("}"):
+            if start is not None and number - start + 1 > _FUNCTION_LINES:
+                yield start, (f"a function of {number - start + 1} lines, "
+                              f"at most {_FUNCTION_LINES}")
+            start = None
+        elif (start is None and re.match(r"[A-Za-z_]", line)
+              and not _NOT_A_FUNCTION.match(line)):
+            start = number
+        elif start is not None and lines[number - 2].endswith(";") and (
+                re.match(r"[A-Za-z_]", line)):
+            start = number  # What began before was a declaration.
+
+
+# What is banned, where it is allowed after all, and what to do instead.
+_BANNED = [
+    (r"absl::Now\(|system_clock::now|steady_clock::now",
+     r"common/clock\.cc", "time comes from common/clock.h"),
+    (r"absl::SleepFor|this_thread::sleep|\busleep\(",
+     r"$^", "wait for a condition with a deadline"),
+    (r"\bsrand\(|\brand\(\)|std::random_device|std::\w+_distribution\b",
+     r".*_test\.cc", "randomness comes from common/random.h"),
+    (r"\bvolatile\b", r"kernels/numerics_test\.cc|bench/.*",
+     "not for threads: std::atomic or a mutex"),
+    (r"\bgetenv\(", r"$^", "configuration is the job file and flags"),
+    (r"(?<!static_)\bassert\(", r"$^", "SLUICE_CHECK for our bugs, a Status "
+     "for everybody else's"),
+    (r"\b(TODO|FIXME|XXX)\b", r"$^", "an issue, not a note in the code"),
+    (r"std::(cerr|cout)|\bf?printf\(",
+     r"(cli|bench|tests)/.*|.*main\.cc|.*flags\.cc|"
+     r"worker/reference_train\.cc|common/status_macros\.h",
+     "only the tool prints"),
+    (r"\bTEST(_[FP])?\(\w+, Basic\w*\)", r"$^",
+     "a test's name is a sentence about behaviour"),
+    (r"\bcatch \(\.\.\.\)", r"$^", "name what is caught"),
+]
+
+
+def banned(path, lines):
+    if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
+        return
+    for number, line in enumerate(lines, 1):
+        code = re.sub(r"//.*", "", line) if "TODO" not in line else line
+        for pattern, allowed, instead in _BANNED:
+            if re.search(pattern, code) and not re.fullmatch(
+                    allowed, path.as_posix()):
+                yield number, f"{line.strip()}: {instead}"
+
+
+
+def guard(path, lines):
+    """A header's guard is its path."""
+    if path.suffix != ".h":
+        return
+    expected = "SLUICE_" + re.sub(r"[/.]", "_", path.as_posix()).upper() + "_"
+    if len(lines) < 2 or lines[:2] != [f"#ifndef {expected}",
+                                       f"#define {expected}"]:
+        yield 1, f"the guard is not {expected}"
+
+
+_LOGGING = re.compile(r'#include "spdlog/')
+_PURE = re.compile(r"kernels/|sim/|worker/(model|data)/|ps_server/coordinator/"
+                   r"(coordinator|sync_policy|membership|batch_schedule|"
+                   r"task_table)(_impl|_tasks|_updates|_phases|_state)?\.")
+_SHELL = re.compile(r'#include (<thread>|<mutex>|"absl/synchronization/|'
+                    r'"grpcpp/|<grpc)')
+
+
+def pure_core(path, lines):
+    """What decides or computes holds no log, and but for the kernels' own
+    threads no thread, lock or socket."""
+    if not _PURE.match(path.as_posix()) or path.name.endswith("_test.cc"):
+        return
+    for number, line in enumerate(lines, 1):
+        if _LOGGING.match(line) or (_SHELL.match(line)
+                                    and path.parts[0] != "kernels"):
+            yield number, f"{line}: not in the pure core"
+
+
+RULES = [layers, file_size, function_size, banned, guard, pure_core]
