@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import subprocess
 import unittest
 
 import rules
@@ -100,6 +101,14 @@ class TidyTest(unittest.TestCase):
             self.assertEqual(
                 len(complaints(rules.pure_core, path,
                                f"#include {include}\n")), 1, path)
+
+
+class JobDocumentTest(unittest.TestCase):
+
+    def test_it_is_what_the_comments_of_the_job_say(self):
+        check = subprocess.run([ROOT / "docs/make_job_md.py", "--check"],
+                               capture_output=True, text=True)
+        self.assertEqual(check.returncode, 0, check.stderr)
 
 
 if __name__ == "__main__":
