@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/delay_model.h"
 #include "common/named_thread.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
@@ -53,11 +54,12 @@ std::map<std::string, std::string> InputsOf(const Workbench& bench) {
   return inputs;
 }
 
-Trainer::Options TrainerOptions(const ResolvedJob& job) {
+absl::StatusOr<Trainer::Options> TrainerOptions(const ResolvedJob& job) {
   Trainer::Options options;
   options.gradient = JobBatchGradient(job);
   options.parameters = job.layout.size();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   return options;
 }
 
@@ -81,6 +83,7 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
   SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeWorkbench(job));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                bench.device->Description(), job.layout.size());
+  SLUICE_ASSIGN_OR_RETURN(const Trainer::Options options, TrainerOptions(job));
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;
   std::unique_ptr<CoordinatorClient> client;
@@ -107,7 +110,7 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
     client->Leave(reason);
   });
 
-  Trainer trainer(TrainerOptions(job), bench.data.get(), bench.model.get(),
+  Trainer trainer(options, bench.data.get(), bench.model.get(),
                   exchange.get());
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer,

@@ -36,6 +36,7 @@ absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
 absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
                                                    const CancelToken& cancel) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Version> bases, Pull(task, cancel));
+  SLUICE_RETURN_IF_ERROR(Straggle(task, cancel));
   exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
   const absl::StatusOr<Computed> computed =
       task.batches() > 1 ? ComputeLocalSteps(task, cancel)
@@ -64,6 +65,17 @@ absl::StatusOr<std::vector<Version>> Trainer::Pull(const proto::Task& task,
       .exact = task.exact(),
       .deadline = options_.clock->Now() + options_.task_deadline};
   return exchange_.Pull(spec, absl::MakeSpan(weights_), cancel);
+}
+
+absl::Status Trainer::Straggle(const proto::Task& task,
+                               const CancelToken& cancel) {
+  const double seconds = options_.delay.Draw(
+      task.key().worker(), task.key().sequence(), task.batches());
+  if (seconds == 0) return absl::OkStatus();
+  Enter(Stage::kForward);  // It counts as computing.
+  return options_.wait(absl::Seconds(seconds), cancel)
+             ? absl::AbortedError("the task was cancelled")
+             : absl::OkStatus();
 }
 
 absl::StatusOr<Trainer::Computed> Trainer::Compute(const proto::Task& task,

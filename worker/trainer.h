@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <variant>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/delay_model.h"
 #include "proto/coordinator.pb.h"
 #include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
@@ -32,6 +34,13 @@ class Trainer {
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
     Clock* clock = Clock::Real();
+    // The job's injected stragglers, and how they pass the time: says whether
+    // the task was cancelled meanwhile.
+    ComputeDelay delay;
+    std::function<bool(absl::Duration, const CancelToken&)> wait =
+        [](absl::Duration time, const CancelToken& cancel) {
+          return cancel.WaitFor(time);
+        };
   };
   // All pointers must outlive the trainer.
   Trainer(const Options& options, const DataSource* data, Model* model,
@@ -56,6 +65,8 @@ class Trainer {
                                    const CancelToken& cancel);
   absl::StatusOr<std::vector<Version>> Pull(const proto::Task& task,
                                             const CancelToken& cancel);
+  // Takes the time that the job adds to the task's computation.
+  absl::Status Straggle(const proto::Task& task, const CancelToken& cancel);
   // Makes the task's gradient in `gradient_`, offering it to the exchange as
   // it becomes final.
   absl::StatusOr<Computed> Compute(const proto::Task& task,

@@ -102,6 +102,50 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
   EXPECT_EQ(ready->push_seconds(), 0);
 }
 
+class StragglerTest : public TrainerTest {
+ protected:
+  StragglerTest() {
+    proto::Job job;
+    job.set_seed(1);
+    auto* compute = job.mutable_delays()->mutable_compute();
+    compute->mutable_exponential()->set_mean_ms(50);
+    delay_ = *ComputeDelay::Create(job);
+  }
+  Trainer Straggling(bool cancelled) {
+    Trainer::Options options = Options(&clock_);
+    options.delay = delay_;
+    options.wait = [this, cancelled](absl::Duration time, const CancelToken&) {
+      clock_.Advance(time);
+      return cancelled;
+    };
+    return Trainer(options, &data_, &model_, &exchange_);
+  }
+  double Expected(int batches) const {
+    return delay_.Draw(kKey.worker.value(), kKey.sequence.value(), batches);
+  }
+
+  ComputeDelay delay_;
+};
+
+TEST_F(StragglerTest, TheTasksDelayCountsAsComputing) {
+  Trainer trainer = Straggling(/*cancelled=*/false);
+  const auto answer = trainer.Run(TaskOf(0, 5), token_);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_NEAR(std::get<proto::Ready>(*answer).compute_seconds(), Expected(1),
+              1e-9);
+  proto::Task two = TaskOf(0, 5);
+  two.set_batches(2);
+  ASSERT_TRUE(trainer.Run(two, token_).ok());
+  EXPECT_NEAR(trainer.progress().compute_seconds(), Expected(2), 1e-9);
+}
+
+TEST_F(StragglerTest, ACancelEndsTheDelayAndNothingIsComputed) {
+  Trainer trainer = Straggling(/*cancelled=*/true);
+  EXPECT_TRUE(absl::IsAborted(trainer.Run(TaskOf(0, 5), token_).status()));
+  EXPECT_EQ(trainer.progress().stage(), Stage::kForward);
+  EXPECT_FALSE(exchange_.push_key.has_value());
+}
+
 TEST_F(TrainerTest, ACancelDuringThePullComputesNothing) {
   exchange_.on_pull = [&] { token_.Cancel(); };
   EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
