@@ -45,23 +45,41 @@ def records(path):
         at += 12 + size
 
 
+Entry = collections.namedtuple(
+    "Entry", ["worker", "first_batch", "staleness", "weight"])
+
+
+def packed(data):
+    """The varints of a packed field."""
+    at, values = 0, []
+    while at < len(data):
+        value, at = _varint(data, at)
+        values.append(value)
+    return values
+
+
 class Ledger:
     """What a commit log says became of every task.
 
     `issued`   key -> first mini-batch
     `ends`     key -> list of outcomes; a sound log has exactly one each
     `commits`  version -> list of first mini-batches, in summation order
+    `entries`  every gradient of every commit, in order
+    `order`    ("issued" | "applied", worker), in the log's order
     """
 
     def __init__(self, path):
         self.issued = {}
         self.ends = collections.defaultdict(list)
         self.commits = {}
+        self.entries = []
+        self.order = []
         for record in records(path):
             for number, value in fields(record):
                 if number == 3:
                     key, task = self._keyed(value)
                     self.issued[key] = task.get(4, 0)
+                    self.order.append(("issued", key[0]))
                 elif number == 4:
                     key, end = self._keyed(value)
                     self.ends[key].append(OUTCOMES[end[4]])
@@ -81,6 +99,10 @@ class Ledger:
                 key, fs = self._keyed(entry)
                 self.ends[key].append("applied")
                 batches.append(fs.get(4, 0))
+                self.order.append(("applied", key[0]))
+                self.entries.append(Entry(
+                    key[0], fs.get(4, 0), version - 1 - min(packed(fs[6])),
+                    struct.unpack("<f", fs[7])[0]))
         self.commits[version] = batches
 
     def count(self, outcome):
