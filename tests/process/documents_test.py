@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """The commands that the documents name do what they say."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -81,6 +82,24 @@ class DocumentsTest(unittest.TestCase):
             name = row[:row.index("|", 2) + 1]
             self.assertRegex(text, re.escape(name) + r"( 0\.\d{4} \|){3}")
         self.assertEqual(len(result.stdout.splitlines()), 2 + 8)
+
+    def test_the_table_of_times_is_made_by_its_command(self):
+        [command] = commands("docs/simulation.md", "bench/")
+        result = subprocess.run(
+            [harness.ROOT / "bench" / command, "--workers=2", "--k=1",
+             "--mean-ms=5", "--gradients=40", "--precision=0.1", "--json",
+             "--tool", harness.TOOL],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(result.stdout)
+        text = (harness.ROOT / "docs/simulation.md").read_text()
+        self.assertEqual([row["policy"] for row in rows],
+                         re.findall(r"^\| (\w*SYNC) \|", text,
+                                    re.MULTILINE))
+        for row in rows:
+            # The delay is really there: an update takes at least half of what
+            # theory says, with forty draws at the least.
+            self.assertGreater(row["daemons"], row["formula"] / 2, row)
 
     def test_the_daemons_started_as_the_document_says_train(self):
         lines = commands("docs/operations.md", r"host[A-Z]\$ ")

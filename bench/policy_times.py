@@ -1,0 +1,91 @@
+#!/usr/bin/python3 -B
+"""Do theory, simulation and daemons agree on the time per update?
+
+Eight workers on this machine train the linear job while each task's computation
+is delayed by an exponential of mean 50 ms; the same job is simulated, and where
+a formula is known it is computed. Expected: the daemons' time is the formula's
+plus what an update costs without any delay, which is printed beside it from the
+same run; nothing is subtracted.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+JOB = "configs/linear_regression.textproto"
+POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
+            "K_BATCH_ASYNC"]
+
+
+def sets(policy, args):
+    words = [f"sync.policy={policy}", f"sync.k={args.k}",
+             f"cluster.workers={args.workers}"]
+    return [word for s in words for word in ("--set", s)]
+
+
+def delay(mean_ms):
+    return ["--set", f"delays.compute.exponential.mean_ms={mean_ms}"]
+
+
+def simulated(args, policy):
+    result = subprocess.run(
+        [args.tool, "simulate", JOB, "--timing-only", "--json",
+         f"--precision={args.precision}", *sets(policy, args), *delay(args.mean_ms)],
+        cwd=ROOT, check=True, capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def daemons(args, policy, updates, words):
+    """Seconds per update of a run of `updates`."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder, "run")
+        subprocess.run(
+            [args.tool, "train", JOB, *sets(policy, args), *words,
+             "--set", f"stop={{updates: {updates}}}",
+             "--set", "evaluation.enabled=false",
+             "--set", f"output.run_dir={run}"],
+            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        summary = json.loads((run / "summary.json").read_text())
+        return summary["seconds"] / summary["version"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--k", type=int, default=4)
+    parser.add_argument("--mean-ms", type=float, default=50)
+    parser.add_argument("--gradients", type=int, default=2000,
+                        help="to apply in each run")
+    parser.add_argument("--precision", type=float, default=0.005,
+                        help="of the simulation, as simulate takes it")
+    parser.add_argument("--tool", default=str(ROOT / "sluice"))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    rows = []
+    for policy in POLICIES:
+        simulation = simulated(args, policy)
+        updates = max(1, args.gradients // simulation["k"])
+        rows.append({
+            "policy": policy,
+            "formula": simulation["formula"]["low"],
+            "simulated": simulation["mean_update_time"],
+            "daemons": daemons(args, policy, updates, delay(args.mean_ms)),
+            "daemons_without_delay": daemons(args, policy, updates, []),
+        })
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    print("| policy | formula, ms | simulated | daemons | daemons / formula |"
+          " an update without delay |\n|" + " --- |" * 6)
+    for row in rows:
+        print(f"| {row['policy']} | {1e3 * row['formula']:.2f} |"
+              f" {1e3 * row['simulated']:.2f} | {1e3 * row['daemons']:.2f} |"
+              f" {row['daemons'] / row['formula']:.3f} |"
+              f" {1e3 * row['daemons_without_delay']:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
