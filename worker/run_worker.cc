@@ -60,6 +60,11 @@ absl::StatusOr<Trainer::Options> TrainerOptions(const ResolvedJob& job) {
   options.parameters = job.layout.size();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
+  const proto::Policy policy = job.job.sync().policy();
+  options.waits_for_next_version =
+      policy == proto::K_SYNC ||
+      (policy == proto::SYNC &&
+       job.job.sync().gradients_per_update() <= job.job.cluster().workers());
   return options;
 }
 

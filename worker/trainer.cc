@@ -57,14 +57,23 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
   return MakeReady(task, bases, *computed);
 }
 
+PullSpec Trainer::SpecFor(const proto::Task& task) const {
+  return {.generation = Generation(task.key().generation()),
+          .version = Version(task.version()),
+          .exact = task.exact(),
+          .deadline = options_.clock->Now() + options_.task_deadline};
+}
+
 absl::StatusOr<std::vector<Version>> Trainer::Pull(const proto::Task& task,
                                                    const CancelToken& cancel) {
-  const PullSpec spec = {
-      .generation = Generation(task.key().generation()),
-      .version = Version(task.version()),
-      .exact = task.exact(),
-      .deadline = options_.clock->Now() + options_.task_deadline};
-  return exchange_.Pull(spec, absl::MakeSpan(weights_), cancel);
+  return exchange_.Pull(SpecFor(task), absl::MakeSpan(weights_), cancel);
+}
+
+void Trainer::PullAhead(const proto::Task& task) {
+  if (!options_.waits_for_next_version) return;
+  PullSpec next = SpecFor(task);
+  ++next.version;
+  exchange_.PullAhead(next, absl::MakeSpan(weights_));
 }
 
 absl::Status Trainer::Straggle(const proto::Task& task,

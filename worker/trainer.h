@@ -33,6 +33,8 @@ class Trainer {
     int64_t parameters = 0;  // Floats of the flat vector.
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
+    // The policy lets a worker that delivered wait for the next version.
+    bool waits_for_next_version = false;
     Clock* clock = Clock::Real();
     // The job's injected stragglers, and how they pass the time: says whether
     // the task was cancelled meanwhile.
@@ -55,6 +57,10 @@ class Trainer {
   absl::StatusOr<Answer> Run(const proto::Task& task,
                              const CancelToken& cancel);
 
+  // `task` has been delivered: begins to pull the weights that the next one
+  // will probably need. Does not block.
+  void PullAhead(const proto::Task& task);
+
   // Of the last Run.
   const TaskProgress& progress() const { return progress_; }
 
@@ -63,6 +69,7 @@ class Trainer {
 
   absl::StatusOr<Answer> RunStages(const proto::Task& task,
                                    const CancelToken& cancel);
+  PullSpec SpecFor(const proto::Task& task) const;
   absl::StatusOr<std::vector<Version>> Pull(const proto::Task& task,
                                             const CancelToken& cancel);
   // Takes the time that the job adds to the task's computation.

@@ -102,6 +102,21 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
   EXPECT_EQ(ready->push_seconds(), 0);
 }
 
+TEST_F(TrainerTest, WhoWaitsForTheNextVersionAsksForItAtOnce) {
+  Trainer::Options options = Options(&clock_);
+  options.waits_for_next_version = true;
+  Trainer trainer(options, &data_, &model_, &exchange_);
+  trainer.PullAhead(TaskOf(0, /*version=*/5));
+  ASSERT_TRUE(exchange_.pulled_ahead.has_value());
+  EXPECT_EQ(exchange_.pulled_ahead->version, Version(6));
+  EXPECT_TRUE(exchange_.pulled_ahead->exact);
+}
+
+TEST_F(TrainerTest, WhoGoesOnWithWhatThereIsDoesNot) {
+  trainer_.PullAhead(TaskOf(0, 5));
+  EXPECT_FALSE(exchange_.pulled_ahead.has_value());
+}
+
 class StragglerTest : public TrainerTest {
  protected:
   StragglerTest() {

@@ -84,6 +84,7 @@ void WorkerLoop::Deliver(const proto::Task& task,
     *message.mutable_ready() = ready;
   }
   send_(std::move(message));
+  trainer_.PullAhead(task);
 }
 
 void WorkerLoop::CountCancelled(const proto::Task& task,

@@ -19,6 +19,12 @@ struct PullSpec {
   Version version;
   bool exact = false;   // Exactly `version`; else it or newer.
   absl::Time deadline;  // Until when a version not yet there is waited for.
+
+  // The same weights are asked for.
+  bool SameWeights(const PullSpec& other) const {
+    return generation == other.generation && version == other.version &&
+           exact == other.exact;
+  }
 };
 
 // Weights and gradients between this process and all shards: the one way in
@@ -47,6 +53,12 @@ class Exchange {
   virtual absl::StatusOr<std::vector<Version>> Pull(
       const PullSpec& spec, absl::Span<float> weights,
       const CancelToken& cancel) = 0;
+
+  // The next pull will probably be this one: begins it without waiting, so
+  // that the shards answer as soon as they can. Whatever comes next, another
+  // pull, a push or nothing, is right as if this had not been called, but
+  // `weights` is undefined from here on.
+  virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
 
   // Begins to push the gradient of task `key`, whose room was granted as
   // `grant`. `gradient` must stay until FinishPush or AbortPush has returned.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ class GrpcExchange final : public Exchange, private CallObserver {
   absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec,
                                             absl::Span<float> weights,
                                             const CancelToken& cancel) override;
+  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override;
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override;
@@ -82,7 +84,10 @@ class GrpcExchange final : public Exchange, private CallObserver {
   // Waits until no call runs; all have ended or been cancelled.
   void Drain();
 
+  void StartPulls(const PullSpec& spec, absl::Span<float> weights);
   void StartPull(int shard, const PullSpec& spec, absl::Span<float> weights);
+  // Nothing writes into the pulled weights any more.
+  void AbortPull();
   void MakePush(int shard);
 
   // Constant after construction.
@@ -93,6 +98,8 @@ class GrpcExchange final : public Exchange, private CallObserver {
 
   // Of the thread that computes. Empty when nothing is under way.
   std::vector<std::unique_ptr<PullAttempt>> pulls_;
+  std::optional<PullSpec> ahead_;    // What PullAhead began,
+  absl::Span<float> ahead_weights_;  // and whereto.
   std::vector<std::unique_ptr<PushAttempt>> pushes_;
   PushedGradient pushed_;
   absl::Time push_deadline_;

@@ -117,6 +117,61 @@ TEST_F(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
   EXPECT_FALSE(seen.exact());
 }
 
+TEST_F(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
+  std::atomic<int> calls = 0;
+  absl::Notification asked;
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
+    if (++calls == 1) asked.Notify();
+    return grpc::Status::OK;
+  }});
+  exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
+  ASSERT_TRUE(asked.WaitForNotificationWithTimeout(kLong));
+  const auto versions = Pull(Spec());
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_THAT(*versions, ElementsAre(Version(kVersion), Version(kVersion)));
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+  EXPECT_EQ(calls, 1);
+  // The next one asks anew.
+  ASSERT_TRUE(Pull(Spec()).ok());
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
+  std::atomic<int> calls = 0;
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
+    return ++calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                      "NOT_YET version 7")
+                       : grpc::Status::OK;
+  }});
+  exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
+  ASSERT_TRUE(Pull(Spec()).ok());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+TEST_F(GrpcExchangeTest, AnotherPullThanTheOneBegunAheadIsRight) {
+  // Version 8 never comes.
+  shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest& request) {
+    if (request.version() == kVersion + 1) {
+      ended_.WaitForNotificationWithTimeout(kLong);
+    }
+    return grpc::Status::OK;
+  }});
+  exchange_.PullAhead(Spec(kVersion + 1), absl::MakeSpan(weights_));
+  const auto versions = Pull(Spec());
+  ended_.Notify();
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
+TEST_F(GrpcExchangeTest, APushEndsAPullThatWasBegunAhead) {
+  exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
+  ASSERT_TRUE(Push().ok());
+  EXPECT_EQ(shard1_.staged().size(), 1u);
+  ASSERT_TRUE(Pull(Spec()).ok());
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+}
+
 TEST_F(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {

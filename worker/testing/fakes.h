@@ -94,6 +94,9 @@ class FakeExchange final : public Exchange {
     std::copy(this->weights.begin(), this->weights.end(), weights.begin());
     return std::vector<Version>{spec.version, spec.version + 1};
   }
+  void PullAhead(const PullSpec& spec, absl::Span<float>) override {
+    pulled_ahead = spec;
+  }
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override {
     push_key = key;
@@ -116,6 +119,7 @@ class FakeExchange final : public Exchange {
   std::function<void()> on_pull;
 
   std::optional<PullSpec> pulled;
+  std::optional<PullSpec> pulled_ahead;
   std::optional<GradientKey> push_key;
   uint64_t push_grant = 0;
   std::vector<int64_t> offers;
