@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/random.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -47,9 +48,8 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
   DelayModel model;
   model.delay_ = delay;
   // A stream of its own for each worker, at distances that do not meet.
-  model.random_ = Random(seed, stream);
   model.seed_ = seed;
-  model.stream_ = model.random_.Uint64(0);
+  model.stream_ = Random(seed, stream).Uint64(0);
   model.workers_ = workers;
   if (delay.has_two_speed()) {
     model.slow_workers_ =

@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/random.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
@@ -19,7 +18,7 @@ namespace sluice {
 class DelayModel {
  public:
   // No delay at all.
-  DelayModel() : random_(0, 0) {}
+  DelayModel() = default;
 
   // `delay`: valid, or without a kind for no delay. `stream` says what the
   // draws are for. kNotFound, kInvalidArgument: the trace file cannot be read,
@@ -40,7 +39,6 @@ class DelayModel {
  private:
   // Constant after construction.
   proto::Delay delay_;
-  Random random_;
   uint64_t seed_ = 0;
   uint64_t stream_ = 0;
   int workers_ = 1;

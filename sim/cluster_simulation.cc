@@ -302,7 +302,7 @@ double ClusterSimulation::Decided(const GradientKey& key) {
   if (found == undecided.end()) return 0;
   const double spent = found->second;
   undecided.erase(found);
-  ++ended_;
+  ++decided_;
   return spent;
 }
 

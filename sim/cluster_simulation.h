@@ -59,8 +59,8 @@ class ClusterSimulation {
   // Forgets what was seen so far.
   void BeginWindow();
   const SimulationWindow& window() const { return window_; }
-  // Tasks that have ended, from the start.
-  int64_t ended() const { return ended_; }
+  // Gradients that were computed and have their verdict, from the start.
+  int64_t decided() const { return decided_; }
   VirtualTime now() const { return queue_.now(); }
   bool finished() const { return finished_; }
   JobState State() const { return coordinator_.State(Now()); }
@@ -151,7 +151,7 @@ class ClusterSimulation {
   Actions actions_;  // Kept to save allocations.
 
   SimulationWindow window_;
-  int64_t ended_ = 0;
+  int64_t decided_ = 0;
   bool updated_ = false;
   bool finished_ = false;
   std::string failure_;

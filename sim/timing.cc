@@ -39,7 +39,7 @@ double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 absl::StatusOr<ClusterSimulation::Options> OptionsOf(const ResolvedJob& job) {
   ClusterSimulation::Options options;
-  // Room that no run gives a meaning to: no secret, no evaluator, no end.
+  // Nobody to keep a secret from, nothing to evaluate, no end.
   options.coordinator = CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
   options.coordinator.evaluator = false;
   options.coordinator.stop = StopOptions();
@@ -94,7 +94,7 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   const int workers = job.job.cluster().workers();
   ClusterSimulation simulation(std::move(made));
   SLUICE_RETURN_IF_ERROR(
-      simulation.Run([&] { return simulation.ended() >= 10 * workers; }));
+      simulation.Run([&] { return simulation.decided() >= 10 * workers; }));
   simulation.BeginWindow();
   int64_t updates = std::min<int64_t>(options.most_updates, 32 * 100);
   while (true) {

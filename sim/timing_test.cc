@@ -52,7 +52,7 @@ std::vector<Choice> Choices(int workers) {
           {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, workers / 2}};
 }
 
-// 1%: the bound; the measurement's own interval is half of that.
+// Twice the half of the interval that the measurement ends at.
 constexpr double kTolerance = 0.01;
 
 class FormulaTest : public ::testing::TestWithParam<int> {};

@@ -60,11 +60,7 @@ absl::StatusOr<Trainer::Options> TrainerOptions(const ResolvedJob& job) {
   options.parameters = job.layout.size();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
-  const proto::Policy policy = job.job.sync().policy();
-  options.waits_for_next_version =
-      policy == proto::K_SYNC ||
-      (policy == proto::SYNC &&
-       job.job.sync().gradients_per_update() <= job.job.cluster().workers());
+  options.waits_for_next_version = WaitsForNextVersion(job.job);
   return options;
 }
 
@@ -115,8 +111,7 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
     client->Leave(reason);
   });
 
-  Trainer trainer(options, bench.data.get(), bench.model.get(),
-                  exchange.get());
+  Trainer trainer(options, bench.data.get(), bench.model.get(), exchange.get());
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer,
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); });
