@@ -1,0 +1,244 @@
+// What a benchmark compares with PyTorch: the computation of one worker,
+// without daemons. It prints one line of JSON about itself and then, for each
+// line
+//
+//   gradient SECONDS   computes the gradient of the same mini-batch, or
+//   train SECONDS      reads mini-batch after mini-batch and trains with SGD,
+//
+// for so long, and answers with two numbers: samples per second of CPU time,
+// and of the clock.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/initial_weights.h"
+#include "common/random.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+#include "kernels/numerics.h"
+#include "kernels/optimizer_kernels.h"
+#include "nlohmann/json.hpp"
+#include "worker/batch_gradient.h"
+#include "worker/data/data_source.h"
+#include "worker/job_sampling.h"
+#include "worker/model/make_device.h"
+#include "worker/model/model.h"
+
+namespace sluice::bench {
+namespace {
+
+// Multiply-adds count as two. Backward makes two products of a layer's size,
+// one where nothing before the layer has parameters. A convolution's layer
+// needs each weight once for every pixel of its output.
+double OperationsPerSample(const ModelPlan& plan) {
+  double operations = 0;
+  bool first = true;
+  const auto add = [&](const LayerPlan& layer) {
+    if (!layer.layer.has_dense() && !layer.layer.has_conv2d()) return;
+    double forward = 2.0 * plan.tensors[layer.weight].size;
+    if (layer.layer.has_conv2d()) {
+      forward *= static_cast<double>(layer.output_shape[1]) *
+                 static_cast<double>(layer.output_shape[2]);
+    }
+    operations += forward * (first ? 2 : 3);
+    first = false;
+  };
+  for (const LayerPlan& layer : plan.layers) {
+    add(layer);
+    for (const LayerPlan& inner : layer.body) add(inner);
+    for (const LayerPlan& inner : layer.projection) add(inner);
+  }
+  return operations;
+}
+
+double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+// Of a matrix product that stays in cache.
+absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
+  constexpr int64_t kSide = 512;
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          device->PrepareDense({kSide, kSide, false}, kSide));
+  const std::vector<float> x(kSide * kSide, 1), w(kSide * kSide, 1);
+  std::vector<float> y(kSide * kSide);
+  double fastest = 1e9;
+  for (int i = 0; i < 20; ++i) {
+    const double start = CpuSeconds();
+    SLUICE_RETURN_IF_ERROR(
+        op->Forward(kSide, x.data(), w.data(), nullptr, y.data()));
+    fastest = std::min(fastest, CpuSeconds() - start);
+  }
+  return 2.0 * kSide * kSide * kSide / fastest;
+}
+
+template <typename T>
+void Write(const std::string& path, const std::vector<T>& values) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(T)));
+}
+
+class OneWorker {
+ public:
+  explicit OneWorker(ResolvedJob job) : job_(std::move(job)) {}
+
+  absl::Status Prepare();
+  // Writes weights, inputs and labels of one mini-batch and its gradient into
+  // `folder` as plain arrays.
+  absl::StatusOr<nlohmann::json> Describe(const std::string& folder);
+  // The samples of one mini-batch, after the named piece of work.
+  absl::StatusOr<int64_t> Gradient();
+  absl::StatusOr<int64_t> Train();
+
+ private:
+  const ResolvedJob job_;
+  std::unique_ptr<kernels::Device> device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DataSource> data_;
+  std::optional<BatchGradient> batches_;
+  Batch batch_;
+  std::vector<float> weights_, velocity_, gradient_;
+  BatchId next_{0};
+};
+
+absl::Status OneWorker::Prepare() {
+  SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(
+      model_, Model::Create(job_, JobMicroBatch(job_), device_.get()));
+  SLUICE_ASSIGN_OR_RETURN(
+      data_, OpenDataSource(job_.job.data(), Split::kTrain, job_.job.seed()));
+  kernels::SetNumericMode();
+  device_->EnterThread();
+  batches_.emplace(JobBatchGradient(job_), data_.get(), model_.get());
+  std::vector<int64_t> samples(job_.job.data().batch_size());
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = i;
+  data_->Gather(samples, &batch_);
+  weights_ = job_.layout.InitialWeights(1, {0, job_.layout.size()});
+  // So that nothing is 0, where a wrong product would not show.
+  const Random random(1, "bench");
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    weights_[i] += 0.1f * (random.UniformFloat(i) - 0.5f);
+  }
+  velocity_.resize(weights_.size());
+  gradient_.resize(weights_.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<nlohmann::json> OneWorker::Describe(const std::string& folder) {
+  SLUICE_ASSIGN_OR_RETURN(
+      const Model::Result result,
+      model_->ComputeGradient(batch_, weights_, absl::MakeSpan(gradient_),
+                              CancelToken(), [](int64_t) {}));
+  SLUICE_ASSIGN_OR_RETURN(const double peak,
+                          PeakOperationsPerSecond(device_.get()));
+  if (!folder.empty()) {
+    Write(folder + "/weights.f32", weights_);
+    Write(folder + "/inputs.f32", batch_.inputs);
+    Write(folder + "/labels.i32", batch_.labels);
+    Write(folder + "/gradient.f32", gradient_);
+  }
+  nlohmann::json trained = nlohmann::json::array();
+  int64_t end = 0;
+  for (const ParameterRange& range : job_.layout.statistics()) {
+    trained.push_back({end, range.begin});
+    end = range.end;
+  }
+  trained.push_back({end, job_.layout.size()});
+  return nlohmann::json{
+      {"device", device_->Description()},
+      {"loss", result.loss},
+      {"trained_ranges", trained},
+      {"operations_per_sample", OperationsPerSample(job_.model)},
+      {"peak_operations_per_second", peak}};
+}
+
+absl::StatusOr<int64_t> OneWorker::Gradient() {
+  SLUICE_RETURN_IF_ERROR(model_
+                             ->ComputeGradient(batch_, weights_,
+                                               absl::MakeSpan(gradient_),
+                                               CancelToken(), [](int64_t) {})
+                             .status());
+  return batch_.samples;
+}
+
+absl::StatusOr<int64_t> OneWorker::Train() {
+  SLUICE_ASSIGN_OR_RETURN(
+      const BatchGradient::Result result,
+      batches_->Compute(next_, weights_, absl::MakeSpan(gradient_),
+                        CancelToken(), {}));
+  next_ = next_ + 1;
+  const float one = 1;
+  const float* const gradient = gradient_.data();
+  kernels::SgdUpdate({.learning_rate = 0.01f, .momentum = 0.9f},
+                     {.gradients = absl::MakeSpan(&gradient, 1),
+                      .weights = absl::MakeSpan(&one, 1)},
+                     job_.layout.size(), weights_.data(), velocity_.data(),
+                     weights_.data());
+  return result.samples;
+}
+
+// "CPU WALL": samples per second of `step`, which is repeated for `seconds`.
+template <typename F>
+absl::StatusOr<std::string> Rates(double seconds, F step) {
+  int64_t samples = 0;
+  Clock* const clock = Clock::Real();
+  const absl::Time start = clock->Now();
+  const double cpu = CpuSeconds();
+  absl::Duration took;
+  do {
+    SLUICE_ASSIGN_OR_RETURN(const int64_t more, step());
+    samples += more;
+    took = clock->Now() - start;
+  } while (took < absl::Seconds(seconds));
+  return absl::StrCat(
+      static_cast<double>(samples) / (CpuSeconds() - cpu), " ",
+      static_cast<double>(samples) / absl::ToDoubleSeconds(took));
+}
+
+absl::Status Serve(const ResolvedJob& job, const std::string& folder) {
+  OneWorker worker(job);
+  SLUICE_RETURN_IF_ERROR(worker.Prepare());
+  SLUICE_ASSIGN_OR_RETURN(const nlohmann::json about, worker.Describe(folder));
+  std::cout << about.dump() << std::endl;
+  std::string command;
+  double seconds;
+  while (std::cin >> command >> seconds) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::string rates,
+        command == "train" ? Rates(seconds, [&] { return worker.Train(); })
+                           : Rates(seconds, [&] { return worker.Gradient(); }));
+    std::cout << rates << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Computes what one worker does.", "one_worker");
+  std::string path, folder;
+  std::vector<std::string> overrides;
+  app.add_option("--job", path, "job file (textproto)")->required();
+  app.add_option("--set", overrides, "override a field of the job; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--folder", folder, "where to write the arrays");
+  CLI11_PARSE(app, argc, argv);
+  const auto job = sluice::LoadJob(path, overrides);
+  const absl::Status status =
+      job.ok() ? sluice::bench::Serve(*job, folder) : job.status();
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  }
+  return status.ok() ? 0 : 1;
+}
