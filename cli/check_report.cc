@@ -87,7 +87,7 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   const proto::Job& j = job.job;
   const int64_t bytes = job.layout.size() * kFloat;
   UpdateCost cost;
-  cost.gradients = GradientsPerUpdate(j.sync());
+  cost.gradients = MostGradientsPerUpdate(j.sync());
   switch (j.sync().policy()) {
     case proto::K_SYNC:
     case proto::K_BATCH_SYNC:
@@ -107,7 +107,7 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
 RateReport RatesOf(const ResolvedJob& job) {
   const LearningRateOptions options =
       CoordinatorOptionsFromJob(job, /*grant_secret=*/0).learning_rate;
-  const int gradients = GradientsPerUpdate(job.job.sync());
+  const int gradients = MostGradientsPerUpdate(job.job.sync());
   const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
   return {.first = LearningRate(options, 0, gradients),
           .after_warmup = LearningRate(

@@ -53,7 +53,7 @@ void PrintJson(const ResolvedJob& job, const Timing& timing,
   nlohmann::ordered_json json = {
       {"name", job.job.name()},
       {"policy", proto::Policy_Name(job.job.sync().policy())},
-      {"k", GradientsPerUpdate(job.job.sync())},
+      {"k", MostGradientsPerUpdate(job.job.sync())},
       {"workers", job.job.cluster().workers()},
       {"shards", job.job.cluster().shards()},
       {"updates", timing.updates},
@@ -88,7 +88,7 @@ void PrintTable(const ResolvedJob& job, const Timing& timing,
   out << absl::StrFormat(
       "%s: %s, %d gradients an update, %d workers, %d shards, virtual time\n\n",
       job.job.name(), proto::Policy_Name(job.job.sync().policy()),
-      GradientsPerUpdate(job.job.sync()), job.job.cluster().workers(),
+      MostGradientsPerUpdate(job.job.sync()), job.job.cluster().workers(),
       job.job.cluster().shards());
   out << absl::StrFormat(
       "time per update  %.6g s +- %.2g s (99%%), %.6g updates/s\n",

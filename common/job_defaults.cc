@@ -15,9 +15,28 @@
 namespace sluice {
 namespace {
 
+void ResolveKSchedule(int workers, proto::Sync* sync) {
+  if (!sync->has_k_schedule()) return;
+  proto::KSchedule* schedule = sync->mutable_k_schedule();
+  switch (schedule->kind_case()) {
+    case proto::KSchedule::kAdaptive:
+      SLUICE_DEFAULT(schedule->mutable_adaptive(), max_k,
+                     std::max(sync->k(), workers));
+      SLUICE_DEFAULT(schedule->mutable_adaptive(), smoothing_updates, 20);
+      break;
+    case proto::KSchedule::KIND_NOT_SET:
+      schedule->mutable_fixed();
+      break;
+    case proto::KSchedule::kFixed:
+    case proto::KSchedule::kByVersion:
+      break;
+  }
+}
+
 void ResolveSync(int workers, proto::Sync* sync) {
   SLUICE_DEFAULT_ENUM(sync, policy, proto::SYNC);
-  SLUICE_DEFAULT(sync, k, workers);
+  SLUICE_DEFAULT(sync, k, sync->k_schedule().has_adaptive() ? 1 : workers);
+  ResolveKSchedule(workers, sync);
   SLUICE_DEFAULT(sync, gradients_per_update, workers);
   SLUICE_DEFAULT(sync, local_steps, 1);
   SLUICE_DEFAULT_ENUM(sync, on_shortage, proto::WAIT);
@@ -226,7 +245,8 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT(evaluation, batch_size, 256);
   SLUICE_DEFAULT(evaluation, enabled, true);
   SLUICE_DEFAULT(job->mutable_output(), metrics_every_s, 1);
-  ResolveLimits(GradientsPerUpdate(job->sync()), cluster->workers(),
+  SLUICE_DEFAULT(job->mutable_output(), digest_every_updates, 100);
+  ResolveLimits(MostGradientsPerUpdate(job->sync()), cluster->workers(),
                 job->mutable_limits());
   job->mutable_stop();
 }

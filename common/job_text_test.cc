@@ -20,7 +20,7 @@ TEST(ParseJobTextTest, AnUnknownFieldIsNamedWithLineColumnAndAlternatives) {
             "job.textproto:4:5: Message type \"sluice.proto.Sync\" has no "
             "field named \"kk\". It has: policy, k, gradients_per_update, "
             "staleness, local_steps, on_shortage, shortage_timeout_s, "
-            "on_bad_gradient, warm_start_updates.");
+            "on_bad_gradient, warm_start_updates, k_schedule.");
 }
 
 TEST(ParseJobTextTest, AnUnknownEnumerationValueIsNamed) {

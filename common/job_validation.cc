@@ -7,6 +7,7 @@
 #include "common/delay_validation.h"
 #include "common/job_checker.h"
 #include "common/resolved_job.h"
+#include "common/sync_validation.h"
 
 namespace sluice {
 namespace {
@@ -31,56 +32,6 @@ void CheckCluster(const proto::Cluster& cluster, Checker* check) {
   check->Require(is_address, "cluster.coordinator",
                  absl::StrCat("must be \"host:port\", is \"",
                               cluster.coordinator(), "\""));
-}
-
-void CheckK(const proto::Job& job, Checker* check) {
-  const proto::Sync& sync = job.sync();
-  const std::string& policy = proto::Policy_Name(sync.policy());
-  const int workers = job.cluster().workers();
-  switch (sync.policy()) {
-    case proto::SYNC:
-      check->Between("sync.gradients_per_update", sync.gradients_per_update(),
-                     1, 65536);
-      if (job.data().sharding() == proto::Data::STATIC) {
-        check->Require(
-            sync.gradients_per_update() == workers, "sync.gradients_per_update",
-            absl::StrCat("must be ", workers,
-                         " (cluster.workers, the partitions) under SYNC with "
-                         "data.sharding STATIC, is ",
-                         sync.gradients_per_update()));
-      }
-      break;
-    case proto::K_SYNC:
-    case proto::K_ASYNC:
-      check->Between("sync.k", sync.k(), 1, workers,
-                     absl::StrCat(" (cluster.workers) under ", policy));
-      break;
-    case proto::K_BATCH_SYNC:
-    case proto::K_BATCH_ASYNC:
-      check->Between("sync.k", sync.k(), 1, 65536,
-                     absl::StrCat(" under ", policy));
-      break;
-    default:
-      break;  // ASYNC has neither.
-  }
-}
-
-void CheckSync(const proto::Job& job, Checker* check) {
-  const proto::Sync& sync = job.sync();
-  CheckK(job, check);
-  if (sync.has_staleness()) {
-    check->Require(sync.staleness().has_bound(), "sync.staleness.bound",
-                   "must be set, 0 or more");
-    check->Between("sync.staleness.bound", sync.staleness().bound(), 0, kMany);
-  }
-  check->Between("sync.local_steps", sync.local_steps(), 1, 65536);
-  check->Require(
-      sync.local_steps() <= 1 || job.data().sharding() != proto::Data::STATIC,
-      "sync.local_steps",
-      absl::StrCat("must be 1 with data.sharding STATIC, is ",
-                   sync.local_steps()));
-  check->AboveZero("sync.shortage_timeout_s", sync.shortage_timeout_s());
-  check->AtLeast("sync.warm_start_updates", sync.warm_start_updates(), 0);
 }
 
 template <typename AdamOrAdamW>
@@ -304,12 +255,14 @@ void CheckEvaluation(const proto::Job& job, Checker* check) {
   check->Between("evaluation.batch_size", job.evaluation().batch_size(), 1,
                  kMany);
   check->AboveZero("output.metrics_every_s", job.output().metrics_every_s());
+  check->AtLeast("output.digest_every_updates",
+                 job.output().digest_every_updates(), 0);
 }
 
 void CheckLimits(const proto::Job& job, Checker* check) {
   const proto::Limits& limits = job.limits();
   check->AtLeast("limits.staged_gradients", limits.staged_gradients(),
-                 GradientsPerUpdate(job.sync()),
+                 MostGradientsPerUpdate(job.sync()),
                  absl::StrCat(" (what one update needs under ",
                               proto::Policy_Name(job.sync().policy()), ")"));
   check->Between("limits.commit_window", limits.commit_window(), 1, 1024);

@@ -117,7 +117,10 @@ std::vector<proto::Job> Variants() {
           Full(std::string("optimizer { adam {} }") + kUnscaled),
           Full(std::string("optimizer { adamw {} }") + kUnscaled),
           Full(std::string("optimizer { averaging {} }") + kUnscaled),
-          Full("stop { target_accuracy: 0.5 }" + std::string(kIdx))};
+          Full("stop { target_accuracy: 0.5 }" + std::string(kIdx)),
+          Full("sync { k_schedule { adaptive {} } }"),
+          Full("sync { k_schedule { by_version { change { from_version: 5 "
+               "k: 2 } change { from_version: 7 k: 4 } } } }")};
 }
 
 TEST(ValidateTest, NoRealNumberMayBeNanOrInfinite) {
@@ -198,6 +201,36 @@ INSTANTIATE_TEST_SUITE_P(
              "sync.k: must be 1 to 65536 under K_BATCH_SYNC, is 0"},
         Case{"sync { policy: SYNC gradients_per_update: 0 }",
              "sync.gradients_per_update: must be 1 to 65536, is 0"},
+        Case{"sync { policy: SYNC k_schedule {} }",
+             "sync.k_schedule: must not be set under SYNC, which has no K"},
+        Case{"sync { policy: ASYNC k_schedule {} }",
+             "sync.k_schedule: must not be set under ASYNC, which has no K"},
+        Case{"sync { k_schedule { by_version {} } }",
+             "sync.k_schedule.by_version.change: must have at least one, has "
+             "none"},
+        Case{"sync { k_schedule { by_version { change { k: 2 } } } }",
+             "sync.k_schedule.by_version.change[0].from_version: must be set"},
+        Case{
+            "sync { k_schedule { by_version { change { from_version: 4 } } } }",
+            "sync.k_schedule.by_version.change[0].k: must be 1 to 4 "
+            "(cluster.workers) under K_SYNC, is 0"},
+        Case{"sync { k_schedule { by_version { change { from_version: 4 k: 2 } "
+             "change { from_version: 4 k: 3 } } } }",
+             "sync.k_schedule.by_version.change[1].from_version: must be 5 to "
+             "9007199254740992, is 4"},
+        Case{"sync { k_schedule { adaptive { max_k: 2 } } }",
+             "sync.k_schedule.adaptive.max_k: must be 3 to 4 "
+             "(cluster.workers) under K_SYNC, is 2"},
+        Case{"sync { policy: K_BATCH_SYNC k_schedule { adaptive { "
+             "smoothing_updates: 0 } } }",
+             "sync.k_schedule.adaptive.smoothing_updates: must be 1 to "
+             "1048576, is 0"},
+        Case{"sync { policy: K_BATCH_SYNC k_schedule { by_version { change { "
+             "from_version: 1 k: 9 } } } } limits { staged_gradients: 8 }",
+             "must be 9 or more (what one update needs under K_BATCH_SYNC), is "
+             "8"},
+        Case{"output { digest_every_updates: -1 }",
+             "output.digest_every_updates: must be 0 or more, is -1"},
         Case{"sync { policy: SYNC gradients_per_update: 5 } "
              "data { sharding: STATIC }",
              "sync.gradients_per_update: must be 4 (cluster.workers, the "

@@ -126,15 +126,14 @@ proto::Job DecisiveJob(const proto::Job& job) {
   return decisive;
 }
 
-int GradientsPerUpdate(const proto::Sync& sync) {
-  switch (sync.policy()) {
-    case proto::SYNC:
-      return sync.gradients_per_update();
-    case proto::ASYNC:
-      return 1;
-    default:
-      return sync.k();
+int MostGradientsPerUpdate(const proto::Sync& sync) {
+  if (sync.policy() == proto::SYNC) return sync.gradients_per_update();
+  if (sync.policy() == proto::ASYNC) return 1;
+  int most = sync.k();
+  for (const proto::KChange& change : sync.k_schedule().by_version().change()) {
+    most = std::max(most, change.k());
   }
+  return std::max(most, sync.k_schedule().adaptive().max_k());
 }
 
 std::string FormatJob(const proto::Job& job) {

@@ -48,9 +48,10 @@ std::vector<std::string> Validate(const proto::Job& job);
 // Fills in what is left out.
 void ResolveDefaults(proto::Job* job);
 
-// How many gradients an update takes when nobody is missing.
+// How many gradients an update takes when nobody is missing; where that
+// changes during the run (sync.k_schedule), the most.
 // REQUIRES: defaults are filled in.
-int GradientsPerUpdate(const proto::Sync& sync);
+int MostGradientsPerUpdate(const proto::Sync& sync);
 
 // Canonical textproto of a job, one field per line.
 std::string FormatJob(const proto::Job& job);

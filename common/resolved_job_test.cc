@@ -79,6 +79,32 @@ TEST(ResolvedJobTest, GradientCountsFollowTheWorkersAndThePolicy) {
   EXPECT_EQ(batch.limits().staged_gradients(), 9 + 4);
 }
 
+TEST(ResolvedJobTest, ThereIsRoomForTheLargestK) {
+  const std::string schedule = "sync.k_schedule=";
+  const proto::Job adaptive =
+      Resolve({schedule + "{ adaptive { max_k: 4 } }", "sync.k=2"}).job;
+  EXPECT_EQ(adaptive.limits().staged_gradients(), 4 + 4);
+  const proto::Job by_version =
+      Resolve({"sync.policy=K_BATCH_SYNC",
+               schedule +
+                   "{ by_version { change { from_version: 1 k: 9 } change "
+                   "{ from_version: 3 k: 2 } } }"})
+          .job;
+  EXPECT_EQ(by_version.limits().staged_gradients(), 9 + 4);
+}
+
+TEST(ResolvedJobTest, AnAdaptiveKStartsAtOneAndEndsAtAllWorkers) {
+  const std::string text =
+      "cluster { workers: 4 } sync { policy: K_SYNC k_schedule { adaptive {} } "
+      "} data { linear_regression { features: 3 } } "
+      "model { layer { dense { units: 1 } } } stop { updates: 1 }";
+  const auto job = ParseJob(text, "test", {});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->job.sync().k(), 1);
+  EXPECT_EQ(job->job.sync().k_schedule().adaptive().max_k(), 4);
+  EXPECT_EQ(job->job.sync().k_schedule().adaptive().smoothing_updates(), 20);
+}
+
 // Every field of `message` that has presence must be set, but those named.
 void ExpectAllSet(const Message& message, const std::string& prefix) {
   const auto* reflection = message.GetReflection();
@@ -88,7 +114,7 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
     // Absent means none.
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
         path == "delays" ||
-        (path == "data.augmentation" &&
+        ((path == "data.augmentation" || path == "sync.k_schedule") &&
          !reflection->HasField(message, field))) {
       continue;
     }
@@ -116,6 +142,7 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
 TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
   ExpectAllSet(Resolve().job, "");
   ExpectAllSet(Resolve({"schedule.cosine.epochs=2"}).job, "");
+  ExpectAllSet(Resolve({"sync.k_schedule={ adaptive {} }"}).job, "");
   ExpectAllSet(Resolve({"schedule.step.every_epochs=2"}).job, "");
   proto::Job images;
   images.mutable_data()->mutable_idx();
@@ -135,6 +162,7 @@ TEST(ResolvedJobTest, AResolvedJobResolvesToItself) {
            {},
            {"schedule.cosine.epochs=3", "optimizer.learning_rate=0.1234567"},
            {"sync.policy=ASYNC", "sync.staleness={bound: 3 action: CANCEL}"},
+           {"sync.k_schedule={ adaptive {} }"},
            {"name=x", "seed=18446744073709551615"}}) {
     const ResolvedJob once = Resolve(overrides);
     const std::string text = FormatJob(once.job);

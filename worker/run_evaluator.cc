@@ -10,15 +10,11 @@
 #include "common/named_thread.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
-#include "kernels/device.h"
-#include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
-#include "worker/data/data_source.h"
 #include "worker/evaluator.h"
 #include "worker/mailbox.h"
-#include "worker/model/make_device.h"
-#include "worker/model/model.h"
+#include "worker/workbench.h"
 
 namespace sluice {
 namespace {
@@ -27,18 +23,11 @@ namespace {
 // means something.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 
-Evaluator::Options EvaluatorOptions(const ResolvedJob& job,
-                                    const std::string& run_dir) {
-  Evaluator::Options options;
-  options.batch_size = job.job.evaluation().batch_size();
-  options.classification = job.data.classification;
+// Where the final version is written; nowhere without a run folder.
+std::string WeightsPath(const ResolvedJob& job, const std::string& run_dir) {
   const std::string& folder =
       run_dir.empty() ? job.job.output().run_dir() : run_dir;
-  if (!folder.empty()) {
-    options.weights_path = absl::StrCat(folder, "/weights.safetensors");
-  }
-  options.deadline = absl::Seconds(job.job.limits().task_deadline_s());
-  return options;
+  return folder.empty() ? "" : absl::StrCat(folder, "/weights.safetensors");
 }
 
 void LogAnswer(const proto::Evaluated& answer) {
@@ -78,14 +67,7 @@ std::optional<proto::Finish> Serve(
 }  // namespace
 
 absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
-  const proto::Job& config = job.job;
-  SLUICE_ASSIGN_OR_RETURN(const auto device, MakeDevice(config.worker()));
-  SLUICE_ASSIGN_OR_RETURN(
-      const auto model,
-      Model::Create(job, config.evaluation().batch_size(), device.get()));
-  SLUICE_ASSIGN_OR_RETURN(
-      const auto test,
-      OpenDataSource(config.data(), Split::kTest, config.seed()));
+  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTestBench(job));
   Mailbox<proto::FromCoordinator> mailbox;
   CancelToken over;
   std::unique_ptr<GrpcExchange> exchange;
@@ -104,12 +86,12 @@ absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
                           OpenExchange(job, "evaluator", client->welcome()));
   leave.Joined([&](const std::string& reason) { client->Leave(reason); });
 
-  Evaluator evaluator(EvaluatorOptions(job, run_dir), &job.layout, test.get(),
-                      model.get(), exchange.get());
+  Evaluator evaluator(EvaluatorOptionsFromJob(job, WeightsPath(job, run_dir)),
+                      &job.layout, bench.data.get(), bench.model.get(),
+                      exchange.get());
   std::optional<proto::Finish> finish;
   std::thread compute = StartThread("compute", [&] {
-    kernels::SetNumericMode();
-    device->EnterThread();
+    bench.Enter();
     finish = Serve(
         &mailbox,
         [&](const proto::Evaluate& request) {

@@ -7,43 +7,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/delay_model.h"
 #include "common/named_thread.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
-#include "kernels/device.h"
-#include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
-#include "worker/data/data_source.h"
-#include "worker/job_sampling.h"
-#include "worker/model/make_device.h"
-#include "worker/model/model.h"
 #include "worker/task_inbox.h"
 #include "worker/trainer.h"
+#include "worker/workbench.h"
 #include "worker/worker_loop.h"
 
 namespace sluice {
 namespace {
-
-// What computes: everything of a worker that needs no network.
-struct Workbench {
-  std::unique_ptr<kernels::Device> device;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<DataSource> data;
-};
-
-absl::StatusOr<Workbench> MakeWorkbench(const ResolvedJob& job) {
-  Workbench bench;
-  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
-  SLUICE_ASSIGN_OR_RETURN(
-      bench.model, Model::Create(job, JobMicroBatch(job), bench.device.get()));
-  SLUICE_ASSIGN_OR_RETURN(
-      bench.data,
-      OpenDataSource(job.job.data(), Split::kTrain, job.job.seed()));
-  return bench;
-}
 
 // What decides the bits of this worker's gradients besides the job.
 std::map<std::string, std::string> InputsOf(const Workbench& bench) {
@@ -52,16 +28,6 @@ std::map<std::string, std::string> InputsOf(const Workbench& bench) {
   const std::string digest = bench.data->Digest();
   if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
   return inputs;
-}
-
-absl::StatusOr<Trainer::Options> TrainerOptions(const ResolvedJob& job) {
-  Trainer::Options options;
-  options.gradient = JobBatchGradient(job);
-  options.parameters = job.layout.size();
-  options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
-  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
-  options.waits_for_next_version = WaitsForNextVersion(job.job);
-  return options;
 }
 
 void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
@@ -81,10 +47,11 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
 }  // namespace
 
 absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
-  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeWorkbench(job));
+  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                bench.device->Description(), job.layout.size());
-  SLUICE_ASSIGN_OR_RETURN(const Trainer::Options options, TrainerOptions(job));
+  Trainer::Options options = TrainerOptionsFromJob(job);
+  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;
   std::unique_ptr<CoordinatorClient> client;
@@ -117,8 +84,7 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); });
   absl::Status worked;
   std::thread compute = StartThread("compute", [&] {
-    kernels::SetNumericMode();
-    bench.device->EnterThread();
+    bench.Enter();
     worked = loop.Run();
     if (!worked.ok()) client->Leave(std::string(worked.message()));
   });

@@ -43,6 +43,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
       agreement_(InputsThatMayDiffer(options_.sync.policy)),
       schedule_(grid_, options_.sync.local_steps, options_.stop.epochs),
       policy_(options_.sync, grid_.partitions()),
+      k_schedule_(options_.sync, options_.workers),
       tasks_(options_.generation, options_.task_deadline),
       stream_(options_.shards, options_.staged_gradients,
               options_.commit_window),
@@ -51,6 +52,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
   if (grid_.partitions() > 1) {
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
   }
+  policy_.SetK(k_schedule_.k());
   BeginRound(BlockId(0));
   RefreshAllSupplies();
 }

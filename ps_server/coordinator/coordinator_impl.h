@@ -20,6 +20,7 @@
 #include "ps_server/coordinator/decision_stream.h"
 #include "ps_server/coordinator/evaluations.h"
 #include "ps_server/coordinator/input_agreement.h"
+#include "ps_server/coordinator/k_schedule.h"
 #include "ps_server/coordinator/membership.h"
 #include "ps_server/coordinator/sync_policy.h"
 #include "ps_server/coordinator/task_table.h"
@@ -142,6 +143,7 @@ class Coordinator::Impl {
   InputAgreement agreement_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
+  KSchedule k_schedule_;
   TaskTable tasks_;
   DecisionStream stream_;
   Evaluations evaluations_;

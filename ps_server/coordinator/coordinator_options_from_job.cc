@@ -41,10 +41,30 @@ StalenessAction ActionFromJob(proto::Staleness::Action action) {
   SLUICE_CHECK(!"a resolved staleness bound has an action");
 }
 
+KScheduleOptions KScheduleFromJob(const proto::KSchedule& schedule) {
+  switch (schedule.kind_case()) {
+    case proto::KSchedule::kByVersion: {
+      KByVersion by_version;
+      for (const proto::KChange& change : schedule.by_version().change()) {
+        by_version.changes.push_back({change.from_version(), change.k()});
+      }
+      return by_version;
+    }
+    case proto::KSchedule::kAdaptive:
+      return AdaptiveK{schedule.adaptive().max_k(),
+                       schedule.adaptive().smoothing_updates()};
+    case proto::KSchedule::kFixed:
+    case proto::KSchedule::KIND_NOT_SET:
+      break;
+  }
+  return FixedK{};
+}
+
 SyncOptions SyncFromJob(const proto::Sync& sync) {
   SyncOptions options;
   options.policy = PolicyFromJob(sync.policy());
   options.k = sync.k();
+  options.k_schedule = KScheduleFromJob(sync.k_schedule());
   options.gradients_per_update = sync.gradients_per_update();
   if (sync.has_staleness()) {
     options.staleness = StalenessBound{

@@ -70,6 +70,25 @@ TEST(CoordinatorOptionsFromJobTest, OnlyTheStopsThatAreSetCount) {
   EXPECT_FALSE(stop.target_accuracy.has_value());
 }
 
+TEST(CoordinatorOptionsFromJobTest, ThePlanForKIsTaken) {
+  const auto schedule = [](const std::string& text) {
+    return CoordinatorOptionsFromJob(
+               Job("sync { policy: K_SYNC " + text + " }"), 0)
+        .sync.k_schedule;
+  };
+  EXPECT_TRUE(std::holds_alternative<FixedK>(schedule("k: 2")));
+  const auto by_version = std::get<KByVersion>(
+      schedule("k_schedule { by_version { change { from_version: 3 k: 2 } "
+               "change { from_version: 9 k: 4 } } }"));
+  ASSERT_EQ(by_version.changes.size(), 2);
+  EXPECT_EQ(by_version.changes[1].from_version, 9);
+  EXPECT_EQ(by_version.changes[1].k, 4);
+  const auto adaptive = std::get<AdaptiveK>(
+      schedule("k_schedule { adaptive { max_k: 7 smoothing_updates: 5 } }"));
+  EXPECT_EQ(adaptive.max_k, 7);
+  EXPECT_EQ(adaptive.smoothing_updates, 5);
+}
+
 TEST(CoordinatorOptionsFromJobTest, WithoutABoundThereIsNone) {
   EXPECT_FALSE(
       CoordinatorOptionsFromJob(Job(""), 0).sync.staleness.has_value());

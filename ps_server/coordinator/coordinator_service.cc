@@ -251,8 +251,8 @@ grpc::ServerUnaryReactor* CoordinatorService::GetStatus(
   }
   *reply = StatusToProto(state, now);
   reply->set_name(options_.job_name);
-  reply->set_policy(absl::StrCat(PolicyName(options_.core.sync.policy), ", K=",
-                                 RulesOf(options_.core.sync).gradients));
+  reply->set_policy(
+      absl::StrCat(PolicyName(options_.core.sync.policy), ", K=", state.k));
   reply->set_epochs_total(options_.epochs_total);
   reply->set_updates_per_second(rates.updates_per_second);
   reply->set_samples_per_second(rates.samples_per_second);

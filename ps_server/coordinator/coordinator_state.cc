@@ -19,6 +19,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.progress = Progress(now);
   state.loss = stats_.loss();
   state.learning_rate = stats_.learning_rate();
+  state.k = policy_.k();
   state.last_evaluation = last_evaluation_;
   state.final_evaluation = final_evaluation_;
   if (started_.has_value()) {

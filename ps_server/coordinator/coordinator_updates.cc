@@ -42,9 +42,9 @@ void Coordinator::Impl::CommitUpdate() {
     last_update_size_ = entries.size();
     Say(Announce::Level::kInfo,
         absl::StrCat("event=update_size version=", version.value(),
-                     " gradients=", entries.size(), " of ",
-                     policy_.rules().gradients));
+                     " gradients=", entries.size(), " of ", policy_.k()));
   }
+  policy_.SetK(k_schedule_.k());
   policy_.Decided(version);
   EndOutdated();
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
@@ -100,6 +100,7 @@ void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
   }
   const int64_t samples = stats_.samples_applied() - before;
   stats_.Updated(loss / samples, commit.learning_rate);
+  k_schedule_.Decided(version, loss / samples);
   evaluations_.SamplesApplied(before, stats_.samples_applied());
 
   commit.pin = evaluations_.ShouldStart() &&

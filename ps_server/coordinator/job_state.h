@@ -55,6 +55,7 @@ struct JobState {
   double progress = 0;       // Share of the run done, 0 to 1.
   double loss = 0;           // Of training, smoothed.
   double learning_rate = 0;  // Of the last commit.
+  int k = 1;                 // Gradients of the next update if none is short.
   std::optional<Evaluation> last_evaluation;
   std::optional<Evaluation> final_evaluation;
   absl::Time started;      // When training began; the epoch before that.

@@ -15,7 +15,7 @@
 namespace sluice {
 
 // One line of metrics.jsonl, without the newline: a JSON object of
-//   seconds, epoch, version, loss, learning_rate, updates_per_second,
+//   seconds, epoch, version, loss, learning_rate, k, updates_per_second,
 //   samples_per_second, mean_staleness,
 //   gradients {applied, cancelled, dropped, rejected, lost}
 // and, when `fresh` is an evaluation that has just come in, of test_version,

@@ -1,6 +1,8 @@
 // Every policy, many seeds, everything that may go wrong: after every step the
 // rules of InvariantChecker hold, and every run comes to its end.
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,29 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsWhateverHappens) {
   }
 }
 
+// How K changes, at most to `more` above the number of workers; returns the
+// largest K there is.
+int DrawKSchedule(int more, const std::function<int(uint64_t)>& draw,
+                  CoordinatorOptions* options) {
+  SyncOptions& sync = options->sync;
+  if (sync.policy == PolicyKind::kSync || sync.policy == PolicyKind::kAsync) {
+    return sync.k;
+  }
+  const int most = options->workers + more;
+  switch (draw(3)) {
+    case 0: {
+      const int first = 1 + draw(most), second = 1 + draw(most);
+      sync.k_schedule = KByVersion{{{draw(3), first}, {3 + draw(5), second}}};
+      return std::max({sync.k, first, second});
+    }
+    case 1:
+      sync.k_schedule = AdaptiveK{most, 1 + draw(4)};
+      return most;
+    default:
+      return sync.k;
+  }
+}
+
 // One job drawn from the seed, over all that can be set.
 CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   const Random random(seed, "any job");
@@ -92,6 +117,7 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   const bool by_batches =
       policy == PolicyKind::kKBatchSync || policy == PolicyKind::kKBatchAsync;
   if (by_batches) options.sync.k += draw(4);
+  const int most_k = DrawKSchedule(by_batches ? 4 : 0, draw, &options);
   options.sync.gradients_per_update =
       options.static_partitions ? options.workers : 1 + draw(7);
   if (!options.static_partitions) options.sync.local_steps = 1 + draw(3);
@@ -107,9 +133,8 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   }
   options.train_samples = options.workers + draw(60);
   options.batch_size = 1 + draw(6);
-  const int needed = policy == PolicyKind::kSync
-                         ? options.sync.gradients_per_update
-                         : options.sync.k;
+  const int needed =
+      policy == PolicyKind::kSync ? options.sync.gradients_per_update : most_k;
   options.staged_gradients = needed + draw(options.workers + 1);
   options.commit_window = 1 + draw(3);
   options.stop.epochs = 0.5 * (1 + draw(5));

@@ -38,7 +38,8 @@ struct PolicyRules {
   Counts counts = Counts::kAny;
   AfterDelivery after_delivery = AfterDelivery::kGoesOn;
   Unfinished unfinished = Unfinished::kContinue;
-  int gradients = 1;  // K: what an update takes when nothing is short.
+  // K: what an update takes when nothing is short and no k_schedule changes it.
+  int gradients = 1;
 
   // Gradients are computed at exactly the version the update starts from.
   bool synchronous() const { return unfinished == Unfinished::kCancelled; }

@@ -15,6 +15,7 @@ SyncPolicy::SyncPolicy(const SyncOptions& options, int partitions)
       rules_(RulesOf(options)),
       static_(partitions > 1),
       bounded_(options.staleness.has_value() && !rules_.synchronous()),
+      k_(rules_.gradients),
       // Under SYNC every partition takes part in every version.
       warm_up_(options.warm_start_updates > 0 &&
                !(static_ && rules_.counts == Counts::kEveryBatchOfTheVersion)) {
@@ -193,8 +194,7 @@ int64_t SyncPolicy::StillPossible(int64_t batches) const {
 
 int64_t SyncPolicy::Needed(int64_t batches) const {
   const int64_t ready = static_cast<int64_t>(ready_.size());
-  int64_t needed =
-      std::min<int64_t>(rules_.gradients, ready + StillPossible(batches));
+  int64_t needed = std::min<int64_t>(k_, ready + StillPossible(batches));
   if (rules_.counts != Counts::kOnePerWorker) return needed;
   if (warm_up_) needed = std::min<int64_t>(needed, 1);
   if (options_.on_shortage == OnShortage::kShrink) {
@@ -212,7 +212,7 @@ bool SyncPolicy::Due(int64_t batches) const {
 std::vector<GradientKey> SyncPolicy::NextUpdate() const {
   std::vector<GradientKey> keys;
   for (const auto& [arrival, gradient] : ready_) {
-    if (static_cast<int>(keys.size()) == rules_.gradients) break;
+    if (static_cast<int>(keys.size()) == k_) break;
     keys.push_back(gradient.key);
   }
   return keys;

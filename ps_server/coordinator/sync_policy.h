@@ -33,6 +33,10 @@ class SyncPolicy {
   SyncPolicy(const SyncOptions& options, int partitions);
 
   const PolicyRules& rules() const { return rules_; }
+  // What an update takes when nothing is short.
+  int k() const { return k_; }
+  // Of the updates to come (KSchedule). REQUIRES: k >= 1.
+  void SetK(int k) { k_ = k; }
 
   // ---- Workers ----
   void WorkerJoined(WorkerId worker);
@@ -109,6 +113,7 @@ class SyncPolicy {
   const bool static_;
   const bool bounded_;  // A staleness bound applies.
 
+  int k_;
   bool warm_up_;
   std::optional<WorkerId> lone_;  // Who computes during warm-up.
 

@@ -103,7 +103,7 @@ absl::Status Driver::Deliver(const Task& task, int64_t base) {
   for (int b = 0; b < task.batches; ++b) {
     delivery.samples += grid.SliceOf(task.first_batch + b).samples;
   }
-  delivery.loss = 1;
+  delivery.loss = loss_;
   Actions actions;
   absl::Status status = coordinator_.Ready(delivery, now_, &actions);
   Take(std::move(actions));

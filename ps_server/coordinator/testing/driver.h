@@ -48,6 +48,8 @@ class Driver {
   absl::Status DeliverAt(int64_t worker, int64_t base);
   absl::Status Deliver(const Task& task, int64_t base);
   absl::Status Reject(int64_t worker);
+  // The training loss of what is delivered from now on; 1 at first.
+  void ReportLoss(double loss) { loss_ = loss; }
   void Evaluated(int64_t version, double accuracy = 0.5,
                  const std::string& error = "");
   void RequestStop();
@@ -95,6 +97,7 @@ class Driver {
   const CoordinatorOptions options_;
   absl::Time now_ = absl::UnixEpoch();
   Coordinator coordinator_;
+  double loss_ = 1;
   Actions out_;
   std::map<Peer, Incarnation> heard_;
   std::map<int64_t, Task> task_;

@@ -212,7 +212,8 @@ void FakeCluster::Compute(Worker& worker) {
   for (int b = 0; b < task.batches; ++b) {
     delivery.samples += grid_.SliceOf(task.first_batch + b).samples;
   }
-  delivery.loss = 1;
+  // Falls, so that an adaptive K grows.
+  delivery.loss = 1 / (1.0 + static_cast<double>(task.version.value()));
   worker.outbox.push_back(delivery);
   if (Chance(faults_.duplicate)) worker.outbox.push_back(delivery);
   worker.task.reset();

@@ -1,0 +1,51 @@
+#include "sim/gradient_workload.h"
+
+#include <utility>
+#include <variant>
+
+#include "common/status_macros.h"
+#include "ps_server/coordinator/event_conversion.h"
+
+namespace sluice {
+
+GradientWorkload::GradientWorkload(LocalTraining* training, int workers)
+    : training_(*training), pulled_(workers, Snapshots(training->shards())) {}
+
+void GradientWorkload::Pulled(WorkerId worker, ShardId shard) {
+  pulled_[worker.value()][shard.value()] = training_.Newest(shard);
+}
+
+void GradientWorkload::Ended(WorkerId worker) {
+  for (auto& snapshot : pulled_[worker.value()]) snapshot.reset();
+}
+
+absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
+  ++computed_;
+  SLUICE_ASSIGN_OR_RETURN(const Trainer::Answer answer,
+                          training_.Compute(TaskToProto(task).task(),
+                                            pulled_[task.key.worker.value()]));
+  if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
+    return Computed{.rejected = rejected->reason()};
+  }
+  const auto& ready = std::get<proto::Ready>(answer);
+  return Computed{.samples = ready.samples(), .loss = ready.loss()};
+}
+
+absl::Status GradientWorkload::Execute(ShardId shard,
+                                       const Decision& decision) {
+  return training_.Execute(shard, decision);
+}
+
+absl::StatusOr<Evaluation> GradientWorkload::Evaluate(
+    const SendEvaluate& request) {
+  Snapshots weights;
+  for (int s = 0; s < training_.shards(); ++s) {
+    SLUICE_ASSIGN_OR_RETURN(auto slice,
+                            training_.At(ShardId(s), request.version));
+    weights.push_back(std::move(slice));
+  }
+  return EvaluationFromProto(training_.Evaluate(
+      EvaluateToProto(request).evaluate(), std::move(weights)));
+}
+
+}  // namespace sluice

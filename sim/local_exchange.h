@@ -1,0 +1,62 @@
+#ifndef SLUICE_SIM_LOCAL_EXCHANGE_H_
+#define SLUICE_SIM_LOCAL_EXCHANGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "ps_server/shard/shard.h"
+#include "worker/exchange/exchange.h"
+
+namespace sluice {
+
+// One version of each shard's slice, in shard order.
+using Snapshots = std::vector<std::shared_ptr<const WeightStore::Snapshot>>;
+
+// The exchange with shards of this very process: a pull copies the snapshots
+// that were chosen for it, a push stages in the shards. Nothing blocks.
+//
+// Not thread-safe: call from the thread that computes.
+class LocalExchange final : public Exchange {
+ public:
+  // The shards, in order, have the ranges of `layout`; both must outlive this.
+  LocalExchange(const ParameterLayout* layout, std::vector<Shard*> shards);
+
+  // The next pulls copy these, and no later call holds them.
+  void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
+
+  // kInternal: what was chosen is not what `spec` asks for.
+  absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec,
+                                            absl::Span<float> weights,
+                                            const CancelToken& cancel) override;
+  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {}
+  void BeginPush(const GradientKey& key, uint64_t grant,
+                 absl::Span<const float> gradient) override;
+  void PushFrom(int64_t from) override {}
+  // Errors as Shard::Stage's.
+  absl::Status FinishPush(const CancelToken& cancel) override;
+  void AbortPush() override {}
+  void Wake() override {}
+
+ private:
+  absl::Status Stage(Shard* shard, absl::Span<const float> slice);
+
+  // Constant after construction.
+  const ParameterLayout& layout_;
+  const std::vector<Shard*> shards_;
+
+  Snapshots snapshots_;
+  GradientKey key_;
+  uint64_t grant_ = 0;
+  absl::Span<const float> gradient_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_LOCAL_EXCHANGE_H_

@@ -1,0 +1,100 @@
+#include "sim/local_training.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/initial_weights.h"
+#include "common/status_macros.h"
+#include "ps_server/shard_options_from_job.h"
+
+namespace sluice {
+
+LocalTraining::LocalTraining(const ResolvedJob& job) : job_(job) {}
+
+absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
+    const ResolvedJob& job, const std::string& weights_path) {
+  std::unique_ptr<LocalTraining> made(new LocalTraining(job));
+  SLUICE_ASSIGN_OR_RETURN(InitialWeights opened, InitialWeights::Open(job));
+  const auto initial =
+      std::make_shared<const InitialWeights>(std::move(opened));
+  std::vector<Shard*> shards;
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    made->shards_.push_back(
+        std::make_unique<Shard>(ShardOptionsFromJob(job, ShardId(s), initial)));
+    shards.push_back(made->shards_.back().get());
+  }
+  made->exchange_ =
+      std::make_unique<LocalExchange>(&made->job_.layout, std::move(shards));
+  SLUICE_ASSIGN_OR_RETURN(made->training_bench_, MakeTrainingBench(job));
+  made->training_bench_.Enter();
+  made->trainer_ = std::make_unique<Trainer>(
+      TrainerOptionsFromJob(job), made->training_bench_.data.get(),
+      made->training_bench_.model.get(), made->exchange_.get());
+  if (!job.job.evaluation().enabled()) return made;
+  SLUICE_ASSIGN_OR_RETURN(made->test_bench_, MakeTestBench(job));
+  made->test_bench_.Enter();
+  made->evaluator_ = std::make_unique<Evaluator>(
+      EvaluatorOptionsFromJob(job, weights_path), &made->job_.layout,
+      made->test_bench_.data.get(), made->test_bench_.model.get(),
+      made->exchange_.get());
+  return made;
+}
+
+absl::Status LocalTraining::Execute(ShardId shard, const Decision& decision) {
+  return shards_[shard.value()]->Execute(decision);
+}
+
+std::shared_ptr<const WeightStore::Snapshot> LocalTraining::Newest(
+    ShardId shard) {
+  auto newest = At(shard, shards_[shard.value()]->version());
+  SLUICE_CHECK(newest.ok());
+  return *std::move(newest);
+}
+
+absl::StatusOr<std::shared_ptr<const WeightStore::Snapshot>> LocalTraining::At(
+    ShardId shard, Version version) {
+  Shard* const from = shards_[shard.value()].get();
+  SLUICE_ASSIGN_OR_RETURN(auto read,
+                          from->Pull({.generation = from->generation(),
+                                      .version = version,
+                                      .exact = true}));
+  if (!read.has_value()) {
+    return absl::NotFoundError(absl::StrCat(
+        "shard ", shard.value(), " has no version ", version.value(), " yet"));
+  }
+  // Who has the snapshot has its chunks; the store need not know who reads.
+  from->EndRead(read->id);
+  return std::move(read->snapshot);
+}
+
+absl::StatusOr<Trainer::Answer> LocalTraining::Compute(const proto::Task& task,
+                                                       Snapshots weights) {
+  exchange_->Choose(std::move(weights));
+  auto answer = trainer_->Run(task, CancelToken());
+  exchange_->Choose({});
+  return answer;
+}
+
+proto::Evaluated LocalTraining::Evaluate(const proto::Evaluate& request,
+                                         Snapshots weights) {
+  SLUICE_CHECK(evaluator_ != nullptr);
+  exchange_->Choose(std::move(weights));
+  proto::Evaluated evaluated =
+      evaluator_->Run(request, shards_[0]->generation(), CancelToken());
+  exchange_->Choose({});
+  return evaluated;
+}
+
+std::vector<float> LocalTraining::Weights() {
+  Snapshots snapshots;
+  for (int s = 0; s < shards(); ++s) snapshots.push_back(Newest(ShardId(s)));
+  std::vector<float> weights(job_.layout.size());
+  exchange_->Choose(std::move(snapshots));
+  SLUICE_CHECK(
+      exchange_->Pull({.version = Version(0)}, absl::MakeSpan(weights), {})
+          .ok());
+  exchange_->Choose({});
+  return weights;
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+#ifndef SLUICE_SIM_LOCAL_TRAINING_H_
+#define SLUICE_SIM_LOCAL_TRAINING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/shard/shard.h"
+#include "sim/local_exchange.h"
+#include "worker/workbench.h"
+
+namespace sluice {
+
+// A job's weights and gradients in one process: the production shards, trainer
+// and evaluator, without a coordinator. Whoever has one executes its decisions
+// and says at which versions gradients are computed.
+//
+// Memory: the weights, one copy of each chunk of every version that is held,
+// the optimizer's state, and the gradients staged.
+//
+// Not thread-safe: call from the thread that called Create, which then has the
+// job's numeric mode.
+class LocalTraining {
+ public:
+  // `weights_path`: where the final version is written; empty: nowhere. Errors
+  // of the job's files and device.
+  static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(
+      const ResolvedJob& job, const std::string& weights_path);
+
+  int shards() const { return static_cast<int>(shards_.size()); }
+  const Shard& shard(ShardId id) const { return *shards_[id.value()]; }
+
+  // Errors as Shard::Execute's.
+  absl::Status Execute(ShardId shard, const Decision& decision);
+
+  // The shard's newest version, kept until the last copy of this goes.
+  // REQUIRES: the shard has executed a Restore.
+  std::shared_ptr<const WeightStore::Snapshot> Newest(ShardId shard);
+  // The newest version or a pinned one, kept the same way. Errors as
+  // Shard::Pull's.
+  absl::StatusOr<std::shared_ptr<const WeightStore::Snapshot>> At(
+      ShardId shard, Version version);
+
+  // Computes the task's gradient at `weights` and stages it on every shard;
+  // or a shard refuses it. Errors as Trainer::Run's.
+  absl::StatusOr<Trainer::Answer> Compute(const proto::Task& task,
+                                          Snapshots weights);
+
+  // Measures `weights`, all of one version, on the test split; of the final
+  // version also the hash, and its file is written.
+  // REQUIRES: the job's evaluation is enabled.
+  proto::Evaluated Evaluate(const proto::Evaluate& request, Snapshots weights);
+
+  // The flat vector, of each shard's newest version.
+  std::vector<float> Weights();
+
+ private:
+  explicit LocalTraining(const ResolvedJob& job);
+
+  const ResolvedJob job_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::unique_ptr<LocalExchange> exchange_;
+  Workbench training_bench_, test_bench_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Evaluator> evaluator_;  // Null where there is none.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_LOCAL_TRAINING_H_

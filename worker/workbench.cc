@@ -1,0 +1,59 @@
+#include "worker/workbench.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/status_macros.h"
+#include "kernels/numerics.h"
+#include "worker/job_sampling.h"
+#include "worker/model/make_device.h"
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, int batch_size,
+                                    Split split) {
+  Workbench bench;
+  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(bench.model,
+                          Model::Create(job, batch_size, bench.device.get()));
+  SLUICE_ASSIGN_OR_RETURN(
+      bench.data, OpenDataSource(job.job.data(), split, job.job.seed()));
+  return bench;
+}
+
+}  // namespace
+
+void Workbench::Enter() const {
+  kernels::SetNumericMode();
+  device->EnterThread();
+}
+
+absl::StatusOr<Workbench> MakeTrainingBench(const ResolvedJob& job) {
+  return MakeBench(job, JobMicroBatch(job), Split::kTrain);
+}
+
+absl::StatusOr<Workbench> MakeTestBench(const ResolvedJob& job) {
+  return MakeBench(job, job.job.evaluation().batch_size(), Split::kTest);
+}
+
+Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
+  Trainer::Options options;
+  options.gradient = JobBatchGradient(job);
+  options.parameters = job.layout.size();
+  options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  options.waits_for_next_version = WaitsForNextVersion(job.job);
+  return options;
+}
+
+Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
+                                           std::string weights_path) {
+  Evaluator::Options options;
+  options.batch_size = job.job.evaluation().batch_size();
+  options.classification = job.data.classification;
+  options.weights_path = std::move(weights_path);
+  options.deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  return options;
+}
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+#ifndef SLUICE_WORKER_WORKBENCH_H_
+#define SLUICE_WORKER_WORKBENCH_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/resolved_job.h"
+#include "kernels/device.h"
+#include "worker/data/data_source.h"
+#include "worker/evaluator.h"
+#include "worker/model/model.h"
+#include "worker/trainer.h"
+
+namespace sluice {
+
+// What computes: everything of a worker or an evaluator that needs no network.
+// The thread that computes must have called Enter.
+struct Workbench {
+  std::unique_ptr<kernels::Device> device;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<DataSource> data;
+
+  // Sets the calling thread's numeric mode and enters it into the device.
+  void Enter() const;
+};
+
+// For gradients of the training split. Errors name the file or the device.
+absl::StatusOr<Workbench> MakeTrainingBench(const ResolvedJob& job);
+
+// For measuring the test split. Errors as above.
+absl::StatusOr<Workbench> MakeTestBench(const ResolvedJob& job);
+
+// What the job says of a trainer; it adds no delay.
+Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job);
+
+// What the job says of an evaluator. `weights_path`: where it writes the final
+// version; empty: nowhere.
+Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
+                                           std::string weights_path);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_WORKBENCH_H_
