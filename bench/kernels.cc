@@ -2,17 +2,19 @@
 //
 // Arithmetic says: products and convolutions are bound by multiply-adds, so
 // they should reach the rate of a large matrix product (`peak`, measured
-// first); activations and pooling only move memory and should reach the rate
-// of a copy from cache. `share` is achieved / expected.
-#include <benchmark/benchmark.h>
-
+// first); activations, pooling and batch norm only move memory and should reach
+// the rate of a copy in cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <limits>
 #include <string>
+#include <vector>
 
+#include "CLI/CLI.hpp"
+#include "bench/report.h"
+#include "common/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/testing/op_cases.h"
 
@@ -52,60 +54,75 @@ double CopyBytesPerSecond() {
   std::vector<char> from(1 << 18, 1), to(1 << 18);
   return 2.0 * from.size() / Fastest(100, [&] {
            std::memcpy(to.data(), from.data(), from.size());
-           benchmark::DoNotOptimize(to.data());
+           // Keeps the compiler from dropping the copy.
+           asm volatile("" : : "r"(to.data()) : "memory");
          });
 }
 
-// Runs `step` as often as the benchmark asks; `amount` is what one call does,
-// in operations or bytes, `expected` the rate of them per second.
-template <typename F>
-void Measure(benchmark::State& state, const char* unit, double amount,
-             double expected, F step) {
-  const double start = CpuSeconds();
-  for (auto _ : state) {
-    if (!step().ok()) state.SkipWithError("failed");
+// Measures operations and adds what it saw to the report.
+struct Bench {
+  Device* device;
+  double peak;  // Operations per second.
+  double copy;  // Bytes per second.
+  int calls;    // In each round.
+  bench::Report* report;
+
+  // `amount`: what one call of `step` does, in operations or in bytes.
+  template <typename F>
+  void Operations(const std::string& what, double amount, F step) const {
+    Add(what, "GFLOP/s", "a large product", amount, peak, step);
   }
-  const double rate = amount * state.iterations() / (CpuSeconds() - start);
-  state.counters[unit] = rate / 1e9;
-  state.counters["share"] = rate / expected;
+  template <typename F>
+  void Bytes(const std::string& what, double amount, F step) const {
+    Add(what, "GB/s", "a copy in cache", amount, copy, step);
+  }
+
+ private:
+  template <typename F>
+  void Add(const std::string& what, const char* unit, const char* from,
+           double amount, double expected, F step) const {
+    const double seconds = Fastest(calls, [&] { SLUICE_CHECK(step().ok()); });
+    report->Add({what, unit, from, expected / 1e9, amount / seconds / 1e9, {}});
+  }
+};
+
+const char* Direction(bool backward) {
+  return backward ? " backward" : " forward";
 }
 
-void LinearForward(benchmark::State& state, Device* device, const LinearCase& c,
-                   double peak) {
-  auto op = *Prepare(device, c);
+void LinearForward(const Bench& bench, const LinearCase& c) {
+  auto op = *Prepare(bench.device, c);
   const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
   const auto w = ToFloats(UniformValues(c.weight_size(), 2));
   const auto b = ToFloats(UniformValues(c.bias_size(), 3));
   std::vector<float> y(c.samples * c.output_size());
-  Measure(state, "GFLOP/s", c.operations(), peak, [&] {
+  bench.Operations(c.name + Direction(false), c.operations(), [&] {
     return op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
   });
 }
 
-void LinearBackward(benchmark::State& state, Device* device,
-                    const LinearCase& c, double peak) {
-  auto op = *Prepare(device, c);
+void LinearBackward(const Bench& bench, const LinearCase& c) {
+  auto op = *Prepare(bench.device, c);
   const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
   const auto w = ToFloats(UniformValues(c.weight_size(), 2));
   const auto dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
   std::vector<float> dx(x.size()), dw(w.size()), db(c.bias_size());
-  Measure(state, "GFLOP/s", 2.0 * c.operations(), peak, [&] {
+  bench.Operations(c.name + Direction(true), 2.0 * c.operations(), [&] {
     return op->Backward(c.samples, x.data(), w.data(), dy.data(), dx.data(),
                         dw.data(), db.data());
   });
 }
 
 // Bytes: x and y once each; backward x, y, dy and dx once each.
-void MapBoth(benchmark::State& state, Device* device, const MapCase& c,
-             bool backward, double copy) {
-  auto op = *Prepare(device, c);
+void MapBoth(const Bench& bench, const MapCase& c, bool backward) {
+  auto op = *Prepare(bench.device, c);
   const auto x = ToFloats(SpreadValues(c.samples * c.input_size(), 5));
   std::vector<float> y(c.samples * c.output_size());
   const auto dy = ToFloats(UniformValues(y.size(), 6));
   std::vector<float> dx(x.size());
   (void)op->Forward(c.samples, x.data(), y.data());
   const double bytes = sizeof(float) * (x.size() + y.size());
-  Measure(state, "GB/s", backward ? 2 * bytes : bytes, copy, [&] {
+  bench.Bytes(c.name + Direction(backward), backward ? 2 * bytes : bytes, [&] {
     return backward ? op->Backward(c.samples, x.data(), y.data(), dy.data(),
                                    dx.data())
                     : op->Forward(c.samples, x.data(), y.data());
@@ -114,9 +131,8 @@ void MapBoth(benchmark::State& state, Device* device, const MapCase& c,
 
 // Bytes: x twice and y once, from a cache that holds one channel at a time;
 // backward x and dy twice and dx once.
-void BatchNormBoth(benchmark::State& state, Device* device,
-                   const BatchNormCase& c, bool backward, double copy) {
-  auto op = *device->PrepareBatchNorm(c.shape, c.samples);
+void BatchNormBoth(const Bench& bench, const BatchNormCase& c, bool backward) {
+  auto op = *bench.device->PrepareBatchNorm(c.shape, c.samples);
   const auto x = ToFloats(SpreadValues(c.size(), 1));
   const auto dy = ToFloats(UniformValues(c.size(), 2));
   const std::vector<float> gamma(c.shape.channels, 1), beta(c.shape.channels);
@@ -128,7 +144,7 @@ void BatchNormBoth(benchmark::State& state, Device* device,
   };
   (void)normalize();
   const double bytes = sizeof(float) * x.size() * (backward ? 5.0 : 3.0);
-  Measure(state, "GB/s", bytes, copy, [&] {
+  bench.Bytes(c.name + Direction(backward), bytes, [&] {
     return backward ? op->Backward(c.samples, x.data(), gamma.data(),
                                    mean.data(), variance.data(), dy.data(),
                                    dx.data(), dgamma.data(), dbeta.data())
@@ -136,62 +152,49 @@ void BatchNormBoth(benchmark::State& state, Device* device,
   });
 }
 
-void RegisterAll(Device* device) {
-  const double peak = PeakOperationsPerSecond(device);
-  const double copy = CopyBytesPerSecond();
-  std::printf("%s\npeak %.1f GFLOP/s, copy %.1f GB/s\n",
-              device->Description().c_str(), peak / 1e9, copy / 1e9);
+void MeasureAll(const Bench& bench) {
   for (const LinearCase& c : LinearCases()) {
     if (!c.benchmark) continue;
-    benchmark::RegisterBenchmark((c.name + " forward").c_str(),
-                                 [=](benchmark::State& state) {
-                                   LinearForward(state, device, c, peak);
-                                 });
-    benchmark::RegisterBenchmark((c.name + " backward").c_str(),
-                                 [=](benchmark::State& state) {
-                                   LinearBackward(state, device, c, peak);
-                                 });
+    LinearForward(bench, c);
+    LinearBackward(bench, c);
   }
-  for (const BatchNormCase& c : BatchNormCases()) {
-    if (!c.benchmark) continue;
-    for (bool backward : {false, true}) {
-      benchmark::RegisterBenchmark(
-          (c.name + (backward ? " backward" : " forward")).c_str(),
-          [=](benchmark::State& state) {
-            BatchNormBoth(state, device, c, backward, copy);
-          });
+  for (const bool backward : {false, true}) {
+    for (const BatchNormCase& c : BatchNormCases()) {
+      if (c.benchmark) BatchNormBoth(bench, c, backward);
     }
-  }
-  for (const MapCase& c : MapCases()) {
-    if (!c.benchmark) continue;
-    for (bool backward : {false, true}) {
-      benchmark::RegisterBenchmark(
-          (c.name + (backward ? " backward" : " forward")).c_str(),
-          [=](benchmark::State& state) {
-            MapBoth(state, device, c, backward, copy);
-          });
+    for (const MapCase& c : MapCases()) {
+      if (c.benchmark) MapBoth(bench, c, backward);
     }
   }
 }
 
-}  // namespace
-}  // namespace sluice::kernels
-
-// Usage: kernels [--avx512] [Google Benchmark's flags]
-int main(int argc, char** argv) {
-  using sluice::kernels::CpuOptions;
+int Run(bool avx512, bool tiny, bool json) {
   CpuOptions options;
-  benchmark::Initialize(&argc, argv);
-  if (argc > 1 && std::string(argv[1]) == "--avx512") {
-    options.instruction_set = CpuOptions::InstructionSet::kAvx512;
-  }
-  auto device = sluice::kernels::MakeCpuDevice(options);
+  if (avx512) options.instruction_set = CpuOptions::InstructionSet::kAvx512;
+  const auto device = MakeCpuDevice(options);
   if (!device.ok()) {
     std::fprintf(stderr, "%s\n", device.status().ToString().c_str());
     return 1;
   }
   (*device)->EnterThread();
-  sluice::kernels::RegisterAll(device->get());
-  benchmark::RunSpecifiedBenchmarks();
+  bench::Report report("kernels",
+                       "How much of the machine does each operation use?");
+  report.Note((*device)->Description());
+  MeasureAll({device->get(), PeakOperationsPerSecond(device->get()),
+              CopyBytesPerSecond(), tiny ? 1 : 20, &report});
+  report.Print(json);
   return 0;
+}
+
+}  // namespace
+}  // namespace sluice::kernels
+
+int main(int argc, char** argv) {
+  CLI::App app("Operations of the CPU device, on one thread");
+  bool avx512 = false, json = false, tiny = false;
+  app.add_flag("--avx512", avx512, "Allow AVX-512 instructions");
+  app.add_flag("--json", json, "Print the results as JSON");
+  app.add_flag("--tiny", tiny, "Few calls, to see that it works");
+  CLI11_PARSE(app, argc, argv);
+  return sluice::kernels::Run(avx512, tiny, json);
 }

@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import tempfile
 
+import report
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 JOB = "configs/linear_regression.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
@@ -52,6 +54,16 @@ def daemons(args, policy, updates, words):
         return summary["seconds"] / summary["version"]
 
 
+def print_json(rows):
+    result = report.Report("policy_times", __doc__.splitlines()[0])
+    for row in rows:
+        for source in ["simulated", "daemons"]:
+            result.add(f"{row['policy']}, {source}", "updates/s", "formula",
+                       1 / row["formula"], 1 / row[source],
+                       seconds_without_delay=row["daemons_without_delay"])
+    result.print(as_json=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=8)
@@ -63,7 +75,12 @@ def main():
                         help="of the simulation, as simulate takes it")
     parser.add_argument("--tool", default=str(ROOT / "sluice"))
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tiny", action="store_true",
+                        help="few workers and updates, to see that it works")
     args = parser.parse_args()
+    if args.tiny:
+        args.workers, args.k, args.mean_ms = 2, 1, 5
+        args.gradients, args.precision = 20, 0.1
     rows = []
     for policy in POLICIES:
         simulation = simulated(args, policy)
@@ -76,7 +93,7 @@ def main():
             "daemons_without_delay": daemons(args, policy, updates, []),
         })
     if args.json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     print("| policy | formula, ms | simulated | daemons | daemons / formula |"
           " an update without delay |\n|" + " --- |" * 6)

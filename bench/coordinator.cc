@@ -1,0 +1,239 @@
+// How many decisions a second does the coordinator make?
+//
+// A decision is what becomes of one gradient: Ready comes in, the update it
+// belongs to may be committed, its verdict and its worker's next task go out.
+// Expected from arithmetic: a lookup in tables ordered by worker or mini-batch,
+// so its cost grows at most with the logarithm of the number of workers: the
+// rate with P workers is at least that with 10 times log 10 / log P. Through
+// gRPC the messages cost far more than the decision. Under ASYNC there are
+// three for each (Ready, Verdict, Task) and two more for every shard (Commit,
+// Executed): expected is the rate at which the same sessions exchange the
+// three with a service that decides nothing, times 3 / (3 + 2 S).
+
+#include "ps_server/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <deque>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/coordinator_sessions.h"
+#include "bench/report.h"
+#include "common/rpc/malloc_tuning.h"
+#include "common/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice::bench {
+namespace {
+
+constexpr int kShards = 2;
+
+struct NamedPolicy {
+  const char* name;
+  PolicyKind kind;
+};
+constexpr NamedPolicy kPolicies[] = {
+    {"SYNC", PolicyKind::kSync},
+    {"K_SYNC", PolicyKind::kKSync},
+    {"K_BATCH_SYNC", PolicyKind::kKBatchSync},
+    {"ASYNC", PolicyKind::kAsync},
+    {"K_ASYNC", PolicyKind::kKAsync},
+    {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync},
+};
+
+CoordinatorOptions OptionsOf(PolicyKind policy, int workers) {
+  CoordinatorOptions options;
+  options.workers = workers;
+  options.shards = kShards;
+  options.sync.policy = policy;
+  options.sync.k = workers / 2;
+  options.sync.gradients_per_update = workers;
+  options.batch_size = 64;
+  options.train_samples = 1000 * options.batch_size;  // No mini-batch is short.
+  options.staged_gradients = 2 * workers;
+  return options;
+}
+
+// The pure coordinator with workers that deliver in the order in which they
+// were given their tasks, and shards that execute at once.
+class Cluster {
+ public:
+  Cluster(PolicyKind policy, int workers)
+      : options_(OptionsOf(policy, workers)),
+        coordinator_(options_, absl::UnixEpoch()),
+        live_(workers) {
+    Coordinator::JoinRequest request;
+    for (int64_t s = 0; s < kShards; ++s) Join({Role::kShard, s});
+    for (int64_t w = 0; w < workers; ++w) Join({Role::kWorker, w});
+  }
+
+  // Delivers until `count` gradients have been judged or revoked.
+  void Decide(int64_t count) {
+    for (const int64_t end = decisions_ + count; decisions_ < end;) {
+      SLUICE_CHECK(!tasks_.empty());
+      const Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      int64_t& live = live_[task.key.worker.value()];
+      if (live != task.key.sequence.value()) continue;  // Cancelled.
+      live = 0;
+      Delivery delivery;
+      delivery.key = task.key;
+      delivery.shard_bases.assign(kShards, task.version);
+      delivery.samples = options_.batch_size;
+      delivery.loss = 1;
+      SLUICE_CHECK(
+          coordinator_.Ready(delivery, absl::UnixEpoch(), &actions_).ok());
+      CarryOut();
+    }
+  }
+
+  void Tick() {
+    coordinator_.Tick(absl::UnixEpoch(), &actions_);
+    CarryOut();
+  }
+
+  int64_t verdicts() const { return verdicts_; }
+  int64_t version() const {
+    return coordinator_.State(absl::UnixEpoch()).version.value();
+  }
+
+ private:
+  void Join(Peer peer) {
+    Coordinator::JoinRequest request;
+    request.peer = peer;
+    SLUICE_CHECK(coordinator_.Join(request, absl::UnixEpoch(), &actions_).ok());
+    CarryOut();
+  }
+
+  void CarryOut() {
+    while (!actions_.empty()) {
+      batch_.clear();
+      std::swap(batch_, actions_);
+      for (const Action& action : batch_) {
+        if (const auto* send = std::get_if<SendTask>(&action)) {
+          live_[send->task.key.worker.value()] =
+              send->task.key.sequence.value();
+          tasks_.push_back(send->task);
+        } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
+          live_[cancel->key.worker.value()] = 0;
+        } else if (std::holds_alternative<SendVerdict>(action)) {
+          ++verdicts_;
+          ++decisions_;
+        } else if (const auto* send = std::get_if<SendDecision>(&action)) {
+          Execute(send->decision);
+        }
+      }
+    }
+  }
+
+  void Execute(const Decision& decision) {
+    if (const auto* commit = std::get_if<Commit>(&decision.what)) {
+      version_ = commit->version;
+    }
+    for (int64_t s = 0; s < kShards; ++s) {
+      SLUICE_CHECK(coordinator_
+                       .Executed(ShardId(s), decision.number, version_, "",
+                                 absl::UnixEpoch(), &actions_)
+                       .ok());
+    }
+  }
+
+  const CoordinatorOptions options_;
+  Coordinator coordinator_;
+  std::vector<int64_t> live_;  // Sequence of each worker's task; 0: none.
+  std::deque<Task> tasks_;
+  Actions actions_, batch_;
+  Version version_;
+  int64_t verdicts_ = 0;
+  int64_t decisions_ = 0;
+};
+
+// Of this process: others on the machine do not count.
+double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+struct Pure {
+  double decisions_per_second;
+  double tick_us;
+};
+
+// The median of `rounds` rounds, each of `count` verdicts.
+Pure MeasurePure(PolicyKind policy, int workers, int64_t count, int rounds) {
+  Cluster cluster(policy, workers);
+  cluster.Decide(2 * workers);
+  std::vector<double> rates, ticks;
+  for (int i = 0; i < rounds; ++i) {
+    double start = CpuSeconds();
+    const int64_t before = cluster.verdicts();
+    cluster.Decide(count);
+    rates.push_back((cluster.verdicts() - before) / (CpuSeconds() - start));
+    start = CpuSeconds();
+    cluster.Tick();
+    ticks.push_back((CpuSeconds() - start) * 1e6);
+  }
+  // Every update but SYNC's takes half of the workers' gradients, or one.
+  SLUICE_CHECK(cluster.version() > 0);
+  std::sort(rates.begin(), rates.end());
+  std::sort(ticks.begin(), ticks.end());
+  return {rates[rounds / 2], ticks[rounds / 2]};
+}
+
+void AddPure(bool tiny, Report* report) {
+  const int64_t count = tiny ? 2'000 : 100'000;
+  const int rounds = tiny ? 1 : 5;
+  const std::vector<int> sizes =
+      tiny ? std::vector<int>{10, 100} : std::vector<int>{10, 100, 1000, 10000};
+  for (const NamedPolicy& policy : kPolicies) {
+    double smallest = 0;
+    for (const int workers : sizes) {
+      const Pure pure = MeasurePure(policy.kind, workers, count, rounds);
+      if (workers == 10) smallest = pure.decisions_per_second;
+      report->Add({absl::StrCat(policy.name, ", ", workers, " workers"),
+                   "decisions/s",
+                   "10 workers, logarithm",
+                   smallest * std::log(10.0) / std::log(workers),
+                   pure.decisions_per_second,
+                   {{"tick_us", pure.tick_us}}});
+    }
+  }
+}
+
+void AddSessions(bool tiny, Report* report) {
+  const std::vector<int> sizes =
+      tiny ? std::vector<int>{2} : std::vector<int>{1, 8, 32};
+  for (const int workers : sizes) {
+    const int64_t count = tiny ? 200 : 20'000;
+    const double echoed = EchoedTasksPerSecond(workers, count);
+    const double decided = DecidedTasksPerSecond(workers, kShards, count);
+    report->Add({absl::StrCat("ASYNC through gRPC, ", workers, " workers"),
+                 "decisions/s",
+                 "messages of an echo",
+                 echoed * 3 / (3 + 2 * kShards),
+                 decided,
+                 {}});
+  }
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main(int argc, char** argv) {
+  sluice::TuneMallocForChunks();  // As the daemons do.
+  CLI::App app("Decisions of the coordinator per second");
+  bool json = false, tiny = false;
+  app.add_flag("--json", json, "Print the results as JSON");
+  app.add_flag("--tiny", tiny, "Few decisions, to see that it works");
+  CLI11_PARSE(app, argc, argv);
+  spdlog::set_level(spdlog::level::warn);  // Of the service.
+  sluice::bench::Report report(
+      "coordinator", "How many decisions a second does the coordinator make?");
+  sluice::bench::AddPure(tiny, &report);
+  sluice::bench::AddSessions(tiny, &report);
+  report.Print(json);
+}

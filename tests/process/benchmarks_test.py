@@ -1,0 +1,54 @@
+#!/usr/bin/python3 -B
+"""Every benchmark runs, tiny, and reports in the one shape (bench/report.h)."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import harness
+
+BENCH = harness.ROOT / "bench"
+ROW = {"what", "unit", "expected_from", "expected", "measured", "ratio"}
+
+
+def command_of(path):
+    """What runs the benchmark at `path`; None where it is none."""
+    if path.suffix == ".py" and path.stem != "report":
+        text = path.read_text()
+        tool = [f"--tool={harness.TOOL}"] if '"--tool"' in text else []
+        return [sys.executable, "-B", path, *tool]
+    if not path.suffix and path.is_file() and os.access(path, os.X_OK):
+        return [path]
+    return None
+
+
+class BenchmarksTest(unittest.TestCase):
+
+    def check(self, report, name):
+        self.assertEqual(report["name"], name)
+        self.assertTrue(report["question"].endswith("?"))
+        self.assertTrue(report["rows"] or report["notes"])
+        for row in report["rows"]:
+            self.assertLessEqual(ROW, row.keys())
+            self.assertGreater(row["expected"], 0)
+            self.assertGreater(row["measured"], 0)
+            self.assertAlmostEqual(row["ratio"],
+                                   row["measured"] / row["expected"])
+
+    def test_every_benchmark_reports_in_the_one_shape(self):
+        commands = {path.stem: command_of(path)
+                    for path in sorted(BENCH.iterdir()) if command_of(path)}
+        self.assertGreaterEqual(len(commands), 5, commands)
+        for name, command in commands.items():
+            with self.subTest(name):
+                result = subprocess.run(
+                    [*command, "--tiny", "--json"], timeout=harness.TIMEOUT_S,
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.check(json.loads(result.stdout), name)
+
+
+if __name__ == "__main__":
+    harness.main()
