@@ -200,6 +200,20 @@ TEST(ChunkCodecTest, OddButLegalAndIllegalFormsAreJudgedAsProtobufJudgesThem) {
   for (const string& bytes : cases) ExpectAsProtobuf(bytes);
 }
 
+TEST(ChunkCodecTest, GroupsAreFollowedAsDeepAsProtobufDoesAlsoWithinAKey) {
+  for (const int depth : {1, 99, 100, 101}) {
+    std::string groups;
+    for (int i = 0; i < depth; ++i) groups += "\xa3\x01";
+    for (int i = 0; i < depth; ++i) groups += "\xa4\x01";
+    ExpectAsProtobuf(groups);
+    std::string key = "\x0a";
+    key.push_back(static_cast<char>(groups.size() % 128 | 128));
+    key.push_back(static_cast<char>(groups.size() / 128));
+    ExpectAsProtobuf(key + groups);
+    ExpectAsProtobuf(key + groups + groups);  // Out of the key again.
+  }
+}
+
 TEST(ChunkCodecTest, RandomDamageIsJudgedAsProtobufJudgesIt) {
   constexpr unsigned kSeed = 20240117;
   std::mt19937 random(kSeed);

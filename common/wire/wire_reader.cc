@@ -99,6 +99,7 @@ bool WireReader::EnterMessage(size_t* outside) {
   if (!ReadLength(&length)) return false;
   *outside = remaining_ - length;
   remaining_ = length;
+  ++depth_;
   return true;
 }
 
@@ -112,7 +113,7 @@ bool WireReader::SkipGroup(uint32_t field, int depth) {
   }
 }
 
-bool WireReader::SkipField(uint32_t tag) { return SkipField(tag, 0); }
+bool WireReader::SkipField(uint32_t tag) { return SkipField(tag, depth_); }
 
 bool WireReader::SkipField(uint32_t tag, int depth) {
   uint64_t number;

@@ -50,7 +50,10 @@ class WireReader {
   // LeaveMessage with what EnterMessage gave.
   bool EnterMessage(size_t* outside);
   // REQUIRES: remaining() == 0.
-  void LeaveMessage(size_t outside) { remaining_ = outside; }
+  void LeaveMessage(size_t outside) {
+    remaining_ = outside;
+    --depth_;
+  }
 
  private:
   bool ReadByte(uint8_t* byte);
@@ -65,6 +68,7 @@ class WireReader {
   size_t part_ = 0;      // The piece at hand,
   size_t position_ = 0;  // and where in it.
   size_t remaining_ = 0;
+  int depth_ = 0;  // Messages that the reader is in, but for the outermost.
 };
 
 }  // namespace sluice
