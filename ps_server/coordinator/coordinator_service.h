@@ -25,9 +25,10 @@ namespace sluice {
 // The Coordinator service (proto/coordinator.proto) around the pure
 // Coordinator: decodes, calls it under one lock, and carries out its actions
 // in order outside of it: what is to be recorded is in the commit log before
-// anything that follows is sent. Thread-safe.
+// anything that follows is sent. Frames come in through Handler, from gRPC or
+// from a test without a socket. Thread-safe.
 class CoordinatorService final : public proto::Coordinator::CallbackService,
-                                 private SessionStream::Handler {
+                                 public SessionStream::Handler {
  public:
   struct Options {
     CoordinatorOptions core;

@@ -1,0 +1,173 @@
+// Any bytes, however they are split, as a chunk of a pull or a push.
+//
+// Must hold: the hand-written decoder takes, refuses and reads exactly what
+// protobuf does; what it took encodes to the bytes protobuf writes and decodes
+// to the same again; a shard stages it only where offset, size, grant and
+// values are right.
+//
+// Input: one byte (bit 0: push or pull; the rest: bytes in each slice, 0: one
+// slice), then the message.
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/grant.h"
+#include "common/status_macros.h"
+#include "common/wire/chunk_codec.h"
+#include "proto/exchange.pb.h"
+#include "ps_server/shard/shard_testing.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace sluice {
+namespace {
+
+grpc::ByteBuffer Split(const std::string& bytes, size_t piece) {
+  if (piece == 0) piece = bytes.size() + 1;
+  std::vector<grpc::Slice> slices(1);
+  for (size_t i = 0; i < bytes.size(); i += piece) {
+    slices.emplace_back(bytes.substr(i, piece));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+std::string Joined(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  SLUICE_CHECK(buffer.Dump(&slices).ok());
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+std::string DataOf(const Payload& payload) {
+  std::string data;
+  for (const auto& part : payload.parts()) {
+    data.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  return data;
+}
+
+// The two kinds of chunk, each by the same names.
+struct Pull {
+  using Header = PullChunkHeader;
+  using Message = proto::PullChunk;
+  static constexpr auto kDecode = &DecodePullChunk;
+  static constexpr auto kEncode = &EncodePullChunk;
+  static Header HeaderOf(const Message& message) {
+    return {Version(message.version()), message.offset()};
+  }
+};
+struct Push {
+  using Header = PushChunkHeader;
+  using Message = proto::PushChunk;
+  static constexpr auto kDecode = &DecodePushChunk;
+  static constexpr auto kEncode = &EncodePushChunk;
+  static Header HeaderOf(const Message& message) {
+    const proto::Key& key = message.key();
+    return {{Generation(key.generation()), WorkerId(key.worker()),
+             Incarnation(key.incarnation()), Sequence(key.sequence())},
+            message.grant(),
+            message.offset()};
+  }
+};
+
+// `message` is what was decoded, as protobuf sees it; `data` its floats.
+template <typename Kind>
+void CheckEncodesAgain(typename Kind::Message message,
+                       const std::vector<float>& data) {
+  const auto header = Kind::HeaderOf(message);
+  const std::string once = Joined(Kind::kEncode(header, data, nullptr));
+  message.DiscardUnknownFields();
+  message.set_checksum(ChunkChecksum(data));
+  if constexpr (std::is_same_v<Kind, Push>) {
+    message.mutable_key()->DiscardUnknownFields();
+  }
+  SLUICE_CHECK(once == message.SerializeAsString());
+  const auto again = Kind::kDecode(Split(once, 0));
+  SLUICE_CHECK(again.ok());
+  SLUICE_CHECK(again->header == header);
+  std::vector<float> to(data.size());
+  SLUICE_CHECK(again->payload.CopyTo(absl::MakeSpan(to)).ok());
+  SLUICE_CHECK(Joined(Kind::kEncode(again->header, to, nullptr)) == once);
+}
+
+// Offers the chunk to a shard as it came, and with the grant it would need.
+void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk) {
+  Shard shard(testing::SmallOptions());
+  SLUICE_CHECK(shard.Execute({1, testing::FirstRestore()}).ok());
+  PushChunkHeader header = chunk.header;
+  const uint64_t grant = GrantFor(testing::kSecret, header.key);
+  const auto as_it_came = shard.Stage(header, chunk.payload);
+  SLUICE_CHECK(header.grant == grant || !as_it_came.ok());
+  header.grant = grant;
+  const auto granted = shard.Stage(header, chunk.payload);
+  if (!granted.ok()) {
+    SLUICE_CHECK(absl::StartsWith(granted.status().message(), "shard 0: "));
+    // At most the room that was granted to the key.
+    SLUICE_CHECK(shard.staging().held() <= 1);
+    SLUICE_CHECK(!shard.staging().Find(header.key).ok());
+    return;
+  }
+  // Chunks of 64, 64 and 22 floats; see shard_testing.h.
+  const int64_t floats = header.offset == 128 ? 22 : 64;
+  SLUICE_CHECK(header.offset % 64 == 0 && header.offset >= 0 &&
+               header.offset <= 128);
+  const std::string data = DataOf(chunk.payload);
+  SLUICE_CHECK(data.size() == floats * sizeof(float));
+  for (int64_t i = 0; i < floats; ++i) {
+    float value;
+    std::memcpy(&value, data.data() + i * sizeof(float), sizeof(float));
+    SLUICE_CHECK(std::isfinite(value));
+  }
+  const int64_t duplicates = shard.staging().duplicate_chunks();
+  SLUICE_CHECK(shard.Stage(header, chunk.payload).ok());
+  SLUICE_CHECK(shard.staging().duplicate_chunks() == duplicates + 1);
+}
+
+template <typename Kind>
+void Check(const std::string& bytes, size_t piece) {
+  const grpc::ByteBuffer buffer = Split(bytes, piece);
+  const auto chunk = Kind::kDecode(buffer);
+  typename Kind::Message message;
+  SLUICE_CHECK(chunk.ok() == message.ParseFromString(bytes));
+  if (!chunk.ok()) {
+    SLUICE_CHECK(chunk.status().code() == absl::StatusCode::kInvalidArgument);
+    SLUICE_CHECK(absl::StrContains(chunk.status().message(),
+                                   absl::StrCat(bytes.size(), " bytes")));
+    return;
+  }
+  SLUICE_CHECK(chunk->header == Kind::HeaderOf(message));
+  SLUICE_CHECK(DataOf(chunk->payload) == message.data());
+  SLUICE_CHECK(chunk->payload.bytes() == message.data().size());
+  std::vector<float> floats(message.data().size() / sizeof(float));
+  const absl::Status copied = chunk->payload.CopyTo(absl::MakeSpan(floats));
+  if (message.data().size() % sizeof(float) != 0) {
+    SLUICE_CHECK(copied.code() == absl::StatusCode::kInvalidArgument);
+  } else {
+    const bool intact = ChunkChecksum(floats) == message.checksum();
+    SLUICE_CHECK(copied.ok() == intact);
+    SLUICE_CHECK(intact || copied.code() == absl::StatusCode::kDataLoss);
+    CheckEncodesAgain<Kind>(message, floats);
+  }
+  if constexpr (std::is_same_v<Kind, Push>) CheckStaging(*chunk);
+}
+
+}  // namespace
+}  // namespace sluice
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  sluice::fuzz::FuzzInput input(data, size);
+  const uint8_t how = input.Byte();
+  const std::string bytes = input.Rest();
+  if (how & 1) {
+    sluice::Check<sluice::Push>(bytes, how >> 1);
+  } else {
+    sluice::Check<sluice::Pull>(bytes, how >> 1);
+  }
+  return 0;
+}

@@ -1,0 +1,118 @@
+// Any bytes as an IDX file, plain and packed.
+//
+// Must hold: plain and packed are read alike; what was read has as many values
+// as its shape says and, written again, gives the bytes that were read; an
+// error names the file and says what was expected, or what cannot be read.
+//
+// Input: one byte (bits 0 and 1: dimensions less 1; bit 2: the file is what
+// follows as it stands, which may be a damaged .gz), then the file.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/idx_file.h"
+#include "common/status_macros.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace sluice {
+namespace {
+
+// A file in memory with a path, gone at the end.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& bytes)
+      : file_(memfd_create("idx", MFD_CLOEXEC)) {
+    SLUICE_CHECK(file_ >= 0);
+    SLUICE_CHECK(write(file_, bytes.data(), bytes.size()) ==
+                 static_cast<ssize_t>(bytes.size()));
+  }
+  ~MemoryFile() { close(file_); }
+
+  std::string path() const { return absl::StrCat("/proc/self/fd/", file_); }
+
+ private:
+  const int file_;
+};
+
+std::string Packed(const std::string& bytes) {
+  z_stream stream = {};
+  // 15 bits of window; 16 asks for a .gz header.
+  SLUICE_CHECK(deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8,
+                            Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = bytes.size();
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = out.size();
+  SLUICE_CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string Encoded(const IdxFile& idx) {
+  std::string bytes = {0, 0, 8, static_cast<char>(idx.shape.size())};
+  for (const int64_t length : idx.shape) {
+    for (const int shift : {24, 16, 8, 0}) {
+      bytes.push_back(static_cast<char>(length >> shift));
+    }
+  }
+  bytes.append(idx.values.begin(), idx.values.end());
+  return bytes;
+}
+
+void CheckError(const absl::Status& status, const std::string& path) {
+  SLUICE_CHECK(status.code() == absl::StatusCode::kInvalidArgument ||
+               status.code() == absl::StatusCode::kDataLoss);
+  SLUICE_CHECK(absl::StartsWith(status.message(), path + ": "));
+  const absl::string_view what = status.message().substr(path.size());
+  SLUICE_CHECK(absl::StrContains(what, "expected") ||
+               absl::StrContains(what, "goes on behind") ||
+               absl::StrContains(what, "cannot be read: ") ||
+               absl::StrContains(what, "stream ends early"));
+}
+
+absl::StatusOr<IdxFile> Read(const std::string& bytes, int dimensions) {
+  const MemoryFile file(bytes);
+  const auto shape = ReadIdxShape(file.path(), dimensions);
+  auto idx = ReadIdxFile(file.path(), dimensions);
+  if (!shape.ok()) CheckError(shape.status(), file.path());
+  if (!idx.ok()) {
+    CheckError(idx.status(), file.path());
+    return idx;
+  }
+  SLUICE_CHECK(shape.ok());
+  SLUICE_CHECK(*shape == idx->shape);
+  SLUICE_CHECK(static_cast<int>(idx->shape.size()) == dimensions);
+  int64_t product = 1;
+  for (const int64_t length : idx->shape) product *= length;
+  SLUICE_CHECK(product == static_cast<int64_t>(idx->values.size()));
+  return idx;
+}
+
+}  // namespace
+}  // namespace sluice
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  sluice::fuzz::FuzzInput input(data, size);
+  const uint8_t how = input.Byte();
+  const int dimensions = 1 + (how & 3);
+  const std::string bytes = input.Rest();
+  const auto plain = sluice::Read(bytes, dimensions);
+  // What begins as a .gz is unpacked, so that its bytes are not the values'.
+  const bool is_gz = absl::StartsWith(bytes, "\x1f\x8b");
+  if (plain.ok() && !is_gz) SLUICE_CHECK(sluice::Encoded(*plain) == bytes);
+  if (is_gz || (how & 4)) return 0;
+  const auto packed = sluice::Read(sluice::Packed(bytes), dimensions);
+  SLUICE_CHECK(packed.ok() == plain.ok());
+  SLUICE_CHECK(packed.status().code() == plain.status().code());
+  if (plain.ok()) SLUICE_CHECK(packed->values == plain->values);
+  return 0;
+}

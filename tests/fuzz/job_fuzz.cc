@@ -1,0 +1,77 @@
+// Any text as a job, with any overrides.
+//
+// Must hold: a job is accepted or refused with a status that names the field
+// or the place and, of a value, what it must be and what it is; an accepted
+// job printed and read again is the same job, valid and with the same
+// fingerprint, and its shards' ranges cover its weights.
+//
+// Input: the text, then each override behind a byte 0.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// What says only that something is there, or what it may not be.
+bool HasNoValue(absl::string_view line) {
+  for (const absl::string_view what :
+       {"must be set", "must be another than", "must be false without"}) {
+    if (absl::StrContains(line, what)) return true;
+  }
+  return false;
+}
+
+void CheckError(const absl::Status& status, absl::string_view input) {
+  // kDataLoss: of a data file that it names.
+  SLUICE_CHECK(status.code() == absl::StatusCode::kInvalidArgument ||
+               status.code() == absl::StatusCode::kNotFound ||
+               status.code() == absl::StatusCode::kDataLoss);
+  SLUICE_CHECK(absl::StrContains(status.message(), ": "));
+  if (absl::StrContains(input, "must be")) return;  // Messages quote it.
+  for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    if (!absl::StrContains(line, ": must be ") || HasNoValue(line)) continue;
+    SLUICE_CHECK(absl::StrContains(line, " is ") ||
+                 absl::StrContains(line, ", not "));
+  }
+}
+
+void CheckAccepted(const ResolvedJob& job) {
+  SLUICE_CHECK(Validate(job.job).empty());
+  const std::string text = FormatJob(job.job);
+  const auto again = ParseJob(text, "again", {});
+  SLUICE_CHECK(again.ok());
+  SLUICE_CHECK(FormatJob(again->job) == text);
+  SLUICE_CHECK(again->fingerprint == job.fingerprint);
+  SLUICE_CHECK(DescribeDifference(text, FormatJob(again->job)).empty());
+  int64_t covered = 0;
+  for (int shard = 0; shard < job.layout.shards(); ++shard) {
+    const ParameterRange range = job.layout.range(ShardId(shard));
+    SLUICE_CHECK(range.begin == covered);
+    SLUICE_CHECK(range.size() > 0);
+    covered = range.end;
+  }
+  SLUICE_CHECK(covered == job.layout.size());
+}
+
+}  // namespace
+}  // namespace sluice
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string input(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> overrides = absl::StrSplit(input, '\0');
+  const std::string text = overrides.front();
+  overrides.erase(overrides.begin());
+  const auto job = sluice::ParseJob(text, "job", overrides);
+  if (job.ok()) {
+    sluice::CheckAccepted(*job);
+  } else {
+    sluice::CheckError(job.status(), input);
+  }
+  return 0;
+}
