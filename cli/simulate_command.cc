@@ -1,13 +1,18 @@
 #include "cli/simulate_command.h"
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <system_error>
 
 #include "absl/time/time.h"
 #include "cli/job_flags.h"
+#include "cli/run_folder.h"
 #include "cli/simulate_report.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
+#include "sim/simulated_run.h"
 #include "sim/timing.h"
 
 namespace sluice {
@@ -16,29 +21,61 @@ namespace {
 struct SimulateFlags {
   JobFlags job;
   TimingOptions timing;
+  SimulationTarget target;
+  std::string run_dir;
   bool timing_only = false;
   bool json = false;
 };
 
-int Simulate(const SimulateFlags& flags) {
-  if (!flags.timing_only) {
-    std::cerr << "simulate: expected --timing-only; gradients are not "
-                 "simulated in this version\n";
-    return 2;
+int Fail(const absl::Status& status) {
+  std::cerr << status.message() << "\n";
+  return absl::IsInternal(status) ? 1 : 2;
+}
+
+absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,
+                           SimulationReport* report) {
+  absl::StatusOr<Timing> timing = MeasureTiming(job, flags.timing);
+  if (!timing.ok()) return timing.status();
+  report->timing = *std::move(timing);
+  return absl::OkStatus();
+}
+
+absl::Status SimulateTraining(const ResolvedJob& job,
+                              const SimulateFlags& flags,
+                              SimulationReport* report) {
+  const std::string& wanted =
+      flags.run_dir.empty() ? job.job.output().run_dir() : flags.run_dir;
+  absl::StatusOr<std::string> folder = MakeRunFolder(wanted, job.job.name());
+  if (!folder.ok()) return folder.status();
+  report->run_dir = *std::move(folder);
+  report->target = flags.target;
+  absl::StatusOr<SimulatedRun> run =
+      SimulateRun(job, {.run_dir = report->run_dir, .target = flags.target});
+  if (!run.ok()) {
+    // A job that was refused leaves nothing behind; a folder with files stays.
+    std::error_code not_empty;
+    std::filesystem::remove(report->run_dir, not_empty);
+    return run.status();
   }
+  report->timing = run->timing;
+  report->run = *std::move(run);
+  return absl::OkStatus();
+}
+
+int Simulate(const SimulateFlags& flags) {
   const absl::StatusOr<ResolvedJob> job = flags.job.Load();
   if (!job.ok()) {
     std::cerr << job.status().message() << "\n";
     return 2;
   }
   const absl::Time began = Clock::Real()->Now();
-  const absl::StatusOr<Timing> timing = MeasureTiming(*job, flags.timing);
-  if (!timing.ok()) {
-    std::cerr << timing.status().message() << "\n";
-    return absl::IsInternal(timing.status()) ? 1 : 2;
-  }
-  PrintTiming(*job, *timing, Clock::Real()->Now() - began, flags.json,
-              std::cout);
+  SimulationReport report;
+  const absl::Status simulated = flags.timing_only
+                                     ? SimulateTimes(*job, flags, &report)
+                                     : SimulateTraining(*job, flags, &report);
+  if (!simulated.ok()) return Fail(simulated);
+  report.wall = Clock::Real()->Now() - began;
+  PrintSimulation(*job, report, flags.json, std::cout);
   return 0;
 }
 
@@ -49,17 +86,34 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
       "simulate", "Run the job's cluster in virtual time (needs delays)");
   auto flags = std::make_shared<SimulateFlags>();
   flags->job.AddTo(*command);
-  command->add_flag("--timing-only", flags->timing_only,
-                    "Simulate times; compute no gradient");
+  CLI::Option* timing_only =
+      command->add_flag("--timing-only", flags->timing_only,
+                        "Simulate times, without an end; compute no gradient");
+  command
+      ->add_option("--run-dir", flags->run_dir,
+                   "Folder of the run; default: runs/NAME-N")
+      ->excludes(timing_only);
+  command
+      ->add_option("--target-accuracy", flags->target.accuracy,
+                   "End when an evaluation finds so much of the test split "
+                   "right")
+      ->check(CLI::Range(0.0, 1.0))
+      ->excludes(timing_only);
+  command
+      ->add_option("--target-loss", flags->target.loss,
+                   "End when an evaluation finds a test loss at most this")
+      ->excludes(timing_only);
   command
       ->add_option("--updates", flags->timing.most_updates,
                    "Measure at most so many updates")
-      ->check(CLI::Range(int64_t{33}, int64_t{1} << 40));
+      ->check(CLI::Range(int64_t{33}, int64_t{1} << 40))
+      ->needs(timing_only);
   command
       ->add_option("--precision", flags->timing.precision,
                    "End when half the 99% interval of the time per update is "
                    "below this share of it")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(timing_only);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, exit_code] { *exit_code = Simulate(*flags); });
 }

@@ -1,18 +1,31 @@
 #ifndef SLUICE_CLI_SIMULATE_REPORT_H_
 #define SLUICE_CLI_SIMULATE_REPORT_H_
 
+#include <optional>
 #include <ostream>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/resolved_job.h"
+#include "sim/simulated_run.h"
 #include "sim/timing.h"
 
 namespace sluice {
 
-// Prints what a simulation of times has measured and, where the compute times
-// are exponential or constant, what the formulas say. `wall`: how long it took.
-void PrintTiming(const ResolvedJob& job, const Timing& timing,
-                 absl::Duration wall, bool json, std::ostream& out);
+// What `sluice simulate` has to say.
+struct SimulationReport {
+  Timing timing;
+  absl::Duration wall;  // How long it took.
+  // With gradients; else only times were simulated.
+  std::optional<SimulatedRun> run;
+  SimulationTarget target;
+  std::string run_dir;
+};
+
+// Prints it, and what the formulas say of the time per update where the compute
+// times are exponential or constant.
+void PrintSimulation(const ResolvedJob& job, const SimulationReport& report,
+                     bool json, std::ostream& out);
 
 }  // namespace sluice
 

@@ -22,14 +22,16 @@ nlohmann::json Reported(const std::string& delays,
                             delays, " }"),
                "test", {});
   EXPECT_TRUE(job.ok()) << job.status();
-  Timing timing;
+  SimulationReport report;
+  report.wall = absl::Seconds(2);
+  Timing& timing = report.timing;
   timing.updates = 100;
   timing.mean_update_time = 0.25;
   timing.mean_staleness = 1.5;
   timing.wasted = 0.5;
   timing.events = 1000;
   std::ostringstream out;
-  PrintTiming(*job, timing, absl::Seconds(2), /*json=*/true, out);
+  PrintSimulation(*job, report, /*json=*/true, out);
   return nlohmann::json::parse(out.str());
 }
 
@@ -59,6 +61,9 @@ TEST(SimulateReportTest, GivesNoFormulaBeyondItsGround) {
       Reported(compute + "latency { constant { ms: 1 } }").contains("formula"));
   EXPECT_FALSE(Reported("compute { log_normal { median_ms: 1 sigma: 1 } }")
                    .contains("formula"));
+  EXPECT_FALSE(
+      Reported(compute, "policy: K_SYNC k_schedule { adaptive { max_k: 4 } }")
+          .contains("formula"));
   EXPECT_FALSE(
       Reported(compute, "policy: ASYNC staleness { bound: 1 action: DROP }")
           .contains("formula"));

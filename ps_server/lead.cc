@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +10,6 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
-#include "ps_server/coordinator/run_summary.h"
 
 namespace sluice {
 namespace {
@@ -37,69 +34,36 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   return options;
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(path, ": cannot be made: ", error.message()));
-}
-
 }  // namespace
 
-Lead::Lead(const ResolvedJob& job, std::string run_dir)
-    : job_(job.job), run_dir_(std::move(run_dir)) {}
-
-std::string Lead::Path(const std::string& name) const {
-  return absl::StrCat(run_dir_, "/", name);
-}
+Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 
 absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(const ResolvedJob& job,
                                                    const std::string& run_dir,
                                                    Clock* clock) {
-  std::unique_ptr<Lead> lead(new Lead(job, run_dir));
+  std::unique_ptr<Lead> lead(new Lead(run_dir));
   CoordinatorService::Options options = ServiceOptions(job, clock);
   if (!run_dir.empty()) {
-    SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
-    proto::LogHeader header;
-    header.set_generation(options.core.generation.value());
-    header.set_job_fingerprint(job.fingerprint);
-    auto log = CommitLogWriter::Create(lead->Path("commit_log"), header);
-    if (absl::IsAlreadyExists(log.status())) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          run_dir,
-          ": holds the commit log of another run; --run-dir must be "
-          "a new folder"));
-    }
-    SLUICE_ASSIGN_OR_RETURN(lead->log_, std::move(log));
-    SLUICE_ASSIGN_OR_RETURN(lead->metrics_,
-                            MetricsWriter::Create(lead->Path("metrics.jsonl")));
-    const std::string resolved = lead->Path("job.textproto");
-    if (!std::filesystem::exists(resolved)) {
-      SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {options.job_text}));
-    }
+    SLUICE_ASSIGN_OR_RETURN(
+        lead->files_, RunFiles::Create(job, options.core.generation, run_dir));
   }
   lead->service_ = std::make_unique<CoordinatorService>(
-      std::move(options), lead->log_.get(), lead->metrics_.get());
+      std::move(options), lead->files_ ? lead->files_->log() : nullptr,
+      lead->files_ ? lead->files_->metrics() : nullptr);
   return lead;
 }
 
 absl::Status Lead::WriteAddresses(const std::string& coordinator,
                                   const std::vector<std::string>& shards) {
   if (run_dir_.empty()) return absl::OkStatus();
-  return WriteFileAtomically(Path("addresses"),
+  return WriteFileAtomically(absl::StrCat(run_dir_, "/addresses"),
                              {FormatAddresses(coordinator, shards)});
 }
 
 absl::Status Lead::Close(const FinishRun& finish) {
   const JobState state = service_->State();
   service_.reset();
-  if (run_dir_.empty()) return absl::OkStatus();
-  // Where the log cannot be written, the summary still says so.
-  const absl::Status synced = log_->Sync();
-  SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
-      Path("summary.json"), {RunSummary(job_, state, finish)}));
-  return synced;
+  return files_ ? files_->Close(state, finish) : absl::OkStatus();
 }
 
 }  // namespace sluice

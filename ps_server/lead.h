@@ -9,9 +9,8 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/commit_log_file.h"
 #include "ps_server/coordinator/coordinator_service.h"
-#include "ps_server/coordinator/metrics_writer.h"
+#include "ps_server/coordinator/run_files.h"
 
 namespace sluice {
 
@@ -37,17 +36,12 @@ class Lead {
   absl::Status Close(const FinishRun& finish);
 
  private:
-  Lead(const ResolvedJob& job, std::string run_dir);
-
-  // In the run folder; "" without one.
-  std::string Path(const std::string& name) const;
+  explicit Lead(std::string run_dir);
 
   // Constant after construction.
-  const proto::Job job_;
   const std::string run_dir_;
 
-  std::unique_ptr<CommitLogWriter> log_;    // Null without a run folder.
-  std::unique_ptr<MetricsWriter> metrics_;  // The same.
+  std::unique_ptr<RunFiles> files_;  // Null without a run folder.
   std::unique_ptr<CoordinatorService> service_;
 };
 

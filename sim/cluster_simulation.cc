@@ -35,12 +35,14 @@ ClusterSimulation::ClusterSimulation(Options options)
       grid_(options_.train_samples, options_.batch_size,
             options_.static_partitions ? options_.workers : 1),
       workload_(options.workload),
+      observer_(std::move(options.observer)),
+      reached_(std::move(options.reached)),
       network_(std::move(options.network)),
       coordinator_(options_, absl::UnixEpoch()),
       workers_(options_.workers),
       shards_(options_.shards) {
   SLUICE_CHECK(static_cast<int>(slice_bytes_.size()) == options_.shards);
-  SLUICE_CHECK(!options_.evaluator);
+  SLUICE_CHECK(workload_ != nullptr || !options_.evaluator);
   for (Worker& worker : workers_) worker.bases.resize(options_.shards);
   BeginWindow();
 }
@@ -61,6 +63,7 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
     }
     ++window_.events;
     SLUICE_RETURN_IF_ERROR(Handle(queue_.Take()));
+    while (EvaluationDue()) SLUICE_RETURN_IF_ERROR(Evaluate());
     if (std::exchange(updated_, false) && enough()) break;
   }
   window_.end = queue_.now();
@@ -82,6 +85,10 @@ absl::Status ClusterSimulation::Join() {
         coordinator_.Join(request, Now(), &actions_).status());
     Take();
   }
+  if (!options_.evaluator) return absl::OkStatus();
+  request.peer = {Role::kEvaluator, 0};
+  SLUICE_RETURN_IF_ERROR(coordinator_.Join(request, Now(), &actions_).status());
+  Take();
   return absl::OkStatus();
 }
 
@@ -145,8 +152,13 @@ void ClusterSimulation::Cancel(Worker& worker, int64_t sequence) {
     window_.compute_seconds += spent;
     window_.wasted_seconds += spent;
   }
-  worker.live = 0;
   worker.computing = false;
+  EndTask(worker);
+}
+
+void ClusterSimulation::EndTask(Worker& worker) {
+  worker.live = 0;
+  if (workload_ != nullptr) workload_->Ended(worker.task.key.worker);
 }
 
 void ClusterSimulation::Compute(const Event& event) {
@@ -218,24 +230,33 @@ absl::Status ClusterSimulation::Ready(const Event& event) {
   Worker& worker = workers_[event.worker];
   if (worker.live != event.number) return absl::OkStatus();
   const Task& task = worker.task;
+  // It was cancelled while the message was under way.
+  if (worker.ended == event.number) {
+    EndTask(worker);
+    return absl::OkStatus();
+  }
   Delivery delivery;
   delivery.key = task.key;
   delivery.shard_bases = worker.bases;
+  std::string rejected;
   if (workload_ != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(const Workload::Computed computed,
+    SLUICE_ASSIGN_OR_RETURN(Workload::Computed computed,
                             workload_->Compute(task));
     delivery.samples = computed.samples;
     delivery.loss = computed.loss;
+    rejected = std::move(computed.rejected);
   } else {
     for (int b = 0; b < task.batches; ++b) {
       delivery.samples += grid_.SliceOf(task.first_batch + b).samples;
     }
   }
-  worker.live = 0;
-  const absl::Status status = coordinator_.Ready(delivery, Now(), &actions_);
+  EndTask(worker);
+  const absl::Status status =
+      rejected.empty()
+          ? coordinator_.Ready(delivery, Now(), &actions_)
+          : coordinator_.Rejected(delivery.key, rejected, Now(), &actions_);
   Take();
-  // It was cancelled while the message was under way.
-  return absl::IsAborted(status) ? absl::OkStatus() : status;
+  return status;
 }
 
 absl::Status ClusterSimulation::Executed(const Event& event) {
@@ -253,7 +274,38 @@ absl::Status ClusterSimulation::Executed(const Event& event) {
   return status;
 }
 
+// ---- The evaluator ----
+
+bool ClusterSimulation::EvaluationDue() const {
+  return evaluating_.has_value() && !finished_ &&
+         std::all_of(shards_.begin(), shards_.end(), [this](const Shard& s) {
+           return s.version >= evaluating_->version;
+         });
+}
+
+absl::Status ClusterSimulation::Evaluate() {
+  const SendEvaluate request = *std::exchange(evaluating_, std::nullopt);
+  SLUICE_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                          workload_->Evaluate(request));
+  coordinator_.Evaluated(evaluation, Now(), &actions_);
+  Take();
+  if (reached_ != nullptr && reached_(evaluation, queue_.now())) {
+    coordinator_.RequestStop("the target is reached", Now(), &actions_);
+    Take();
+  }
+  return absl::OkStatus();
+}
+
+// ---- What follows ----
+
 void ClusterSimulation::Take() {
+  if (observer_ != nullptr) {
+    const absl::Status seen = observer_(*this, actions_);
+    if (!seen.ok() && failure_.empty()) {
+      failure_ = std::string(seen.message());
+      finished_ = true;
+    }
+  }
   for (const Action& action : actions_) {
     if (const auto* send = std::get_if<struct SendTask>(&action)) {
       SendToWorker(send->task);
@@ -272,9 +324,11 @@ void ClusterSimulation::Take() {
       Count(*commit);
     } else if (const auto* end = std::get_if<RecordEnd>(&action)) {
       Count(*end);
+    } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
+      evaluating_ = *evaluate;
     } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
       finished_ = true;
-      failure_ = finish->failure;
+      if (failure_.empty()) failure_ = finish->failure;
     }
   }
   actions_.clear();
@@ -308,41 +362,17 @@ double ClusterSimulation::Decided(const GradientKey& key) {
 
 void ClusterSimulation::Count(const RecordCommit& commit) {
   updated_ = true;
-  window_.commits.push_back(queue_.now());
-  for (const RecordCommit::Entry& entry : commit.entries) {
-    Decided(entry.key);
-    ++window_.gradients.applied;
-    const Version base =
-        *std::min_element(entry.shard_bases.begin(), entry.shard_bases.end());
-    const int64_t staleness = commit.version - 1 - base;
-    window_.staleness_sum += staleness;
-    if (staleness >= static_cast<int64_t>(window_.staleness_histogram.size())) {
-      window_.staleness_histogram.resize(staleness + 1);
-    }
-    ++window_.staleness_histogram[staleness];
-  }
+  for (const RecordCommit::Entry& entry : commit.entries) Decided(entry.key);
+  window_.Committed(commit, queue_.now());
 }
 
 void ClusterSimulation::Count(const RecordEnd& end) {
   // Ready gradients have been computed to their end for nothing; what is still
   // computed is counted when the Cancel arrives.
   window_.wasted_seconds += Decided(end.key);
-  switch (end.outcome) {
-    case Outcome::kCancelled:
-      ++window_.gradients.cancelled;
-      break;
-    case Outcome::kDropped:
-      ++window_.gradients.dropped;
-      break;
-    case Outcome::kRejected:
-      ++window_.gradients.rejected;
-      break;
-    case Outcome::kLost:
-      ++window_.gradients.lost;
-      break;
-    case Outcome::kApplied:
-      break;  // Counted with its update.
-  }
+  window_.Ended(end.outcome);
+  int64_t& ended = workers_[end.key.worker.value()].ended;
+  ended = std::max(ended, end.key.sequence.value());
 }
 
 }  // namespace sluice

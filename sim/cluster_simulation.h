@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,29 +14,15 @@
 #include "ps_server/coordinator/coordinator.h"
 #include "sim/event_queue.h"
 #include "sim/network.h"
+#include "sim/simulation_window.h"
 #include "sim/workload.h"
 
 namespace sluice {
 
-// What was seen of a simulated cluster from some moment on.
-struct SimulationWindow {
-  VirtualTime begin = 0;
-  VirtualTime end = 0;
-  int64_t events = 0;
-  std::vector<VirtualTime> commits;  // When each update was decided.
-  int64_t started = 0;               // Tasks.
-  GradientCounts gradients;
-  int64_t staleness_sum = 0;                 // Over applied gradients.
-  std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
-  // Of all workers together. Wasted: of tasks that were cancelled or dropped.
-  double compute_seconds = 0;
-  double wasted_seconds = 0;
-  std::vector<int64_t> pull_bytes, push_bytes;  // By shard.
-};
-
 // A cluster in virtual time: the production coordinator, with workers that
-// take as long as the job's delays say, shards that apply at once, and a
-// network. Without a workload only times are simulated.
+// take as long as the job's delays say, shards that apply at once, a network,
+// and an evaluator that takes no time. Without a workload only times are
+// simulated, and there is no evaluator.
 //
 //   task -> pull from every shard -> compute -> push to every shard -> ready
 //
@@ -49,6 +36,12 @@ class ClusterSimulation {
     Network network;
     std::vector<int64_t> slice_bytes;  // Of the weights, by shard.
     Workload* workload = nullptr;      // Must outlive the simulation.
+    // Sees what the coordinator has decided before it is carried out. An error
+    // ends the simulation.
+    std::function<absl::Status(const ClusterSimulation&, const Actions&)>
+        observer;
+    // Sees each evaluation; true: the run has reached its aim and ends.
+    std::function<bool(const Evaluation&, VirtualTime now)> reached;
   };
   explicit ClusterSimulation(Options options);
 
@@ -64,6 +57,9 @@ class ClusterSimulation {
   VirtualTime now() const { return queue_.now(); }
   bool finished() const { return finished_; }
   JobState State() const { return coordinator_.State(Now()); }
+  absl::Time Now() const {
+    return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());
+  }
 
  private:
   enum class Kind : uint8_t {
@@ -86,7 +82,8 @@ class ClusterSimulation {
   struct Worker {
     std::deque<Task> tasks;  // Under way to it.
     Task task;
-    int64_t live = 0;  // The sequence of its task; 0: none.
+    int64_t live = 0;   // The sequence of its task; 0: none.
+    int64_t ended = 0;  // The last that the coordinator has ended.
     std::vector<Version> bases;
     int missing = 0;  // Shards it waits for.
     VirtualTime began = 0;
@@ -101,9 +98,6 @@ class ClusterSimulation {
     VirtualTime inbox = 0;
   };
 
-  absl::Time Now() const {
-    return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());
-  }
   // A message's time under way, behind all that went to the same inbox.
   VirtualTime InOrder(VirtualTime* inbox);
 
@@ -117,6 +111,10 @@ class ClusterSimulation {
   absl::Status Ready(const Event& event);
   absl::Status Execute(const Event& event);
   absl::Status Executed(const Event& event);
+  bool EvaluationDue() const;
+  absl::Status Evaluate();
+  // The worker has no task any more.
+  void EndTask(Worker& worker);
 
   // Carries out what the coordinator has decided.
   void Take();
@@ -133,6 +131,8 @@ class ClusterSimulation {
   const std::vector<int64_t> slice_bytes_;
   const BatchGrid grid_;
   Workload* const workload_;
+  const decltype(Options::observer) observer_;
+  const decltype(Options::reached) reached_;
 
   Network network_;
   EventQueue<Event> queue_;
@@ -149,6 +149,8 @@ class ClusterSimulation {
   std::deque<Numbered> decisions_;
   int64_t first_decision_ = 1;
   Actions actions_;  // Kept to save allocations.
+
+  std::optional<SendEvaluate> evaluating_;
 
   SimulationWindow window_;
   int64_t decided_ = 0;

@@ -25,10 +25,11 @@ absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
                           training_.Compute(TaskToProto(task).task(),
                                             pulled_[task.key.worker.value()]));
   if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
-    return Computed{.rejected = rejected->reason()};
+    return Computed{.samples = 0, .loss = 0, .rejected = rejected->reason()};
   }
   const auto& ready = std::get<proto::Ready>(answer);
-  return Computed{.samples = ready.samples(), .loss = ready.loss()};
+  return Computed{
+      .samples = ready.samples(), .loss = ready.loss(), .rejected = ""};
 }
 
 absl::Status GradientWorkload::Execute(ShardId shard,

@@ -90,9 +90,9 @@ std::vector<float> LocalTraining::Weights() {
   for (int s = 0; s < shards(); ++s) snapshots.push_back(Newest(ShardId(s)));
   std::vector<float> weights(job_.layout.size());
   exchange_->Choose(std::move(snapshots));
-  SLUICE_CHECK(
-      exchange_->Pull({.version = Version(0)}, absl::MakeSpan(weights), {})
-          .ok());
+  const auto pulled =
+      exchange_->Pull(PullSpec(), absl::MakeSpan(weights), CancelToken());
+  SLUICE_CHECK(pulled.ok());
   exchange_->Choose({});
   return weights;
 }

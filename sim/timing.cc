@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "sim/simulation_options_from_job.h"
 
 namespace sluice {
 namespace {
@@ -37,26 +37,6 @@ double HalfWidth(const std::vector<VirtualTime>& commits) {
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-absl::StatusOr<ClusterSimulation::Options> OptionsOf(const ResolvedJob& job) {
-  ClusterSimulation::Options options;
-  // Nobody to keep a secret from, nothing to evaluate, no end.
-  options.coordinator = CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
-  options.coordinator.evaluator = false;
-  options.coordinator.stop = StopOptions();
-  SLUICE_ASSIGN_OR_RETURN(options.compute, ComputeDelay::Create(job.job));
-  if (options.compute.model().always_zero()) {
-    return absl::InvalidArgumentError(
-        "delays.compute: must be set, and not always 0, for a simulation of "
-        "times");
-  }
-  SLUICE_ASSIGN_OR_RETURN(options.network, Network::Create(job.job));
-  for (int s = 0; s < job.layout.shards(); ++s) {
-    options.slice_bytes.push_back(job.layout.range(ShardId(s)).size() *
-                                  static_cast<int64_t>(sizeof(float)));
-  }
-  return options;
-}
-
 }  // namespace
 
 Timing TimingOf(const SimulationWindow& window, int workers) {
@@ -73,11 +53,14 @@ Timing TimingOf(const SimulationWindow& window, int workers) {
   timing.mean_staleness = Share(static_cast<double>(window.staleness_sum),
                                 static_cast<double>(counts.applied));
   timing.staleness_histogram = window.staleness_histogram;
+  timing.started = window.started;
   timing.wasted = Share(static_cast<double>(counts.cancelled + counts.dropped),
                         static_cast<double>(window.started));
   timing.wasted_time = Share(window.wasted_seconds, window.compute_seconds);
   timing.idle =
       std::max(0.0, 1 - Share(window.compute_seconds, seconds * workers));
+  timing.pull_bytes = window.pull_bytes;
+  timing.push_bytes = window.push_bytes;
   for (int64_t bytes : window.pull_bytes) {
     timing.pull_bytes_per_second.push_back(Share(bytes, seconds));
   }
@@ -90,7 +73,11 @@ Timing TimingOf(const SimulationWindow& window, int workers) {
 
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made, OptionsOf(job));
+  SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
+                          SimulationOptionsFromJob(job));
+  // Nothing to evaluate, no end.
+  made.coordinator.evaluator = false;
+  made.coordinator.stop = StopOptions();
   const int workers = job.job.cluster().workers();
   ClusterSimulation simulation(std::move(made));
   SLUICE_RETURN_IF_ERROR(

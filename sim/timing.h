@@ -18,14 +18,16 @@ struct Timing {
   double half_width = 0;
   double mean_staleness = 0;
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
+  int64_t started = 0;                       // Tasks.
   // Tasks that were cancelled or dropped, as a share of those started, and
   // their compute time as a share of all.
   double wasted = 0;
   double wasted_time = 0;
   // Share of the workers' time in which they do not compute.
   double idle = 0;
-  std::vector<double> pull_bytes_per_second,
-      push_bytes_per_second;  // By shard.
+  // By shard.
+  std::vector<double> pull_bytes_per_second, push_bytes_per_second;
+  std::vector<int64_t> pull_bytes, push_bytes;
   int64_t events = 0;
 };
 
@@ -41,8 +43,7 @@ Timing TimingOf(const SimulationWindow& window, int workers);
 
 // Simulates the times of `job`'s cluster, without its stop conditions: no
 // gradient is computed. The first ten tasks of each worker are left out.
-// kInvalidArgument: the job has no delays.compute, or one that is always 0;
-// errors of its delay models; kInternal: the cluster stands still.
+// Errors of SimulationOptionsFromJob; kInternal: the cluster stands still.
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options);
 

@@ -161,8 +161,7 @@ TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
   const auto refused =
       MeasureTiming(JobOf(choice, 2, "constant { ms: 0 }"), {});
   EXPECT_EQ(refused.status().message(),
-            "delays.compute: must be set, and not always 0, for a simulation "
-            "of times");
+            "delays.compute: must be set, and not always 0, for a simulation");
 }
 
 }  // namespace

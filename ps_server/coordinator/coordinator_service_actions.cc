@@ -66,23 +66,11 @@ void CoordinatorService::CarryOut() {
 
 absl::Status CoordinatorService::Record(const Actions& actions) {
   const double seconds = absl::ToDoubleSeconds(options_.clock->Now() - start_);
-  std::vector<proto::LogRecord> records;
   for (const Action& action : actions) {
-    if (const auto* task = std::get_if<RecordTask>(&action)) {
-      records.push_back(RecordToProto(*task));
-    } else if (const auto* end = std::get_if<RecordEnd>(&action)) {
-      records.push_back(RecordToProto(*end));
-    } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
-      records.push_back(RecordToProto(*commit));
-    } else if (const auto* announce = std::get_if<Announce>(&action)) {
-      Log(*announce);
-      continue;
-    } else {
-      continue;
-    }
-    records.back().set_seconds(seconds);
+    if (const auto* announce = std::get_if<Announce>(&action)) Log(*announce);
   }
-  return log_ == nullptr ? absl::OkStatus() : log_->Append(records);
+  return log_ == nullptr ? absl::OkStatus()
+                         : log_->Append(RecordsOf(actions, seconds));
 }
 
 void CoordinatorService::Send(const Action& action) {

@@ -302,6 +302,24 @@ proto::LogRecord RecordToProto(const RecordCommit& record) {
   return out;
 }
 
+std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
+                                        double seconds) {
+  std::vector<proto::LogRecord> records;
+  for (const Action& action : actions) {
+    if (const auto* task = std::get_if<RecordTask>(&action)) {
+      records.push_back(RecordToProto(*task));
+    } else if (const auto* end = std::get_if<RecordEnd>(&action)) {
+      records.push_back(RecordToProto(*end));
+    } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
+      records.push_back(RecordToProto(*commit));
+    } else {
+      continue;
+    }
+    records.back().set_seconds(seconds);
+  }
+  return records;
+}
+
 proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   proto::JobStatus out;
   out.set_phase(PhaseName(state.phase));

@@ -1,6 +1,8 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
 #define SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/commit_log.pb.h"
@@ -36,6 +38,9 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision);
 proto::LogRecord RecordToProto(const RecordTask& record);
 proto::LogRecord RecordToProto(const RecordEnd& record);
 proto::LogRecord RecordToProto(const RecordCommit& record);
+// All that `actions` ask to be recorded, in order, as of `seconds` since the
+// coordinator started.
+std::vector<proto::LogRecord> RecordsOf(const Actions& actions, double seconds);
 
 // ---- What people see. ----
 

@@ -39,6 +39,35 @@ model {
 stop { epochs: 2 }
 """
 
+# 40 mini-batches an epoch, the last of which is short.
+BATCH_NORM_JOB = """
+name: "batch_norm"
+cluster { workers: 2 shards: 2 }
+sync { policy: SYNC }
+optimizer { learning_rate: 0.003 adam { weight_decay: 0.01 } }
+worker { clip_norm: 2 }
+data {
+  linear_regression { features: 17 train_samples: 1270 test_samples: 64
+                      noise: 0.1 }
+  batch_size: 32
+}
+model {
+  layer { batch_norm {} }
+  layer { dense { units: 37 } }
+  layer { batch_norm { momentum: 0.3 } }
+  layer { relu {} }
+  layer { dropout { rate: 0.3 } }
+  layer { residual {
+    zero_init_last_gamma: true
+    layer { dense { units: 37 bias: false } }
+    layer { batch_norm {} }
+  } }
+  layer { dropout { rate: 0.1 } }
+  layer { dense { units: 1 } }
+}
+stop { epochs: 2 }
+"""
+
 # No test waits longer than this for anything: a hang is a failure.
 TIMEOUT_S = 120
 

@@ -10,35 +10,6 @@ import harness
 
 SYNC = ["sync.policy=SYNC", "sync.gradients_per_update=4"]
 
-# 40 mini-batches an epoch, the last of which is short.
-BATCH_NORM_JOB = """
-name: "batch_norm"
-cluster { workers: 2 shards: 2 }
-sync { policy: SYNC }
-optimizer { learning_rate: 0.003 adam { weight_decay: 0.01 } }
-worker { clip_norm: 2 }
-data {
-  linear_regression { features: 17 train_samples: 1270 test_samples: 64
-                      noise: 0.1 }
-  batch_size: 32
-}
-model {
-  layer { batch_norm {} }
-  layer { dense { units: 37 } }
-  layer { batch_norm { momentum: 0.3 } }
-  layer { relu {} }
-  layer { dropout { rate: 0.3 } }
-  layer { residual {
-    zero_init_last_gamma: true
-    layer { dense { units: 37 bias: false } }
-    layer { batch_norm {} }
-  } }
-  layer { dropout { rate: 0.1 } }
-  layer { dense { units: 1 } }
-}
-stop { epochs: 2 }
-"""
-
 
 class SyncBitsTest(unittest.TestCase):
 
@@ -103,7 +74,7 @@ class SyncBitsTest(unittest.TestCase):
         self.assertEqual(len(set(found.values())), 1, found)
 
     def test_batch_norm_dropout_and_adam(self):
-        job = harness.write_job(BATCH_NORM_JOB)
+        job = harness.write_job(harness.BATCH_NORM_JOB)
         self.check_that_no_border_is_a_multiple_of_a_vector(job)
         found = self.hashes(job, SYNC)
         self.assertEqual(len(set(found.values())), 1, found)
@@ -123,7 +94,7 @@ class SyncBitsTest(unittest.TestCase):
 
     def test_micro_batches_with_batch_norm_dropout_and_clipping(self):
         # Parts of 6 samples and a rest.
-        job = harness.write_job(BATCH_NORM_JOB)
+        job = harness.write_job(harness.BATCH_NORM_JOB)
         found = self.hashes(job, SYNC + ["worker.micro_batch=6",
                                          "worker.clip_norm=0.5"])
         self.assertEqual(len(set(found.values())), 1, found)

@@ -1,0 +1,64 @@
+#include "ps_server/coordinator/run_files.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
+#include "common/status_macros.h"
+#include "ps_server/coordinator/run_summary.h"
+
+namespace sluice {
+namespace {
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(path, ": cannot be made: ", error.message()));
+}
+
+}  // namespace
+
+RunFiles::RunFiles(const proto::Job& job, std::string run_dir)
+    : job_(job), run_dir_(std::move(run_dir)) {}
+
+std::string RunFiles::Path(const std::string& name) const {
+  return absl::StrCat(run_dir_, "/", name);
+}
+
+absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
+    const ResolvedJob& job, Generation generation, const std::string& run_dir) {
+  std::unique_ptr<RunFiles> files(new RunFiles(job.job, run_dir));
+  SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+  proto::LogHeader header;
+  header.set_generation(generation.value());
+  header.set_job_fingerprint(job.fingerprint);
+  auto log = CommitLogWriter::Create(files->Path("commit_log"), header);
+  if (absl::IsAlreadyExists(log.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(run_dir,
+                     ": holds the commit log of another run; --run-dir must be "
+                     "a new folder"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(files->log_, std::move(log));
+  SLUICE_ASSIGN_OR_RETURN(files->metrics_,
+                          MetricsWriter::Create(files->Path("metrics.jsonl")));
+  const std::string resolved = files->Path("job.textproto");
+  if (!std::filesystem::exists(resolved)) {
+    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job.job)}));
+  }
+  return files;
+}
+
+absl::Status RunFiles::Close(const JobState& state, const FinishRun& finish) {
+  // Where the log cannot be written, the summary still says so.
+  const absl::Status synced = log_->Sync();
+  SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
+      Path("summary.json"), {RunSummary(job_, state, finish)}));
+  return synced;
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "sim/run_recorder.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "common/status_macros.h"
+#include "ps_server/coordinator/event_conversion.h"
+
+namespace sluice {
+
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(
+    const ResolvedJob& job, const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(auto files,
+                          RunFiles::Create(job, Generation(1), run_dir));
+  return std::unique_ptr<RunRecorder>(new RunRecorder(
+      std::move(files), absl::Seconds(job.job.output().metrics_every_s())));
+}
+
+absl::Status RunRecorder::Record(const ClusterSimulation& simulation,
+                                 const Actions& actions) {
+  if (actions.empty()) return absl::OkStatus();
+  const absl::Time now = simulation.Now();
+  SLUICE_RETURN_IF_ERROR(files_->log()->Append(
+      RecordsOf(actions, absl::ToDoubleSeconds(now - absl::UnixEpoch()))));
+  for (const Action& action : actions) {
+    const auto* evaluated = std::get_if<RecordEvaluation>(&action);
+    if (evaluated == nullptr) continue;
+    SLUICE_RETURN_IF_ERROR(WriteMetrics(simulation, evaluated->evaluation));
+  }
+  if (now < next_metrics_) return absl::OkStatus();
+  next_metrics_ = now + metrics_every_;
+  return WriteMetrics(simulation, std::nullopt);
+}
+
+absl::Status RunRecorder::WriteMetrics(
+    const ClusterSimulation& simulation,
+    const std::optional<Evaluation>& evaluation) {
+  const JobState state = simulation.State();
+  if (state.phase == Phase::kStarting) return absl::OkStatus();
+  const Rates rates = meter_.Update(state, simulation.Now());
+  return files_->metrics()->Write(MetricsLine(state, rates, evaluation));
+}
+
+absl::Status RunRecorder::Close(const ClusterSimulation& simulation,
+                                const FinishRun& finish) {
+  SLUICE_RETURN_IF_ERROR(WriteMetrics(simulation, std::nullopt));
+  return files_->Close(simulation.State(), finish);
+}
+
+}  // namespace sluice

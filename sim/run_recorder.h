@@ -1,0 +1,54 @@
+#ifndef SLUICE_SIM_RUN_RECORDER_H_
+#define SLUICE_SIM_RUN_RECORDER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/resolved_job.h"
+#include "ps_server/coordinator/rate_meter.h"
+#include "ps_server/coordinator/run_files.h"
+#include "sim/cluster_simulation.h"
+
+namespace sluice {
+
+// Leaves a simulated run's folder as a real run's coordinator does, with
+// virtual time for time.
+//
+// Not thread-safe: call from the thread that simulates.
+class RunRecorder {
+ public:
+  // Errors as RunFiles::Create's.
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(
+      const ResolvedJob& job, const std::string& run_dir);
+
+  // To the commit log and the metrics: what the coordinator has decided. For
+  // ClusterSimulation::Options::observer.
+  absl::Status Record(const ClusterSimulation& simulation,
+                      const Actions& actions);
+
+  // The last line of metrics and the summary. `finish`: how it ended.
+  absl::Status Close(const ClusterSimulation& simulation,
+                     const FinishRun& finish);
+
+ private:
+  RunRecorder(std::unique_ptr<RunFiles> files, absl::Duration metrics_every)
+      : files_(std::move(files)), metrics_every_(metrics_every) {}
+
+  absl::Status WriteMetrics(const ClusterSimulation& simulation,
+                            const std::optional<Evaluation>& evaluation);
+
+  // Constant after construction.
+  const std::unique_ptr<RunFiles> files_;
+  const absl::Duration metrics_every_;
+
+  // As the coordinator's service: the mean over the last five seconds.
+  RateMeter meter_{absl::Seconds(5)};
+  absl::Time next_metrics_ = absl::UnixEpoch();
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_RUN_RECORDER_H_

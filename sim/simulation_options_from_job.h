@@ -1,0 +1,18 @@
+#ifndef SLUICE_SIM_SIMULATION_OPTIONS_FROM_JOB_H_
+#define SLUICE_SIM_SIMULATION_OPTIONS_FROM_JOB_H_
+
+#include "absl/status/statusor.h"
+#include "common/resolved_job.h"
+#include "sim/cluster_simulation.h"
+
+namespace sluice {
+
+// The job's cluster in virtual time, without a workload. kInvalidArgument: the
+// job has no delays.compute, or one that is always 0, so that no time would
+// pass; errors of its delay models.
+absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
+    const ResolvedJob& job);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_SIMULATION_OPTIONS_FROM_JOB_H_

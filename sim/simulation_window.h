@@ -1,0 +1,36 @@
+#ifndef SLUICE_SIM_SIMULATION_WINDOW_H_
+#define SLUICE_SIM_SIMULATION_WINDOW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/job_state.h"
+#include "sim/event_queue.h"
+
+namespace sluice {
+
+// What was seen of a simulated cluster from some moment on.
+struct SimulationWindow {
+  VirtualTime begin = 0;
+  VirtualTime end = 0;
+  int64_t events = 0;
+  std::vector<VirtualTime> commits;  // When each update was decided.
+  int64_t started = 0;               // Tasks.
+  GradientCounts gradients;
+  int64_t staleness_sum = 0;                 // Over applied gradients.
+  std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
+  // Of all workers together. Wasted: of tasks that were cancelled or dropped.
+  double compute_seconds = 0;
+  double wasted_seconds = 0;
+  std::vector<int64_t> pull_bytes, push_bytes;  // By shard.
+
+  // An update was decided.
+  void Committed(const RecordCommit& commit, VirtualTime now);
+  // A task ended without being applied.
+  void Ended(Outcome outcome);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_SIMULATION_WINDOW_H_

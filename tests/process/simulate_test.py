@@ -1,0 +1,85 @@
+#!/usr/bin/python3 -B
+"""A run in virtual time computes what the real daemons compute: the same bits
+under SYNC, and a run folder that the other commands read alike."""
+
+import json
+import unittest
+
+import harness
+
+DELAYS = ["delays.compute.exponential.mean_ms=5",
+          "delays.latency.exponential.mean_ms=1"]
+
+
+class SimulateTest(unittest.TestCase):
+
+    def simulate(self, job, *args):
+        folder = harness.scratch() / "run"
+        result = harness.tool("simulate", job, "--run-dir", folder, "--json",
+                              *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return folder, json.loads(result.stdout)
+
+    def same_bits(self, job, overrides=(), cluster=("--workers=3",)):
+        sets = harness.sets([*overrides, *DELAYS])
+        folder, report = self.simulate(job, *cluster, *sets)
+        real = harness.train(job, *cluster, *sets)
+        self.assertEqual(report["version"], real.summary["version"])
+        self.assertEqual(report["weights_sha256"],
+                         real.summary["weights_sha256"])
+        self.assertEqual((folder / "weights.safetensors").read_bytes(),
+                         (real.dir / "weights.safetensors").read_bytes())
+        return folder
+
+    def test_sync_gives_the_bits_of_the_daemons_for_a_linear_model(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        self.same_bits(job)
+        self.same_bits(job, ["sync.local_steps=3"])
+
+    def test_sync_gives_the_bits_of_the_daemons_for_lenet(self):
+        self.same_bits(harness.LENET,
+                       ["sync.policy=SYNC", "sync.gradients_per_update=4",
+                        "stop.updates=5"])
+
+    def test_sync_gives_the_bits_of_the_daemons_with_batch_norm(self):
+        self.same_bits(harness.write_job(harness.BATCH_NORM_JOB),
+                       ["worker.micro_batch=20", "stop.epochs=1"])
+
+    def test_eval_measures_a_simulated_run_as_any_other(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        folder, report = self.simulate(
+            job, *harness.sets(["sync.policy=K_ASYNC", "sync.k=1", *DELAYS]))
+        measured = json.loads(harness.tool("eval", folder, "--json").stdout)
+        self.assertEqual(measured["weights_sha256"], report["weights_sha256"])
+        self.assertEqual(measured["test_loss"], report["test_loss"])
+        summary = json.loads((folder / "summary.json").read_text())
+        self.assertEqual(summary["seconds"], report["virtual_seconds"])
+        lines = [json.loads(line) for line in
+                 (folder / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(lines[-1]["version"], report["version"])
+        self.assertEqual(len([l for l in lines if "test_loss" in l]),
+                         len(report["evaluations"]))
+
+    def test_a_target_ends_the_run_and_its_time_is_told(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        folder, report = self.simulate(
+            job, "--target-loss", "1",
+            *harness.sets(["stop.epochs=100", *DELAYS]))
+        reached = [e for e in report["evaluations"] if e["test_loss"] <= 1]
+        self.assertEqual(report["time_to_target"], reached[0]["seconds"])
+        self.assertLess(report["samples"], 100 * 1280)
+
+    def test_what_cannot_be_simulated_is_refused(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for args, said in ((("--target-accuracy", "0.5", *harness.sets(DELAYS)),
+                            "labels"),
+                           ((), "delays.compute: must be set"),
+                           (("--timing-only", "--target-loss", "1"),
+                            "--timing-only excludes --target-loss")):
+            result = harness.tool("simulate", job, *args)
+            self.assertEqual(result.returncode, 2, args)
+            self.assertIn(said, result.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
