@@ -12,63 +12,20 @@ both below it. Rates are per second of CPU time.
 
 import argparse
 import contextlib
-import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
+from peers import programs
 from report import Report
 
-BENCH = pathlib.Path(__file__).absolute().parent
-ROOT = BENCH.parent
-# What is installed for the machine's own Python.
-PYTHON = ["/usr/bin/python3", "-B"]
 MODELS = ["softmax", "mlp", "lenet", "resnet"]
 # Relative, of the whole gradient: sums of up to 50,000 fp32 terms in different
 # orders differ by far less, a wrong layer by far more.
 GRADIENT_TOLERANCE = 1e-3
-
-
-def one_worker():
-    """The program, in Bazel's outputs or beside this file in a test."""
-    beside = BENCH / "peers/one_worker"
-    return beside if beside.exists() else ROOT / "bazel-bin/bench/peers/one_worker"
-
-
-class Contestant:
-    """A program that speaks as peers/one_worker.cc says."""
-
-    def __init__(self, command):
-        self.process = subprocess.Popen(
-            [str(word) for word in command], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
-        self.about = json.loads(self._line())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def _line(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.process.args[:3]} ended early")
-        return line
-
-    def rate(self, seconds, work="gradient"):
-        """Samples per second of CPU time and of the clock."""
-        self.process.stdin.write(f"{work} {seconds}\n")
-        self.process.stdin.flush()
-        return tuple(map(float, self._line().split()))
 
 
 def instruction_sets():
@@ -78,8 +35,9 @@ def instruction_sets():
 
 
 def sluice(model, batch, instruction_set, folder):
-    return Contestant([
-        one_worker(), f"--job={ROOT}/configs/fashion_mnist_{model}.textproto",
+    return programs.Contestant([
+        programs.built("bench/peers/one_worker"),
+        f"--job={programs.ROOT}/configs/fashion_mnist_{model}.textproto",
         f"--set=data.batch_size={batch}", f"--folder={folder}",
         f"--set=worker.instruction_set={instruction_set}"])
 
@@ -107,14 +65,15 @@ def measure(report, model, batch, args):
                 for pair in zip(sets, folders)]
         everyone = list(ours)
         if args.torch:
-            everyone.append(stack.enter_context(Contestant(
-                [*PYTHON, BENCH / "peers/torch_compute.py", f"--model={model}",
-                 f"--inputs={folders[0]}", f"--folder={folders[0]}/torch"])))
+            everyone.append(stack.enter_context(programs.Contestant(
+                [*programs.PYTHON, programs.PEERS / "torch_compute.py",
+                 f"--model={model}", f"--inputs={folders[0]}",
+                 f"--folder={folders[0]}/torch"])))
             for one, folder in zip(ours, folders):
                 check(one, everyone[-1], [folder, f"{folders[0]}/torch"])
         for one in everyone:  # The caches of the first calls.
-            one.rate(args.seconds / 4)
-        rounds = [[one.rate(args.seconds)[0] for one in everyone]
+            one.rates("gradient", args.seconds / 4)
+        rounds = [[one.rates("gradient", args.seconds)[0] for one in everyone]
                   for _ in range(args.rounds)]
         for i, name in enumerate(sets):
             add_row(report, f"{model}, {batch}, {name}", ours[i].about,
@@ -147,9 +106,7 @@ def main():
     args = parser.parse_args()
     if args.tiny:
         args.rounds, args.seconds, args.batches = 1, 0.02, [64]
-    # Asked of the Python that will run it.
-    args.torch = subprocess.run(
-        [*PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
+    args.torch = programs.has_torch()
     report = Report("compute", __doc__.splitlines()[0])
     for model in args.models:
         for batch in args.batches:

@@ -1,0 +1,65 @@
+"""Starts the programs that are compared: Sluice's from Bazel's outputs, or from
+beside this tree in a test, and PyTorch's with the Python that has it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
+PEERS = ROOT / "bench/peers"
+# The machine's own, for which Debian installs PyTorch.
+PYTHON = ["/usr/bin/python3", "-B"]
+# One thread each, whichever BLAS PyTorch has.
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def built(path):
+    """A program that Bazel builds, e.g. "cli/sluice"."""
+    beside = ROOT / path
+    return beside if beside.is_file() else ROOT / "bazel-bin" / path
+
+
+def has_torch():
+    return subprocess.run([*PYTHON, "-c", "import torch"],
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def output_of(command):
+    """What a program prints, which must end well."""
+    result = subprocess.run([str(word) for word in command], text=True,
+                            capture_output=True, env=ENVIRONMENT)
+    if result.returncode != 0:
+        sys.exit(f"{command}: {result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+class Contestant:
+    """A program that speaks as one_worker.cc says."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self.about = json.loads(self._line())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.process.args[:3]} ended early")
+        return line
+
+    def rates(self, work, seconds):
+        """Samples per second of CPU time and of the clock."""
+        self.process.stdin.write(f"{work} {seconds}\n")
+        self.process.stdin.flush()
+        return tuple(map(float, self._line().split()))

@@ -1,0 +1,69 @@
+#!/usr/bin/python3 -B
+"""PyTorch's DistributedDataParallel over gloo: LeNet with SGD and momentum in
+processes of one thread each. Prints samples per second of all together, without
+what came before the first updates."""
+
+import argparse
+import json
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+from torch_data import Batches
+
+WARM_UP = 20  # Updates.
+
+
+def work(rank, args):
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    dist.init_process_group("gloo", rank=rank, world_size=args.workers,
+                            init_method=f"tcp://127.0.0.1:{args.port}")
+    model = DistributedDataParallel(models.MODELS["lenet"]())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
+    batches = Batches(args.batch_size, rank, args.workers)
+
+    def update():
+        images, labels = batches.next()
+        optimizer.zero_grad(set_to_none=True)
+        cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+    def seconds_of(updates):
+        dist.barrier()
+        start = time.monotonic()
+        for _ in range(updates):
+            update()
+        dist.barrier()
+        return time.monotonic() - start
+
+    seconds_of(WARM_UP)
+    # Everybody makes as many as rank 0 says.
+    updates = torch.tensor([WARM_UP * args.seconds / seconds_of(WARM_UP)])
+    dist.broadcast(updates, 0)
+    updates = max(1, int(updates.item()))
+    took = seconds_of(updates)
+    if rank == 0:
+        rate = updates * args.workers * args.batch_size / took
+        print(json.dumps({"samples_per_second": rate,
+                          "device": models.description()}))
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--port", type=int, required=True)
+    args = parser.parse_args()
+    multiprocessing.spawn(work, (args,), nprocs=args.workers)
+
+
+if __name__ == "__main__":
+    main()
