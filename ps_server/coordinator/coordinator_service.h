@@ -14,11 +14,10 @@
 #include "common/clock.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "ps_server/coordinator/commit_log_file.h"
-#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/coordinator_sessions.h"
 #include "ps_server/coordinator/metrics_writer.h"
 #include "ps_server/coordinator/rate_meter.h"
 #include "ps_server/coordinator/session_stream.h"
-#include "ps_server/coordinator/session_table.h"
 
 namespace sluice {
 
@@ -70,39 +69,15 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
                                  proto::StopReply* reply) override;
 
  private:
-  using Seat = SessionTable::Seat;
-
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override;
   void OnBroken(SessionStream* stream) override;
 
-  // Both return why the connection must end, or OK.
-  absl::Status OnJoin(SessionStream* stream, const proto::ToCoordinator& frame)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  absl::Status OnMessage(SessionStream* stream,
-                         const proto::ToCoordinator& frame)
-      ABSL_LOCKS_EXCLUDED(mu_);
-
-  // kFailedPrecondition, naming the difference, unless `join` is of this job.
-  absl::Status CheckJob(const proto::Join& join) const;
-  // Lets the core judge a Join. A session may still be resumed when the run is
-  // over, to hear of it.
-  absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
-                                                  Peer peer)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Hands the body of a new message to the core.
-  absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
-  // Carries out `pending_`, unless another thread is doing so and will find
-  // the rest. Call after everything that may have added to it.
+  // Carries out what has been decided, unless another thread is doing so and
+  // will find the rest. Call after everything that may have added to it.
   void CarryOut() ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to the commit log and the process's log what `actions` ask for.
   absl::Status Record(const Actions& actions);
-  void Send(const Action& action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Finish(const FinishRun& finish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void TickLoop();
   // Measures the rates, and writes the lines of metrics that are due.
@@ -111,13 +86,13 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
 
   bool Stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return finish_.has_value();
+    return sessions_.finish().has_value();
   }
   bool ShardsJoinedOrOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Over() || !table_.ShardAddresses().empty();
+    return Over() || !sessions_.ShardAddresses().empty();
   }
   bool EverybodyTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return table_.EverybodyTold();
+    return sessions_.EverybodyTold();
   }
 
   // Constant after construction.
@@ -128,11 +103,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
 
   // Acquired before the locks of SessionStream.
   absl::Mutex mu_;
-  Coordinator core_ ABSL_GUARDED_BY(mu_);
-  SessionTable table_ ABSL_GUARDED_BY(mu_);
-  Actions pending_ ABSL_GUARDED_BY(mu_);
+  CoordinatorSessions sessions_ ABSL_GUARDED_BY(mu_);
   bool carrying_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<FinishRun> finish_ ABSL_GUARDED_BY(mu_);
   bool failed_here_ ABSL_GUARDED_BY(mu_) = false;  // Not known to the core.
   std::vector<Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);  // For metrics.
   RateMeter meter_ ABSL_GUARDED_BY(mu_);

@@ -31,34 +31,34 @@ void Log(const Announce& announce) {
 // ---- What follows. ----
 
 void CoordinatorService::CarryOut() {
-  std::vector<std::shared_ptr<SessionStream>> touched;
+  std::vector<std::shared_ptr<FrameSink>> touched;
   bool mine = false;
   while (true) {
     Actions actions;
     {
       absl::MutexLock lock(&mu_);
-      touched = table_.TakeTouched();
-      if ((carrying_ && !mine) || pending_.empty()) {
+      touched = sessions_.TakeTouched();
+      if ((carrying_ && !mine) || !sessions_.has_actions()) {
         if (mine) carrying_ = false;
         break;
       }
       carrying_ = mine = true;
-      actions = std::exchange(pending_, {});
+      actions = sessions_.TakeActions();
     }
     for (const auto& stream : touched) stream->Flush();
     const absl::Status recorded = Record(actions);
     absl::MutexLock lock(&mu_);
     if (!recorded.ok() && !Over()) {
       failed_here_ = true;
-      Finish({std::string(recorded.message()), ""});
+      sessions_.Finish({std::string(recorded.message()), ""});
     }
     // Nothing that is not in the log may become known.
     if (failed_here_) continue;
-    for (const Action& action : actions) Send(action);
-    for (Seat* seat : table_.TakeOverflowed()) {
-      core_.Leave(seat->peer, seat->incarnation,
-                  "it does not acknowledge what it is sent",
-                  options_.clock->Now(), &pending_);
+    for (const Action& action : actions) {
+      sessions_.Send(action, options_.clock->Now());
+      if (const auto* done = std::get_if<RecordEvaluation>(&action)) {
+        evaluations_.push_back(done->evaluation);
+      }
     }
   }
   for (const auto& stream : touched) stream->Flush();
@@ -73,42 +73,10 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
                          : log_->Append(RecordsOf(actions, seconds));
 }
 
-void CoordinatorService::Send(const Action& action) {
-  if (const auto* task = std::get_if<SendTask>(&action)) {
-    table_.SendToWorker(task->task.key.worker, task->task.key.incarnation,
-                        TaskToProto(task->task));
-  } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
-    table_.SendToWorker(cancel->key.worker, cancel->key.incarnation,
-                        CancelToProto(*cancel));
-  } else if (const auto* verdict = std::get_if<SendVerdict>(&action)) {
-    table_.SendToWorker(verdict->key.worker, verdict->key.incarnation,
-                        VerdictToProto(*verdict));
-  } else if (const auto* decision = std::get_if<SendDecision>(&action)) {
-    table_.SendToShards(DecisionToProto(decision->decision));
-  } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
-    table_.SendToEvaluator(EvaluateToProto(*evaluate));
-  } else if (const auto* done = std::get_if<RecordEvaluation>(&action)) {
-    evaluations_.push_back(done->evaluation);
-  } else if (const auto* end = std::get_if<EndSession>(&action)) {
-    Seat* seat = table_.Find(end->peer);
-    if (seat != nullptr && seat->incarnation == end->incarnation) {
-      table_.End(*seat, absl::AbortedError(end->reason));
-    }
-  } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
-    Finish(*finish);
-  }
-}
-
-void CoordinatorService::Finish(const FinishRun& finish) {
-  if (Over()) return;
-  finish_ = finish;
-  table_.SendFinish(FinishToProto(finish));
-}
-
 std::vector<std::string> CoordinatorService::AwaitShards() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CoordinatorService::ShardsJoinedOrOver));
-  return table_.ShardAddresses();
+  return sessions_.ShardAddresses();
 }
 
 FinishRun CoordinatorService::AwaitEnd() {
@@ -117,7 +85,7 @@ FinishRun CoordinatorService::AwaitEnd() {
   mu_.AwaitWithTimeout(
       absl::Condition(this, &CoordinatorService::EverybodyTold),
       options_.rejoin_timeout);
-  return *finish_;
+  return *sessions_.finish();
 }
 
 // ---- Time. ----
@@ -128,10 +96,10 @@ JobState CoordinatorService::State() {
 }
 
 JobState CoordinatorService::StateLocked(absl::Time now) {
-  JobState state = core_.State(now);
+  JobState state = sessions_.State(now);
   if (failed_here_) {
     state.phase = Phase::kFailed;
-    state.message = finish_->failure;
+    state.message = sessions_.finish()->failure;
   }
   return state;
 }
@@ -143,7 +111,7 @@ void CoordinatorService::TickLoop() {
       mu_.AwaitWithTimeout(absl::Condition(this, &CoordinatorService::Stopping),
                            options_.core.tick);
       if (stopping_) break;
-      core_.Tick(options_.clock->Now(), &pending_);
+      sessions_.Tick(options_.clock->Now());
     }
     CarryOut();
     WriteMetrics(/*last=*/false);

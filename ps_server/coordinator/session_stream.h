@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/frame_sink.h"
 
 namespace sluice {
 
@@ -19,7 +20,8 @@ namespace sluice {
 // own frames waiting. Thread-safe.
 class SessionStream final
     : public grpc::ServerBidiReactor<proto::ToCoordinator,
-                                     proto::FromCoordinator> {
+                                     proto::FromCoordinator>,
+      public FrameSink {
  public:
   // What the connection tells its owner, on gRPC's threads; never two calls
   // for one stream at once.
@@ -39,20 +41,12 @@ class SessionStream final
   // The same stream for keeping.
   std::shared_ptr<SessionStream> Share();
 
-  // These two only take note, for use under the owner's lock: Flush carries
-  // them out. Queues a frame to be written.
-  void Queue(proto::FromCoordinator frame);
-  // The connection is to end with `status`, after the frame that is being
-  // written; what else is queued is left out. Further calls do nothing.
-  void End(const absl::Status& status);
-
-  // Begins what has been asked for, without waiting for it.
-  void Flush();
-
-  // Whether nothing is queued or being written.
-  bool idle() const;
-  // Whether End has been called.
-  bool ending() const;
+  // FrameSink:
+  void Queue(proto::FromCoordinator frame) override;
+  void End(const absl::Status& status) override;
+  void Flush() override;
+  bool idle() const override;
+  bool ending() const override;
 
  private:
   explicit SessionStream(Handler* handler);

@@ -23,7 +23,7 @@ SessionTable::SessionTable(int shards) {
   }
 }
 
-SessionTable::Seat* SessionTable::Find(const SessionStream* stream) {
+SessionTable::Seat* SessionTable::Find(const FrameSink* stream) {
   const auto found = by_stream_.find(stream);
   return found == by_stream_.end() ? nullptr : found->second;
 }
@@ -36,8 +36,7 @@ SessionTable::Seat* SessionTable::Find(Peer peer) {
 
 absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
                                 bool resumed, const std::string& address,
-                                uint64_t ack,
-                                std::shared_ptr<SessionStream> stream,
+                                uint64_t ack, std::shared_ptr<FrameSink> stream,
                                 proto::FromCoordinator welcome) {
   Seat& seat = seats_.emplace(peer, peer).first->second;
   if (seat.stream != nullptr) {
@@ -153,9 +152,9 @@ bool SessionTable::EverybodyTold() const {
   return true;
 }
 
-std::vector<std::shared_ptr<SessionStream>> SessionTable::TakeTouched() {
-  std::vector<std::shared_ptr<SessionStream>> streams(touched_.begin(),
-                                                      touched_.end());
+std::vector<std::shared_ptr<FrameSink>> SessionTable::TakeTouched() {
+  std::vector<std::shared_ptr<FrameSink>> streams(touched_.begin(),
+                                                  touched_.end());
   touched_.clear();
   return streams;
 }

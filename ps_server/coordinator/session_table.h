@@ -14,7 +14,7 @@
 #include "common/session/reliable_queue.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/events.h"
-#include "ps_server/coordinator/session_stream.h"
+#include "ps_server/coordinator/frame_sink.h"
 
 namespace sluice {
 
@@ -34,8 +34,8 @@ class SessionTable {
     const Peer peer;
     Incarnation incarnation;  // 0: nobody has joined yet.
     ReliableQueue<proto::FromCoordinator> queue;
-    std::shared_ptr<SessionStream> stream;  // Null while disconnected.
-    std::string address;                    // Of a shard.
+    std::shared_ptr<FrameSink> stream;  // Null while disconnected.
+    std::string address;                // Of a shard.
     // The peer has left, is dead, or has been told of the end of the run.
     bool over = false;
     bool finishing = false;  // Finish has been queued.
@@ -44,7 +44,7 @@ class SessionTable {
   explicit SessionTable(int shards);
 
   // The seat on whose present connection `stream` is, or null.
-  Seat* Find(const SessionStream* stream);
+  Seat* Find(const FrameSink* stream);
   // The seat of a peer that has joined before, or null.
   Seat* Find(Peer peer);
 
@@ -53,7 +53,7 @@ class SessionTable {
   // connection of the peer is ended. kInvalidArgument: `ack` is impossible.
   absl::Status Open(Peer peer, Incarnation incarnation, bool resumed,
                     const std::string& address, uint64_t ack,
-                    std::shared_ptr<SessionStream> stream,
+                    std::shared_ptr<FrameSink> stream,
                     proto::FromCoordinator welcome);
 
   // Sends a numbered message, to a worker only if it still lives under
@@ -80,7 +80,7 @@ class SessionTable {
   bool EverybodyTold() const;
 
   // The connections to flush, each once, since the last call.
-  std::vector<std::shared_ptr<SessionStream>> TakeTouched();
+  std::vector<std::shared_ptr<FrameSink>> TakeTouched();
   // The peers, since the last call, that left so much unacknowledged that a
   // message to them was lost: their session has been ended.
   std::vector<Seat*> TakeOverflowed();
@@ -91,8 +91,8 @@ class SessionTable {
   void Drain(Seat& seat);
 
   std::map<Peer, Seat> seats_;
-  absl::flat_hash_map<const SessionStream*, Seat*> by_stream_;
-  absl::flat_hash_set<std::shared_ptr<SessionStream>> touched_;
+  absl::flat_hash_map<const FrameSink*, Seat*> by_stream_;
+  absl::flat_hash_set<std::shared_ptr<FrameSink>> touched_;
   std::vector<Seat*> overflowed_;
 };
 

@@ -1,0 +1,105 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SESSIONS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SESSIONS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/frame_sink.h"
+#include "ps_server/coordinator/session_table.h"
+
+namespace sluice {
+
+// The Coordinator with its peers' sessions: what becomes of each frame that
+// arrives, and which frames go out for what is decided. Pure but for the
+// connections it writes to: CoordinatorService puts gRPC, a lock, a clock and
+// the commit log around it, the simulation a network of its own.
+//
+// What is decided is handed out by TakeActions; the owner records what is to
+// be in the commit log and then gives each action to Send, in order.
+//
+// Not thread-safe: call under the owner's lock. `now` never decreases.
+class CoordinatorSessions {
+ public:
+  struct Options {
+    CoordinatorOptions core;
+    // What every process that joins must agree with (common/resolved_job.h).
+    std::string fingerprint;
+    std::string job_text;
+  };
+  CoordinatorSessions(Options options, absl::Time now);
+
+  // A frame has arrived on `connection`. Why the connection must end, or OK:
+  //   kFailedPrecondition  a Join for another job: names the difference
+  //   kAborted             the incarnation is over
+  //   kInvalidArgument     a malformed or unexpected frame
+  //   and what Coordinator::Join refuses.
+  absl::Status OnFrame(const std::shared_ptr<FrameSink>& connection,
+                       const proto::ToCoordinator& frame, absl::Time now);
+  // The connection is gone; nothing more arrives on it.
+  void OnBroken(const FrameSink* connection, absl::Time now);
+  // As Coordinator's.
+  void Tick(absl::Time now) { core_.Tick(now, &actions_); }
+  void RequestStop(const std::string& reason, absl::Time now) {
+    core_.RequestStop(reason, now, &actions_);
+  }
+
+  // What has been decided since the last call.
+  Actions TakeActions() { return std::exchange(actions_, {}); }
+  bool has_actions() const { return !actions_.empty(); }
+  // Puts the frames that follow from `action` on their connections.
+  void Send(const Action& action, absl::Time now);
+  // Tells everybody that the run is over, unless that has been done.
+  void Finish(const FinishRun& finish);
+  // The connections to flush, each once, since the last call.
+  std::vector<std::shared_ptr<FrameSink>> TakeTouched() {
+    return table_.TakeTouched();
+  }
+
+  JobState State(absl::Time now) const { return core_.State(now); }
+  // Of all shards, in order; empty until every one of them is here.
+  std::vector<std::string> ShardAddresses() const {
+    return table_.ShardAddresses();
+  }
+  // How the run ended; empty while it runs.
+  const std::optional<FinishRun>& finish() const { return finish_; }
+  // Nobody is left who ought to hear of the end of the run.
+  bool EverybodyTold() const { return table_.EverybodyTold(); }
+
+ private:
+  using Seat = SessionTable::Seat;
+
+  absl::Status OnJoin(const std::shared_ptr<FrameSink>& connection,
+                      const proto::ToCoordinator& frame, absl::Time now);
+  absl::Status OnMessage(const FrameSink& connection,
+                         const proto::ToCoordinator& frame, absl::Time now);
+  // kFailedPrecondition, naming the difference, unless `join` is of this job.
+  absl::Status CheckJob(const proto::Join& join) const;
+  // Lets the core judge a Join. A session may still be resumed when the run is
+  // over, to hear of it.
+  absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
+                                                  Peer peer, absl::Time now);
+  proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const;
+  // Hands the body of a new message to the core.
+  absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame,
+                        absl::Time now);
+
+  const Options options_;  // Constant after construction.
+
+  Coordinator core_;
+  SessionTable table_;
+  Actions actions_;
+  std::optional<FinishRun> finish_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SESSIONS_H_
