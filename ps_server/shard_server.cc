@@ -26,6 +26,19 @@ std::string HostName() {
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
 }
 
+// What went through the shard, for whoever counts bytes or looks for repeats.
+void Log(const ExchangeCounters& c) {
+  spdlog::info(
+      "event=exchanged pulls_served={} pull_bytes_total={} pulls_parked={} "
+      "pulls_not_yet={} pulls_refused={} pulls_ended={} pulls_cancelled={} "
+      "pushes_staged={} push_bytes_total={} duplicate_chunks={} "
+      "pushes_refused={} pushes_cancelled={} decisions={} chunks_copied={}",
+      c.pulls_served, c.pull_bytes, c.pulls_parked, c.pulls_not_yet,
+      c.pulls_refused, c.pulls_ended, c.pulls_cancelled, c.pushes_staged,
+      c.push_bytes, c.duplicate_chunks, c.pushes_refused, c.pushes_cancelled,
+      c.decisions, c.chunks_copied);
+}
+
 }  // namespace
 
 ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
@@ -120,6 +133,7 @@ void ShardServer::StopServing() {
   if (server_ == nullptr) return;
   server_->Shutdown(absl::ToChronoTime(clock_->Now() + kShutdownGrace));
   exchange_.Shutdown();
+  Log(exchange_.counters());
   agent_.reset();
   server_.reset();
 }
