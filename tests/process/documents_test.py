@@ -9,17 +9,63 @@ import unittest
 
 import harness
 
-DOCUMENTS = ["README.md", "docs/operations.md", "docs/simulation.md"]
-# What these do is what every other test and the build itself do.
-# `status` and `eval` need a run of their own: bad_input_test and inputs_test
-# ask for them.
-ELSEWHERE = {"demo", "test", "status", "eval"}
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docker/README.md",
+             *sorted(f"docs/{p.name}" for p in
+                     (harness.ROOT / "docs").glob("*.md"))]
+
+# A line of a document's code that is a command: what it begins with.
+COMMAND = re.compile(r"(\./sluice|docker|docker-compose|clang-format|"
+                     r"[a-z_]+(/[a-z_]+)*/[a-z_]+\.(py|sh))( |$)")
+
+# What the documents name and this test does not run, each with the reason.
+NOT_RUN = {
+    r"\./sluice (test|build)\b.*": "Bazel itself, which runs this test",
+    r"\./sluice bench \w+": "benchmarks_test runs every benchmark, tiny",
+    r"\./sluice status 127.0.0.1:7000 --json":
+        "of a run that goes on: bad_input_test asks for one",
+    r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
+    r"docker/try\.sh": "compiles the whole tree as root, ten minutes",
+    r"tests/mutations/run_mutations\.py": "compiles the tree for each mutation",
+    r"tests/fuzz/run\.sh.*": "continuous integration calls it",
+    r"tests/fuzz/make_corpus\.py": "writes into the tree",
+    r"tests/tidy/tidy_test\.py": "is a test itself",
+    r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
+    r"clang-format -i FILE": "writes into the tree",
+    r"bench/(policy_accuracy|policy_times|update_cost)\.py":
+        "below, where its table is compared with the document's",
+}
+
+
+def code_lines(document):
+    """The lines of a document's code, indented or fenced, without comments."""
+    fenced = False
+    for line in (harness.ROOT / document).read_text().splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            yield re.sub(r" +#.*", "", line.strip())
 
 
 def commands(document, prompt):
-    """The indented lines of a document that begin with `prompt`."""
-    text = (harness.ROOT / document).read_text()
-    return re.findall(rf"^    {prompt}(.*?)(?: +#.*)?$", text, re.MULTILINE)
+    """The document's lines of code that begin with `prompt`, without it."""
+    return [re.sub(prompt, "", line, count=1) for line in code_lines(document)
+            if re.match(prompt, line)]
+
+
+def reason_not_to_run(command):
+    """The entry of NOT_RUN that the command falls under, or None."""
+    return next((p for p in NOT_RUN if re.fullmatch(p, command)), None)
+
+
+def run_short(command, folder):
+    """Runs a command of the tool in `folder`; a training takes 5 updates."""
+    words = shlex.split(command)[1:]
+    if words[0] == "demo":
+        words[:1] = ["train", "configs/fashion_mnist_lenet.textproto"]
+    if words[0] == "train":
+        words += ["--set", "stop.updates=5"]
+    return subprocess.run([harness.TOOL, *words], cwd=folder, text=True,
+                          capture_output=True, timeout=harness.TIMEOUT_S)
 
 
 # Where the tests that a table names by themselves lie.
@@ -53,21 +99,99 @@ class DocumentsTest(unittest.TestCase):
                 text = "".join(p.read_text() for p in sources if p.exists())
                 self.assertRegex(text, wanted)
 
-    def test_the_tools_commands_run(self):
-        found = 0
+    def test_every_command_runs_or_is_listed_with_its_reason(self):
+        listed, found = set(), 0
         for document in DOCUMENTS:
-            for command in commands(document, re.escape("./sluice ")):
-                words = shlex.split(command)
-                if words[0] in ELSEWHERE:
-                    continue
-                words[1] = harness.ROOT / words[1]
-                if words[0] == "train":  # The same, but short.
-                    words += ["--set", "stop.updates=5"]
-                result = harness.tool(*words)
-                self.assertEqual(result.returncode, 0,
-                                 f"{command}\n{result.stderr}")
-                found += 1
-        self.assertGreaterEqual(found, 3)
+            # One folder for a document: `eval` finds the run of its `train`.
+            folder = harness.scratch()
+            (folder / "configs").symlink_to(harness.ROOT / "configs")
+            for command in filter(COMMAND.match, code_lines(document)):
+                with self.subTest(document=document, command=command):
+                    reason = reason_not_to_run(command)
+                    listed.add(reason)
+                    if reason is not None:
+                        continue
+                    self.assertTrue(command.startswith("./sluice "),
+                                    "neither run nor in NOT_RUN")
+                    result = run_short(command, folder)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    found += 1
+        self.assertGreaterEqual(found, 8)
+        self.assertEqual(set(NOT_RUN) - listed, set(),
+                         "listed, but no document names it")
+
+    def test_every_command_that_a_sentence_names_exists(self):
+        helped = subprocess.run([harness.TOOL, "--help"], text=True,
+                                capture_output=True, check=True).stdout
+        script = (harness.ROOT / "sluice").read_text()
+        known = (re.findall(r"^  ([a-z]+) +[A-Z]", helped, re.M) +
+                 re.findall(r"^#   \./sluice ([a-z]+)", script, re.M))
+        self.assertIn("train", known)
+        self.assertIn("build", known)
+        for name in re.findall(r"\./sluice bench (\w+)", "\n".join(
+                "\n".join(code_lines(d)) for d in DOCUMENTS)):
+            files = [harness.ROOT / f"bench/{name}{end}"
+                     for end in (".py", ".cc")]
+            self.assertTrue(any(f.exists() for f in files), files)
+        for document in DOCUMENTS:
+            if document == "docs/job.md":
+                continue  # Made of proto/job.proto's comments.
+            text = (harness.ROOT / document).read_text()
+            for word in re.findall(r"`(?:\./)?sluice ([a-z]+)", text):
+                with self.subTest(document=document):
+                    self.assertIn(word, known)
+
+    def test_every_message_and_call_is_in_the_protocol(self):
+        text = (harness.ROOT / "docs/protocol.md").read_text()
+        for name in ["coordinator", "exchange", "commit_log", "key"]:
+            proto = (harness.ROOT / f"proto/{name}.proto").read_text()
+            for word in re.findall(r"^ *(?:rpc|service) (\w+)", proto, re.M):
+                self.assertTrue(f"`{word}`" in text, word)
+            for body in re.findall(r"oneof \w+ \{(.*?)\n  \}", proto, re.S):
+                for kind in re.findall(r"^ +([A-Z]\w+) \w+ = ", body, re.M):
+                    if kind != "Key":  # Discard, by its key.
+                        self.assertTrue(f"`{kind}`" in text, kind)
+
+    def test_the_files_of_a_run_are_as_the_protocol_says(self):
+        text = (harness.ROOT / "docs/protocol.md").read_text()
+
+        def members(section):
+            table = re.search(rf"^### {section}\n(.*?)(^### |\Z)", text,
+                              re.M | re.S)[1]
+            cells = re.findall(r"^\| (`.*?) \|", table, re.M)
+            return set(re.findall(r"`(\w+)`", " ".join(cells)))
+
+        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        self.assertEqual(set(run.summary), members("summary.json"))
+        lines = [json.loads(line) for line in
+                 (run.dir / "metrics.jsonl").read_text().splitlines()]
+        seen = set().union(*lines)
+        # A regression has no accuracy.
+        self.assertEqual(seen | {"test_accuracy"}, members("metrics.jsonl"))
+        self.assertRegex((run.dir / "addresses").read_text(),
+                         r"\Acoordinator \S+:\d+\n(shard \d+ \S+:\d+\n){2}\Z")
+        for name in ["addresses", "job.textproto", "commit_log",
+                     "metrics.jsonl", "summary.json", "weights.safetensors"]:
+            self.assertTrue((run.dir / name).is_file(), name)
+            self.assertIn(f"### {name}\n", text)
+
+    def test_the_table_of_costs_is_made_by_its_command(self):
+        [command] = commands("docs/architecture.md", "bench/")
+        result = subprocess.run(
+            [harness.ROOT / "bench" / command, "--tiny", "--json",
+             "--tool", harness.TOOL],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(result.stdout)["rows"]
+        text = (harness.ROOT / "docs/architecture.md").read_text()
+        self.assertEqual([row["what"].split(",")[0] for row in rows[::5]],
+                         re.findall(r"^\| (\w*SYNC) \| \d", text, re.M))
+        for row in rows:
+            # Some of the cancelled have begun to push: at most once each.
+            most = 2.1 if row["what"].endswith("pushed") else 1.1
+            # At the end of the run a task or two belong to no update.
+            self.assertLess(row["ratio"], most, row)
+            self.assertGreater(row["ratio"], 0.9, row)
 
     def test_the_table_of_accuracies_is_made_by_its_command(self):
         [command] = commands("docs/policies.md", "bench/")
