@@ -16,6 +16,9 @@ namespace sluice {
 // epoch go round the partitions in turn (k-th of the epoch: partition k %
 // partitions), each partition's in order; only its last one may be short.
 //
+// REQUIRES, in all methods: batches and indices are 0 or more, and
+// 0 <= partition < partitions().
+//
 // Immutable, therefore thread-safe.
 class BatchGrid {
  public:
@@ -26,15 +29,15 @@ class BatchGrid {
   int partitions() const { return partitions_; }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
-  // Where the samples of a mini-batch lie: `samples` of them from `first` on
-  // in the order of `partition` in `epoch`.
+  // Which samples make up a mini-batch: `samples` of them from position `first`
+  // on in the order in which `epoch` goes through `partition`. That order may
+  // be shuffled: a position is no sample.
   struct Slice {
     int64_t epoch = 0;
     int partition = 0;
-    int64_t first = 0;  // Position within the partition.
+    int64_t first = 0;
     int64_t samples = 0;
   };
-  // REQUIRES: batch >= 0.
   Slice SliceOf(BatchId batch) const;
 
   // Samples [first, first + size) of the split make up the partition.

@@ -13,8 +13,8 @@ namespace sluice {
 // count mini-batches, without reading the samples.
 struct DataShape {
   int64_t train_samples = 0;
-  int64_t test_samples = 0;
-  std::vector<int64_t> input_shape;  // (1, 28, 28) or (features).
+  int64_t test_samples = 0;          // 0 without a test split.
+  std::vector<int64_t> input_shape;  // (1, height, width) or (features).
   bool classification = true;        // Labels, else real targets.
 
   // Mini-batches of one epoch under DYNAMIC sharding; the last may be short.
@@ -23,8 +23,9 @@ struct DataShape {
   }
 };
 
-// Reads the headers only. kNotFound and kInvalidArgument name the file, what
-// was expected and what came.
+// Reads the headers only. `data`: with defaults filled in. kNotFound,
+// kInvalidArgument (also where it names no reader) and kDataLoss name the file,
+// what was expected and what came, as ReadIdxShape does.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
 }  // namespace sluice

@@ -5,9 +5,10 @@
 
 namespace sluice {
 
-// The job without what cannot change a bit of the weights: where things are
-// written and listen, how often is evaluated, and limits that are only times.
-// Processes may differ in that.
+// The job without what processes may differ in, as it changes no bit of an
+// update: cluster.coordinator, output, evaluation, delays, timeouts, and a
+// micro_batch that splits nothing.
+// REQUIRES: defaults are filled in.
 proto::Job DecisiveJob(const proto::Job& job);
 
 }  // namespace sluice

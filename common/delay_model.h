@@ -21,17 +21,19 @@ class DelayModel {
   DelayModel() = default;
 
   // `delay`: valid, or without a kind for no delay. `stream` says what the
-  // draws are for. kNotFound, kInvalidArgument: the trace file cannot be read,
-  // or a line of it is no duration (names the line and what it holds).
+  // draws are for: "delays.latency". `workers` is cluster.workers, of which
+  // some may be slow. kNotFound, kInvalidArgument: the trace file cannot be
+  // read, or a line of it is no duration (names the line and what it holds).
   static absl::StatusOr<DelayModel> Create(const proto::Delay& delay,
                                            uint64_t seed,
                                            absl::string_view stream,
                                            int workers);
 
-  // Seconds. REQUIRES: worker >= 0, index >= 0.
+  // The `index`-th draw of a worker, in seconds; workers beyond `workers` draw
+  // too, none of them slow. REQUIRES: worker >= 0, index >= 0.
   double Draw(int64_t worker, int64_t index) const;
 
-  // Expected seconds over all draws and workers; a trace's mean.
+  // Expected seconds over all draws and the `workers`; a trace's mean.
   double Mean() const;
 
   bool always_zero() const;
@@ -53,13 +55,14 @@ class DelayModel {
 class ComputeDelay {
  public:
   ComputeDelay() = default;  // None.
-  // Errors as DelayModel's.
+  // `job`: valid, with defaults filled in. Errors as DelayModel's.
   static absl::StatusOr<ComputeDelay> Create(const proto::Job& job);
 
   // Seconds of worker `worker`'s task number `sequence`, of `batches`
-  // mini-batches.
+  // mini-batches. REQUIRES: worker and sequence >= 0, batches <= 65536.
   double Draw(int64_t worker, int64_t sequence, int batches) const;
 
+  // One mini-batch's delay, without the workers' factors.
   const DelayModel& model() const { return model_; }
 
  private:

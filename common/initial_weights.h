@@ -24,6 +24,7 @@ class InitialWeights {
   static absl::StatusOr<InitialWeights> Open(const ResolvedJob& job);
 
   // The weights of `range`; of a file, only that is read. kDataLoss.
+  // REQUIRES: `range` lies in the job's layout.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
   // "sha256 ..." of the file's contents, which are all read; empty without a

@@ -13,8 +13,10 @@
 
 namespace sluice {
 
-// Collects violations, "field.path: what is wrong"; each check adds one or
-// none. For one thread.
+// Collects violations, "field.path: what is wrong", in the order of the checks;
+// each but Enums adds one or none.
+//
+// Not thread-safe: call from one thread.
 class Checker {
  public:
   // A thousand years in seconds: finite, and exact in absl::Duration.
@@ -28,7 +30,8 @@ class Checker {
   void Require(bool holds, const std::string& path, const std::string& what) {
     if (!holds) Add(path, what);
   }
-  // Refuses NaN too. `why` names where a bound comes from.
+  // `least` and `most` are allowed; NaN is not. `why` names where a bound comes
+  // from: " (cluster.workers)", with a space before it.
   template <typename T>
   void Between(const std::string& path, T value, T least, T most,
                const std::string& why = "") {
@@ -50,9 +53,11 @@ class Checker {
     Require(value >= 0 && value < 1, path,
             absl::StrCat("must be at least 0 and below 1, is ", value));
   }
-  // What may be part of a file name and of a tensor's name.
+  // What may be part of a file name and of a tensor's name: 1 to 64 letters,
+  // digits, '_', '-' or '.', the first neither '-' nor '.'.
   void Name(const std::string& path, const std::string& name);
-  // Every enumeration in `message` has a value that there is.
+  // Every enumeration in `message` and the messages in it has a value that
+  // there is, not 0. `prefix` stands before a field's name: "" or "sync.".
   void Enums(const std::string& prefix,
              const google::protobuf::Message& message);
 

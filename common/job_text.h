@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-// Reads a job file's text. kInvalidArgument with one line for each mistake:
+// Reads a job file's text, without defaults or validation (resolved_job.h does
+// all). kInvalidArgument with one line for each mistake:
 //
 //   job.textproto:12:3: Message type "sluice.proto.Sync" has no field named
 //   "kk". It has: policy, k, ...

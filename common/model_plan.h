@@ -17,7 +17,9 @@ struct LayerPlan {
   // The job's, or kind and position: "conv2d0"; behind those of the layers it
   // lies in: "residual2.conv2d0", "repeat4.1.conv2d0".
   std::string name;
-  proto::Layer layer;  // With every default filled in.
+  // With every default and `name` filled in; its own layers, of a residual, are
+  // as the job has them: `body` is the plan of those.
+  proto::Layer layer;
   std::vector<int64_t> input_shape;
   std::vector<int64_t> output_shape;
   // Index into `ModelPlan::tensors`; -1 where the layer has none.
@@ -36,12 +38,14 @@ struct ModelPlan {
   std::vector<int64_t> input_shape;
   std::vector<LayerPlan> layers;
   // In layer order, weight before bias, then the running mean and variance; a
-  // residual's projection last.
+  // residual's projection last. Offsets and sizes are filled in.
   std::vector<TensorSpec> tensors;
 };
 
-// Works out the shapes of `model` on inputs of `input_shape`. kInvalidArgument
-// names the layer, what it expected and what it got.
+// Works out the shapes of `model`, with or without defaults filled in, on
+// inputs of `input_shape`. kInvalidArgument names the layer, what it expected
+// and what it got; also where the last output is not flat or no layer has
+// weights.
 absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                                     const std::vector<int64_t>& input_shape);
 

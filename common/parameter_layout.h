@@ -50,8 +50,8 @@ class ParameterLayout {
   // Ranges begin at multiples of this many floats (one cache line).
   static constexpr int64_t kAlignment = 16;
 
-  // `tensors` in order; their offsets are filled in, without gaps.
-  // REQUIRES: shards >= 1.
+  // `tensors` in order; their sizes (from the shapes) and offsets (without
+  // gaps) are filled in. REQUIRES: shards >= 1.
   ParameterLayout(std::vector<TensorSpec> tensors, int shards);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
@@ -59,6 +59,7 @@ class ParameterLayout {
   int shards() const { return static_cast<int>(ranges_.size()); }
   // Ranges differ by at most kAlignment floats, whatever the tensors' sizes;
   // a range may be empty when there are more shards than alignment units.
+  // REQUIRES: 0 <= shard < shards().
   ParameterRange range(ShardId shard) const { return ranges_[shard.value()]; }
 
   // The tensor that holds the float at `offset`.
@@ -69,7 +70,8 @@ class ParameterLayout {
   const std::vector<ParameterRange>& statistics() const { return statistics_; }
 
   // The initial weights of `range`, keyed by (seed, tensor name, position in
-  // the tensor): the same whatever the range.
+  // the tensor): the same whatever the range. REQUIRES: `range` lies in
+  // [0, size()).
   std::vector<float> InitialWeights(uint64_t seed, ParameterRange range) const;
 
  private:

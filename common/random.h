@@ -12,10 +12,14 @@ namespace sluice {
 // random numbers: as easy as 1, 2, 3"). A number is a pure function of
 // (key, stream, index): the same on any machine, in any order, in any thread.
 //
+// All methods read the same blocks, of which one holds two 64-bit integers: ask
+// one stream for one kind of number, and take another stream for another kind.
+//
 // Immutable, therefore thread-safe.
 class Random {
  public:
-  // `key` is the job's seed; `stream` says what the numbers are for.
+  // `key` is the job's seed; `stream` says what the numbers are for. Other
+  // streams give independent numbers.
   constexpr Random(uint64_t key, uint64_t stream)
       : key_(key), stream_(stream) {}
   // A stream named by text, e.g. a tensor's name.

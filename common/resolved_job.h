@@ -21,13 +21,13 @@ struct ResolvedJob {
   DataShape data;
   ModelPlan model;
   ParameterLayout layout;
-  // SHA-256 (hex) over what decides the bits of the run: the job without
-  // cluster.coordinator, output, evaluation and what is only a time, the
+  // SHA-256 (hex) over what decides the bits of the run: DecisiveJob, the
   // number of training samples, and the layout's tensors.
   std::string fingerprint;
 };
 
-// Reads `path` (textproto) and applies `overrides`, each "a.b=c", in order.
+// Reads `path` (textproto), applies `overrides`, each "a.b=c", in order, fills
+// in defaults, validates, and reads the headers of the data's files.
 // kNotFound, or kInvalidArgument:
 //   a typo       "job.textproto:12:3: ... no field named \"foo\""
 //   bad values   one line for each, all at once:
@@ -58,7 +58,8 @@ std::string FormatJob(const proto::Job& job);
 
 // The first field in which two jobs (textproto, as FormatJob prints) differ
 // and both values: "sync.k: 3 here, 4 there"; empty when they agree in all
-// that decides the bits of the run.
+// that decides the bits of the run (DecisiveJob). What is wrong with a text
+// that is no job.
 std::string DescribeDifference(const std::string& here,
                                const std::string& there);
 

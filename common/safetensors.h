@@ -36,16 +36,18 @@ absl::Status WriteSafetensors(const std::string& path,
 // Thread-compatible.
 class SafetensorsFile {
  public:
-  // Reads the header. kNotFound; kInvalidArgument when the tensors are not
-  // exactly the layout's; kDataLoss when the header is malformed, tensors
-  // overlap or leave gaps, or bytes are missing or left over. Each names the
-  // file, the tensor, what was expected and what came.
+  // Reads the header. kNotFound when the file cannot be opened;
+  // kInvalidArgument when the tensors are not exactly the layout's, or one is
+  // not F32; kDataLoss when the header is malformed, tensors overlap or leave
+  // gaps, or bytes are missing or left over. Each names the file, the tensor,
+  // what was expected and what came. `layout` is not kept.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path,
                                               const ParameterLayout& layout);
   SafetensorsFile(SafetensorsFile&& other);
   ~SafetensorsFile();
 
-  // The floats of `range` of the layout's flat vector. kDataLoss.
+  // The floats of `range` of the layout's flat vector, within which it must
+  // lie. kDataLoss.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
   // SHA-256 (hex) over the whole file, which is read piece by piece. kDataLoss.

@@ -6,7 +6,8 @@
 
 namespace sluice {
 
-// Adds the violations of `job.sync()` to `check`.
+// Adds what violates the bounds of job.proto in `job.sync()`, some of which
+// depend on the rest of the job. REQUIRES: defaults are filled in.
 void CheckSync(const proto::Job& job, Checker* check);
 
 }  // namespace sluice

@@ -25,7 +25,9 @@ class Buffer {
 // and executed many times. Operations and buffers must not outlive their
 // device.
 //
-// Thread-compatible: one thread at a time makes things and executes them.
+// One thread at a time makes things and executes them.
+//
+// Thread-compatible.
 class Device {
  public:
   virtual ~Device() = default;
@@ -41,8 +43,10 @@ class Device {
   // Whether device memory is host memory, so that host arrays can be given
   // to operations without a copy.
   virtual bool uses_host_memory() const = 0;
-  // kResourceExhausted names the bytes asked for.
+  // Memory of `bytes`, 0 or more, with anything in it. kResourceExhausted names
+  // the bytes asked for.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) = 0;
+  // `host` may change when it returns. Copies fail with kInternal.
   virtual absl::Status CopyToDevice(const void* host, void* device,
                                     int64_t bytes) = 0;
   // Waits until `host` holds the bytes.
@@ -51,6 +55,7 @@ class Device {
   // Waits until all operations are done and reports their errors.
   virtual absl::Status Synchronize() = 0;
 
+  // Each operation computes up to `max_samples` samples at once.
   // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument
   // where the device cannot do the shape.
   virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(

@@ -7,6 +7,8 @@ namespace sluice::kernels {
 
 // The memory half of a device that computes on the host: buffers are aligned
 // host memory, copies are memcpy, and every call is done when it returns.
+//
+// Thread-compatible.
 class HostMemoryDevice : public Device {
  public:
   bool uses_host_memory() const override { return true; }

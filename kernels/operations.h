@@ -44,8 +44,8 @@ class MapOp {
   virtual ~MapOp() = default;
   // Activations other than gelu may run in place: `y` may be `x`.
   virtual absl::Status Forward(int64_t samples, const float* x, float* y) = 0;
-  // `x` and `y` are those of a Forward; activations look at `y` only (gelu at
-  // `x`: its `y` belongs to two of them), and `dx` may then be `dy`. The
+  // `x` and `y` are those of a Forward. Activations look at `y` only (gelu at
+  // `x` only: its `y` belongs to two of them); their `dx` may be `dy`. The
   // maximum of a window is its first in row-major order.
   virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
                                 const float* dy, float* dx) = 0;

@@ -37,7 +37,8 @@ struct SgdOptions {
 // Aliasing `updated` may be `weights`; no others may overlap.
 // Numerics fp32, one fma per line above (the first is a product). An element's
 //          bits depend on its inputs only: not on alignment, position, vector
-//          width or instruction set.
+//          width or instruction set. REQUIRES, for that: the thread computes
+//          as SetNumericMode says (numerics.h).
 // Threads  none; any number of calls may run at once on different memory.
 void SgdUpdate(const SgdOptions& options, const WeightedGradients& gradients,
                int64_t n, const float* weights, float* velocity,

@@ -5,8 +5,9 @@
 
 namespace sluice::kernels {
 
-// Sizes of one operation without the batch dimension. All sizes are 1 or more
-// unless noted; memory is row-major fp32, images are NCHW.
+// Sizes of one operation without the batch dimension. All sizes, also those of
+// the output, are 1 or more unless noted; memory is row-major fp32, images are
+// NCHW.
 
 // y (n, outputs) = x (n, inputs) w^T + b; w (outputs, inputs), b (outputs).
 struct DenseShape {

@@ -23,6 +23,7 @@ class ClientSession {
   struct Options {
     std::string address;  // Of the coordinator, for messages.
     proto::Join join;     // `incarnation` is filled in.
+    // As CoordinatorClient's.
     absl::Duration start_timeout;
     absl::Duration rejoin_timeout;
     // Whether the process can go on as a new incarnation.
@@ -32,13 +33,14 @@ class ClientSession {
 
   // ---- One connection after the other. ----
 
-  // The first frame of a connection.
+  // The first frame of a connection; what else is to be written waits for
+  // kWelcome or kNewLife.
   proto::ToCoordinator Join();
 
   enum class Event {
     kNothing,  // An acknowledgement, a heartbeat, a repetition.
     kMessage,  // A new numbered message: hand it on.
-    kWelcome,  // The connection is open: frames may be written.
+    kWelcome,  // The connection is open, or open still: frames may be written.
     kNewLife,  // As kWelcome; and all that was asked before is over.
   };
   // A frame has arrived. After an error the connection must be cut; the
@@ -48,14 +50,19 @@ class ClientSession {
   // The message Finish has been handed on.
   void OnFinished(const proto::Finish& finish);
 
-  // The connection has ended with `status` (OK: closed by the coordinator).
-  // Empty: try again after Backoff(). Else the session has ended: OK after
-  // Finish or a Leave.
+  // The connection has ended with `status` (OK: closed by the coordinator;
+  // kCancelled: cut by this process). Empty: try again after Backoff(). Else
+  // the session has ended: OK after Finish or a Leave; kUnavailable from
+  // Deadline() on; the error that OnFrame or Send gave; or `status`, where
+  // trying again cannot help. kAborted says so once welcomed(), unless the
+  // process can begin a new life.
   std::optional<absl::Status> OnConnectionEnd(const absl::Status& status,
                                               absl::Time now);
-  // Pause before the next connection; doubles each time.
+  // Pause before the next connection; doubles with each try up to 1 s, and is
+  // short again after a Welcome.
   absl::Duration Backoff();
-  // When the coordinator will have been silent for too long.
+  // When the coordinator will have been silent for too long; the connection is
+  // then to be cut.
   absl::Time Deadline() const;
   // Call at least every kAwakeEvery. A longer gap means that this process was
   // stopped or starved: the coordinator is not blamed for that silence.
@@ -64,20 +71,24 @@ class ClientSession {
 
   // ---- What is to be written. ----
 
-  // Queues a message. kResourceExhausted: the coordinator acknowledges
-  // nothing; cut the connection, the session ends with it.
+  // Queues a message, at any time; between two lives it is dropped.
+  // kResourceExhausted: the coordinator acknowledges nothing; cut the
+  // connection, the session ends with it.
   absl::Status Send(proto::ToCoordinator message);
+  // Queues a good-bye; the session ends with the connection.
   void Leave(const std::string& reason);
-  // Whether a frame should be written at once, and when a heartbeat is due.
+  // Whether a frame should be written at once, and when a heartbeat is due
+  // (for ever away while no connection is open).
   bool HasUrgentFrame() const { return queue_.HasNext() || ack_due_; }
   absl::Time next_heartbeat() const { return next_heartbeat_; }
-  // The frame to write now, if any.
+  // The frame to write now, if any. REQUIRES: the connection is open.
   std::optional<proto::ToCoordinator> NextFrame(absl::Time now);
 
   // ---- How it stands. ----
 
   bool contacted() const { return contacted_; }  // Some Welcome came.
-  bool welcomed() const { return welcomed_; }    // A complete one came.
+  // A complete one came; for all but shards, one with the shards' addresses.
+  bool welcomed() const { return welcomed_; }
   const proto::Welcome& welcome() const { return welcome_; }
   const std::optional<proto::Finish>& finish() const { return finish_; }
   // Tries since the last Welcome.

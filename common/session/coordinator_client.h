@@ -25,28 +25,33 @@ class CoordinatorClient {
  public:
   struct Options {
     std::string address;  // "host:port" of the coordinator.
-    // Who joins. `incarnation` is filled in.
+    // Who joins. `incarnation` is filled in, the rest is not.
     proto::Join join;
+    // How long the coordinator may be silent before the first Welcome, and
+    // after it (limits.start_timeout_s, limits.rejoin_timeout_s).
     absl::Duration start_timeout = absl::Seconds(300);
     absl::Duration rejoin_timeout = absl::Seconds(5);
     // Called with every numbered message, once each and in order, on the
-    // reader thread: must not block. May be called before Connect returns.
+    // reader thread: must not block; may Send. Comes between the call of
+    // Connect and the destructor's return. REQUIRES: not empty.
     std::function<void(const proto::FromCoordinator&)> on_message;
     // The coordinator took this process for dead and it has joined anew under
     // the incarnation of `welcome`: its tasks are over. Called on the reader
     // thread between two calls of on_message. Empty: a process that cannot
     // begin a new life; being taken for dead ends its session.
     std::function<void(const proto::Welcome&)> on_new_life;
-    Clock* clock = Clock::Real();
+    Clock* clock = Clock::Real();  // Outlives the client.
   };
 
   // Joins. Blocks until the coordinator's Welcome has come (for a worker and
   // an evaluator: until all shards have joined, so that it names their
   // addresses), trying again and saying every 2 s whom it waits for. Errors:
-  //   kUnavailable         no coordinator at the address for start_timeout;
-  //                        once it is there, it alone judges who is late
-  //   kFailedPrecondition, kAlreadyExists, kInvalidArgument
-  //                        the coordinator's refusal, in its words
+  //   kUnavailable         no coordinator at the address for start_timeout, or
+  //                        it fell silent for rejoin_timeout; once it is there,
+  //                        it alone judges who is late
+  //   kFailedPrecondition, kAlreadyExists, kInvalidArgument, kUnimplemented
+  //                        the coordinator's refusal, in its words; a server of
+  //                        another kind
   //   kCancelled           the run was over before it began
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(
       Options options);
@@ -64,7 +69,9 @@ class CoordinatorClient {
 
   // Blocks until the session has ended. OK: after Finish, whose on_message
   // has returned, or after Leave. Else why it was lost for good:
-  // kUnavailable names the coordinator's address and how long it was silent.
+  // kUnavailable names the coordinator's address and how long it was silent;
+  // kAborted, without on_new_life: this process was taken for dead; the others
+  // as Connect's. Not from a callback.
   absl::Status Wait();
 
   // Says good-bye and ends the session: waits until the coordinator has heard

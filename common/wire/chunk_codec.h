@@ -20,18 +20,24 @@
 // Byte for byte what protobuf writes; takes and refuses what protobuf does.
 namespace sluice {
 
-// A chunk as it came. `payload` points into `slices`.
+// A chunk as it came: neither offset nor size is compared with anything.
+// `payload` points into `slices`, so a chunk can be moved, but not copied.
 template <typename Header>
 struct ReceivedChunk {
+  ReceivedChunk() = default;
+  ReceivedChunk(ReceivedChunk&&) = default;
+  ReceivedChunk& operator=(ReceivedChunk&&) = default;
+
   Header header;
   Payload payload;
   std::vector<grpc::Slice> slices;  // Keeps the bytes.
 };
 
-// The message, with `data` in place and its checksum. gRPC reads `data` until
-// it calls `released`, once, on any thread, possibly after the call has ended;
-// until then `data` must neither change nor go away. `released` may be empty
-// (where the buffer is known to be gone before `data` is).
+// The message, with `data` in place and its checksum (a pass over `data`). gRPC
+// reads `data` until it calls `released`, once, on any thread, possibly after
+// the call has ended; until then `data` must neither change nor go away.
+// `released` may be empty (where the buffer is known to be gone before `data`
+// is), and so may `data`.
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
                                  absl::Span<const float> data,
                                  std::function<void()> released);
@@ -40,7 +46,7 @@ grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
                                  std::function<void()> released);
 
 // kInvalidArgument: not such a message. The payload's checksum is compared by
-// Payload::CopyTo.
+// Payload::CopyTo. `buffer` need not be kept.
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(
     const grpc::ByteBuffer& buffer);
 absl::StatusOr<ReceivedChunk<PushChunkHeader>> DecodePushChunk(

@@ -17,7 +17,9 @@ using Bytes = absl::Span<const uint8_t>;
 // end too early; after that the reader's position means nothing.
 // (https://protobuf.dev/programming-guides/encoding)
 //
-// Not thread-safe. The bytes, and `parts`, must outlive the reader.
+// The bytes, and `parts`, must outlive the reader.
+//
+// Not thread-safe: call from one thread.
 class WireReader {
  public:
   enum WireType : uint32_t {
@@ -35,7 +37,7 @@ class WireReader {
 
   explicit WireReader(absl::Span<const Bytes> parts);
 
-  // Bytes to the end of the innermost message.
+  // Bytes to the end of the innermost message; nothing can be read at 0.
   size_t remaining() const { return remaining_; }
 
   bool ReadTag(uint32_t* tag);

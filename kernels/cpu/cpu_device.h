@@ -21,7 +21,7 @@ struct CpuOptions {
 // across processes.
 //
 // The ceiling holds for the whole process: kFailedPrecondition when oneDNN
-// already computes with another one.
+// already computes with another one. kInvalidArgument for `threads`.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     const CpuOptions& options);
 

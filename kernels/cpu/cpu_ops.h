@@ -7,7 +7,10 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/device.h"
 
-// The CPU device's operations, one file each. `context` must outlive them.
+// The CPU device's operations. `context` must outlive them; sizes are as for
+// Device's Prepare methods. What takes `max_samples` prepares oneDNN for it, on
+// a thread that has called EnterComputeThreads(context->threads), and is
+// refused with kInvalidArgument where oneDNN cannot do it.
 namespace sluice::kernels {
 
 absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuDense(

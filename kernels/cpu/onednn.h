@@ -13,6 +13,8 @@
 namespace sluice::kernels {
 
 // Where oneDNN computes, and with how many threads.
+//
+// Not thread-safe: call from the thread that computes.
 struct OneDnnContext {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -45,7 +47,10 @@ absl::Status CatchOneDnn(absl::StatusCode code, absl::string_view what, F f) {
 }
 
 // An array as a primitive wants it: the caller's own when the formats agree,
-// else a copy in 64-byte aligned memory that a reorder fills or empties.
+// else a copy in 64-byte aligned memory that a reorder fills or empties. It
+// holds one array at a time: In and the primitive, or Out, the primitive, Done.
+//
+// Not thread-safe: call from the thread that computes.
 class Operand {
  public:
   Operand(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
@@ -84,12 +89,15 @@ class Operand {
   dnnl::reorder to_plain_;
 };
 
-// What an operation prepared, by number of samples. Results of a short batch
-// are those of an operation prepared for just that size.
+// What an operation prepared, by number of samples, for a few of them. Results
+// of a short batch are those of an operation prepared for just that size.
+//
+// Not thread-safe: call from the thread that computes.
 template <typename Prepared>
 class PerSize {
  public:
   // The one for `samples`, made as Prepared(args..., samples) when missing.
+  // Good until the next call.
   template <typename... Args>
   Prepared& For(int64_t samples, const Args&... args) {
     auto found = prepared_.find(samples);

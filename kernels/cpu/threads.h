@@ -13,8 +13,9 @@ namespace sluice::kernels {
 void EnterComputeThreads(int threads);
 
 // Calls f(begin, end) on `threads` threads for consecutive parts of [0, size),
-// and returns when all are done. Small sizes stay on the calling thread:
-// `work` is the cost of one index, in floats touched.
+// some perhaps empty, and returns when all are done. Small sizes stay on the
+// calling thread: `work` is the cost of one index, in floats touched.
+// REQUIRES: this thread has called EnterComputeThreads(threads).
 void ParallelFor(int threads, int64_t size, int64_t work,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> f);
 

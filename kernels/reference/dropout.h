@@ -5,7 +5,8 @@
 
 #include "common/random.h"
 
-// The specification of dropout. Arguments as kernels::DropoutOp says.
+// The specification of dropout. Arguments as kernels::DropoutOp says, but
+// `size` and `first` count numbers, not samples.
 namespace sluice::kernels::reference {
 
 // Whether element i is kept: bits_(first + i) >= rate 2^32

@@ -8,7 +8,8 @@
 #include "kernels/shapes.h"
 
 // The specification of pooling and activations. T is float, or double for the
-// gradient check. Arguments as kernels::MapOp says.
+// gradient check. Arguments as kernels::MapOp says; `size` and `planes` count
+// those of all samples.
 namespace sluice::kernels::reference {
 
 // Calls f(y index, x index of the window's top left) for every window of every

@@ -7,8 +7,8 @@
 
 namespace sluice::kernels {
 
-// Every operation as plain loops on one thread (reference_ops.h): slow, the
-// specification that other devices are tested against.
+// Every operation as plain loops on one thread (the headers beside this one):
+// slow, the specification that other devices are tested against.
 std::unique_ptr<Device> MakeReferenceDevice();
 
 }  // namespace sluice::kernels

@@ -11,16 +11,18 @@
 #include "absl/types/span.h"
 #include "kernels/device.h"
 
-// The declared cases of every operation. The same list feeds the comparison
-// of a device with the reference, the gradient check and the benchmark.
+// The declared cases of the operations but dropout and sum. The same list feeds
+// the comparison of a device with the reference, the gradient check and the
+// benchmark (those with `benchmark`).
 namespace sluice::kernels {
 
 struct LinearCase {
-  std::string name;  // "conv2d 6x14x14 16x5 s1 p0 n64", for messages.
+  std::string name;  // "dense 784 to 10 n64", for messages.
   std::variant<DenseShape, Conv2dShape> shape;
   int64_t samples = 1;
   bool benchmark = false;
 
+  // Floats of one sample's x and y, of w and b.
   int64_t input_size() const;
   int64_t output_size() const;
   int64_t weight_size() const;
@@ -29,8 +31,8 @@ struct LinearCase {
   int64_t forward_terms() const;
   int64_t input_terms() const;
   int64_t weight_terms() const;
-  // Multiplications and additions of Forward; Backward with dx has twice as
-  // many.
+  // Multiplications and additions of Forward over all samples; Backward with dx
+  // has twice as many.
   int64_t operations() const;
 };
 
@@ -55,6 +57,7 @@ struct MapCase {
   bool is_activation() const { return kind >= MapKind::kRelu; }
   // An activation that may run in place.
   bool in_place() const { return is_activation() && kind != MapKind::kGelu; }
+  // Floats of one sample's x and y.
   int64_t input_size() const;
   int64_t output_size() const;
 };
@@ -70,7 +73,7 @@ struct BatchNormCase {
   int64_t samples = 1;
   bool benchmark = false;
 
-  int64_t size() const { return samples * shape.size(); }
+  int64_t size() const { return samples * shape.size(); }  // Floats of x.
 };
 
 std::vector<LinearCase> LinearCases();
@@ -78,6 +81,7 @@ std::vector<MapCase> MapCases();
 std::vector<LossCase> LossCases();
 std::vector<BatchNormCase> BatchNormCases();
 
+// The case's operation, for its samples.
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c);
 absl::StatusOr<std::unique_ptr<MapOp>> Prepare(Device* device,
