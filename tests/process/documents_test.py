@@ -20,7 +20,7 @@ COMMAND = re.compile(r"(\./sluice|docker|docker-compose|clang-format|"
 # What the documents name and this test does not run, each with the reason.
 NOT_RUN = {
     r"\./sluice (test|build)\b.*": "Bazel itself, which runs this test",
-    r"\./sluice bench \w+": "benchmarks_test runs every benchmark, tiny",
+    r"\./sluice bench \w+( --.*)?": "benchmarks_test runs every benchmark, tiny",
     r"\./sluice status 127.0.0.1:7000 --json":
         "of a run that goes on: bad_input_test asks for one",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
