@@ -90,7 +90,7 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
     return absl::OkStatus();
   }
   const BlockId block = open->block;
-  tasks_.MarkReady(delivery);
+  tasks_.MarkReady(delivery, now_);
   schedule_.Hold(block);
   policy_.Delivered(delivery.key, base);
   policy_.TaskEnded(delivery.key.worker);
@@ -160,7 +160,9 @@ OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
     policy_.TaskEnded(key.worker);
   }
   stats_.Ended(key.worker, outcome);
-  Emit(RecordEnd{key, outcome, reason});
+  Emit(
+      RecordEnd{key, outcome, reason,
+                ended.ready ? now_ - ended.ready_since : absl::ZeroDuration()});
   const Peer peer{Role::kWorker, key.worker.value()};
   if (!ended.ready && outcome == Outcome::kCancelled &&
       members_.IsCurrent(peer, key.incarnation)) {

@@ -94,7 +94,8 @@ void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
     commit.entries.push_back({entry.task.key, weights[i]});
     record.entries.push_back({entry.task.key, entry.task.first_batch,
                               entry.task.batches, entry.shard_bases, weights[i],
-                              entry.samples, entry.loss});
+                              entry.samples, entry.loss,
+                              now_ - entry.ready_since});
     stats_.Applied(weighed[i].staleness, entry.samples);
     loss += entry.loss * entry.samples;
   }

@@ -277,6 +277,7 @@ proto::LogRecord RecordToProto(const RecordEnd& record) {
   end->set_sequence(record.key.sequence.value());
   end->set_outcome(OutcomeToProto(record.outcome));
   end->set_reason(record.reason);
+  end->set_waited_seconds(absl::ToDoubleSeconds(record.waited));
   return out;
 }
 
@@ -298,6 +299,7 @@ proto::LogRecord RecordToProto(const RecordCommit& record) {
     added->set_weight(entry.weight);
     added->set_samples(entry.samples);
     added->set_loss(entry.loss);
+    added->set_waited_seconds(absl::ToDoubleSeconds(entry.waited));
   }
   return out;
 }

@@ -127,7 +127,8 @@ TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {
                             .shard_bases = {Version(6), Version(7)},
                             .weight = 0.5f,
                             .samples = 64,
-                            .loss = 2.5});
+                            .loss = 2.5,
+                            .waited = absl::Milliseconds(1500)});
   const proto::LogCommit commit = RecordToProto(record).commit();
   EXPECT_EQ(commit.version(), 8);
   EXPECT_EQ(commit.learning_rate(), 0.1);
@@ -141,6 +142,7 @@ TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {
   EXPECT_EQ(commit.entry(0).weight(), 0.5f);
   EXPECT_EQ(commit.entry(0).samples(), 64);
   EXPECT_EQ(commit.entry(0).loss(), 2.5);
+  EXPECT_EQ(commit.entry(0).waited_seconds(), 1.5);
 }
 
 TEST(EventConversionTest, TheStatusNamesWhoIsWaitedForAndForHowLong) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/ids.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
@@ -125,6 +126,8 @@ struct RecordEnd {
   GradientKey key;
   Outcome outcome = Outcome::kCancelled;
   std::string reason;
+  // Since its gradient was ready; 0 when it was not.
+  absl::Duration waited = absl::ZeroDuration();
 };
 struct RecordCommit {
   struct Entry {
@@ -135,6 +138,7 @@ struct RecordCommit {
     float weight = 0;
     int64_t samples = 0;
     double loss = 0;
+    absl::Duration waited = absl::ZeroDuration();  // Since it was ready.
   };
   Version version;
   double learning_rate = 0;

@@ -61,6 +61,26 @@ TEST(TaskTest, RecordsComeBeforeWhatFollowsFromThem) {
   EXPECT_LT(PositionOf<SendCancel>(out), PositionOf<SendTask>(out));
 }
 
+TEST(TaskTest, TheRecordSaysHowLongAGradientWaitedForItsVerdict) {
+  Driver run(SmallJob(PolicyKind::kKBatchAsync, 3, 2));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.Advance(absl::Seconds(2));
+  EXPECT_TRUE(run.Deliver(1).ok());
+  const RecordCommit commit = run.All<RecordCommit>().at(0);
+  EXPECT_EQ(commit.entries[0].waited, absl::Seconds(2));
+  EXPECT_EQ(commit.entries[1].waited, absl::ZeroDuration());
+
+  // Worker 0 delivers and begins anew, worker 1 is computing still.
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.Advance(absl::Seconds(1));
+  run.RequestStop();
+  const auto ends = run.All<RecordEnd>();
+  ASSERT_EQ(ends.size(), 4);
+  EXPECT_EQ(ends[0].waited, absl::ZeroDuration());
+  EXPECT_EQ(ends[3].waited, absl::Seconds(1));
+}
+
 // ---- Repeats and ends ----
 
 TEST(TaskTest, ARepeatedReadyCountsOnce) {

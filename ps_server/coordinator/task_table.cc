@@ -30,12 +30,13 @@ const OpenTask& TaskTable::Open(Task task, BlockId block, int64_t samples,
   return open;
 }
 
-const OpenTask& TaskTable::MarkReady(const Delivery& delivery) {
+const OpenTask& TaskTable::MarkReady(const Delivery& delivery, absl::Time now) {
   OpenTask& open = open_.at(delivery.key);
   SLUICE_CHECK(!open.ready);
   ForgetLive(open);
   ready_.insert(delivery.key);
   open.ready = true;
+  open.ready_since = now;
   open.shard_bases = delivery.shard_bases;
   open.base = *std::min_element(delivery.shard_bases.begin(),
                                 delivery.shard_bases.end());

@@ -22,6 +22,7 @@ struct OpenTask {
   int64_t samples = 0;
   absl::Time deadline;
   bool ready = false;
+  absl::Time ready_since;            // When ready.
   std::vector<Version> shard_bases;  // When ready.
   Version base;                      // Their minimum, when ready.
   double loss = 0;                   // When ready.
@@ -30,7 +31,7 @@ struct OpenTask {
 // The tasks that have not ended: at most one live task per mini-batch and per
 // worker, every key used once.
 //
-// `now` is awake time. Cost O(log(open tasks)) per call.
+// `now` is awake time, but for MarkReady's. Cost O(log(open tasks)) per call.
 //
 // Not thread-safe: call from the coordinator.
 class TaskTable {
@@ -45,8 +46,9 @@ class TaskTable {
   // REQUIRES: the worker has no live task, and neither has the block.
   const OpenTask& Open(Task task, BlockId block, int64_t samples,
                        absl::Time now);
-  // The gradient is ready. REQUIRES: the task is live.
-  const OpenTask& MarkReady(const Delivery& delivery);
+  // The gradient is ready, `now` by the clock on the wall. REQUIRES: the task
+  // is live.
+  const OpenTask& MarkReady(const Delivery& delivery, absl::Time now);
   // Forgets the task and returns it. By value: `key` may be part of the task.
   // REQUIRES: it is open.
   OpenTask Close(GradientKey key);

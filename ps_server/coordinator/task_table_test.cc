@@ -22,7 +22,7 @@ class TaskTableTest : public testing::Test {
     Delivery delivery;
     delivery.key = key;
     delivery.shard_bases = std::move(bases);
-    tasks_.MarkReady(delivery);
+    tasks_.MarkReady(delivery, kStart);
   }
 
   TaskTable tasks_{Generation(3), absl::Seconds(10)};
