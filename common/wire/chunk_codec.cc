@@ -61,22 +61,26 @@ void CallReleased(void* user) {
   delete released;
 }
 
-// Appends the payload to the header's fields: its bytes stay where they are.
-grpc::ByteBuffer WithData(std::string header, absl::Span<const float> data,
-                          std::function<void()> released) {
-  const size_t bytes = data.size() * sizeof(float);
-  if (bytes > 0) {
-    PutVarint(LengthTag(kDataField), &header);
-    PutVarint(bytes, &header);
-  }
-  // gRPC only reads from the slice, whatever its constructor's type says.
-  void* start = const_cast<float*>(data.data());
-  const grpc::Slice slices[] = {
-      grpc::Slice(header),
-      released ? grpc::Slice(start, bytes, &CallReleased,
-                             new std::function<void()>(std::move(released)))
-               : grpc::Slice(start, bytes, grpc::Slice::STATIC_SLICE)};
+// Appends to the header's fields what stands before the payload.
+void PutDataLength(size_t bytes, std::string* header) {
+  if (bytes == 0) return;
+  PutVarint(LengthTag(kDataField), header);
+  PutVarint(bytes, header);
+}
+
+grpc::ByteBuffer Joined(const std::string& header, grpc::Slice data) {
+  const grpc::Slice slices[] = {grpc::Slice(header), std::move(data)};
   return grpc::ByteBuffer(slices, 2);
+}
+
+// Views `data`, which gRPC only reads, whatever its constructor's type says.
+grpc::Slice SliceOver(absl::Span<const float> data,
+                      std::function<void()> released) {
+  void* const start = const_cast<float*>(data.data());
+  const size_t bytes = data.size() * sizeof(float);
+  if (!released) return grpc::Slice(start, bytes, grpc::Slice::STATIC_SLICE);
+  return grpc::Slice(start, bytes, &CallReleased,
+                     new std::function<void()>(std::move(released)));
 }
 
 // ---- Reading. The last of a repeated field counts, as in protobuf. ----
@@ -195,18 +199,23 @@ grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
   PutVarintField(1, header.version.value(), &fields);
   PutVarintField(2, header.offset, &fields);
   PutFixed64Field(3, ChunkChecksum(data), &fields);
-  return WithData(std::move(fields), data, std::move(released));
+  PutDataLength(data.size() * sizeof(float), &fields);
+  return Joined(fields, SliceOver(data, std::move(released)));
 }
 
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
-                                 absl::Span<const float> data,
-                                 std::function<void()> released) {
+                                 absl::Span<const float> data) {
+  grpc::Slice copy(data.size() * sizeof(float));
+  // Nobody else knows the slice yet, so it may be written to.
+  const uint64_t checksum =
+      CopyWithChecksum(data, const_cast<uint8_t*>(copy.begin()));
   std::string fields;
   PutKeyField(1, header.key, &fields);
   PutFixed64Field(2, header.grant, &fields);
   PutVarintField(3, header.offset, &fields);
-  PutFixed64Field(4, ChunkChecksum(data), &fields);
-  return WithData(std::move(fields), data, std::move(released));
+  PutFixed64Field(4, checksum, &fields);
+  PutDataLength(copy.size(), &fields);
+  return Joined(fields, std::move(copy));
 }
 
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(

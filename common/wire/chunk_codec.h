@@ -41,9 +41,9 @@ struct ReceivedChunk {
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
                                  absl::Span<const float> data,
                                  std::function<void()> released);
+// The message, with a copy of `data` and its checksum, made in one pass.
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
-                                 absl::Span<const float> data,
-                                 std::function<void()> released);
+                                 absl::Span<const float> data);
 
 // kInvalidArgument: not such a message. The payload's checksum is compared by
 // Payload::CopyTo. `buffer` need not be kept.

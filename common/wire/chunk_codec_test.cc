@@ -1,5 +1,8 @@
 #include "common/wire/chunk_codec.h"
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -72,7 +75,7 @@ TEST(ChunkCodecTest, APushChunkIsByteForByteWhatProtobufWrites) {
     for (const PushChunkHeader& header :
          {SomePush(), PushChunkHeader{},
           PushChunkHeader{{Generation(-1), {}, {}, {}}, 1, -7}}) {
-      EXPECT_EQ(Joined(EncodePushChunk(header, data, nullptr)),
+      EXPECT_EQ(Joined(EncodePushChunk(header, data)),
                 AsProto(header, data).SerializeAsString());
     }
   }
@@ -100,7 +103,7 @@ TEST(ChunkCodecTest, DecodingGivesWhatProtobufWroteHoweverItIsSplit) {
     std::vector<float> to(data.size());
     ASSERT_TRUE(chunk->payload.CopyTo(absl::MakeSpan(to)).ok());
     EXPECT_EQ(to, data);
-    EXPECT_EQ(Joined(EncodePushChunk(chunk->header, to, nullptr)), bytes);
+    EXPECT_EQ(Joined(EncodePushChunk(chunk->header, to)), bytes);
   }
 }
 
@@ -127,6 +130,28 @@ TEST(ChunkCodecTest, ThePayloadIsNotCopiedAndItsOwnerIsToldOnceWhenItIsFree) {
     EXPECT_EQ(released, 0);
   }
   EXPECT_EQ(released, 1);
+}
+
+TEST(ChunkCodecTest, APushedPayloadIsACopyThatTheCallersFloatsMayLeave) {
+  std::vector<float> data = Floats(5000);  // Several pieces of the copy.
+  const std::string expected = AsProto(SomePush(), data).SerializeAsString();
+  const grpc::ByteBuffer buffer = EncodePushChunk(SomePush(), data);
+  std::fill(data.begin(), data.end(), -1.0f);
+  EXPECT_EQ(Joined(buffer), expected);
+}
+
+// Any client may compute it with the library's plain function.
+TEST(ChunkCodecTest, AChecksumIsTheSameWithWhateverInstructionsAndPieces) {
+  for (const size_t count : {0, 1, 31, 64, 1025, 4096, 4097, 100003}) {
+    const std::vector<float> data = Floats(count);
+    const uint64_t plain =
+        XXH3_64bits(data.data(), data.size() * sizeof(float));
+    std::vector<uint8_t> copy(data.size() * sizeof(float));
+    EXPECT_EQ(ChunkChecksum(data), plain) << count;
+    EXPECT_EQ(CopyWithChecksum(data, copy.data()), plain) << count;
+    EXPECT_TRUE(copy.empty() ||
+                std::memcmp(copy.data(), data.data(), copy.size()) == 0);
+  }
 }
 
 TEST(ChunkCodecTest, AWrongChecksumIsDataLossAndAWrongSizeSaysBothNumbers) {

@@ -13,6 +13,9 @@ namespace sluice {
 
 // XXH3-64 of the floats' bytes (little-endian), as chunks carry it.
 uint64_t ChunkChecksum(absl::Span<const float> data);
+// The same of `data`, which is copied to `to` in the same pass over memory.
+// `to` has data.size() * sizeof(float) bytes, aligned or not.
+uint64_t CopyWithChecksum(absl::Span<const float> data, uint8_t* to);
 
 // The floats of a received chunk, as the pieces in which they came: split
 // anywhere and not aligned. Views only; whoever received them keeps the bytes.

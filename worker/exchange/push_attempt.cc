@@ -14,18 +14,6 @@ namespace {
 
 constexpr char kMethod[] = "/sluice.proto.Exchange/Push";
 
-// The message with a copy of its floats, which goes with it: the transport may
-// hold a message beyond the end of its call, when the gradient's memory
-// already takes the next gradient. Beside the socket the copy costs nothing
-// measurable.
-grpc::ByteBuffer EncodeCopy(const PushChunkHeader& header,
-                            absl::Span<const float> data) {
-  auto copy =
-      std::make_shared<const std::vector<float>>(data.begin(), data.end());
-  const absl::Span<const float> view(*copy);
-  return EncodePushChunk(header, view, [keep = std::move(copy)] {});
-}
-
 }  // namespace
 
 PushAttempt::PushAttempt(const Path& path, const PushedGradient& gradient)
@@ -68,11 +56,13 @@ void PushAttempt::SendChunk(ParameterRange chunk) {
     stream_->StartCall(nullptr);
   }
   floats_sent_ += chunk.size();
+  // The transport may hold a message beyond the end of its call, when the
+  // gradient's memory already takes the next gradient: hence the copy.
   const grpc::ByteBuffer message =
-      EncodeCopy({.key = gradient_.key,
-                  .grant = gradient_.grant,
-                  .offset = chunk.begin - path_.range.begin},
-                 gradient_.values.subspan(chunk.begin, chunk.size()));
+      EncodePushChunk({.key = gradient_.key,
+                       .grant = gradient_.grant,
+                       .offset = chunk.begin - path_.range.begin},
+                      gradient_.values.subspan(chunk.begin, chunk.size()));
   auto* const tag = static_cast<Completion*>(this);
   if (floats_sent_ == path_.range.size()) {
     stream_->WriteLast(message, grpc::WriteOptions(), tag);
