@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/status_conversion.h"
@@ -31,20 +32,25 @@ void PushCall::OnRequest(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
-  reader_.Read(&chunk_, on_read_.Begin());
+  ReadChunk();
 }
+
+void PushCall::ReadChunk() { reader_.Read(&chunk_, on_read_.Begin()); }
 
 void PushCall::OnRead(bool ok) {
+  if (finished_) return;  // The read that was under way then.
   if (!ok) return EndEarly();
-  const absl::StatusOr<bool> staged = Stage();
+  // The next chunk may travel while this one is staged: its sender gets no
+  // window for it before it is asked for.
+  const grpc::ByteBuffer message = std::exchange(chunk_, {});
+  ReadChunk();
+  const absl::StatusOr<bool> staged = Stage(message);
   if (!staged.ok()) return Refuse(staged.status());
-  if (*staged) return Accept();
-  reader_.Read(&chunk_, on_read_.Begin());
+  if (*staged) Accept();
 }
 
-absl::StatusOr<bool> PushCall::Stage() {
-  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePushChunk(chunk_));
-  chunk_.Clear();
+absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
+  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePushChunk(message));
   context_->counters.Add(&ExchangeCounters::push_bytes, chunk.payload.bytes());
   if (!key_) key_ = chunk.header.key;
   if (chunk.header.key != *key_) {
@@ -62,6 +68,7 @@ void PushCall::Accept() {
   context_->counters.Add(&ExchangeCounters::pushes_staged);
   proto::PushReply reply;
   reply.set_staged(context_->shard->grid().floats());
+  finished_ = true;
   reader_.Finish(EncodeMessage(reply), grpc::Status::OK, on_finished_.Begin());
 }
 
@@ -82,6 +89,7 @@ void PushCall::Refuse(const absl::Status& status) {
 }
 
 void PushCall::Finish(const absl::Status& status) {
+  finished_ = true;
   reader_.FinishWithError(ToGrpcStatus(status), on_finished_.Begin());
 }
 

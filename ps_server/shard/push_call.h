@@ -32,8 +32,10 @@ class PushCall : public QueuedCall {
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
 
-  // Stages the chunk in `chunk_`; whether the gradient is staged now.
-  absl::StatusOr<bool> Stage();
+  // Begins to read the next chunk into `chunk_`.
+  void ReadChunk();
+  // Stages a chunk; whether the gradient is staged now.
+  absl::StatusOr<bool> Stage(const grpc::ByteBuffer& message);
   void Accept();
   void EndEarly();
   void Refuse(const absl::Status& status);
@@ -49,6 +51,7 @@ class PushCall : public QueuedCall {
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
   std::optional<GradientKey> key_;  // Of the first chunk.
+  bool finished_ = false;
   bool ended_early_ = false;
 };
 

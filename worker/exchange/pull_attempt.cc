@@ -1,5 +1,7 @@
 #include "worker/exchange/pull_attempt.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -39,11 +41,8 @@ void PullAttempt::OnCompletion(bool ok) {
     case Stage::kRequest:
       return ok ? ReadChunk() : AskStatus();
     case Stage::kChunks:
-      if (!ok) return AskStatus();
-      problem_ = TakeChunk();
-      if (problem_.ok()) return ReadChunk();
-      context_.TryCancel();
-      return AskStatus();
+      if (!ok || !problem_.ok()) return AskStatus();
+      return TakeChunk();
     case Stage::kStatus:
       observer_->OnCallEnded(shard_, Outcome());
       return;
@@ -60,8 +59,18 @@ void PullAttempt::AskStatus() {
   stream_->Finish(&status_, static_cast<Completion*>(this));
 }
 
-absl::Status PullAttempt::TakeChunk() {
-  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(chunk_));
+void PullAttempt::TakeChunk() {
+  // The next chunk may travel while this one is copied: its sender gets no
+  // window for it before it is asked for.
+  const grpc::ByteBuffer message = std::exchange(chunk_, {});
+  ReadChunk();
+  problem_ = Copy(message);
+  // Then the read under way ends soon.
+  if (!problem_.ok()) context_.TryCancel();
+}
+
+absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
+  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(message));
   const int64_t at = assembly_.received();
   const size_t bytes = chunk.payload.bytes();
   if (bytes % sizeof(float) != 0) {

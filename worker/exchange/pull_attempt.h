@@ -40,8 +40,10 @@ class PullAttempt final : private Completion {
   void OnCompletion(bool ok) override;
   void ReadChunk();
   void AskStatus();
-  // Checks the chunk that came and copies its floats.
-  absl::Status TakeChunk();
+  // Handles the chunk that came, while the next one is read.
+  void TakeChunk();
+  // Checks a chunk and copies its floats to their place.
+  absl::Status Copy(const grpc::ByteBuffer& message);
   absl::Status Outcome() const;
 
   // Constant after construction.
