@@ -1,0 +1,250 @@
+// How fast do gradients and weights move between workers and shards, and what
+// does it cost beside the sockets underneath?
+//
+// Expected from arithmetic: on loopback the bytes are copied into and out of
+// the kernel whatever program sends them, and that is most of the time. What
+// Sluice adds is a pass or two over bytes that are in the cache (checksum,
+// check for NaN, the copy to where a gradient waits for its commit), so it
+// should reach most of what the least program over plain sockets reaches in
+// the same run: at least 0.75 of it at 64 MiB. A call on 4 KiB costs a few
+// wake-ups more than on a plain socket, 60 to 90 us.
+//
+// A row's rate is that of each direction: the vector's bytes over the time in
+// which it was pushed, applied, pulled and stored. The two sides take turns.
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/exchange_plain.h"
+#include "bench/exchange_sluice.h"
+#include "bench/exchange_team.h"
+#include "bench/report.h"
+#include "common/rpc/malloc_tuning.h"
+
+namespace sluice::bench {
+namespace {
+
+struct Options {
+  bool json = false;
+  bool tiny = false;
+  bool untuned_malloc = false;
+  std::string congestion;  // Empty: the machine's.
+  double seconds = 1.5;    // Of measuring, for each row and side.
+  int64_t chunk_kib = 1024;
+  std::vector<int64_t> kib = {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10};
+  std::vector<int> pairs = {1, 2};
+};
+
+// Gives this process and its children a loopback of their own where
+// `algorithm` is the default, since gRPC has no option for it.
+void SetCongestionControl(const std::string& algorithm) {
+  ifreq loopback = {};
+  std::strncpy(loopback.ifr_name, "lo", IFNAMSIZ - 1);
+  loopback.ifr_flags = IFF_UP | IFF_RUNNING;
+  if (unshare(CLONE_NEWNET) != 0 ||
+      ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &loopback) != 0) {
+    Fail("no network namespace of its own; that takes root");
+  }
+  std::ofstream file("/proc/sys/net/ipv4/tcp_congestion_control");
+  file << algorithm << std::flush;
+  if (!file) {
+    Fail(absl::StrCat("the kernel refuses ", algorithm, " in a namespace; see ",
+                      "/proc/sys/net/ipv4/tcp_allowed_congestion_control"));
+  }
+}
+
+std::string CongestionControl() {
+  char name[16] = {};
+  socklen_t size = sizeof(name);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size);
+  close(fd);
+  return name;
+}
+
+// What one side did in its turns.
+struct Side {
+  explicit Side(const ExchangePlan& plan, const Bodies& bodies)
+      : team(std::make_unique<Team>(plan, bodies)) {}
+
+  void Turn(bool verify) { rounds.push_back(team->Round(verify)); }
+
+  // The `share` quantile of what `value` says of the rounds.
+  double Quantile(double share, double Note::*value) const {
+    std::vector<double> values;
+    for (const Note& round : rounds) values.push_back(round.*value);
+    const size_t at =
+        std::min(values.size() - 1, static_cast<size_t>(share * values.size()));
+    std::nth_element(values.begin(), values.begin() + at, values.end());
+    return values[at];
+  }
+
+  std::unique_ptr<Team> team;
+  std::vector<Note> rounds;
+  double cpu_seconds = 0;
+};
+
+void MeasureInTurns(int64_t bytes, const Options& options, Side* sluice,
+                    Side* plain) {
+  // Twice, so that memory has been touched and TCP's windows have grown.
+  const int warm_up = options.tiny ? 1 : bytes < 16 << 20 ? 50 : 2;
+  for (int i = 0; i < warm_up; ++i) {
+    sluice->Turn(i == 0);
+    plain->Turn(i == 0);
+  }
+  sluice->rounds.clear();
+  plain->rounds.clear();
+  const double before[] = {sluice->team->CpuSeconds(),
+                           plain->team->CpuSeconds()};
+  const size_t least = options.tiny ? 2 : 9;
+  double seconds = 0;
+  while (sluice->rounds.size() < least ||
+         (!options.tiny && seconds < options.seconds)) {
+    sluice->Turn(false);
+    plain->Turn(false);
+    seconds += sluice->rounds.back().seconds;
+  }
+  sluice->cpu_seconds = sluice->team->CpuSeconds() - before[0];
+  plain->cpu_seconds = plain->team->CpuSeconds() - before[1];
+  sluice->Turn(true);
+  plain->Turn(true);
+  sluice->rounds.pop_back();
+  plain->rounds.pop_back();
+}
+
+std::string SizeName(int64_t bytes) {
+  return bytes < 1 << 20 ? absl::StrCat(bytes >> 10, " KiB")
+                         : absl::StrCat(bytes >> 20, " MiB");
+}
+
+void AddRates(const ExchangePlan& plan, const std::string& name,
+              const Side& sluice, const Side& plain, Report* report) {
+  const double moved = plan.floats * sizeof(float) * plan.workers;
+  const auto rate = [&](const Side& side, double Note::*seconds) {
+    return moved / side.Quantile(0.5, seconds) / 1e9;
+  };
+  Row row = {.what = name,
+             .unit = "GB/s each way",
+             .expected_from = "plain sockets",
+             .expected = rate(plain, &Note::seconds),
+             .measured = rate(sluice, &Note::seconds)};
+  // Of CPU for each GB that went, either way.
+  const auto cpu = [&](const Side& side) {
+    return side.cpu_seconds / (2 * moved * side.rounds.size() / 1e9);
+  };
+  row.more = {{"cpu_s_per_gb", cpu(sluice)},
+              {"plain_cpu_s_per_gb", cpu(plain)}};
+  if (!plan.at_once) {
+    row.more["push_gb_s"] = rate(sluice, &Note::push_seconds);
+    row.more["pull_gb_s"] = rate(sluice, &Note::pull_seconds);
+    row.more["plain_push_gb_s"] = rate(plain, &Note::push_seconds);
+    row.more["plain_pull_gb_s"] = rate(plain, &Note::pull_seconds);
+  }
+  report->Add(row);
+}
+
+void AddLatency(const std::string& name, double Note::*seconds,
+                const Side& sluice, const Side& plain, Report* report) {
+  const auto micros = [&](const Side& side, double share) {
+    return side.Quantile(share, seconds) * 1e6;
+  };
+  report->Add({.what = name,
+               .unit = "calls/s",
+               .expected_from = "plain sockets",
+               .expected = 1e6 / micros(plain, 0.5),
+               .measured = 1e6 / micros(sluice, 0.5),
+               .more = {{"p50_us", micros(sluice, 0.5)},
+                        {"p99_us", micros(sluice, 0.99)},
+                        {"plain_p50_us", micros(plain, 0.5)},
+                        {"plain_p99_us", micros(plain, 0.99)}}});
+}
+
+void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
+  const int64_t bytes = plan.floats * sizeof(float);
+  Side sluice(plan, SluiceSide());
+  Side plain(plan, PlainSide());
+  MeasureInTurns(bytes, options, &sluice, &plain);
+  const std::string pairs = absl::StrCat(plan.workers, "x", plan.shards);
+  const std::string size = SizeName(bytes);
+  if (bytes >= 1 << 20) {
+    return AddRates(
+        plan,
+        absl::StrCat(pairs, plan.at_once ? " at once " : " in turn ", size),
+        sluice, plain, report);
+  }
+  if (plan.at_once) {
+    return AddLatency(absl::StrCat(pairs, " at once ", size), &Note::seconds,
+                      sluice, plain, report);
+  }
+  AddLatency(absl::StrCat(pairs, " push ", size), &Note::push_seconds, sluice,
+             plain, report);
+  AddLatency(absl::StrCat(pairs, " commit, pull ", size), &Note::pull_seconds,
+             sluice, plain, report);
+}
+
+void Run(const Options& options) {
+  if (!options.untuned_malloc) TuneMallocForChunks();
+  if (!options.congestion.empty()) SetCongestionControl(options.congestion);
+  Report report("exchange",
+                "How fast do gradients and weights move between workers and "
+                "shards, beside plain sockets?");
+  for (const int pairs : options.pairs) {
+    for (const bool at_once : {false, true}) {
+      for (const int64_t kib : options.kib) {
+        const ExchangePlan plan = {
+            .workers = pairs,
+            .shards = pairs,
+            .floats = (kib << 10) / static_cast<int64_t>(sizeof(float)),
+            .at_once = at_once,
+            .chunk_bytes = options.chunk_kib << 10};
+        Compare(plan, options, &report);
+      }
+    }
+  }
+  report.Note(absl::StrCat(
+      "WxS: W workers and S shards, each a process; TCP over loopback with ",
+      CongestionControl(), " on both sides; chunks of ", options.chunk_kib,
+      " KiB; glibc's malloc ",
+      options.untuned_malloc ? "as it is" : "tuned as in the daemons"));
+  report.Print(options.json);
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Speed of pushes and pulls, beside plain sockets");
+  sluice::bench::Options options;
+  app.add_flag("--json", options.json, "Print the results as JSON");
+  app.add_flag("--tiny", options.tiny, "Small and few, for tests");
+  app.add_flag("--untuned-malloc", options.untuned_malloc,
+               "Leave malloc as it is; the daemons tune it");
+  app.add_option("--congestion", options.congestion,
+                 "TCP congestion control of both sides, in a network "
+                 "namespace of its own (root); default: the machine's");
+  app.add_option("--seconds", options.seconds,
+                 "Seconds of measuring, for each row and side");
+  app.add_option("--chunk-kib", options.chunk_kib, "limits.chunk_bytes / 1024");
+  app.add_option("--kib", options.kib, "KiB of weights to exchange");
+  app.add_option("--pairs", options.pairs, "Workers, and as many shards");
+  CLI11_PARSE(app, argc, argv);
+  if (options.tiny) options.kib = {4, 1024};
+  sluice::bench::Run(options);
+  return 0;
+}

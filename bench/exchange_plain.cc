@@ -1,0 +1,286 @@
+#include "bench/exchange_plain.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/parameter_layout.h"
+#include "kernels/optimizer_kernels.h"
+
+namespace sluice::bench {
+namespace {
+
+// What a shard receives and applies at a time: it stays in the cache.
+constexpr int64_t kPieceBytes = 256 << 10;
+
+sockaddr_in LoopbackAddress(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+void SendWithoutDelay(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+// Bytes sent or received; 0 where the socket is not ready.
+int64_t Moved(ssize_t result) {
+  if (result > 0) return result;
+  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  Fail("a connection broke");
+}
+
+// One connection's part of an exchange.
+struct Flow {
+  int fd = -1;
+  const char* out = nullptr;
+  int64_t to_send = 0, sent = 0;
+  char* in = nullptr;
+  int64_t to_receive = 0, received = 0;
+
+  bool over() const { return sent == to_send && received == to_receive; }
+};
+
+pollfd Interest(const Flow& flow) {
+  const int events = (flow.sent < flow.to_send ? POLLOUT : 0) |
+                     (flow.received < flow.to_receive ? POLLIN : 0);
+  return {events == 0 ? -1 : flow.fd, static_cast<int16_t>(events), 0};
+}
+
+void SendSome(Flow* flow) {
+  const int64_t most = std::min(kPieceBytes, flow->to_send - flow->sent);
+  flow->sent += Moved(send(flow->fd, flow->out + flow->sent, most,
+                           MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+// ---- The worker ----
+
+// Sends and receives until all flows are over.
+void Run(std::vector<Flow>* flows) {
+  std::vector<pollfd> polled(flows->size());
+  while (true) {
+    bool over = true;
+    for (size_t i = 0; i < flows->size(); ++i) {
+      polled[i] = Interest((*flows)[i]);
+      over = over && (*flows)[i].over();
+    }
+    if (over) return;
+    poll(polled.data(), polled.size(), -1);
+    for (size_t i = 0; i < flows->size(); ++i) {
+      Flow& flow = (*flows)[i];
+      if (polled[i].revents & POLLOUT) SendSome(&flow);
+      if (polled[i].revents & ~POLLOUT) {
+        flow.received +=
+            Moved(recv(flow.fd, flow.in + flow.received,
+                       flow.to_receive - flow.received, MSG_DONTWAIT));
+      }
+    }
+  }
+}
+
+int Connect(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  const sockaddr_in address = LoopbackAddress(port);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) != 0) {
+    Fail("cannot connect");
+  }
+  SendWithoutDelay(fd);
+  return fd;
+}
+
+void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
+  const ParameterLayout layout = LayoutOf(plan);
+  std::vector<float> gradient(plan.floats), weights(plan.floats);
+  for (int64_t i = 0; i < plan.floats; ++i) gradient[i] = GradientAt(index, i);
+  std::vector<Flow> push(plan.shards), pull(plan.shards);
+  char word = 0;  // Ask for the weights; the shard's word that all is applied.
+  for (int s = 0; s < plan.shards; ++s) {
+    const int fd = Connect(control.Receive().number);
+    const ParameterRange range = layout.range(ShardId(s));
+    const int64_t bytes = range.size() * sizeof(float);
+    push[s] = {.fd = fd, .to_send = bytes, .in = &word, .to_receive = 1};
+    push[s].out = reinterpret_cast<const char*>(&gradient[range.begin]);
+    pull[s] = {.fd = fd, .out = &word, .to_send = 1, .to_receive = bytes};
+    pull[s].in = reinterpret_cast<char*>(&weights[range.begin]);
+    if (!plan.at_once) continue;
+    push[s].in = pull[s].in;
+    push[s].to_receive = bytes;
+  }
+  const auto now = [] { return Clock::Real()->Now(); };
+  control.Send({.kind = Note::Kind::kReady});
+  while (true) {
+    const Note go = control.Receive();
+    if (go.kind == Note::Kind::kStop) break;
+    const absl::Time start = now();
+    std::vector<Flow> flows = push;
+    Run(&flows);
+    const absl::Time pushed = now();
+    if (!plan.at_once) {
+      flows = pull;
+      Run(&flows);
+    }
+    const absl::Time end = now();
+    if (go.verify) Verify(plan, go.number, weights);
+    control.Send({.kind = Note::Kind::kDone,
+                  .push_seconds = absl::ToDoubleSeconds(pushed - start),
+                  .pull_seconds = absl::ToDoubleSeconds(end - pushed),
+                  .seconds = absl::ToDoubleSeconds(end - start)});
+  }
+}
+
+// ---- The shard ----
+
+class PlainShard {
+ public:
+  PlainShard(const ExchangePlan& plan, int index)
+      : plan_(plan),
+        weights_(LayoutOf(plan).range(ShardId(index)).size(), 1.0f),
+        bytes_(weights_.size() * sizeof(float)),
+        links_(plan.workers) {}
+
+  // Until it is told to stop.
+  void Run(const Control& control) {
+    Accept(control);
+    std::vector<pollfd> polled(links_.size() + 1);
+    polled.back() = {control.fd(), POLLIN, 0};
+    while (true) {
+      for (size_t i = 0; i < links_.size(); ++i) {
+        polled[i] = InterestOf(links_[i]);
+      }
+      poll(polled.data(), polled.size(), -1);
+      if (polled.back().revents != 0) return;
+      for (size_t i = 0; i < links_.size(); ++i) {
+        if (polled[i].revents & POLLOUT) Send(&links_[i]);
+        if (polled[i].revents & ~POLLOUT) Receive(&links_[i]);
+      }
+      Answer();
+    }
+  }
+
+ private:
+  // What comes next from a worker or goes to it.
+  enum class Stage {
+    kGradient,  // Comes; at once: what is applied goes back already.
+    kAsk,       // It asks for the weights,
+    kWait,      // which must hold everybody's gradient,
+    kWeights,   // and go to it.
+  };
+  struct Link {
+    int fd = -1;  // -1: the worker has left.
+    Stage stage = Stage::kGradient;
+    std::vector<char> piece = std::vector<char>(kPieceBytes);
+    int64_t received = 0;  // Bytes, of this round;
+    int64_t may_send = 0;
+    int64_t sent = 0;
+    int64_t rounds = 0;  // Gradients applied.
+  };
+
+  void Accept(const Control& control) {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = LoopbackAddress(0);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    if (bind(listener, any, size) != 0 || listen(listener, 8) != 0 ||
+        getsockname(listener, any, &size) != 0) {
+      Fail("cannot listen");
+    }
+    control.Send(
+        {.kind = Note::Kind::kPort, .number = ntohs(address.sin_port)});
+    for (Link& link : links_) {
+      link.fd = accept(listener, nullptr, nullptr);
+      SendWithoutDelay(link.fd);
+    }
+    close(listener);
+  }
+
+  static pollfd InterestOf(const Link& link) {
+    const bool in = link.stage == Stage::kGradient || link.stage == Stage::kAsk;
+    const bool out = link.sent < link.may_send;
+    const int events = (in ? POLLIN : 0) | (out ? POLLOUT : 0);
+    return {events == 0 ? -1 : link.fd, static_cast<int16_t>(events), 0};
+  }
+
+  void Receive(Link* link) {
+    const int64_t at = link->received % kPieceBytes;
+    const int64_t most = std::min(kPieceBytes - at, bytes_ - link->received);
+    const ssize_t result =
+        link->stage == Stage::kAsk
+            ? recv(link->fd, &word_, 1, MSG_DONTWAIT)
+            : recv(link->fd, &link->piece[at], most, MSG_DONTWAIT);
+    if (result == 0) {
+      link->fd = -1;
+    } else if (const int64_t moved = Moved(result); moved == 0) {
+      return;
+    } else if (link->stage == Stage::kAsk) {
+      link->stage = Stage::kWait;
+    } else {
+      link->received += moved;
+      if (moved == most) Apply(link, at + moved);
+    }
+  }
+
+  // The last `bytes` that came are a whole piece.
+  void Apply(Link* link, int64_t bytes) {
+    const auto* gradient = reinterpret_cast<const float*>(link->piece.data());
+    const float factor = 1.0f / plan_.workers;
+    float* weights = &weights_[(link->received - bytes) / sizeof(float)];
+    kernels::SgdUpdate({.learning_rate = kRate}, {{&gradient, 1}, {&factor, 1}},
+                       bytes / sizeof(float), weights, nullptr, weights);
+    if (plan_.at_once) link->may_send = link->received;
+    if (link->received < bytes_) return;
+    ++link->rounds;
+    link->stage = plan_.at_once ? Stage::kWeights : Stage::kAsk;
+    if (!plan_.at_once) Moved(send(link->fd, &word_, 1, MSG_NOSIGNAL));
+  }
+
+  // To those who wait for everybody's gradient.
+  void Answer() {
+    for (Link& link : links_) {
+      const bool all = std::all_of(
+          links_.begin(), links_.end(),
+          [&](const Link& other) { return other.rounds >= link.rounds; });
+      if (link.stage != Stage::kWait || !all) continue;
+      link.stage = Stage::kWeights;
+      link.may_send = bytes_;
+    }
+  }
+
+  void Send(Link* link) {
+    const char* from = reinterpret_cast<const char*>(weights_.data());
+    const int64_t most = std::min(kPieceBytes, link->may_send - link->sent);
+    link->sent += Moved(
+        send(link->fd, from + link->sent, most, MSG_DONTWAIT | MSG_NOSIGNAL));
+    if (link->sent < bytes_) return;
+    link->stage = Stage::kGradient;
+    link->received = link->may_send = link->sent = 0;
+  }
+
+  const ExchangePlan plan_;
+  std::vector<float> weights_;
+  const int64_t bytes_;
+  std::vector<Link> links_;
+  char word_ = 0;
+};
+
+void RunShard(const ExchangePlan& plan, int index, const Control& control) {
+  PlainShard(plan, index).Run(control);
+}
+
+}  // namespace
+
+Bodies PlainSide() { return {&RunShard, &RunWorker}; }
+
+}  // namespace sluice::bench

@@ -1,0 +1,191 @@
+#include "bench/exchange_sluice.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/grant.h"
+#include "common/parameter_layout.h"
+#include "common/rpc/channel_options.h"
+#include "ps_server/shard/exchange_service.h"
+#include "ps_server/shard/shard.h"
+#include "worker/cancel_token.h"
+#include "worker/exchange/grpc_exchange.h"
+
+namespace sluice::bench {
+namespace {
+
+constexpr uint64_t kSecret = 7;
+
+GradientKey KeyOf(int worker, int64_t round) {
+  return {Generation(1), WorkerId(worker), Incarnation(1), Sequence(round)};
+}
+
+void Check(const absl::Status& status) {
+  if (!status.ok()) Fail(std::string(status.message()));
+}
+
+Commit CommitOf(const ExchangePlan& plan, int64_t round) {
+  Commit commit;
+  commit.version = Version(round);
+  commit.learning_rate = kRate;
+  for (int w = 0; w < plan.workers; ++w) {
+    commit.entries.push_back({KeyOf(w, round), 1.0f / plan.workers});
+  }
+  return commit;
+}
+
+void RunShard(const ExchangePlan& plan, int index, const Control& control) {
+  ShardOptions options{ShardId(index),
+                       [layout = LayoutOf(plan)](ParameterRange range) {
+                         return layout.InitialWeights(1, range);
+                       },
+                       LayoutOf(plan),
+                       {}};
+  options.optimizer.mutable_sgd();
+  options.chunk_bytes = plan.chunk_bytes;
+  options.staged_gradients = 2 * plan.workers;
+  Shard shard(options);
+  ExchangeService exchange(&shard, Clock::Real());
+  grpc::ServerBuilder builder;
+  int port = 0;
+  ApplyServerOptions(&builder);
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  exchange.Register(&builder);
+  const auto server = builder.BuildAndStart();
+  if (server == nullptr) Fail("a shard cannot listen");
+  exchange.Start();
+
+  const auto execute = [&](Decision decision) {
+    std::promise<absl::Status> done;
+    exchange.Execute(std::move(decision),
+                     [&done](absl::Status status, int64_t, Version) {
+                       done.set_value(std::move(status));
+                     });
+    Check(done.get_future().get());
+  };
+  execute({1, Restore{Generation(1), Version(0), kSecret}});
+  control.Send({.kind = Note::Kind::kPort, .number = port});
+  while (true) {
+    const Note note = control.Receive();
+    if (note.kind == Note::Kind::kStop) break;
+    execute({note.number + 1, CommitOf(plan, note.number)});
+    control.Send({.kind = Note::Kind::kApplied});
+  }
+  server->Shutdown(std::chrono::system_clock::time_point());
+  exchange.Shutdown();
+}
+
+// A worker's exchange and what it moves.
+class Worker {
+ public:
+  Worker(const ExchangePlan& plan, int index, const Control& control)
+      : plan_(plan),
+        index_(index),
+        control_(control),
+        layout_(LayoutOf(plan)),
+        gradient_(plan.floats),
+        weights_(plan.floats) {
+    std::vector<std::string> addresses;
+    for (int s = 0; s < plan.shards; ++s) {
+      addresses.push_back(absl::StrCat("127.0.0.1:", control.Receive().number));
+    }
+    for (int64_t i = 0; i < plan.floats; ++i) {
+      gradient_[i] = GradientAt(index, i);
+    }
+    const GrpcExchange::Options options{
+        .client = absl::StrCat("worker ", index),
+        .chunk_bytes = plan.chunk_bytes};
+    pushes_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
+    // A worker's exchange does one thing at a time, so what goes on at once
+    // in a whole system (one worker pushes while another pulls) takes two.
+    pulls_ = plan.at_once
+                 ? std::make_unique<GrpcExchange>(&layout_, addresses, options)
+                 : nullptr;
+    Pull(Version(0), true);  // Connects.
+  }
+
+  void Round(const Note& go) {
+    const absl::Time start = Clock::Real()->Now();
+    Note done = {.kind = Note::Kind::kDone};
+    if (plan_.at_once) {
+      std::thread pulling([&] {
+        Pull(Version(go.number - 1), false);
+        done.pull_seconds = Since(start);
+      });
+      Push(go.number);
+      done.push_seconds = Since(start);
+      control_.Receive();
+      pulling.join();
+      done.seconds = Since(start);
+    } else {
+      Push(go.number);
+      const absl::Time pushed = Clock::Real()->Now();
+      done.push_seconds = Since(start);
+      Pull(Version(go.number), true);
+      done.pull_seconds = Since(pushed);
+      done.seconds = Since(start);
+      control_.Receive();
+    }
+    if (go.verify) Verify(plan_, go.number, weights_);
+    control_.Send(done);
+  }
+
+ private:
+  static double Since(absl::Time start) {
+    return absl::ToDoubleSeconds(Clock::Real()->Now() - start);
+  }
+
+  void Push(int64_t round) {
+    const GradientKey key = KeyOf(index_, round);
+    pushes_->BeginPush(key, GrantFor(kSecret, key), gradient_);
+    pushes_->PushFrom(0);
+    Check(pushes_->FinishPush(never_));
+    control_.Send({.kind = Note::Kind::kPushed});
+  }
+
+  void Pull(Version version, bool exact) {
+    GrpcExchange* exchange = pulls_ ? pulls_.get() : pushes_.get();
+    const auto versions =
+        exchange->Pull({Generation(1), version, exact,
+                        Clock::Real()->Now() + absl::Minutes(1)},
+                       absl::MakeSpan(weights_), never_);
+    Check(versions.status());
+  }
+
+  const ExchangePlan plan_;
+  const int index_;
+  const Control control_;
+  const ParameterLayout layout_;
+  const CancelToken never_;
+  std::vector<float> gradient_;
+  std::vector<float> weights_;
+  std::unique_ptr<GrpcExchange> pushes_;
+  std::unique_ptr<GrpcExchange> pulls_;
+};
+
+void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
+  Worker worker(plan, index, control);
+  control.Send({.kind = Note::Kind::kReady});
+  while (true) {
+    const Note note = control.Receive();
+    if (note.kind == Note::Kind::kStop) break;
+    worker.Round(note);
+  }
+}
+
+}  // namespace
+
+Bodies SluiceSide() { return {&RunShard, &RunWorker}; }
+
+}  // namespace sluice::bench

@@ -1,0 +1,170 @@
+#include "bench/exchange_team.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice::bench {
+namespace {
+
+double CpuSecondsOf(pid_t process) {
+  clockid_t clock;
+  timespec time;
+  if (clock_getcpuclockid(process, &clock) != 0 ||
+      clock_gettime(clock, &time) != 0) {
+    Fail("no CPU time of a process");
+  }
+  return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+}  // namespace
+
+ParameterLayout LayoutOf(const ExchangePlan& plan) {
+  TensorSpec tensor;
+  tensor.name = "weights";
+  tensor.shape = {plan.floats};
+  tensor.initializer.value = 1;
+  return ParameterLayout({tensor}, plan.shards);
+}
+
+// Multiples of 1/4 below 2.
+float GradientAt(int worker, int64_t i) {
+  return static_cast<float>((i + 3 * worker) % 8) / 4;
+}
+
+float WeightAt(int workers, int64_t rounds, int64_t i) {
+  float sum = 0;
+  for (int w = 0; w < workers; ++w) sum += GradientAt(w, i);
+  return 1 - static_cast<float>(rounds) * kRate * sum / workers;
+}
+
+void Verify(const ExchangePlan& plan, int64_t round,
+            const std::vector<float>& weights) {
+  for (int64_t i = 0; i < plan.floats; ++i) {
+    const float least = WeightAt(plan.workers, round, i);
+    const float most =
+        plan.at_once ? WeightAt(plan.workers, round - 1, i) : least;
+    if (weights[i] < least || weights[i] > most) {
+      Fail(absl::StrCat("weight ", i, " is ", weights[i], " after round ",
+                        round, ", expected ", least, " to ", most));
+    }
+  }
+}
+
+void Fail(const std::string& what) {
+  std::fprintf(stderr, "exchange: %s\n", what.c_str());
+  std::_Exit(1);
+}
+
+void Control::Send(const Note& note) const {
+  if (send(fd_, &note, sizeof(note), MSG_NOSIGNAL) != sizeof(note)) {
+    Fail("a process of the benchmark is gone");
+  }
+}
+
+Note Control::Receive() const {
+  Note note;
+  if (recv(fd_, &note, sizeof(note), 0) != sizeof(note)) {
+    Fail("a process of the benchmark is gone");
+  }
+  return note;
+}
+
+Team::Team(const ExchangePlan& plan, const Bodies& bodies) : plan_(plan) {
+  for (int i = 0; i < plan_.shards; ++i) {
+    shards_.push_back(Start(bodies.shard, i));
+  }
+  for (int i = 0; i < plan_.workers; ++i) {
+    workers_.push_back(Start(bodies.worker, i));
+  }
+  for (const Control& shard : shards_) {
+    const Note port = shard.Receive();
+    for (const Control& worker : workers_) worker.Send(port);
+  }
+  for (const Control& worker : workers_) worker.Receive();
+}
+
+Control Team::Start(const Body& body, int index) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) Fail("no socketpair");
+  const pid_t parent = getpid();
+  const pid_t process = fork();
+  if (process < 0) Fail("no fork");
+  if (process == 0) {
+    // Not to outlive a parent that is killed.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) std::_Exit(1);
+    body(plan_, index, Control(ends[1]));
+    std::_Exit(0);
+  }
+  close(ends[1]);
+  processes_.push_back(process);
+  return Control(ends[0]);
+}
+
+Team::~Team() {
+  for (const auto* controls : {&workers_, &shards_}) {
+    for (const Control& control : *controls) {
+      control.Send({.kind = Note::Kind::kStop});
+    }
+  }
+  for (const pid_t process : processes_) {
+    int status = 0;
+    waitpid(process, &status, 0);
+    if (status != 0) Fail("a process of the benchmark failed");
+  }
+  for (const auto* controls : {&workers_, &shards_}) {
+    for (const Control& control : *controls) close(control.fd());
+  }
+}
+
+Note Team::Round(bool verify) {
+  ++round_;
+  std::vector<pollfd> polled;
+  for (const Control& worker : workers_) {
+    worker.Send({.kind = Note::Kind::kGo, .number = round_, .verify = verify});
+    polled.push_back({worker.fd(), POLLIN, 0});
+  }
+  Note slowest;
+  int pushed = 0, done = 0;
+  while (done < plan_.workers) {
+    poll(polled.data(), polled.size(), -1);
+    for (const pollfd& one : polled) {
+      if (one.revents == 0) continue;
+      const Note note = Control(one.fd).Receive();
+      if (note.kind == Note::Kind::kDone) {
+        ++done;
+        slowest.push_seconds =
+            std::max(slowest.push_seconds, note.push_seconds);
+        slowest.pull_seconds =
+            std::max(slowest.pull_seconds, note.pull_seconds);
+        slowest.seconds = std::max(slowest.seconds, note.seconds);
+      } else if (++pushed == plan_.workers) {
+        const Note commit = {.kind = Note::Kind::kCommit, .number = round_};
+        for (const Control& shard : shards_) shard.Send(commit);
+        for (const Control& s : shards_) s.Receive();
+        const Note applied = {.kind = Note::Kind::kApplied, .number = round_};
+        for (const Control& worker : workers_) worker.Send(applied);
+      }
+    }
+  }
+  return slowest;
+}
+
+double Team::CpuSeconds() const {
+  double sum = 0;
+  for (const pid_t process : processes_) sum += CpuSecondsOf(process);
+  return sum;
+}
+
+}  // namespace sluice::bench

@@ -1,0 +1,114 @@
+#ifndef SLUICE_BENCH_EXCHANGE_TEAM_H_
+#define SLUICE_BENCH_EXCHANGE_TEAM_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/parameter_layout.h"
+
+// The processes of bench/exchange.cc: who there is, and how they are told what
+// to do. Both sides of the comparison are driven alike.
+namespace sluice::bench {
+
+// What is exchanged, between whom.
+struct ExchangePlan {
+  int workers = 1;
+  int shards = 1;
+  int64_t floats = 0;    // Of the whole vector; each shard has its part.
+  bool at_once = false;  // Both directions at once; else push, then pull.
+  int64_t chunk_bytes = 1 << 20;
+};
+
+// One tensor, all 1 at first, and which shard holds what of it.
+ParameterLayout LayoutOf(const ExchangePlan& plan);
+
+// Worker w's gradient at float i, and what the weights are after `rounds`
+// updates by the workers' mean; all exact in float32.
+inline constexpr float kRate = 1.0f / 1024;
+float GradientAt(int worker, int64_t i);
+float WeightAt(int workers, int64_t rounds, int64_t i);
+
+// Ends the process with a message unless `weights` are what round `round` must
+// have brought: the weights after it or, where both directions went at once,
+// any mixture of it and the one before.
+void Verify(const ExchangePlan& plan, int64_t round,
+            const std::vector<float>& weights);
+
+// One control message.
+struct Note {
+  enum class Kind : int64_t {
+    kPort,     // shard -> all workers: where it listens
+    kReady,    // worker: connected
+    kGo,       // to workers: one exchange; `number` is the round, from 1
+    kPushed,   // worker: its gradient is staged, commit when all are
+    kCommit,   // to shards: make version `number` of all gradients
+    kApplied,  // shard, then to workers: that is done
+    kDone,     // worker: the round is over
+    kStop,     // to anyone
+  };
+  Kind kind = Kind::kStop;
+  int64_t number = 0;
+  bool verify = false;  // kGo: compare the weights that came.
+  double push_seconds = 0;
+  double pull_seconds = 0;
+  double seconds = 0;  // kDone: of the whole round.
+};
+
+// One end of the line between the parent and a child.
+//
+// Thread-compatible.
+class Control {
+ public:
+  explicit Control(int fd) : fd_(fd) {}
+  int fd() const { return fd_; }
+  void Send(const Note& note) const;
+  // Waits for the next note; ends the process when the other end is gone.
+  Note Receive() const;
+
+ private:
+  int fd_;
+};
+
+// Ends this process with a message.
+[[noreturn]] void Fail(const std::string& what);
+
+// The body of one process: returns when it is told to stop.
+using Body = std::function<void(const ExchangePlan& plan, int index,
+                                const Control& control)>;
+struct Bodies {
+  Body shard;
+  Body worker;
+};
+
+// The workers and shards of one plan, each a process, connected and ready.
+//
+// Not thread-safe: call from a process with one thread.
+class Team {
+ public:
+  Team(const ExchangePlan& plan, const Bodies& bodies);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // One exchange of everybody: what the slowest worker says of it.
+  Note Round(bool verify);
+  // CPU seconds of all processes so far.
+  double CpuSeconds() const;
+
+ private:
+  Control Start(const Body& body, int index);
+
+  const ExchangePlan plan_;
+  std::vector<pid_t> processes_;
+  std::vector<Control> shards_;
+  std::vector<Control> workers_;
+  int64_t round_ = 0;
+};
+
+}  // namespace sluice::bench
+
+#endif  // SLUICE_BENCH_EXCHANGE_TEAM_H_
