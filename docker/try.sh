@@ -139,12 +139,18 @@ clean_up() {
   if [[ -n $engine_pid ]]; then
     kill "$engine_pid" 2>/dev/null || true
     wait "$engine_pid" 2>/dev/null || true
-    # The engine leaves its network namespace mounted.
-    findmnt -rno TARGET | grep "^$data/" | sort -r | xargs -r umount
+    # The engine leaves its network namespace mounted, and a killed one more.
+    findmnt -rno TARGET | grep "^$data/" | sort -r | xargs -r umount || true
   elif ! $keep; then
     docker image rm sluice sluice-demo >/dev/null 2>&1 || true
   fi
-  $keep || rm -rf "$data"
+  $keep && return
+  # The engine's helpers may be writing their last files.
+  local i
+  for ((i = 0; i < 20; ++i)); do
+    rm -rf "$data" 2>/dev/null && return
+    sleep 0.5
+  done
 }
 
 while (($# > 0)); do
