@@ -1,0 +1,155 @@
+#include "cli/plot/recorded_run.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::string> ReadText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(in), {}};
+}
+
+// A finite number; JSON has null for the others.
+std::optional<double> Number(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+// Empty where there is none.
+std::string Text(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                     : "";
+}
+
+// False: the line is not one of metrics.jsonl.
+bool ParseLine(absl::string_view line, Metrics* metrics) {
+  const json object = json::parse(line.begin(), line.end(), nullptr,
+                                  /*allow_exceptions=*/false);
+  if (!object.is_object()) return false;
+  const auto seconds = Number(object, "seconds");
+  const auto version = Number(object, "version");
+  if (!seconds.has_value() || !version.has_value()) return false;
+  const auto loss = Number(object, "loss");
+  // Before the first update there is no loss; 0 is written for it.
+  if (loss.has_value() && *version > 0) {
+    metrics->progress.push_back(
+        {*seconds, static_cast<int64_t>(*version), *loss});
+  }
+  const auto test_version = Number(object, "test_version");
+  const auto test_loss = Number(object, "test_loss");
+  if (test_version.has_value() && test_loss.has_value()) {
+    metrics->evaluations.push_back(
+        {*seconds, static_cast<int64_t>(*test_version), *test_loss,
+         Number(object, "test_accuracy")});
+  }
+  return true;
+}
+
+void ReadSummary(RecordedRun* run) {
+  const auto text = ReadText(absl::StrCat(run->folder, "/summary.json"));
+  if (!text.has_value()) {
+    run->notes.push_back("no summary.json: drawn as far as the run went");
+    return;
+  }
+  const json summary = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) {
+    run->notes.push_back("summary.json is no JSON object: not used");
+    return;
+  }
+  run->policy = Text(summary, "policy");
+  const std::string failure = Text(summary, "failure");
+  if (!failure.empty()) {
+    run->notes.push_back(absl::StrCat("the run failed: ", failure));
+  }
+}
+
+// Says which curves there will not be.
+void NoteEvaluations(RecordedRun* run) {
+  bool accuracy = false;
+  for (const EvaluationLine& line : run->metrics.evaluations) {
+    accuracy |= line.accuracy.has_value();
+  }
+  if (run->metrics.evaluations.empty()) {
+    run->notes.push_back("no evaluations: without test loss and accuracy");
+  } else if (!accuracy) {
+    run->notes.push_back(
+        "its evaluations measure no accuracy (a regression): without it");
+  }
+}
+
+void ReadLog(RecordedRun* run) {
+  absl::StatusOr<CommitLog> log =
+      ReadCommitLog(absl::StrCat(run->folder, "/commit_log"));
+  if (!log.ok()) {
+    run->notes.push_back(absl::StrCat(
+        log.status().message(),
+        "; without staleness and timeline, its training loss as metrics.jsonl "
+        "smooths it"));
+    return;
+  }
+  if (log->torn) {
+    run->notes.push_back("commit_log: its last record is torn and left out");
+  }
+  run->log = *std::move(log);
+}
+
+}  // namespace
+
+Metrics ParseMetrics(absl::string_view text) {
+  Metrics metrics;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (line.empty() || ParseLine(line, &metrics)) continue;
+    const bool last = line.data() + line.size() == text.data() + text.size();
+    metrics.notes.push_back(absl::StrCat(
+        "metrics.jsonl: line ", number,
+        last ? " is cut short" : " is no JSON object with seconds and version",
+        " and left out"));
+  }
+  return metrics;
+}
+
+absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder) {
+  RecordedRun run;
+  run.folder = folder;
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return absl::NotFoundError(absl::StrCat(folder, ": is no folder"));
+  }
+  const auto metrics = ReadText(absl::StrCat(folder, "/metrics.jsonl"));
+  const bool has_log =
+      std::filesystem::exists(absl::StrCat(folder, "/commit_log"), error);
+  if (!metrics.has_value() && !has_log) {
+    return absl::NotFoundError(
+        absl::StrCat(folder,
+                     ": is no run's folder: it holds neither metrics.jsonl nor "
+                     "commit_log"));
+  }
+  ReadSummary(&run);
+  if (metrics.has_value()) {
+    run.metrics = ParseMetrics(*metrics);
+    run.notes.insert(run.notes.end(), run.metrics.notes.begin(),
+                     run.metrics.notes.end());
+    NoteEvaluations(&run);
+  } else {
+    run.notes.push_back("no metrics.jsonl: without test loss and accuracy");
+  }
+  ReadLog(&run);
+  return run;
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#ifndef SLUICE_CLI_PLOT_RUN_CURVES_H_
+#define SLUICE_CLI_PLOT_RUN_CURVES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/plot/recorded_run.h"
+
+namespace sluice {
+
+// One point of a curve. The time is in seconds since the run's first task.
+struct TrainingPoint {
+  double seconds = 0;
+  double version = 0;
+  double loss = 0;
+};
+struct TestPoint {
+  double seconds = 0;
+  int64_t version = 0;
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
+struct RunCurves {
+  std::vector<TrainingPoint> training;
+  std::vector<TestPoint> test;  // By version.
+  // Applied gradients by staleness.
+  std::vector<int64_t> staleness;
+};
+
+// The curves of a run.
+//
+//   training   the mean loss over the samples of each update. Of more than
+//              `max_points` updates, groups of neighbours are drawn as one
+//              point: the mean of their losses (over samples), times and
+//              versions.
+//   test       each evaluation, at the time its version was made, however long
+//              it was under way.
+//
+// Without a commit log: the loss of each line of metrics.jsonl, evaluations at
+// the time of theirs. Values that are not finite are left out.
+RunCurves CurvesOf(const RecordedRun& run, int max_points = 120);
+
+// Of applied gradients; 0 without any.
+double MeanStaleness(const RunCurves& curves);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_PLOT_RUN_CURVES_H_
