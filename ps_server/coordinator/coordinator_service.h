@@ -24,10 +24,9 @@ namespace sluice {
 // The Coordinator service (proto/coordinator.proto) around the pure
 // Coordinator: decodes, calls it under one lock, and carries out its actions
 // in order outside of it: what is to be recorded is in the commit log before
-// anything that follows is sent. Frames come in through Handler, from gRPC or
-// from a test without a socket. Thread-safe.
+// anything that follows is sent. Thread-safe.
 class CoordinatorService final : public proto::Coordinator::CallbackService,
-                                 public SessionStream::Handler {
+                                 private SessionStream::Handler {
  public:
   struct Options {
     CoordinatorOptions core;
