@@ -68,6 +68,15 @@ model {
 stop { epochs: 2 }
 """
 
+# Which sanitizer the daemons are built with ("asan", "tsan"), if any.
+SANITIZER = os.environ.get("SLUICE_SANITIZER", "")
+# Where a sanitizer's reports go, one file for each process that has one: no
+# test passes over them, whatever it expects of a process's exit status.
+REPORTS = pathlib.Path(os.environ["TEST_TMPDIR"]) / "sanitizer"
+for _options in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
+    os.environ[_options] = (
+        f"{os.environ.get(_options, '')}:log_path={REPORTS}")
+
 # No test waits longer than this for anything: a hang is a failure.
 TIMEOUT_S = 120
 
@@ -183,10 +192,25 @@ def wait_until(condition, what, process=None):
     raise AssertionError(f"waited {TIMEOUT_S} s for {what}")
 
 
-class _Result(unittest.TextTestResult):
+def take_reports():
+    """The sanitizers' reports since the last call."""
+    texts = []
+    for path in sorted(REPORTS.parent.glob(f"{REPORTS.name}.*")):
+        texts.append(f"{path.name}:\n{path.read_text(errors='replace')}")
+        path.unlink()
+    return texts
+
+
+class Result(unittest.TextTestResult):
+    """Fails the test whose processes a sanitizer reports."""
+
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.names = []
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.failures += [(test, text) for text in take_reports()]
 
     def startTest(self, test):
         super().startTest(test)
@@ -197,8 +221,14 @@ def main():
     """Runs the module's tests and writes the result as Bazel expects it."""
     program = unittest.main(
         module="__main__", exit=False, verbosity=2,
-        testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
+        testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
     result = program.result
+    # Of processes that ended after their test had.
+    result.failures += [(unittest.FunctionTestCase(lambda: None), text)
+                        for text in take_reports()]
+    for _, why in result.failures:
+        if "Sanitizer" in why or "runtime error" in why:
+            print(why, flush=True)
     bad = {t.id(): why for t, why in result.failures + result.errors}
     suite = ET.Element("testsuite", name=pathlib.Path(__file__).stem,
                        tests=str(len(result.names)), failures=str(len(bad)),
