@@ -3,6 +3,7 @@
 #include "cli/check_command.h"
 #include "cli/eval_command.h"
 #include "cli/plot_command.h"
+#include "cli/replay_command.h"
 #include "cli/simulate_command.h"
 #include "cli/status_command.h"
 #include "cli/train_command.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   sluice::AddEvalCommand(app, &exit_code);
   sluice::AddSimulateCommand(app, &exit_code);
   sluice::AddPlotCommand(app, &exit_code);
+  sluice::AddReplayCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

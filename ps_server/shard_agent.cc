@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-ShardAgent::ShardAgent(Options options, const ResolvedJob& job,
+ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
                        ExchangeService* exchange)
-    : exchange_(exchange) {
+    : shard_(shard), exchange_(exchange) {
   const proto::Limits& limits = job.job.limits();
   client_options_.address = options.coordinator;
   client_options_.join.set_role(proto::SHARD);
@@ -80,7 +80,11 @@ void ShardAgent::Execute(const proto::Decision& message) {
         proto::ToCoordinator answer;
         answer.mutable_executed()->set_decision(executed);
         answer.mutable_executed()->set_version(version.value());
-        if (!status.ok()) {
+        if (status.ok()) {
+          for (const uint64_t digest : shard_->TakeDigests()) {
+            answer.mutable_executed()->add_digest(digest);
+          }
+        } else {
           spdlog::error("event=fault error=\"{}\"", status.ToString());
           answer.mutable_executed()->set_fault(std::string(status.message()));
         }

@@ -28,9 +28,10 @@ class ShardAgent {
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
   };
-  // `exchange` must outlive this, and be started before Join. Its Shutdown
-  // must return before this is destroyed.
-  ShardAgent(Options options, const ResolvedJob& job,
+  // `shard` is the one that `exchange` serves; both must outlive this, and
+  // `exchange` be started before Join. Its Shutdown must return before this is
+  // destroyed.
+  ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
              ExchangeService* exchange);
 
   // Joins the run; blocks until the coordinator is there (errors:
@@ -48,6 +49,7 @@ class ShardAgent {
   void Send(proto::ToCoordinator message);
 
   CoordinatorClient::Options client_options_;  // Until Join.
+  Shard* const shard_;                         // Of the exchange thread.
   ExchangeService* const exchange_;
 
   absl::Mutex mu_;  // Acquired before the lock of CoordinatorClient.

@@ -25,7 +25,8 @@ inline ShardOptions ShardOptionsFromJob(
           .optimizer = resolved.job.optimizer(),
           .chunk_bytes = limits.chunk_bytes(),
           .max_held = limits.max_held(),
-          .staged_gradients = limits.staged_gradients()};
+          .staged_gradients = limits.staged_gradients(),
+          .digest_every = resolved.job.output().digest_every_updates()};
 }
 
 }  // namespace sluice

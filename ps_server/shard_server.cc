@@ -105,7 +105,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
                           .coordinator = coordinator,
                           .process = absl::StrCat(host, ":", getpid()),
                           .initial_weights = initial_weights},
-      job, &exchange_);
+      job, &shard_, &exchange_);
   return absl::OkStatus();
 }
 

@@ -214,8 +214,14 @@ absl::Status ClusterSimulation::Execute(const Event& event) {
   Shard& shard = shards_[event.shard];
   const Numbered& numbered = decisions_[event.number - first_decision_];
   if (workload_ != nullptr) {
-    SLUICE_RETURN_IF_ERROR(
-        workload_->Execute(ShardId(event.shard), numbered.decision));
+    const ShardId id(event.shard);
+    SLUICE_ASSIGN_OR_RETURN(std::vector<uint64_t> digests,
+                            workload_->Execute(id, numbered.decision));
+    if (!digests.empty()) {
+      actions_.push_back(
+          RecordDigests{id, numbered.version, std::move(digests)});
+      Take();
+    }
   }
   shard.version = numbered.version;
   for (const Event& pull : std::exchange(shard.parked, {})) Pull(pull);

@@ -32,9 +32,10 @@ absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
       .samples = ready.samples(), .loss = ready.loss(), .rejected = ""};
 }
 
-absl::Status GradientWorkload::Execute(ShardId shard,
-                                       const Decision& decision) {
-  return training_.Execute(shard, decision);
+absl::StatusOr<std::vector<uint64_t>> GradientWorkload::Execute(
+    ShardId shard, const Decision& decision) {
+  SLUICE_RETURN_IF_ERROR(training_.Execute(shard, decision));
+  return training_.TakeDigests(shard);
 }
 
 absl::StatusOr<Evaluation> GradientWorkload::Evaluate(

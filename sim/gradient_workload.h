@@ -22,7 +22,8 @@ class GradientWorkload final : public Workload {
   void Pulled(WorkerId worker, ShardId shard) override;
   void Ended(WorkerId worker) override;
   absl::StatusOr<Computed> Compute(const Task& task) override;
-  absl::Status Execute(ShardId shard, const Decision& decision) override;
+  absl::StatusOr<std::vector<uint64_t>> Execute(
+      ShardId shard, const Decision& decision) override;
   absl::StatusOr<Evaluation> Evaluate(const SendEvaluate& request) override;
 
   // Gradients that were computed.

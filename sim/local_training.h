@@ -37,6 +37,10 @@ class LocalTraining {
 
   // Errors as Shard::Execute's.
   absl::Status Execute(ShardId shard, const Decision& decision);
+  // As Shard::TakeDigests.
+  std::vector<uint64_t> TakeDigests(ShardId shard) {
+    return shards_[shard.value()]->TakeDigests();
+  }
 
   // The shard's newest version, kept until the last copy of this goes.
   // REQUIRES: the shard has executed a Restore.

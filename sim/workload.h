@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,8 +34,10 @@ class Workload {
   // every shard. Called when it is delivered and its task has not ended: what
   // was cancelled before is never computed. Errors end the simulation.
   virtual absl::StatusOr<Computed> Compute(const Task& task) = 0;
-  // The shard executes the decision.
-  virtual absl::Status Execute(ShardId shard, const Decision& decision) = 0;
+  // The shard executes the decision. Returns the digests of the version it
+  // makes, when they are due.
+  virtual absl::StatusOr<std::vector<uint64_t>> Execute(
+      ShardId shard, const Decision& decision) = 0;
   // Measures a version that every shard has, pinned.
   virtual absl::StatusOr<Evaluation> Evaluate(const SendEvaluate& request) = 0;
 };

@@ -179,6 +179,9 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
     case proto::ToCoordinator::kExecuted: {
       if (!from(Role::kShard)) return Malformed(peer, "Executed");
       const proto::Executed& executed = frame.executed();
+      if (executed.digest_size() > 0) {
+        actions_.push_back(DigestsFromProto(ShardId(peer.id), executed));
+      }
       return core_.Executed(ShardId(peer.id), executed.decision(),
                             Version(executed.version()), executed.fault(), now,
                             &actions_);

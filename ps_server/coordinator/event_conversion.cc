@@ -167,6 +167,12 @@ Delivery DeliveryFromProto(const proto::Ready& ready) {
   return delivery;
 }
 
+RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed) {
+  return {shard,
+          Version(executed.version()),
+          {executed.digest().begin(), executed.digest().end()}};
+}
+
 Evaluation EvaluationFromProto(const proto::Evaluated& evaluated) {
   Evaluation evaluation;
   evaluation.version = Version(evaluated.version());
@@ -266,6 +272,7 @@ proto::LogRecord RecordToProto(const RecordTask& record) {
   task->set_first_batch(record.task.first_batch.value());
   task->set_batches(record.task.batches);
   task->set_version(record.task.version.value());
+  task->set_local_learning_rate(record.task.local_learning_rate);
   return out;
 }
 
@@ -304,6 +311,15 @@ proto::LogRecord RecordToProto(const RecordCommit& record) {
   return out;
 }
 
+proto::LogRecord RecordToProto(const RecordDigests& record) {
+  proto::LogRecord out;
+  proto::LogDigests* digests = out.mutable_digests();
+  digests->set_shard(record.shard.value());
+  digests->set_version(record.version.value());
+  digests->mutable_digest()->Add(record.digests.begin(), record.digests.end());
+  return out;
+}
+
 std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
                                         double seconds) {
   std::vector<proto::LogRecord> records;
@@ -314,6 +330,8 @@ std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
       records.push_back(RecordToProto(*end));
     } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
       records.push_back(RecordToProto(*commit));
+    } else if (const auto* digests = std::get_if<RecordDigests>(&action)) {
+      records.push_back(RecordToProto(*digests));
     } else {
       continue;
     }

@@ -20,6 +20,8 @@ namespace sluice {
 absl::StatusOr<Peer> PeerFromProto(const proto::Join& join);
 Delivery DeliveryFromProto(const proto::Ready& ready);
 Evaluation EvaluationFromProto(const proto::Evaluated& evaluated);
+// The digests that a shard sent with `executed`.
+RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed);
 
 // ---- What is sent. Neither `sequence` nor `ack` is set. ----
 
@@ -38,6 +40,7 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision);
 proto::LogRecord RecordToProto(const RecordTask& record);
 proto::LogRecord RecordToProto(const RecordEnd& record);
 proto::LogRecord RecordToProto(const RecordCommit& record);
+proto::LogRecord RecordToProto(const RecordDigests& record);
 // All that `actions` ask to be recorded, in order, as of `seconds` since the
 // coordinator started.
 std::vector<proto::LogRecord> RecordsOf(const Actions& actions, double seconds);

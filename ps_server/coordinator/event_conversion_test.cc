@@ -1,5 +1,7 @@
 #include "ps_server/coordinator/event_conversion.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -143,6 +145,42 @@ TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {
   EXPECT_EQ(commit.entry(0).samples(), 64);
   EXPECT_EQ(commit.entry(0).loss(), 2.5);
   EXPECT_EQ(commit.entry(0).waited_seconds(), 1.5);
+}
+
+TEST(EventConversionTest, ATaskIsRecordedWithTheRateOfItsLocalSteps) {
+  Task task;
+  task.key = kKey;
+  task.first_batch = BatchId(5);
+  task.local_learning_rate = 0.25;
+  const proto::LogTask logged = RecordToProto(RecordTask{task}).task();
+  EXPECT_EQ(logged.first_batch(), 5);
+  EXPECT_EQ(logged.local_learning_rate(), 0.25);
+}
+
+TEST(EventConversionTest, DigestsAreRecordedAsTheShardSentThem) {
+  proto::Executed executed;
+  executed.set_version(100);
+  executed.add_digest(7);
+  executed.add_digest(0xffffffffffffffff);
+  const RecordDigests record = DigestsFromProto(ShardId(3), executed);
+  const std::vector<proto::LogRecord> records = RecordsOf({record}, 2.5);
+  ASSERT_EQ(records.size(), 1);
+  EXPECT_EQ(records[0].seconds(), 2.5);
+  EXPECT_EQ(records[0].digests().shard(), 3);
+  EXPECT_EQ(records[0].digests().version(), 100);
+  ASSERT_EQ(records[0].digests().digest_size(), 2);
+  EXPECT_EQ(records[0].digests().digest(1), 0xffffffffffffffff);
+}
+
+TEST(EventConversionTest, OnlyWhatIsToBeRecordedIsAndInOrder) {
+  RecordCommit commit;
+  commit.version = Version(2);
+  const std::vector<proto::LogRecord> records =
+      RecordsOf({RecordTask{}, SendTask{}, commit, Announce{}, RecordEnd{}}, 1);
+  ASSERT_EQ(records.size(), 3);
+  EXPECT_TRUE(records[0].has_task());
+  EXPECT_EQ(records[1].commit().version(), 2);
+  EXPECT_TRUE(records[2].has_end());
 }
 
 TEST(EventConversionTest, TheStatusNamesWhoIsWaitedForAndForHowLong) {

@@ -145,6 +145,13 @@ struct RecordCommit {
   std::vector<Entry> entries;
 };
 
+// What a shard has made of a version, of every so-many-th.
+struct RecordDigests {
+  ShardId shard;
+  Version version;
+  std::vector<uint64_t> digests;  // Of its tensors, in order.
+};
+
 // A state change a person wants to read: one log line.
 struct Announce {
   enum class Level { kInfo, kWarning, kError };
@@ -167,9 +174,10 @@ struct FinishRun {
   std::string reason;
 };
 
-using Action = std::variant<SendTask, SendCancel, SendVerdict, SendDecision,
-                            SendEvaluate, RecordTask, RecordEnd, RecordCommit,
-                            RecordEvaluation, Announce, EndSession, FinishRun>;
+using Action =
+    std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
+                 RecordTask, RecordEnd, RecordCommit, RecordDigests,
+                 RecordEvaluation, Announce, EndSession, FinishRun>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

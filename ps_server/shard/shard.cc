@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "ps_server/shard/tensor_digests.h"
 
 namespace sluice {
 
@@ -38,6 +39,7 @@ absl::Status Shard::CheckNext(const Decision& decision) const {
 absl::Status Shard::Execute(const Decision& decision) {
   if (!fault_.ok()) return fault_;
   if (decision.number <= executed_) return absl::OkStatus();
+  digests_.clear();
   absl::Status status = CheckNext(decision);
   if (status.ok()) {
     status = std::visit([this](const auto& what) { return Do(what); },
@@ -82,6 +84,7 @@ absl::Status Shard::Do(const Commit& commit) {
   SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
   Apply(commit, gradients);
   for (const CommitEntry& entry : commit.entries) staging_.End(entry.key);
+  TakeDigestsIfDue();
   return commit.pin ? store_.Pin(commit.version) : absl::OkStatus();
 }
 
@@ -156,6 +159,20 @@ absl::StatusOr<std::optional<WeightStore::Read>> Shard::Pull(
       absl::StrCat("VERSION_GONE shard ", options_.id.value(), ": version ",
                    query.version.value(), " was asked for, the newest is ",
                    version().value()));
+}
+
+void Shard::TakeDigestsIfDue() {
+  if (options_.digest_every <= 0 ||
+      version().value() % options_.digest_every != 0) {
+    return;
+  }
+  const WeightStore::Read read = store_.BeginRead();
+  digests_ = TensorDigests(*read.snapshot, grid_, options_.layout, range_);
+  store_.EndRead(read.id);
+}
+
+std::vector<uint64_t> Shard::TakeDigests() {
+  return std::exchange(digests_, {});
 }
 
 std::vector<ReadId> Shard::TakeEndedReads() {

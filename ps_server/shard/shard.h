@@ -33,6 +33,8 @@ struct ShardOptions {
   int64_t chunk_bytes = 1 << 20;
   int max_held = 2;
   int staged_gradients = 1;
+  // Versions between two whose digests are taken; 0: none are.
+  int64_t digest_every = 0;
 };
 
 // Holds one range of the weights: stages gradients, executes the coordinator's
@@ -83,6 +85,10 @@ class Shard {
   // versions were held. Their holders must let go of the snapshot.
   std::vector<ReadId> TakeEndedReads();
 
+  // Digests (tensor_digests.h) of the version that the last decision made, when
+  // they were due; empty otherwise, and after the first call.
+  std::vector<uint64_t> TakeDigests();
+
   const WeightStore& store() const { return store_; }
   const Staging& staging() const { return staging_; }
 
@@ -97,6 +103,7 @@ class Shard {
   // The slices of a commit's gradients, in its order.
   absl::StatusOr<std::vector<const float*>> FindAll(const Commit& commit) const;
   void Apply(const Commit& commit, const std::vector<const float*>& gradients);
+  void TakeDigestsIfDue();
   // The status with "shard N: " before its message.
   absl::Status Named(const absl::Status& status) const;
 
@@ -112,6 +119,7 @@ class Shard {
   Staging staging_;
   Optimizer optimizer_;
   std::vector<ReadId> ended_reads_;
+  std::vector<uint64_t> digests_;
 };
 
 }  // namespace sluice

@@ -196,6 +196,46 @@ TEST_F(ShardTest, APinDecisionPinsTheNewest) {
   EXPECT_TRUE(Pull(0, true)->has_value());
 }
 
+TEST(ShardDigestsTest, AreTakenOfEverySoManyThVersionAndHandedOutOnce) {
+  ShardOptions options = testing::SmallOptions();
+  options.digest_every = 2;
+  Shard shard(options);
+  int64_t number = 0;
+  ASSERT_TRUE(shard.Execute({++number, FirstRestore()}).ok());
+  EXPECT_TRUE(shard.TakeDigests().empty());
+  for (int64_t version = 1; version <= 4; ++version) {
+    const GradientKey key = Key(version);
+    for (int i = 0; i < shard.grid().count(); ++i) {
+      const std::vector<float> ones(shard.grid().size(i), 1);
+      ASSERT_TRUE(
+          shard.Stage(HeaderOf(key, shard.grid().begin(i)), PayloadOf(ones))
+              .ok());
+    }
+    ASSERT_TRUE(
+        shard.Execute({++number, Commit{Version(version), 1, {{key, 1}}}})
+            .ok());
+    const auto digests = shard.TakeDigests();
+    EXPECT_EQ(digests.size(), version % 2 == 0 ? 2 : 0) << version;
+    EXPECT_TRUE(shard.TakeDigests().empty());
+  }
+}
+
+TEST(ShardDigestsTest, WhatNobodyTookIsGoneWithTheNextDecision) {
+  ShardOptions options = testing::SmallOptions();
+  options.digest_every = 1;
+  Shard shard(options);
+  ASSERT_TRUE(shard.Execute({1, FirstRestore()}).ok());
+  for (int i = 0; i < shard.grid().count(); ++i) {
+    const std::vector<float> ones(shard.grid().size(i), 1);
+    ASSERT_TRUE(
+        shard.Stage(HeaderOf(Key(1), shard.grid().begin(i)), PayloadOf(ones))
+            .ok());
+  }
+  ASSERT_TRUE(shard.Execute({2, Commit{Version(1), 1, {{Key(1), 1}}}}).ok());
+  ASSERT_TRUE(shard.Execute({3, Pin{Version(1)}}).ok());
+  EXPECT_TRUE(shard.TakeDigests().empty());
+}
+
 TEST_F(ShardTest, ReadsThatOverstayAreNamed) {
   RestoreFirst();
   const auto first = **Pull(0, true);

@@ -19,6 +19,10 @@ def shard(rule, what, before, after):
     return Mutation(rule, what, SHARD + "shard.cc", before, after)
 
 
+def digests(rule, what, before, after):
+    return Mutation(rule, what, SHARD + "tensor_digests.cc", before, after)
+
+
 def pull(rule, what, before, after):
     return Mutation(rule, what, WORKER + "exchange/pull_assembly.cc", before,
                     after)
@@ -175,18 +179,32 @@ MUTATIONS = [
             "return std::min(kFirstBackoff * (1 << doublings), "
             "kLongestBackoff);",
             "return kFirstBackoff * (1 << doublings);"),
+
+    # ---- What replay compares with ----
+    shard("digests are taken of every so-many-th version", "of every version",
+          "version().value() % options_.digest_every != 0) {", "false) {"),
+    shard("digests are of the version just made", "they are kept for later",
+          "  digests_.clear();\n", ""),
+    digests("a digest is of the whole tensor", "of its first chunk",
+            "      at += floats;\n", "      at = end;\n"),
+    digests("a digest is of its tensor alone", "of all before it, too",
+            "    XXH3_64bits_reset(state.get());\n",
+            "    if (digests.empty()) XXH3_64bits_reset(state.get());\n"),
+    digests("a digest is of what the shard holds", "it begins elsewhere",
+            "std::max(tensor->offset, range.begin) - range.begin;",
+            "std::max<int64_t>(tensor->offset - range.begin - 1, 0);"),
 ]
 
 EXCHANGE = Core(
     sources=[SHARD + s + ".cc" for s in ("shard", "staging", "weight_store",
-                                         "optimizer")] + [
+                                         "tensor_digests", "optimizer")] + [
         "kernels/optimizer_kernels.cc", "common/grant.cc",
         "common/parameter_layout.cc", "common/random.cc",
         "common/wire/payload.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
         "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
-    ] + [SHARD + t + "_test.cc" for t in ("staging", "weight_store", "shard")
-         ] + [WORKER + "exchange/pull_assembly_test.cc",
+    ] + [SHARD + t + "_test.cc" for t in (
+        "staging", "weight_store", "tensor_digests", "shard")] + [WORKER + "exchange/pull_assembly_test.cc",
               SESSION + "client_session_test.cc",
               SESSION + "reliable_queue_test.cc"],
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",

@@ -51,6 +51,13 @@ GUARANTEES = [
         "a slice has no gaps or repeats",
         "a slice that ends early is noticed",
     ]),
+    Guarantee(5, "replay", ["replay_test", "simulate_test"], [
+        "digests are taken of every so-many-th version",
+        "digests are of the version just made",
+        "a digest is of the whole tensor",
+        "a digest is of its tensor alone",
+        "a digest is of what the shard holds",
+    ]),
     Guarantee(6, "no silent loss", [
         "worker_failures_test", "long_run_test", "bad_gradients_test"], [
         "DROP: a dropped gradient is counted as dropped",

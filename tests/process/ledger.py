@@ -46,7 +46,7 @@ def records(path):
 
 
 Entry = collections.namedtuple(
-    "Entry", ["worker", "first_batch", "staleness", "weight"])
+    "Entry", ["worker", "first_batch", "staleness", "weight", "bases"])
 
 
 def packed(data):
@@ -102,7 +102,7 @@ class Ledger:
                 self.order.append(("applied", key[0]))
                 self.entries.append(Entry(
                     key[0], fs.get(4, 0), version - 1 - min(packed(fs[6])),
-                    struct.unpack("<f", fs[7])[0]))
+                    struct.unpack("<f", fs[7])[0], tuple(packed(fs[6]))))
         self.commits[version] = batches
 
     def count(self, outcome):

@@ -73,6 +73,7 @@ class InvariantChecker {
   void See(const SendDecision& action);
   void See(const SendEvaluate& action);
   void See(const EndSession&) {}
+  void See(const RecordDigests&) {}
   void See(const RecordEvaluation&) {}
   void See(const Announce&) {}
   void See(const FinishRun& action);

@@ -1,0 +1,39 @@
+#include "cli/replay_command.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/replay_report.h"
+#include "sim/replay.h"
+
+namespace sluice {
+namespace {
+
+struct ReplayFlags {
+  std::string run;
+  bool json = false;
+};
+
+int Replay(const ReplayFlags& flags) {
+  const absl::StatusOr<ReplayReport> report = ReplayRun(flags.run);
+  if (!report.ok()) {
+    std::cerr << report.status().message() << "\n";
+    return 1;
+  }
+  std::cout << (flags.json ? ReplayJson(*report) : DescribeReplay(*report));
+  return report->same() ? 0 : 1;
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "replay", "Recompute a run from its commit log and compare the bits");
+  auto flags = std::make_shared<ReplayFlags>();
+  command->add_option("run", flags->run, "Run folder")->required();
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, exit_code] { *exit_code = Replay(*flags); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,244 @@
+#include "sim/replay.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/grant.h"
+#include "common/resolved_job.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "ps_server/shard/tensor_digests.h"
+#include "sim/local_training.h"
+#include "sim/replay_plan.h"
+#include "worker/weights_digest.h"
+
+namespace sluice {
+namespace {
+
+// Keys this process's own grants; nobody else sees them.
+constexpr uint64_t kSecret = 0;
+
+bool SameBits(double a, double b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+class Replay {
+ public:
+  Replay(const ResolvedJob& job, const ReplayPlan& plan,
+         LocalTraining* training, ReplayReport* report)
+      : layout_(job.layout),
+        plan_(plan),
+        training_(*training),
+        report_(*report),
+        held_(training->shards()) {}
+
+  absl::Status Run() {
+    SLUICE_RETURN_IF_ERROR(
+        Execute(Restore{plan_.generation, Version(0), kSecret}));
+    Hold(Version(0));
+    for (const proto::LogCommit& commit : plan_.commits) {
+      SLUICE_RETURN_IF_ERROR(Update(commit));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Execute(
+      std::variant<Restore, Commit, Discard, Pin, Release> what) {
+    const Decision decision{++number_, std::move(what)};
+    for (int s = 0; s < training_.shards(); ++s) {
+      SLUICE_RETURN_IF_ERROR(training_.Execute(ShardId(s), decision));
+    }
+    return absl::OkStatus();
+  }
+
+  // Computes the update's gradients, applies it and compares.
+  absl::Status Update(const proto::LogCommit& logged) {
+    Commit commit;
+    commit.version = Version(logged.version());
+    commit.learning_rate = logged.learning_rate();
+    for (const proto::LogEntry& entry : logged.entry()) {
+      SLUICE_RETURN_IF_ERROR(Compute(commit.version, entry));
+      commit.entries.push_back(
+          {KeyOf(plan_.generation, entry), entry.weight()});
+    }
+    const Version version = commit.version;
+    SLUICE_RETURN_IF_ERROR(Execute(std::move(commit)));
+    report_.version = version;
+    Forget(version);
+    Hold(version);
+    CompareDigests(version);
+    return absl::OkStatus();
+  }
+
+  absl::Status Compute(Version version, const proto::LogEntry& entry) {
+    const GradientKey key = KeyOf(plan_.generation, entry);
+    proto::Task task;
+    task.mutable_key()->set_generation(key.generation.value());
+    task.mutable_key()->set_worker(key.worker.value());
+    task.mutable_key()->set_incarnation(key.incarnation.value());
+    task.mutable_key()->set_sequence(key.sequence.value());
+    task.set_grant(GrantFor(kSecret, key));
+    task.set_first_batch(entry.first_batch());
+    task.set_batches(entry.batches());
+    const auto rate = plan_.local_rates.find(key);
+    if (rate != plan_.local_rates.end()) {
+      task.set_local_learning_rate(rate->second);
+    }
+    Snapshots weights;
+    for (int s = 0; s < training_.shards(); ++s) {
+      weights.push_back(held_[s].at(Version(entry.shard_base(s))));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const Trainer::Answer answer,
+                            training_.Compute(task, std::move(weights)));
+    ++report_.gradients;
+    const std::string what = absl::StrCat(
+        "worker ", entry.worker(), ", mini-batch ", entry.first_batch(), ": ");
+    if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
+      return absl::DataLossError(
+          absl::StrCat("version ", version.value(), ", ", what,
+                       "recomputed, it is refused: ", rejected->reason()));
+    }
+    CompareLoss(version, what, entry, std::get<proto::Ready>(answer));
+    return absl::OkStatus();
+  }
+
+  void CompareLoss(Version version, const std::string& what,
+                   const proto::LogEntry& entry, const proto::Ready& ready) {
+    if (report_.difference.update.has_value()) return;
+    if (ready.samples() != entry.samples()) {
+      report_.difference.gradient =
+          absl::StrCat(what, entry.samples(), " samples in the log, ",
+                       ready.samples(), " recomputed");
+    } else if (!SameBits(ready.loss(), entry.loss())) {
+      report_.difference.gradient =
+          absl::StrCat(what, "loss ", entry.loss(), " in the log, ",
+                       ready.loss(), " recomputed");
+    } else {
+      return;
+    }
+    report_.difference.update = version;
+  }
+
+  void CompareDigests(Version version) {
+    ReplayDifference& difference = report_.difference;
+    if (difference.version.has_value()) return;
+    bool any = false;
+    for (int s = 0; s < training_.shards(); ++s) {
+      const auto recorded = plan_.digests.find({version, ShardId(s)});
+      if (recorded == plan_.digests.end()) continue;
+      const ParameterRange range = layout_.range(ShardId(s));
+      const auto digests =
+          TensorDigests(*training_.Newest(ShardId(s)),
+                        training_.shard(ShardId(s)).grid(), layout_, range);
+      const auto tensors = TensorsIn(layout_, range);
+      for (size_t t = 0; t < digests.size(); ++t) {
+        ++report_.digests;
+        if (t < recorded->second.size() && digests[t] == recorded->second[t]) {
+          continue;
+        }
+        difference.version = version;
+        difference.tensor = tensors[t]->name;
+        return;
+      }
+      any = true;
+    }
+    if (any) difference.agrees = version;
+  }
+
+  // Keeps `version` where a later update needs it.
+  void Hold(Version version) {
+    for (int s = 0; s < training_.shards(); ++s) {
+      if (plan_.last_use[s].contains(version)) {
+        held_[s][version] = training_.Newest(ShardId(s));
+      }
+    }
+  }
+
+  // Drops what update `version` was the last to need.
+  void Forget(Version version) {
+    for (int s = 0; s < training_.shards(); ++s) {
+      std::erase_if(held_[s], [&](const auto& held) {
+        return plan_.last_use[s].at(held.first) <= version;
+      });
+    }
+  }
+
+  const ParameterLayout& layout_;
+  const ReplayPlan& plan_;
+  LocalTraining& training_;
+  ReplayReport& report_;
+
+  int64_t number_ = 0;  // Of the last decision.
+  // By shard: versions that a later update needs.
+  std::vector<std::map<Version, std::shared_ptr<const WeightStore::Snapshot>>>
+      held_;
+};
+
+// The hash in the run's summary; empty where there is none.
+std::string RecordedHash(const std::string& run_dir, Version version) {
+  std::ifstream file(absl::StrCat(run_dir, "/summary.json"));
+  const auto summary = nlohmann::json::parse(file, nullptr, false);
+  if (!summary.is_object() || !summary.contains("weights_sha256") ||
+      !summary["weights_sha256"].is_string() ||
+      summary.value("test_version", int64_t{-1}) != version.value()) {
+    return "";
+  }
+  return summary["weights_sha256"];
+}
+
+// Where the final weights differ from the run's file, if it has one.
+void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
+                  const std::vector<float>& weights, ReplayReport* report) {
+  ReplayDifference& difference = report->difference;
+  if (difference.version.has_value()) return;
+  const auto recorded =
+      ReadSafetensors(absl::StrCat(run_dir, "/weights.safetensors"), layout);
+  if (!recorded.ok()) return;
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (std::memcmp(weights.data() + tensor.offset,
+                    recorded->data() + tensor.offset,
+                    tensor.size * sizeof(float)) == 0) {
+      continue;
+    }
+    difference.version = report->version;
+    difference.tensor = tensor.name;
+    return;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
+                          LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
+  SLUICE_ASSIGN_OR_RETURN(const CommitLog log,
+                          ReadCommitLog(absl::StrCat(run_dir, "/commit_log")));
+  if (log.header.job_fingerprint() != job.fingerprint) {
+    return absl::DataLossError(absl::StrCat(
+        run_dir, ": the commit log is of job ", log.header.job_fingerprint(),
+        ", job.textproto is ", job.fingerprint));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const ReplayPlan plan,
+                          PlanReplay(log, job.layout.shards()));
+  SLUICE_ASSIGN_OR_RETURN(const auto training,
+                          LocalTraining::Create(job, /*weights_path=*/""));
+  ReplayReport report;
+  SLUICE_RETURN_IF_ERROR(Replay(job, plan, training.get(), &report).Run());
+  const std::vector<float> weights = training->Weights();
+  report.weights_sha256 = WeightsSha256(weights);
+  report.recorded_sha256 = RecordedHash(run_dir, report.version);
+  if (report.recorded_sha256 != report.weights_sha256) {
+    CompareFinal(run_dir, job.layout, weights, &report);
+  }
+  return report;
+}
+
+}  // namespace sluice
