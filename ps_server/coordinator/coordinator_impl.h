@@ -126,6 +126,7 @@ class Coordinator::Impl {
 
   // coordinator_state.cc
   std::pair<std::string, absl::Time> WaitingFor() const;
+  std::pair<std::string, absl::Time> IdlersWaitFor() const;
   double Progress(absl::Time now) const;
 
   // Constant after construction.

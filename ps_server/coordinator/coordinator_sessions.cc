@@ -68,8 +68,8 @@ absl::Status CoordinatorSessions::OnJoin(
                           JoinCore(join, peer, now));
   const bool complete_before = !table_.ShardAddresses().empty();
   const absl::Status opened =
-      table_.Open(peer, reply.incarnation, reply.resumed, join.address(),
-                  frame.ack(), connection, WelcomeFrame(reply.incarnation));
+      table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
+                  connection, WelcomeFrame(reply.incarnation));
   if (!opened.ok()) return Malformed(peer, std::string(opened.message()));
   if (complete_before || table_.ShardAddresses().empty()) {
     return absl::OkStatus();
@@ -83,8 +83,16 @@ absl::Status CoordinatorSessions::OnJoin(
 
 absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
     const proto::Join& join, Peer peer, absl::Time now) {
-  const Incarnation resume(join.incarnation());
+  Incarnation resume(join.incarnation());
   Seat* seat = table_.Find(peer);
+  // The Welcome of an incarnation that was never heard of again got lost: its
+  // process, or one that knows as little, asks for a first life once more.
+  if (seat != nullptr && resume == Incarnation() && !seat->over &&
+      seat->unheard() &&
+      (seat->stream == nullptr ||
+       (seat->process == join.process() && !join.process().empty()))) {
+    resume = seat->incarnation;
+  }
   if (seat != nullptr && seat->incarnation == resume) {
     if (finish_.has_value() && !seat->over) {
       return Coordinator::JoinReply{options_.core.generation, resume, true};

@@ -68,7 +68,8 @@ std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
                        " to apply version ", stream_.executed().value() + 1),
           stream_.waiting_since() + paused};
     }
-    return {"", absl::Time()};
+    return tasks_.AnyLive() ? std::make_pair(std::string(), absl::Time())
+                            : IdlersWaitFor();
   }
   if (evaluations_.running().has_value()) {
     return {absl::StrCat("evaluator to evaluate version ",
@@ -80,6 +81,24 @@ std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
   }
   return {absl::StrCat("shard ", stream_.slowest().value()),
           finishing_since_ + paused};
+}
+
+// Nobody has a task although the run is not over.
+std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
+  const absl::Duration paused = clock_.paused();
+  // Room comes back when every shard has executed what frees it.
+  if (!stream_.idle()) {
+    return {absl::StrCat("shard ", stream_.slowest().value(),
+                         " to execute decision ", stream_.acknowledged() + 1),
+            stream_.waiting_since() + paused};
+  }
+  for (const auto& [peer, member] : members_.members()) {
+    if (peer.role == Role::kWorker && member.life == PeerLife::kSuspect) {
+      return {absl::StrCat(peer.ToString(), " to reconnect"),
+              member.last_heard + paused};
+    }
+  }
+  return {"", absl::Time()};
 }
 
 double Coordinator::Impl::Progress(absl::Time now) const {

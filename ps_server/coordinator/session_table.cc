@@ -35,7 +35,7 @@ SessionTable::Seat* SessionTable::Find(Peer peer) {
 }
 
 absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
-                                bool resumed, const std::string& address,
+                                bool resumed, const proto::Join& join,
                                 uint64_t ack, std::shared_ptr<FrameSink> stream,
                                 proto::FromCoordinator welcome) {
   Seat& seat = seats_.emplace(peer, peer).first->second;
@@ -48,7 +48,8 @@ absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
   const absl::Status status = seat.queue.Acknowledge(ack);
   if (!status.ok()) return status;
   seat.incarnation = incarnation;
-  seat.address = address;
+  seat.address = join.address();
+  seat.process = join.process();
   seat.over = false;
   seat.stream = std::move(stream);
   by_stream_[seat.stream.get()] = &seat;

@@ -36,9 +36,15 @@ class SessionTable {
     ReliableQueue<proto::FromCoordinator> queue;
     std::shared_ptr<FrameSink> stream;  // Null while disconnected.
     std::string address;                // Of a shard.
+    std::string process;                // Host and process id.
     // The peer has left, is dead, or has been told of the end of the run.
     bool over = false;
     bool finishing = false;  // Finish has been queued.
+
+    // Nothing has been heard from the present incarnation but its Join.
+    bool unheard() const {
+      return queue.received() == 0 && queue.unacknowledged() == queue.last();
+    }
   };
 
   explicit SessionTable(int shards);
@@ -52,7 +58,7 @@ class SessionTable {
   // then, when it resumes, what it has not acknowledged by `ack`. An older
   // connection of the peer is ended. kInvalidArgument: `ack` is impossible.
   absl::Status Open(Peer peer, Incarnation incarnation, bool resumed,
-                    const std::string& address, uint64_t ack,
+                    const proto::Join& join, uint64_t ack,
                     std::shared_ptr<FrameSink> stream,
                     proto::FromCoordinator welcome);
 

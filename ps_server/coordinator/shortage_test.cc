@@ -28,6 +28,36 @@ CoordinatorOptions Static(PolicyKind policy, int workers, int k,
   return job;
 }
 
+// ---- Nobody has a task ----
+
+TEST(ShortageTest, AShardThatGivesNoRoomBackIsNamed) {
+  CoordinatorOptions job = SmallJob(PolicyKind::kKSync, 1, 1);
+  job.staged_gradients = 1;
+  Driver run(job);
+  run.Start();
+  run.HoldShard(1);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_FALSE(run.TaskOf(0).has_value());
+  EXPECT_EQ(run.State().waiting_for, "shard 1 to execute decision 2");
+  run.ReleaseShard(1);
+  EXPECT_TRUE(run.TaskOf(0).has_value());
+  EXPECT_EQ(run.State().waiting_for, "");
+}
+
+TEST(ShortageTest, AWorkerWhoseConnectionBrokeBeforeItsTaskIsNamed) {
+  Driver run(SmallJob(PolicyKind::kKAsync, 3, 3));
+  for (const Peer peer : {Peer{Role::kShard, 0}, Peer{Role::kShard, 1}}) {
+    EXPECT_TRUE(run.Join(peer).ok());
+  }
+  run.JoinWorker(1);
+  run.Disconnect(kWorker1);
+  run.JoinWorker(0);
+  run.JoinWorker(2);
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(2).ok());
+  EXPECT_EQ(run.State().waiting_for, "worker 1 to reconnect");
+}
+
 // ---- WAIT ----
 
 TEST(ShortageTest, WaitFailsAfterTheTimeoutAndNamesTheMissing) {

@@ -62,6 +62,7 @@ class TaskTable {
   // Live tasks that start from a version below `version`, oldest first.
   std::vector<GradientKey> LiveBelow(Version version) const;
   std::vector<GradientKey> AllLive() const;
+  bool AnyLive() const { return !live_of_.empty(); }
   std::vector<GradientKey> AllReady() const;
   // Live tasks whose deadline has passed.
   std::vector<GradientKey> Overdue(absl::Time now) const;

@@ -1,0 +1,105 @@
+// What becomes of frames when connections come and go, without a network.
+#include "ps_server/coordinator/coordinator_sessions.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/coordinator/testing/jobs.h"
+
+namespace sluice {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+
+class FakeConnection final : public FrameSink {
+ public:
+  void Queue(proto::FromCoordinator frame) override {
+    frames.push_back(std::move(frame));
+  }
+  void End(const absl::Status& status) override { ended = true; }
+  void Flush() override {}
+  bool idle() const override { return true; }
+  bool ending() const override { return ended; }
+
+  std::vector<proto::FromCoordinator> frames;
+  bool ended = false;
+};
+
+class CoordinatorSessionsTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeConnection> Connect() {
+    return std::make_shared<FakeConnection>();
+  }
+  absl::Status Join(const std::shared_ptr<FakeConnection>& connection,
+                    proto::Role role, int64_t id, const std::string& process) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(role);
+    frame.mutable_join()->set_id(id);
+    frame.mutable_join()->set_fingerprint("abc");
+    frame.mutable_join()->set_address("host:1");
+    frame.mutable_join()->set_process(process);
+    const absl::Status status = sessions_.OnFrame(connection, frame, kStart);
+    for (const Action& action : sessions_.TakeActions()) {
+      sessions_.Send(action, kStart);
+    }
+    return status;
+  }
+
+  CoordinatorSessions sessions_{{SmallJob(PolicyKind::kAsync, 1, 1), "abc", ""},
+                                kStart};
+};
+
+TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  sessions_.OnBroken(first.get(), kStart);
+
+  const auto second = Connect();
+  ASSERT_TRUE(Join(second, proto::SHARD, 0, "host 1").ok());
+
+  EXPECT_FALSE(sessions_.finish().has_value());
+  ASSERT_GE(second->frames.size(), 2);
+  EXPECT_TRUE(second->frames[0].has_welcome());
+  EXPECT_TRUE(second->frames[1].decision().has_restore())
+      << "all that it has not acknowledged comes again";
+  EXPECT_EQ(second->frames[1].sequence(), 1);
+}
+
+TEST_F(CoordinatorSessionsTest, ItsOldConnectionNeedNotHaveBeenSeenToBreak) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1").ok());
+  EXPECT_TRUE(first->ended);
+}
+
+TEST_F(CoordinatorSessionsTest, AnotherProcessCannotTakeALivingOnesPlace) {
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 1").ok());
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(Join(Connect(), proto::WORKER, 0, "host 2")));
+}
+
+TEST_F(CoordinatorSessionsTest, AShardThatHasSpokenAndJoinsAnewHasRestarted) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  proto::ToCoordinator executed;
+  executed.set_sequence(1);
+  executed.set_ack(1);
+  executed.mutable_executed()->set_decision(1);
+  ASSERT_TRUE(sessions_.OnFrame(first, executed, kStart).ok());
+  sessions_.OnBroken(first.get(), kStart);
+
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1").ok());
+
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_EQ(sessions_.finish()->failure, "shard 0 restarted");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,217 @@
+// What the processes of a FaultyCluster do: workers pull, wait and push; shards
+// serve them and execute decisions.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/grant.h"
+#include "common/key_proto.h"
+#include "common/wire/payload.h"
+#include "ps_server/coordinator/event_conversion.h"
+#include "sim/testing/faulty_cluster.h"
+
+namespace sluice {
+namespace {
+
+// A worker asks again when it has heard nothing for so long.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(150);
+
+}  // namespace
+
+void FaultyCluster::OnMessage(size_t index,
+                              const proto::FromCoordinator& message) {
+  Process& process = processes_[index];
+  if (message.has_decision()) return Execute(index, message.decision());
+  if (message.has_task()) {
+    process.tasks.push_back(message.task());
+    if (!process.work.has_value()) BeginNext(index);
+  } else if (message.has_cancel()) {
+    const proto::Key& key = message.cancel().key();
+    std::erase_if(process.tasks, [&](const proto::Task& task) {
+      return KeyFromProto(task.key()) == KeyFromProto(key);
+    });
+    if (Has(index, key)) Abandon(index);
+  }
+}
+
+void FaultyCluster::Answer(size_t process, proto::ToCoordinator message) {
+  Expect(processes_[process].session->Send(std::move(message)).ok(),
+         "a session has room for what its process says");
+  Pump(process);
+}
+
+// ---- The worker. ----
+
+bool FaultyCluster::Has(size_t worker, const proto::Key& key) const {
+  const auto& work = processes_[worker].work;
+  return work.has_value() &&
+         KeyFromProto(work->task.key()) == KeyFromProto(key);
+}
+
+void FaultyCluster::Abandon(size_t worker) {
+  processes_[worker].work.reset();
+  BeginNext(worker);
+}
+
+void FaultyCluster::BeginNext(size_t worker) {
+  Process& process = processes_[worker];
+  if (process.tasks.empty()) return;
+  process.work =
+      Work{process.tasks.front(), std::vector<int64_t>(options_.shards, -1),
+           std::vector<bool>(options_.shards, false)};
+  process.tasks.pop_front();
+  const proto::Key key = process.work->task.key();
+  for (int s = 0; s < options_.shards; ++s) PullAndAgain(worker, s, key);
+}
+
+void FaultyCluster::PullAndAgain(size_t worker, size_t shard,
+                                 const proto::Key& key) {
+  if (!Has(worker, key)) return;
+  const Work& work = *processes_[worker].work;
+  if (work.bases[shard] >= 0) return;
+  Send(worker, shard,
+       [=, this, life = processes_[worker].life, task = work.task] {
+         ServePull(shard, worker, life, task);
+       });
+  At(worker, absl::ToInt64Nanoseconds(kAskAgain),
+     [=, this] { PullAndAgain(worker, shard, key); });
+}
+
+void FaultyCluster::ServePull(size_t shard, size_t worker, int64_t life,
+                              const proto::Task& task) {
+  Process& process = processes_[shard];
+  if (processes_[worker].life != life) return;
+  const auto read =
+      process.shard->Pull({Generation(task.key().generation()),
+                           Version(task.version()), task.exact()});
+  // Not restored yet, or gone: the worker asks again, or its Cancel comes.
+  if (!read.ok()) return;
+  if (!read->has_value()) {
+    process.parked.push_back({worker, life, task});
+    return;
+  }
+  const WeightStore::Snapshot& snapshot = *(*read)->snapshot;
+  const int64_t version = snapshot.version.value();
+  Expect(task.exact() ? version == task.version() : version >= task.version(),
+         absl::StrCat(Name(worker), " asked for version ", task.version(),
+                      " and got ", version));
+  ++reads_;
+  const ChunkGrid& grid = process.shard->grid();
+  for (int c = 0; c < grid.count(); ++c) {
+    const float* floats = snapshot.chunks[c].data();
+    Expect(
+        std::all_of(floats, floats + grid.size(c),
+                    [&](float w) { return w == reference_.At(version); }),
+        absl::StrCat(Name(shard), " hands out version ", version, " as it is"));
+  }
+  process.shard->EndRead((*read)->id);
+  Send(shard, worker,
+       [=, this] { Pulled(worker, shard, task.key(), version); });
+}
+
+void FaultyCluster::Pulled(size_t worker, size_t shard, const proto::Key& key,
+                           int64_t version) {
+  if (!Has(worker, key)) return;
+  Work& work = *processes_[worker].work;
+  if (work.bases[shard] < 0) work.bases[shard] = version;
+  if (work.pushing || std::ranges::count(work.bases, -1) > 0) return;
+  work.pushing = true;
+  // Some workers are slower than others.
+  const absl::Duration most =
+      absl::Milliseconds(60 * (1 + processes_[worker].peer.id));
+  At(worker, DrawTime(absl::Milliseconds(10), most), [=, this] {
+    for (int s = 0; s < options_.shards; ++s) PushAndAgain(worker, s, key);
+  });
+}
+
+void FaultyCluster::PushAndAgain(size_t worker, size_t shard,
+                                 const proto::Key& key) {
+  if (!Has(worker, key)) return;
+  const Work& work = *processes_[worker].work;
+  if (work.staged[shard]) return;
+  const int chunks = processes_[shard].shard->grid().count();
+  for (int c = 0; c < chunks; ++c) {
+    Send(worker, shard,
+         [=, this, task = work.task] { ServePush(shard, worker, task, c); });
+  }
+  At(worker, absl::ToInt64Nanoseconds(kAskAgain),
+     [=, this] { PushAndAgain(worker, shard, key); });
+}
+
+void FaultyCluster::ServePush(size_t shard, size_t worker,
+                              const proto::Task& task, int chunk) {
+  const Process& process = processes_[shard];
+  const ChunkGrid& grid = process.shard->grid();
+  const std::vector<float> floats(
+      grid.size(chunk), ReferenceWeights::GradientOf(task.first_batch()));
+  const absl::Span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(floats.data()),
+      floats.size() * sizeof(float));
+  const auto staged = process.shard->Stage(
+      {KeyFromProto(task.key()), task.grant(), grid.begin(chunk)},
+      Payload({bytes}, ChunkChecksum(floats)));
+  // The task has ended: its Cancel or its verdict is on the way.
+  if (absl::IsAborted(staged.status())) return;
+  Expect(staged.ok(),
+         absl::StrCat("a granted push is taken: ", staged.status().message()));
+  if (!staged.ok() || !*staged) return;
+  Send(shard, worker, [=, this] { Staged(worker, shard, task.key()); });
+}
+
+void FaultyCluster::Staged(size_t worker, size_t shard, const proto::Key& key) {
+  if (!Has(worker, key)) return;
+  Work& work = *processes_[worker].work;
+  work.staged[shard] = true;
+  if (std::ranges::count(work.staged, false) > 0) return;
+  proto::ToCoordinator message;
+  proto::Ready* ready = message.mutable_ready();
+  *ready->mutable_key() = key;
+  for (const int64_t base : work.bases) ready->add_shard_base(base);
+  const BatchGrid grid(options_.train_samples, options_.batch_size,
+                       options_.static_partitions ? options_.workers : 1);
+  int64_t samples = 0;
+  for (int b = 0; b < work.task.batches(); ++b) {
+    samples += grid.SliceOf(BatchId(work.task.first_batch() + b)).samples;
+  }
+  ready->set_samples(samples);
+  ready->set_loss(1);
+  processes_[worker].work.reset();
+  Answer(worker, std::move(message));
+  BeginNext(worker);
+}
+
+// ---- The shard. ----
+
+void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
+  Process& process = processes_[index];
+  const auto decision = DecisionFromProto(message);
+  Expect(decision.ok(), "decisions are well formed");
+  const absl::Status status = process.shard->Execute(*decision);
+  Expect(status.ok(),
+         absl::StrCat("decisions can be executed: ", status.message()));
+  if (!status.ok()) return;
+  CheckShard(process);
+  proto::ToCoordinator executed;
+  executed.mutable_executed()->set_decision(process.shard->executed());
+  executed.mutable_executed()->set_version(process.shard->version().value());
+  Answer(index, std::move(executed));
+  for (const auto& pull : std::exchange(process.parked, {})) {
+    ServePull(index, pull.worker, pull.life, pull.task);
+  }
+}
+
+// Guarantees 1 and 2: the same gradients, each once, in the same order.
+void FaultyCluster::CheckShard(const Process& process) {
+  const auto read = process.shard->Pull(
+      {process.shard->generation(), process.shard->version(), true});
+  if (!read.ok() || !read->has_value()) return;
+  const float expected = reference_.At(process.shard->version().value());
+  for (const ChunkRef& chunk : (*read)->snapshot->chunks) {
+    Expect(chunk.data()[0] == expected,
+           absl::StrCat(process.peer.ToString(), " stands at version ",
+                        process.shard->version().value(), " with ",
+                        chunk.data()[0], ", the log makes ", expected));
+  }
+  process.shard->EndRead((*read)->id);
+}
+
+}  // namespace sluice
