@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
+#include "kernels/numerics.h"
 #include "ps_server/shard/completion_tag.h"
 #include "ps_server/shard/exchange_context.h"
 #include "ps_server/shard/pull_call.h"
@@ -106,6 +107,7 @@ class ExchangeService::Impl {
   }
 
   void Run() {
+    kernels::SetNumericMode();  // Updates are computed here.
     PullCall::Listen(&context_);
     PushCall::Listen(&context_);
     void* tag;

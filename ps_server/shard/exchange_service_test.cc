@@ -65,6 +65,16 @@ TEST_F(ExchangeServiceTest, WeightsArePulledGradientsPushedAndCommitted) {
   EXPECT_EQ(counters.decisions, 2);
 }
 
+// As wherever else an update is computed: in a replay, or in the simulator.
+TEST_F(ExchangeServiceTest, ADenormalGradientCountsAsZero) {
+  Update(1);  // fc.weight becomes 0.
+  ASSERT_TRUE(Push(client_.get(), Gradient(Key(2), grid_, 1e-39f)).ok());
+  ASSERT_TRUE(loopback_.Execute(Commit{Version(2), 1, {{Key(2), 1}}}).ok());
+  const Pulled pulled = Pull(client_.get(), 2, true);
+  ASSERT_TRUE(pulled.status.ok()) << pulled.status;
+  EXPECT_EQ(pulled.weights[0], 0);
+}
+
 TEST_F(ExchangeServiceTest, AParkedPullIsAnsweredWhenItsVersionIsPublished) {
   auto pulled = std::async(std::launch::async,
                            [this] { return Pull(client_.get(), 1, true); });
