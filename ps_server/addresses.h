@@ -12,19 +12,23 @@
 // address is "host:port", with brackets around an IPv6 host.
 namespace sluice {
 
-// What to listen on. kInvalidArgument: not an address.
+// What to listen on: --listen, else every interface, at the port of
+// cluster.coordinator (the lead, where it is set) or a free one (port 0).
+// kInvalidArgument: not an address.
 absl::StatusOr<std::string> ListenAddress(const Flags& flags,
                                           const proto::Job& job);
 
-// Where others reach a server that listens on `listen` and was given `port`.
+// Where others reach a server that listens on `listen` and was given `port`:
+// --advertise as it stands, else the host of `listen`, with `host_name` for
+// every interface.
 std::string AdvertisedAddress(const Flags& flags, const std::string& listen,
                               int port, const std::string& host_name);
 
 // Where this process itself reaches it.
 std::string LoopbackAddress(const std::string& listen, int port);
 
-// Where shard 1 and on reach the coordinator. kInvalidArgument: neither the
-// flags nor the job say.
+// Where shard 1 and on reach the coordinator: --coordinator, else
+// cluster.coordinator. kInvalidArgument: neither is set, or not an address.
 absl::StatusOr<std::string> CoordinatorAddress(const Flags& flags,
                                                const proto::Job& job);
 

@@ -12,11 +12,12 @@ struct Flags {
   std::string job;                     // Path of the job file.
   int shard = 0;                       // 0 is the lead.
   std::vector<std::string> overrides;  // Each "a.b=c".
-  std::string listen;                  // "host:port"; port 0: a free one.
-  std::string advertise;               // "host:port" where others reach it.
-  std::string coordinator;             // "host:port", for the other shards.
-  std::string run_dir;                 // Of the lead; empty: nothing is kept.
-  bool debug = false;
+  // Each "host:port"; addresses.h says what holds where one is empty.
+  std::string listen;       // Port 0: a free one.
+  std::string advertise;    // Where others reach it.
+  std::string coordinator;  // Where the other shards reach the lead.
+  std::string run_dir;      // Of the lead; empty: output.run_dir.
+  bool debug = false;       // Every task is logged.
 };
 
 // The flags, or the exit code of a process that has nothing more to do: 0

@@ -27,12 +27,14 @@ class Lead {
   CoordinatorService* service() { return service_.get(); }
 
   // Writes the file `addresses`, with the shards once they are known.
+  // kUnavailable names it.
   absl::Status WriteAddresses(const std::string& coordinator,
                               const std::vector<std::string>& shards);
 
   // Ends the service and writes what is left: the last line of metrics, the
   // summary, and the commit log to the disk.
-  // REQUIRES: the server that offers the service has been shut down.
+  // kUnavailable names the file. REQUIRES: called once; the server that offers
+  // the service has been shut down.
   absl::Status Close(const FinishRun& finish);
 
  private:

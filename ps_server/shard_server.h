@@ -20,13 +20,15 @@
 namespace sluice {
 
 // One ps_server: a shard, its Exchange service and its session, and in shard 0
-// the coordinator, all on one port. Thread-compatible; RequestStop may be
-// called from another thread.
+// the coordinator, all on one port. RequestStop may be called from any thread.
+//
+// Thread-compatible.
 class ShardServer {
  public:
   // Listens. kInvalidArgument: the flags do not fit the job. kUnavailable: the
-  // address is taken or not ours; or the run folder cannot be written. Errors
-  // of model.init_from as InitialWeights's.
+  // address is taken or not ours; or the run folder cannot be written.
+  // kAlreadyExists: there has been a run in it. Errors of model.init_from as
+  // InitialWeights's.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job);
   ~ShardServer();

@@ -59,7 +59,7 @@ class BatchGradient {
     double loss = 0;  // Mean over the samples.
   };
   struct Observer {
-    // A forward pass begins; something of a gradient is there.
+    // Each time a forward pass begins; each time more of its gradient is there.
     std::function<void()> on_forward = [] {};
     std::function<void()> on_backward = [] {};
     // As Model::OnGradientReady, of the whole mini-batch's gradient: during the
@@ -70,7 +70,8 @@ class BatchGradient {
 
   // Writes the mean gradient of mini-batch `batch` at `weights` whole into
   // `gradient`. Looks at `cancel` between layers, and so between micro-batches:
-  // kAborted when it is set.
+  // kAborted when it is set; else errors as Model's.
+  // REQUIRES: `weights` and `gradient` have the flat vector's size.
   absl::StatusOr<Result> Compute(BatchId batch, absl::Span<const float> weights,
                                  absl::Span<float> gradient,
                                  const CancelToken& cancel,

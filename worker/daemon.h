@@ -24,14 +24,16 @@ namespace sluice {
 
 // The flags of both; everything else is in the job file.
 struct DaemonFlags {
-  std::string job;
-  std::vector<std::string> overrides;
-  std::string coordinator;
-  bool debug = false;
+  std::string job;                     // Path of the job file.
+  std::vector<std::string> overrides;  // Each "a.b=c".
+  std::string coordinator;             // "host:port"; empty: the job's.
+  bool debug = false;                  // Every task is logged.
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
 
-// Parses the command line into what was added to `app`; else the exit code.
+// Parses the command line into what was added to `app`; else the exit code of
+// a process that has nothing more to do: 0 after --help, 2 after a mistake,
+// which has been printed.
 std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app);
 
 // The job, with the coordinator's address in cluster.coordinator.
@@ -44,19 +46,21 @@ int ExitCode(const absl::Status& status);
 // The same for what is wrong with flags or job: 2.
 int UsageExitCode(const absl::Status& status);
 
-// The session's options for a process of this role, for whoever fills in the
-// callbacks.
+// The session's options for a process of this role (an evaluator's id is 0).
+// The caller fills in join.inputs and the callbacks.
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           proto::Role role, int64_t id);
 
-// The exchange with the shards that the Welcome names. kInvalidArgument when
-// it does not name as many as the job has.
+// The exchange with the shards that the Welcome names, for `client`
+// ("worker 3"). `job` must outlive it. kInvalidArgument when the Welcome does
+// not name as many shards as the job has.
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     const ResolvedJob& job, const std::string& client,
     const proto::Welcome& welcome);
 
 // Says good-bye on SIGINT or SIGTERM. Before the process has joined nobody
 // knows it, so it ends at once, with exit code 0.
+// REQUIRES: StopSignal::Block was called; one at a time in a process.
 //
 // Thread-safe.
 class LeaveOnSignal {

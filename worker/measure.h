@@ -20,7 +20,8 @@ struct Measurement {
 
 // Measures `model` at `weights` on all of `test`, `batch_size` samples a
 // forward pass, always in the same order: the same bits every time. kAborted
-// when `cancel` is set. REQUIRES: `test` is not empty.
+// when `cancel` is set. REQUIRES: `test` is not empty, and `model` prepared for
+// `batch_size`.
 absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                                     bool classification,
                                     absl::Span<const float> weights,

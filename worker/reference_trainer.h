@@ -37,8 +37,10 @@ struct ReferenceResult {
 // coordinator, shards, exchange or optimizer: the same bits from both show that
 // they agree.
 //
-// Call from a thread that has entered the model's device. kInvalidArgument:
-// the job is not SYNC, or stops by anything but epochs and updates.
+// `data` is the training split; `model` is prepared for JobMicroBatch(job)
+// samples. Call from a thread that has entered the model's device (Workbench).
+// kInvalidArgument: the job is not SYNC, or stops by anything but epochs and
+// updates. Else errors as InitialWeights's and Model's.
 absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
                                                const DataSource& data,
                                                Model* model);

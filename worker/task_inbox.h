@@ -31,7 +31,8 @@ class TaskInbox {
   void Receive(const proto::FromCoordinator& message);
   // This worker has joined anew: every task of the old life is over.
   void BeginLife();
-  // No more tasks: the running one is cancelled, Next returns nothing.
+  // No more tasks: the running one is cancelled, Next returns nothing. From any
+  // thread.
   void Close(const std::string& reason);
 
   // ---- Called by the computing thread. ----

@@ -28,7 +28,7 @@ inline absl::string_view StageName(Stage stage) {
 // How far a task got, and how long each stage took. With local steps the
 // stages forward and backward alternate.
 //
-// Not thread-safe: of the thread that computes.
+// Not thread-safe: call from the thread that computes.
 class TaskProgress {
  public:
   explicit TaskProgress(absl::Time now) : since_(now) {}

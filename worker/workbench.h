@@ -25,10 +25,12 @@ struct Workbench {
   void Enter() const;
 };
 
-// For gradients of the training split. Errors name the file or the device.
+// For gradients of the training split, JobMicroBatch(job) samples at a time.
+// Errors name the file or the device.
 absl::StatusOr<Workbench> MakeTrainingBench(const ResolvedJob& job);
 
-// For measuring the test split. Errors as above.
+// For measuring the test split, evaluation.batch_size samples at a time. Errors
+// as above.
 absl::StatusOr<Workbench> MakeTestBench(const ResolvedJob& job);
 
 // What the job says of a trainer; it adds no delay.

@@ -27,7 +27,9 @@ using BlockId = Id<struct BlockTag>;
 // Not thread-safe: call from the coordinator.
 class BatchSchedule {
  public:
-  // REQUIRES: local_steps >= 1, and 1 when the grid has several partitions.
+  // The run is `epochs` long, rounded up to whole mini-batches; endless
+  // without. REQUIRES: local_steps >= 1, and 1 when the grid has several
+  // partitions.
   BatchSchedule(const BatchGrid& grid, int local_steps,
                 std::optional<double> epochs);
 
@@ -46,9 +48,10 @@ class BatchSchedule {
   // Blocks of the whole run; kEndless when nothing bounds it.
   int64_t total() const { return total_; }
   // Only blocks below `end` go out, until the next call (SYNC: those of one
-  // version).
+  // version); before the first call all may.
   void LimitTo(BlockId end);
-  // Leaves out for good what is unissued below `end`; returns how many.
+  // Leaves out for good what is unissued below `end`; returns how many
+  // blocks.
   int64_t LeaveOutBelow(BlockId end);
 
   // Blocks that may go out now: of all partitions, of one.

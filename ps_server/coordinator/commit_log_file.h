@@ -13,8 +13,10 @@ namespace sluice {
 
 // Appends to a commit log (format: proto/commit_log.proto).
 //
-// After an error the file's end is unknown: every later call returns that
-// error. Thread-compatible.
+// After an error (kUnavailable, names the file) the file's end is unknown:
+// every later call returns that error.
+//
+// Thread-compatible.
 class CommitLogWriter {
  public:
   // Creates `path`, which must not exist, and writes the header.

@@ -51,10 +51,12 @@ class Coordinator {
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 
-  // Any message of a living incarnation renews its lease. kAborted: this
-  // incarnation is over and the message must be ignored.
+  // Call first with every message of a peer: renews its lease, which the calls
+  // below do not. kAborted: this incarnation is over and the message must be
+  // ignored.
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
-  // The stream broke; the lease runs on.
+  // The stream broke; the lease runs on. Like Leave, it changes nothing where
+  // the incarnation is over.
   void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,
                     Actions* out);
   // The process leaves on its own account; it hands back its task.
@@ -64,15 +66,20 @@ class Coordinator {
   // Every shard has staged all of the gradient. kAborted: its task has ended
   // (the verdict has been or is being sent); kInvalidArgument: says what was
   // expected and what came. A repeat changes nothing: OK while the gradient
-  // waits for its update, kAborted once it has its verdict.
+  // waits for its update, kAborted once it has its verdict. OK also for one too
+  // stale to count: its verdict says so.
   absl::Status Ready(const Delivery& delivery, absl::Time now, Actions* out);
   // A shard refused the gradient (NaN or Inf); `reason` names the tensor.
+  // kAborted: its task has ended; kInvalidArgument: it was Ready before.
   absl::Status Rejected(const GradientKey& key, const std::string& reason,
                         absl::Time now, Actions* out);
   // The shard has executed all decisions up to `number` and stands at
-  // `version`. A non-empty `fault` says which decision it could not execute.
+  // `version`. A non-empty `fault` says which decision it could not execute;
+  // it ends the run. kInvalidArgument: no such shard, or a number never sent;
+  // kDataLoss: the version is behind, which ends the run, too.
   absl::Status Executed(ShardId shard, int64_t number, Version version,
                         const std::string& fault, absl::Time now, Actions* out);
+  // An answer that nobody waits for changes nothing.
   void Evaluated(const Evaluation& evaluation, absl::Time now, Actions* out);
 
   // Ends the run as if a stop condition had been reached.

@@ -25,7 +25,6 @@ struct StopOptions {
 struct CoordinatorOptions {
   Generation generation{1};
   uint64_t grant_secret = 0;  // Drawn anew for every generation.
-  uint64_t seed = 1;
 
   int workers = 1;  // The run begins when so many have joined.
   int shards = 1;
@@ -45,7 +44,7 @@ struct CoordinatorOptions {
 
   // Room on every shard. REQUIRES: at least what one update takes.
   int staged_gradients = 1;
-  int commit_window = 4;     // Versions not yet applied by the slowest shard.
+  int commit_window = 4;  // Versions not yet applied by the slowest shard.
 
   absl::Duration lease = absl::Seconds(5);
   absl::Duration task_deadline = absl::Seconds(600);

@@ -125,7 +125,6 @@ CoordinatorOptions CoordinatorOptionsFromJob(const ResolvedJob& resolved,
   const double epoch_samples = static_cast<double>(resolved.data.train_samples);
   CoordinatorOptions options;
   options.grant_secret = grant_secret;
-  options.seed = job.seed();
   options.workers = job.cluster().workers();
   options.shards = job.cluster().shards();
   options.evaluator = job.evaluation().enabled();

@@ -24,6 +24,8 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 CoordinatorService::Options RunOf(int shards, int workers, int64_t updates);
 
 // A coordinator on a free port.
+//
+// Not thread-safe: call from the thread of the test.
 class Lead {
  public:
   explicit Lead(CoordinatorService::Options options,
@@ -67,7 +69,10 @@ class Lead {
 proto::Join JoinOf(proto::Role role, int64_t id);
 proto::ToCoordinator JoinFrame(proto::Role role, int64_t id);
 
-// A process that answers as a worker or a shard would, without computing.
+// A process that answers as a worker or a shard would, without computing. The
+// constructor does not block; the destructor ends the session without a word.
+//
+// Thread-safe.
 class FakePeer {
  public:
   FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards = 1);
@@ -87,6 +92,7 @@ class FakePeer {
     absl::MutexLock lock(&mu_);
     return connected_;
   }
+  // REQUIRES: AwaitConnected() has returned OK.
   CoordinatorClient& client() {
     absl::MutexLock lock(&mu_);
     return *client_;
@@ -95,7 +101,7 @@ class FakePeer {
     absl::MutexLock lock(&mu_);
     return received_;
   }
-  // Blocks until so many messages have come.
+  // Blocks until so many messages have come; false after kPatience.
   bool AwaitReceived(size_t count) {
     absl::MutexLock lock(&mu_);
     while (received_.size() < count) {

@@ -26,7 +26,9 @@ namespace sluice {
 // What is decided is handed out by TakeActions; the owner records what is to
 // be in the commit log and then gives each action to Send, in order.
 //
-// Not thread-safe: call under the owner's lock. `now` never decreases.
+// `now` never decreases.
+//
+// Not thread-safe: call under the owner's lock.
 class CoordinatorSessions {
  public:
   struct Options {
@@ -37,7 +39,8 @@ class CoordinatorSessions {
   };
   CoordinatorSessions(Options options, absl::Time now);
 
-  // A frame has arrived on `connection`. Why the connection must end, or OK:
+  // A frame has arrived on `connection`. OK, or the status with which the owner
+  // must End the connection:
   //   kFailedPrecondition  a Join for another job: names the difference
   //   kAborted             the incarnation is over
   //   kInvalidArgument     a malformed or unexpected frame
@@ -55,7 +58,8 @@ class CoordinatorSessions {
   // What has been decided since the last call.
   Actions TakeActions() { return std::exchange(actions_, {}); }
   bool has_actions() const { return !actions_.empty(); }
-  // Puts the frames that follow from `action` on their connections.
+  // Puts the frames that follow from `action`, if any, on their connections.
+  // May add actions: a peer that acknowledges nothing is made to leave.
   void Send(const Action& action, absl::Time now);
   // Tells everybody that the run is over, unless that has been done.
   void Finish(const FinishRun& finish);

@@ -25,16 +25,16 @@ namespace sluice {
 class DecisionStream {
  public:
   // `room`: gradients a shard holds at once. `window`: versions that the
-  // slowest shard may be behind.
+  // slowest shard may be behind. REQUIRES: all are at least 1.
   DecisionStream(int shards, int room, int window);
 
-  // Numbers the decision, from 1.
+  // Numbers the decision, from 1. REQUIRES: a Commit makes decided() + 1.
   Decision Append(std::variant<Restore, Commit, Discard, Pin, Release> what,
                   absl::Time now);
 
   // `shard` has executed everything up to `number` and stands at `version`.
   // Repeats and older acknowledgements change nothing. kInvalidArgument: a
-  // number that was never sent; kDataLoss: the version does not match.
+  // number that was never sent; kDataLoss: the version is behind.
   absl::Status Acknowledge(ShardId shard, int64_t number, Version version);
 
   bool HasRoom() const { return room_taken_ < room_; }

@@ -29,7 +29,7 @@ class DeliveryCounts {
   void Remove(WorkerId worker);
   // No effect on a worker that does not take part.
   void Delivered(WorkerId worker);
-  // All begin again at the same count.
+  // All begin again at the same count, and nobody is parked.
   void Level();
 
   bool Ahead(WorkerId worker) const;

@@ -19,7 +19,7 @@ enum class Role { kWorker, kShard, kEvaluator };
 // A process of the job: "worker 3", "shard 0", "evaluator".
 struct Peer {
   Role role = Role::kWorker;
-  int64_t id = 0;
+  int64_t id = 0;  // The evaluator's is 0.
 
   auto operator<=>(const Peer&) const = default;
   std::string ToString() const;
@@ -51,6 +51,8 @@ struct Delivery {
   double loss = 0;  // Mean over the samples.
 };
 
+// Begin `generation` with the weights of `version` (0: the initial ones);
+// `grant_secret` keys its grants (common/grant.h).
 struct Restore {
   Generation generation;
   Version version;
@@ -58,19 +60,21 @@ struct Restore {
 };
 struct CommitEntry {
   GradientKey key;
-  float weight = 0;
+  float weight = 0;  // Its factor in the sum.
 };
 struct Commit {
   Version version;  // The version this makes.
   double learning_rate = 0;
   std::vector<CommitEntry> entries;  // In summation order.
-  bool pin = false;
+  bool pin = false;                  // Retain it until its Release.
 };
+// The task has ended: drop what is staged of it.
 struct Discard {
   GradientKey key;
 };
+// Retain the version, which is the newest, until its Release.
 struct Pin {
-  Version version;  // The newest.
+  Version version;
 };
 struct Release {
   Version version;
@@ -82,13 +86,14 @@ struct Decision {
   std::variant<Restore, Commit, Discard, Pin, Release> what;
 };
 
+// The evaluator's answer: the version measured on the whole test split.
 struct Evaluation {
   Version version;
-  double loss = 0;
-  std::optional<double> accuracy;
+  double loss = 0;                 // Mean over the samples.
+  std::optional<double> accuracy;  // Share, 0 to 1; none for a regression.
   int64_t samples = 0;
-  std::string weights_sha256;
-  std::string error;
+  std::string weights_sha256;  // Of the final version only.
+  std::string error;           // Not empty: it failed, and has no result.
 };
 
 // ---- What comes out, in the order in which it must be carried out. ----

@@ -7,7 +7,8 @@
 namespace sluice {
 
 // The writing side of one connection of a session: SessionStream where there
-// is a network, the simulation's elsewhere.
+// is a network, the simulation's elsewhere. Flush is called outside of the
+// owner's lock: where there are several threads, the sink is thread-safe.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;

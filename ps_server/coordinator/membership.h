@@ -77,8 +77,8 @@ class Membership {
   bool IsCurrent(Peer peer, Incarnation incarnation) const;
 
   int living(Role role) const { return living_[static_cast<int>(role)]; }
-  // Those the job counts on who do not live: "worker 2, shard 0, evaluator";
-  // empty when all do. Long lists are cut: "... and 17 more".
+  // Those the job counts on who do not live: "worker 2, worker 5"; empty when
+  // all do. Long lists are cut: "... and 17 more".
   std::string Missing(Role role) const;
   const std::map<Peer, Member>& members() const { return members_; }
 

@@ -14,7 +14,9 @@ struct Rates {
 };
 
 // How fast a run goes, from successive states: the mean over the last
-// `window`. Not thread-safe: call from one thread, or under one lock.
+// `window`.
+//
+// Not thread-safe: call from one thread, or under one lock.
 class RateMeter {
  public:
   // REQUIRES: window > 0.

@@ -22,10 +22,12 @@ namespace sluice {
 // and the connection on which they go out, if there is one.
 //
 // What is sent to a shard before its first Join waits for it; what is sent to
-// anybody else who is not there is left out.
+// anybody else who is not there is left out. Seats live as long as the table.
 //
-// Not thread-safe: call under the owner's lock. Frames are queued on the
-// connections; TakeTouched says which are to be flushed after it.
+// Frames are only queued on the connections; TakeTouched says which are to be
+// flushed, once the lock has been released.
+//
+// Not thread-safe: call under the owner's lock.
 class SessionTable {
  public:
   struct Seat {

@@ -22,7 +22,7 @@ enum class PolicyKind {
 enum class StalenessAction { kWait, kDrop, kCancel, kDownweight };
 
 struct StalenessBound {
-  int bound = 0;
+  int bound = 0;  // Versions; with kWait delivered gradients.
   StalenessAction action = StalenessAction::kDrop;
 };
 
@@ -44,7 +44,8 @@ using KScheduleOptions = std::variant<FixedK, KByVersion, AdaptiveK>;
 enum class OnShortage { kWait, kShrink };
 enum class OnBadGradient { kFail, kSkip };
 
-// The synchronisation policy and what is orthogonal to it.
+// The synchronisation policy and what is orthogonal to it; meaning and bounds
+// of each field: Sync in proto/job.proto.
 struct SyncOptions {
   PolicyKind policy = PolicyKind::kSync;
   int k = 1;                     // Of the K policies, at the start.

@@ -73,10 +73,11 @@ class SyncPolicy {
   void Decided(const GradientKey& key);
 
   // ---- Decisions ----
-  // Effective K: how many gradients the next update takes.
+  // Effective K: how many gradients the next update waits for.
   int64_t Needed(int64_t batches) const;
   bool Due(int64_t batches) const;
-  // The gradients of the update, first to arrive first. REQUIRES: Due.
+  // The gradients of the update: all that are here, but at most k(), first to
+  // arrive first. REQUIRES: Due.
   std::vector<GradientKey> NextUpdate() const;
   // Whether the next update waits for workers that do not live.
   bool Short(int64_t batches) const;

@@ -31,7 +31,8 @@ struct OpenTask {
 // The tasks that have not ended: at most one live task per mini-batch and per
 // worker, every key used once.
 //
-// `now` is awake time, but for MarkReady's. Cost O(log(open tasks)) per call.
+// `now` is awake time, but for MarkReady's. What is returned by reference or
+// pointer holds until the next Open or Close. Cost O(log(open tasks)) per call.
 //
 // Not thread-safe: call from the coordinator.
 class TaskTable {

@@ -20,6 +20,7 @@ class TrainingStats {
   // Bins of the staleness histogram; the last holds all above.
   static constexpr int kStalenessBins = 33;
 
+  // Every gradient that ends; for one that was applied call Applied as well.
   void Ended(WorkerId worker, Outcome outcome);
   void Applied(int64_t staleness, int64_t samples);
   // `loss` is the mean over the samples of one update.
@@ -29,6 +30,7 @@ class TrainingStats {
 
   int64_t samples_applied() const { return samples_applied_; }
   int64_t left_out() const { return left_out_; }
+  // Smoothed over about the last 20 updates; 0 before the first.
   double loss() const { return loss_; }
   double learning_rate() const { return learning_rate_; }
   double mean_staleness() const;

@@ -14,8 +14,9 @@ namespace sluice {
 // happens on the exchange thread. Hence the count is atomic, and whoever finds
 // itself alone (IsUnique) sees everything the others did before they let go.
 //
-// One reference is thread-compatible; different ones may be used on different
-// threads.
+// Different references to a chunk may be used on different threads.
+//
+// Thread-compatible.
 class ChunkRef {
  public:
   ChunkRef() = default;

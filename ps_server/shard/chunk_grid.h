@@ -10,7 +10,9 @@ namespace sluice {
 // last, which takes what is left. An empty range has one empty chunk, so that
 // every pull and every push has something to say.
 //
-// Immutable, therefore thread-safe. All offsets and sizes are in floats.
+// All offsets and sizes are in floats.
+//
+// Immutable, therefore thread-safe.
 class ChunkGrid {
  public:
   // REQUIRES: floats >= 0, chunk_floats >= 1.

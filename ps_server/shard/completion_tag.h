@@ -7,6 +7,7 @@ namespace sluice {
 class CompletionTag {
  public:
   virtual ~CompletionTag() = default;
+  // `ok` as in grpc::CompletionQueue::Next. Called on the queue's thread.
   virtual void Complete(bool ok) = 0;
 };
 

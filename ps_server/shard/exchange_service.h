@@ -30,7 +30,9 @@ namespace sluice {
 //   server->Shutdown(deadline);
 //   exchange.Shutdown();
 //
-// Thread-safe after Start, but for Shutdown: call that from one thread.
+// Register, Start and Shutdown: from one thread.
+//
+// Thread-safe.
 class ExchangeService {
  public:
   // `shard` belongs to the exchange thread from Start to Shutdown. Both must
@@ -50,7 +52,8 @@ class ExchangeService {
                                          Version version)>;
   // Executes a decision on the exchange thread, in the order of the calls, and
   // calls `done` there; `done` must not block. After Shutdown began, `done` is
-  // called with kUnavailable, on the caller's thread.
+  // called with kUnavailable, on the caller's thread. REQUIRES: the server has
+  // been built.
   void Execute(Decision decision, ExecuteDone done);
 
   // Waits until every call has ended, then joins the thread. May be repeated.

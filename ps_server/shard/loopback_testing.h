@@ -35,6 +35,9 @@ inline std::chrono::system_clock::time_point After(absl::Duration time) {
 }
 
 // One shard behind real gRPC, and clients made by the ordinary generated code.
+// It has executed FirstRestore().
+//
+// Not thread-safe: call from the thread of the test.
 class Loopback {
  public:
   explicit Loopback(ShardOptions options)
@@ -68,6 +71,7 @@ class Loopback {
     return proto::Exchange::NewStub(Connect());
   }
 
+  // Executes the next decision; blocks until it is done.
   template <typename What>
   absl::Status Execute(What what) {
     std::promise<absl::Status> done;

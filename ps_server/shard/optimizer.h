@@ -30,8 +30,9 @@ class Optimizer {
   struct Update {
     Version version;  // That it makes; 1 is the first.
     double learning_rate;
-    absl::Span<const float* const> gradients;  // Each: this shard's range.
-    absl::Span<const float> factors;           // What each counts.
+    // At least one, each this shard's range, and what each counts.
+    absl::Span<const float* const> gradients;
+    absl::Span<const float> factors;
   };
 
   // Arrays that `job` keeps, each of the size of the weights.
@@ -41,7 +42,8 @@ class Optimizer {
   void Reset();
 
   // One step on one chunk: `to` becomes `from` moved by the update. Both hold
-  // the chunk; they may be the same memory.
+  // the chunk; they may be the same memory. Call once per chunk and update: it
+  // moves the state.
   void Apply(const Update& update, int chunk, const float* from, float* to);
 
  private:

@@ -29,10 +29,10 @@ struct ShardOptions {
   std::function<absl::StatusOr<std::vector<float>>(ParameterRange)>
       initial_weights;
   ParameterLayout layout;
-  proto::Optimizer optimizer;
-  int64_t chunk_bytes = 1 << 20;
-  int max_held = 2;
-  int staged_gradients = 1;
+  proto::Optimizer optimizer;     // With defaults filled in.
+  int64_t chunk_bytes = 1 << 20;  // A multiple of 4.
+  int max_held = 2;               // Old versions (WeightStore).
+  int staged_gradients = 1;       // Slices (Staging).
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
 };
@@ -51,7 +51,9 @@ class Shard {
 
   // Executes the next decision; one that was executed before is OK and
   // changes nothing. Errors: a decision that cannot be executed (a gap in the
-  // numbers, a version that is not the next, a gradient that is not staged).
+  // numbers, a version that is not the next, a gradient that is not
+  // staged, a Restore without its weights); their text says which, the code
+  // nothing.
   // Nothing of it has been done then; the shard latches, and answers every
   // further decision with the same error.
   absl::Status Execute(const Decision& decision);

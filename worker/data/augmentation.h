@@ -40,6 +40,7 @@ class Augmentation {
 
   // A pure function of (seed, mini-batch, position in it). An offset's
   // probability is off 1 / (2 crop_padding + 1) by less than 2^-32.
+  // REQUIRES: 0 <= position < 2^20.
   AugmentationDraw Draw(BatchId batch, int64_t position) const;
 
   // Varies in place the images of `*samples`, which are those of mini-batch

@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-// What pixel value 0 to 255 becomes: (pixel / 255 - mean) / deviation.
+// What pixel value 0 to 255 becomes: (pixel / 255 - mean) / deviation. `idx`,
+// here and below, has its defaults filled in.
 float NormalisedPixel(const proto::Idx& idx, int pixel);
 
 // Reads images and labels of one split into memory, a byte a pixel; pixels

@@ -34,8 +34,9 @@ struct PullSpec {
 // The gRPC implementation is grpc_exchange.h; tests and the simulator have
 // their own.
 //
-// Not thread-safe: call from the thread that computes. Wake may be called from
-// any thread.
+// Wake may be called from any thread.
+//
+// Not thread-safe: call from the thread that computes.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -49,7 +50,7 @@ class Exchange {
   //   kFailedPrecondition  another generation or job
   //   kUnavailable         a shard could not be reached for too long
   //   kDataLoss            a checksum is wrong, or the chunks do not fit
-  // `weights` is then undefined.
+  // `weights` is then undefined. REQUIRES: no push is under way.
   virtual absl::StatusOr<std::vector<Version>> Pull(
       const PullSpec& spec, absl::Span<float> weights,
       const CancelToken& cancel) = 0;
@@ -57,7 +58,7 @@ class Exchange {
   // The next pull will probably be this one: begins it without waiting, so
   // that the shards answer as soon as they can. Whatever comes next, another
   // pull, a push or nothing, is right as if this had not been called, but
-  // `weights` is undefined from here on.
+  // `weights` is undefined from here on. REQUIRES: no push is under way.
   virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
 
   // Begins to push the gradient of task `key`, whose room was granted as
@@ -69,14 +70,16 @@ class Exchange {
   // complete begin to travel. Does not block on the network.
   virtual void PushFrom(int64_t from) = 0;
   // Waits until every shard has staged all of it. A push that broke is
-  // repeated whole under its key. Errors, each naming the shard:
+  // repeated whole under its key. Whatever it returns, the push is over.
+  // Errors, each naming the shard:
   //   kAborted            `cancel` was set, or the task has ended
   //   kInvalidArgument    the gradient was refused: NaN or Inf, with the
   //                       tensor's name
-  //   kFailedPrecondition, kUnavailable, kDeadlineExceeded, kPermissionDenied
+  //   kFailedPrecondition, kUnavailable, kDeadlineExceeded, kPermissionDenied,
+  //   kDataLoss
   // REQUIRES: PushFrom(0) was called.
   virtual absl::Status FinishPush(const CancelToken& cancel) = 0;
-  // Stops the push that is under way; nothing reads the gradient any more.
+  // Stops the push, if one is under way; nothing reads the gradient any more.
   virtual void AbortPush() = 0;
 
   // Makes a waiting call look at its cancel token. From any thread.

@@ -15,7 +15,9 @@
 namespace sluice {
 
 // A shard for tests, written with the generated service, as a stranger would
-// write it: ordinary messages, protobuf's own encoding. Behaves as it is told.
+// write it: ordinary messages, protobuf's own encoding. Behaves as it is told,
+// and sends weights in chunks of 64 floats. Start and Stop: from one thread.
+//
 // Thread-safe.
 class FakeShard final : public proto::Exchange::Service {
  public:
@@ -31,7 +33,7 @@ class FakeShard final : public proto::Exchange::Service {
     int64_t staged_too_many = 0;
   };
 
-  // Holds `weights`, its range, at version `version`.
+  // Holds `weights`, its range, at version `version`, and listens.
   FakeShard(std::vector<float> weights, int64_t version);
   ~FakeShard() override;
 
@@ -52,8 +54,9 @@ class FakeShard final : public proto::Exchange::Service {
   std::vector<Staged> staged() const;
   // Chunks that have come, of any push.
   int64_t chunks() const;
+  // These two block; after 30 s they abort the test.
   void AwaitChunks(int64_t chunks) const;
-  // Calls that ended because the other side cancelled.
+  // Until a push has ended because the other side cancelled.
   void AwaitCancelledCall() const;
 
  private:

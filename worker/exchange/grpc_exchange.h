@@ -34,12 +34,14 @@ namespace sluice {
 // the socket), so nothing of the gradient is read once a call has ended, and
 // a cancelled push needs to wait for no buffer that the transport still holds.
 //
-// Threads: as Exchange says.
+// Wake may be called from any thread.
+//
+// Not thread-safe: call from the thread that computes.
 class GrpcExchange final : public Exchange, private CallObserver {
  public:
   struct Options {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
-    int64_t chunk_bytes = 1 << 20;
+    int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
     // One attempt to pull or push a slice. A shard parks a pull until shortly
     // before; a slice of 4 GiB takes 35 s at 1 Gbit/s.
     absl::Duration call_timeout = absl::Seconds(60);

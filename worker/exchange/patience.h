@@ -11,13 +11,13 @@ namespace sluice {
 // Decides whether and when a failed call to one shard is repeated. Pure: the
 // time comes in.
 //
-//   NOT_YET, RESOURCE_EXHAUSTED   the shard lives: repeated for as long as the
-//                                 caller wants to wait
-//   UNAVAILABLE, no answer        the shard cannot be reached: repeated with
-//                                 backoff, for `rejoin_timeout` in all
+//   UNAVAILABLE "NOT_YET ...",    the shard lives: repeated for as long as the
+//   RESOURCE_EXHAUSTED            caller wants to wait
+//   other UNAVAILABLE,            the shard cannot be reached: repeated with
+//   DEADLINE_EXCEEDED             backoff, for `rejoin_timeout` in all
 //   anything else                 not repeated
 //
-// Not thread-safe: one per call, under the owner's lock.
+// One per call. Not thread-safe: call under the owner's lock.
 class Patience {
  public:
   explicit Patience(absl::Duration rejoin_timeout)

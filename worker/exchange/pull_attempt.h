@@ -19,6 +19,8 @@ namespace sluice {
 // is checked and copied straight to its place.
 //
 // Runs on the loop's thread; Cancel from any.
+//
+// Thread-compatible.
 class PullAttempt final : private Completion {
  public:
   // Fills `into`, the shard's range of the flat vector, which must stay until

@@ -31,7 +31,9 @@ struct PushedGradient {
 //
 // One operation is under way at a time; whoever starts it, the thread that
 // computes or the loop's, has taken the `busy_` mark first and owns the stream
-// until it passes the mark on. Offer and Cancel: from the thread that computes.
+// until it passes the mark on.
+//
+// Not thread-safe: call from the thread that computes.
 class PushAttempt final : private Completion {
  public:
   // How the chunks of a slice travel; all that the pointers name must stay

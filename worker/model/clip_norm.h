@@ -13,7 +13,7 @@ namespace sluice {
 //
 // The slots of running `statistics`, in order, are no part of it: they neither
 // count nor change. A gradient with NaN or infinity is left as it is, for the
-// servers to reject.
+// servers to reject. REQUIRES: limit > 0.
 //
 // Numerics the squares are summed in double, in an order that depends on the
 //          sizes alone: the same bits whatever the alignment.

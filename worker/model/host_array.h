@@ -13,7 +13,8 @@
 namespace sluice {
 
 // Lets operations of a device work on an array of the host: in place where
-// device memory is host memory, else through a buffer on the device.
+// device memory is host memory, else through a buffer on the device: what
+// ToDevice or Writable returned ends with the next call of either.
 //
 // Not thread-safe: call from the thread that computes.
 class HostArray {

@@ -20,8 +20,9 @@ class Loss {
 
   // The loss of the model's `outputs` (samples, outputs) against the batch's
   // labels or targets, and the gradient at `outputs` unless `doutputs` is
-  // nullptr. kInvalidArgument where the batch does not fit: says which sample
-  // or how many numbers, and what was expected.
+  // nullptr; both are device memory and may be the same. Waits for the result.
+  // kInvalidArgument where the batch does not fit: says which sample or how
+  // many numbers, and what was expected.
   virtual absl::StatusOr<kernels::LossResult> Run(const Batch& batch,
                                                   const float* outputs,
                                                   float* doutputs) = 0;

@@ -16,12 +16,14 @@ namespace sluice {
 
 // The job's model on one device: layers prepared once for a mini-batch size
 // and run many times. Keeps nothing between calls that could change a result.
+// Each call enters its thread into the device.
 //
 // Not thread-safe: call from the thread that computes.
 class Model {
  public:
   // Prepares for up to `max_samples` per call. `device` must outlive the
-  // model. kInvalidArgument where the device lacks an operation.
+  // model. kInvalidArgument where the device lacks an operation, or the loss
+  // does not fit the data.
   static absl::StatusOr<std::unique_ptr<Model>> Create(const ResolvedJob& job,
                                                        int max_samples,
                                                        kernels::Device* device);
@@ -37,16 +39,18 @@ class Model {
   using OnGradientReady = std::function<void(int64_t from)>;
 
   // Mean gradient over the batch at `weights`, written whole into `gradient`;
-  // both are the flat vector (layout().size() floats) in host memory. The slots
+  // both are the flat vector (the layout's size) in host memory. The slots
   // of running statistics carry the batch's own. Looks at `cancel` between
-  // layers: kAborted when it is set.
+  // layers: kAborted when it is set. kInvalidArgument where the batch's labels
+  // or targets do not fit.
   // REQUIRES: 1 <= batch.samples <= max_samples.
   virtual absl::StatusOr<Result> ComputeGradient(
       const Batch& batch, absl::Span<const float> weights,
       absl::Span<float> gradient, const CancelToken& cancel,
       const OnGradientReady& on_ready) = 0;
 
-  // Forward only.
+  // Forward only, with the running statistics in `weights` and no dropout.
+  // Else as above.
   virtual absl::StatusOr<Result> Evaluate(const Batch& batch,
                                           absl::Span<const float> weights) = 0;
 };

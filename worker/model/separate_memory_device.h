@@ -15,6 +15,8 @@ namespace sluice {
 
 // The reference on arrays that the host must not touch itself: memory is the
 // host's, but arguments of dense products are expected in buffers.
+//
+// Not thread-safe: call from the thread of the test.
 class SeparateMemoryDevice : public kernels::Device {
  public:
   bool InBuffers(const float* p) const {

@@ -12,7 +12,8 @@
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
 
-// Stand-ins for what a trainer works with, for tests in one thread.
+// Stand-ins for what a trainer works with. Not thread-safe: call from one
+// thread.
 namespace sluice {
 
 // A clock that moves when it is told to.

@@ -18,7 +18,7 @@ namespace sluice {
 // Plays workers, shards and evaluator against a Coordinator, one step at a
 // time, for tests that say exactly what happens.
 //
-// Not thread-safe.
+// Not thread-safe: call from one thread.
 class Driver {
  public:
   explicit Driver(const CoordinatorOptions& options);
@@ -43,7 +43,8 @@ class Driver {
   // Mini-batch of that task; -1 for none.
   int64_t BatchOf(int64_t worker) const;
   // Delivers the gradient of that task, computed at `base` (default: the
-  // task's version).
+  // task's version). Errors as Coordinator::Ready's.
+  // REQUIRES (also Reject): the worker has a task.
   absl::Status Deliver(int64_t worker);
   absl::Status DeliverAt(int64_t worker, int64_t base);
   absl::Status Deliver(const Task& task, int64_t base);
@@ -57,6 +58,7 @@ class Driver {
   // Shards execute at once what they are sent, unless held.
   void HoldShard(int64_t shard) { held_.insert(shard); }
   void ReleaseShard(int64_t shard);
+  // A shard says it has executed everything up to `number`, held or not.
   absl::Status Execute(int64_t shard, int64_t number);
 
   Coordinator& coordinator() { return coordinator_; }

@@ -30,13 +30,16 @@ struct FakeFaults {
 // order drawn from the seed: messages are under way for any time and cross,
 // shards execute at their own pace. InvariantChecker looks at every step.
 //
-// Two runs that are told the same draw the same. Not thread-safe.
+// Two runs that are told the same draw the same.
+//
+// Not thread-safe: call from one thread.
 class FakeCluster {
  public:
   FakeCluster(const CoordinatorOptions& options, const FakeFaults& faults,
               uint64_t seed);
 
-  // Until the run is over, a rule is broken, or so many steps were made.
+  // Until the run is over or a rule is broken; not to be over after so many
+  // steps breaks one. REQUIRES: called once.
   void Run(int64_t max_steps);
 
   // The first rule that was broken, with seed and step; empty if none was.
@@ -44,6 +47,8 @@ class FakeCluster {
   const std::optional<FinishRun>& finished() const { return finished_; }
   const InvariantChecker& checker() const { return checker_; }
   JobState State() const { return coordinator_.State(now_); }
+  // Gradients that were refused because their task had ended, and workers'
+  // deaths: so that tests can see there were some.
   int64_t late_deliveries() const { return late_; }
   int64_t kills() const { return kills_; }
 

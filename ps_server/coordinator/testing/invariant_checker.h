@@ -28,7 +28,9 @@ namespace sluice {
 //   - granted room never exceeds the limit, nor versions the commit window;
 //   - what is pinned is released, and only that.
 //
-// It keeps the first violation. Not thread-safe.
+// It keeps the first violation.
+//
+// Not thread-safe: call from one thread.
 class InvariantChecker {
  public:
   explicit InvariantChecker(const CoordinatorOptions& options);
