@@ -29,6 +29,7 @@ NOT_RUN = {
     r"tests/fuzz/run\.sh.*": "continuous integration calls it",
     r"tests/fuzz/make_corpus\.py": "writes into the tree",
     r"tests/tidy/tidy_test\.py": "is a test itself",
+    r"docs/make_policy_figure\.py": "plot_test runs it, short",
     r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
     r"clang-format -i FILE": "writes into the tree",
     r"bench/(policy_accuracy|policy_times|update_cost)\.py":

@@ -215,5 +215,23 @@ class PlotTest(unittest.TestCase):
         self.assertIn("no pens today", result.stderr)
 
 
+class PolicyFigureTest(unittest.TestCase):
+
+    def test_the_document_s_figure_is_drawn_by_its_command(self):
+        out = harness.scratch()
+        subprocess.run(
+            [harness.ROOT / "docs/make_policy_figure.py", "--epochs=0.02",
+             "--set=evaluation.every_epochs=0", f"--out={out}",
+             f"--tool={harness.TOOL}"],
+            check=True, timeout=harness.TIMEOUT_S)
+        for name in ["policies_time.svg", "policies_version.svg"]:
+            # Which runs there are, and in which colours.
+            labels = [w for w in words(harness.ROOT / "docs" / name)
+                      if "SYNC" in w]
+            self.assertEqual(len(labels), 7)
+            self.assertEqual([w for w in words(out / name) if "SYNC" in w],
+                             labels)
+
+
 if __name__ == "__main__":
     harness.main()
