@@ -57,7 +57,10 @@ struct Pull {
   using Header = PullChunkHeader;
   using Message = proto::PullChunk;
   static constexpr auto kDecode = &DecodePullChunk;
-  static constexpr auto kEncode = &EncodePullChunk;
+  static grpc::ByteBuffer Encode(const Header& header,
+                                 absl::Span<const float> data) {
+    return EncodePullChunk(header, data, nullptr);
+  }
   static Header HeaderOf(const Message& message) {
     return {Version(message.version()), message.offset()};
   }
@@ -66,7 +69,10 @@ struct Push {
   using Header = PushChunkHeader;
   using Message = proto::PushChunk;
   static constexpr auto kDecode = &DecodePushChunk;
-  static constexpr auto kEncode = &EncodePushChunk;
+  static grpc::ByteBuffer Encode(const Header& header,
+                                 absl::Span<const float> data) {
+    return EncodePushChunk(header, data);
+  }
   static Header HeaderOf(const Message& message) {
     const proto::Key& key = message.key();
     return {{Generation(key.generation()), WorkerId(key.worker()),
@@ -81,7 +87,7 @@ template <typename Kind>
 void CheckEncodesAgain(typename Kind::Message message,
                        const std::vector<float>& data) {
   const auto header = Kind::HeaderOf(message);
-  const std::string once = Joined(Kind::kEncode(header, data, nullptr));
+  const std::string once = Joined(Kind::Encode(header, data));
   message.DiscardUnknownFields();
   message.set_checksum(ChunkChecksum(data));
   if constexpr (std::is_same_v<Kind, Push>) {
@@ -93,7 +99,7 @@ void CheckEncodesAgain(typename Kind::Message message,
   SLUICE_CHECK(again->header == header);
   std::vector<float> to(data.size());
   SLUICE_CHECK(again->payload.CopyTo(absl::MakeSpan(to)).ok());
-  SLUICE_CHECK(Joined(Kind::kEncode(again->header, to, nullptr)) == once);
+  SLUICE_CHECK(Joined(Kind::Encode(again->header, to)) == once);
 }
 
 // Offers the chunk to a shard as it came, and with the grant it would need.
