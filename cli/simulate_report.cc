@@ -115,6 +115,7 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"wasted", timing.wasted},
       {"wasted_time", timing.wasted_time},
       {"idle", timing.idle},
+      {"scaling_efficiency", timing.scaling_efficiency},
       {"pull_bytes", timing.pull_bytes},
       {"push_bytes", timing.push_bytes},
       {"pull_bytes_per_second", timing.pull_bytes_per_second},
@@ -173,9 +174,12 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
   out << absl::StrFormat(
       "staleness        %.4g on average; from 0 on: %s\n"
       "wasted           %.2f%% of the tasks, %.2f%% of the compute time\n"
-      "workers idle     %.2f%% of the time\n",
+      "workers idle     %.2f%% of the time\n"
+      "scaling          %.4f: a task's mean time, by the time per gradient and "
+      "worker\n",
       timing.mean_staleness, FormatHistogram(timing.staleness_histogram),
-      100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle);
+      100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle,
+      timing.scaling_efficiency);
   out << "each shard       pull " << FormatRates(timing.pull_bytes_per_second)
       << " MB/s, push " << FormatRates(timing.push_bytes_per_second)
       << " MB/s\n";

@@ -29,6 +29,7 @@ nlohmann::json Reported(const std::string& delays,
   timing.mean_update_time = 0.25;
   timing.mean_staleness = 1.5;
   timing.wasted = 0.5;
+  timing.scaling_efficiency = 0.75;
   timing.events = 1000;
   std::ostringstream out;
   PrintSimulation(*job, report, /*json=*/true, out);
@@ -41,6 +42,7 @@ TEST(SimulateReportTest, NamesWhatOthersRead) {
   EXPECT_EQ(json["updates_per_second"], 4);
   EXPECT_EQ(json["mean_staleness"], 1.5);
   EXPECT_EQ(json["wasted"], 0.5);
+  EXPECT_EQ(json["scaling_efficiency"], 0.75);
   EXPECT_EQ(json["k"], 2);
   EXPECT_EQ(json["events_per_wall_second"], 500);
 }

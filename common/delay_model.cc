@@ -134,6 +134,12 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
                          job.cluster().workers()));
   delay.factors_.assign(job.delays().worker_factor().begin(),
                         job.delays().worker_factor().end());
+  // Workers beyond the list have the factor 1.
+  const int workers = job.cluster().workers();
+  delay.mean_factor_ =
+      1 + (std::accumulate(delay.factors_.begin(), delay.factors_.end(), 0.0) -
+           static_cast<double>(delay.factors_.size())) /
+              workers;
   return delay;
 }
 

@@ -62,12 +62,16 @@ class ComputeDelay {
   // mini-batches. REQUIRES: worker and sequence >= 0, batches <= 65536.
   double Draw(int64_t worker, int64_t sequence, int batches) const;
 
+  // Expected seconds of a task of one mini-batch, over draws and workers.
+  double Mean() const { return model_.Mean() * mean_factor_; }
+
   // One mini-batch's delay, without the workers' factors.
   const DelayModel& model() const { return model_; }
 
  private:
   DelayModel model_;
   std::vector<double> factors_;
+  double mean_factor_ = 1;
 };
 
 }  // namespace sluice

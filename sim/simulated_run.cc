@@ -42,10 +42,10 @@ bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
 }
 
 // Of the whole run: the first update is counted from the start.
-Timing TimingOfAll(SimulationWindow window, int workers) {
+Timing TimingOfAll(SimulationWindow window, int workers, double task_seconds) {
   if (window.commits.empty()) return {};
   window.commits.insert(window.commits.begin(), window.begin);
-  return TimingOf(window, workers);
+  return TimingOf(window, workers, task_seconds);
 }
 
 }  // namespace
@@ -56,6 +56,8 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
                           SimulationOptionsFromJob(job));
   const int workers = job.job.cluster().workers();
+  const double task_seconds =
+      made.compute.Mean() * made.coordinator.sync.local_steps;
   const std::string& folder = options.run_dir;
   SLUICE_ASSIGN_OR_RETURN(
       const auto training,
@@ -83,7 +85,7 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
   };
   ClusterSimulation simulation(std::move(made));
   const absl::Status ran = simulation.Run([] { return false; });
-  run.timing = TimingOfAll(simulation.window(), workers);
+  run.timing = TimingOfAll(simulation.window(), workers, task_seconds);
   run.state = simulation.State();
   run.computed = workload.computed();
   if (recorder != nullptr) {

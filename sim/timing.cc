@@ -39,7 +39,8 @@ double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 }  // namespace
 
-Timing TimingOf(const SimulationWindow& window, int workers) {
+Timing TimingOf(const SimulationWindow& window, int workers,
+                double task_seconds) {
   SLUICE_CHECK(window.commits.size() >= 2);
   Timing timing;
   const double seconds =
@@ -59,6 +60,8 @@ Timing TimingOf(const SimulationWindow& window, int workers) {
   timing.wasted_time = Share(window.wasted_seconds, window.compute_seconds);
   timing.idle =
       std::max(0.0, 1 - Share(window.compute_seconds, seconds * workers));
+  timing.scaling_efficiency = Share(
+      task_seconds * static_cast<double>(counts.applied), seconds * workers);
   timing.pull_bytes = window.pull_bytes;
   timing.push_bytes = window.push_bytes;
   for (int64_t bytes : window.pull_bytes) {
@@ -79,6 +82,8 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   made.coordinator.evaluator = false;
   made.coordinator.stop = StopOptions();
   const int workers = job.job.cluster().workers();
+  const double task_seconds =
+      made.compute.Mean() * made.coordinator.sync.local_steps;
   ClusterSimulation simulation(std::move(made));
   SLUICE_RETURN_IF_ERROR(
       simulation.Run([&] { return simulation.decided() >= 10 * workers; }));
@@ -88,7 +93,7 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
     const auto& commits = simulation.window().commits;
     SLUICE_RETURN_IF_ERROR(simulation.Run(
         [&] { return static_cast<int64_t>(commits.size()) > updates; }));
-    Timing timing = TimingOf(simulation.window(), workers);
+    Timing timing = TimingOf(simulation.window(), workers, task_seconds);
     if (timing.updates >= options.most_updates ||
         timing.half_width < options.precision * timing.mean_update_time) {
       return timing;

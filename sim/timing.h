@@ -25,6 +25,10 @@ struct Timing {
   double wasted_time = 0;
   // Share of the workers' time in which they do not compute.
   double idle = 0;
+  // t1 / tn: what one worker's task takes on average, by the time in which n
+  // workers get n gradients applied. 1: nothing waits, nothing is in vain (more
+  // where fast workers do more of the work).
+  double scaling_efficiency = 0;
   // By shard.
   std::vector<double> pull_bytes_per_second, push_bytes_per_second;
   std::vector<int64_t> pull_bytes, push_bytes;
@@ -38,8 +42,9 @@ struct TimingOptions {
   int64_t most_updates = 4000000;
 };
 
-// What a window says. REQUIRES: at least two updates.
-Timing TimingOf(const SimulationWindow& window, int workers);
+// What a window says; `task_seconds`: t1. REQUIRES: at least two updates.
+Timing TimingOf(const SimulationWindow& window, int workers,
+                double task_seconds);
 
 // Simulates the times of `job`'s cluster, without its stop conditions: no
 // gradient is computed. The first ten tasks of each worker are left out.

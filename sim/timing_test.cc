@@ -116,6 +116,22 @@ TEST_P(FormulaTest, StalenessDoesNotDependOnTheDistribution) {
 INSTANTIATE_TEST_SUITE_P(Workers, FormulaTest, ::testing::Values(4, 16),
                          ::testing::PrintToStringParamName());
 
+TEST(TimingTest, ScalingEfficiencyIsWhatWaitingAndWasteLeave) {
+  const std::string delay = "exponential { mean_ms: 50 }";
+  // t1 / tn under SYNC: 1 / H_4.
+  EXPECT_NEAR(
+      Measured({"SYNC", PolicyKind::kSync, 0}, 4, delay).scaling_efficiency,
+      12.0 / 25, kTolerance);
+  EXPECT_NEAR(
+      Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, delay).scaling_efficiency,
+      1, kTolerance);
+  // Slow workers count as slow: one of twice the time in four.
+  EXPECT_NEAR(Measured({"ASYNC", PolicyKind::kAsync, 0}, 4,
+                       "constant { ms: 50 }", "worker_factor: 2")
+                  .scaling_efficiency,
+              1.25 * 3.5 / 4, kTolerance);
+}
+
 TEST(TimingTest, KSyncWastesTheTasksItCancels) {
   const Timing timing = Measured({"K_SYNC", PolicyKind::kKSync, 3}, 4,
                                  "exponential { mean_ms: 50 }");
