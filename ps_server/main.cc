@@ -50,5 +50,6 @@ int main(int argc, char** argv) {
     });
     status = (*server)->Run();
   }
+  server->reset();  // So that why it failed is the last that is said.
   return Exit(status);
 }
