@@ -1,6 +1,7 @@
-// Every policy on a network that loses, repeats, reorders, delays and cuts,
-// with workers that die and processes that stand still: the guarantees hold
-// after every event, and the run ends once the faults have healed.
+// Every policy on a network that loses, repeats, delays (so that pulls and
+// pushes overtake each other) and cuts, with workers that die and processes
+// that stand still: the guarantees hold after every event, and the run ends
+// once the faults have healed.
 #include <cstdint>
 #include <string>
 

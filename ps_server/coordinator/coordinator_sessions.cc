@@ -85,12 +85,12 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
     const proto::Join& join, Peer peer, absl::Time now) {
   Incarnation resume(join.incarnation());
   Seat* seat = table_.Find(peer);
-  // The Welcome of an incarnation that was never heard of again got lost: its
-  // process, or one that knows as little, asks for a first life once more.
+  // The Welcome got lost of an incarnation that was never heard of again: its
+  // process asks for a first life once more. Another process in its place is a
+  // restart, since it may be at another address.
   if (seat != nullptr && resume == Incarnation() && !seat->over &&
-      seat->unheard() &&
-      (seat->stream == nullptr ||
-       (seat->process == join.process() && !join.process().empty()))) {
+      seat->unheard() && !join.process().empty() &&
+      seat->process == join.process() && seat->address == join.address()) {
     resume = seat->incarnation;
   }
   if (seat != nullptr && seat->incarnation == resume) {

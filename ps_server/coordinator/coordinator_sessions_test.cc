@@ -83,6 +83,17 @@ TEST_F(CoordinatorSessionsTest, AnotherProcessCannotTakeALivingOnesPlace) {
       absl::IsAlreadyExists(Join(Connect(), proto::WORKER, 0, "host 2")));
 }
 
+TEST_F(CoordinatorSessionsTest, AnotherProcessInAShardsPlaceIsARestart) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  sessions_.OnBroken(first.get(), kStart);
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 4").ok());
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_EQ(sessions_.finish()->failure, "shard 0 restarted");
+}
+
 TEST_F(CoordinatorSessionsTest, AShardThatHasSpokenAndJoinsAnewHasRestarted) {
   const auto first = Connect();
   ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
