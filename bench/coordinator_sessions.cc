@@ -199,7 +199,7 @@ double DecidedTasksPerSecond(int workers, int shards, int64_t count) {
   options.core.train_samples = 1000;
   options.fingerprint = kFingerprint;
   options.rejoin_timeout = absl::Seconds(1);
-  CoordinatorService service(options, nullptr, nullptr);
+  CoordinatorService service(options, nullptr, nullptr, nullptr);
   return RateOf(&service, workers, shards, count);
 }
 

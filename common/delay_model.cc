@@ -4,11 +4,13 @@
 #include <cmath>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/random.h"
 #include "common/status_macros.h"
 
@@ -17,29 +19,65 @@ namespace {
 
 constexpr double kMs = 1e-3;
 
-absl::StatusOr<std::vector<double>> ReadTrace(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
-  std::vector<double> seconds;
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    double ms = 0;
-    if (!absl::SimpleAtod(line, &ms) || !(ms >= 0 && ms <= 1e9)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ":", number,
-          ": expected a duration in milliseconds, 0 to 1e9, found \"",
-          line.substr(0, 40), "\""));
-    }
-    seconds.push_back(ms * kMs);
+// A line of a trace: milliseconds, and perhaps the worker that took them.
+struct TraceLine {
+  double ms = 0;
+  std::optional<int64_t> worker;
+};
+
+std::optional<TraceLine> ParseTraceLine(absl::string_view text) {
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  TraceLine line;
+  if (parts.empty() || parts.size() > 2 ||
+      !absl::SimpleAtod(parts[0], &line.ms) || !(line.ms >= 0) ||
+      line.ms > 1e9) {
+    return std::nullopt;
   }
-  if (seconds.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected one duration a line, found none"));
+  if (parts.size() == 1) return line;
+  line.worker = 0;
+  if (!absl::SimpleAtoi(parts[1], &*line.worker) || *line.worker < 0) {
+    return std::nullopt;
   }
-  return seconds;
+  return line;
+}
+
+double MeanOf(const std::vector<double>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+         static_cast<double>(seconds.size());
 }
 
 }  // namespace
+
+absl::Status DelayModel::ReadTrace() {
+  const std::string& path = delay_.trace().path();
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  worker_traces_.resize(workers_);
+  std::string text;
+  for (int64_t number = 1; std::getline(file, text); ++number) {
+    const auto line = ParseTraceLine(text);
+    if (!line.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ":", number,
+          ": expected a duration in milliseconds, 0 to 1e9, and perhaps a "
+          "worker's number, found \"",
+          text.substr(0, 40), "\""));
+    }
+    trace_.push_back(line->ms * kMs);
+    if (line->worker.has_value() && *line->worker < workers_) {
+      worker_traces_[*line->worker].push_back(trace_.back());
+    }
+  }
+  if (!trace_.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected one duration a line, found none"));
+}
+
+const std::vector<double>& DelayModel::TraceOf(int64_t worker) const {
+  const bool has_own = worker < workers_ && !worker_traces_[worker].empty();
+  return has_own ? worker_traces_[worker] : trace_;
+}
 
 absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
                                               uint64_t seed,
@@ -56,7 +94,7 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
         static_cast<int>(std::lround(delay.two_speed().slow_share() * workers));
   }
   if (delay.has_trace()) {
-    SLUICE_ASSIGN_OR_RETURN(model.trace_, ReadTrace(delay.trace().path()));
+    SLUICE_RETURN_IF_ERROR(model.ReadTrace());
   }
   return model;
 }
@@ -85,8 +123,10 @@ double DelayModel::Draw(int64_t worker, int64_t index) const {
     case proto::Delay::kTwoSpeed:
       return delay_.two_speed().ms() * kMs *
              (worker < slow_workers_ ? delay_.two_speed().slow_factor() : 1);
-    case proto::Delay::kTrace:
-      return trace_[random.Uint64(index) % trace_.size()];
+    case proto::Delay::kTrace: {
+      const std::vector<double>& trace = TraceOf(worker);
+      return trace[random.Uint64(index) % trace.size()];
+    }
     case proto::Delay::KIND_NOT_SET:
       return 0;
   }
@@ -115,9 +155,14 @@ double DelayModel::Mean() const {
              (workers_ +
               slow_workers_ * (delay_.two_speed().slow_factor() - 1)) /
              workers_;
-    case proto::Delay::kTrace:
-      return std::accumulate(trace_.begin(), trace_.end(), 0.0) /
-             static_cast<double>(trace_.size());
+    case proto::Delay::kTrace: {
+      const double mean_of_all = MeanOf(trace_);
+      double sum = 0;
+      for (const std::vector<double>& own : worker_traces_) {
+        sum += own.empty() ? mean_of_all : MeanOf(own);
+      }
+      return sum / workers_;
+    }
     case proto::Delay::KIND_NOT_SET:
       return 0;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
@@ -23,7 +24,8 @@ class DelayModel {
   // `delay`: valid, or without a kind for no delay. `stream` says what the
   // draws are for: "delays.latency". `workers` is cluster.workers, of which
   // some may be slow. kNotFound, kInvalidArgument: the trace file cannot be
-  // read, or a line of it is no duration (names the line and what it holds).
+  // read, or a line of it is not as it should be (names the line and what it
+  // holds).
   static absl::StatusOr<DelayModel> Create(const proto::Delay& delay,
                                            uint64_t seed,
                                            absl::string_view stream,
@@ -33,19 +35,25 @@ class DelayModel {
   // too, none of them slow. REQUIRES: worker >= 0, index >= 0.
   double Draw(int64_t worker, int64_t index) const;
 
-  // Expected seconds over all draws and the `workers`; a trace's mean.
+  // Expected seconds over all draws and the `workers`.
   double Mean() const;
 
   bool always_zero() const;
 
  private:
+  absl::Status ReadTrace();
+  // What the worker draws from.
+  const std::vector<double>& TraceOf(int64_t worker) const;
+
   // Constant after construction.
   proto::Delay delay_;
   uint64_t seed_ = 0;
   uint64_t stream_ = 0;
   int workers_ = 1;
-  int slow_workers_ = 0;       // Two speeds.
-  std::vector<double> trace_;  // Seconds.
+  int slow_workers_ = 0;  // Two speeds.
+  // Seconds: of all lines of the trace, and of those that name the worker.
+  std::vector<double> trace_;
+  std::vector<std::vector<double>> worker_traces_;
 };
 
 // What a task's computation takes beyond its own: the job's `delays.compute`

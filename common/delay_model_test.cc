@@ -109,13 +109,34 @@ TEST(DelayModelTest, ATraceGivesItsLinesAndRefusesWhatIsNoDuration) {
   proto::Delay delay;
   delay.mutable_trace()->set_path(path);
   const auto refused = DelayModel::Create(delay, kSeed, "test", 1);
-  EXPECT_EQ(refused.status().message(),
-            path +
-                ":2: expected a duration in milliseconds, 0 to 1e9, found "
-                "\"fast\"");
+  EXPECT_EQ(
+      refused.status().message(),
+      path +
+          ":2: expected a duration in milliseconds, 0 to 1e9, and perhaps "
+          "a worker's number, found \"fast\"");
+  for (const std::string line : {"", "-1", "nan", "10 -1", "10 x", "10 1 1"}) {
+    std::ofstream(path) << "10\n" << line << "\n";
+    EXPECT_FALSE(DelayModel::Create(delay, kSeed, "test", 1).ok()) << line;
+  }
   delay.mutable_trace()->set_path(path + ".missing");
   EXPECT_EQ(DelayModel::Create(delay, kSeed, "test", 1).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(DelayModelTest, AWorkerThatATraceNamesDrawsFromItsOwnLines) {
+  const std::string path = ::testing::TempDir() + "/workers.txt";
+  std::ofstream(path) << "10 0\n20 0\n300 2\n40 7\n";
+  const DelayModel model = Model("trace { path: \"" + path + "\" }", 3);
+  EXPECT_DOUBLE_EQ(Sorted(model, 0).front(), 0.01);
+  EXPECT_DOUBLE_EQ(Sorted(model, 0).back(), 0.02);
+  EXPECT_DOUBLE_EQ(Sorted(model, 2).front(), 0.3);
+  EXPECT_DOUBLE_EQ(Sorted(model, 2).back(), 0.3);
+  // No line names worker 1, and 7 is none of the job's.
+  for (const int64_t other : {1, 7}) {
+    EXPECT_DOUBLE_EQ(Sorted(model, other).front(), 0.01);
+    EXPECT_DOUBLE_EQ(Sorted(model, other).back(), 0.3);
+  }
+  EXPECT_DOUBLE_EQ(model.Mean(), (0.015 + 0.3 + 0.37 / 4) / 3);
 }
 
 TEST(ComputeDelayTest, ATaskTakesTheSumOverItsMiniBatchesTimesItsFactor) {

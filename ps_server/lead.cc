@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(const ResolvedJob& job,
   }
   lead->service_ = std::make_unique<CoordinatorService>(
       std::move(options), lead->files_ ? lead->files_->log() : nullptr,
-      lead->files_ ? lead->files_->metrics() : nullptr);
+      lead->files_ ? lead->files_->metrics() : nullptr,
+      lead->files_ ? lead->files_->compute_times() : nullptr);
   return lead;
 }
 

@@ -16,7 +16,7 @@ namespace sluice {
 
 // What shard 0 has beyond other shards: the coordinator's service, and the
 // run folder's files: addresses, job.textproto (unless it is there),
-// commit_log, metrics.jsonl, summary.json. Thread-compatible.
+// commit_log, metrics.jsonl, compute_times.txt, summary.json. Thread-compatible.
 class Lead {
  public:
   // `run_dir` may be empty: then nothing is kept. kAlreadyExists: there has

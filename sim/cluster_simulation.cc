@@ -178,6 +178,7 @@ void ClusterSimulation::Push(const Event& event) {
   const double spent = Seconds(queue_.now() - worker.began);
   worker.computing = false;
   window_.compute_seconds += spent;
+  worker.spent = spent;
   worker.undecided.emplace_back(event.number, spent);
   worker.missing = options_.shards;
   for (int s = 0; s < options_.shards; ++s) {
@@ -244,6 +245,7 @@ absl::Status ClusterSimulation::Ready(const Event& event) {
   Delivery delivery;
   delivery.key = task.key;
   delivery.shard_bases = worker.bases;
+  if (observer_ != nullptr) delivery.compute_seconds = worker.spent;
   std::string rejected;
   if (workload_ != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(Workload::Computed computed,

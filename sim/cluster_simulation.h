@@ -88,6 +88,7 @@ class ClusterSimulation {
     int missing = 0;  // Shards it waits for.
     VirtualTime began = 0;
     bool computing = false;
+    double spent = 0;  // On its last gradient.
     // Gradients without a verdict, and what computing them took.
     std::vector<std::pair<int64_t, double>> undecided;
     VirtualTime inbox = 0;  // When the last message to it arrives.

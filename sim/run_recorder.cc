@@ -21,8 +21,9 @@ absl::Status RunRecorder::Record(const ClusterSimulation& simulation,
                                  const Actions& actions) {
   if (actions.empty()) return absl::OkStatus();
   const absl::Time now = simulation.Now();
-  SLUICE_RETURN_IF_ERROR(files_->log()->Append(
-      RecordsOf(actions, absl::ToDoubleSeconds(now - absl::UnixEpoch()))));
+  const double seconds = absl::ToDoubleSeconds(now - absl::UnixEpoch());
+  SLUICE_RETURN_IF_ERROR(files_->log()->Append(RecordsOf(actions, seconds)));
+  SLUICE_RETURN_IF_ERROR(files_->compute_times()->Record(actions, seconds));
   for (const Action& action : actions) {
     const auto* evaluated = std::get_if<RecordEvaluation>(&action);
     if (evaluated == nullptr) continue;

@@ -24,7 +24,7 @@ class RunRecorder {
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(
       const ResolvedJob& job, const std::string& run_dir);
 
-  // To the commit log and the metrics: what the coordinator has decided. For
+  // To the commit log, the compute times and the metrics: what the coordinator has decided. For
   // ClusterSimulation::Options::observer.
   absl::Status Record(const ClusterSimulation& simulation,
                       const Actions& actions);

@@ -138,8 +138,9 @@ TEST_P(PolicyTest, GivesEqualBytesTwice) {
   Simulate(job, {.run_dir = twice, .target = {}});
   const auto files = Files(once);
   EXPECT_EQ(files, Files(twice));
-  for (const char* name : {"job.textproto", "commit_log", "metrics.jsonl",
-                           "summary.json", "weights.safetensors"}) {
+  for (const char* name :
+       {"job.textproto", "commit_log", "metrics.jsonl", "compute_times.txt",
+        "summary.json", "weights.safetensors"}) {
     EXPECT_TRUE(files.contains(name)) << name;
   }
 }

@@ -17,10 +17,12 @@ constexpr absl::Duration kRateWindow = absl::Seconds(5);
 }  // namespace
 
 CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
-                                       MetricsWriter* metrics)
+                                       MetricsWriter* metrics,
+                                       ComputeTimesWriter* compute_times)
     : options_(std::move(options)),
       start_(options_.clock->Now()),
       log_(log),
+      compute_times_(compute_times),
       metrics_(metrics),
       sessions_({options_.core, options_.fingerprint, options_.job_text},
                 start_),

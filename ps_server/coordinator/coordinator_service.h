@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/compute_times_writer.h"
 #include "ps_server/coordinator/coordinator_sessions.h"
 #include "ps_server/coordinator/metrics_writer.h"
 #include "ps_server/coordinator/rate_meter.h"
@@ -41,9 +42,9 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
     absl::Duration rejoin_timeout = absl::Seconds(5);
     Clock* clock = Clock::Real();
   };
-  // `log` and `metrics` may be null; they must outlive the service.
+  // Any file may be null; they must outlive the service.
   CoordinatorService(Options options, CommitLogWriter* log,
-                     MetricsWriter* metrics);
+                     MetricsWriter* metrics, ComputeTimesWriter* compute_times);
   // REQUIRES: the server that offers it has been shut down.
   ~CoordinatorService() override;
 
@@ -75,7 +76,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   // Carries out what has been decided, unless another thread is doing so and
   // will find the rest. Call after everything that may have added to it.
   void CarryOut() ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes to the commit log and the process's log what `actions` ask for.
+  // Writes to the commit log, the compute times and the process's log what
+  // `actions` ask for. The error is the commit log's.
   absl::Status Record(const Actions& actions);
 
   void TickLoop();
@@ -97,8 +99,9 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   // Constant after construction.
   const Options options_;
   const absl::Time start_;
-  CommitLogWriter* const log_;    // Used by whoever carries out.
-  MetricsWriter* const metrics_;  // Used by the ticker.
+  CommitLogWriter* const log_;               // Used by whoever carries out.
+  ComputeTimesWriter* const compute_times_;  // The same.
+  MetricsWriter* const metrics_;             // Used by the ticker.
 
   // Acquired before the locks of SessionStream.
   absl::Mutex mu_;

@@ -69,6 +69,12 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   for (const Action& action : actions) {
     if (const auto* announce = std::get_if<Announce>(&action)) Log(*announce);
   }
+  if (compute_times_ != nullptr) {
+    const absl::Status status = compute_times_->Record(actions, seconds);
+    if (!status.ok()) {
+      spdlog::warn("event=compute_times error=\"{}\"", status.ToString());
+    }
+  }
   return log_ == nullptr ? absl::OkStatus()
                          : log_->Append(RecordsOf(actions, seconds));
 }

@@ -30,7 +30,7 @@ class Lead {
  public:
   explicit Lead(CoordinatorService::Options options,
                 CommitLogWriter* log = nullptr)
-      : service_(std::move(options), log, nullptr) {
+      : service_(std::move(options), log, nullptr, nullptr) {
     Serve();
   }
   ~Lead() { server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch())); }

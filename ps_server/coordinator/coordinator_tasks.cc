@@ -8,6 +8,12 @@
 #include "ps_server/coordinator/coordinator_impl.h"
 
 namespace sluice {
+namespace {
+
+// Of a task: eleven days for each of 65536 mini-batches.
+constexpr double kMostSeconds = 65536e6;
+
+}  // namespace
 
 void Coordinator::Impl::AssignTasks() {
   // An update that waits for the commit window is as good as decided: what
@@ -82,6 +88,10 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
   if (open->ready) return absl::OkStatus();
   absl::Status valid = CheckDelivery(*open, delivery);
   if (!valid.ok()) return valid;
+  if (delivery.compute_seconds > 0) {
+    Emit(RecordComputeTime{delivery.key.worker,
+                           delivery.compute_seconds / open->task.batches});
+  }
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
   const auto too_stale = policy_.TooStale(base, stream_.decided());
@@ -118,6 +128,12 @@ absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
     return absl::InvalidArgumentError(
         absl::StrCat(who, ": computed on ", delivery.samples,
                      " samples, expected ", open.samples));
+  }
+  if (!(delivery.compute_seconds >= 0 &&
+        delivery.compute_seconds <= kMostSeconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": computed for ", delivery.compute_seconds,
+                     " s, expected 0 to ", kMostSeconds));
   }
   return absl::OkStatus();
 }

@@ -164,6 +164,7 @@ Delivery DeliveryFromProto(const proto::Ready& ready) {
   }
   delivery.samples = ready.samples();
   delivery.loss = ready.loss();
+  delivery.compute_seconds = ready.compute_seconds();
   return delivery;
 }
 

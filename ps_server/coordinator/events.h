@@ -49,6 +49,8 @@ struct Delivery {
   std::vector<Version> shard_bases;
   int64_t samples = 0;
   double loss = 0;  // Mean over the samples.
+  // What computing it took, the job's delay included; 0: not measured.
+  double compute_seconds = 0;
 };
 
 // Begin `generation` with the weights of `version` (0: the initial ones);
@@ -157,6 +159,13 @@ struct RecordDigests {
   std::vector<uint64_t> digests;  // Of its tensors, in order.
 };
 
+// What computing one mini-batch took the worker of a gradient that it has
+// delivered, the job's delay included; with local steps, the mean over them.
+struct RecordComputeTime {
+  WorkerId worker;
+  double seconds = 0;
+};
+
 // A state change a person wants to read: one log line.
 struct Announce {
   enum class Level { kInfo, kWarning, kError };
@@ -179,10 +188,10 @@ struct FinishRun {
   std::string reason;
 };
 
-using Action =
-    std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
-                 RecordTask, RecordEnd, RecordCommit, RecordDigests,
-                 RecordEvaluation, Announce, EndSession, FinishRun>;
+using Action = std::variant<SendTask, SendCancel, SendVerdict, SendDecision,
+                            SendEvaluate, RecordTask, RecordEnd, RecordCommit,
+                            RecordDigests, RecordComputeTime, RecordEvaluation,
+                            Announce, EndSession, FinishRun>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

@@ -46,6 +46,9 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   SLUICE_ASSIGN_OR_RETURN(files->log_, std::move(log));
   SLUICE_ASSIGN_OR_RETURN(files->metrics_,
                           MetricsWriter::Create(files->Path("metrics.jsonl")));
+  SLUICE_ASSIGN_OR_RETURN(
+      files->compute_times_,
+      ComputeTimesWriter::Create(files->Path("compute_times.txt")));
   const std::string resolved = files->Path("job.textproto");
   if (!std::filesystem::exists(resolved)) {
     SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job.job)}));
@@ -58,6 +61,7 @@ absl::Status RunFiles::Close(const JobState& state, const FinishRun& finish) {
   const absl::Status synced = log_->Sync();
   SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
       Path("summary.json"), {RunSummary(job_, state, finish)}));
+  SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
   return synced;
 }
 

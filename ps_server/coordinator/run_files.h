@@ -9,6 +9,7 @@
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/compute_times_writer.h"
 #include "ps_server/coordinator/events.h"
 #include "ps_server/coordinator/job_state.h"
 #include "ps_server/coordinator/metrics_writer.h"
@@ -16,7 +17,7 @@
 namespace sluice {
 
 // What a run's coordinator leaves in the run folder, real or simulated:
-// job.textproto, commit_log, metrics.jsonl, summary.json. Thread-compatible.
+// job.textproto, commit_log, metrics.jsonl, compute_times.txt, summary.json. Thread-compatible.
 class RunFiles {
  public:
   // Makes the folder and opens the files; a job.textproto that is there stays.
@@ -28,8 +29,10 @@ class RunFiles {
 
   CommitLogWriter* log() { return log_.get(); }
   MetricsWriter* metrics() { return metrics_.get(); }
+  ComputeTimesWriter* compute_times() { return compute_times_.get(); }
 
-  // Writes the summary, and the commit log to the disk.
+  // Writes the summary, the compute times that are left, and the commit log to
+  // the disk.
   absl::Status Close(const JobState& state, const FinishRun& finish);
 
  private:
@@ -42,6 +45,7 @@ class RunFiles {
 
   std::unique_ptr<CommitLogWriter> log_;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<ComputeTimesWriter> compute_times_;
 };
 
 }  // namespace sluice

@@ -1,8 +1,10 @@
 // A task from its grant to its verdict: keys, ends, repeats, deadlines, bad
 // gradients, room and the commit window.
+#include <cmath>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/grant.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
@@ -158,6 +160,30 @@ TEST(TaskTest, ASuspectWorkerKeepsItsTaskAndStartsNoOther) {
   EXPECT_TRUE(run.TaskOf(0).has_value());
 }
 
+// ---- What computing took ----
+
+TEST(TaskTest, ADeliveryIsRecordedWithTheComputeTimeOfEachOfItsMiniBatches) {
+  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
+  job.sync.local_steps = 2;
+  Driver run(job);
+  run.Start();
+  Delivery delivery;
+  delivery.key = run.TaskOf(0)->key;
+  delivery.shard_bases = {Version(0), Version(0)};
+  delivery.samples = 8;
+  delivery.compute_seconds = 3;
+  Actions out;
+  ASSERT_TRUE(run.coordinator().Ready(delivery, run.now(), &out).ok());
+  const size_t at = PositionOf<RecordComputeTime>(out);
+  ASSERT_LT(at, out.size());
+  EXPECT_EQ(std::get<RecordComputeTime>(out[at]).worker, WorkerId(0));
+  EXPECT_EQ(std::get<RecordComputeTime>(out[at]).seconds, 1.5);
+  // A repeat is not another.
+  out.clear();
+  run.coordinator().Ready(delivery, run.now(), &out).IgnoreError();
+  EXPECT_EQ(PositionOf<RecordComputeTime>(out), out.size());
+}
+
 // ---- Refused at the door ----
 
 TEST(TaskTest, AMalformedReadySaysWhatWasExpectedAndWhatCame) {
@@ -181,6 +207,12 @@ TEST(TaskTest, AMalformedReadySaysWhatWasExpectedAndWhatCame) {
   delivery.shard_bases = {Version(0), Version(0)};
   delivery.samples = 5;
   EXPECT_EQ(message(), "g1/w0/i1/s1: computed on 5 samples, expected 4");
+  delivery.samples = 4;
+  for (const double seconds : {-1.0, std::nan(""), 1e12}) {
+    delivery.compute_seconds = seconds;
+    EXPECT_EQ(message(), absl::StrCat("g1/w0/i1/s1: computed for ", seconds,
+                                      " s, expected 0 to 6.5536e+10"));
+  }
   EXPECT_TRUE(out.empty());
 }
 

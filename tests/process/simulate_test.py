@@ -69,6 +69,26 @@ class SimulateTest(unittest.TestCase):
         self.assertEqual(report["time_to_target"], reached[0]["seconds"])
         self.assertLess(report["samples"], 100 * 1280)
 
+    def test_compute_times_of_daemons_can_be_simulated(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        real = harness.train(job, *harness.sets(
+            ["sync.policy=ASYNC",
+             "delays={compute {constant {ms: 4}} worker_factor: 3}"]))
+        lines = [line.split() for line in
+                 (real.dir / "compute_times.txt").read_text().splitlines()]
+        self.assertEqual(len(lines), 80)
+        for ms, worker in lines:
+            # Compute plus delay.
+            self.assertGreater(float(ms), 12 if worker == "0" else 4)
+        _, report = self.simulate(job, *harness.sets(
+            ["sync.policy=ASYNC",
+             f"delays.compute.trace.path={real.dir}/compute_times.txt"]))
+        mean = [sum(float(m) for m, w in lines if w == worker) /
+                sum(w == worker for _, w in lines) for worker in "01"]
+        self.assertAlmostEqual(report["mean_update_time"],
+                               1e-3 / (1 / mean[0] + 1 / mean[1]),
+                               delta=0.1 * report["mean_update_time"])
+
     def test_what_cannot_be_simulated_is_refused(self):
         job = harness.write_job(harness.LINEAR_JOB)
         for args, said in ((("--target-accuracy", "0.5", *harness.sets(DELAYS)),

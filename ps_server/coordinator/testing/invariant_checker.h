@@ -76,6 +76,7 @@ class InvariantChecker {
   void See(const SendEvaluate& action);
   void See(const EndSession&) {}
   void See(const RecordDigests&) {}
+  void See(const RecordComputeTime&) {}
   void See(const RecordEvaluation&) {}
   void See(const Announce&) {}
   void See(const FinishRun& action);
