@@ -28,7 +28,7 @@ def sluice_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
         size = size,
         copts = _COPTS + copts,
         deps = deps + ["//third_party:gtest_main"] + select({
-            "//third_party:tsan": ["//third_party:tsan_absl_mutex"],
+            "//third_party:tsan": ["//third_party:tsan_libraries"],
             "//conditions:default": [],
         }),
         **kwargs

@@ -8,6 +8,9 @@ what PyTorch reaches, or more: both leave products and convolutions to oneDNN.
 Beside it `arithmetic`: what the multiply-adds alone would take at the rate of a
 large matrix product; small layers and everything that only moves memory keep
 both below it. Rates are per second of CPU time.
+
+Each row compares with a PyTorch that is held to the same vector instructions;
+`of the unrestricted`, where that is another, with one that takes the machine's widest.
 """
 
 import argparse
@@ -27,6 +30,10 @@ MODELS = ["softmax", "mlp", "lenet", "resnet"]
 # orders differ by far less, a wrong layer by far more.
 GRADIENT_TOLERANCE = 1e-3
 
+# What holds PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
+AVX2_ONLY = ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
+             "OPENBLAS_CORETYPE=Haswell"]
+
 
 def instruction_sets():
     """Those of Sluice's that the machine has."""
@@ -42,10 +49,18 @@ def sluice(model, batch, instruction_set, folder):
         f"--set=worker.instruction_set={instruction_set}"])
 
 
-def check(ours, theirs, folders):
+def pytorch(model, instruction_set, folder):
+    """Reads what Sluice wrote into the folder, writes into folder/torch."""
+    held = AVX2_ONLY if instruction_set == "AVX2" else []
+    return programs.Contestant(
+        ["env", *held, *programs.PYTHON, programs.PEERS / "torch_compute.py",
+         f"--model={model}", f"--inputs={folder}", f"--folder={folder}/torch"])
+
+
+def check(ours, theirs, folder):
     """Both must have computed the same."""
-    g, h = (np.fromfile(f"{folder}/gradient.f32", np.float32)
-            for folder in folders)
+    g, h = (np.fromfile(path / "gradient.f32", np.float32)
+            for path in (folder, folder / "torch"))
     parts = [slice(*r) for r in ours.about["trained_ranges"]]
     g, h = (np.concatenate([x[p] for p in parts]) for x in (g, h))
     apart = float(np.linalg.norm(g - h) / np.linalg.norm(h))
@@ -58,41 +73,45 @@ def check(ours, theirs, folders):
 def measure(report, model, batch, args):
     """Adds the rows of one model and mini-batch."""
     with contextlib.ExitStack() as stack:
-        sets = instruction_sets()
-        folders = [stack.enter_context(tempfile.TemporaryDirectory())
-                   for _ in sets]
-        ours = [stack.enter_context(sluice(model, batch, *pair))
-                for pair in zip(sets, folders)]
-        everyone = list(ours)
-        if args.torch:
-            everyone.append(stack.enter_context(programs.Contestant(
-                [*programs.PYTHON, programs.PEERS / "torch_compute.py",
-                 f"--model={model}", f"--inputs={folders[0]}",
-                 f"--folder={folders[0]}/torch"])))
-            for one, folder in zip(ours, folders):
-                check(one, everyone[-1], [folder, f"{folders[0]}/torch"])
+        sets, ours, theirs = instruction_sets(), [], []
+        for name in sets:
+            folder = pathlib.Path(
+                stack.enter_context(tempfile.TemporaryDirectory()))
+            ours.append(stack.enter_context(sluice(model, batch, name, folder)))
+            if args.torch:
+                theirs.append(
+                    stack.enter_context(pytorch(model, name, folder)))
+                check(ours[-1], theirs[-1], folder)
+        everyone = ours + theirs
         for one in everyone:  # The caches of the first calls.
             one.rates("gradient", args.seconds / 4)
         rounds = [[one.rates("gradient", args.seconds)[0] for one in everyone]
                   for _ in range(args.rounds)]
+        rates = list(zip(*rounds))  # Of each contestant, round by round.
         for i, name in enumerate(sets):
-            add_row(report, f"{model}, {batch}, {name}", ours[i].about,
-                    [r[i] for r in rounds],
-                    [r[-1] for r in rounds] if args.torch else None)
+            add_row(report, f"{model}, {batch}, {name}", ours[i].about, rates[i],
+                    rates[len(sets) + i] if args.torch else None,
+                    rates[-1] if args.torch and name != sets[-1] else None)
         return [one.about["device"] for one in everyone]
 
 
-def add_row(report, what, about, ours, theirs):
+def median_ratio(ours, theirs):
+    return statistics.median(a / b for a, b in zip(ours, theirs))
+
+
+def add_row(report, what, about, ours, theirs, unrestricted):
     measured = statistics.median(ours)
     arithmetic = (about["peak_operations_per_second"] /
                   about["operations_per_sample"])
     if theirs is None:
         report.add(what, "samples/s", "arithmetic", arithmetic, measured)
         return
+    more = {"arithmetic": arithmetic}
+    if unrestricted is not None:
+        more["of the unrestricted"] = median_ratio(ours, unrestricted)
     # So that the row's ratio is the median of the pairs' ratios.
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs))
-    report.add(what, "samples/s", "PyTorch", measured / ratio, measured,
-               arithmetic=arithmetic)
+    report.add(what, "samples/s", "PyTorch",
+               measured / median_ratio(ours, theirs), measured, **more)
 
 
 def main():
@@ -111,9 +130,8 @@ def main():
     for model in args.models:
         for batch in args.batches:
             devices = measure(report, model, batch, args)
-    report.note("named are the model, its mini-batch and Sluice's widest vector "
-                "instructions (AVX2 unless the job says otherwise); PyTorch "
-                "takes what it finds")
+    report.note("named are the model, its mini-batch and the vector "
+                "instructions of both (a job's default is AVX2)")
     for device in devices:
         report.note(device)
     if not args.torch:

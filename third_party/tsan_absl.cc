@@ -7,46 +7,20 @@
 // order, and call the library's. gRPC's own locks are made of absl::Mutex, so
 // they are covered as well.
 
-#include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
-
-#include <cstdlib>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "third_party/tsan_original.h"
 
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
-
-// Within these libraries the sanitizer sees calls of malloc and memcpy, and
-// nothing of what orders them. gRPC lets go of a slice in whichever thread
-// was the last to use it, by a reference count that is not seen either.
-const char* __tsan_default_suppressions() {
-  return "race:grpc_core::NewSliceRefcount::Destroy\n"
-         "called_from_lib:libgrpc.so\n"
-         "called_from_lib:libgrpc++.so\n"
-         "called_from_lib:libgpr.so\n"
-         "called_from_lib:libupb.so\n"
-         "called_from_lib:libprotobuf.so\n"
-         "called_from_lib:libabsl_cord.so\n"
-         "called_from_lib:libabsl_graphcycles_internal.so\n"
-         "called_from_lib:libabsl_status.so\n"
-         "called_from_lib:libabsl_strings.so\n"
-         "called_from_lib:libabsl_synchronization.so\n"
-         "called_from_lib:libabsl_time.so\n";
-}
 }
 
 namespace {
 
-// The library's function of this mangled name.
-template <typename Function>
-Function Original(const char* name) {
-  void* const address = dlsym(RTLD_NEXT, name);
-  if (address == nullptr) std::abort();
-  return reinterpret_cast<Function>(address);
-}
+using sluice::tsan::Original;
 
 // The library evaluates the conditions of threads that wait in whichever
 // thread lets go of the lock, after it has told the sanitizer so.
