@@ -11,8 +11,14 @@ ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
 PEERS = ROOT / "bench/peers"
 # The machine's own, for which Debian installs PyTorch.
 PYTHON = ["/usr/bin/python3", "-B"]
-# One thread each, whichever BLAS PyTorch has.
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {
+    **os.environ,
+    # One thread each, whichever BLAS PyTorch has.
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+    # glibc gives large blocks back to the system and takes them again for each
+    # activation; PyTorch computes the ResNet up to 1.4 times faster without.
+    "MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32),
+}
 
 
 def built(path):
