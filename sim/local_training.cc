@@ -12,7 +12,8 @@ namespace sluice {
 LocalTraining::LocalTraining(const ResolvedJob& job) : job_(job) {}
 
 absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
-    const ResolvedJob& job, const std::string& weights_path) {
+    const ResolvedJob& job, const std::string& weights_path,
+    const Splits& splits) {
   std::unique_ptr<LocalTraining> made(new LocalTraining(job));
   SLUICE_ASSIGN_OR_RETURN(InitialWeights opened, InitialWeights::Open(job));
   const auto initial =
@@ -25,13 +26,14 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   }
   made->exchange_ =
       std::make_unique<LocalExchange>(&made->job_.layout, std::move(shards));
-  SLUICE_ASSIGN_OR_RETURN(made->training_bench_, MakeTrainingBench(job));
+  SLUICE_ASSIGN_OR_RETURN(made->training_bench_,
+                          MakeTrainingBench(job, splits.train));
   made->training_bench_.Enter();
   made->trainer_ = std::make_unique<Trainer>(
       TrainerOptionsFromJob(job), made->training_bench_.data.get(),
       made->training_bench_.model.get(), made->exchange_.get());
   if (!job.job.evaluation().enabled()) return made;
-  SLUICE_ASSIGN_OR_RETURN(made->test_bench_, MakeTestBench(job));
+  SLUICE_ASSIGN_OR_RETURN(made->test_bench_, MakeTestBench(job, splits.test));
   made->test_bench_.Enter();
   made->evaluator_ = std::make_unique<Evaluator>(
       EvaluatorOptionsFromJob(job, weights_path), &made->job_.layout,

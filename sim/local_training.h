@@ -27,10 +27,16 @@ namespace sluice {
 // job's numeric mode.
 class LocalTraining {
  public:
+  // Splits of the job's data that are open already; null: Create opens it.
+  struct Splits {
+    std::shared_ptr<const DataSource> train, test;
+  };
+
   // `weights_path`: where the final version is written; empty: nowhere. Errors
   // of the job's files and device.
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(
-      const ResolvedJob& job, const std::string& weights_path);
+      const ResolvedJob& job, const std::string& weights_path,
+      const Splits& splits = {});
 
   int shards() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(ShardId id) const { return *shards_[id.value()]; }

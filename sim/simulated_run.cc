@@ -63,7 +63,8 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
       const auto training,
       LocalTraining::Create(
           job,
-          folder.empty() ? "" : absl::StrCat(folder, "/weights.safetensors")));
+          folder.empty() ? "" : absl::StrCat(folder, "/weights.safetensors"),
+          options.splits));
   GradientWorkload workload(training.get(), workers);
   std::unique_ptr<RunRecorder> recorder;
   if (!folder.empty()) {
@@ -84,7 +85,10 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
     return true;
   };
   ClusterSimulation simulation(std::move(made));
-  const absl::Status ran = simulation.Run([] { return false; });
+  const absl::Status ran = simulation.Run([&] {
+    return options.enough != nullptr &&
+           options.enough(static_cast<double>(simulation.now()) / kSecond);
+  });
   run.timing = TimingOfAll(simulation.window(), workers, task_seconds);
   run.state = simulation.State();
   run.computed = workload.computed();

@@ -2,6 +2,7 @@
 #define SLUICE_SIM_SIMULATED_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/events.h"
 #include "ps_server/coordinator/job_state.h"
+#include "sim/local_training.h"
 #include "sim/timing.h"
 
 namespace sluice {
@@ -23,9 +25,14 @@ struct SimulationTarget {
 struct SimulatedRunOptions {
   std::string run_dir;  // Empty: nothing is kept.
   SimulationTarget target;
+  // Asked after each update, with the virtual seconds since the start; true:
+  // the run is cut off there, without an end of its own. Unset: never.
+  std::function<bool(double seconds)> enough = nullptr;
+  // What is open already of the job's data.
+  LocalTraining::Splits splits = {};
 };
 
-// A run in virtual time, to its end.
+// A run in virtual time, to its end or to where it was cut off.
 struct SimulatedRun {
   struct Measured {
     double seconds = 0;  // Virtual, from the start.

@@ -12,11 +12,14 @@ namespace sluice {
 namespace {
 
 absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, int batch_size,
-                                    Split split) {
+                                    Split split,
+                                    std::shared_ptr<const DataSource> data) {
   Workbench bench;
   SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
   SLUICE_ASSIGN_OR_RETURN(bench.model,
                           Model::Create(job, batch_size, bench.device.get()));
+  bench.data = std::move(data);
+  if (bench.data != nullptr) return bench;
   SLUICE_ASSIGN_OR_RETURN(
       bench.data, OpenDataSource(job.job.data(), split, job.job.seed()));
   return bench;
@@ -29,12 +32,15 @@ void Workbench::Enter() const {
   device->EnterThread();
 }
 
-absl::StatusOr<Workbench> MakeTrainingBench(const ResolvedJob& job) {
-  return MakeBench(job, JobMicroBatch(job), Split::kTrain);
+absl::StatusOr<Workbench> MakeTrainingBench(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
+  return MakeBench(job, JobMicroBatch(job), Split::kTrain, std::move(data));
 }
 
-absl::StatusOr<Workbench> MakeTestBench(const ResolvedJob& job) {
-  return MakeBench(job, job.job.evaluation().batch_size(), Split::kTest);
+absl::StatusOr<Workbench> MakeTestBench(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
+  return MakeBench(job, job.job.evaluation().batch_size(), Split::kTest,
+                   std::move(data));
 }
 
 Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {

@@ -19,19 +19,22 @@ namespace sluice {
 struct Workbench {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
-  std::unique_ptr<DataSource> data;
+  std::shared_ptr<const DataSource> data;
 
   // Sets the calling thread's numeric mode and enters it into the device.
   void Enter() const;
 };
 
 // For gradients of the training split, JobMicroBatch(job) samples at a time.
-// Errors name the file or the device.
-absl::StatusOr<Workbench> MakeTrainingBench(const ResolvedJob& job);
+// `data`: the split, where it is open already. Errors name the file or the
+// device.
+absl::StatusOr<Workbench> MakeTrainingBench(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 
-// For measuring the test split, evaluation.batch_size samples at a time. Errors
-// as above.
-absl::StatusOr<Workbench> MakeTestBench(const ResolvedJob& job);
+// For measuring the test split, evaluation.batch_size samples at a time.
+// `data` and errors as above.
+absl::StatusOr<Workbench> MakeTestBench(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 
 // What the job says of a trainer; it adds no delay.
 Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job);
