@@ -1,0 +1,189 @@
+// Cases whose answer is known by arithmetic: every mini-batch is the whole data
+// set, without noise, so that a gradient depends on its weights only, and the
+// time to a loss is the number of gradient-descent steps times the time per
+// update.
+#include "sim/advice.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kJob[] = R"(
+name: "whole"
+cluster { workers: 4 shards: 2 }
+optimizer { learning_rate: 0.2 }
+data {
+  linear_regression { features: 31 train_samples: 2048 test_samples: 64 }
+  batch_size: 2048
+}
+model { layer { dense { units: 1 initializer { kind: CONSTANT } } } }
+stop { epochs: 2000 }
+delays { compute { constant { ms: 10 } } }
+)";
+
+// One of the four takes 200 ms instead of 10.
+constexpr char kOneSlowWorker[] =
+    "delays={compute { constant { ms: 10 } } worker_factor: 20}";
+
+// The job with a test loss as the target, and the overrides.
+AdviceQuestion Question(const std::vector<std::string>& overrides = {}) {
+  AdviceQuestion question;
+  question.job = [overrides](const std::vector<std::string>& more) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), more.begin(), more.end());
+    return ParseJob(kJob, "test", all);
+  };
+  question.target.loss = 1e-3;
+  question.evaluate_every = 0.5;  // After each update.
+  question.seeds = 3;
+  return question;
+}
+
+Advice Advised(const AdviceQuestion& question) {
+  auto advice = Advise(question);
+  EXPECT_TRUE(advice.ok()) << advice.status();
+  return advice.ok() ? *std::move(advice) : Advice();
+}
+
+std::string NameOf(const Advice& advice, int entrant) {
+  return advice.choices[advice.entrants[entrant].choice].name;
+}
+
+TEST(AdviceTest, WithOneVerySlowWorkerSyncLosesToKSync) {
+  AdviceQuestion question = Question({kOneSlowWorker});
+  question.range = {.policies = {proto::SYNC, proto::K_SYNC}, .ks = {3}};
+  // Both are to be seen at the target.
+  question.rate_factors = {2};
+  const Advice advice = Advised(question);
+  ASSERT_TRUE(advice.Recommended().has_value());
+  EXPECT_EQ(NameOf(advice, *advice.Recommended()), "K_SYNC, K 3");
+  const std::vector<int> best = advice.BestOfEachChoice();
+  ASSERT_EQ(best.size(), 2);
+  EXPECT_EQ(NameOf(advice, best[1]), "SYNC (the job's)");
+  // An update takes 200 ms instead of 10, and as many are needed.
+  EXPECT_NE(advice.race.standing(best[1]), Race::Standing::kRacing);
+  const double k_sync = *advice.race.trials(best[0])[0].reached;
+  question.range.policies = {proto::SYNC};
+  const Advice alone = Advised(question);
+  EXPECT_NEAR(*alone.race.trials(0)[0].reached, 20 * k_sync, 1e-9);
+}
+
+TEST(AdviceTest, WithEqualWorkersNoChoiceBeatsSyncByMoreThanATie) {
+  // A round of four gradients at w moves ASYNC by four rates, the others by
+  // less. At twice the rate SYNC makes steps of 0.8 of what is optimal; at
+  // half of it ASYNC's rounds are as long as at 0.2 x 4 x 0.5 = 0.4.
+  const Advice advice = Advised(Question({"optimizer.learning_rate=0.4"}));
+  const std::vector<int> best = advice.BestOfEachChoice();
+  int sync = -1;
+  for (const int e : best) {
+    if (NameOf(advice, e) == "SYNC (the job's)") sync = e;
+  }
+  ASSERT_GE(sync, 0);
+  EXPECT_EQ(advice.race.standing(sync), Race::Standing::kRacing);
+  EXPECT_FALSE(advice.race.Slower(sync, best[0]));
+  // The policies that are the same descent take the same time.
+  std::map<std::string, double> times;
+  for (const int e : best) {
+    if (const auto mean = advice.race.MeanTime(e); mean.has_value()) {
+      times[NameOf(advice, e)] = *mean;
+    }
+  }
+  for (const char* same : {"K_SYNC, K 2", "K_SYNC, K 3", "K_BATCH_SYNC, K 2",
+                           "K_BATCH_SYNC, K 4"}) {
+    EXPECT_EQ(times[same], times["SYNC (the job's)"]) << same;
+  }
+}
+
+TEST(AdviceTest, TheRateIsPartOfTheAdvice) {
+  AdviceQuestion question = Question();
+  question.range.policies = {proto::SYNC};
+  const Advice advice = Advised(question);
+  ASSERT_TRUE(advice.Recommended().has_value());
+  // Steps of 0.4 of the way, instead of 0.1 or 0.2.
+  EXPECT_DOUBLE_EQ(advice.entrants[*advice.Recommended()].learning_rate, 0.4);
+}
+
+TEST(AdviceTest, AChoiceThatDivergesIsNotRecommended) {
+  AdviceQuestion question = Question({"optimizer.learning_rate=1"});
+  question.rate_factors = {0.5, 4};
+  question.range.policies = {proto::SYNC};
+  const Advice advice = Advised(question);
+  ASSERT_TRUE(advice.Recommended().has_value());
+  EXPECT_DOUBLE_EQ(advice.entrants[*advice.Recommended()].learning_rate, 0.5);
+  EXPECT_NE(advice.race.standing(1), Race::Standing::kRacing);
+}
+
+TEST(AdviceTest, ComputesNoGradientOfATaskThatIsCancelled) {
+  AdviceQuestion question = Question({kOneSlowWorker});
+  question.range = {.policies = {proto::K_SYNC}, .ks = {3}};
+  const Advice advice = Advised(question);
+  // One of four is cancelled before it delivers, each time; and each run ends
+  // as four tasks have been started.
+  EXPECT_LT(advice.computed, 0.75 * advice.started);
+  EXPECT_GT(advice.computed, 0.7 * advice.started);
+}
+
+TEST(AdviceTest, IsTheSameHoweverTheRunsAreSpreadOverThreads) {
+  AdviceQuestion question =
+      Question({"delays.compute.exponential.mean_ms=10",
+                "data.linear_regression.noise=0.1", "data.batch_size=32",
+                "optimizer.learning_rate=0.05"});
+  question.target.loss = 0.02;
+  const Advice one = Advised(question);
+  // Each run in a thread of its own, the last one first.
+  question.run_all = [](int n, const std::function<void(int)>& run) {
+    std::vector<std::thread> threads;
+    for (int i = n - 1; i >= 0; --i) threads.emplace_back(run, i);
+    for (std::thread& thread : threads) thread.join();
+  };
+  const Advice spread = Advised(question);
+  EXPECT_EQ(one.race.Ranking(), spread.race.Ranking());
+  EXPECT_EQ(one.computed, spread.computed);
+  for (size_t e = 0; e < one.entrants.size(); ++e) {
+    const auto &a = one.race.trials(e), &b = spread.race.trials(e);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t s = 0; s < a.size(); ++s) {
+      EXPECT_EQ(a[s].reached, b[s].reached);
+      EXPECT_EQ(a[s].error, b[s].error);
+    }
+  }
+}
+
+TEST(AdviceTest, WhenThereIsEnoughSaysWhatWasNotTried) {
+  AdviceQuestion question = Question();
+  question.enough = [] { return true; };
+  const Advice advice = Advised(question);
+  EXPECT_FALSE(advice.Recommended().has_value());
+  EXPECT_THAT(advice.race.Untried(), HasSubstr("the first seed"));
+}
+
+TEST(AdviceTest, RefusesWhatCannotBeAsked) {
+  const auto refusal = [](const AdviceQuestion& question) {
+    const auto advice = Advise(question);
+    EXPECT_TRUE(absl::IsInvalidArgument(advice.status())) << advice.status();
+    return std::string(advice.status().message());
+  };
+  AdviceQuestion question = Question({"delays.compute.constant.ms=0"});
+  EXPECT_THAT(refusal(question), HasSubstr("delays.compute"));
+  question = Question();
+  question.target = {.accuracy = 0.5, .loss = {}};
+  EXPECT_THAT(refusal(question), HasSubstr("labels"));
+  question = Question();
+  question.range = {.policies = {proto::K_SYNC}, .ks = {9}};
+  EXPECT_THAT(refusal(question), HasSubstr("no policy and K"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,161 @@
+#include "sim/choices.h"
+
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+
+namespace sluice {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+using google::protobuf::util::MessageDifferencer;
+
+constexpr proto::Policy kPolicies[] = {
+    proto::SYNC,  proto::K_SYNC,  proto::K_BATCH_SYNC,
+    proto::ASYNC, proto::K_ASYNC, proto::K_BATCH_ASYNC};
+
+bool HasK(proto::Policy policy) {
+  return policy != proto::SYNC && policy != proto::ASYNC;
+}
+
+bool IsBatch(proto::Policy policy) {
+  return policy == proto::K_BATCH_SYNC || policy == proto::K_BATCH_ASYNC;
+}
+
+template <typename T>
+bool Contains(const std::vector<T>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// The Ks of a policy that are worth a try.
+std::vector<int> KsOf(proto::Policy policy, int workers,
+                      const ChoiceRange& range) {
+  std::vector<int> wanted = range.ks;
+  if (wanted.empty()) {
+    wanted = {workers / 4, workers / 2,
+              IsBatch(policy) ? workers : 3 * workers / 4};
+  }
+  std::vector<int> ks;
+  for (const int k : wanted) {
+    // K_SYNC and K_ASYNC with K = P are SYNC.
+    const int most = IsBatch(policy) ? 65536 : workers - 1;
+    // K_ASYNC and K_BATCH_ASYNC with 1 are ASYNC, K_BATCH_SYNC is K_SYNC.
+    const int least = policy == proto::K_SYNC ? 1 : 2;
+    if (k >= least && k <= most && !Contains(ks, k)) ks.push_back(k);
+  }
+  return ks;
+}
+
+std::string NameOf(const proto::Sync& sync) {
+  const std::string& policy = proto::Policy_Name(sync.policy());
+  if (!HasK(sync.policy())) return policy;
+  if (sync.k_schedule().has_adaptive()) {
+    return absl::StrCat(policy, ", adaptive K from ", sync.k());
+  }
+  if (sync.k_schedule().has_by_version()) {
+    return absl::StrCat(policy, ", K from ", sync.k(), " by version");
+  }
+  return absl::StrCat(policy, ", K ", sync.k());
+}
+
+// The job with this policy instead of its own; 0: K adapts itself.
+proto::Job WithPolicy(const proto::Job& job, proto::Policy policy, int k) {
+  proto::Job changed = job;
+  proto::Sync* sync = changed.mutable_sync();
+  sync->clear_k();
+  sync->clear_gradients_per_update();
+  sync->clear_k_schedule();
+  sync->set_policy(policy);
+  if (HasK(policy)) {
+    const int workers = job.cluster().workers();
+    sync->set_k(k > 0 ? k : std::max(1, workers / 8));
+    if (k == 0) sync->mutable_k_schedule()->mutable_adaptive();
+  }
+  ResolveDefaults(&changed);
+  return changed;
+}
+
+}  // namespace
+
+proto::Sync ShortestSync(const proto::Job& job) {
+  proto::Job shortest = job;
+  proto::Sync* sync = shortest.mutable_sync();
+  const proto::Policy policy = sync->policy();
+  // Without effect, whatever they are.
+  if (!HasK(policy)) sync->clear_k();
+  if (policy != proto::SYNC) sync->clear_gradients_per_update();
+  proto::Job same = shortest;
+  ResolveDefaults(&same);
+  std::vector<const FieldDescriptor*> fields;
+  sync->GetReflection()->ListFields(*sync, &fields);
+  for (const FieldDescriptor* field : fields) {
+    // Whoever reads it should not have to know the default of these.
+    if (field->name() == "policy" || (field->name() == "k" && HasK(policy))) {
+      continue;
+    }
+    proto::Job without = shortest;
+    proto::Sync* less = without.mutable_sync();
+    less->GetReflection()->ClearField(less, field);
+    proto::Job resolved = without;
+    ResolveDefaults(&resolved);
+    if (MessageDifferencer::Equals(resolved.sync(), same.sync())) {
+      shortest = without;
+      sync = shortest.mutable_sync();
+    }
+  }
+  return shortest.sync();
+}
+
+std::vector<Choice> ChoicesFor(const proto::Job& job,
+                               const ChoiceRange& range) {
+  std::vector<Choice> choices;
+  const auto add = [&](const proto::Job& with) {
+    const proto::Sync sync = ShortestSync(with);
+    for (const Choice& choice : choices) {
+      if (MessageDifferencer::Equals(choice.sync, sync)) return;
+    }
+    choices.push_back({NameOf(with.sync()), sync});
+  };
+  const auto wanted = [&](proto::Policy policy) {
+    return range.policies.empty() || Contains(range.policies, policy);
+  };
+  if (wanted(job.sync().policy())) {
+    add(job);
+    choices[0].name += " (the job's)";
+  }
+  for (const proto::Policy policy : kPolicies) {
+    if (!wanted(policy)) continue;
+    if (!HasK(policy)) {
+      add(WithPolicy(job, policy, 1));
+      continue;
+    }
+    const int workers = job.cluster().workers();
+    for (const int k : KsOf(policy, workers, range)) {
+      add(WithPolicy(job, policy, k));
+    }
+    if (range.ks.empty() && workers > 1) add(WithPolicy(job, policy, 0));
+  }
+  return choices;
+}
+
+std::string FormatSyncBlock(const proto::Sync& sync) {
+  proto::Job job;
+  *job.mutable_sync() = sync;
+  return FormatJob(job);
+}
+
+std::string FormatSyncLine(const proto::Sync& sync) {
+  TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(sync, &text);
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+}  // namespace sluice

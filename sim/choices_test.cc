@@ -1,0 +1,100 @@
+#include "sim/choices.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+ResolvedJob Job(const std::string& sync, int workers) {
+  auto job = ParseJob(
+      absl::StrCat("cluster { workers: ", workers, " } sync { ", sync,
+                   " } data { linear_regression { features: 3 } } model { "
+                   "layer { dense { units: 1 } } } stop { epochs: 1 }"),
+      "test", {});
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *std::move(job);
+}
+
+std::vector<std::string> Names(const std::string& sync, int workers,
+                               const ChoiceRange& range = {}) {
+  std::vector<std::string> names;
+  for (const Choice& choice : ChoicesFor(Job(sync, workers).job, range)) {
+    names.push_back(choice.name);
+  }
+  return names;
+}
+
+TEST(ChoicesTest, AreEachPolicyWithAQuarterHalfAndThreeQuartersOrAdaptive) {
+  EXPECT_THAT(
+      Names("policy: SYNC", 16),
+      ElementsAre("SYNC (the job's)", "K_SYNC, K 4", "K_SYNC, K 8",
+                  "K_SYNC, K 12", "K_SYNC, adaptive K from 2",
+                  "K_BATCH_SYNC, K 4", "K_BATCH_SYNC, K 8",
+                  "K_BATCH_SYNC, K 16", "K_BATCH_SYNC, adaptive K from 2",
+                  "ASYNC", "K_ASYNC, K 4", "K_ASYNC, K 8", "K_ASYNC, K 12",
+                  "K_ASYNC, adaptive K from 2", "K_BATCH_ASYNC, K 4",
+                  "K_BATCH_ASYNC, K 8", "K_BATCH_ASYNC, K 16",
+                  "K_BATCH_ASYNC, adaptive K from 2"));
+}
+
+TEST(ChoicesTest, WhatIsAnotherChoiceByItsNatureIsLeftOut) {
+  EXPECT_THAT(Names("policy: ASYNC", 4, {.policies = {}, .ks = {1, 4}}),
+              ElementsAre("ASYNC (the job's)", "SYNC", "K_SYNC, K 1",
+                          "K_BATCH_SYNC, K 4", "K_BATCH_ASYNC, K 4"));
+  EXPECT_THAT(Names("policy: SYNC", 1),
+              ElementsAre("SYNC (the job's)", "ASYNC"));
+}
+
+TEST(ChoicesTest, TheJobsOwnIsAmongThemUnlessItsPolicyIsNotAskedFor) {
+  EXPECT_EQ(Names("policy: K_SYNC k: 5", 16).front(),
+            "K_SYNC, K 5 (the job's)");
+  EXPECT_THAT(
+      Names("policy: K_SYNC k: 5", 16, {.policies = {proto::SYNC}, .ks = {}}),
+      ElementsAre("SYNC"));
+  // An own K among those that are tried anyway is tried once.
+  EXPECT_THAT(Names("policy: K_SYNC k: 8", 16), Not(Contains("K_SYNC, K 8")));
+}
+
+TEST(ChoicesTest, KeepWhatElseTheJobSaysOfSync) {
+  const auto choices = ChoicesFor(Job("policy: ASYNC local_steps: 3 "
+                                      "staleness { bound: 2 action: DROP }",
+                                      4)
+                                      .job,
+                                  {.policies = {proto::K_ASYNC}, .ks = {2}});
+  ASSERT_EQ(choices.size(), 1);
+  EXPECT_EQ(FormatSyncLine(choices[0].sync),
+            "policy: K_ASYNC k: 2 staleness { bound: 2 action: DROP } "
+            "local_steps: 3");
+}
+
+TEST(ShortestSyncTest, LeavesOutWhatWouldBeFilledInAlike) {
+  const auto shortest = [](const std::string& sync) {
+    return FormatSyncLine(ShortestSync(Job(sync, 4).job));
+  };
+  EXPECT_EQ(shortest(""), "policy: SYNC");
+  EXPECT_EQ(shortest("policy: SYNC k: 3 gradients_per_update: 8"),
+            "policy: SYNC gradients_per_update: 8");
+  EXPECT_EQ(shortest("policy: K_SYNC k: 4 on_shortage: SHRINK"),
+            "policy: K_SYNC k: 4 on_shortage: SHRINK");
+}
+
+TEST(ShortestSyncTest, OfEveryChoiceIsAJobThatIsAccepted) {
+  for (const Choice& choice : ChoicesFor(Job("policy: SYNC", 16).job, {})) {
+    const ResolvedJob job = Job(FormatSyncLine(choice.sync), 16);
+    EXPECT_EQ(FormatSyncLine(ShortestSync(job.job)),
+              FormatSyncLine(choice.sync));
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,201 @@
+#include "sim/race.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// With fewer seeds than these nobody is dropped for being slower.
+constexpr int kSeedsToDrop = 3;
+
+// Student's t for a two-sided 95% interval, by degrees of freedom from 1 on.
+constexpr double kStudent[Race::kMostSeeds - 1] = {
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
+
+double TimeOf(const Race::Trial& trial) {
+  return trial.reached.value_or(trial.horizon);
+}
+
+// Better is smaller: who has reached the target by its time, before the others
+// by their error.
+std::tuple<bool, double> Rank(const Race::Trial& trial) {
+  return trial.reached.has_value() ? std::tuple(false, *trial.reached)
+                                   : std::tuple(true, trial.error);
+}
+
+}  // namespace
+
+Race::Race(const Options& options)
+    : options_(options), entrants_(options.entrants) {
+  SLUICE_CHECK(options.seeds >= 1 && options.seeds <= kMostSeeds);
+  SLUICE_CHECK(options.first_horizon > 0 && options.finalists >= 1);
+  heat_ = {0, options.first_horizon, Racing()};
+  over_ = heat_.entrants.empty();
+}
+
+std::vector<int> Race::Racing() const {
+  std::vector<int> racing;
+  for (int e = 0; e < options_.entrants; ++e) {
+    if (standing(e) == Standing::kRacing) racing.push_back(e);
+  }
+  return racing;
+}
+
+std::optional<double> Race::FirstReached() const {
+  std::optional<double> first;
+  for (const int e : Racing()) {
+    const std::optional<double>& reached = Now(e).reached;
+    if (!reached.has_value()) continue;
+    first = std::min(first.value_or(*reached), *reached);
+  }
+  return first;
+}
+
+void Race::Finish(const std::vector<Trial>& trials) {
+  SLUICE_CHECK(!over_ && trials.size() == heat_.entrants.size());
+  for (size_t i = 0; i < trials.size(); ++i) {
+    auto& all = entrants_[heat_.entrants[i]].trials;
+    all.resize(heat_.seed + 1);
+    all[heat_.seed] = trials[i];
+  }
+  if (heat_.seed == 0) DropWorseHalf();
+  const std::optional<double> first = FirstReached();
+  const double horizon =
+      first.has_value() ? kPatience * *first : kPatience * heat_.horizon;
+  std::vector<int> longer;
+  for (const int e : Racing()) {
+    const Trial& trial = Now(e);
+    if (!trial.reached.has_value() && !trial.over && trial.horizon < horizon) {
+      longer.push_back(e);
+    }
+  }
+  if (!longer.empty()) {
+    heat_ = {heat_.seed, horizon, std::move(longer)};
+    return;
+  }
+  if (heat_.seed == 0) DropNotReached();
+  if (heat_.seed + 1 >= kSeedsToDrop) DropSlower();
+  BeginSeed(heat_.seed + 1);
+}
+
+void Race::BeginSeed(int seed) {
+  std::vector<int> racing = Racing();
+  over_ = seed >= options_.seeds || racing.size() <= 1;
+  if (over_) return;
+  double first = std::numeric_limits<double>::infinity();
+  for (const int e : racing) {
+    first = std::min(first, TimeOf(entrants_[e].trials[0]));
+  }
+  heat_ = {seed, kPatience * first, std::move(racing)};
+}
+
+void Race::DropWorseHalf() {
+  std::vector<int> racing = Racing();
+  const int stay = std::max<int>(options_.finalists, (racing.size() + 1) / 2);
+  if (static_cast<int>(racing.size()) <= stay) return;
+  std::stable_sort(racing.begin(), racing.end(), [this](int a, int b) {
+    return Rank(Now(a)) < Rank(Now(b));
+  });
+  // Who is as good as the last that stays stays, too.
+  const auto last = Rank(Now(racing[stay - 1]));
+  for (size_t i = stay; i < racing.size(); ++i) {
+    if (Rank(Now(racing[i])) == last && std::get<1>(last) < HUGE_VAL) continue;
+    entrants_[racing[i]].standing = Standing::kBehind;
+  }
+}
+
+void Race::DropNotReached() {
+  for (const int e : Racing()) {
+    const Trial& trial = Now(e);
+    if (trial.reached.has_value()) continue;
+    entrants_[e].standing =
+        trial.over ? Standing::kNeverReaches : Standing::kBehind;
+  }
+}
+
+void Race::DropSlower() {
+  const int best = Ranking().front();
+  for (const int e : Racing()) {
+    if (Slower(e, best)) entrants_[e].standing = Standing::kSlower;
+  }
+}
+
+bool Race::Slower(int a, int b) const {
+  const std::vector<Trial>&of_a = trials(a), &of_b = trials(b);
+  const int seeds = static_cast<int>(std::min(of_a.size(), of_b.size()));
+  if (seeds < 2) return false;
+  double sum = 0, squares = 0, difference = 0, resolution = 0;
+  for (int s = 0; s < seeds; ++s) {
+    const double log_ratio = std::log(TimeOf(of_a[s]) / TimeOf(of_b[s]));
+    sum += log_ratio;
+    squares += log_ratio * log_ratio;
+    difference += TimeOf(of_a[s]) - TimeOf(of_b[s]);
+    resolution += std::max(of_a[s].resolution, of_b[s].resolution);
+  }
+  const double mean = sum / seeds;
+  const double variance =
+      std::max(0.0, squares / seeds - mean * mean) / (seeds - 1);
+  return mean > kStudent[seeds - 2] * std::sqrt(variance) &&
+         difference > resolution;
+}
+
+std::optional<double> Race::MeanTime(int entrant) const {
+  double sum = 0;
+  for (const Trial& trial : trials(entrant)) {
+    if (!trial.reached.has_value()) return std::nullopt;
+    sum += std::log(*trial.reached);
+  }
+  const auto seeds = trials(entrant).size();
+  if (seeds == 0) return std::nullopt;
+  return std::exp(sum / static_cast<double>(seeds));
+}
+
+std::vector<int> Race::Ranking() const {
+  const auto key = [this](int e) {
+    const std::vector<Trial>& all = trials(e);
+    int missed = 0;
+    double logs = 0, horizon = 0, error = 0;
+    for (const Trial& trial : all) {
+      missed += !trial.reached.has_value();
+      logs += std::log(TimeOf(trial)) / static_cast<double>(all.size());
+    }
+    if (!all.empty()) {
+      // Those that have reached the target together, the others by how far
+      // they came.
+      const bool reached = all[0].reached.has_value();
+      horizon = reached ? -HUGE_VAL : -all[0].horizon;
+      error = reached ? 0 : all[0].error;
+    }
+    return std::tuple(-static_cast<int>(all.size()), horizon, missed, error,
+                      logs);
+  };
+  std::vector<int> ranking(options_.entrants);
+  std::iota(ranking.begin(), ranking.end(), 0);
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [&](int a, int b) { return key(a) < key(b); });
+  return ranking;
+}
+
+std::string Race::Untried() const {
+  if (over_) return "";
+  const std::string entrants =
+      absl::StrCat(heat_.entrants.size(), " choices at a rate");
+  if (heat_.seed == 0) {
+    return absl::StrCat("the first seed beyond ",
+                        trials(heat_.entrants[0]).empty()
+                            ? 0
+                            : trials(heat_.entrants[0])[0].horizon,
+                        " s for ", entrants, ", and the further seeds");
+  }
+  return absl::StrCat("seeds ", heat_.seed + 1, " to ", options_.seeds, " for ",
+                      entrants);
+}
+
+}  // namespace sluice
