@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/advise_command.h"
 #include "cli/check_command.h"
 #include "cli/eval_command.h"
 #include "cli/plot_command.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   sluice::AddStatusCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);
   sluice::AddSimulateCommand(app, &exit_code);
+  sluice::AddAdviseCommand(app, &exit_code);
   sluice::AddPlotCommand(app, &exit_code);
   sluice::AddReplayCommand(app, &exit_code);
   try {

@@ -29,6 +29,8 @@ NOT_RUN = {
     r"tests/fuzz/run\.sh.*": "continuous integration calls it",
     r"tests/fuzz/make_corpus\.py": "writes into the tree",
     r"tests/tidy/tidy_test\.py": "is a test itself",
+    r"\./sluice advise configs/fashion_mnist_lenet.*":
+        "minutes: below, and advise_test, ask the same of a small job",
     r"docs/make_policy_figure\.py": "plot_test runs it, short",
     r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
     r"clang-format -i FILE": "writes into the tree",
@@ -226,6 +228,17 @@ class DocumentsTest(unittest.TestCase):
             # The delay is really there: an update takes at least half of what
             # theory says, with forty draws at the least.
             self.assertLess(row["measured"], 2 * row["expected"], row)
+
+    def test_the_advice_is_what_its_command_prints(self):
+        command = commands("docs/advise.md", r"\./sluice advise ")[0]
+        folder = harness.scratch()
+        (folder / "configs").symlink_to(harness.ROOT / "configs")
+        result = run_short("./sluice advise " + command, folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        text = (harness.ROOT / "docs/advise.md").read_text()
+        printed = "\n".join("    " + line if line else "" for line in
+                            result.stdout.splitlines()[:-2])
+        self.assertIn(printed + "\n", text)
 
     def test_the_daemons_started_as_the_document_says_train(self):
         lines = commands("docs/operations.md", r"host[A-Z]\$ ")

@@ -5,56 +5,17 @@ import json
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import unittest
-import xml.etree.ElementTree as ET
-import zlib
 
 import harness
 import ledger
+from pictures import png_size, points, svg_size, words
 
 PICTURES = ["staleness", "time", "timeline", "version"]
 # A text that would be a mark-up, a command or the end of the string to a
 # program that took it for more than a text.
 ODD = "it's {/=40 a}_b `id` \\n $x & <c> \"é\""
-
-
-def words(svg):
-    """The texts of an SVG file, which must be well-formed."""
-    return [e.text for e in ET.parse(svg).iter()
-            if e.tag.endswith("}text") and e.text]
-
-
-def points(svg):
-    """How many points of curves an SVG file has, with those in the legend."""
-    return sum(e.tag.endswith("}use") and e.get("id") is None
-               for e in ET.parse(svg).iter())  # Those with one are definitions.
-
-
-def svg_size(svg):
-    box = ET.parse(svg).getroot().get("viewBox").split()
-    return [float(x) for x in box[2:]]
-
-
-def png_size(png):
-    """Width and height of a PNG file, which must be whole."""
-    data = png.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:8]
-    at, pixels, size = 8, b"", None
-    while at < len(data):
-        length, kind = struct.unpack_from(">I4s", data, at)
-        body = data[at + 8:at + 8 + length]
-        checksum, = struct.unpack_from(">I", data, at + 8 + length)
-        assert checksum == zlib.crc32(kind + body), kind
-        if kind == b"IHDR":
-            size = struct.unpack_from(">II", body)
-        elif kind == b"IDAT":
-            pixels += body
-        at += 12 + length
-    assert kind == b"IEND", kind
-    assert len(zlib.decompress(pixels)) >= size[0] * size[1] / 8
-    return size
 
 
 class PlotTest(unittest.TestCase):

@@ -1,0 +1,248 @@
+#include "cli/advise_command.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "cli/advise_report.h"
+#include "cli/job_flags.h"
+#include "cli/plot/draw.h"
+#include "cli/run_in_threads.h"
+#include "common/atomic_file.h"
+#include "common/clock.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+#include "sim/advice.h"
+
+namespace sluice {
+namespace {
+
+struct AdviseFlags {
+  JobFlags job;
+  AdviceQuestion question;
+  std::vector<std::string> policies;
+  double budget_seconds = 600;
+  std::string compute_times;  // A run folder, or a trace.
+  int threads = 0;
+  std::string out = "advice";
+  std::string gnuplot = "/usr/bin/gnuplot";
+  bool json = false;
+};
+
+// The files of the advice, in its folder: those there are replaced.
+absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
+                        const AdviceReport& report) {
+  std::ostringstream json;
+  PrintAdvice(job, report, /*json=*/true, json);
+  SLUICE_RETURN_IF_ERROR(
+      WriteFileAtomically(report.out + "/advice.json", {json.str()}));
+  const std::string advised = report.out + "/job.textproto";
+  std::error_code error;
+  std::filesystem::remove(advised, error);
+  if (const auto best = report.advice.Recommended(); best.has_value()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const ResolvedJob recommended,
+        flags.question.job(report.advice.entrants[*best].overrides));
+    SLUICE_RETURN_IF_ERROR(
+        WriteFileAtomically(advised, {FormatJob(recommended.job)}));
+  }
+  const std::optional<Figure> figure = AdviceFigure(job, report);
+  return figure.has_value() ? Draw(*figure, report.out, flags.gnuplot)
+                            : absl::OkStatus();
+}
+
+// Has the simulated jobs take the times that a run has measured. They hold the
+// injected delays and the workers' factors already; the network's stay.
+absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
+                             AdviceQuestion* question) {
+  const bool folder = std::filesystem::is_directory(run);
+  const std::string trace = folder ? run + "/compute_times.txt" : run;
+  if (!std::filesystem::exists(trace)) {
+    return absl::NotFoundError(
+        absl::StrCat("--compute-times ", run, ": there is no ", trace));
+  }
+  proto::Delays delays = job.job.delays();
+  delays.clear_worker_factor();
+  delays.mutable_compute()->mutable_trace()->set_path(trace);
+  question->simulated.push_back(
+      absl::StrCat("delays={", delays.ShortDebugString(), "}"));
+  const absl::StatusOr<ResolvedJob> measured =
+      LoadJob(run + "/job.textproto", {});
+  if (measured.ok() && (measured->job.sync().policy() == proto::K_SYNC ||
+                        measured->job.sync().policy() == proto::K_BATCH_SYNC)) {
+    std::cerr << run
+              << ": its policy cancels, so that the longest times are missing; "
+                 "measure with SYNC or an asynchronous policy\n";
+  }
+  return absl::OkStatus();
+}
+
+// Completes the question by what the flags and the job say.
+absl::Status Complete(const ResolvedJob& job, AdviseFlags* flags) {
+  AdviceQuestion& question = flags->question;
+  if (question.target.accuracy.has_value() ==
+      question.target.loss.has_value()) {
+    return absl::InvalidArgumentError(
+        "one of --target-accuracy and --target-loss must be given");
+  }
+  if (!flags->compute_times.empty()) {
+    SLUICE_RETURN_IF_ERROR(
+        UseComputeTimes(job, flags->compute_times, &question));
+  }
+  for (const std::string& name : flags->policies) {
+    proto::Policy policy;
+    if (!proto::Policy_Parse(name, &policy) || policy == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--policies: expected SYNC, K_SYNC, K_BATCH_SYNC, ASYNC, K_ASYNC or "
+          "K_BATCH_ASYNC, got \"",
+          name, "\""));
+    }
+    question.range.policies.push_back(policy);
+  }
+  question.job = [flags](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = flags->job.Overrides();
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return LoadJob(flags->job.path, overrides);
+  };
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = flags->threads > 0
+                          ? flags->threads
+                          : std::max(1, cores / job.job.worker().threads());
+  question.run_all = [threads](int n, const std::function<void(int)>& run) {
+    RunInThreads("simulate", threads, n, run);
+  };
+  const absl::Time end =
+      Clock::Real()->Now() + absl::Seconds(flags->budget_seconds);
+  question.enough = [end] { return Clock::Real()->Now() >= end; };
+  question.begins = [seeds = question.seeds](const Race::Heat& heat) {
+    std::cerr << absl::StrFormat("seed %d of %d: %d runs of %.4g s\n",
+                                 heat.seed + 1, seeds, heat.entrants.size(),
+                                 heat.horizon);
+  };
+  return absl::OkStatus();
+}
+
+int Fail(const absl::Status& status) {
+  std::cerr << status.message() << "\n";
+  return absl::IsInternal(status) || absl::IsUnavailable(status) ? 1 : 2;
+}
+
+int RunAdvise(AdviseFlags* flags) {
+  const absl::Time began = Clock::Real()->Now();
+  const absl::StatusOr<ResolvedJob> job = flags->job.Load();
+  if (!job.ok()) return Fail(job.status());
+  if (const absl::Status status = Complete(*job, flags); !status.ok()) {
+    return Fail(status);
+  }
+  std::error_code error;
+  std::filesystem::create_directories(flags->out, error);
+  if (error) {
+    return Fail(absl::UnavailableError(
+        absl::StrCat("making the folder ", flags->out, ": ", error.message())));
+  }
+  absl::StatusOr<Advice> advice = Advise(flags->question);
+  if (!advice.ok()) return Fail(advice.status());
+  AdviceReport report;
+  report.job_path = flags->job.path;
+  report.advice = *std::move(advice);
+  report.target = flags->question.target;
+  report.seeds = flags->question.seeds;
+  report.wall = Clock::Real()->Now() - began;
+  report.budget = absl::Seconds(flags->budget_seconds);
+  report.out = flags->out;
+  PrintAdvice(*job, report, flags->json, std::cout);
+  // The advice stands, also without its picture.
+  const absl::Status written = WriteFiles(*job, *flags, report);
+  if (!written.ok()) std::cerr << written.message() << "\n";
+  return report.advice.Recommended().has_value() ? 0 : 1;
+}
+
+void AddQuestion(CLI::App* command, AdviseFlags* flags) {
+  AdviceQuestion& question = flags->question;
+  command
+      ->add_option("--target-accuracy", question.target.accuracy,
+                   "The share of the test split to get right")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--target-loss", question.target.loss,
+                      "Or the test loss to reach");
+  command
+      ->add_option("--policies", flags->policies,
+                   "Policies to try, A,B,...; default: all six")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--k", question.range.ks,
+                   "Ks to try, A,B,...; default: a quarter, half and three "
+                   "quarters of the workers, and adaptive")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--rates", question.rate_factors,
+                   "Multiples of the job's learning rate to try, A,B,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--seeds", question.seeds,
+                   "Seeds to compare on, from the job's on")
+      ->check(CLI::Range(1, Race::kMostSeeds))
+      ->capture_default_str();
+  command
+      ->add_option("--finalists", question.finalists,
+                   "Keep so many runs on the first seed, however far behind: "
+                   "more is surer and slower")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--evaluate-every", question.evaluate_every,
+                   "Epochs between evaluations")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command->add_option("--compute-times", flags->compute_times,
+                      "Take the compute times that this run has measured "
+                      "(its folder, or a trace) instead of the job's delays");
+}
+
+}  // namespace
+
+void AddAdviseCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "advise", "Find the policy, K and rate that are first at a target");
+  auto flags = std::make_shared<AdviseFlags>();
+  flags->job.AddTo(*command);
+  AddQuestion(command, flags.get());
+  command
+      ->add_option("--budget", flags->budget_seconds,
+                   "Seconds after which it ends with what it knows")
+      ->check(CLI::Range(1e-3, 1e9))
+      ->capture_default_str();
+  command
+      ->add_option("--threads", flags->threads,
+                   "Simulations at once; default: what fits the cores")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--out", flags->out,
+                   "Folder of the advice, the job and the picture; those "
+                   "there are replaced")
+      ->capture_default_str();
+  command->add_option("--gnuplot", flags->gnuplot, "The program that draws")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback(
+      [flags, exit_code] { *exit_code = RunAdvise(flags.get()); });
+}
+
+}  // namespace sluice
