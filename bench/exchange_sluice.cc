@@ -19,6 +19,7 @@
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "worker/cancel_token.h"
+#include "worker/exchange/completion_loop.h"
 #include "worker/exchange/grpc_exchange.h"
 
 namespace sluice::bench {
@@ -105,7 +106,8 @@ class Worker {
     }
     const GrpcExchange::Options options{
         .client = absl::StrCat("worker ", index),
-        .chunk_bytes = plan.chunk_bytes};
+        .chunk_bytes = plan.chunk_bytes,
+        .loop = std::make_shared<CompletionLoop>()};
     pushes_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
     // A worker's exchange does one thing at a time, so what goes on at once
     // in a whole system (one worker pushes while another pulls) takes two.

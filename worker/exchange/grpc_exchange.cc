@@ -18,7 +18,9 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
                            std::vector<std::string> addresses, Options options)
     : layout_(*layout),
       options_(std::move(options)),
-      calls_({}, options_.rejoin_timeout) {
+      calls_({}, options_.rejoin_timeout),
+      loop_(options_.loop ? options_.loop
+                          : std::make_shared<CompletionLoop>()) {
   SLUICE_CHECK(static_cast<int>(addresses.size()) == layout_.shards());
   for (size_t s = 0; s < addresses.size(); ++s) {
     names_.push_back(absl::StrCat("shard ", s, " at ", addresses[s]));
@@ -88,7 +90,7 @@ void GrpcExchange::StartPull(int shard, const PullSpec& spec,
       shard, weights.subspan(range.begin, range.size()),
       static_cast<CallObserver*>(this));
   pulls_[shard]->Start(request, options_.call_timeout, stubs_[shard].get(),
-                       loop_.queue());
+                       loop_->queue());
 }
 
 void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
@@ -111,7 +113,7 @@ void GrpcExchange::MakePush(int shard) {
           options_.chunk_bytes / static_cast<int64_t>(sizeof(float)),
       .timeout = options_.push_timeout,
       .stub = stubs_[shard].get(),
-      .queue = loop_.queue(),
+      .queue = loop_->queue(),
       .observer = this};
   pushes_[shard] = std::make_unique<PushAttempt>(path, pushed_);
 }

@@ -28,7 +28,7 @@
 namespace sluice {
 
 // The exchange over gRPC: a connection of its own to each shard, all calls on
-// one completion queue with one thread.
+// one completion loop.
 //
 // Chunks of a push are copied into the message that carries them (free beside
 // the socket), so nothing of the gradient is read once a call has ended, and
@@ -50,6 +50,9 @@ class GrpcExchange final : public Exchange, private CallObserver {
     // How long a shard that cannot be reached is tried again.
     absl::Duration rejoin_timeout = absl::Seconds(5);
     Clock* clock = Clock::Real();
+    // Exchanges of one process that work at the same time, such as one that
+    // pushes while another pulls, should share it. Null: one of its own.
+    std::shared_ptr<CompletionLoop> loop = nullptr;
   };
 
   // `addresses` in shard order. `layout` must outlive the exchange.
@@ -111,8 +114,8 @@ class GrpcExchange final : public Exchange, private CallObserver {
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   ShardCalls calls_ ABSL_GUARDED_BY(mu_);
 
-  // Last, so that its thread ends first.
-  CompletionLoop loop_;
+  // Last, so that its thread, if it is nobody else's, ends first.
+  const std::shared_ptr<CompletionLoop> loop_;
 };
 
 }  // namespace sluice

@@ -1,12 +1,14 @@
 #include "worker/exchange/grpc_exchange.h"
 
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/exchange/completion_loop.h"
 #include "worker/exchange/fake_shard.h"
 
 namespace sluice {
@@ -288,6 +290,25 @@ TEST_F(GrpcExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
   ASSERT_TRUE(exchange_.FinishPush(token_).ok());
   EXPECT_THAT(shard1_.staged()[0].offsets, ElementsAre(192, 128, 64, 0));
   EXPECT_EQ(shard0_.staged()[0].values[0], 42);
+}
+
+TEST_F(GrpcExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
+  GrpcExchange::Options options = Options();
+  options.loop = std::make_shared<CompletionLoop>();
+  const std::vector<std::string> addresses = {shard0_.address(),
+                                              shard1_.address()};
+  GrpcExchange pushes(&layout_, addresses, options);
+  pushes.BeginPush(key_, kGrant, gradient_);
+  pushes.PushFrom(kRange + 192);
+  shard1_.AwaitChunks(1);
+  {
+    GrpcExchange pulls(&layout_, addresses, options);
+    ASSERT_TRUE(pulls.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
+  }
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+  pushes.PushFrom(0);
+  ASSERT_TRUE(pushes.FinishPush(token_).ok());
+  EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
 }
 
 TEST_F(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
