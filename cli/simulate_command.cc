@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "cli/job_flags.h"
+#include "cli/plot/plot_runs.h"
 #include "cli/run_folder.h"
 #include "cli/simulate_report.h"
 #include "common/clock.h"
@@ -23,6 +24,7 @@ struct SimulateFlags {
   TimingOptions timing;
   SimulationTarget target;
   std::string run_dir;
+  std::string plot;  // Folder of the pictures; empty: none.
   bool timing_only = false;
   bool json = false;
 };
@@ -62,6 +64,21 @@ absl::Status SimulateTraining(const ResolvedJob& job,
   return absl::OkStatus();
 }
 
+// Draws the run as `sluice plot` does; returns the exit status.
+int Draw(const ResolvedJob& job, const SimulateFlags& flags,
+         SimulationReport* report) {
+  PlotRequest request;
+  request.runs = {report->run_dir};
+  request.labels = {job.job.name()};
+  request.out = flags.plot;
+  Pictures pictures;
+  const absl::Status status = PlotRuns(request, &pictures);
+  report->pictures = pictures.drawn;
+  for (const std::string& note : pictures.notes) std::cerr << note << "\n";
+  if (!status.ok()) std::cerr << status.message() << "\n";
+  return PlotExitCode(status);
+}
+
 int Simulate(const SimulateFlags& flags) {
   const absl::StatusOr<ResolvedJob> job = flags.job.Load();
   if (!job.ok()) {
@@ -75,8 +92,9 @@ int Simulate(const SimulateFlags& flags) {
                                      : SimulateTraining(*job, flags, &report);
   if (!simulated.ok()) return Fail(simulated);
   report.wall = Clock::Real()->Now() - began;
+  const int drawn = flags.plot.empty() ? 0 : Draw(*job, flags, &report);
   PrintSimulation(*job, report, flags.json, std::cout);
-  return 0;
+  return drawn;
 }
 
 }  // namespace
@@ -92,6 +110,10 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--run-dir", flags->run_dir,
                    "Folder of the run; default: runs/NAME-N")
+      ->excludes(timing_only);
+  command
+      ->add_option("--plot", flags->plot,
+                   "Draw the run into this folder, as `sluice plot` does")
       ->excludes(timing_only);
   command
       ->add_option("--target-accuracy", flags->target.accuracy,

@@ -8,8 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
-#include "sim/theory.h"
+#include "sim/job_theory.h"
 
 namespace sluice {
 namespace {
@@ -18,41 +17,6 @@ namespace {
 bool HasSchedule(const ResolvedJob& job) {
   const proto::KSchedule& schedule = job.job.sync().k_schedule();
   return schedule.has_by_version() || schedule.has_adaptive();
-}
-
-// Seconds per update by the formulas; none where the job leaves their ground:
-// a network, workers of different speed, bounds on staleness, local steps.
-std::optional<UpdateTime> Formula(const ResolvedJob& job) {
-  const proto::Delays& delays = job.job.delays();
-  const SyncOptions sync =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0).sync;
-  const int workers = job.job.cluster().workers();
-  if (delays.has_latency() || delays.has_worker_bandwidth() ||
-      delays.has_shard_bandwidth() || delays.worker_factor_size() > 0 ||
-      sync.staleness.has_value() || sync.local_steps > 1 || HasSchedule(job) ||
-      (sync.policy == PolicyKind::kSync &&
-       sync.gradients_per_update != workers)) {
-    return std::nullopt;
-  }
-  const auto shifted = [&](double shift_ms, double mean_ms) {
-    return ShiftedExponentialUpdateTime(sync.policy, workers, sync.k,
-                                        shift_ms / 1e3, mean_ms / 1e3);
-  };
-  const proto::Delay& delay = delays.compute();
-  switch (delay.kind_case()) {
-    case proto::Delay::kExponential:
-      return shifted(0, delay.exponential().mean_ms());
-    case proto::Delay::kShiftedExponential:
-      return shifted(delay.shifted_exponential().shift_ms(),
-                     delay.shifted_exponential().mean_ms());
-    case proto::Delay::kConstant: {
-      const double seconds = ConstantUpdateTime(sync.policy, workers, sync.k,
-                                                delay.constant().ms() / 1e3);
-      return UpdateTime{seconds, seconds};
-    }
-    default:
-      return std::nullopt;
-  }
 }
 
 nlohmann::ordered_json Measured(const SimulatedRun::Measured& measured) {
@@ -93,6 +57,7 @@ void AddRun(const SimulatedRun& run, const SimulationReport& report,
     (*json)["time_to_target"] = run.reached->seconds;
   }
   (*json)["run_dir"] = report.run_dir;
+  (*json)["pictures"] = report.pictures;
 }
 
 void PrintJson(const ResolvedJob& job, const SimulationReport& report,
@@ -115,6 +80,7 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"wasted", timing.wasted},
       {"wasted_time", timing.wasted_time},
       {"idle", timing.idle},
+      {"worker_idle", timing.worker_idle},
       {"scaling_efficiency", timing.scaling_efficiency},
       {"pull_bytes", timing.pull_bytes},
       {"push_bytes", timing.push_bytes},
@@ -124,7 +90,7 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"wall_seconds", wall_seconds},
       {"events_per_wall_second",
        static_cast<double>(timing.events) / wall_seconds}};
-  if (const auto formula = Formula(job); formula.has_value()) {
+  if (const auto formula = UpdateTimeOf(job); formula.has_value()) {
     json["formula"] = {{"low", formula->low}, {"high", formula->high}};
   }
   if (report.run.has_value()) AddRun(*report.run, report, &json);
@@ -154,6 +120,14 @@ std::string FormatHistogram(const std::vector<int64_t>& histogram) {
   return text;
 }
 
+double LeastOf(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
+double MostOf(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
 void PrintTimes(const ResolvedJob& job, const Timing& timing,
                 std::ostream& out) {
   out << absl::StrFormat("time per update  %.6g s", timing.mean_update_time);
@@ -161,7 +135,7 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
     out << absl::StrFormat(" +- %.2g s (99%%)", timing.half_width);
   }
   out << absl::StrFormat(", %.6g updates/s\n", 1 / timing.mean_update_time);
-  if (const auto formula = Formula(job); formula.has_value()) {
+  if (const auto formula = UpdateTimeOf(job); formula.has_value()) {
     out << "by the formula   ";
     if (formula->low == formula->high) {
       out << absl::StrFormat("%.6g s; measured / formula %.4f\n", formula->low,
@@ -174,11 +148,12 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
   out << absl::StrFormat(
       "staleness        %.4g on average; from 0 on: %s\n"
       "wasted           %.2f%% of the tasks, %.2f%% of the compute time\n"
-      "workers idle     %.2f%% of the time\n"
+      "workers idle     %.2f%% of the time, one from %.2f%% to %.2f%%\n"
       "scaling          %.4f: a task's mean time, by the time per gradient and "
       "worker\n",
       timing.mean_staleness, FormatHistogram(timing.staleness_histogram),
       100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle,
+      100 * LeastOf(timing.worker_idle), 100 * MostOf(timing.worker_idle),
       timing.scaling_efficiency);
   out << "each shard       pull " << FormatRates(timing.pull_bytes_per_second)
       << " MB/s, push " << FormatRates(timing.push_bytes_per_second)
@@ -234,6 +209,9 @@ void PrintTable(const ResolvedJob& job, const SimulationReport& report,
       static_cast<double>(timing.events) / seconds);
   if (!report.run_dir.empty()) {
     out << "run folder       " << report.run_dir << "\n";
+  }
+  for (const std::string& path : report.pictures) {
+    out << "picture          " << path << ".svg " << path << ".png\n";
   }
 }
 

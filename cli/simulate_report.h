@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/resolved_job.h"
@@ -20,6 +21,7 @@ struct SimulationReport {
   std::optional<SimulatedRun> run;
   SimulationTarget target;
   std::string run_dir;
+  std::vector<std::string> pictures;  // Paths without .svg and .png.
 };
 
 // Prints it, and what the formulas say of the time per update where the compute

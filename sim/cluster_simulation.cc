@@ -52,6 +52,7 @@ void ClusterSimulation::BeginWindow() {
   window_.begin = window_.end = queue_.now();
   window_.pull_bytes.resize(options_.shards);
   window_.push_bytes.resize(options_.shards);
+  window_.worker_seconds.resize(options_.workers);
 }
 
 absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
@@ -149,7 +150,7 @@ void ClusterSimulation::Cancel(Worker& worker, int64_t sequence) {
   if (worker.live != sequence) return;
   if (worker.computing) {
     const double spent = Seconds(queue_.now() - worker.began);
-    window_.compute_seconds += spent;
+    window_.Spent(worker.task.key.worker, spent);
     window_.wasted_seconds += spent;
   }
   worker.computing = false;
@@ -177,7 +178,7 @@ void ClusterSimulation::Push(const Event& event) {
   if (worker.live != event.number) return;
   const double spent = Seconds(queue_.now() - worker.began);
   worker.computing = false;
-  window_.compute_seconds += spent;
+  window_.Spent(WorkerId(event.worker), spent);
   worker.spent = spent;
   worker.undecided.emplace_back(event.number, spent);
   worker.missing = options_.shards;

@@ -23,10 +23,16 @@ struct SimulationWindow {
   // Of all workers together. Wasted: of tasks that were cancelled or dropped.
   double compute_seconds = 0;
   double wasted_seconds = 0;
+  std::vector<double> worker_seconds;  // Of compute_seconds, each worker's.
   std::vector<int64_t> pull_bytes, push_bytes;  // By shard.
 
   // An update was decided.
   void Committed(const RecordCommit& commit, VirtualTime now);
+  // A worker has computed so long.
+  void Spent(WorkerId worker, double seconds) {
+    compute_seconds += seconds;
+    worker_seconds[worker.value()] += seconds;
+  }
   // A task ended without being applied.
   void Ended(Outcome outcome);
 };

@@ -60,6 +60,9 @@ Timing TimingOf(const SimulationWindow& window, int workers,
   timing.wasted_time = Share(window.wasted_seconds, window.compute_seconds);
   timing.idle =
       std::max(0.0, 1 - Share(window.compute_seconds, seconds * workers));
+  for (const double computed : window.worker_seconds) {
+    timing.worker_idle.push_back(std::max(0.0, 1 - Share(computed, seconds)));
+  }
   timing.scaling_efficiency = Share(
       task_seconds * static_cast<double>(counts.applied), seconds * workers);
   timing.pull_bytes = window.pull_bytes;

@@ -25,6 +25,7 @@ struct Timing {
   double wasted_time = 0;
   // Share of the workers' time in which they do not compute.
   double idle = 0;
+  std::vector<double> worker_idle;  // The same of each worker.
   // t1 / tn: what one worker's task takes on average, by the time in which n
   // workers get n gradients applied. 1: nothing waits, nothing is in vain (more
   // where fast workers do more of the work).

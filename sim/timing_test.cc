@@ -141,6 +141,18 @@ TEST(TimingTest, KSyncWastesTheTasksItCancels) {
   EXPECT_GT(timing.idle, 0);            // The first two wait for the third.
 }
 
+TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
+  const Timing timing = Measured({"SYNC", PolicyKind::kSync, 0}, 4,
+                                 "constant { ms: 30 }", "worker_factor: 2");
+  // Everybody waits for the first.
+  ASSERT_EQ(timing.worker_idle.size(), 4);
+  EXPECT_NEAR(timing.worker_idle[0], 0, 1e-3);
+  for (const int w : {1, 2, 3}) {
+    EXPECT_NEAR(timing.worker_idle[w], 0.5, 1e-3);
+  }
+  EXPECT_NEAR(timing.idle, 0.375, 1e-3);
+}
+
 TEST(TimingTest, AsynchronousWorkersNeverIdleWithoutANetwork) {
   const Timing timing =
       Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, "constant { ms: 30 }");

@@ -69,6 +69,22 @@ class SimulateTest(unittest.TestCase):
         self.assertEqual(report["time_to_target"], reached[0]["seconds"])
         self.assertLess(report["samples"], 100 * 1280)
 
+    def test_pictures_of_the_run_are_those_of_plot(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        out = harness.scratch() / "pictures"
+        folder, report = self.simulate(job, "--plot", out, *harness.sets(
+            ["sync.policy=K_ASYNC", "sync.k=1", *DELAYS]))
+        names = ["time", "version", "staleness", "timeline"]
+        self.assertEqual(report["pictures"], [f"{out}/{n}" for n in names])
+        drawn = harness.scratch() / "plots"
+        result = harness.tool("plot", folder, "--label", "linear", "--out",
+                              drawn)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name in names:
+            self.assertTrue((out / f"{name}.png").exists())
+            self.assertEqual((out / f"{name}.gnuplot").read_bytes(),
+                             (drawn / f"{name}.gnuplot").read_bytes())
+
     def test_compute_times_of_daemons_can_be_simulated(self):
         job = harness.write_job(harness.LINEAR_JOB)
         real = harness.train(job, *harness.sets(

@@ -1,0 +1,20 @@
+#ifndef SLUICE_SIM_JOB_THEORY_H_
+#define SLUICE_SIM_JOB_THEORY_H_
+
+#include <optional>
+
+#include "common/resolved_job.h"
+#include "sim/theory.h"
+
+namespace sluice {
+
+// Long-run seconds per update of `job`'s cluster by the formula that applies to
+// it. None where it leaves the formulas' ground: compute times other than
+// constant, exponential and shifted exponential, a network, workers of
+// different speed, bounds on staleness, local steps, a K that changes, or a
+// SYNC whose updates do not take one gradient of each worker.
+std::optional<UpdateTime> UpdateTimeOf(const ResolvedJob& job);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SIM_JOB_THEORY_H_
