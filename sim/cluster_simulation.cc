@@ -136,7 +136,7 @@ VirtualTime ClusterSimulation::InOrder(VirtualTime* inbox) {
 
 void ClusterSimulation::BeginTask(Worker& worker) {
   worker.task = std::move(worker.tasks.front());
-  worker.tasks.pop_front();
+  worker.tasks.erase(worker.tasks.begin());
   const GradientKey& key = worker.task.key;
   worker.live = key.sequence.value();
   worker.missing = options_.shards;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "common/batch_grid.h"
 #include "common/delay_model.h"
@@ -80,7 +81,7 @@ class ClusterSimulation {
     int64_t number;  // Of the task's sequence, or of the decision.
   };
   struct Worker {
-    std::deque<Task> tasks;  // Under way to it.
+    absl::InlinedVector<Task, 1> tasks;  // Under way to it.
     Task task;
     int64_t live = 0;   // The sequence of its task; 0: none.
     int64_t ended = 0;  // The last that the coordinator has ended.

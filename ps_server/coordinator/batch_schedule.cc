@@ -151,15 +151,22 @@ void BatchSchedule::TakeOut(BlockId block) {
 void BatchSchedule::MarkDone(BlockId block) {
   outstanding_.erase(block);
   ++done_;
-  exceptions_.insert(block);
-  while (!exceptions_.empty() && *exceptions_.begin() == low_water_mark_) {
-    exceptions_.erase(exceptions_.begin());
+  const size_t above = block - low_water_mark_;
+  if (above >= done_above_.size()) done_above_.resize(above + 1);
+  done_above_[above] = true;
+  while (!done_above_.empty() && done_above_.front()) {
+    done_above_.pop_front();
     ++low_water_mark_;
   }
 }
 
 BatchSchedule::Snapshot BatchSchedule::TakeSnapshot() const {
-  return {low_water_mark_, {exceptions_.begin(), exceptions_.end()}};
+  Snapshot snapshot;
+  snapshot.low_water_mark = low_water_mark_;
+  for (size_t i = 0; i < done_above_.size(); ++i) {
+    if (done_above_[i]) snapshot.exceptions.push_back(low_water_mark_ + i);
+  }
+  return snapshot;
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_BATCH_SCHEDULE_H_
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <set>
@@ -124,7 +125,8 @@ class BatchSchedule {
 
   int64_t done_ = 0;
   BlockId low_water_mark_;
-  std::set<BlockId> exceptions_;
+  // Whether each block from the mark on is done; the first is not.
+  std::deque<bool> done_above_;
 };
 
 }  // namespace sluice

@@ -11,7 +11,9 @@ constexpr int kNamedAtMost = 8;  // Fits one log line.
 }  // namespace
 
 Membership::Membership(const Options& options) : options_(options) {
-  for (int w = 0; w < options.workers; ++w) members_[{Role::kWorker, w}];
+  for (int w = 0; w < options.workers; ++w) {
+    workers_.push_back(&members_[{Role::kWorker, w}]);
+  }
   for (int s = 0; s < options.shards; ++s) members_[{Role::kShard, s}];
   if (options.evaluator) members_[{Role::kEvaluator, 0}];
 }
@@ -123,6 +125,10 @@ std::vector<Peer> Membership::Expired(absl::Time now) {
 
 const Membership::Member& Membership::Get(Peer peer) const {
   static const Member kMissing;
+  if (peer.role == Role::kWorker && peer.id >= 0 &&
+      peer.id < static_cast<int64_t>(workers_.size())) {
+    return *workers_[peer.id];
+  }
   const auto it = members_.find(peer);
   return it == members_.end() ? kMissing : it->second;
 }

@@ -23,7 +23,8 @@ namespace sluice {
 // it said so. Every life of an id has its own incarnation, and what an older
 // one says is refused.
 //
-// `now` is awake time (AwakeClock) throughout. Cost O(log(peers)) per call.
+// `now` is awake time (AwakeClock) throughout. Cost O(log(peers)) per call,
+// O(1) for what Get and IsCurrent tell of the job's workers.
 //
 // Not thread-safe: call from the coordinator.
 class Membership {
@@ -37,6 +38,8 @@ class Membership {
     absl::Duration lease = absl::Seconds(5);
   };
   explicit Membership(const Options& options);
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
   struct Member {
     PeerLife life = PeerLife::kMissing;
@@ -89,6 +92,8 @@ class Membership {
 
   const Options options_;
   std::map<Peer, Member> members_;
+  // Those of the job's workers, by number: asked for with every task.
+  std::vector<const Member*> workers_;
   int living_[3] = {};  // By role.
   // When to look at a lease again; at most one entry per life of a peer.
   using Check = std::pair<absl::Time, std::pair<Peer, Incarnation>>;

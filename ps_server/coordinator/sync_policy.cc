@@ -39,11 +39,15 @@ void SyncPolicy::Update(WorkerId id, Change change) {
   change(worker);
   Count(worker, +1);
   const bool waits = rules_.after_delivery == AfterDelivery::kWaits;
-  if (worker.present &&
-      (CanDeliver(worker) || (waits && worker.undecided > 0))) {
-    contributors_.insert(id);
-  } else {
-    contributors_.erase(id);
+  const bool contributes =
+      worker.present && (CanDeliver(worker) || (waits && worker.undecided > 0));
+  if (contributes != worker.contributes) {
+    worker.contributes = contributes;
+    if (contributes) {
+      contributors_.insert(id);
+    } else {
+      contributors_.erase(id);
+    }
   }
   if (counts_.has_value()) {
     if (worker.present && CanDeliver(worker)) {

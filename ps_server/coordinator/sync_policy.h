@@ -91,7 +91,8 @@ class SyncPolicy {
     bool suspect = false;
     bool busy = false;
     bool supplied = true;
-    int undecided = 0;  // Delivered gradients without a verdict.
+    bool contributes = false;  // Is among the contributors.
+    int undecided = 0;         // Delivered gradients without a verdict.
   };
   struct Gradient {
     GradientKey key;

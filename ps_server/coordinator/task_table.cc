@@ -20,21 +20,25 @@ const OpenTask& TaskTable::Open(Task task, BlockId block, int64_t samples,
   const GradientKey key = task.key;
   const bool idle = live_of_.emplace(key.worker, key).second;
   SLUICE_CHECK(idle);
-  OpenTask& open = open_[key];
+  Live live = {key, task.version, now + deadline_};
+  if (!live_.empty()) {
+    SLUICE_CHECK(live_.back().version <= live.version);
+    live.deadline = std::max(live.deadline, live_.back().deadline);
+  }
+  Entry& entry = open_[key];
+  entry.live = live_.insert(live_.end(), live);
+  OpenTask& open = entry.task;
   open.task = std::move(task);
   open.block = block;
   open.samples = samples;
-  open.deadline = now + deadline_;
-  by_version_.insert({open.task.version, key});
-  deadlines_.insert({open.deadline, key});
   return open;
 }
 
 const OpenTask& TaskTable::MarkReady(const Delivery& delivery, absl::Time now) {
-  OpenTask& open = open_.at(delivery.key);
+  Entry& entry = open_.at(delivery.key);
+  OpenTask& open = entry.task;
   SLUICE_CHECK(!open.ready);
-  ForgetLive(open);
-  ready_.insert(delivery.key);
+  ForgetLive(entry);
   open.ready = true;
   open.ready_since = now;
   open.shard_bases = delivery.shard_bases;
@@ -47,26 +51,21 @@ const OpenTask& TaskTable::MarkReady(const Delivery& delivery, absl::Time now) {
 OpenTask TaskTable::Close(GradientKey key) {
   const auto it = open_.find(key);
   SLUICE_CHECK(it != open_.end());
-  OpenTask closed = std::move(it->second);
+  Entry& entry = it->second;
+  if (!entry.task.ready) ForgetLive(entry);
+  OpenTask closed = std::move(entry.task);
   open_.erase(it);
-  if (closed.ready) {
-    ready_.erase(key);
-  } else {
-    ForgetLive(closed);
-  }
   return closed;
 }
 
-void TaskTable::ForgetLive(const OpenTask& open) {
-  const GradientKey& key = open.task.key;
-  by_version_.erase({open.task.version, key});
-  deadlines_.erase({open.deadline, key});
-  live_of_.erase(key.worker);
+void TaskTable::ForgetLive(const Entry& entry) {
+  live_of_.erase(entry.live->key.worker);
+  live_.erase(entry.live);
 }
 
 const OpenTask* TaskTable::Find(const GradientKey& key) const {
   const auto it = open_.find(key);
-  return it == open_.end() ? nullptr : &it->second;
+  return it == open_.end() ? nullptr : &it->second.task;
 }
 
 const OpenTask* TaskTable::LiveOf(WorkerId worker) const {
@@ -76,28 +75,33 @@ const OpenTask* TaskTable::LiveOf(WorkerId worker) const {
 
 std::vector<GradientKey> TaskTable::LiveBelow(Version version) const {
   std::vector<GradientKey> keys;
-  for (const auto& [from, key] : by_version_) {
-    if (from >= version) break;
-    keys.push_back(key);
+  for (const Live& live : live_) {
+    if (live.version >= version) break;
+    keys.push_back(live.key);
   }
   return keys;
 }
 
 std::vector<GradientKey> TaskTable::AllLive() const {
   std::vector<GradientKey> keys;
-  for (const auto& [from, key] : by_version_) keys.push_back(key);
+  for (const Live& live : live_) keys.push_back(live.key);
   return keys;
 }
 
 std::vector<GradientKey> TaskTable::AllReady() const {
-  return {ready_.begin(), ready_.end()};
+  std::vector<GradientKey> keys;
+  for (const auto& [key, entry] : open_) {
+    if (entry.task.ready) keys.push_back(key);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 std::vector<GradientKey> TaskTable::Overdue(absl::Time now) const {
   std::vector<GradientKey> keys;
-  for (const auto& [deadline, key] : deadlines_) {
-    if (deadline > now) break;
-    keys.push_back(key);
+  for (const Live& live : live_) {
+    if (live.deadline > now) break;
+    keys.push_back(live.key);
   }
   return keys;
 }

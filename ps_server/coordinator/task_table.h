@@ -2,8 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_TASK_TABLE_H_
 
 #include <cstdint>
-#include <set>
-#include <utility>
+#include <list>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,7 +19,6 @@ struct OpenTask {
   Task task;
   BlockId block;
   int64_t samples = 0;
-  absl::Time deadline;
   bool ready = false;
   absl::Time ready_since;            // When ready.
   std::vector<Version> shard_bases;  // When ready.
@@ -32,7 +30,8 @@ struct OpenTask {
 // worker, every key used once.
 //
 // `now` is awake time, but for MarkReady's. What is returned by reference or
-// pointer holds until the next Open or Close. Cost O(log(open tasks)) per call.
+// pointer holds until the next Open or Close. Cost O(1) per call, and O(what it
+// returns) where that is a list; AllReady's is O(open tasks).
 //
 // Not thread-safe: call from the coordinator.
 class TaskTable {
@@ -44,7 +43,8 @@ class TaskTable {
   // incarnation.
   GradientKey NextKey(WorkerId worker, Incarnation incarnation);
 
-  // REQUIRES: the worker has no live task, and neither has the block.
+  // Its deadline is not before that of any live task. REQUIRES: the worker has
+  // no live task, and neither has the block; no live task's version is above.
   const OpenTask& Open(Task task, BlockId block, int64_t samples,
                        absl::Time now);
   // The gradient is ready, `now` by the clock on the wall. REQUIRES: the task
@@ -58,18 +58,28 @@ class TaskTable {
   const OpenTask* Find(const GradientKey& key) const;
   const OpenTask* LiveOf(WorkerId worker) const;
 
-  int64_t live() const { return static_cast<int64_t>(by_version_.size()); }
+  int64_t live() const { return static_cast<int64_t>(live_.size()); }
   int64_t open() const { return static_cast<int64_t>(open_.size()); }
-  // Live tasks that start from a version below `version`, oldest first.
+  // Live tasks that start from a version below `version`, in the order of
+  // their opening, as all lists of live tasks.
   std::vector<GradientKey> LiveBelow(Version version) const;
   std::vector<GradientKey> AllLive() const;
   bool AnyLive() const { return !live_of_.empty(); }
-  std::vector<GradientKey> AllReady() const;
+  std::vector<GradientKey> AllReady() const;  // In the order of keys.
   // Live tasks whose deadline has passed.
   std::vector<GradientKey> Overdue(absl::Time now) const;
 
  private:
-  void ForgetLive(const OpenTask& open);
+  struct Live {
+    GradientKey key;
+    Version version;
+    absl::Time deadline;
+  };
+  struct Entry {
+    OpenTask task;
+    std::list<Live>::iterator live;  // Unless it is ready.
+  };
+  void ForgetLive(const Entry& entry);
 
   const Generation generation_;
   const absl::Duration deadline_;
@@ -79,11 +89,10 @@ class TaskTable {
     Sequence sequence;
   };
   absl::flat_hash_map<WorkerId, Counter> counters_;
-  absl::flat_hash_map<GradientKey, OpenTask> open_;
+  absl::flat_hash_map<GradientKey, Entry> open_;
   absl::flat_hash_map<WorkerId, GradientKey> live_of_;
-  std::set<std::pair<Version, GradientKey>> by_version_;  // Live ones.
-  std::set<GradientKey> ready_;
-  std::set<std::pair<absl::Time, GradientKey>> deadlines_;  // Live ones.
+  // As they were opened, which is by version and by deadline.
+  std::list<Live> live_;
 };
 
 }  // namespace sluice

@@ -61,8 +61,8 @@ TEST_F(TaskTableTest, TheBaseIsTheOldestVersionPulledFromAnyShard) {
 }
 
 TEST_F(TaskTableTest, FindsLiveTasksByTheVersionTheyStartFrom) {
-  const GradientKey old = Open(1, 3);
   const GradientKey older = Open(2, 2);
+  const GradientKey old = Open(1, 3);
   Open(3, 4);
   EXPECT_EQ(tasks_.LiveBelow(Version(4)),
             (std::vector<GradientKey>{older, old}));
@@ -78,6 +78,13 @@ TEST_F(TaskTableTest, OnlyLiveTasksHaveADeadline) {
   EXPECT_TRUE(tasks_.Overdue(kStart + absl::Seconds(9)).empty());
   EXPECT_EQ(tasks_.Overdue(kStart + absl::Seconds(10)),
             std::vector<GradientKey>{first});
+}
+
+TEST_F(TaskTableTest, ATaskOpenedAsTheClockWentBackIsDueNoEarlierThanOthers) {
+  Open(1, 0, 5);
+  const GradientKey second = Open(2, 0, 4);
+  EXPECT_TRUE(tasks_.Overdue(kStart + absl::Seconds(14)).empty());
+  EXPECT_EQ(tasks_.Overdue(kStart + absl::Seconds(15)).back(), second);
 }
 
 }  // namespace
