@@ -1,11 +1,6 @@
 #include "common/atomic_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -13,63 +8,41 @@
 namespace sluice {
 namespace {
 
-absl::Status SystemError(const std::string& path, absl::string_view operation) {
-  return absl::UnavailableError(
-      absl::StrCat(path, ": ", operation, ": ", std::strerror(errno)));
-}
-
-absl::Status WriteAll(int fd, absl::string_view data, const std::string& path) {
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError(path, "write");
-    data.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status WriteAndSync(const std::string& path,
-                          absl::Span<const absl::string_view> pieces) {
-  const int fd =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError(path, "open");
+                          absl::Span<const absl::string_view> pieces,
+                          FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const int file, files->Create(path));
   absl::Status status;
   for (const absl::string_view piece : pieces) {
-    status = WriteAll(fd, piece, path);
+    status = files->Write(file, path, piece);
     if (!status.ok()) break;
   }
-  if (status.ok() && ::fsync(fd) != 0) status = SystemError(path, "fsync");
-  if (::close(fd) != 0 && status.ok()) status = SystemError(path, "close");
-  return status;
-}
-
-// Makes the rename itself survive a power failure.
-absl::Status SyncFolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(folder, "open");
-  absl::Status status;
-  if (::fsync(fd) != 0) status = SystemError(folder, "fsync");
-  ::close(fd);
-  return status;
+  if (status.ok()) status = files->Sync(file, path);
+  const absl::Status closed = files->Close(file, path);
+  return status.ok() ? closed : status;
 }
 
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path,
-                                 absl::Span<const absl::string_view> pieces) {
+                                 absl::Span<const absl::string_view> pieces,
+                                 FileOperations* files) {
   const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid());
-  absl::Status status = WriteAndSync(temporary, pieces);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = SystemError(path, "rename");
-  }
+  absl::Status status = WriteAndSync(temporary, pieces, files);
+  if (status.ok()) status = files->Rename(temporary, path);
   if (!status.ok()) {
-    ::unlink(temporary.c_str());
+    // What is wrong with the disk has been said.
+    files->Remove(temporary).IgnoreError();
     return status;
   }
-  return SyncFolderOf(path);
+  // Makes the rename itself survive a power failure.
+  return files->SyncFolder(FolderOf(path));
+}
+
+absl::Status WriteFileAtomically(const std::string& path,
+                                 absl::Span<const absl::string_view> pieces) {
+  FileOperations files;
+  return WriteFileAtomically(path, pieces, &files);
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/file_operations.h"
 
 namespace sluice {
 
@@ -20,6 +21,10 @@ namespace sluice {
 // the file is on the disk.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces);
+// The same by way of `files`.
+absl::Status WriteFileAtomically(const std::string& path,
+                                 absl::Span<const absl::string_view> pieces,
+                                 FileOperations* files);
 
 }  // namespace sluice
 

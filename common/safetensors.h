@@ -8,19 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/input_file.h"
 #include "common/parameter_layout.h"
 
 namespace sluice {
 
-// Weights as a .safetensors file (https://github.com/huggingface/safetensors),
-// which PyTorch, NumPy and others load:
-//
-//   8 bytes   length N of the header, little endian
-//   N bytes   JSON: {"NAME": {"dtype": "F32", "shape": [...],
-//                             "data_offsets": [begin, end]}, ...}
-//             offsets in bytes from the end of the header; padded with spaces
-//             so that the data begins at a multiple of 8 bytes
-//   the data  little-endian float32, without gaps
+// Weights as a .safetensors file (common/safetensors_header.h), which PyTorch,
+// NumPy and others load.
 
 // Writes the flat vector `weights` under the names and shapes of `layout`,
 // atomically (common/atomic_file.h). kUnavailable when the disk refuses.
@@ -43,8 +37,6 @@ class SafetensorsFile {
   // what was expected and what came. `layout` is not kept.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path,
                                               const ParameterLayout& layout);
-  SafetensorsFile(SafetensorsFile&& other);
-  ~SafetensorsFile();
 
   // The floats of `range` of the layout's flat vector, within which it must
   // lie. kDataLoss.
@@ -60,15 +52,10 @@ class SafetensorsFile {
     int64_t file_offset = 0;  // Bytes.
   };
 
-  explicit SafetensorsFile(std::string path);
-  // Reads `bytes` at `offset` into `to`. kDataLoss.
-  absl::Status ReadAt(int64_t offset, int64_t bytes, void* to) const;
-  absl::StatusOr<std::string> ReadHeader();
-  absl::Status Place(const ParameterLayout& layout, const std::string& header);
+  explicit SafetensorsFile(InputFile file);
+  absl::Status Place(const ParameterLayout& layout);
 
-  std::string path_;
-  int fd_ = -1;
-  int64_t size_ = 0;  // Bytes.
+  InputFile file_;
   std::vector<Piece> pieces_;
 };
 

@@ -1,0 +1,87 @@
+#include "common/file_operations.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+absl::Status SystemError(const std::string& path, absl::string_view operation) {
+  return absl::UnavailableError(
+      absl::StrCat(path, ": ", operation, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<int> FileOperations::Create(const std::string& path) {
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return SystemError(path, "open");
+  return file;
+}
+
+absl::Status FileOperations::Write(int file, const std::string& path,
+                                   absl::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(file, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path, "write");
+    data.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileOperations::Sync(int file, const std::string& path) {
+  return ::fsync(file) == 0 ? absl::OkStatus() : SystemError(path, "fsync");
+}
+
+absl::Status FileOperations::Close(int file, const std::string& path) {
+  return ::close(file) == 0 ? absl::OkStatus() : SystemError(path, "close");
+}
+
+absl::Status FileOperations::Rename(const std::string& from,
+                                    const std::string& to) {
+  return std::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                                    : SystemError(to, "rename");
+}
+
+absl::Status FileOperations::MakeFolder(const std::string& path) {
+  struct stat found = {};
+  if (::mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+  const int reason = errno;
+  if (reason == EEXIST && ::stat(path.c_str(), &found) == 0 &&
+      S_ISDIR(found.st_mode)) {
+    return absl::OkStatus();
+  }
+  errno = reason;
+  return SystemError(path, "mkdir");
+}
+
+absl::Status FileOperations::SyncFolder(const std::string& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return SystemError(path, "open");
+  absl::Status status;
+  if (::fsync(folder) != 0) status = SystemError(path, "fsync");
+  ::close(folder);
+  return status;
+}
+
+absl::Status FileOperations::Remove(const std::string& path) {
+  return std::remove(path.c_str()) == 0 || errno == ENOENT
+             ? absl::OkStatus()
+             : SystemError(path, "remove");
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+}  // namespace sluice

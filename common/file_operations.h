@@ -1,0 +1,49 @@
+#ifndef SLUICE_COMMON_FILE_OPERATIONS_H_
+#define SLUICE_COMMON_FILE_OPERATIONS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+
+// What writing files asks of the operating system, a method for each
+// operation, so that a test can put in its place one that fails at any of them
+// or does nothing from some operation on, as after a kill.
+//
+// Errors, in all methods: kUnavailable, naming the path, the operation and the
+// system's reason. All block.
+//
+// Thread-safe.
+class FileOperations {
+ public:
+  virtual ~FileOperations() = default;
+
+  // Opens `path` for writing; it is empty then, whatever it held. The caller
+  // closes the file. `path` below is for the message.
+  virtual absl::StatusOr<int> Create(const std::string& path);
+  // Appends all of `data`.
+  virtual absl::Status Write(int file, const std::string& path,
+                             absl::string_view data);
+  // Returns when the file's bytes are on the disk.
+  virtual absl::Status Sync(int file, const std::string& path);
+  virtual absl::Status Close(int file, const std::string& path);
+
+  // `to` is replaced if it is there.
+  virtual absl::Status Rename(const std::string& from, const std::string& to);
+  // Makes one folder; OK where it is there.
+  virtual absl::Status MakeFolder(const std::string& path);
+  // Returns when what the folder lists is on the disk.
+  virtual absl::Status SyncFolder(const std::string& path);
+  // Removes a file or an empty folder; OK where there is none.
+  virtual absl::Status Remove(const std::string& path);
+};
+
+// The folder that `path` lies in; "." when it names none.
+std::string FolderOf(const std::string& path);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_FILE_OPERATIONS_H_
