@@ -1,0 +1,72 @@
+#ifndef SLUICE_COMMON_TESTING_FAULTY_FILES_H_
+#define SLUICE_COMMON_TESTING_FAULTY_FILES_H_
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/file_operations.h"
+
+namespace sluice {
+
+// The system's files, until a fault strikes at one operation.
+//
+// Not thread-safe: call from the test.
+class FaultyFiles : public FileOperations {
+ public:
+  enum class Fault {
+    // Never.
+    kNone,
+    // That operation fails, after half of what it should write; later ones
+    // succeed.
+    kRefused,
+    // The process dies in it: half of it is written, and nothing after it
+    // happens.
+    kKilled,
+    // The machine dies before it. Of bytes that were not synced half are left,
+    // and what was done to a folder that was not synced is undone, ...
+    kPowerLost,
+    // ... or is done nevertheless, as file systems may.
+    kPowerLostAfterNames,
+  };
+  // `operation` counts from 0.
+  explicit FaultyFiles(Fault fault = Fault::kNone, int operation = 0);
+
+  int operations() const { return operations_; }  // So far.
+
+  absl::StatusOr<int> Create(const std::string& path) override;
+  absl::Status Write(int file, const std::string& path,
+                     absl::string_view data) override;
+  absl::Status Sync(int file, const std::string& path) override;
+  absl::Status Close(int file, const std::string& path) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status MakeFolder(const std::string& path) override;
+  absl::Status SyncFolder(const std::string& path) override;
+  absl::Status Remove(const std::string& path) override;
+
+ private:
+  struct Undo {
+    std::string folder;
+    std::function<void()> action;
+  };
+
+  // Counts an operation; whether the fault strikes in it, or has struck and
+  // left nobody to carry it out.
+  bool Strikes();
+  void LosePower();
+  absl::Status Refusal(const std::string& path) const;
+  void Remember(const std::string& path, std::function<void()> action);
+
+  const Fault fault_;
+  const int operation_;
+  int operations_ = 0;
+  bool dead_ = false;
+  std::set<std::string> unsynced_;  // Files.
+  std::vector<Undo> undo_;          // Of what folders have not synced.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_TESTING_FAULTY_FILES_H_

@@ -1,0 +1,97 @@
+#ifndef SLUICE_PS_SERVER_CHECKPOINT_SHARD_FILE_H_
+#define SLUICE_PS_SERVER_CHECKPOINT_SHARD_FILE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/file_operations.h"
+#include "common/ids.h"
+#include "common/input_file.h"
+#include "common/parameter_layout.h"
+#include "proto/checkpoint.pb.h"
+
+namespace sluice {
+
+// SHA-256 (hex) over names and shapes of the layout's tensors: equal for equal
+// models, whatever the number of shards.
+std::string LayoutFingerprint(const ParameterLayout& layout);
+
+// Which part of which checkpoint one shard's file is, as its header says.
+struct ShardFileIdentity {
+  std::string job_fingerprint;
+  std::string layout_fingerprint;
+  Generation generation;
+  Version version;
+  ShardId shard;
+  int shards = 1;
+  ParameterRange range;
+  int64_t chunk_floats = 1;  // At least 1.
+
+  std::string file_name() const;  // "shard-0.safetensors"
+};
+
+// One array over the shard's range, in chunks as ChunkGrid cuts it. Views only.
+struct CheckpointArray {
+  std::string name;  // "weights", "mean"
+  std::vector<absl::Span<const float>> chunks;
+};
+
+// Writes one shard's part of a checkpoint into `folder`, which is there, as a
+// .safetensors file: whole, or not at all. Blocks until it is on the disk;
+// reads `arrays` twice. kUnavailable: names the file and the operation.
+// REQUIRES: the chunks are those of ChunkGrid(range.size(), chunk_floats).
+absl::StatusOr<proto::CheckpointFile> WriteShardFile(
+    const std::string& folder, const ShardFileIdentity& identity,
+    absl::Span<const CheckpointArray> arrays, FileOperations* files);
+
+// Such a file, opened for reading. Thread-compatible.
+class ShardFile {
+ public:
+  // Reads the header only. Errors name the file, what was expected and what
+  // was found: kNotFound when it is missing; kInvalidArgument for what is no
+  // such file, has a newer format, or belongs to another checkpoint; kDataLoss
+  // when it is damaged or cut.
+  static absl::StatusOr<ShardFile> Open(const std::string& folder,
+                                        const ShardFileIdentity& identity,
+                                        const std::vector<std::string>& arrays,
+                                        const proto::CheckpointFile& expected);
+
+  ParameterRange range() const { return identity_.range; }
+
+  // Copies the part of `range` (of the flat vector) that lies in this file from
+  // `array` to its place in `to`, which holds `range`. Every chunk that is
+  // touched is read whole; kDataLoss where its checksum is wrong.
+  // REQUIRES: `array` was named at Open; to.size() == range.size().
+  absl::Status Read(const std::string& array, ParameterRange range,
+                    absl::Span<float> to) const;
+
+  // Reads everything. kDataLoss.
+  absl::Status Verify() const;
+
+ private:
+  struct Array {
+    int64_t file_offset = 0;  // Bytes.
+    std::vector<uint64_t> checksums;
+  };
+
+  ShardFile(InputFile file, ShardFileIdentity identity);
+  absl::Status ReadHeader(const std::vector<std::string>& arrays,
+                          const proto::CheckpointFile& expected);
+  // Reads a chunk and compares its checksum.
+  absl::StatusOr<std::vector<float>> ReadChunk(const std::string& name,
+                                               const Array& array,
+                                               int chunk) const;
+
+  InputFile file_;
+  ShardFileIdentity identity_;
+  std::map<std::string, Array> arrays_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_CHECKPOINT_SHARD_FILE_H_
