@@ -2,6 +2,7 @@
 
 #include "cli/advise_command.h"
 #include "cli/check_command.h"
+#include "cli/checkpoint_commands.h"
 #include "cli/eval_command.h"
 #include "cli/plot_command.h"
 #include "cli/replay_command.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   sluice::AddCheckCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);
+  sluice::AddCheckpointCommands(app, &exit_code);
   sluice::AddSimulateCommand(app, &exit_code);
   sluice::AddAdviseCommand(app, &exit_code);
   sluice::AddPlotCommand(app, &exit_code);

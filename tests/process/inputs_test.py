@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """What a run is made of besides its job: initial weights, the contents of the
-data, augmentation; and `sluice eval`, which measures what came out."""
+data, augmentation; and `sluice eval` and `inspect`, which look at what came out."""
 
 import json
 import struct
@@ -254,6 +254,35 @@ class EvalTest(unittest.TestCase):
         (folder / "weights.safetensors").write_bytes(b"cut")
         self.assertIn("weights.safetensors: has 3 bytes, expected at least 8",
                       self.refused(folder))
+
+
+class InspectTest(unittest.TestCase):
+
+    def refused(self, command, folder):
+        """What the tool says of a folder without a checkpoint."""
+        out = folder / "out.safetensors"
+        result = harness.tool(command, folder,
+                              *([out] if command == "export" else []))
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, "")
+        self.assertFalse(out.exists())
+        return result.stderr
+
+    def test_what_is_no_checkpoint_is_named(self):
+        for command in "inspect", "export":
+            folder = harness.scratch()
+            self.assertIn(f"{folder}/manifest: cannot be opened",
+                          self.refused(command, folder))
+            (folder / "manifest").write_bytes(b"What somebody wrote")
+            self.assertIn('manifest: is no manifest of a checkpoint: begins '
+                          'with "What som", expected "SLUICECP"',
+                          self.refused(command, folder))
+            (folder / "manifest").unlink()
+            (folder / "checkpoints/1-10").mkdir(parents=True)
+            error = self.refused(command, folder)
+            self.assertIn("passed over", error)
+            self.assertIn("checkpoints/1-10/manifest: cannot be opened", error)
+            self.assertIn(f"{folder}: has no whole checkpoint", error)
 
 
 if __name__ == "__main__":
