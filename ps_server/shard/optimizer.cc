@@ -1,6 +1,7 @@
 #include "ps_server/shard/optimizer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -19,26 +20,25 @@ Optimizer::Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
       runs_.push_back({begin, end, tensor.decay, tensor.moving_average});
     }
   }
-  for (int i = 0; i < StateArrays(job_); ++i) {
-    state_.push_back(MakeAlignedFloats(grid_.floats()));
-  }
+  state_.resize(StateArrays(job_));
   Reset();
 }
 
-int Optimizer::StateArrays(const proto::Optimizer& job) {
+std::vector<std::string> Optimizer::StateNames(const proto::Optimizer& job) {
   switch (job.kind_case()) {
     case proto::Optimizer::kSgd:
-      return job.sgd().momentum() != 0 ? 1 : 0;
+      if (job.sgd().momentum() != 0) return {"velocity"};
+      return {};
     case proto::Optimizer::kAdagrad:
-      return 1;
+      return {"accumulator"};
     case proto::Optimizer::kAdam:
     case proto::Optimizer::kAdamw:
-      return 2;
+      return {"mean", "square"};
     case proto::Optimizer::kAveraging:
     case proto::Optimizer::KIND_NOT_SET:  // Plain SGD.
-      return 0;
+      return {};
   }
-  return 0;
+  return {};
 }
 
 void Optimizer::Reset() {
@@ -46,13 +46,23 @@ void Optimizer::Reset() {
       job_.has_adagrad()
           ? static_cast<float>(job_.adagrad().initial_accumulator())
           : 0.0f;
-  for (const AlignedFloats& array : state_) {
-    std::fill_n(array.get(), grid_.floats(), first);
+  for (std::vector<ChunkRef>& array : state_) {
+    array.clear();
+    for (int i = 0; i < grid_.count(); ++i) {
+      array.push_back(ChunkRef::Make(grid_.size(i)));
+      std::fill_n(array.back().mutable_data(), grid_.size(i), first);
+    }
   }
 }
 
 void Optimizer::Apply(const Update& update, int chunk, const float* from,
                       float* to) {
+  for (std::vector<ChunkRef>& array : state_) {
+    if (array[chunk].IsUnique()) continue;
+    const ChunkRef held =
+        std::exchange(array[chunk], ChunkRef::Make(grid_.size(chunk)));
+    std::copy_n(held.data(), grid_.size(chunk), array[chunk].mutable_data());
+  }
   const int64_t chunk_begin = grid_.begin(chunk);
   const int64_t chunk_end = chunk_begin + grid_.size(chunk);
   for (const Run& run : runs_) {
@@ -61,7 +71,7 @@ void Optimizer::Apply(const Update& update, int chunk, const float* from,
     if (begin >= end) continue;
     const int64_t offset = begin - chunk_begin;
     ApplyPart(update, {begin, end - begin, run.decay, run.moving_average,
-                       from + offset, to + offset});
+                       from + offset, to + offset, chunk, offset});
   }
 }
 
@@ -94,8 +104,7 @@ void Optimizer::ApplySgd(const proto::Sgd& sgd, const Update& update,
   options.weight_decay =
       part.decay ? static_cast<float>(sgd.weight_decay()) : 0.0f;
   kernels::SgdUpdate(options, Sum(update, part), part.size, part.from,
-                     state_.empty() ? nullptr : state_[0].get() + part.begin,
-                     part.to);
+                     state_.empty() ? nullptr : State(0, part), part.to);
 }
 
 void Optimizer::ApplyAdagrad(const Update& update, const Part& part) {
@@ -104,7 +113,7 @@ void Optimizer::ApplyAdagrad(const Update& update, const Part& part) {
   options.weight_decay =
       part.decay ? static_cast<float>(job_.adagrad().weight_decay()) : 0.0f;
   kernels::AdagradUpdate(options, Sum(update, part), part.size, part.from,
-                         state_[0].get() + part.begin, part.to);
+                         State(0, part), part.to);
 }
 
 void Optimizer::ApplyAdam(const Update& update, const Part& part) {
@@ -120,8 +129,12 @@ void Optimizer::ApplyAdam(const Update& update, const Part& part) {
   };
   kernels::AdamUpdate(
       job_.has_adamw() ? options(job_.adamw()) : options(job_.adam()),
-      Sum(update, part), part.size, part.from, state_[0].get() + part.begin,
-      state_[1].get() + part.begin, part.to);
+      Sum(update, part), part.size, part.from, State(0, part), State(1, part),
+      part.to);
+}
+
+float* Optimizer::State(int array, const Part& part) {
+  return state_[array][part.chunk].mutable_data() + part.offset;
 }
 
 kernels::WeightedGradients Optimizer::Sum(const Update& update,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -10,7 +11,7 @@
 #include "common/parameter_layout.h"
 #include "kernels/optimizer_kernels.h"
 #include "proto/job.pb.h"
-#include "ps_server/shard/aligned_floats.h"
+#include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 
 namespace sluice {
@@ -35,8 +36,13 @@ class Optimizer {
     absl::Span<const float> factors;
   };
 
-  // Arrays that `job` keeps, each of the size of the weights.
-  static int StateArrays(const proto::Optimizer& job);
+  // What the arrays are called that `job` keeps, each of the size of the
+  // weights: SGD's "velocity" (with momentum), Adagrad's "accumulator", Adam's
+  // "mean" and "square".
+  static std::vector<std::string> StateNames(const proto::Optimizer& job);
+  static int StateArrays(const proto::Optimizer& job) {
+    return static_cast<int>(StateNames(job).size());
+  }
 
   // State as before the first update.
   void Reset();
@@ -45,6 +51,11 @@ class Optimizer {
   // the chunk; they may be the same memory. Call once per chunk and update: it
   // moves the state.
   void Apply(const Update& update, int chunk, const float* from, float* to);
+
+  // The state as it is now: the chunks of each array. None of them changes
+  // while it is held; updates take another in its place. They may be read, and
+  // let go, on any thread.
+  std::vector<std::vector<ChunkRef>> HoldState() const { return state_; }
 
  private:
   // A part of the range whose tensors are all treated alike.
@@ -63,6 +74,8 @@ class Optimizer {
     std::optional<double> moving_average;
     const float* from;
     float* to;
+    int chunk;
+    int64_t offset;  // Floats from the start of the chunk.
   };
 
   void ApplyPart(const Update& update, const Part& part);
@@ -70,15 +83,16 @@ class Optimizer {
   void ApplyAdagrad(const Update& update, const Part& part);
   void ApplyAdam(const Update& update, const Part& part);
   kernels::WeightedGradients Sum(const Update& update, const Part& part);
+  // That part of a state's array. REQUIRES: nobody else holds its chunk.
+  float* State(int array, const Part& part);
 
   // Constant after construction.
   const proto::Optimizer job_;
   const ChunkGrid grid_;
   std::vector<Run> runs_;  // Without gaps, in order.
 
-  // Arrays of the range's size: SGD's velocity (with momentum), Adagrad's
-  // accumulator, or Adam's mean and square.
-  std::vector<AlignedFloats> state_;
+  // By array, then chunk.
+  std::vector<std::vector<ChunkRef>> state_;
   std::vector<const float*> shifted_;  // Kept to save allocations.
 };
 

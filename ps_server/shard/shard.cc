@@ -171,6 +171,19 @@ void Shard::TakeDigestsIfDue() {
   store_.EndRead(read.id);
 }
 
+Shard::HeldVersion Shard::Hold() {
+  const WeightStore::Read read = store_.BeginRead();
+  HeldVersion held{version(), {{"weights", read.snapshot->chunks}}};
+  store_.EndRead(read.id);
+  const std::vector<std::string> names =
+      Optimizer::StateNames(options_.optimizer);
+  std::vector<std::vector<ChunkRef>> state = optimizer_.HoldState();
+  for (size_t i = 0; i < state.size(); ++i) {
+    held.arrays.push_back({names[i], std::move(state[i])});
+  }
+  return held;
+}
+
 std::vector<uint64_t> Shard::TakeDigests() {
   return std::exchange(digests_, {});
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 #include "common/wire/payload.h"
 #include "proto/job.pb.h"
 #include "ps_server/coordinator/events.h"
+#include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/optimizer.h"
 #include "ps_server/shard/staging.h"
@@ -82,6 +84,20 @@ class Shard {
   // kFailedPrecondition for another generation. The caller ends the read.
   absl::StatusOr<std::optional<WeightStore::Read>> Pull(const PullQuery& query);
   void EndRead(ReadId id) { store_.EndRead(id); }
+
+  // The newest version as it is now: the weights, then the optimizer's state
+  // (Optimizer::StateNames). Training goes on, and nothing of it changes while
+  // it is held; it may be read, and let go, on any thread. Costs the memory of
+  // what the next updates write. REQUIRES: restored().
+  struct HeldArray {
+    std::string name;
+    std::vector<ChunkRef> chunks;
+  };
+  struct HeldVersion {
+    Version version;
+    std::vector<HeldArray> arrays;
+  };
+  HeldVersion Hold();
 
   // Reads that decisions have ended since the last call, because too many old
   // versions were held. Their holders must let go of the snapshot.

@@ -1,6 +1,8 @@
 #include "ps_server/shard/shard.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -16,6 +18,9 @@ using ::sluice::testing::PayloadOf;
 
 class ShardTest : public ::testing::Test {
  protected:
+  explicit ShardTest(ShardOptions options = testing::SmallOptions())
+      : shard_(std::move(options)) {}
+
   // The next decision.
   template <typename What>
   absl::Status Do(What what) {
@@ -51,8 +56,88 @@ class ShardTest : public ::testing::Test {
     return weights;
   }
 
-  Shard shard_{testing::SmallOptions()};
+  Shard shard_;
 };
+
+ShardOptions AdamOptions() {
+  ShardOptions options = testing::SmallOptions();
+  proto::Adam* adam = options.optimizer.mutable_adam();
+  adam->set_beta1(0.9);
+  adam->set_beta2(0.99);
+  adam->set_epsilon(1e-8);
+  return options;
+}
+
+class HeldVersionTest : public ShardTest {
+ protected:
+  HeldVersionTest() : ShardTest(AdamOptions()) {}
+
+  // Every float of every array.
+  std::vector<float> Floats(const Shard::HeldVersion& held) {
+    std::vector<float> floats;
+    for (const Shard::HeldArray& array : held.arrays) {
+      for (int i = 0; i < shard_.grid().count(); ++i) {
+        const float* chunk = array.chunks[i].data();
+        floats.insert(floats.end(), chunk, chunk + shard_.grid().size(i));
+      }
+    }
+    return floats;
+  }
+};
+
+TEST_F(HeldVersionTest, HoldsTheWeightsAndTheOptimizersState) {
+  RestoreFirst();
+  Update(1, 2);
+  const Shard::HeldVersion held = shard_.Hold();
+  EXPECT_EQ(held.version, Version(1));
+  ASSERT_EQ(held.arrays.size(), 3);
+  EXPECT_EQ(held.arrays[0].name, "weights");
+  EXPECT_EQ(held.arrays[1].name, "mean");
+  EXPECT_EQ(held.arrays[2].name, "square");
+  const auto read = Pull(1, true);
+  ASSERT_TRUE(read.ok() && read->has_value());
+  const std::vector<float> floats = Floats(held);
+  const std::vector<float> weights = Weights(**read);
+  ASSERT_EQ(floats.size(), 3 * weights.size());
+  EXPECT_TRUE(std::equal(weights.begin(), weights.end(), floats.begin()));
+  EXPECT_FLOAT_EQ(floats[150], 0.1f * 2);
+  EXPECT_FLOAT_EQ(floats[300], 0.01f * 4);
+}
+
+TEST_F(HeldVersionTest, StaysAsItWasAndUpdatesGoOnAsIfNobodyHeldIt) {
+  std::vector<std::vector<float>> ends;
+  for (const bool hold : {false, true}) {
+    const Generation generation(hold ? 2 : 1);
+    ASSERT_TRUE(Do(Restore{generation, Version(0), testing::kSecret}).ok());
+    std::vector<Shard::HeldVersion> held;
+    std::vector<std::vector<float>> before;
+    for (int i = 1; i <= 4; ++i) {
+      GradientKey key = Key(i);
+      key.generation = generation;
+      StageAll(key, static_cast<float>(i));
+      ASSERT_TRUE(Do(Commit{Version(i), 1, {{key, 1}}}).ok());
+      if (!hold) continue;
+      held.push_back(shard_.Hold());
+      before.push_back(Floats(held.back()));
+    }
+    for (size_t i = 0; i < held.size(); ++i) {
+      EXPECT_EQ(Floats(held[i]), before[i]) << "version " << i + 1;
+    }
+    ends.push_back(Floats(shard_.Hold()));
+  }
+  EXPECT_EQ(ends[0], ends[1]);
+}
+
+TEST_F(HeldVersionTest, IsWrittenInPlaceAgainWhenItHasBeenLetGo) {
+  RestoreFirst();
+  Update(1, 2);
+  shard_.Hold();
+  const int64_t copied = shard_.store().chunks_copied();
+  const float* mean = shard_.Hold().arrays[1].chunks[0].data();
+  Update(2, 2);
+  EXPECT_EQ(shard_.store().chunks_copied(), copied);
+  EXPECT_EQ(shard_.Hold().arrays[1].chunks[0].data(), mean);
+}
 
 TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
   EXPECT_EQ(Pull(0, true).status().code(),
