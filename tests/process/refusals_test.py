@@ -40,9 +40,12 @@ class RefusalsTest(unittest.TestCase):
 
     @classmethod
     def addresses(cls):
-        lines = (cls.run_.dir / "addresses").read_text().splitlines()
-        named = dict(line.rsplit(" ", 1) for line in lines)
-        return named["coordinator"], named["shard 1"]
+        """The shards' are written once all have joined, beside the training."""
+        def named():
+            lines = (cls.run_.dir / "addresses").read_text().splitlines()
+            return dict(line.rsplit(" ", 1) for line in lines)
+        harness.wait_until(lambda: "shard 1" in named(), "the shards' addresses")
+        return named()["coordinator"], named()["shard 1"]
 
     def tearDown(self):
         """The same daemons go on."""
