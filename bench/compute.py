@@ -30,10 +30,6 @@ MODELS = ["softmax", "mlp", "lenet", "resnet"]
 # orders differ by far less, a wrong layer by far more.
 GRADIENT_TOLERANCE = 1e-3
 
-# What holds PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
-AVX2_ONLY = ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
-             "OPENBLAS_CORETYPE=Haswell"]
-
 
 def instruction_sets():
     """Those of Sluice's that the machine has."""
@@ -51,10 +47,9 @@ def sluice(model, batch, instruction_set, folder):
 
 def pytorch(model, instruction_set, folder):
     """Reads what Sluice wrote into the folder, writes into folder/torch."""
-    held = AVX2_ONLY if instruction_set == "AVX2" else []
-    return programs.Contestant(
-        ["env", *held, *programs.PYTHON, programs.PEERS / "torch_compute.py",
-         f"--model={model}", f"--inputs={folder}", f"--folder={folder}/torch"])
+    return programs.Contestant([
+        *programs.torch("torch_compute", instruction_set), f"--model={model}",
+        f"--inputs={folder}", f"--folder={folder}/torch"])
 
 
 def check(ours, theirs, folder):

@@ -6,8 +6,9 @@ ASYNC, mini-batches of 64 and 256 for each worker. Expected of one worker: what
 the same computation reaches in one process without servers, less a tenth for
 pulling and pushing a quarter of a megabyte; of two workers: what PyTorch's
 DistributedDataParallel (gloo, two processes) reaches, and half as much again as a
-parameter server over torch RPC with two workers. All in turn, in the steady
-state: the first second of each run does not count.
+parameter server over torch RPC with two workers. Everybody computes with the
+same vector instructions. All in turn, in the steady state: the first second of
+each run does not count.
 """
 
 import argparse
@@ -72,7 +73,7 @@ def check(summary, policy, workers):
 
 def torch_peer(name, batch, args):
     printed = programs.output_of([
-        *programs.PYTHON, programs.PEERS / f"{name}.py",
+        *programs.torch(name, args.instruction_set),
         f"--batch-size={batch}", f"--seconds={args.seconds}",
         f"--port={free_port()}"])
     return json.loads(printed.splitlines()[-1])["samples_per_second"]
@@ -119,7 +120,7 @@ def main():
                         help="of each run, once it is under way")
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"],
-                        help="Sluice's; PyTorch takes what it finds")
+                        help="that everybody computes with")
     args = parser.parse_args()
     args.runs = [("SYNC", 1), ("ASYNC", 1), ("SYNC", 2), ("ASYNC", 2)]
     if args.tiny:

@@ -19,6 +19,9 @@ ENVIRONMENT = {
     # activation; PyTorch computes the ResNet up to 1.4 times faster without.
     "MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
+# What holds PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
+AVX2_ONLY = ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
+             "OPENBLAS_CORETYPE=Haswell"]
 
 
 def built(path):
@@ -30,6 +33,13 @@ def built(path):
 def has_torch():
     return subprocess.run([*PYTHON, "-c", "import torch"],
                           stderr=subprocess.DEVNULL).returncode == 0
+
+
+def torch(name, instruction_set):
+    """The command of a peer, which computes with these vector instructions:
+    AVX2, or AVX512 for whatever PyTorch finds."""
+    return ["env", *(AVX2_ONLY if instruction_set == "AVX2" else []), *PYTHON,
+            PEERS / f"{name}.py"]
 
 
 def output_of(command):
