@@ -240,7 +240,7 @@ MUTATIONS = [
     change("a snapshot is a low-water mark and exceptions",
            "the mark stays behind", "batch_schedule.cc",
            "    ++low_water_mark_;\n",
-           "    if (exceptions_.empty()) ++low_water_mark_;\n"),
+           "    if (done_above_.empty()) ++low_water_mark_;\n"),
     change("a mini-batch is in one update", "a repeat counts twice",
            "coordinator_tasks.cc",
            "if (open->ready) return absl::OkStatus();",
