@@ -35,8 +35,11 @@ std::vector<int> ShardsOf(const TensorSpec& tensor,
 ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   const int64_t slice = range.size() * kFloat;
   ShardMemory memory;
-  memory.weights = slice * (1 + job.limits().max_held());
-  memory.optimizer_state = slice * Optimizer::StateArrays(job.optimizer());
+  // One version at a time is held to be written, whatever else is.
+  const int checkpoints = job.has_checkpoint() ? 1 : 0;
+  memory.weights = slice * (1 + job.limits().max_held() + checkpoints);
+  memory.optimizer_state =
+      slice * Optimizer::StateArrays(job.optimizer()) * (1 + checkpoints);
   memory.staged_gradients = slice * job.limits().staged_gradients();
   return memory;
 }

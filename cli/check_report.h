@@ -11,8 +11,9 @@ namespace sluice {
 
 // Bytes of one shard when it is busiest.
 struct ShardMemory {
-  int64_t weights = 0;           // Newest version and max_held older ones.
-  int64_t optimizer_state = 0;   // Its arrays, such as velocity.
+  // Newest version, max_held older ones, and one in a checkpoint.
+  int64_t weights = 0;
+  int64_t optimizer_state = 0;   // Its arrays; twice with checkpoints.
   int64_t staged_gradients = 0;  // All the room that may be granted.
   int64_t total() const { return weights + optimizer_state + staged_gradients; }
 };

@@ -60,6 +60,10 @@ TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
       Report({"cluster.shards=1", "optimizer.sgd.momentum=0.9",
               "limits.max_held=5", "limits.staged_gradients=3"});
   EXPECT_EQ(momentum.shards[0].total(), 1412 * (6 + 1 + 3));
+  const CheckReport checkpoints = Report(
+      {"cluster.shards=1", "optimizer.sgd.momentum=0.9", "limits.max_held=5",
+       "limits.staged_gradients=3", "checkpoint.every_updates=100"});
+  EXPECT_EQ(checkpoints.shards[0].total(), 1412 * (7 + 2 + 3));
 }
 
 TEST(CheckReportTest, EachOptimizerKeepsItsArrays) {

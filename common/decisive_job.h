@@ -6,8 +6,8 @@
 namespace sluice {
 
 // The job without what processes may differ in, as it changes no bit of an
-// update: cluster.coordinator, output, evaluation, delays, timeouts, and a
-// micro_batch that splits nothing.
+// update: cluster.coordinator, output, evaluation, delays, checkpoint, timeouts,
+// and a micro_batch that splits nothing.
 // REQUIRES: defaults are filled in.
 proto::Job DecisiveJob(const proto::Job& job);
 

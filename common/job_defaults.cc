@@ -249,6 +249,11 @@ void ResolveDefaults(proto::Job* job) {
   ResolveLimits(MostGradientsPerUpdate(job->sync()), cluster->workers(),
                 job->mutable_limits());
   job->mutable_stop();
+  if (!job->has_checkpoint()) return;
+  proto::Checkpoint* checkpoint = job->mutable_checkpoint();
+  SLUICE_DEFAULT(checkpoint, every_updates, 0);
+  SLUICE_DEFAULT(checkpoint, every_s, 0);
+  SLUICE_DEFAULT(checkpoint, keep, 2);
 }
 
 }  // namespace sluice

@@ -277,6 +277,18 @@ void CheckLimits(const proto::Job& job, Checker* check) {
   check->AboveZero("limits.start_timeout_s", limits.start_timeout_s());
 }
 
+void CheckCheckpoint(const proto::Job& job, Checker* check) {
+  if (!job.has_checkpoint()) return;
+  const proto::Checkpoint& checkpoint = job.checkpoint();
+  check->AtLeast("checkpoint.every_updates", checkpoint.every_updates(), 0);
+  check->Between("checkpoint.every_s", checkpoint.every_s(), 0.0,
+                 Checker::kLongest);
+  check->Require(checkpoint.every_updates() != 0 || checkpoint.every_s() != 0,
+                 "checkpoint",
+                 "must set every_updates or every_s above 0, sets neither");
+  check->Between("checkpoint.keep", checkpoint.keep(), 1, 1024);
+}
+
 void CheckStop(const proto::Job& job, Checker* check) {
   const proto::Stop& stop = job.stop();
   check->Require(stop.has_epochs() || stop.has_updates() ||
@@ -314,6 +326,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckLayers("model.layer", job.model().layer(), &check);
   CheckEvaluation(job, &check);
   CheckLimits(job, &check);
+  CheckCheckpoint(job, &check);
   CheckStop(job, &check);
   CheckDelays(job.delays(), &check);
   return check.Take();

@@ -39,6 +39,7 @@ model {
   layer { dense { units: 1 } }
 }
 stop { epochs: 5 updates: 100 seconds: 60 }
+checkpoint { every_updates: 100 every_s: 60 }
 )";
 
 proto::Job Full(const std::string& more = "") {

@@ -113,6 +113,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   decisive.clear_output();
   decisive.clear_evaluation();
   decisive.clear_delays();
+  decisive.clear_checkpoint();
   // Where it splits nothing it changes nothing.
   if (job.worker().micro_batch() >= job.data().batch_size()) {
     decisive.mutable_worker()->clear_micro_batch();

@@ -114,7 +114,8 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
     // Absent means none.
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
         path == "delays" ||
-        ((path == "data.augmentation" || path == "sync.k_schedule") &&
+        ((path == "data.augmentation" || path == "sync.k_schedule" ||
+          path == "checkpoint") &&
          !reflection->HasField(message, field))) {
       continue;
     }
@@ -143,6 +144,7 @@ TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
   ExpectAllSet(Resolve().job, "");
   ExpectAllSet(Resolve({"schedule.cosine.epochs=2"}).job, "");
   ExpectAllSet(Resolve({"sync.k_schedule={ adaptive {} }"}).job, "");
+  ExpectAllSet(Resolve({"checkpoint.every_s=60"}).job, "");
   ExpectAllSet(Resolve({"schedule.step.every_epochs=2"}).job, "");
   proto::Job images;
   images.mutable_data()->mutable_idx();
@@ -182,7 +184,7 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "limits.lease_s=9", "limits.start_timeout_s=9",
         "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
-        "delays.compute.exponential.mean_ms=50",
+        "checkpoint.every_updates=5", "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as without it.
         "worker.micro_batch=100", "worker.micro_batch=5000"}) {
     EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
@@ -238,6 +240,18 @@ TEST(ResolvedJobTest, AllViolationsComeAtOnce) {
   EXPECT_THAT(error, HasSubstr("\ndata.batch_size: must be 1 to 1048576, is "
                                "0"));
   EXPECT_THAT(error, HasSubstr("optimizer.learning_rate: "));
+}
+
+TEST(ResolvedJobTest, CheckpointsAreWrittenOnlyWhereTheJobSaysWhen) {
+  EXPECT_FALSE(Resolve().job.has_checkpoint());
+  EXPECT_EQ(Resolve({"checkpoint.every_s=0.5"}).job.checkpoint().keep(), 2);
+  EXPECT_EQ(Error({"checkpoint={}"}),
+            "checkpoint: must set every_updates or every_s above 0, sets "
+            "neither");
+  EXPECT_EQ(Error({"checkpoint.every_updates=-1"}),
+            "checkpoint.every_updates: must be 0 or more, is -1");
+  EXPECT_EQ(Error({"checkpoint={ every_updates: 1 keep: 0 }"}),
+            "checkpoint.keep: must be 1 to 1024, is 0");
 }
 
 TEST(ResolvedJobTest, WhatOnlyDataAndModelShowIsCheckedToo) {

@@ -257,6 +257,7 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
     case proto::Decision::kRelease:
       out.what = Release{Version(decision.release())};
       return out;
+    case proto::Decision::kCheckpoint:
     case proto::Decision::KIND_NOT_SET:
       break;
   }

@@ -202,7 +202,8 @@ EXCHANGE = Core(
         "common/parameter_layout.cc", "common/random.cc",
         "common/wire/payload.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
-        "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
+        "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
+        "proto/key.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
         "staging", "weight_store", "tensor_digests", "shard")] + [WORKER + "exchange/pull_assembly_test.cc",
               SESSION + "client_session_test.cc",
@@ -210,7 +211,8 @@ EXCHANGE = Core(
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",
              "ps_server/coordinator/*.h", "kernels/*.h", "common/*.h",
              "common/wire/*.h"],
-    protos=["proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
+    protos=["proto/checkpoint.proto", "proto/coordinator.proto", "proto/job.proto",
+            "proto/key.proto"],
     # One instruction set is enough to see a rule broken.
     flags=["-DHWY_COMPILE_ONLY_STATIC"],
     libraries=["-lhwy", "-lprotobuf"],
