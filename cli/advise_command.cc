@@ -19,6 +19,7 @@
 #include "cli/job_flags.h"
 #include "cli/plot/draw.h"
 #include "cli/run_in_threads.h"
+#include "cli/run_summary.h"
 #include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
@@ -79,11 +80,13 @@ absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
       absl::StrCat("delays={", delays.ShortDebugString(), "}"));
   const absl::StatusOr<ResolvedJob> measured =
       LoadJob(run + "/job.textproto", {});
-  if (measured.ok() && (measured->job.sync().policy() == proto::K_SYNC ||
-                        measured->job.sync().policy() == proto::K_BATCH_SYNC)) {
-    std::cerr << run
-              << ": its policy cancels, so that the longest times are missing; "
-                 "measure with SYNC or an asynchronous policy\n";
+  const int64_t cancelled = CancelledInSummary(run);
+  // The end of a run cancels what every worker is at, which is no choice of
+  // the longest.
+  if (measured.ok() && cancelled > measured->job.cluster().workers()) {
+    std::cerr << run << ": " << cancelled
+              << " of its tasks were cancelled, so that the longest times are "
+                 "missing; measure with a policy that cancels none\n";
   }
   return absl::OkStatus();
 }

@@ -47,6 +47,10 @@ json ReadSummary(const std::string& run_dir) {
   return summary.is_object() ? summary : json();
 }
 
+json GradientsOf(const json& summary) {
+  return summary.is_null() ? json() : summary.value("gradients", json());
+}
+
 }  // namespace
 
 std::string FailureInSummary(const std::string& run_dir) {
@@ -54,6 +58,12 @@ std::string FailureInSummary(const std::string& run_dir) {
   const auto found = summary.find("failure");
   if (found == summary.end() || !found->is_string()) return "";
   return found->get<std::string>();
+}
+
+int64_t CancelledInSummary(const std::string& run_dir) {
+  const double cancelled =
+      Number(GradientsOf(ReadSummary(run_dir)), "cancelled");
+  return std::isnan(cancelled) ? 0 : static_cast<int64_t>(cancelled);
 }
 
 std::string DescribeSummary(const std::string& run_dir) {
@@ -66,7 +76,7 @@ std::string DescribeSummary(const std::string& run_dir) {
                         Number(summary, "version"),
                         FormatSeconds(Number(summary, "seconds")),
                         Number(summary, "samples_per_second"));
-  const json gradients = summary.value("gradients", json::object());
+  const json gradients = GradientsOf(summary);
   for (const char* outcome : {"applied", "cancelled", "dropped", "rejected"}) {
     absl::StrAppendFormat(&text, "%s%s %.0f",
                           text.back() == '\n' ? "gradients: " : ", ", outcome,

@@ -109,15 +109,20 @@ class AdviseTest(unittest.TestCase):
 
     def test_says_that_a_run_that_cancels_has_too_few_long_times(self):
         job = harness.write_job(JOB)
-        run = harness.scratch() / "run"
-        harness.tool("simulate", job, "--run-dir", run, "--set", CONSTANT,
-                     "--set", "sync.policy=K_SYNC", "--set", "sync.k=3",
-                     "--set", "stop.epochs=30")
-        result = harness.tool("advise", job, *TARGET, "--compute-times", run,
-                              "--policies", "SYNC",
-                              "--out", harness.scratch() / "advice")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("the longest times are missing", result.stderr)
+        for policy, said in (("{policy: K_SYNC k: 3}", True),
+                             ("{policy: ASYNC}", False),
+                             ("{policy: K_BATCH_ASYNC k: 2 "
+                              "staleness {bound: 0 action: CANCEL}}", True)):
+            run = harness.scratch() / "run"
+            harness.tool("simulate", job, "--run-dir", run, "--set", CONSTANT,
+                         "--set", f"sync={policy}",
+                         "--set", "stop.epochs=30")
+            result = harness.tool("advise", job, *TARGET, "--compute-times",
+                                  run, "--policies", "SYNC",
+                                  "--out", harness.scratch() / "advice")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("the longest times are missing" in result.stderr,
+                             said, policy)
 
     def test_a_budget_that_is_used_up_leaves_what_was_not_tried(self):
         _, advice = advise(harness.write_job(JOB), *TARGET, "--set", CONSTANT,
