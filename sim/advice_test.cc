@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,12 +136,41 @@ TEST(AdviceTest, ComputesNoGradientOfATaskThatIsCancelled) {
   EXPECT_GT(advice.computed, 0.7 * advice.started);
 }
 
-TEST(AdviceTest, IsTheSameHoweverTheRunsAreSpreadOverThreads) {
+// Times and gradients that no arithmetic tells.
+AdviceQuestion RandomQuestion() {
   AdviceQuestion question =
       Question({"delays.compute.exponential.mean_ms=10",
                 "data.linear_regression.noise=0.1", "data.batch_size=32",
                 "optimizer.learning_rate=0.05"});
   question.target.loss = 0.02;
+  return question;
+}
+
+TEST(AdviceTest, EverySeedIsARunOfItsOwn) {
+  const Advice advice = Advised(RandomQuestion());
+  ASSERT_TRUE(advice.Recommended().has_value());
+  std::set<double> times;
+  for (const Race::Trial& trial : advice.race.trials(*advice.Recommended())) {
+    times.insert(trial.reached.value_or(0));
+  }
+  EXPECT_EQ(times.size(), 3);
+}
+
+TEST(AdviceTest, WhatARunFindsAfterItsTimeDoesNotCount) {
+  const Advice advice = Advised(RandomQuestion());
+  int cut_short = 0;
+  for (size_t e = 0; e < advice.entrants.size(); ++e) {
+    const Race::Trial& first = advice.race.trials(e)[0];
+    cut_short += !first.over;
+    for (const auto& measured : advice.entrants[e].curve) {
+      EXPECT_LE(measured.seconds, first.horizon) << NameOf(advice, e);
+    }
+  }
+  EXPECT_GT(cut_short, 0);
+}
+
+TEST(AdviceTest, IsTheSameHoweverTheRunsAreSpreadOverThreads) {
+  AdviceQuestion question = RandomQuestion();
   const Advice one = Advised(question);
   // Each run in a thread of its own, the last one first.
   question.run_all = [](int n, const std::function<void(int)>& run) {
@@ -167,6 +197,17 @@ TEST(AdviceTest, WhenThereIsEnoughSaysWhatWasNotTried) {
   const Advice advice = Advised(question);
   EXPECT_FALSE(advice.Recommended().has_value());
   EXPECT_THAT(advice.race.Untried(), HasSubstr("the first seed"));
+}
+
+TEST(AdviceTest, HalfAHeatCountsForNobody) {
+  AdviceQuestion question = Question();
+  int asked = 0;
+  question.enough = [&asked] { return ++asked > 20; };
+  const Advice advice = Advised(question);
+  EXPECT_GT(advice.computed, 0);
+  for (size_t e = 0; e < advice.entrants.size(); ++e) {
+    EXPECT_TRUE(advice.race.trials(e).empty()) << NameOf(advice, e);
+  }
 }
 
 TEST(AdviceTest, RefusesWhatCannotBeAsked) {
