@@ -22,12 +22,12 @@ int64_t Bytes(const proto::CheckpointManifest &manifest) {
   return bytes;
 }
 
-std::string Schedule(const proto::CheckpointSchedule &schedule) {
-  std::string text = absl::StrCat(schedule.samples_applied(),
+std::string Samples(const proto::TrainingState &state) {
+  std::string text = absl::StrCat(state.samples_applied(),
                                   " applied; every task's mini-batches below ",
-                                  "number ", schedule.low_water_mark());
-  if (!schedule.exception().empty()) {
-    absl::StrAppend(&text, ", and ", absl::StrJoin(schedule.exception(), ", "));
+                                  "number ", state.low_water_mark());
+  if (!state.exception().empty()) {
+    absl::StrAppend(&text, ", and ", absl::StrJoin(state.exception(), ", "));
   }
   return text;
 }
@@ -64,7 +64,7 @@ std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
       "arrays       %s\n"
       "files        %d bytes in %d, chunks of %d floats\n",
       checkpoint.folder(), manifest.version(), manifest.generation(),
-      manifest.job_fingerprint(), Schedule(manifest.schedule()), layout.size(),
+      manifest.job_fingerprint(), Samples(manifest.state()), layout.size(),
       layout.tensors().size(), manifest.layout_fingerprint(),
       absl::StrJoin(manifest.array(), ", "), Bytes(manifest),
       manifest.file_size(), manifest.chunk_floats());
@@ -82,17 +82,17 @@ std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
 
 std::string CheckpointJson(const Checkpoint &checkpoint) {
   const proto::CheckpointManifest &manifest = checkpoint.manifest();
-  const proto::CheckpointSchedule &schedule = manifest.schedule();
+  const proto::TrainingState &state = manifest.state();
   nlohmann::ordered_json json;
   json["folder"] = checkpoint.folder();
   json["generation"] = manifest.generation();
   json["version"] = manifest.version();
   json["job_fingerprint"] = manifest.job_fingerprint();
   json["layout_fingerprint"] = manifest.layout_fingerprint();
-  json["samples_applied"] = schedule.samples_applied();
-  json["low_water_mark"] = schedule.low_water_mark();
-  json["exceptions"] = std::vector<int64_t>(schedule.exception().begin(),
-                                            schedule.exception().end());
+  json["samples_applied"] = state.samples_applied();
+  json["low_water_mark"] = state.low_water_mark();
+  json["exceptions"] = std::vector<int64_t>(state.exception().begin(),
+                                            state.exception().end());
   json["arrays"] = std::vector<std::string>(manifest.array().begin(),
                                             manifest.array().end());
   json["bytes"] = Bytes(manifest);

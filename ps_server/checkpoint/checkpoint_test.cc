@@ -57,7 +57,7 @@ TEST_F(CheckpointTest, AManifestReadAndWrittenAgainHasEqualBytes) {
   const auto manifest = DecodeManifest("manifest", bytes);
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(EncodeManifest(*manifest), bytes);
-  EXPECT_THAT(manifest->schedule().exception(), ElementsAre(5));
+  EXPECT_THAT(manifest->state().exception(), ElementsAre(5));
 }
 
 TEST_F(CheckpointTest, TheLayoutOfTheManifestIsTheModels) {

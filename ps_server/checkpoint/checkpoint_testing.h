@@ -65,8 +65,8 @@ class CheckpointTest : public ::testing::Test {
     manifest.set_version(id.version.value());
     manifest.mutable_array()->Assign(kArrays.begin(), kArrays.end());
     manifest.set_chunk_floats(kChunkFloats);
-    manifest.mutable_schedule()->set_low_water_mark(3);
-    manifest.mutable_schedule()->add_exception(5);
+    manifest.mutable_state()->set_low_water_mark(3);
+    manifest.mutable_state()->add_exception(5);
     for (int shard = 0; shard < kShards; ++shard) {
       SLUICE_ASSIGN_OR_RETURN(*manifest.add_file(),
                               WriteShard(shard, manifest, id, files));

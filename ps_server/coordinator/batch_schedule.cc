@@ -16,7 +16,7 @@ constexpr size_t kRemembered = 4;
 }  // namespace
 
 BatchSchedule::BatchSchedule(const BatchGrid& grid, int local_steps,
-                             std::optional<double> epochs)
+                             std::optional<double> epochs, const Snapshot& done)
     : grid_(grid), local_steps_(local_steps), partition_(grid.partitions()) {
   SLUICE_CHECK(local_steps >= 1);
   SLUICE_CHECK(local_steps == 1 || grid.partitions() == 1);
@@ -27,6 +27,33 @@ BatchSchedule::BatchSchedule(const BatchGrid& grid, int local_steps,
     total_ = (total_batches_ + local_steps_ - 1) / local_steps_;
   }
   limit_ = BlockId(total_);
+  Restore(done);
+}
+
+// What lies below the last done block and is not done has been out before.
+void BatchSchedule::Restore(const Snapshot& done) {
+  low_water_mark_ = done.low_water_mark;
+  done_ =
+      low_water_mark_.value() + static_cast<int64_t>(done.exceptions.size());
+  const BlockId end =
+      done.exceptions.empty() ? low_water_mark_ : done.exceptions.back() + 1;
+  SLUICE_CHECK(end.value() <= total_);
+  done_above_.resize(end - low_water_mark_);
+  for (BlockId block : done.exceptions) {
+    done_above_[block - low_water_mark_] = true;
+  }
+  for (int p = 0; p < grid_.partitions(); ++p) {
+    partition_[p].issued = grid_.partitions() == 1
+                               ? end.value()
+                               : grid_.CountBefore(BatchId(end.value()), p);
+  }
+  issued_ = end.value();
+  for (BlockId block = low_water_mark_; block < end; ++block) {
+    if (done_above_[block - low_water_mark_]) continue;
+    outstanding_[block];  // Returned.
+    partition_[PartitionOf(block)].returned.insert(block);
+    ++returned_;
+  }
 }
 
 BatchSchedule::Block BatchSchedule::BlockAt(BlockId block) const {

@@ -28,11 +28,24 @@ using BlockId = Id<struct BlockTag>;
 // Not thread-safe: call from the coordinator.
 class BatchSchedule {
  public:
+  // What a checkpoint stores: every block below `low_water_mark` is done, and
+  // so are the `exceptions` above it, in order; nothing else is.
+  struct Snapshot {
+    BlockId low_water_mark;
+    std::vector<BlockId> exceptions;
+
+    bool operator==(const Snapshot&) const = default;
+  };
+
   // The run is `epochs` long, rounded up to whole mini-batches; endless
-  // without. REQUIRES: local_steps >= 1, and 1 when the grid has several
-  // partitions.
+  // without. What is `done` stays so, all else goes out again. REQUIRES:
+  // local_steps >= 1, and 1 when the grid has several partitions; no block that
+  // is done lies beyond the run.
   BatchSchedule(const BatchGrid& grid, int local_steps,
-                std::optional<double> epochs);
+                std::optional<double> epochs, const Snapshot& done);
+  BatchSchedule(const BatchGrid& grid, int local_steps,
+                std::optional<double> epochs)
+      : BatchSchedule(grid, local_steps, epochs, Snapshot()) {}
 
   static constexpr int64_t kEndless = std::numeric_limits<int64_t>::max() / 4;
 
@@ -86,12 +99,6 @@ class BatchSchedule {
   int64_t done() const { return done_; }  // Includes what was left out.
   bool finished() const { return done_ == total_; }
 
-  // What a checkpoint stores: every block below `low_water_mark` is done, and
-  // so are the `exceptions` above it; nothing else is.
-  struct Snapshot {
-    BlockId low_water_mark;
-    std::vector<BlockId> exceptions;
-  };
   Snapshot TakeSnapshot() const;
 
  private:
@@ -108,6 +115,8 @@ class BatchSchedule {
 
   int64_t FreshIn(int partition) const;
   BlockId NextFresh(int partition) const;
+  // Begins where `done` ended.
+  void Restore(const Snapshot& done);
   // Takes it out of what may go out.
   void TakeOut(BlockId block);
   void MarkDone(BlockId block);

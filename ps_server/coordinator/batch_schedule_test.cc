@@ -158,5 +158,31 @@ TEST(BatchScheduleTest, APartitionHandsOutItsOwnOnly) {
   EXPECT_EQ(schedule.available(), 2);
 }
 
+TEST(BatchScheduleTest, WhatWasNotDoneAtASnapshotGoesOutAgainFirst) {
+  const BatchSchedule resumed(SmallGrid(), 1, 3.0,
+                              {BlockId(2), {BlockId(3), BlockId(5)}});
+  EXPECT_EQ(resumed.done(), 4);
+  EXPECT_EQ(resumed.Next(0)->block, BlockId(2));
+  EXPECT_EQ(resumed.Next(0, 1)->block, BlockId(4));
+  EXPECT_EQ(resumed.Next(0, 2)->block, BlockId(6));
+  EXPECT_TRUE(resumed.Next(0)->holders.empty());
+  EXPECT_EQ(resumed.available(), resumed.total() - 4);
+  const BatchSchedule::Snapshot again = resumed.TakeSnapshot();
+  EXPECT_EQ(again.low_water_mark, BlockId(2));
+  EXPECT_EQ(again.exceptions, (std::vector{BlockId(3), BlockId(5)}));
+}
+
+TEST(BatchScheduleTest, ASnapshotHoldsForEachPartition) {
+  // As above: 0, 2, 3, 5 of the first partition, 1 and 4 of the second.
+  BatchSchedule schedule(BatchGrid(9, 4, 2), 1, 2.0,
+                         {BlockId(1), {BlockId(2), BlockId(3)}});
+  EXPECT_EQ(schedule.available(0), 1);
+  EXPECT_EQ(schedule.available(1), 2);
+  EXPECT_EQ(Issue(schedule, 1, 1), 1);
+  EXPECT_EQ(Issue(schedule, 1, 1), 4);
+  EXPECT_EQ(Issue(schedule, 0, 0), 5);
+  EXPECT_EQ(schedule.available(), 0);
+}
+
 }  // namespace
 }  // namespace sluice

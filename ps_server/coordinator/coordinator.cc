@@ -36,24 +36,30 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
       grid_(options_.train_samples, options_.batch_size,
             options_.static_partitions ? options_.workers : 1),
       created_(now),
+      begins_(options_.resume.value_or(ResumePoint())),
       now_(now),
       awake_(now),
       clock_(options_.tick, now),
       members_(MembershipOptions(options_)),
       agreement_(InputsThatMayDiffer(options_.sync.policy)),
-      schedule_(grid_, options_.sync.local_steps, options_.stop.epochs),
+      schedule_(grid_, options_.sync.local_steps, options_.stop.epochs,
+                begins_.snapshot.schedule),
       policy_(options_.sync, grid_.partitions()),
       k_schedule_(options_.sync, options_.workers),
       tasks_(options_.generation, options_.task_deadline),
       stream_(options_.shards, options_.staged_gradients,
               options_.commit_window),
-      evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0),
+      evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
+                   begins_.snapshot.evaluation_due),
+      stats_(begins_.snapshot.totals),
       evaluator_lost_(now) {
   if (grid_.partitions() > 1) {
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
   }
+  k_schedule_.Restore(begins_.version, begins_.snapshot.k);
   policy_.SetK(k_schedule_.k());
-  BeginRound(BlockId(0));
+  policy_.Decided(begins_.version);
+  BeginRound(begins_.snapshot.round);
   RefreshAllSupplies();
 }
 
@@ -282,6 +288,10 @@ void Coordinator::Tick(absl::Time now, Actions* out) {
   impl_->Enter(now, out, /*is_tick=*/true);
   impl_->Tick();
   impl_->Settle();
+}
+
+TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
+  return impl_->TakeSnapshot(now);
 }
 
 JobState Coordinator::State(absl::Time now) const { return impl_->State(now); }

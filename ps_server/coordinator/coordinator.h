@@ -13,6 +13,7 @@
 #include "ps_server/coordinator/coordinator_options.h"
 #include "ps_server/coordinator/events.h"
 #include "ps_server/coordinator/job_state.h"
+#include "ps_server/coordinator/training_snapshot.h"
 
 namespace sluice {
 
@@ -87,6 +88,9 @@ class Coordinator {
 
   // Expires leases and deadlines. Call every `options.tick`.
   void Tick(absl::Time now, Actions* out);
+
+  // What a checkpoint of the newest version decided holds besides the weights.
+  TrainingSnapshot TakeSnapshot(absl::Time now) const;
 
   // Everything a status page shows.
   JobState State(absl::Time now) const;

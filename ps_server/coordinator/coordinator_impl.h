@@ -58,6 +58,7 @@ class Coordinator::Impl {
 
   // coordinator_state.cc
   JobState State(absl::Time now) const;
+  TrainingSnapshot TakeSnapshot(absl::Time now) const;
 
   void Enter(absl::Time now, Actions* out, bool is_tick = false);
   void Settle();
@@ -128,11 +129,14 @@ class Coordinator::Impl {
   std::pair<std::string, absl::Time> WaitingFor() const;
   std::pair<std::string, absl::Time> IdlersWaitFor() const;
   double Progress(absl::Time now) const;
+  // How long training has gone on; 0 before it begins.
+  absl::Duration Running(absl::Time now) const;
 
   // Constant after construction.
   const CoordinatorOptions options_;
   const BatchGrid grid_;
   const absl::Time created_;
+  const ResumePoint begins_;
 
   // The event being handled.
   absl::Time now_;

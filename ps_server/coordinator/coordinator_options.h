@@ -8,6 +8,7 @@
 #include "common/ids.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/sync_options.h"
+#include "ps_server/coordinator/training_snapshot.h"
 
 namespace sluice {
 
@@ -25,6 +26,8 @@ struct StopOptions {
 struct CoordinatorOptions {
   Generation generation{1};
   uint64_t grant_secret = 0;  // Drawn anew for every generation.
+  // Where it begins; absent: at version 0. REQUIRES: CheckResumePoint.
+  std::optional<ResumePoint> resume;
 
   int workers = 1;  // The run begins when so many have joined.
   int shards = 1;

@@ -12,7 +12,8 @@ void Coordinator::Impl::MaybeStart() {
   if (phase_ != Phase::kStarting) return;
   if (!restore_sent_ && members_.living(Role::kShard) == options_.shards) {
     restore_sent_ = true;
-    Decide(Restore{options_.generation, Version(0), options_.grant_secret});
+    Decide(Restore{options_.generation, begins_.version, options_.grant_secret,
+                   begins_.generation});
   }
   if (!restore_sent_ || !stream_.idle()) return;
   if (members_.living(Role::kWorker) < options_.workers) return;
@@ -22,8 +23,8 @@ void Coordinator::Impl::MaybeStart() {
   started_ = now_;
   Say(Announce::Level::kInfo,
       absl::StrCat("event=started policy=", PolicyName(options_.sync.policy),
-                   " workers=", members_.living(Role::kWorker),
-                   " shards=", options_.shards));
+                   " workers=", members_.living(Role::kWorker), " shards=",
+                   options_.shards, " version=", begins_.version.value()));
 }
 
 void Coordinator::Impl::CheckStop() {
@@ -33,7 +34,7 @@ void Coordinator::Impl::CheckStop() {
   if (stop.updates.has_value() && version >= *stop.updates) {
     return BeginFinish(absl::StrCat(version, " updates made"));
   }
-  if (stop.time.has_value() && now_ - *started_ >= *stop.time) {
+  if (stop.time.has_value() && Running(now_) >= *stop.time) {
     return BeginFinish(
         absl::StrCat(absl::FormatDuration(*stop.time), " are over"));
   }
@@ -161,7 +162,7 @@ std::string Coordinator::Impl::MissingPeers() const {
   }
   if (missing.empty() && restore_sent_ && !stream_.idle()) {
     return absl::StrCat("shard ", stream_.slowest().value(),
-                        " to load version 0");
+                        " to load version ", begins_.version.value());
   }
   return absl::StrJoin(missing, ", ");
 }

@@ -24,8 +24,8 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.final_evaluation = final_evaluation_;
   if (started_.has_value()) {
     state.started = *started_;
-    state.running = (phase_ == Phase::kRunning ? now : ended_) - *started_;
   }
+  state.running = Running(now);
   state.mean_staleness = stats_.mean_staleness();
   state.staleness_histogram = stats_.staleness_histogram();
   state.gradients = stats_.gradients();
@@ -101,6 +101,24 @@ std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
   return {"", absl::Time()};
 }
 
+absl::Duration Coordinator::Impl::Running(absl::Time now) const {
+  const absl::Duration before = begins_.snapshot.running;
+  if (!started_.has_value()) return before;
+  return before + ((phase_ == Phase::kRunning ? now : ended_) - *started_);
+}
+
+TrainingSnapshot Coordinator::Impl::TakeSnapshot(absl::Time now) const {
+  TrainingSnapshot snapshot;
+  snapshot.schedule = schedule_.TakeSnapshot();
+  snapshot.round = std::min(round_, BlockId(schedule_.total()));
+  snapshot.k = k_schedule_.state();
+  snapshot.totals = stats_.totals();
+  snapshot.evaluation_due =
+      evaluations_.due() || evaluations_.running().has_value();
+  snapshot.running = Running(now);
+  return snapshot;
+}
+
 double Coordinator::Impl::Progress(absl::Time now) const {
   if (phase_ == Phase::kStarting) return 0;
   if (phase_ != Phase::kRunning) return 1;
@@ -115,8 +133,7 @@ double Coordinator::Impl::Progress(absl::Time now) const {
                                *stop.updates);
   }
   if (stop.time.has_value()) {
-    progress =
-        std::max(progress, absl::FDivDuration(now - *started_, *stop.time));
+    progress = std::max(progress, absl::FDivDuration(Running(now), *stop.time));
   }
   return std::min(progress, 1.0);
 }

@@ -34,6 +34,9 @@ int64_t Coordinator::Impl::StillToCome() const {
 void Coordinator::Impl::CommitUpdate() {
   const Version version = stream_.decided() + 1;
   std::vector<OpenTask> entries = CloseUpdate(version);
+  if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
+    round_ = round_ + options_.sync.gradients_per_update;
+  }
   EmitCommit(entries, version);
   for (const OpenTask& entry : entries) {
     SendVerdictTo(entry.task.key, Outcome::kApplied, "", version);
@@ -48,7 +51,7 @@ void Coordinator::Impl::CommitUpdate() {
   policy_.Decided(version);
   EndOutdated();
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
-    BeginRound(round_ + options_.sync.gradients_per_update);
+    BeginRound(round_);
   }
 }
 

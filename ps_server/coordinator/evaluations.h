@@ -19,13 +19,18 @@ class Evaluations {
  public:
   // One falls due each time `every_samples` more samples have been applied;
   // 0: none but the final one.
-  explicit Evaluations(double every_samples) : every_(every_samples) {}
+  // `due`: one is from the start.
+  explicit Evaluations(double every_samples, bool due = false)
+      : every_(every_samples), due_(due && every_samples > 0) {}
 
   struct Running {
     Version version;
     bool final = false;
     absl::Time since;
   };
+
+  // One waits for the evaluator, or for a version.
+  bool due() const { return due_; }
 
   // The samples applied rose from `before` to `after`.
   void SamplesApplied(int64_t before, int64_t after);
@@ -46,7 +51,7 @@ class Evaluations {
 
  private:
   const double every_;
-  bool due_ = false;
+  bool due_;
   bool final_done_ = false;
   std::optional<Running> running_;
 };

@@ -33,6 +33,8 @@ struct DecisionWriter {
     out->mutable_restore()->set_generation(restore.generation.value());
     out->mutable_restore()->set_version(restore.version.value());
     out->mutable_restore()->set_grant_secret(restore.grant_secret);
+    out->mutable_restore()->set_checkpoint_generation(
+        restore.checkpoint.value());
   }
   void operator()(const Commit& commit) {
     proto::Commit* message = out->mutable_commit();
@@ -241,9 +243,11 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
   out.number = decision.number();
   switch (decision.kind_case()) {
     case proto::Decision::kRestore:
-      out.what = Restore{Generation(decision.restore().generation()),
-                         Version(decision.restore().version()),
-                         decision.restore().grant_secret()};
+      out.what =
+          Restore{Generation(decision.restore().generation()),
+                  Version(decision.restore().version()),
+                  decision.restore().grant_secret(),
+                  Generation(decision.restore().checkpoint_generation())};
       return out;
     case proto::Decision::kCommit:
       out.what = CommitFromProto(decision.commit());

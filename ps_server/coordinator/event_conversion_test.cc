@@ -16,7 +16,8 @@ TEST(EventConversionTest, EveryKindOfDecisionSurvivesTheWire) {
   commit.entries = {{kKey, 0.5f}, {kKey, 0.25f}};
   commit.pin = true;
   const Decision decisions[] = {
-      {1, Restore{Generation(1), Version(5), 0xFEDCBA9876543210u}},
+      {1,
+       Restore{Generation(3), Version(5), 0xFEDCBA9876543210u, Generation(2)}},
       {2, commit},
       {3, Discard{kKey}},
       {4, Pin{Version(7)}},

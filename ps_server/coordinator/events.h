@@ -53,12 +53,13 @@ struct Delivery {
   double compute_seconds = 0;
 };
 
-// Begin `generation` with the weights of `version` (0: the initial ones);
-// `grant_secret` keys its grants (common/grant.h).
+// Begin `generation` with `version` (0: the initial weights; else that of the
+// checkpoint made in `checkpoint`); `grant_secret` keys its grants.
 struct Restore {
   Generation generation;
   Version version;
   uint64_t grant_secret = 0;
+  Generation checkpoint{0};
 };
 struct CommitEntry {
   GradientKey key;

@@ -51,6 +51,19 @@ void KSchedule::Decided(Version version, double loss) {
   }
 }
 
+void KSchedule::Restore(Version version, const State& state) {
+  if (const auto* by_version = std::get_if<KByVersion>(&options_.k_schedule)) {
+    FollowVersion(*by_version, version);
+  }
+  const auto* adaptive = std::get_if<AdaptiveK>(&options_.k_schedule);
+  if (adaptive == nullptr) return;
+  // The bound may have changed with the number of workers.
+  k_ = std::max(k_, std::min(state.k, adaptive->max_k));
+  losses_ = state.losses;
+  first_loss_ = state.first_loss;
+  loss_ = state.loss;
+}
+
 void KSchedule::FollowVersion(const KByVersion& schedule, Version version) {
   for (const KByVersion::Change& change : schedule.changes) {
     if (change.from_version > version.value()) break;

@@ -43,6 +43,19 @@ class KSchedule {
   // A loss that is not finite says nothing and is passed over.
   void Decided(Version version, double loss);
 
+  // What an adaptive K has come to.
+  struct State {
+    int k = 1;
+    int64_t losses = 0;
+    double first_loss = 0;  // F0, once n losses have come.
+    double loss = 0;        // F; before that their mean.
+
+    bool operator==(const State&) const = default;
+  };
+  State state() const { return {k_, losses_, first_loss_, loss_}; }
+  // Goes on from `version`, where it had come to `state`.
+  void Restore(Version version, const State& state);
+
  private:
   void FollowVersion(const KByVersion& schedule, Version version);
   void FollowLoss(const AdaptiveK& schedule, double loss);
@@ -53,8 +66,8 @@ class KSchedule {
 
   int k_;
   int64_t losses_ = 0;
-  double first_loss_ = 0;  // F0, once n losses have come.
-  double loss_ = 0;        // F; before that their mean.
+  double first_loss_ = 0;  // As in State.
+  double loss_ = 0;
 };
 
 }  // namespace sluice

@@ -31,26 +31,27 @@ void Count(Outcome outcome, GradientCounts* counts) {
 }  // namespace
 
 void TrainingStats::Ended(WorkerId worker, Outcome outcome) {
-  Count(outcome, &gradients_);
+  Count(outcome, &totals_.gradients);
   Count(outcome, &by_worker_[worker]);
 }
 
 void TrainingStats::Applied(int64_t staleness, int64_t samples) {
-  samples_applied_ += samples;
-  staleness_sum_ += staleness;
-  ++staleness_histogram_[std::min<int64_t>(staleness, kStalenessBins - 1)];
+  totals_.samples_applied += samples;
+  totals_.staleness_sum += staleness;
+  ++totals_
+        .staleness_histogram[std::min<int64_t>(staleness, kStalenessBins - 1)];
 }
 
 void TrainingStats::Updated(double loss, double learning_rate) {
   // The first updates count fully, so that the start is not held at 0.
-  const double share = std::max(kNewestShare, 1.0 / ++updates_);
-  loss_ += share * (loss - loss_);
-  learning_rate_ = learning_rate;
+  const double share = std::max(kNewestShare, 1.0 / ++totals_.updates);
+  totals_.loss += share * (loss - totals_.loss);
+  totals_.learning_rate = learning_rate;
 }
 
 double TrainingStats::mean_staleness() const {
-  if (gradients_.applied == 0) return 0;
-  return static_cast<double>(staleness_sum_) / gradients_.applied;
+  if (totals_.gradients.applied == 0) return 0;
+  return static_cast<double>(totals_.staleness_sum) / totals_.gradients.applied;
 }
 
 GradientCounts TrainingStats::GradientsOf(WorkerId worker) const {

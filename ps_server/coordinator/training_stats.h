@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_TRAINING_STATS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,36 +21,46 @@ class TrainingStats {
   // Bins of the staleness histogram; the last holds all above.
   static constexpr int kStalenessBins = 33;
 
+  // What has been counted; not by worker.
+  struct Totals {
+    int64_t samples_applied = 0;
+    int64_t left_out = 0;  // Mini-batches.
+    int64_t updates = 0;
+    double loss = 0;  // Smoothed over about the last 20 updates.
+    double learning_rate = 0;
+    int64_t staleness_sum = 0;
+    std::vector<int64_t> staleness_histogram =
+        std::vector<int64_t>(kStalenessBins);
+    GradientCounts gradients;
+  };
+
+  TrainingStats() = default;
+  // Goes on from `totals`. REQUIRES: their histogram has kStalenessBins.
+  explicit TrainingStats(Totals totals) : totals_(std::move(totals)) {}
+
   // Every gradient that ends; for one that was applied call Applied as well.
   void Ended(WorkerId worker, Outcome outcome);
   void Applied(int64_t staleness, int64_t samples);
   // `loss` is the mean over the samples of one update.
   void Updated(double loss, double learning_rate);
   // Mini-batches that will never be in the model.
-  void LeftOut(int64_t batches) { left_out_ += batches; }
+  void LeftOut(int64_t batches) { totals_.left_out += batches; }
 
-  int64_t samples_applied() const { return samples_applied_; }
-  int64_t left_out() const { return left_out_; }
+  const Totals& totals() const { return totals_; }
+  int64_t samples_applied() const { return totals_.samples_applied; }
+  int64_t left_out() const { return totals_.left_out; }
   // Smoothed over about the last 20 updates; 0 before the first.
-  double loss() const { return loss_; }
-  double learning_rate() const { return learning_rate_; }
+  double loss() const { return totals_.loss; }
+  double learning_rate() const { return totals_.learning_rate; }
   double mean_staleness() const;
   const std::vector<int64_t>& staleness_histogram() const {
-    return staleness_histogram_;
+    return totals_.staleness_histogram;
   }
-  const GradientCounts& gradients() const { return gradients_; }
+  const GradientCounts& gradients() const { return totals_.gradients; }
   GradientCounts GradientsOf(WorkerId worker) const;
 
  private:
-  int64_t samples_applied_ = 0;
-  int64_t left_out_ = 0;
-  double loss_ = 0;
-  int64_t updates_ = 0;
-  double learning_rate_ = 0;
-  int64_t staleness_sum_ = 0;
-  std::vector<int64_t> staleness_histogram_ =
-      std::vector<int64_t>(kStalenessBins);
-  GradientCounts gradients_;
+  Totals totals_;
   absl::flat_hash_map<WorkerId, GradientCounts> by_worker_;
 };
 

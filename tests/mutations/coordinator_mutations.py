@@ -9,7 +9,7 @@ PARTS = ["awake_clock", "batch_schedule", "decision_stream", "delivery_counts",
          "policy_rules", "sync_policy", "task_table", "training_stats", "update_weights"]
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
-    "run_lifecycle", "run_end",
+    "run_lifecycle", "run_end", "resume",
     # Slow, so last: only what nothing before has caught gets here.
     "policy_identity", "policy_exploration"]
 
@@ -404,6 +404,40 @@ MUTATIONS = [
            "coordinator.cc", "agreement_.Lost(peer);", ""),
     change("inputs: once the run has begun they stay", "they may change",
            "coordinator_phases.cc", "agreement_.RunBegins();", ""),
+    # ---- A run that begins from a snapshot ----
+    change("resume: what is done stays done", "the exceptions go out again",
+           "batch_schedule.cc",
+           "    done_above_[block - low_water_mark_] = true;\n", ""),
+    change("resume: what was out goes out again", "it is forgotten",
+           "batch_schedule.cc",
+           "    partition_[PartitionOf(block)].returned.insert(block);\n"
+           "    ++returned_;\n  }\n}", "  }\n}"),
+    change("resume: SYNC goes on with its next round", "with the one before",
+           "coordinator.cc", "BeginRound(begins_.snapshot.round);",
+           "BeginRound(BlockId(0));"),
+    change("resume: the rate goes on from the samples applied", "from 0",
+           "coordinator.cc", "      stats_(begins_.snapshot.totals),\n", ""),
+    change("resume: K goes on from its loss", "from the start",
+           "coordinator.cc",
+           "  k_schedule_.Restore(begins_.version, begins_.snapshot.k);\n", ""),
+    change("resume: K by version is that of the version", "the first",
+           "k_schedule.cc",
+           "void KSchedule::Restore(Version version, const State& state) {\n",
+           "void KSchedule::Restore(Version version, const State& state) {\n"
+           "  version = Version(0);\n"),
+    change("resume: warm-up that is over stays over", "it begins again",
+           "coordinator.cc", "  policy_.Decided(begins_.version);\n", ""),
+    change("resume: training time goes on", "from 0", "coordinator_state.cc",
+           "const absl::Duration before = begins_.snapshot.running;",
+           "const absl::Duration before;"),
+    change("resume: an evaluation that was due is made", "it is left out",
+           "coordinator.cc", "begins_.snapshot.evaluation_due),", "false),"),
+    change("resume: shards load the version of the checkpoint", "version 0",
+           "coordinator_phases.cc",
+           "Decide(Restore{options_.generation, begins_.version,",
+           "Decide(Restore{options_.generation, Version(0),"),
+    change("resume: a run at its end says so", "it goes on",
+           "check_resume_point.cc", "done >= total", "done > total"),
     change("the run begins when all shards have their weights", "before",
            "coordinator_phases.cc",
            "if (!restore_sent_ || !stream_.idle()) return;",
@@ -412,6 +446,7 @@ MUTATIONS = [
 
 COORDINATOR = Core(
     sources=[HERE + p + ".cc" for p in PARTS] + [
+        HERE + "check_resume_point.cc",
         HERE + "coordinator.cc", HERE + "coordinator_phases.cc",
         HERE + "coordinator_state.cc", HERE + "coordinator_tasks.cc",
         HERE + "coordinator_updates.cc", HERE + "events.cc",

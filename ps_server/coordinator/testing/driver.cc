@@ -167,9 +167,14 @@ void Driver::Take(Actions actions) {
     } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
       task_.erase(cancel->key.worker.value());
     } else if (const auto* decision = std::get_if<SendDecision>(&action)) {
-      const auto* commit = std::get_if<Commit>(&decision->decision.what);
-      version_at_.push_back(commit != nullptr ? commit->version.value()
-                                              : version_at_.back());
+      int64_t version = version_at_.back();
+      if (const auto* commit = std::get_if<Commit>(&decision->decision.what)) {
+        version = commit->version.value();
+      }
+      if (const auto* begin = std::get_if<Restore>(&decision->decision.what)) {
+        version = begin->version.value();
+      }
+      version_at_.push_back(version);
     }
     out_.push_back(std::move(action));
   }

@@ -63,6 +63,9 @@ class Driver {
 
   Coordinator& coordinator() { return coordinator_; }
   absl::Time now() const { return now_; }
+  TrainingSnapshot TakeSnapshot() const {
+    return coordinator_.TakeSnapshot(now_);
+  }
   JobState State() const { return coordinator_.State(now_); }
   int64_t version() const { return State().version.value(); }
 

@@ -1,6 +1,7 @@
 #include "ps_server/coordinator/testing/fake_cluster.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,7 @@ bool FakeCluster::Chance(int per_thousand) {
   return per_thousand > 0 && Draw(1000) < static_cast<uint64_t>(per_thousand);
 }
 
-void FakeCluster::Run(int64_t max_steps) {
+void FakeCluster::JoinShards() {
   for (int64_t s = 0; s < options_.shards; ++s) {
     Actions actions;
     Coordinator::JoinRequest request;
@@ -39,12 +40,21 @@ void FakeCluster::Run(int64_t max_steps) {
     SLUICE_CHECK(coordinator_.Join(request, now_, &actions).ok());
     Take(actions);
   }
-  while (!finished_.has_value() && steps_ < max_steps &&
-         checker_.violation().empty()) {
+}
+
+void FakeCluster::Run(int64_t max_steps) {
+  // No version is ever so large.
+  RunUntil(Version(std::numeric_limits<int64_t>::max()), max_steps);
+  if (checker_.violation().empty()) checker_.CheckEnd();
+}
+
+void FakeCluster::RunUntil(Version version, int64_t max_steps) {
+  if (steps_ == 0) JoinShards();
+  while (checker_.decided() < version && !finished_.has_value() &&
+         steps_ < max_steps && checker_.violation().empty()) {
     ++steps_;
     Step();
   }
-  if (checker_.violation().empty()) checker_.CheckEnd();
 }
 
 std::string FakeCluster::Violation() const {
@@ -249,6 +259,9 @@ void FakeCluster::StepShard(int64_t s) {
     shard.executed = decision.number;
     if (const auto* commit = std::get_if<Commit>(&decision.what)) {
       shard.version = commit->version;
+    }
+    if (const auto* begin = std::get_if<Restore>(&decision.what)) {
+      shard.version = begin->version;
     }
     return;
   }

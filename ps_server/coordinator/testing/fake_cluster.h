@@ -39,8 +39,13 @@ class FakeCluster {
               uint64_t seed);
 
   // Until the run is over or a rule is broken; not to be over after so many
-  // steps breaks one. REQUIRES: called once.
+  // steps breaks one. REQUIRES: called once, or once after RunUntil.
   void Run(int64_t max_steps);
+  // Until `version` has been decided, if the run comes so far.
+  void RunUntil(Version version, int64_t max_steps);
+  TrainingSnapshot TakeSnapshot() const {
+    return coordinator_.TakeSnapshot(now_);
+  }
 
   // The first rule that was broken, with seed and step; empty if none was.
   std::string Violation() const;
@@ -74,6 +79,7 @@ class FakeCluster {
   uint64_t Draw(uint64_t below);
   bool Chance(int per_thousand);
 
+  void JoinShards();
   void Step();
   void StepWorker(Worker& worker);
   void StepShard(int64_t s);

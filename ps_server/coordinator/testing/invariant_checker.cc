@@ -11,7 +11,20 @@ InvariantChecker::InvariantChecker(const CoordinatorOptions& options)
     : options_(options),
       grid_(options.train_samples, options.batch_size,
             options.static_partitions ? options.workers : 1),
-      executed_(options.shards) {}
+      executed_(options.shards) {
+  if (options_.resume.has_value()) TakeAsCommitted(*options_.resume);
+}
+
+void InvariantChecker::TakeAsCommitted(const ResumePoint& point) {
+  const auto take = [&](BlockId block) {
+    for (int i = 0; i < options_.sync.local_steps; ++i) {
+      committed_.insert(block.value() * options_.sync.local_steps + i);
+    }
+  };
+  const BatchSchedule::Snapshot& done = point.snapshot.schedule;
+  for (BlockId b(0); b < done.low_water_mark; ++b) take(b);
+  for (BlockId b : done.exceptions) take(b);
+}
 
 void InvariantChecker::Expect(bool holds, const std::string& rule) {
   if (!holds && violation_.empty()) violation_ = rule;
@@ -148,8 +161,10 @@ void InvariantChecker::CheckWeights(const RecordCommit& commit) {
 void InvariantChecker::See(const SendDecision& action) {
   const Decision& decision = action.decision;
   Expect(decision.number == ++decisions_, "decisions have no gaps");
-  if (std::holds_alternative<Restore>(decision.what)) {
+  if (const auto* begin = std::get_if<Restore>(&decision.what)) {
     Expect(decision.number == 1, "decision 1 is Restore, and no other");
+    decided_ = options_.resume.value_or(ResumePoint()).version;
+    Expect(begin->version == decided_, "a run begins at its resume point");
   } else if (const auto* commit = std::get_if<Commit>(&decision.what)) {
     SeeCommit(*commit);
   } else if (const auto* discard = std::get_if<Discard>(&decision.what)) {

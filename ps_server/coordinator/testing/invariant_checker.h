@@ -50,6 +50,7 @@ class InvariantChecker {
   const std::string& violation() const { return violation_; }
 
   const std::vector<RecordCommit>& commits() const { return commits_; }
+  Version decided() const { return decided_; }
   int64_t tasks() const { return tasks_; }
   int64_t ends(Outcome outcome) const {
     const auto it = ends_.find(outcome);
@@ -86,6 +87,8 @@ class InvariantChecker {
   void Forget(const GradientKey& key);
   void Expect(bool holds, const std::string& rule);
   Version VersionAt(int64_t number) const;
+  // Where a resumed run begins, all that was done then is in an update.
+  void TakeAsCommitted(const ResumePoint& point);
 
   const CoordinatorOptions options_;
   const BatchGrid grid_;

@@ -1,0 +1,16 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_CHECK_RESUME_POINT_H_
+#define SLUICE_PS_SERVER_COORDINATOR_CHECK_RESUME_POINT_H_
+
+#include "absl/status/status.h"
+#include "ps_server/coordinator/coordinator_options.h"
+
+namespace sluice {
+
+// Whether a run of `options` can begin at its `resume`, if it has one.
+// kFailedPrecondition: one of its stop conditions has been reached, says which.
+// kInvalidArgument: the snapshot is of another job, or contradicts itself.
+absl::Status CheckResumePoint(const CoordinatorOptions& options);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_CHECK_RESUME_POINT_H_
