@@ -55,6 +55,17 @@ void Optimizer::Reset() {
   }
 }
 
+void Optimizer::Restore(const std::vector<std::vector<float>>& arrays) {
+  for (size_t a = 0; a < state_.size(); ++a) {
+    state_[a].clear();
+    for (int i = 0; i < grid_.count(); ++i) {
+      state_[a].push_back(ChunkRef::Make(grid_.size(i)));
+      std::copy_n(arrays[a].data() + grid_.begin(i), grid_.size(i),
+                  state_[a].back().mutable_data());
+    }
+  }
+}
+
 void Optimizer::Apply(const Update& update, int chunk, const float* from,
                       float* to) {
   for (std::vector<ChunkRef>& array : state_) {

@@ -46,6 +46,8 @@ class Optimizer {
 
   // State as before the first update.
   void Reset();
+  // State as it was held once: for each of StateNames the whole range.
+  void Restore(const std::vector<std::vector<float>>& arrays);
 
   // One step on one chunk: `to` becomes `from` moved by the update. Both hold
   // the chunk; they may be the same memory. Call once per chunk and update: it

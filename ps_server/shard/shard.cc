@@ -56,17 +56,30 @@ absl::Status Shard::Do(const Restore& restore) {
         absl::StrCat("generation ", restore.generation.value(),
                      " is to be restored, but it is at ", generation_.value()));
   }
-  if (restore.version != Version(0)) {
+  SLUICE_RETURN_IF_ERROR(LoadVersion(restore));
+  staging_.Reset(restore.generation, restore.grant_secret);
+  generation_ = restore.generation;
+  return absl::OkStatus();
+}
+
+absl::Status Shard::LoadVersion(const Restore& restore) {
+  if (restore.version == Version(0)) {
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                            options_.initial_weights(range_));
+    store_.Initialize(restore.version, weights);
+    optimizer_.Reset();
+    return absl::OkStatus();
+  }
+  if (!options_.stored_version) {
     return absl::UnimplementedError(
         absl::StrCat("version ", restore.version.value(),
                      " is to be restored, but there are no checkpoints"));
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
-                          options_.initial_weights(range_));
-  store_.Initialize(restore.version, weights);
-  optimizer_.Reset();
-  staging_.Reset(restore.generation, restore.grant_secret);
-  generation_ = restore.generation;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<std::vector<float>> arrays,
+                          options_.stored_version(restore, range_));
+  store_.Initialize(restore.version, arrays.front());
+  arrays.erase(arrays.begin());
+  optimizer_.Restore(arrays);
   return absl::OkStatus();
 }
 

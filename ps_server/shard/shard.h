@@ -37,6 +37,12 @@ struct ShardOptions {
   int staged_gradients = 1;       // Slices (Staging).
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
+  // A version above 0 as a checkpoint holds it: of `range` the weights, then
+  // the state of the optimizer, by Optimizer::StateNames. Called at a Restore
+  // of one; without it that is refused.
+  std::function<absl::StatusOr<std::vector<std::vector<float>>>(
+      const Restore& of, ParameterRange range)>
+      stored_version = nullptr;
 };
 
 // Holds one range of the weights: stages gradients, executes the coordinator's
@@ -112,6 +118,7 @@ class Shard {
 
  private:
   absl::Status Do(const Restore& restore);
+  absl::Status LoadVersion(const Restore& restore);
   absl::Status Do(const Commit& commit);
   absl::Status Do(const Discard& discard);
   absl::Status Do(const Pin& pin);

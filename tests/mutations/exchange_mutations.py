@@ -130,6 +130,11 @@ MUTATIONS = [
     shard("a fresh shard accepts only Restore", "any decision",
           "if (!restored() && !std::holds_alternative<Restore>(decision.what)) "
           "{", "if (false) {"),
+    shard("a stored version brings the optimizer's state", "it is as at first",
+          "  optimizer_.Restore(arrays);\n", ""),
+    shard("a stored version has its number", "it is version 0",
+          "store_.Initialize(restore.version, arrays.front());",
+          "store_.Initialize(Version(0), arrays.front());"),
     shard("a pull of another generation is refused", "it is answered",
           "if (query.generation != generation_ || !restored()) {",
           "if (!restored()) {"),
@@ -205,7 +210,8 @@ EXCHANGE = Core(
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
         "proto/key.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
-        "staging", "weight_store", "tensor_digests", "shard")] + [WORKER + "exchange/pull_assembly_test.cc",
+        "staging", "weight_store", "tensor_digests", "shard",
+        "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
               SESSION + "client_session_test.cc",
               SESSION + "reliable_queue_test.cc"],
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",
