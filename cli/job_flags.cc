@@ -27,11 +27,26 @@ std::vector<std::string> JobFlags::Overrides() const {
   return overrides;
 }
 
-absl::StatusOr<ResolvedJob> JobFlags::Load() const {
-  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(path, Overrides()));
-  // The shards would say the same, only later.
-  SLUICE_RETURN_IF_ERROR(InitialWeights::Open(job).status());
+namespace {
+
+// The shards would say the same, only later.
+absl::StatusOr<ResolvedJob> WithWeights(absl::StatusOr<ResolvedJob> job) {
+  if (!job.ok()) return job;
+  SLUICE_RETURN_IF_ERROR(InitialWeights::Open(*job).status());
   return job;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedJob> JobFlags::Load() const {
+  return WithWeights(LoadJob(path, Overrides()));
+}
+
+absl::StatusOr<ResolvedJob> JobFlags::LoadToResume(
+    const std::string& run_dir) const {
+  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob run,
+                          LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
+  return WithWeights(LoadJobToResume(path, run.job, Overrides()));
 }
 
 }  // namespace sluice

@@ -30,6 +30,10 @@ struct JobFlags {
 
   // Errors as LoadJob's and InitialWeights::Open's.
   absl::StatusOr<ResolvedJob> Load() const;
+  // The same for a job that goes on with the run in `run_dir`: what the file
+  // leaves out and would follow from the number of workers stays as it was in
+  // that run. Errors also as LoadJob's of the run's job.textproto.
+  absl::StatusOr<ResolvedJob> LoadToResume(const std::string& run_dir) const;
 };
 
 }  // namespace sluice

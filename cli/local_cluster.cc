@@ -36,9 +36,10 @@ std::string Coordinator(const std::string& lead) {
 }  // namespace
 
 std::vector<std::string> LeadCommand(const ClusterPlan& plan) {
-  return Command(
-      plan, "ps_server/ps_server",
-      {"--shard=0", kListen, absl::StrCat("--run-dir=", plan.run_dir)});
+  std::vector<std::string> flags = {"--shard=0", kListen,
+                                    absl::StrCat("--run-dir=", plan.run_dir)};
+  if (plan.resume) flags.push_back("--resume");
+  return Command(plan, "ps_server/ps_server", std::move(flags));
 }
 
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,

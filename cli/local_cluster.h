@@ -21,6 +21,7 @@ struct ClusterPlan {
   int shards = 1;
   int workers = 1;
   bool evaluator = true;
+  bool resume = false;  // The lead goes on with the run in `run_dir`.
 };
 
 // The command line of each child; `lead` is the coordinator's "host:port".

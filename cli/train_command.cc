@@ -19,6 +19,7 @@ namespace {
 struct TrainFlags {
   JobFlags job;
   std::string run_dir;
+  std::string resume;
   std::string bin_dir;
 };
 
@@ -30,13 +31,16 @@ std::string DefaultBinDir() {
 }
 
 int Train(const TrainFlags& flags) {
-  absl::StatusOr<ResolvedJob> job = flags.job.Load();
+  const bool resume = !flags.resume.empty();
+  absl::StatusOr<ResolvedJob> job =
+      resume ? flags.job.LoadToResume(flags.resume) : flags.job.Load();
   if (!job.ok()) {
     std::cerr << job.status().message() << "\n";
     return 2;
   }
   const TrainOptions options = {
-      .run_dir = flags.run_dir,
+      .run_dir = resume ? flags.resume : flags.run_dir,
+      .resume = resume,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .columns = TerminalColumns(STDOUT_FILENO)};
   return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
@@ -50,9 +54,15 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
       app.add_subcommand("train", "Train a job with processes on this machine");
   auto flags = std::make_shared<TrainFlags>();
   flags->job.AddTo(*command);
-  command->add_option("--run-dir", flags->run_dir,
-                      "Folder for the results, new or empty; default "
-                      "runs/NAME-N");
+  CLI::Option* run_dir =
+      command->add_option("--run-dir", flags->run_dir,
+                          "Folder for the results, new or empty; default "
+                          "runs/NAME-N");
+  command
+      ->add_option("--resume", flags->resume,
+                   "Folder of a run that is to go on from its newest whole "
+                   "checkpoint")
+      ->excludes(run_dir);
   command->add_option("--bin-dir", flags->bin_dir,
                       "Folder that holds ps_server/ and worker/ with the "
                       "daemons; default: beside the tool's own folder");

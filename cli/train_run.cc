@@ -17,6 +17,9 @@
 #include "cli/signal_wait.h"
 #include "cli/supervision.h"
 #include "common/atomic_file.h"
+#include "common/file_operations.h"
+#include "common/status_macros.h"
+#include "ps_server/resume.h"
 
 namespace sluice {
 namespace {
@@ -168,14 +171,42 @@ void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
   }
 }
 
+// Makes sure that the run in `run_dir` can go on with `job`, and says from
+// where; nothing of an earlier life may be taken for this one's.
+absl::StatusOr<std::string> ReopenRunFolder(const ResolvedJob& job,
+                                            const std::string& run_dir,
+                                            Clock* clock, std::ostream& out) {
+  const std::string lead = CoordinatorAddressOf(run_dir);
+  if (!lead.empty() && CoordinatorWatch(lead, clock).GetStatus().ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        run_dir, ": the run has not ended: its coordinator answers at ", lead));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Resumption resumption,
+                          FindResumption(job, run_dir));
+  for (const absl::Status& status : resumption.passed_over) {
+    out << "passed over: " << status.message() << "\n";
+  }
+  out << "going on from version " << resumption.point.version.value()
+      << " as generation " << resumption.generation.value();
+  if (resumption.lost > 0) {
+    out << "; " << resumption.lost << " later tasks are lost";
+  }
+  out << "\n";
+  SLUICE_RETURN_IF_ERROR(
+      FileOperations().Remove(absl::StrCat(run_dir, "/addresses")));
+  return run_dir;
+}
+
 }  // namespace
 
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
-  const std::string wanted =
-      options.run_dir.empty() ? job.job.output().run_dir() : options.run_dir;
   const absl::StatusOr<std::string> run_dir =
-      MakeRunFolder(wanted, job.job.name());
+      options.resume
+          ? ReopenRunFolder(job, options.run_dir, clock, out)
+          : MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
+                                                  : options.run_dir,
+                          job.job.name());
   if (!run_dir.ok()) {
     err << run_dir.status().message() << "\n";
     return 2;
@@ -194,7 +225,8 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .job_path = job_path,
                 .shards = job.job.cluster().shards(),
                 .workers = job.job.cluster().workers(),
-                .evaluator = job.job.evaluation().enabled()},
+                .evaluator = job.job.evaluation().enabled(),
+                .resume = options.resume},
                options.columns, clock, out);
   run.Run();
   Report(run, *run_dir, out, err);

@@ -63,10 +63,9 @@ class FirstDifference final : public MessageDifferencer::Reporter {
   std::string text_;
 };
 
-}  // namespace
-
-std::string DescribeDifference(const std::string& here,
-                               const std::string& there) {
+// Compares what `part` leaves of both.
+std::string Describe(const std::string& here, const std::string& there,
+                     proto::Job (*part)(const proto::Job&)) {
   const absl::StatusOr<proto::Job> a = ParseJobText(here, "the job here");
   if (!a.ok()) return std::string(a.status().message());
   const absl::StatusOr<proto::Job> b = ParseJobText(there, "the job there");
@@ -74,8 +73,20 @@ std::string DescribeDifference(const std::string& here,
   FirstDifference first;
   MessageDifferencer differencer;
   differencer.ReportDifferencesTo(&first);
-  differencer.Compare(DecisiveJob(*a), DecisiveJob(*b));
+  differencer.Compare(part(*a), part(*b));
   return first.text();
+}
+
+}  // namespace
+
+std::string DescribeDifference(const std::string& here,
+                               const std::string& there) {
+  return Describe(here, there, DecisiveJob);
+}
+
+std::string DescribeDifferenceToResume(const std::string& here,
+                                       const std::string& there) {
+  return Describe(here, there, LastingJob);
 }
 
 }  // namespace sluice

@@ -105,6 +105,25 @@ absl::Status Invalid(const std::vector<std::string>& violations) {
   return absl::InvalidArgumentError(absl::StrJoin(violations, "\n"));
 }
 
+// What `job`, a file without defaults, leaves to cluster.workers, as `run` has
+// it.
+std::vector<std::string> KeptFrom(const proto::Sync& run,
+                                  const proto::Sync& job) {
+  std::vector<std::string> kept;
+  if (!job.has_k()) kept.push_back(absl::StrCat("sync.k=", run.k()));
+  if (!job.has_gradients_per_update()) {
+    kept.push_back(
+        absl::StrCat("sync.gradients_per_update=", run.gradients_per_update()));
+  }
+  const proto::KSchedule& schedule = job.k_schedule();
+  if (schedule.has_adaptive() && !schedule.adaptive().has_max_k() &&
+      run.k_schedule().has_adaptive()) {
+    kept.push_back(absl::StrCat("sync.k_schedule.adaptive.max_k=",
+                                run.k_schedule().adaptive().max_k()));
+  }
+  return kept;
+}
+
 }  // namespace
 
 proto::Job DecisiveJob(const proto::Job& job) {
@@ -125,6 +144,24 @@ proto::Job DecisiveJob(const proto::Job& job) {
   limits->clear_rejoin_timeout_s();
   limits->clear_start_timeout_s();
   return decisive;
+}
+
+proto::Job LastingJob(const proto::Job& job) {
+  proto::Job lasting = DecisiveJob(job);
+  lasting.clear_name();
+  lasting.clear_stop();
+  lasting.clear_limits();
+  lasting.mutable_cluster()->clear_shards();
+  if (job.data().sharding() != proto::Data::STATIC) {
+    lasting.mutable_cluster()->clear_workers();
+  }
+  // Of the policy that leaves it unused it follows the workers all the same.
+  proto::Sync* sync = lasting.mutable_sync();
+  if (sync->policy() == proto::SYNC || sync->policy() == proto::ASYNC) {
+    sync->clear_k();
+  }
+  if (sync->policy() != proto::SYNC) sync->clear_gradients_per_update();
+  return lasting;
 }
 
 int MostGradientsPerUpdate(const proto::Sync& sync) {
@@ -164,6 +201,16 @@ absl::StatusOr<ResolvedJob> ParseJob(
   SLUICE_RETURN_IF_ERROR(Invalid(ValidateTogether(resolved)));
   resolved.fingerprint = Fingerprint(resolved);
   return resolved;
+}
+
+absl::StatusOr<ResolvedJob> LoadJobToResume(
+    const std::string& path, const proto::Job& run,
+    const std::vector<std::string>& overrides) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  SLUICE_ASSIGN_OR_RETURN(const proto::Job job, ParseJobText(text, path));
+  std::vector<std::string> all = KeptFrom(run.sync(), job.sync());
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return ParseJob(text, path, all);
 }
 
 absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,

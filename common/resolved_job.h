@@ -36,6 +36,13 @@ struct ResolvedJob {
 absl::StatusOr<ResolvedJob> LoadJob(const std::string& path,
                                     const std::vector<std::string>& overrides);
 
+// The same for a run that is to go on and had the resolved job `run`: what the
+// file leaves out and would follow from the number of workers is as it was
+// there.
+absl::StatusOr<ResolvedJob> LoadJobToResume(
+    const std::string& path, const proto::Job& run,
+    const std::vector<std::string>& overrides);
+
 // The same from text; `name` stands for the path in messages.
 absl::StatusOr<ResolvedJob> ParseJob(const std::string& text,
                                      const std::string& name,
@@ -62,6 +69,12 @@ std::string FormatJob(const proto::Job& job);
 // that is no job.
 std::string DescribeDifference(const std::string& here,
                                const std::string& there);
+
+// The same of a run that is to go on with the job `here`, of which the job
+// `there` has made a checkpoint: name, stop, limits, and the numbers of shards
+// and, unless data is STATIC, of workers may differ as well.
+std::string DescribeDifferenceToResume(const std::string& here,
+                                       const std::string& there);
 
 }  // namespace sluice
 

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <functional>
+#include <regex>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -224,6 +225,24 @@ TEST(ResolvedJobTest, ADifferenceIsToldWithItsPathAndBothValues) {
             "model.layer[1].relu: not set here, set there");
   EXPECT_THAT(DescribeDifference(here, "nonsense"),
               HasSubstr("the job there:1:"));
+}
+
+TEST(ResolvedJobTest, ARunThatGoesOnKeepsWhatWouldFollowFromItsWorkers) {
+  // The file says nothing of SYNC's gradients; the run had four workers.
+  const std::string path = testing::TempDir() + "/resumed.textproto";
+  std::ofstream(path) << std::regex_replace(std::string(kJob),
+                                            std::regex("policy.*3"), "");
+  const auto gradients = [&](const std::vector<std::string>& overrides) {
+    const auto job = LoadJobToResume(path, Resolve({"sync={}"}).job, overrides);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job->job.sync().gradients_per_update();
+  };
+  EXPECT_EQ(gradients({}), 4);
+  EXPECT_EQ(gradients({"cluster.workers=2"}), 4);
+  EXPECT_EQ(gradients({"sync.gradients_per_update=3"}), 3);
+  std::ofstream(path) << std::regex_replace(
+      std::string(kJob), std::regex("policy.*3"), "gradients_per_update: 5");
+  EXPECT_EQ(gradients({"cluster.workers=2"}), 5);
 }
 
 TEST(ResolvedJobTest, OverridesApplyInOrderAndBeforeDefaults) {

@@ -26,6 +26,9 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.add_option("--run-dir", flags.run_dir,
                  "folder for shard 0's addresses, commit log, metrics and "
                  "summary. Default: output.run_dir");
+  app.add_flag("--resume", flags.resume,
+               "shard 0 goes on with the run in the run folder from its newest "
+               "whole checkpoint; the others do as shard 0 tells them");
   app.add_flag("--debug", flags.debug, "log every task");
   try {
     app.parse(argc, argv);

@@ -38,14 +38,21 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
 
 Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 
-absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(const ResolvedJob& job,
-                                                   const std::string& run_dir,
-                                                   Clock* clock) {
+absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
+    const ResolvedJob& job, const std::string& run_dir,
+    const std::optional<Resumption>& resumption, Clock* clock) {
   std::unique_ptr<Lead> lead(new Lead(run_dir));
   CoordinatorService::Options options = ServiceOptions(job, clock);
+  GenerationStart start;
+  if (resumption.has_value()) {
+    options.core.generation = resumption->generation;
+    options.core.resume = resumption->point;
+    start = {resumption->generation, resumption->point.generation,
+             resumption->point.version};
+  }
   if (!run_dir.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(
-        lead->files_, RunFiles::Create(job, options.core.generation, run_dir));
+    SLUICE_ASSIGN_OR_RETURN(lead->files_,
+                            RunFiles::Create(job, start, run_dir));
   }
   lead->service_ = std::make_unique<CoordinatorService>(
       std::move(options), lead->files_ ? lead->files_->log() : nullptr,

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_LEAD_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,22 @@
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/coordinator_service.h"
 #include "ps_server/coordinator/run_files.h"
+#include "ps_server/resume.h"
 
 namespace sluice {
 
 // What shard 0 has beyond other shards: the coordinator's service, and the
 // run folder's files: addresses, job.textproto (unless it is there),
-// commit_log, metrics.jsonl, compute_times.txt, summary.json. Thread-compatible.
+// commit_log, metrics.jsonl, compute_times.txt, summary.json.
+// Thread-compatible.
 class Lead {
  public:
-  // `run_dir` may be empty: then nothing is kept. kAlreadyExists: there has
-  // been a run in this folder. kUnavailable: names the file.
+  // `run_dir` may be empty: then nothing is kept. With `resumption` the run
+  // goes on from there, else it begins. kAlreadyExists: there has been a run in
+  // this folder. kUnavailable: names the file.
   static absl::StatusOr<std::unique_ptr<Lead>> Create(
-      const ResolvedJob& job, const std::string& run_dir, Clock* clock);
+      const ResolvedJob& job, const std::string& run_dir,
+      const std::optional<Resumption>& resumption, Clock* clock);
 
   CoordinatorService* service() { return service_.get(); }
 

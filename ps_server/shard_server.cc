@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <climits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/resume.h"
 #include "ps_server/shard_options_from_job.h"
 #include "spdlog/spdlog.h"
 
@@ -24,6 +26,46 @@ constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
+}
+
+// Empty: none.
+std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
+  return flags.run_dir.empty() ? job.output().run_dir() : flags.run_dir;
+}
+
+ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
+                       std::shared_ptr<const InitialWeights> weights) {
+  ShardOptions options =
+      ShardOptionsFromJob(job, ShardId(flags.shard), std::move(weights));
+  const std::string run_dir = RunFolderOf(flags, job.job);
+  if (run_dir.empty()) return options;
+  options.stored_version = [job, run_dir](const Restore& of,
+                                          ParameterRange range) {
+    return ReadStoredVersion(job, run_dir, of, range);
+  };
+  return options;
+}
+
+// Where --resume makes the lead go on.
+absl::StatusOr<std::optional<Resumption>> ResumptionOf(
+    const Flags& flags, const ResolvedJob& job, const std::string& run_dir) {
+  if (!flags.resume) return std::nullopt;
+  if (run_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--resume: needs the folder of the run: give --run-dir or "
+        "output.run_dir");
+  }
+  SLUICE_ASSIGN_OR_RETURN(Resumption resumption, FindResumption(job, run_dir));
+  for (const absl::Status& status : resumption.passed_over) {
+    spdlog::warn("event=passed_over reason=\"{}\"",
+                 std::string(status.message()));
+  }
+  spdlog::info(
+      "event=resuming generation={} from_generation={} version={} "
+      "lost_tasks={}",
+      resumption.generation.value(), resumption.point.generation.value(),
+      resumption.point.version.value(), resumption.lost);
+  return resumption;
 }
 
 // What went through the shard, for whoever counts bytes or looks for repeats.
@@ -45,7 +87,7 @@ ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
                          std::shared_ptr<const InitialWeights> weights)
     : number_(flags.shard),
       initial_weights_(std::move(weights)),
-      shard_(ShardOptionsFromJob(job, ShardId(flags.shard), initial_weights_)),
+      shard_(OptionsOf(flags, job, initial_weights_)),
       exchange_(&shard_, clock_) {}
 
 ShardServer::~ShardServer() { StopServing(); }
@@ -62,12 +104,11 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
   std::unique_ptr<ShardServer> server(new ShardServer(
       flags, job, std::make_shared<const InitialWeights>(std::move(weights))));
   if (flags.shard == 0) {
+    const std::string run_dir = RunFolderOf(flags, job.job);
+    SLUICE_ASSIGN_OR_RETURN(const auto resumption,
+                            ResumptionOf(flags, job, run_dir));
     SLUICE_ASSIGN_OR_RETURN(
-        server->lead_,
-        Lead::Create(
-            job,
-            flags.run_dir.empty() ? job.job.output().run_dir() : flags.run_dir,
-            server->clock_));
+        server->lead_, Lead::Create(job, run_dir, resumption, server->clock_));
   }
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   return server;

@@ -12,7 +12,7 @@ namespace sluice {
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(
     const ResolvedJob& job, const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(auto files,
-                          RunFiles::Create(job, Generation(1), run_dir));
+                          RunFiles::Create(job, GenerationStart(), run_dir));
   return std::unique_ptr<RunRecorder>(new RunRecorder(
       std::move(files), absl::Seconds(job.job.output().metrics_every_s())));
 }

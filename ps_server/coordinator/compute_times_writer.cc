@@ -17,7 +17,7 @@ constexpr size_t kBytes = 4096;
 
 absl::StatusOr<std::unique_ptr<ComputeTimesWriter>> ComputeTimesWriter::Create(
     const std::string& path) {
-  std::ofstream out(path, std::ios::trunc);
+  std::ofstream out(path, std::ios::app);
   if (!out) {
     return absl::UnavailableError(absl::StrCat(path, ": cannot be created"));
   }

@@ -21,7 +21,7 @@ namespace sluice {
 // Thread-compatible.
 class ComputeTimesWriter {
  public:
-  // Creates or empties `path`. kUnavailable names it.
+  // Creates `path`, or goes on with it. kUnavailable names it.
   static absl::StatusOr<std::unique_ptr<ComputeTimesWriter>> Create(
       const std::string& path);
   ~ComputeTimesWriter() { Flush().IgnoreError(); }

@@ -1,5 +1,6 @@
 #include "ps_server/coordinator/compute_times_writer.h"
 
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -10,6 +11,10 @@ namespace {
 
 class ComputeTimesWriterTest : public ::testing::Test {
  protected:
+  ~ComputeTimesWriterTest() override {
+    writer_.reset();
+    std::remove(path_.c_str());
+  }
   void Record(int64_t worker, double time, double now) {
     const Actions actions = {RecordComputeTime{WorkerId(worker), time}};
     EXPECT_TRUE(writer_->Record(actions, now).ok());

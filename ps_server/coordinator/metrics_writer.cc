@@ -32,7 +32,7 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
     const std::string& path) {
-  std::ofstream out(path, std::ios::trunc);
+  std::ofstream out(path, std::ios::app);
   if (!out) {
     return absl::UnavailableError(absl::StrCat(path, ": cannot be created"));
   }

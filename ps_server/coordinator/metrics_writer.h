@@ -27,7 +27,7 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
 // Thread-compatible.
 class MetricsWriter {
  public:
-  // Creates or empties `path`. kUnavailable names it.
+  // Creates `path`, or goes on with it. kUnavailable names it.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(
       const std::string& path);
 

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
+#include "common/file_operations.h"
 #include "common/status_macros.h"
+#include "ps_server/coordinator/generations.h"
 #include "ps_server/coordinator/run_summary.h"
 
 namespace sluice {
@@ -29,28 +31,48 @@ std::string RunFiles::Path(const std::string& name) const {
   return absl::StrCat(run_dir_, "/", name);
 }
 
-absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
-    const ResolvedJob& job, Generation generation, const std::string& run_dir) {
-  std::unique_ptr<RunFiles> files(new RunFiles(job.job, run_dir));
-  SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
+                                      const GenerationStart& start) {
   proto::LogHeader header;
-  header.set_generation(generation.value());
-  header.set_job_fingerprint(job.fingerprint);
-  auto log = CommitLogWriter::Create(files->Path("commit_log"), header);
+  header.set_generation(start.generation.value());
+  header.set_parent_generation(start.parent.value());
+  header.set_restored_version(start.restored.value());
+  header.set_job_fingerprint(job_fingerprint);
+  auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
+                                     header);
   if (absl::IsAlreadyExists(log.status())) {
     return absl::AlreadyExistsError(
-        absl::StrCat(run_dir,
-                     ": holds the commit log of another run; --run-dir must be "
-                     "a new folder"));
+        start.generation == Generation(1)
+            ? absl::StrCat(run_dir_,
+                           ": holds the commit log of another run; --run-dir "
+                           "must be a new folder")
+            : absl::StrCat(run_dir_, ": generation ", start.generation.value(),
+                           " has just been taken by another process"));
   }
-  SLUICE_ASSIGN_OR_RETURN(files->log_, std::move(log));
+  SLUICE_ASSIGN_OR_RETURN(log_, std::move(log));
+  SLUICE_RETURN_IF_ERROR(log_->Sync());
+  return FileOperations().SyncFolder(run_dir_);
+}
+
+absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
+    const ResolvedJob& job, const GenerationStart& start,
+    const std::string& run_dir) {
+  std::unique_ptr<RunFiles> files(new RunFiles(job.job, run_dir));
+  SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+  SLUICE_RETURN_IF_ERROR(files->TakeGeneration(job.fingerprint, start));
+  const bool first = start.generation == Generation(1);
+  if (!first) {
+    FileOperations disk;
+    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("summary.json")));
+    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("weights.safetensors")));
+  }
   SLUICE_ASSIGN_OR_RETURN(files->metrics_,
                           MetricsWriter::Create(files->Path("metrics.jsonl")));
   SLUICE_ASSIGN_OR_RETURN(
       files->compute_times_,
       ComputeTimesWriter::Create(files->Path("compute_times.txt")));
   const std::string resolved = files->Path("job.textproto");
-  if (!std::filesystem::exists(resolved)) {
+  if (!first || !std::filesystem::exists(resolved)) {
     SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job.job)}));
   }
   return files;

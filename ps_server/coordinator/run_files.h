@@ -16,15 +16,27 @@
 
 namespace sluice {
 
+// Which generation of a run begins.
+struct GenerationStart {
+  Generation generation{1};
+  // What it goes on from; 0 for the first.
+  Generation parent;
+  Version restored;
+};
+
 // What a run's coordinator leaves in the run folder, real or simulated:
-// job.textproto, commit_log, metrics.jsonl, compute_times.txt, summary.json. Thread-compatible.
+// job.textproto, commit_log (or commit_log-N of generation N), metrics.jsonl,
+// compute_times.txt, summary.json. Thread-compatible.
 class RunFiles {
  public:
-  // Makes the folder and opens the files; a job.textproto that is there stays.
-  // kAlreadyExists: there has been a run in this folder. kUnavailable: names
-  // the file.
+  // Makes the folder and takes the generation: its commit log, created here and
+  // nowhere else, is on the disk. The first keeps a job.textproto that is
+  // there; a later one puts its own in the place, goes on with metrics and
+  // compute times, and removes what the run's end left: summary.json and
+  // weights.safetensors. kAlreadyExists: somebody has taken it. kUnavailable:
+  // names the file.
   static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
-      const ResolvedJob& job, Generation generation,
+      const ResolvedJob& job, const GenerationStart& start,
       const std::string& run_dir);
 
   CommitLogWriter* log() { return log_.get(); }
@@ -38,6 +50,8 @@ class RunFiles {
  private:
   RunFiles(const proto::Job& job, std::string run_dir);
   std::string Path(const std::string& name) const;
+  absl::Status TakeGeneration(const std::string& job_fingerprint,
+                              const GenerationStart& start);
 
   // Constant after construction.
   const proto::Job job_;

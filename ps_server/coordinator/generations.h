@@ -1,0 +1,47 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_GENERATIONS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_GENERATIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/commit_log_file.h"
+
+// The generations of a run: each has a commit log of its own in the run folder,
+// and is taken by creating it. A generation above 1 goes on from a version of
+// an earlier one; what that one decided later is lost.
+namespace sluice {
+
+// "RUN/commit_log" of generation 1, "RUN/commit_log-3" of generation 3.
+std::string CommitLogPath(const std::string& run_dir, Generation generation);
+
+// Those that have been taken, ascending.
+std::vector<Generation> ListGenerations(const std::string& run_dir);
+
+// The newest generation and those it goes on from, oldest first. Each log but
+// the last ends with the commit of the version that the next one restored: what
+// came later is not in it.
+struct Lineage {
+  std::vector<CommitLog> logs;  // At least one.
+};
+// kNotFound: no generation was taken. kDataLoss: a log is damaged, or lacks the
+// version that was restored; names the file.
+absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir);
+
+// The same as one log, as of a run that was never stopped: its header is the
+// newest, its seconds go on from log to log, a worker's incarnations of a later
+// generation are above those of the earlier ones, and a task that was open when
+// a generation ended ends as lost.
+CommitLog JoinLogs(const Lineage& lineage);
+
+// How many tasks there are in the logs of all generations. A log that cannot be
+// read has none, and is named in `problems`.
+int64_t CountTasks(const std::string& run_dir,
+                   std::vector<absl::Status>* problems);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_GENERATIONS_H_

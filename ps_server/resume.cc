@@ -1,0 +1,144 @@
+#include "ps_server/resume.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "ps_server/checkpoint/checkpoint.h"
+#include "ps_server/checkpoint/manifest.h"
+#include "ps_server/coordinator/check_resume_point.h"
+#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/snapshot_conversion.h"
+#include "ps_server/shard/optimizer.h"
+
+namespace sluice {
+namespace {
+
+std::vector<std::string> ArraysOf(const ResolvedJob& job) {
+  std::vector<std::string> arrays = {"weights"};
+  for (std::string& name : Optimizer::StateNames(job.job.optimizer())) {
+    arrays.push_back(std::move(name));
+  }
+  return arrays;
+}
+
+std::string Describe(const std::string& name,
+                     const std::vector<int64_t>& shape) {
+  return absl::StrCat(name, " (", absl::StrJoin(shape, ", "), ")");
+}
+
+// The first tensor that differs; empty where none does.
+std::string DescribeTensors(const ParameterLayout& here,
+                            const proto::CheckpointManifest& there) {
+  const auto& tensors = here.tensors();
+  const int mine = static_cast<int>(tensors.size());
+  for (int t = 0; t < std::max(mine, there.tensor_size()); ++t) {
+    const std::string expected =
+        t < mine ? Describe(tensors[t].name, tensors[t].shape) : "no more";
+    const std::string found =
+        t < there.tensor_size()
+            ? Describe(there.tensor(t).name(), {there.tensor(t).shape().begin(),
+                                                there.tensor(t).shape().end()})
+            : "no more";
+    if (expected != found) {
+      return absl::StrCat("tensor ", t, " is ", found, ", the job's is ",
+                          expected);
+    }
+  }
+  return "";
+}
+
+// Whether the checkpoint holds what `job` needs.
+absl::Status CheckContents(const Checkpoint& checkpoint,
+                           const ResolvedJob& job) {
+  const proto::CheckpointManifest& manifest = checkpoint.manifest();
+  const std::string tensors = DescribeTensors(job.layout, manifest);
+  if (!tensors.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(checkpoint.folder(), ": ", tensors));
+  }
+  const std::vector<std::string> arrays = ArraysOf(job);
+  const std::vector<std::string> found(manifest.array().begin(),
+                                       manifest.array().end());
+  if (found == arrays) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      checkpoint.folder(), ": holds ", absl::StrJoin(found, ", "),
+      "; the job's optimizer needs ", absl::StrJoin(arrays, ", ")));
+}
+
+absl::Status NoneWhole(const std::string& run_dir,
+                       const std::vector<absl::Status>& refused) {
+  std::string text =
+      absl::StrCat(run_dir, ": has no whole checkpoint to go on from");
+  for (const absl::Status& status : refused) {
+    absl::StrAppend(&text, "\n  ", status.message());
+  }
+  return absl::NotFoundError(text);
+}
+
+}  // namespace
+
+absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
+                                          const std::string& run_dir) {
+  const std::vector<Generation> generations = ListGenerations(run_dir);
+  if (generations.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        run_dir, ": has no commit_log, expected the folder of a run"));
+  }
+  NewestCheckpoint newest = OpenNewestCheckpoint(run_dir);
+  if (!newest.checkpoint.has_value()) return NoneWhole(run_dir, newest.refused);
+  const Checkpoint& checkpoint = *newest.checkpoint;
+  const proto::CheckpointManifest& manifest = checkpoint.manifest();
+  const std::string difference =
+      DescribeDifferenceToResume(FormatJob(job.job), manifest.job());
+  if (!difference.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run_dir, ": the run has another job: ", difference));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
+
+  Resumption resumption;
+  resumption.passed_over = std::move(newest.refused);
+  ResumePoint& point = resumption.point;
+  point.generation = Generation(manifest.generation());
+  point.version = Version(manifest.version());
+  point.snapshot = SnapshotFromProto(manifest.state());
+  resumption.generation = std::max(generations.back(), point.generation) + 1;
+  CoordinatorOptions options =
+      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  options.resume = point;
+  const absl::Status possible = CheckResumePoint(options);
+  if (!possible.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run_dir, ": ", possible.message()));
+  }
+  // Whatever the version does not count.
+  GradientCounts& counts = point.snapshot.totals.gradients;
+  const int64_t tasks = CountTasks(run_dir, &resumption.passed_over);
+  const int64_t lost =
+      std::max<int64_t>(0, tasks - counts.applied - counts.cancelled -
+                               counts.dropped - counts.rejected);
+  resumption.lost = std::max<int64_t>(0, lost - counts.lost);
+  counts.lost = lost;
+  return resumption;
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
+    const ResolvedJob& job, const std::string& run_dir, const Restore& of,
+    ParameterRange range) {
+  SLUICE_ASSIGN_OR_RETURN(
+      const Checkpoint checkpoint,
+      Checkpoint::Open(CheckpointFolder(run_dir, {of.checkpoint, of.version})));
+  SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
+  std::vector<std::vector<float>> arrays;
+  for (const std::string& name : ArraysOf(job)) {
+    SLUICE_ASSIGN_OR_RETURN(arrays.emplace_back(),
+                            checkpoint.Read(name, range));
+  }
+  return arrays;
+}
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+#ifndef SLUICE_PS_SERVER_RESUME_H_
+#define SLUICE_PS_SERVER_RESUME_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "common/resolved_job.h"
+#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/training_snapshot.h"
+
+namespace sluice {
+
+// Where a run goes on, and as which generation.
+struct Resumption {
+  Generation generation;
+  ResumePoint point;
+  // Tasks of earlier generations that count as lost: what was decided after the
+  // version, or was under way. `point` counts them too.
+  int64_t lost = 0;
+  // What was passed over as damaged, and why.
+  std::vector<absl::Status> passed_over;
+};
+
+// Looks in the run folder for the newest whole checkpoint and checks that `job`
+// can go on from it. Reads all of it, and changes nothing.
+//
+// kNotFound: no run has been there, or it has no whole checkpoint (says which
+// are damaged, and how). kFailedPrecondition: the checkpoint is of another job
+// or model, naming the first field or tensor that differs and both values; or
+// the run has reached its end.
+absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
+                                          const std::string& run_dir);
+
+// The arrays of `range` that `of` is to restore, as
+// ShardOptions::stored_version wants them. Errors as Checkpoint::Open and Read,
+// and kFailedPrecondition as above.
+absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
+    const ResolvedJob& job, const std::string& run_dir, const Restore& of,
+    ParameterRange range);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_RESUME_H_

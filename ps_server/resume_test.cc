@@ -1,0 +1,246 @@
+#include "ps_server/resume.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/file_operations.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/checkpoint/checkpoint.h"
+#include "ps_server/checkpoint/manifest.h"
+#include "ps_server/checkpoint/shard_file.h"
+#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/snapshot_conversion.h"
+#include "ps_server/shard/chunk_grid.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// 40 features, so that two shards have 16 and 25 weights; 10 mini-batches.
+constexpr char kJob[] = R"(
+  cluster { workers: 2 shards: 2 }
+  sync { policy: SYNC gradients_per_update: 2 }
+  optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
+  data { linear_regression { features: 40 train_samples: 100 } batch_size: 10 }
+  model { layer { dense { units: 1 } } }
+  stop { epochs: 1 }
+)";
+
+ResolvedJob Job(const std::vector<std::string>& overrides = {}) {
+  auto job = ParseJob(kJob, "job", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *std::move(job);
+}
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  ResumeTest() {
+    std::filesystem::remove_all(run_);
+    std::filesystem::create_directories(run_);
+  }
+
+  // A log of so many tasks without an end.
+  void TakeGeneration(int64_t generation, int tasks) const {
+    auto log = CommitLogWriter::Create(
+        CommitLogPath(run_, Generation(generation)), {});
+    proto::LogRecord task;
+    task.mutable_task();
+    for (int i = 0; i < tasks; ++i) ASSERT_TRUE((*log)->Append({task}).ok());
+  }
+
+  // Float i of array a is 1000 a + i.
+  void Store(const ResolvedJob& job, CheckpointId id,
+             const TrainingSnapshot& snapshot) const {
+    FileOperations files;
+    ASSERT_TRUE(MakeCheckpointFolder(run_, id, &files).ok());
+    proto::CheckpointManifest manifest;
+    manifest.set_job(FormatJob(job.job));
+    manifest.set_job_fingerprint(job.fingerprint);
+    DescribeLayout(job.layout, &manifest);
+    manifest.set_generation(id.generation.value());
+    manifest.set_version(id.version.value());
+    manifest.add_array("weights");
+    manifest.add_array("velocity");
+    manifest.set_chunk_floats(8);
+    *manifest.mutable_state() = SnapshotToProto(snapshot);
+    for (int s = 0; s < job.layout.shards(); ++s) {
+      const ParameterRange range = job.layout.range(ShardId(s));
+      const ChunkGrid grid(range.size(), 8);
+      std::vector<std::vector<float>> floats(2);
+      std::vector<CheckpointArray> arrays = {{"weights", {}}, {"velocity", {}}};
+      for (int a = 0; a < 2; ++a) {
+        for (int64_t i = range.begin; i < range.end; ++i) {
+          floats[a].push_back(static_cast<float>(1000 * a + i));
+        }
+        for (int c = 0; c < grid.count(); ++c) {
+          arrays[a].chunks.push_back(absl::MakeConstSpan(floats[a]).subspan(
+              grid.begin(c), grid.size(c)));
+        }
+      }
+      const auto file =
+          WriteShardFile(CheckpointFolder(run_, id),
+                         {.job_fingerprint = manifest.job_fingerprint(),
+                          .layout_fingerprint = manifest.layout_fingerprint(),
+                          .generation = id.generation,
+                          .version = id.version,
+                          .shard = ShardId(s),
+                          .shards = job.layout.shards(),
+                          .range = range,
+                          .chunk_floats = 8},
+                         arrays, &files);
+      ASSERT_TRUE(file.ok()) << file.status();
+      *manifest.add_file() = *file;
+    }
+    ASSERT_TRUE(
+        WriteManifest(CheckpointFolder(run_, id), manifest, &files).ok());
+  }
+
+  // After `version` updates of two mini-batches each.
+  static TrainingSnapshot At(int64_t version) {
+    TrainingSnapshot snapshot;
+    snapshot.schedule.low_water_mark = BlockId(2 * version);
+    snapshot.round = BlockId(2 * version);
+    snapshot.totals.samples_applied = 20 * version;
+    snapshot.totals.gradients.applied = 2 * version;
+    return snapshot;
+  }
+
+  std::string ErrorOf(const ResolvedJob& job) const {
+    return FindResumption(job, run_).status().ToString();
+  }
+
+  const std::string run_ = absl::StrCat(::testing::TempDir(), "/resume");
+};
+
+TEST_F(ResumeTest, GoesOnFromTheNewestWholeCheckpointAndNamesTheOthers) {
+  TakeGeneration(1, 9);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  Store(Job(), {Generation(1), Version(4)}, At(4));
+  const std::string newest =
+      CheckpointFolder(run_, {Generation(1), Version(4)});
+  std::filesystem::resize_file(newest + "/manifest", 40);
+  const auto found = FindResumption(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->point.generation, Generation(1));
+  EXPECT_EQ(found->point.version, Version(2));
+  EXPECT_EQ(found->point.snapshot.totals.samples_applied, 40);
+  EXPECT_EQ(found->generation, Generation(2));
+  ASSERT_EQ(found->passed_over.size(), 1);
+  EXPECT_THAT(std::string(found->passed_over[0].message()),
+              HasSubstr(newest + "/manifest: has 12 bytes of contents"));
+}
+
+TEST_F(ResumeTest, TheGenerationIsAboveAllThatWereTakenAndTheirTasksAreLost) {
+  TakeGeneration(1, 9);
+  TakeGeneration(2, 7);
+  TrainingSnapshot snapshot = At(2);
+  snapshot.totals.gradients.cancelled = 1;
+  snapshot.totals.gradients.lost = 3;
+  Store(Job(), {Generation(1), Version(2)}, snapshot);
+  const auto found = FindResumption(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->generation, Generation(3));
+  // 16 tasks, of which 4 were applied and 1 cancelled.
+  EXPECT_EQ(found->point.snapshot.totals.gradients.lost, 11);
+  EXPECT_EQ(found->lost, 8);
+}
+
+TEST_F(ResumeTest, WithoutARunOrAWholeCheckpointItSaysWhatThereIs) {
+  EXPECT_EQ(ErrorOf(Job()),
+            absl::StrCat("NOT_FOUND: ", run_,
+                         ": has no commit_log, expected the folder of a run"));
+  TakeGeneration(1, 1);
+  EXPECT_EQ(ErrorOf(Job()),
+            absl::StrCat("NOT_FOUND: ", run_,
+                         ": has no whole checkpoint to go on from"));
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const std::string manifest =
+      CheckpointFolder(run_, {Generation(1), Version(2)}) + "/manifest";
+  std::filesystem::remove(manifest);
+  EXPECT_THAT(ErrorOf(Job()), HasSubstr(manifest));
+}
+
+TEST_F(ResumeTest, TheJobMayDifferInWhatChangesNoBitOnly) {
+  TakeGeneration(1, 4);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const auto other = FindResumption(
+      Job({"cluster.workers=3", "cluster.shards=1", "stop.epochs=4",
+           "stop.seconds=9", "limits.chunk_bytes=4096", "name=other",
+           "limits.lease_s=9", "cluster.coordinator=a:1"}),
+      run_);
+  EXPECT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(ErrorOf(Job({"optimizer.learning_rate=0.2"})),
+            absl::StrCat("FAILED_PRECONDITION: ", run_,
+                         ": the run has another job: optimizer.learning_rate: "
+                         "0.2 here, 0.1 there"));
+  EXPECT_THAT(ErrorOf(Job({"sync.gradients_per_update=3"})),
+              HasSubstr("sync.gradients_per_update: 3 here, 2 there"));
+  EXPECT_THAT(ErrorOf(Job({"seed=2"})), HasSubstr("seed: 2 here, 1 there"));
+  EXPECT_THAT(ErrorOf(Job({"optimizer.sgd.momentum=0"})),
+              HasSubstr("optimizer.sgd.momentum: 0 here, 0.9 there"));
+}
+
+TEST_F(ResumeTest, PartitionsKeepTheirWorkers) {
+  const std::vector<std::string> partitions = {"data.sharding=STATIC"};
+  TakeGeneration(1, 4);
+  Store(Job(partitions), {Generation(1), Version(2)}, At(2));
+  EXPECT_TRUE(FindResumption(Job(partitions), run_).ok());
+  EXPECT_THAT(ErrorOf(Job({"data.sharding=STATIC", "cluster.workers=3",
+                           "sync.gradients_per_update=3"})),
+              HasSubstr("cluster.workers: 3 here, 2 there"));
+}
+
+TEST_F(ResumeTest, ARunThatReachedItsEndSaysSo) {
+  TakeGeneration(1, 10);
+  Store(Job(), {Generation(1), Version(5)}, At(5));
+  EXPECT_EQ(ErrorOf(Job()),
+            absl::StrCat("FAILED_PRECONDITION: ", run_,
+                         ": version 5 is the run's end: 1 epochs; a larger "
+                         "stop.epochs would let it go on"));
+  EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
+}
+
+TEST_F(ResumeTest, AShardReadsItsRangeWhoeverWroteIt) {
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const Restore restore{Generation(2), Version(2), 0, Generation(1)};
+  for (int shards : {1, 2, 3}) {
+    const ResolvedJob job = Job({absl::StrCat("cluster.shards=", shards)});
+    for (int s = 0; s < shards; ++s) {
+      const ParameterRange range = job.layout.range(ShardId(s));
+      const auto arrays = ReadStoredVersion(job, run_, restore, range);
+      ASSERT_TRUE(arrays.ok()) << arrays.status();
+      ASSERT_EQ(arrays->size(), 2);
+      for (int a = 0; a < 2; ++a) {
+        ASSERT_EQ((*arrays)[a].size(), range.size());
+        EXPECT_EQ((*arrays)[a].front(), 1000 * a + range.begin);
+        EXPECT_EQ((*arrays)[a].back(), 1000 * a + range.end - 1);
+      }
+    }
+  }
+}
+
+TEST_F(ResumeTest, AnotherModelOrOptimizerIsRefusedWithBoth) {
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const std::string folder =
+      CheckpointFolder(run_, {Generation(1), Version(2)});
+  const Restore restore{Generation(2), Version(2), 0, Generation(1)};
+  const auto error = [&](const std::string& override) {
+    const ResolvedJob job = Job({override});
+    return ReadStoredVersion(job, run_, restore, {0, 1}).status().ToString();
+  };
+  EXPECT_EQ(error("data.linear_regression.features=41"),
+            absl::StrCat("FAILED_PRECONDITION: ", folder,
+                         ": tensor 0 is dense0.weight (1, 40), the job's is "
+                         "dense0.weight (1, 41)"));
+  EXPECT_EQ(error("optimizer.adam={}"),
+            absl::StrCat("FAILED_PRECONDITION: ", folder,
+                         ": holds weights, velocity; the job's optimizer needs "
+                         "weights, mean, square"));
+}
+
+}  // namespace
+}  // namespace sluice
