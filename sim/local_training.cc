@@ -13,15 +13,16 @@ LocalTraining::LocalTraining(const ResolvedJob& job) : job_(job) {}
 
 absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
     const ResolvedJob& job, const std::string& weights_path,
-    const Splits& splits) {
+    const Splits& splits, const StoredVersion& stored_version) {
   std::unique_ptr<LocalTraining> made(new LocalTraining(job));
   SLUICE_ASSIGN_OR_RETURN(InitialWeights opened, InitialWeights::Open(job));
   const auto initial =
       std::make_shared<const InitialWeights>(std::move(opened));
   std::vector<Shard*> shards;
   for (int s = 0; s < job.layout.shards(); ++s) {
-    made->shards_.push_back(
-        std::make_unique<Shard>(ShardOptionsFromJob(job, ShardId(s), initial)));
+    ShardOptions options = ShardOptionsFromJob(job, ShardId(s), initial);
+    options.stored_version = stored_version;
+    made->shards_.push_back(std::make_unique<Shard>(std::move(options)));
     shards.push_back(made->shards_.back().get());
   }
   made->exchange_ =
@@ -97,6 +98,22 @@ std::vector<float> LocalTraining::Weights() {
   SLUICE_CHECK(pulled.ok());
   exchange_->Choose({});
   return weights;
+}
+
+std::vector<std::vector<float>> LocalTraining::Arrays() {
+  std::vector<std::vector<float>> arrays;
+  for (const auto& shard : shards_) {
+    const Shard::HeldVersion held = shard->Hold();
+    arrays.resize(held.arrays.size());
+    for (size_t a = 0; a < arrays.size(); ++a) {
+      for (int chunk = 0; chunk < shard->grid().count(); ++chunk) {
+        const float* floats = held.arrays[a].chunks[chunk].data();
+        arrays[a].insert(arrays[a].end(), floats,
+                         floats + shard->grid().size(chunk));
+      }
+    }
+  }
+  return arrays;
 }
 
 }  // namespace sluice

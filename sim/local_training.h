@@ -32,11 +32,12 @@ class LocalTraining {
     std::shared_ptr<const DataSource> train, test;
   };
 
-  // `weights_path`: where the final version is written; empty: nowhere. Errors
-  // of the job's files and device.
+  // `weights_path`: where the final version is written; empty: nowhere.
+  // `stored_version`: what a Restore of a version above 0 loads. Errors of the
+  // job's files and device.
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(
       const ResolvedJob& job, const std::string& weights_path,
-      const Splits& splits = {});
+      const Splits& splits = {}, const StoredVersion& stored_version = nullptr);
 
   int shards() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(ShardId id) const { return *shards_[id.value()]; }
@@ -68,6 +69,8 @@ class LocalTraining {
 
   // The flat vector, of each shard's newest version.
   std::vector<float> Weights();
+  // The same, and the optimizer's arrays after it, as StoredVersion has them.
+  std::vector<std::vector<float>> Arrays();
 
  private:
   explicit LocalTraining(const ResolvedJob& job);

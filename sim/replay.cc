@@ -14,6 +14,7 @@
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "ps_server/coordinator/generations.h"
 #include "ps_server/shard/tensor_digests.h"
 #include "sim/local_training.h"
 #include "sim/replay_plan.h"
@@ -41,8 +42,8 @@ class Replay {
 
   absl::Status Run() {
     SLUICE_RETURN_IF_ERROR(
-        Execute(Restore{plan_.generation, Version(0), kSecret}));
-    Hold(Version(0));
+        Execute(Restore{plan_.generation, plan_.begin, kSecret}));
+    Hold(plan_.begin);
     for (const proto::LogCommit& commit : plan_.commits) {
       SLUICE_RETURN_IF_ERROR(Update(commit));
     }
@@ -182,6 +183,42 @@ class Replay {
       held_;
 };
 
+// The job with as many shards as the generation of `log` had.
+absl::StatusOr<ResolvedJob> JobOf(const CommitLog& log,
+                                  const ResolvedJob& newest) {
+  for (const proto::LogRecord& record : log.records) {
+    if (record.commit().entry().empty()) continue;
+    const int shards = record.commit().entry(0).shard_base_size();
+    if (shards == newest.layout.shards()) break;
+    return ParseJob(FormatJob(newest.job), "job.textproto",
+                    {absl::StrCat("cluster.shards=", shards)});
+  }
+  return newest;
+}
+
+// Goes on from `*arrays`, which become those of its last version.
+absl::Status ReplayGeneration(const ResolvedJob& newest, const CommitLog& log,
+                              std::vector<std::vector<float>>* arrays,
+                              ReplayReport* report) {
+  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job, JobOf(log, newest));
+  SLUICE_ASSIGN_OR_RETURN(const ReplayPlan plan,
+                          PlanReplay(log, job.layout.shards()));
+  const auto stored = [arrays](const Restore&, ParameterRange range) {
+    std::vector<std::vector<float>> parts;
+    for (const std::vector<float>& array : *arrays) {
+      parts.emplace_back(array.begin() + range.begin,
+                         array.begin() + range.end);
+    }
+    return parts;
+  };
+  SLUICE_ASSIGN_OR_RETURN(
+      const auto training,
+      LocalTraining::Create(job, /*weights_path=*/"", {}, stored));
+  SLUICE_RETURN_IF_ERROR(Replay(job, plan, training.get(), report).Run());
+  *arrays = training->Arrays();
+  return absl::OkStatus();
+}
+
 // The hash in the run's summary; empty where there is none.
 std::string RecordedHash(const std::string& run_dir, Version version) {
   std::ifstream file(absl::StrCat(run_dir, "/summary.json"));
@@ -219,20 +256,19 @@ void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
 absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
                           LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
-  SLUICE_ASSIGN_OR_RETURN(const CommitLog log,
-                          ReadCommitLog(absl::StrCat(run_dir, "/commit_log")));
-  if (log.header.job_fingerprint() != job.fingerprint) {
+  SLUICE_ASSIGN_OR_RETURN(const Lineage lineage, ReadLineage(run_dir));
+  const proto::LogHeader& newest = lineage.logs.back().header;
+  if (newest.job_fingerprint() != job.fingerprint) {
     return absl::DataLossError(absl::StrCat(
-        run_dir, ": the commit log is of job ", log.header.job_fingerprint(),
+        run_dir, ": the commit log is of job ", newest.job_fingerprint(),
         ", job.textproto is ", job.fingerprint));
   }
-  SLUICE_ASSIGN_OR_RETURN(const ReplayPlan plan,
-                          PlanReplay(log, job.layout.shards()));
-  SLUICE_ASSIGN_OR_RETURN(const auto training,
-                          LocalTraining::Create(job, /*weights_path=*/""));
   ReplayReport report;
-  SLUICE_RETURN_IF_ERROR(Replay(job, plan, training.get(), &report).Run());
-  const std::vector<float> weights = training->Weights();
+  std::vector<std::vector<float>> arrays;
+  for (const CommitLog& log : lineage.logs) {
+    SLUICE_RETURN_IF_ERROR(ReplayGeneration(job, log, &arrays, &report));
+  }
+  const std::vector<float>& weights = arrays.front();
   report.weights_sha256 = WeightsSha256(weights);
   report.recorded_sha256 = RecordedHash(run_dir, report.version);
   if (report.recorded_sha256 != report.weights_sha256) {

@@ -41,7 +41,8 @@ struct ReplayReport {
 };
 
 // Recomputes a run, real or simulated, in this process alone from its job and
-// its commit log: which mini-batches, computed at which version of each shard,
+// its commit logs, those of the newest generation and of what it goes on from:
+// which mini-batches, computed at which version of each shard,
 // with which weights, made each update. Compares every gradient's loss, the
 // digests in the log, and the final weights.
 //

@@ -9,7 +9,8 @@ namespace sluice {
 namespace {
 
 absl::Status CheckEntry(const proto::LogCommit& commit,
-                        const proto::LogEntry& entry, int shards) {
+                        const proto::LogEntry& entry, Version begin,
+                        int shards) {
   const std::string what = absl::StrCat(
       "the commit log: version ", commit.version(), ", gradient of worker ",
       entry.worker(), " for mini-batch ", entry.first_batch(), ": ");
@@ -19,10 +20,10 @@ absl::Status CheckEntry(const proto::LogCommit& commit,
                                             " shards, expected ", shards));
   }
   for (const int64_t base : entry.shard_base()) {
-    if (base >= 0 && base < commit.version()) continue;
+    if (base >= begin.value() && base < commit.version()) continue;
     return absl::DataLossError(absl::StrCat(what, "computed at version ", base,
-                                            ", expected 0 to ",
-                                            commit.version() - 1));
+                                            ", expected ", begin.value(),
+                                            " to ", commit.version() - 1));
   }
   if (entry.batches() < 1 || entry.first_batch() < 0) {
     return absl::DataLossError(
@@ -33,14 +34,15 @@ absl::Status CheckEntry(const proto::LogCommit& commit,
 
 absl::Status AddCommit(const proto::LogCommit& commit, int shards,
                        ReplayPlan* plan) {
-  const int64_t expected = static_cast<int64_t>(plan->commits.size()) + 1;
+  const int64_t expected =
+      plan->begin.value() + static_cast<int64_t>(plan->commits.size()) + 1;
   if (commit.version() != expected) {
     return absl::DataLossError(absl::StrCat("the commit log: version ",
                                             commit.version(), " comes where ",
                                             expected, " is expected"));
   }
   for (const proto::LogEntry& entry : commit.entry()) {
-    SLUICE_RETURN_IF_ERROR(CheckEntry(commit, entry, shards));
+    SLUICE_RETURN_IF_ERROR(CheckEntry(commit, entry, plan->begin, shards));
     for (int s = 0; s < shards; ++s) {
       plan->last_use[s][Version(entry.shard_base(s))] =
           Version(commit.version());
@@ -65,6 +67,7 @@ GradientKey KeyOf(Generation generation, const proto::LogEntry& entry) {
 absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log, int shards) {
   ReplayPlan plan;
   plan.generation = Generation(log.header.generation());
+  plan.begin = Version(log.header.restored_version());
   plan.last_use.resize(shards);
   for (const proto::LogRecord& record : log.records) {
     switch (record.kind_case()) {

@@ -14,10 +14,12 @@
 
 namespace sluice {
 
-// What a commit log says of a run's bits, in the order in which it is replayed.
+// What the commit log of one generation says of its bits, in the order in which
+// it is replayed.
 struct ReplayPlan {
   Generation generation;
-  std::vector<proto::LogCommit> commits;  // Versions 1, 2, 3, ...
+  Version begin;                          // That it restored; 0 for the first.
+  std::vector<proto::LogCommit> commits;  // Versions begin + 1, + 2, ...
   // Rate of the local steps of each task; only where there are several.
   absl::flat_hash_map<GradientKey, double> local_rates;
   // For each shard: the versions that gradients were computed at, with the last

@@ -110,6 +110,75 @@ TEST(ReplayTest, ARunThatWasNotEvaluatedHasItsLossesAndDigestsCompared) {
   EXPECT_GT(report.digests, 6);
 }
 
+// ---- Several generations ----
+
+// Makes a second generation of what a run decided after `version`, and has the
+// first go on otherwise: all of its later updates at rate 1. The second has so
+// many shards.
+void Split(const std::string& folder, int64_t version, int shards) {
+  const auto job = LoadJob(folder + "/job.textproto",
+                           {absl::StrCat("cluster.shards=", shards)});
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::ofstream(folder + "/job.textproto") << FormatJob(job->job);
+  auto log = ReadCommitLog(folder + "/commit_log");
+  ASSERT_TRUE(log.ok()) << log.status();
+  std::vector<proto::LogRecord> later;
+  bool after = false;
+  for (proto::LogRecord& record : log->records) {
+    if (after && !record.has_digests()) later.push_back(record);
+    after = after || record.commit().version() == version;
+  }
+  for (proto::LogRecord& record : later) {
+    if (!record.has_commit()) continue;
+    for (auto& entry : *record.mutable_commit()->mutable_entry()) {
+      const int64_t base = entry.shard_base(0);
+      entry.mutable_shard_base()->Resize(shards, base);
+    }
+  }
+  Rewrite(folder, [&](proto::LogRecord* record) {
+    if (record->commit().version() > version) {
+      record->mutable_commit()->set_learning_rate(1);
+    }
+    return true;
+  });
+  proto::LogHeader header;
+  header.set_generation(2);
+  header.set_parent_generation(1);
+  header.set_restored_version(version);
+  header.set_job_fingerprint(job->fingerprint);
+  auto writer = CommitLogWriter::Create(folder + "/commit_log-2", header);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Append(later).ok());
+}
+
+TEST(ReplayTest, ARunThatWasResumedIsRecomputedAlongItsGenerations) {
+  for (int shards : {2, 1, 3}) {
+    const std::string folder = Simulate({"sync.policy=SYNC"});
+    Split(folder, 13, shards);
+    const ReplayReport report = Replayed(folder);
+    EXPECT_TRUE(report.same()) << shards << " shards";
+    EXPECT_EQ(report.weights_sha256, report.recorded_sha256);
+    EXPECT_GT(report.version, Version(13));
+  }
+}
+
+TEST(ReplayTest, AGradientFromBeforeItsGenerationIsRefused) {
+  const std::string folder = Simulate({"sync.policy=SYNC"});
+  Split(folder, 13, 2);
+  const std::string path = folder + "/commit_log-2";
+  auto log = ReadCommitLog(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (proto::LogRecord& record : log->records) {
+    if (record.commit().version() != 14) continue;
+    record.mutable_commit()->mutable_entry(0)->set_shard_base(0, 12);
+  }
+  std::remove(path.c_str());
+  auto writer = CommitLogWriter::Create(path, log->header);
+  ASSERT_TRUE((*writer)->Append(log->records).ok());
+  EXPECT_THAT(std::string(ReplayRun(folder).status().message()),
+              HasSubstr("computed at version 12, expected 13 to 13"));
+}
+
 // ---- Where it departs ----
 
 TEST(ReplayTest, AnotherWeightIsFoundInTheNextDigestAndTheNextLosses) {

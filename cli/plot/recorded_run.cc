@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ps_server/coordinator/generations.h"
 
 namespace sluice {
 namespace {
@@ -34,6 +35,12 @@ std::string Text(const json& object, const char* name) {
                                                      : "";
 }
 
+// Drops what was written later than `seconds`.
+template <typename Line>
+void Drop(double seconds, std::vector<Line>* lines) {
+  while (!lines->empty() && lines->back().seconds > seconds) lines->pop_back();
+}
+
 // False: the line is not one of metrics.jsonl.
 bool ParseLine(absl::string_view line, Metrics* metrics) {
   const json object = json::parse(line.begin(), line.end(), nullptr,
@@ -42,6 +49,9 @@ bool ParseLine(absl::string_view line, Metrics* metrics) {
   const auto seconds = Number(object, "seconds");
   const auto version = Number(object, "version");
   if (!seconds.has_value() || !version.has_value()) return false;
+  // Where a later generation goes on, what was measured beyond is of no use.
+  Drop(*seconds, &metrics->progress);
+  Drop(*seconds, &metrics->evaluations);
   const auto loss = Number(object, "loss");
   // Before the first update there is no loss; 0 is written for it.
   if (loss.has_value() && *version > 0) {
@@ -91,19 +101,18 @@ void NoteEvaluations(RecordedRun* run) {
 }
 
 void ReadLog(RecordedRun* run) {
-  absl::StatusOr<CommitLog> log =
-      ReadCommitLog(absl::StrCat(run->folder, "/commit_log"));
-  if (!log.ok()) {
+  const absl::StatusOr<Lineage> lineage = ReadLineage(run->folder);
+  if (!lineage.ok()) {
     run->notes.push_back(absl::StrCat(
-        log.status().message(),
+        lineage.status().message(),
         "; without staleness and timeline, its training loss as metrics.jsonl "
         "smooths it"));
     return;
   }
-  if (log->torn) {
+  run->log = JoinLogs(*lineage);
+  if (run->log->torn) {
     run->notes.push_back("commit_log: its last record is torn and left out");
   }
-  run->log = *std::move(log);
 }
 
 }  // namespace
@@ -131,8 +140,7 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder) {
     return absl::NotFoundError(absl::StrCat(folder, ": is no folder"));
   }
   const auto metrics = ReadText(absl::StrCat(folder, "/metrics.jsonl"));
-  const bool has_log =
-      std::filesystem::exists(absl::StrCat(folder, "/commit_log"), error);
+  const bool has_log = !ListGenerations(folder).empty();
   if (!metrics.has_value() && !has_log) {
     return absl::NotFoundError(
         absl::StrCat(folder,

@@ -92,6 +92,20 @@ TEST(MetricsTest, ALossThatIsNoNumberIsLeftOut) {
   EXPECT_THAT(metrics.notes, IsEmpty());
 }
 
+TEST(MetricsTest, WhatAnEarlierGenerationMeasuredBeyondItsCheckpointIsLeftOut) {
+  const Metrics metrics = ParseMetrics(
+      R"({"seconds":1,"version":3,"loss":5}
+{"seconds":2,"version":6,"loss":4,"test_version":6,"test_loss":4}
+{"seconds":3,"version":9,"loss":3}
+{"seconds":1.5,"version":5,"loss":4.5}
+)");
+  ASSERT_EQ(metrics.progress.size(), 2);
+  EXPECT_EQ(metrics.progress[0].version, 3);
+  EXPECT_EQ(metrics.progress[1].version, 5);
+  EXPECT_THAT(metrics.evaluations, IsEmpty());
+  EXPECT_THAT(metrics.notes, IsEmpty());
+}
+
 TEST_F(RecordedRunTest, AWholeRunLeavesNothingToNote) {
   Write("metrics.jsonl", kEvaluation);
   Write("summary.json", R"({"policy":"K_SYNC","failure":""})");

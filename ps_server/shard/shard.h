@@ -23,6 +23,13 @@
 
 namespace sluice {
 
+// A version above 0 as a checkpoint, or whoever stands in for one, holds it: of
+// `range` the weights, then the state of the optimizer, by
+// Optimizer::StateNames.
+using StoredVersion =
+    std::function<absl::StatusOr<std::vector<std::vector<float>>>(
+        const Restore& of, ParameterRange range)>;
+
 // What a shard needs to know of the job; ps_server/shard_options_from_job.h
 // makes it from one.
 struct ShardOptions {
@@ -37,12 +44,8 @@ struct ShardOptions {
   int staged_gradients = 1;       // Slices (Staging).
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
-  // A version above 0 as a checkpoint holds it: of `range` the weights, then
-  // the state of the optimizer, by Optimizer::StateNames. Called at a Restore
-  // of one; without it that is refused.
-  std::function<absl::StatusOr<std::vector<std::vector<float>>>(
-      const Restore& of, ParameterRange range)>
-      stored_version = nullptr;
+  // Called at a Restore of such a version; without it that is refused.
+  StoredVersion stored_version = nullptr;
 };
 
 // Holds one range of the weights: stages gradients, executes the coordinator's
