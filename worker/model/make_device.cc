@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda/cuda_device.h"
 #include "kernels/reference/reference_device.h"
 
 namespace sluice {
@@ -18,6 +20,17 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCpu(
   return kernels::MakeCpuDevice(options);
 }
 
+// kNotFound where there is no GPU.
+absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda() {
+  auto device = kernels::MakeCudaDevice({});
+  if (device.ok()) return device;
+  const bool absent = absl::IsNotFound(device.status());
+  return absl::Status(
+      device.status().code(),
+      absl::StrCat("worker.device: ", device.status().message(),
+                   absent ? "; there are CPU and REFERENCE" : ""));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
@@ -25,11 +38,17 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
   switch (worker.device()) {
     case proto::REFERENCE:
       return kernels::MakeReferenceDevice();
-    case proto::CUDA:
-      return absl::FailedPreconditionError(
-          "worker.device: this build has no CUDA device; there are CPU and "
-          "REFERENCE");
-    default:  // CPU, and AUTO where there is no CUDA device.
+    case proto::CUDA: {
+      auto device = MakeCuda();
+      if (!absl::IsNotFound(device.status())) return device;
+      return absl::FailedPreconditionError(device.status().message());
+    }
+    case proto::AUTO: {
+      auto device = MakeCuda();
+      if (!absl::IsNotFound(device.status())) return device;
+      return MakeCpu(worker);
+    }
+    default:
       return MakeCpu(worker);
   }
 }

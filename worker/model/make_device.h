@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-// The device the job asks for; AUTO is the best that is there.
-// kFailedPrecondition where this build or machine lacks it, saying what there
-// is instead.
+// The device the job asks for; AUTO is CUDA where the machine has a GPU, else
+// the CPU. kFailedPrecondition where this build or machine lacks it, saying why
+// and what there is instead, or where a GPU that is there cannot be used.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
     const proto::Worker& worker);
 

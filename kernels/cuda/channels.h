@@ -1,0 +1,127 @@
+#ifndef SLUICE_KERNELS_CUDA_CHANNELS_H_
+#define SLUICE_KERNELS_CUDA_CHANNELS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/kernels.h"
+
+// What a thread of the kernels over channels does. Formulas as in
+// kernels/reference. Two kinds: what an element adds to the sums of its
+// channel, and what follows from the sums of channel c, whose parts are at [c
+// splits, (c + 1) splits).
+namespace sluice::kernels::cuda {
+
+struct FirstAsItIs {
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t, float a, float) const {
+    return {a, 0};
+  }
+};
+
+struct SquaredDistance {
+  const float* mean;
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t c, float x, float) const {
+    const double distance = static_cast<double>(x) - mean[c];
+    return {distance * distance, 0};
+  }
+};
+
+// dy, and dy (x - mean).
+struct GradientSums {
+  const float* mean;
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t c, float x, float dy) const {
+    return {dy, dy * (static_cast<double>(x) - mean[c])};
+  }
+};
+
+struct PartsOfChannels {
+  const Pair* parts;
+  uint32_t splits;
+
+  SLUICE_HOST_DEVICE Pair Of(uint32_t c) const {
+    Pair sum = {0, 0};
+    for (uint32_t s = 0; s < splits; ++s) {
+      sum.first += parts[c * splits + s].first;
+      sum.second += parts[c * splits + s].second;
+    }
+    return sum;
+  }
+};
+
+// out[c] = sum / divisor
+struct FinishSum {
+  PartsOfChannels sums;
+  double divisor;
+  float* out;
+  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
+    out[c] = static_cast<float>(sums.Of(c).first / divisor);
+  }
+};
+
+SLUICE_HOST_DEVICE inline double Deviation(float variance, double epsilon) {
+  return sqrt(static_cast<double>(variance) + epsilon);
+}
+
+struct FactorOfChannel {
+  const float* gamma;
+  const float* variance;
+  double epsilon;
+  float* factor;
+  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
+    factor[c] = static_cast<float>(gamma[c] / Deviation(variance[c], epsilon));
+  }
+};
+
+struct ApplyFactor {
+  ChannelOf channel;
+  const float* mean;
+  const float* factor;
+  const float* beta;
+  SLUICE_HOST_DEVICE float operator()(uint32_t i, float x, float) const {
+    const uint32_t c = channel(i);
+    return (x - mean[c]) * factor[c] + beta[c];
+  }
+};
+
+// dgamma and dbeta, and with m numbers a channel the three numbers of
+//
+//   dx = gamma / deviation (dy - dbeta / m - (x - mean) dgamma / deviation / m)
+//
+// into `table` (3, channels).
+struct FinishGradients {
+  PartsOfChannels sums;
+  const float* gamma;
+  const float* variance;
+  double epsilon;
+  double count;
+  uint32_t channels;
+  float* dgamma;
+  float* dbeta;
+  float* table;
+  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
+    const Pair sum = sums.Of(c);
+    const double deviation = Deviation(variance[c], epsilon);
+    dbeta[c] = static_cast<float>(sum.first);
+    dgamma[c] = static_cast<float>(sum.second / deviation);
+    table[c] = static_cast<float>(gamma[c] / deviation);
+    table[channels + c] = static_cast<float>(sum.first / count);
+    table[2 * channels + c] =
+        static_cast<float>(sum.second / (deviation * deviation) / count);
+  }
+};
+
+struct ApplyGradients {
+  ChannelOf channel;
+  const float* mean;
+  const float* table;
+  SLUICE_HOST_DEVICE float operator()(uint32_t i, float x, float dy) const {
+    const uint32_t c = channel(i), channels = channel.by_channels.divisor();
+    return table[c] * ((dy - table[channels + c]) -
+                       (x - mean[c]) * table[2 * channels + c]);
+  }
+};
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_CHANNELS_H_

@@ -1,0 +1,190 @@
+// Products by cuBLASLt.
+#include <type_traits>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_libraries.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+// What cuBLASLt may use as workspace; NVIDIA's advice for Hopper.
+constexpr uint64_t kWorkspaceLimit = 32 << 20;
+// What the arrays are aligned to.
+constexpr uint32_t kAlignment = 16;
+// Algorithms that are asked for, best first, of which one may compute.
+constexpr int kCandidates = 8;
+
+using Operation = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>,
+                                  FreeWith<cublasLtMatmulDescDestroy>>;
+using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>,
+                               FreeWith<cublasLtMatrixLayoutDestroy>>;
+using Preference =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                    FreeWith<cublasLtMatmulPreferenceDestroy>>;
+
+template <typename T>
+absl::Status Set(const Operation& operation,
+                 cublasLtMatmulDescAttributes_t attribute, T value) {
+  return CublasStatus(cublasLtMatmulDescSetAttribute(operation.get(), attribute,
+                                                     &value, sizeof(value)),
+                      "cublasLtMatmulDescSetAttribute");
+}
+template <typename T>
+absl::Status Set(const Preference& preference,
+                 cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  return CublasStatus(cublasLtMatmulPreferenceSetAttribute(
+                          preference.get(), attribute, &value, sizeof(value)),
+                      "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// Column-major, which is the default order.
+absl::StatusOr<Layout> MakeLayout(int64_t rows, int64_t columns,
+                                  int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  SLUICE_RETURN_IF_ERROR(CublasStatus(
+      cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, stride),
+      "cublasLtMatrixLayoutCreate"));
+  return Layout(layout);
+}
+
+absl::StatusOr<Operation> MakeOperation(const ProductShape& shape, bool tf32) {
+  cublasLtMatmulDesc_t made = nullptr;
+  SLUICE_RETURN_IF_ERROR(CublasStatus(
+      cublasLtMatmulDescCreate(
+          &made, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+          CUDA_R_32F),
+      "cublasLtMatmulDescCreate"));
+  Operation operation(made);
+  const auto transposed = [](bool is) -> int32_t {
+    return is ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  SLUICE_RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                             transposed(shape.transpose_a)));
+  SLUICE_RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_TRANSB,
+                             transposed(shape.transpose_b)));
+  if (shape.bias) {
+    SLUICE_RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                               static_cast<uint32_t>(CUBLASLT_EPILOGUE_BIAS)));
+    // The search looks at the address for its alignment alone.
+    SLUICE_RETURN_IF_ERROR(
+        Set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+            reinterpret_cast<const void*>(static_cast<uintptr_t>(kAlignment))));
+  }
+  return operation;
+}
+
+absl::StatusOr<Preference> MakePreference() {
+  cublasLtMatmulPreference_t made = nullptr;
+  SLUICE_RETURN_IF_ERROR(CublasStatus(cublasLtMatmulPreferenceCreate(&made),
+                                      "cublasLtMatmulPreferenceCreate"));
+  Preference preference(made);
+  SLUICE_RETURN_IF_ERROR(Set(
+      preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit));
+  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    SLUICE_RETURN_IF_ERROR(Set(preference, attribute, kAlignment));
+  }
+  return preference;
+}
+
+// Whether the algorithm computes with FP32's 23 bits of mantissa, or may round
+// as TF32 does.
+absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
+                                   bool tf32) {
+  uint64_t flags = 0;
+  size_t written = 0;
+  SLUICE_RETURN_IF_ERROR(CublasStatus(
+      cublasLtMatmulAlgoCapGetAttribute(&algorithm,
+                                        CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
+                                        &flags, sizeof(flags), &written),
+      "cublasLtMatmulAlgoCapGetAttribute"));
+  const uint64_t narrow = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
+                          CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+                          (tf32 ? 0 : CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
+  return (flags & narrow) == 0;
+}
+
+class CublasProduct : public Product {
+ public:
+  static absl::StatusOr<std::unique_ptr<Product>> Create(
+      cublasLtHandle_t handle, cudaStream_t stream, bool tf32,
+      const ProductShape& shape) {
+    auto product =
+        std::unique_ptr<CublasProduct>(new CublasProduct(handle, stream));
+    SLUICE_RETURN_IF_ERROR(product->Prepare(shape, tf32));
+    return product;
+  }
+
+  int64_t workspace_bytes() const override {
+    return static_cast<int64_t>(chosen_.workspaceSize);
+  }
+
+  absl::Status Run(const float* a, const float* b, const float* bias, float* d,
+                   void* workspace) override {
+    if (bias != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                 static_cast<const void*>(bias)));
+    }
+    const float one = 1, zero = 0;
+    // C is D, of which nothing is read since beta is 0.
+    return CublasStatus(
+        cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b,
+                       b_.get(), &zero, d, d_.get(), d, d_.get(), &chosen_.algo,
+                       workspace, chosen_.workspaceSize, stream_),
+        "cublasLtMatmul");
+  }
+
+ private:
+  CublasProduct(cublasLtHandle_t handle, cudaStream_t stream)
+      : handle_(handle), stream_(stream) {}
+
+  absl::Status Prepare(const ProductShape& s, bool tf32) {
+    SLUICE_ASSIGN_OR_RETURN(operation_, MakeOperation(s, tf32));
+    // As the arrays lie in memory, before they are transposed.
+    SLUICE_ASSIGN_OR_RETURN(
+        a_, s.transpose_a ? MakeLayout(s.inner, s.rows, s.stride_a())
+                          : MakeLayout(s.rows, s.inner, s.stride_a()));
+    SLUICE_ASSIGN_OR_RETURN(
+        b_, s.transpose_b ? MakeLayout(s.columns, s.inner, s.stride_b())
+                          : MakeLayout(s.inner, s.columns, s.stride_b()));
+    SLUICE_ASSIGN_OR_RETURN(d_, MakeLayout(s.rows, s.columns, s.rows));
+    SLUICE_ASSIGN_OR_RETURN(const Preference preference, MakePreference());
+    cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+        preference.get(), kCandidates, results, &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
+      SLUICE_RETURN_IF_ERROR(
+          CublasStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
+    }
+    for (int i = 0; i < found; ++i) {
+      if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
+      SLUICE_ASSIGN_OR_RETURN(const bool exact,
+                              IsExactEnough(results[i].algo, tf32));
+      if (!exact) continue;
+      chosen_ = results[i];
+      return absl::OkStatus();
+    }
+    return absl::UnimplementedError("cuBLASLt has no algorithm for the shape");
+  }
+
+  const cublasLtHandle_t handle_;
+  const cudaStream_t stream_;
+  Operation operation_;
+  Layout a_, b_, d_;
+  cublasLtMatmulHeuristicResult_t chosen_ = {};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Product>> PrepareCublasProduct(
+    cublasLtHandle_t handle, cudaStream_t stream, bool tf32,
+    const ProductShape& shape) {
+  return CublasProduct::Create(handle, stream, tf32, shape);
+}
+
+}  // namespace sluice::kernels::cuda

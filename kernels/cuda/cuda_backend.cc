@@ -1,0 +1,178 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/cuda_libraries.h"
+#include "kernels/cuda/staging.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+class GpuBuffer : public Buffer {
+ public:
+  explicit GpuBuffer(void* data) : data_(data) {}
+  // Waits for what uses it. Whichever GPU the thread has entered: an address
+  // says which one it belongs to.
+  ~GpuBuffer() override { cudaFree(data_); }
+  void* data() override { return data_; }
+
+ private:
+  void* const data_;
+};
+
+class CudaBackend : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options) : options_(options) {}
+  ~CudaBackend() override {
+    if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
+    if (cublas_ != nullptr) cublasLtDestroy(cublas_);
+    staging_.reset();
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  absl::Status Open();
+
+  std::string Description() const override;
+  absl::Status EnterThread() override {
+    return CudaStatus(cudaSetDevice(options_.index), "cudaSetDevice");
+  }
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override;
+  absl::Status CopyToDevice(const void* host, void* device,
+                            int64_t bytes) override {
+    return staging_->ToDevice(host, device, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host,
+                          int64_t bytes) override {
+    return staging_->ToHost(device, host, bytes);
+  }
+  absl::Status Synchronize() override {
+    return CudaStatus(cudaStreamSynchronize(stream_),
+                      "an operation since the last wait");
+  }
+
+  Stream stream() const override { return stream_; }
+  absl::Status Copy(const void* from, void* to, int64_t bytes) override {
+    return CudaStatus(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
+        "copy on the device");
+  }
+  absl::Status Zero(void* to, int64_t bytes) override {
+    return CudaStatus(cudaMemsetAsync(to, 0, bytes, stream_), "zeros");
+  }
+  std::string ErrorText(int error) const override {
+    const auto code = static_cast<cudaError_t>(error);
+    return absl::StrCat(cudaGetErrorName(code), ": ", cudaGetErrorString(code));
+  }
+
+  absl::StatusOr<std::unique_ptr<Product>> PrepareProduct(
+      const ProductShape& shape) override {
+    return PrepareCublasProduct(cublas_, stream_, options_.tf32, shape);
+  }
+  absl::StatusOr<std::unique_ptr<Convolution>> PrepareConvolution(
+      ConvolutionKind kind, const Conv2dShape& shape, int64_t samples) override;
+
+ private:
+  const CudaOptions options_;
+  cudaDeviceProp properties_ = {};
+  int driver_ = 0;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<Staging> staging_;
+  cublasLtHandle_t cublas_ = nullptr;
+  cudnnHandle_t cudnn_ = nullptr;  // Made for the first convolution.
+};
+
+absl::Status NoDevice(absl::string_view why) {
+  return absl::NotFoundError(absl::StrCat("no CUDA device: ", why));
+}
+
+// "0 NVIDIA H200, 1 NVIDIA H200"
+std::string NamesOf(int count) {
+  std::string names;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    const bool known = cudaGetDeviceProperties(&properties, i) == cudaSuccess;
+    absl::StrAppend(&names, i == 0 ? "" : ", ", i, " ",
+                    known ? properties.name : "unknown");
+  }
+  return names;
+}
+
+// Whether there is a GPU of this index.
+absl::Status CheckIndex(int index) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+    return NoDevice(cudaGetErrorString(error));
+  }
+  SLUICE_RETURN_IF_ERROR(CudaStatus(error, "cudaGetDeviceCount"));
+  if (index >= 0 && index < count) return absl::OkStatus();
+  return NoDevice(count == 0
+                      ? "this machine has no GPU"
+                      : absl::StrCat("number ", index, " of this machine's ",
+                                     count, ": ", NamesOf(count)));
+}
+
+absl::Status CudaBackend::Open() {
+  SLUICE_RETURN_IF_ERROR(CheckIndex(options_.index));
+  SLUICE_RETURN_IF_ERROR(EnterThread());
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(cudaGetDeviceProperties(&properties_, options_.index),
+                 "cudaGetDeviceProperties"));
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(cudaDriverGetVersion(&driver_), "cudaDriverGetVersion"));
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                 "cudaStreamCreate"));
+  SLUICE_ASSIGN_OR_RETURN(staging_, Staging::Create(stream_));
+  return CublasStatus(cublasLtCreate(&cublas_), "cublasLtCreate");
+}
+
+std::string CudaBackend::Description() const {
+  return absl::StrCat("cuda (", properties_.name, ", sm_", properties_.major,
+                      properties_.minor, ", ", properties_.multiProcessorCount,
+                      " multiprocessors, driver ", driver_, ", cuBLASLt ",
+                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion(), ", ",
+                      options_.tf32 ? "TF32)" : "FP32)");
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(int64_t bytes) {
+  void* data = nullptr;
+  // No bytes would have no address.
+  const cudaError_t error = cudaMalloc(&data, std::max<int64_t>(bytes, 1));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // It is reported here; later calls are well.
+    size_t free = 0, total = 0;
+    SLUICE_RETURN_IF_ERROR(
+        CudaStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory for a buffer of ", bytes, " bytes on GPU ", options_.index,
+        ": ", free, " of its ", total, " bytes are free"));
+  }
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(error, absl::StrCat("a buffer of ", bytes, " bytes")));
+  return std::make_unique<GpuBuffer>(data);
+}
+
+absl::StatusOr<std::unique_ptr<Convolution>> CudaBackend::PrepareConvolution(
+    ConvolutionKind kind, const Conv2dShape& shape, int64_t samples) {
+  if (cudnn_ == nullptr) {
+    SLUICE_RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&cudnn_), "cudnnCreate"));
+    SLUICE_RETURN_IF_ERROR(
+        CudnnStatus(cudnnSetStream(cudnn_, stream_), "cudnnSetStream"));
+  }
+  return PrepareCudnnConvolution(cudnn_, options_.tf32, kind, shape, samples);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(
+    const CudaOptions& options) {
+  auto backend = std::make_unique<CudaBackend>(options);
+  SLUICE_RETURN_IF_ERROR(backend->Open());
+  return backend;
+}
+
+}  // namespace sluice::kernels::cuda

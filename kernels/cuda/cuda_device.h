@@ -1,0 +1,38 @@
+#ifndef SLUICE_KERNELS_CUDA_CUDA_DEVICE_H_
+#define SLUICE_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+
+namespace sluice::kernels {
+
+struct CudaOptions {
+  int index = 0;  // Of the GPU, as CUDA counts; 0 or more.
+  // Whether products and convolutions may round their factors to TF32's 10 bits
+  // of mantissa.
+  bool tf32 = false;
+};
+
+// A GPU: cuBLASLt for products, cuDNN for convolution, own kernels for the
+// rest. Asynchronous, in one stream. Results depend on the arguments and on
+// what Description() says.
+//
+// CUDA is in a shared object beside the program (CudaObjectPath), loaded by the
+// first call, so that programs start where there is none.
+//
+// kNotFound, beginning with "no CUDA device: ", where this build, machine or
+// number has none, and why; kFailedPrecondition where there is one that cannot
+// be used.
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(
+    const CudaOptions& options);
+
+// The shared object that is part of this build: kernels/cuda/libsluice_cuda.so
+// in the running program's folder or one above it. Empty where there is none.
+std::string CudaObjectPath();
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_CUDA_CUDA_DEVICE_H_

@@ -1,0 +1,280 @@
+// Pooling, activations, dropout, sums and losses of the CUDA device.
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_testing.h"
+
+namespace sluice::kernels {
+namespace {
+
+using Draw = DropoutOp::Draw;
+
+class CudaMapTest : public CudaTest {};
+SLUICE_CUDA_TEST_SUITE(CudaMapTest);
+
+// Error against the reference, in units of the output's magnitude.
+double MapTolerance(const MapCase& c, float magnitude) {
+  switch (c.kind) {
+    case MapKind::kMaxPool:
+    case MapKind::kRelu:
+      return 0;  // Values are only moved, or added in the reference's order.
+    case MapKind::kAveragePool:
+    case MapKind::kGlobalAveragePool:
+      // Summed in double as well, in another order: a rounding that falls the
+      // other way. Backward shares round as the reference's.
+      return 2 * kUnit * magnitude;
+    case MapKind::kTanh:
+      // tanhf is good to 2 units (CUDA's table of its functions); 1 - y^2
+      // rounds three times near 1.
+      return 8 * kUnit * magnitude;
+    case MapKind::kSigmoid:
+      // expf is good to 2 units (glibc's to 1), y is at most 1 and its
+      // derivative 1/4.
+      return 8 * kUnit;
+    case MapKind::kGelu:
+      // erfcf is good to 8 units of a result of at most 2, halved, of an
+      // argument that is off by 2 units times |x| <= 2; the rest rounds a few
+      // times.
+      return 24 * kUnit * magnitude;
+  }
+  return 0;
+}
+
+TEST_P(CudaMapTest, PoolingAndActivationsAgreeWithTheReference) {
+  for (const MapCase& c : MapCases()) {
+    const int64_t in = c.samples * c.input_size();
+    const int64_t out = c.samples * c.output_size();
+    if (TooLarge(in)) continue;
+    SCOPED_TRACE(c.name);
+    auto op = Prepare(device_.get(), c);
+    ASSERT_TRUE(op.ok()) << op.status();
+    const auto plain = *Prepare(reference_.get(), c);
+    const auto x = ToFloats(SpreadValues(in, 5));
+    const auto dy = ToFloats(UniformValues(out, 6));
+    std::vector<float> want_y(out), want_dx(in);
+    ASSERT_TRUE(plain->Forward(c.samples, x.data(), want_y.data()).ok());
+    // Both from the reference's y, so that each direction stands alone.
+    ASSERT_TRUE(plain
+                    ->Backward(c.samples, x.data(), want_y.data(), dy.data(),
+                               want_dx.data())
+                    .ok());
+    std::vector<float> first_y, first_dx;
+    for (int64_t offset : {0, 1, 2}) {
+      const Floats at_x(device_.get(), x, offset),
+          at_y(device_.get(), want_y, offset), at_dy(device_.get(), dy, offset);
+      const auto y = Floats::Unwritten(device_.get(), out, offset);
+      const auto dx = Floats::Unwritten(device_.get(), in, offset);
+      ASSERT_TRUE((*op)->Forward(c.samples, at_x.data(), y.data()).ok());
+      ASSERT_TRUE((*op)
+                      ->Backward(c.samples, at_x.data(), at_y.data(),
+                                 at_dy.data(), dx.data())
+                      .ok());
+      if (offset == 0) {
+        first_y = y.Read();
+        first_dx = dx.Read();
+        ExpectNear(
+            first_y, want_y, [&](size_t) { return MapTolerance(c, 2); }, "y");
+        ExpectNear(
+            first_dx, want_dx, [&](size_t) { return MapTolerance(c, 1); },
+            "dx");
+      } else {
+        EXPECT_TRUE(SameBits(y.Read(), first_y)) << "offset " << offset;
+        EXPECT_TRUE(SameBits(dx.Read(), first_dx)) << "offset " << offset;
+      }
+    }
+  }
+}
+
+TEST_P(CudaMapTest, EqualMaximaAreRoutedAsInTheReference) {
+  for (const MapCase& c : MapCases()) {
+    if (c.kind != MapKind::kMaxPool || TooLarge(c.samples * c.input_size())) {
+      continue;
+    }
+    SCOPED_TRACE(c.name);
+    auto op = *Prepare(device_.get(), c);
+    const auto plain = *Prepare(reference_.get(), c);
+    auto x = ToFloats(UniformValues(c.samples * c.input_size(), 5));
+    for (float& v : x) v = std::round(v);  // -1, 0 or 1.
+    const std::vector<float> dy(c.samples * c.output_size(), 1);
+    std::vector<float> y(dy.size()), want(x.size());
+    ASSERT_TRUE(plain->Forward(c.samples, x.data(), y.data()).ok());
+    ASSERT_TRUE(
+        plain->Backward(c.samples, x.data(), y.data(), dy.data(), want.data())
+            .ok());
+    const Floats at_x(device_.get(), x), at_y(device_.get(), y),
+        at_dy(device_.get(), dy);
+    const auto dx = Floats::Unwritten(device_.get(), want.size());
+    ASSERT_TRUE(op->Backward(c.samples, at_x.data(), at_y.data(), at_dy.data(),
+                             dx.data())
+                    .ok());
+    EXPECT_EQ(dx.Read(), want);  // Small whole numbers: exact.
+  }
+}
+
+TEST_P(CudaMapTest, ActivationsWorkInPlace) {
+  for (const MapCase& c : MapCases()) {
+    const int64_t size = c.samples * c.input_size();
+    if (!c.in_place() || TooLarge(size)) continue;
+    SCOPED_TRACE(c.name);
+    auto op = *Prepare(device_.get(), c);
+    const Floats x(device_.get(), ToFloats(SpreadValues(size, 5)));
+    const Floats dy(device_.get(), ToFloats(UniformValues(size, 6)));
+    const auto y = Floats::Unwritten(device_.get(), size);
+    const auto dx = Floats::Unwritten(device_.get(), size);
+    ASSERT_TRUE(op->Forward(c.samples, x.data(), y.data()).ok());
+    ASSERT_TRUE(op->Forward(c.samples, x.data(), x.data()).ok());
+    EXPECT_TRUE(SameBits(x.Read(), y.Read()));
+    ASSERT_TRUE(
+        op->Backward(c.samples, y.data(), y.data(), dy.data(), dx.data()).ok());
+    ASSERT_TRUE(
+        op->Backward(c.samples, x.data(), x.data(), dy.data(), dy.data()).ok());
+    EXPECT_TRUE(SameBits(dy.Read(), dx.Read()));
+  }
+}
+
+TEST_P(CudaMapTest, DropoutIsThatOfTheReferenceBitForBit) {
+  for (int64_t size : {1, 5, 33, 1025}) {
+    for (int64_t samples : {0, 1, 3, 7}) {
+      for (double rate : {0.0, 0.1, 0.5}) {
+        auto op = *device_->PrepareDropout(size, rate, 7);
+        auto plain = *reference_->PrepareDropout(size, rate, 7);
+        const auto x = ToFloats(UniformValues(samples * size, 5));
+        for (int64_t first : {0, 1, 2}) {
+          for (int64_t offset : {0, 1}) {
+            const Draw draw = {11 + (uint64_t{7} << 40), first};
+            std::vector<float> want(x.size());
+            ASSERT_TRUE(plain->Run(samples, draw, x.data(), want.data()).ok());
+            const Floats at_x(device_.get(), x, offset);
+            const auto y = Floats::Unwritten(device_.get(), x.size());
+            ASSERT_TRUE(op->Run(samples, draw, at_x.data(), y.data()).ok());
+            EXPECT_TRUE(SameBits(y.Read(), want)) << size << " n" << samples;
+            ASSERT_TRUE(
+                op->Run(samples, std::nullopt, at_x.data(), y.data()).ok());
+            EXPECT_TRUE(SameBits(y.Read(), x));
+            ASSERT_TRUE(op->Run(samples, draw, at_x.data(), at_x.data()).ok());
+            EXPECT_TRUE(SameBits(at_x.Read(), want));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CudaMapTest, SumsAreThoseOfTheReference) {
+  for (int64_t size : {0, 1, 31, 1025}) {
+    const auto a = ToFloats(UniformValues(7 * size, 5));
+    const auto b = ToFloats(UniformValues(7 * size, 6));
+    std::vector<float> want(a.size());
+    auto op = *device_->PrepareSum(std::max<int64_t>(size, 1), 7);
+    const int64_t samples = size == 0 ? 0 : 7;
+    ASSERT_TRUE((*reference_->PrepareSum(std::max<int64_t>(size, 1), 7))
+                    ->Run(samples, a.data(), b.data(), want.data())
+                    .ok());
+    const Floats at_a(device_.get(), a), at_b(device_.get(), b, 1);
+    ASSERT_TRUE(op->Run(samples, at_a.data(), at_b.data(), at_a.data()).ok());
+    EXPECT_TRUE(SameBits(at_a.Read(), want));
+  }
+}
+
+TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
+  for (const LossCase& c : LossCases()) {
+    SCOPED_TRACE(testing::Message() << c.width << " n" << c.samples);
+    const int64_t size = c.samples * c.width;
+    const auto z = ToFloats(SpreadValues(size, 8));
+    const auto labels = Labels(c.samples, c.width, 10);
+    std::vector<float> want(size);
+    auto op = *device_->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+    auto plain =
+        *reference_->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+    const Floats at_z(device_.get(), z);
+    const OnDevice<int32_t> at_labels(device_.get(), labels);
+    const auto dz = Floats::Unwritten(device_.get(), size);
+    const auto a = op->Run(c.samples, at_z.data(), at_labels.data(), dz.data());
+    const auto b = plain->Run(c.samples, z.data(), labels.data(), want.data());
+    ASSERT_TRUE(a.ok()) << a.status();
+    // expf is good to 2 units, and its argument, |z - m| <= 4, rounds once;
+    // their sum is in double; p is at most 1, the loss is -log p.
+    const double units = 8;
+    const double share = 1.0 / std::max<int64_t>(c.samples, 1);
+    EXPECT_NEAR(a->loss, b->loss, units * kUnit);
+    EXPECT_EQ(a->correct, b->correct);
+    const auto got = dz.Read();
+    ExpectNear(
+        got, want, [&](size_t) { return units * kUnit * share; }, "dlogits");
+    // Without a gradient, and in place.
+    EXPECT_EQ(op->Run(c.samples, at_z.data(), at_labels.data(), nullptr)->loss,
+              a->loss);
+    EXPECT_EQ(
+        op->Run(c.samples, at_z.data(), at_labels.data(), at_z.data())->loss,
+        a->loss);
+    EXPECT_TRUE(SameBits(at_z.Read(), got));
+  }
+}
+
+TEST_P(CudaMapTest, TheFirstOfEqualLogitsIsTheAnswer) {
+  auto op = *device_->PrepareSoftmaxCrossEntropy(70, 2);
+  std::vector<float> z(140, 1);
+  z[69] = z[33] = z[34] = 2;
+  const Floats at_z(device_.get(), z);
+  for (const auto& [label, correct] : {std::pair{33, 1}, {34, 0}, {69, 0}}) {
+    // The second sample's logits are all equal.
+    const OnDevice<int32_t> labels(device_.get(), {label, 0});
+    EXPECT_EQ(op->Run(2, at_z.data(), labels.data(), nullptr)->correct,
+              1 + correct)
+        << label;
+  }
+}
+
+TEST_P(CudaMapTest, MeanSquaredErrorAgreesWithTheReference) {
+  for (const LossCase& c : LossCases()) {
+    SCOPED_TRACE(testing::Message() << c.width << " n" << c.samples);
+    const int64_t size = c.samples * c.width;
+    const auto z = ToFloats(SpreadValues(size, 8));
+    const auto t = ToFloats(UniformValues(size, 9));
+    std::vector<float> want(size);
+    auto op = *device_->PrepareMeanSquaredError(c.width, c.samples + 1);
+    auto plain = *reference_->PrepareMeanSquaredError(c.width, c.samples + 1);
+    const Floats at_z(device_.get(), z), at_t(device_.get(), t);
+    const auto dz = Floats::Unwritten(device_.get(), size);
+    const auto a = op->Run(c.samples, at_z.data(), at_t.data(), dz.data());
+    const auto b = plain->Run(c.samples, z.data(), t.data(), want.data());
+    ASSERT_TRUE(a.ok()) << a.status();
+    // The same in double but for the order of the sum.
+    EXPECT_NEAR(a->loss, b->loss, size * 1e-15 * b->loss);
+    EXPECT_TRUE(SameBits(dz.Read(), want));
+    EXPECT_EQ(op->Run(c.samples, at_z.data(), at_t.data(), at_z.data())->loss,
+              a->loss);
+    EXPECT_TRUE(SameBits(at_z.Read(), want));
+  }
+}
+
+TEST_P(CudaMapTest, NanReachesTheLoss) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Floats x(device_.get(), {nan});
+  ASSERT_TRUE(
+      (*device_->PrepareRelu(1, 1))->Forward(1, x.data(), x.data()).ok());
+  EXPECT_TRUE(std::isnan(x.Read()[0]));
+  for (int place : {0, 1, 40}) {
+    std::vector<float> logits(41);
+    logits[place] = nan;
+    const Floats at(device_.get(), logits);
+    const OnDevice<int32_t> labels(device_.get(), {1});
+    const auto result = (*device_->PrepareSoftmaxCrossEntropy(41, 1))
+                            ->Run(1, at.data(), labels.data(), nullptr);
+    EXPECT_TRUE(std::isnan(result->loss)) << place;
+  }
+}
+
+TEST_P(CudaMapTest, AnArrayThatIsTooLargeIsRefused) {
+  const auto refused = device_->PrepareRelu(int64_t{1} << 20, 1 << 11);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.status().message(),
+            "relu 1048576: 2048 samples of 1048576 floats are more than the "
+            "CUDA device's 2147483647 of an array; take a smaller micro-batch");
+}
+
+}  // namespace
+}  // namespace sluice::kernels

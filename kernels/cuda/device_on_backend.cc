@@ -1,0 +1,111 @@
+#include "kernels/cuda/device_on_backend.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "kernels/cuda/op_context.h"
+#include "kernels/cuda/ops.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+class DeviceOnBackend : public Device {
+ public:
+  explicit DeviceOnBackend(std::unique_ptr<Backend> backend)
+      : context_(std::move(backend)) {}
+
+  std::string Description() const override {
+    return context_.backend().Description();
+  }
+  void EnterThread() override { entered_ = context_.backend().EnterThread(); }
+  bool uses_host_memory() const override { return false; }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.backend().Allocate(bytes);
+  }
+  absl::Status CopyToDevice(const void* host, void* device,
+                            int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.backend().CopyToDevice(host, device, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host,
+                          int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.backend().CopyToHost(device, host, bytes);
+  }
+  absl::Status Synchronize() override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.backend().Synchronize();
+  }
+
+  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
+      const DenseShape& shape, int64_t max_samples) override {
+    return MakeDense(&context_, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
+      const Conv2dShape& shape, int64_t max_samples) override {
+    return MakeConv2d(&context_, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
+      const PoolShape& shape, int64_t max_samples) override {
+    return MakePool(&context_, PoolKind::kMax, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
+      const PoolShape& shape, int64_t max_samples) override {
+    return MakePool(&context_, PoolKind::kAverage, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return MakeGlobalAveragePool(&context_, channels, pixels, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
+      int64_t size, int64_t max_samples) override {
+    return MakeActivation(&context_, ActivationKind::kRelu, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
+      int64_t size, int64_t max_samples) override {
+    return MakeActivation(&context_, ActivationKind::kTanh, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
+      int64_t size, int64_t max_samples) override {
+    return MakeActivation(&context_, ActivationKind::kSigmoid, size,
+                          max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
+      int64_t size, int64_t max_samples) override {
+    return MakeActivation(&context_, ActivationKind::kGelu, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
+      int64_t size, double rate, int64_t max_samples) override {
+    return MakeDropout(&context_, size, rate, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
+      int64_t size, int64_t max_samples) override {
+    return MakeSum(&context_, size, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
+      const BatchNormShape& shape, int64_t max_samples) override {
+    return MakeBatchNorm(&context_, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
+  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
+    return MakeSoftmaxCrossEntropy(&context_, classes, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> PrepareMeanSquaredError(
+      int64_t outputs, int64_t max_samples) override {
+    return MakeMeanSquaredError(&context_, outputs, max_samples);
+  }
+
+ private:
+  OpContext context_;
+  absl::Status entered_;  // Of the thread that entered last.
+};
+
+}  // namespace
+
+std::unique_ptr<Device> MakeDeviceOn(std::unique_ptr<Backend> backend) {
+  return std::make_unique<DeviceOnBackend>(std::move(backend));
+}
+
+}  // namespace sluice::kernels::cuda

@@ -1,0 +1,33 @@
+#include "kernels/cuda/launch.cuh"
+
+namespace sluice::kernels::cuda {
+
+int Sum(Stream stream, int64_t size, const float* a, const float* b, float* y) {
+  return Map(stream, size, Add{}, a, b, y);
+}
+
+int Dropout(Stream stream, int64_t size, double rate, uint64_t key,
+            int64_t first, const float* x, float* y) {
+  if (size == 0) return 0;
+  const DropoutQuads quads = {
+      static_cast<uint32_t>(size),
+      static_cast<uint32_t>(rate * 0x1p32),
+      static_cast<float>(1 / (1 - rate)),
+      key,
+      static_cast<uint64_t>(first),
+      x,
+      y,
+      first % 4 == 0 && Aligned(x) && Aligned(y),
+  };
+  return ForEach(stream, quads.threads(), quads);
+}
+
+int AddBias(Stream stream, int64_t samples, int64_t channels, int64_t pixels,
+            const float* b, float* y) {
+  const AddChannelBias f = {{FastDivide(static_cast<uint32_t>(pixels)),
+                             FastDivide(static_cast<uint32_t>(channels))},
+                            b};
+  return Map(stream, samples * channels * pixels, f, y, y);
+}
+
+}  // namespace sluice::kernels::cuda

@@ -1,0 +1,20 @@
+#ifndef SLUICE_KERNELS_CUDA_EMULATED_BACKEND_H_
+#define SLUICE_KERNELS_CUDA_EMULATED_BACKEND_H_
+
+#include <memory>
+
+#include "kernels/cuda/backend.h"
+
+namespace sluice::kernels::cuda {
+
+// A backend on the host, for tests: the own kernels run under emulation.h, the
+// libraries are loops that take their arguments as cuBLAS and cuDNN would, and
+// refuse what is not aligned. Fresh memory holds NaN.
+//
+// With `libraries` false they refuse every shape that they may refuse: fused
+// biases and convolutions.
+std::unique_ptr<Backend> MakeEmulatedBackend(bool libraries);
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_EMULATED_BACKEND_H_

@@ -1,0 +1,20 @@
+#ifndef SLUICE_KERNELS_CUDA_HOST_DEVICE_H_
+#define SLUICE_KERNELS_CUDA_HOST_DEVICE_H_
+
+// Marks what nvcc compiles for the GPU and tests call on the host.
+#if defined(__CUDACC__)
+#define SLUICE_HOST_DEVICE __host__ __device__
+#else
+#define SLUICE_HOST_DEVICE
+#endif
+
+namespace sluice::kernels::cuda {
+
+// Four neighbours, moved by one access of 16 bytes.
+struct alignas(16) Quad {
+  float v[4];
+};
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_HOST_DEVICE_H_

@@ -1,0 +1,81 @@
+#ifndef SLUICE_KERNELS_CUDA_LAUNCH_CUH_
+#define SLUICE_KERNELS_CUDA_LAUNCH_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch_geometry.h"
+
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#else
+#include "kernels/cuda/emulation.h"
+#endif
+
+namespace sluice::kernels::cuda {
+
+struct Grid {
+  uint32_t width;
+  uint32_t height = 1;
+};
+
+#if defined(__CUDACC__)
+
+// Runs `kernel` in blocks of kBlock threads.
+template <typename... Parameters, typename... Arguments>
+int Launch(void (*kernel)(Parameters...), Grid grid, Stream stream,
+           const Arguments&... arguments) {
+  kernel<<<dim3(grid.width, grid.height), kBlock, 0, stream>>>(arguments...);
+  return cudaGetLastError();
+}
+
+#else
+
+template <typename... Parameters, typename... Arguments>
+int Launch(void (*kernel)(Parameters...), Grid grid, Stream,
+           const Arguments&... arguments) {
+  emulation::Run({grid.width, grid.height}, kBlock,
+                 [&] { kernel(arguments...); });
+  return 0;
+}
+
+#endif
+
+template <typename F>
+__global__ void __launch_bounds__(kBlock) ForEachKernel(uint32_t count, F f) {
+  const uint32_t i = blockIdx.x * kBlock + threadIdx.x;
+  if (i < count) f(i);
+}
+
+// f(i) for each i in [0, count), each on a thread of its own.
+template <typename F>
+int ForEach(Stream stream, uint32_t count, const F& f) {
+  if (count == 0) return 0;
+#if defined(__CUDACC__)
+  return Launch(ForEachKernel<F>, {Blocks(count)}, stream, count, f);
+#else
+  // They do not wait for each other.
+  emulation::RunEach({Blocks(count), 1}, kBlock,
+                     [&] { ForEachKernel(count, f); });
+  return 0;
+#endif
+}
+
+// out[i] = f(i, a[i], b[i]).
+template <typename F>
+int Map(Stream stream, int64_t size, const F& f, const float* a, const float* b,
+        float* out) {
+  const auto floats = static_cast<uint32_t>(size);
+  const bool vector = Aligned(a) && Aligned(b) && Aligned(out);
+  return ForEach(stream, Ceiling(floats, 4),
+                 MapQuads<F>{floats, f, a, b, out, vector});
+}
+template <typename F>
+int Map(Stream stream, int64_t size, const F& f, const float* a, float* out) {
+  return Map(stream, size, f, a, a, out);  // What is not looked at is not read.
+}
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_LAUNCH_CUH_

@@ -1,0 +1,64 @@
+#ifndef SLUICE_KERNELS_CUDA_LAUNCH_GEOMETRY_H_
+#define SLUICE_KERNELS_CUDA_LAUNCH_GEOMETRY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+// How work is cut into blocks of threads. A function of sizes alone, never of
+// the GPU's multiprocessors, so that sums are taken in the same order on each.
+namespace sluice::kernels::cuda {
+
+// Threads of every block: 8 warps. A multiprocessor of sm_80 or sm_90 holds
+// 2048 threads, so 8 blocks, where a kernel takes at most 32 registers, and a
+// block that ends early leaves an eighth of it idle. 2048 threads with 16 bytes
+// each in flight are 32 KiB; an H100 needs about 25 KiB a multiprocessor to
+// keep its memory busy (3.35 TB/s, 1 us, 132 multiprocessors).
+inline constexpr uint32_t kBlock = 256;
+inline constexpr uint32_t kWarp = 32;
+inline constexpr uint32_t kWarpsOfBlock = kBlock / kWarp;
+
+// No array has more floats: indices and FastDivide take 31 bits.
+inline constexpr int64_t kLargestArray = (int64_t{1} << 31) - 1;
+
+inline constexpr uint32_t Ceiling(uint32_t n, uint32_t d) {
+  return n / d + (n % d != 0);
+}
+
+// Blocks for a thread each of `count`.
+inline constexpr uint32_t Blocks(uint32_t count) {
+  return Ceiling(count, kBlock);
+}
+
+// A grid is at most this high.
+inline constexpr uint32_t kLargestSplits = 64;
+
+// Consecutive parts into which a sum of `count` numbers is cut, 1 or more, each
+// by a block of its own, for at least `least` numbers a part; the last may be
+// shorter.
+struct Splits {
+  uint32_t parts;
+  uint32_t size;  // Of a part, 1 or more.
+
+  static constexpr Splits Of(uint32_t count, uint32_t least) {
+    const uint32_t wanted = std::clamp(count / least, 1u, kLargestSplits);
+    const uint32_t size = std::max(Ceiling(count, wanted), 1u);
+    return {std::max(Ceiling(count, size), 1u), size};
+  }
+};
+
+// Numbers a part at least: 16 a thread, so that the eight steps of adding up a
+// block's threads are few beside them.
+inline constexpr uint32_t kLeastPart = 16 * kBlock;
+// The same of columns, of which a block adds 32 with 8 rows of threads.
+inline constexpr uint32_t kLeastRows = 16 * kWarpsOfBlock;
+
+// Channels of (samples, channels, pixels), each summed over samples and pixels.
+struct ChannelSplits {
+  static constexpr Splits Of(uint32_t samples, uint32_t pixels) {
+    return Splits::Of(samples * pixels, pixels == 1 ? kLeastRows : kLeastPart);
+  }
+};
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_LAUNCH_GEOMETRY_H_

@@ -1,0 +1,199 @@
+// Pooling, activations, dropout and sums.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/ops.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+class Activation : public MapOp {
+ public:
+  Activation(OpContext* context, std::string name, ActivationKind kind,
+             int64_t size)
+      : context_(*context), name_(std::move(name)), kind_(kind), size_(size) {}
+
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    return context_.Launched(name_, ActivationForward(context_.stream(), kind_,
+                                                      samples * size_, x, y));
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    const float* seen = kind_ == ActivationKind::kGelu ? x : y;
+    return context_.Launched(
+        name_, ActivationBackward(context_.stream(), kind_, samples * size_,
+                                  seen, dy, dx));
+  }
+
+ private:
+  OpContext& context_;
+  const std::string name_;
+  const ActivationKind kind_;
+  const int64_t size_;
+};
+
+class Pool : public MapOp {
+ public:
+  Pool(OpContext* context, std::string name, PoolKind kind,
+       const PoolShape& shape)
+      : context_(*context),
+        name_(std::move(name)),
+        kind_(kind),
+        shape_(shape) {}
+
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    const auto run =
+        kind_ == PoolKind::kMax ? MaxPoolForward : AveragePoolForward;
+    return context_.Launched(name_,
+                             run(context_.stream(), shape_, samples, x, y));
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    return context_.Launched(
+        name_,
+        kind_ == PoolKind::kMax
+            ? MaxPoolBackward(context_.stream(), shape_, samples, x, dy, dx)
+            : AveragePoolBackward(context_.stream(), shape_, samples, dy, dx));
+  }
+
+ private:
+  OpContext& context_;
+  const std::string name_;
+  const PoolKind kind_;
+  const PoolShape shape_;
+};
+
+class GlobalAveragePool : public MapOp {
+ public:
+  GlobalAveragePool(OpContext* context, std::string name, int64_t channels,
+                    int64_t pixels)
+      : context_(*context),
+        name_(std::move(name)),
+        channels_(channels),
+        pixels_(pixels) {}
+
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    return context_.Launched(
+        name_, GlobalAveragePoolForward(context_.stream(), samples * channels_,
+                                        pixels_, x, y));
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    return context_.Launched(
+        name_, GlobalAveragePoolBackward(context_.stream(), samples * channels_,
+                                         pixels_, dy, dx));
+  }
+
+ private:
+  OpContext& context_;
+  const std::string name_;
+  const int64_t channels_;
+  const int64_t pixels_;
+};
+
+class DropoutOnGpu : public DropoutOp {
+ public:
+  DropoutOnGpu(OpContext* context, std::string name, int64_t size, double rate)
+      : context_(*context), name_(std::move(name)), size_(size), rate_(rate) {}
+
+  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
+                   float* y) override {
+    const int64_t size = samples * size_;
+    if (draw.has_value()) {
+      return context_.Launched(
+          name_, Dropout(context_.stream(), size, rate_, draw->key,
+                         draw->first * size_, x, y));
+    }
+    if (x == y || size == 0) return absl::OkStatus();
+    return Named(name_, context_.backend().Copy(x, y, size * sizeof(float)));
+  }
+
+ private:
+  OpContext& context_;
+  const std::string name_;
+  const int64_t size_;
+  const double rate_;
+};
+
+class SumOnGpu : public SumOp {
+ public:
+  SumOnGpu(OpContext* context, std::string name, int64_t size)
+      : context_(*context), name_(std::move(name)), size_(size) {}
+
+  absl::Status Run(int64_t samples, const float* a, const float* b,
+                   float* y) override {
+    return context_.Launched(name_,
+                             Sum(context_.stream(), samples * size_, a, b, y));
+  }
+
+ private:
+  OpContext& context_;
+  const std::string name_;
+  const int64_t size_;
+};
+
+const char* NameOf(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kRelu:
+      return "relu";
+    case ActivationKind::kTanh:
+      return "tanh";
+    case ActivationKind::kSigmoid:
+      return "sigmoid";
+    case ActivationKind::kGelu:
+      return "gelu";
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MapOp>> MakePool(OpContext* context,
+                                                PoolKind kind,
+                                                const PoolShape& shape,
+                                                int64_t max_samples) {
+  std::string name =
+      absl::StrCat(kind == PoolKind::kMax ? "max_pool " : "average_pool ",
+                   shape.channels, "x", shape.height, "x", shape.width,
+                   ", kernel ", shape.kernel, " stride ", shape.stride);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.input_size()));
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.output_size()));
+  return std::make_unique<Pool>(context, std::move(name), kind, shape);
+}
+
+absl::StatusOr<std::unique_ptr<MapOp>> MakeGlobalAveragePool(
+    OpContext* context, int64_t channels, int64_t pixels, int64_t max_samples) {
+  std::string name =
+      absl::StrCat("global_average_pool ", channels, "x", pixels);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, channels * pixels));
+  return std::make_unique<GlobalAveragePool>(context, std::move(name), channels,
+                                             pixels);
+}
+
+absl::StatusOr<std::unique_ptr<MapOp>> MakeActivation(OpContext* context,
+                                                      ActivationKind kind,
+                                                      int64_t size,
+                                                      int64_t max_samples) {
+  std::string name = absl::StrCat(NameOf(kind), " ", size);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
+  return std::make_unique<Activation>(context, std::move(name), kind, size);
+}
+
+absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
+                                                       int64_t size,
+                                                       double rate,
+                                                       int64_t max_samples) {
+  std::string name = absl::StrCat("dropout ", size);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
+  return std::make_unique<DropoutOnGpu>(context, std::move(name), size, rate);
+}
+
+absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,
+                                               int64_t max_samples) {
+  std::string name = absl::StrCat("sum ", size);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
+  return std::make_unique<SumOnGpu>(context, std::move(name), size);
+}
+
+}  // namespace sluice::kernels::cuda

@@ -1,0 +1,169 @@
+// What a model computes on the CUDA device: on the machine's GPU where there is
+// one, and emulated.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_testing.h"
+#include "worker/model/model_testing.h"
+
+namespace sluice {
+namespace {
+
+using kernels::NameOf;
+using kernels::Where;
+
+class CudaModelTest : public kernels::CudaTest {};
+SLUICE_CUDA_TEST_SUITE(CudaModelTest);
+
+// Every operation but those of LeNet, with tensors that begin at any multiple
+// of 4 bytes.
+constexpr char kMixedNet[] = R"(
+  layer { conv2d { channels: 3 kernel: 3 padding: 1 bias: false } }
+  layer { batch_norm {} }
+  layer { gelu {} }
+  layer { residual {
+    layer { conv2d { channels: 5 kernel: 3 stride: 2 padding: 1 bias: false } }
+    layer { batch_norm {} }
+    layer { tanh {} }
+  } }
+  layer { average_pool { kernel: 2 stride: 1 } }
+  layer { dropout { rate: 0.25 } }
+  layer { max_pool { kernel: 2 stride: 1 } }
+  layer { conv2d { channels: 7 kernel: 1 } }
+  layer { sigmoid {} }
+  layer { global_average_pool {} }
+  layer { dense { units: 9 } }
+  layer { dropout { rate: 0.5 } }
+  layer { dense { units: 4 } }
+)";
+
+// A gradient has passed every layer twice, so it is off by at most `terms`, the
+// sums' lengths of all layers, twice, in units of the largest of its tensor;
+// the intermediate results are of about the same size.
+void ExpectGradientsNear(const ResolvedJob& job, const std::vector<float>& got,
+                         const std::vector<float>& want, double terms) {
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    float largest = 0;
+    for (int64_t i = 0; i < tensor.size; ++i) {
+      largest = std::max(largest, std::abs(want[tensor.offset + i]));
+    }
+    EXPECT_GT(largest, 0) << tensor.name;
+    for (int64_t i = 0; i < tensor.size; ++i) {
+      ASSERT_NEAR(got[tensor.offset + i], want[tensor.offset + i],
+                  2 * terms * kUnit * largest)
+          << tensor.name << "[" << i << "]";
+    }
+  }
+}
+
+TEST_P(CudaModelTest, LeNetIsComputedAsTheReferenceDoes) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 7, 5);
+  const auto fast = Create(job, 7, device_.get());
+  const auto plain = Create(job, 7, reference_.get());
+  constexpr double kTerms = 25 + 150 + 400 + 120 + 84;
+  ExpectGradientsNear(job, Gradient(fast.get(), batch, weights),
+                      Gradient(plain.get(), batch, weights), kTerms);
+  const auto a = fast->Evaluate(batch, weights);
+  const auto b = plain->Evaluate(batch, weights);
+  ASSERT_TRUE(a.ok()) << a.status();
+  EXPECT_NEAR(a->loss, b->loss, 2 * kTerms * kUnit * b->loss);
+  EXPECT_EQ(a->correct, b->correct);
+}
+
+TEST_P(CudaModelTest, EveryKindOfLayerIsComputedAsTheReferenceDoes) {
+  const ResolvedJob job = MakeJob(kMixedNet, {2, 9, 9});
+  auto weights = InitialWeights(job);
+  // What begins as zeros, too, so that each gradient depends on it.
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.01f * (i % 7);
+  const Batch batch = MakeBatch(job, 5, 5);
+  // Behind a batch norm the largest gradient may be a few times smaller than
+  // what cancels in it.
+  constexpr double kTerms = 10 * (18 + 45 + 27 + 9 + 5 * 81 + 25);
+  ExpectGradientsNear(
+      job, Gradient(Create(job, 7, device_.get()).get(), batch, weights),
+      Gradient(Create(job, 7, reference_.get()).get(), batch, weights), kTerms);
+}
+
+TEST_P(CudaModelTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {
+  for (const auto& [net, shape] :
+       {std::pair{kLeNet, std::vector<int64_t>{1, 28, 28}},
+        std::pair{kMixedNet, std::vector<int64_t>{2, 9, 9}}}) {
+    const ResolvedJob job = MakeJob(net, shape);
+    const auto weights = InitialWeights(job);
+    const Batch full = MakeBatch(job, 6, 5), last = MakeBatch(job, 5, 6);
+    const auto model = Create(job, 6, device_.get());
+    const auto of_full = Gradient(model.get(), full, weights);
+    const auto of_last = Gradient(model.get(), last, weights);
+    // Again, after other work; and in a model prepared for just that size.
+    EXPECT_TRUE(SameBits(Gradient(model.get(), full, weights), of_full));
+    ASSERT_TRUE(model->Evaluate(MakeBatch(job, 3, 7), weights).ok());
+    EXPECT_TRUE(SameBits(Gradient(model.get(), last, weights), of_last));
+    const auto exact = Create(job, 5, device_.get());
+    EXPECT_TRUE(SameBits(Gradient(exact.get(), last, weights), of_last));
+  }
+}
+
+TEST_P(CudaModelTest, WhatIsAnnouncedIsFinalInTheHostsMemory) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto model = Create(job, 4, device_.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want = Gradient(model.get(), batch, weights);
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  int calls = 0;
+  const auto result = model->ComputeGradient(
+      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+      [&](int64_t from) {
+        ++calls;
+        EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
+                              (want.size() - from) * sizeof(float)),
+                  0);
+      });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(calls, 5);
+}
+
+TEST_P(CudaModelTest, WhatWasCutShortLeavesNoTrace) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto model = Create(job, 4, device_.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  std::vector<float> gradient(weights.size());
+  CancelToken cancel;
+  const auto cancelled =
+      model->ComputeGradient(batch, weights, absl::MakeSpan(gradient), cancel,
+                             [&](int64_t) { cancel.Cancel(); });
+  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
+  const auto fresh = Create(job, 4, device_.get());
+  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
+                       Gradient(fresh.get(), batch, weights)));
+}
+
+TEST_P(CudaModelTest, TrainingSeparatesTwoHalves) {
+  const ResolvedJob job = MakeJob(
+      "layer { dense { units: 8 } } layer { relu {} }"
+      "layer { dense { units: 2 } }",
+      {4});
+  const auto model = Create(job, 64, device_.get());
+  Batch batch = MakeBatch(job, 64, 5);
+  for (int n = 0; n < 64; ++n) {
+    batch.labels[n] = batch.inputs[4 * n] + batch.inputs[4 * n + 1] > 0;
+  }
+  auto weights = InitialWeights(job);
+  const double before = model->Evaluate(batch, weights)->loss;
+  for (int step = 0; step < 60; ++step) {
+    const auto gradient = Gradient(model.get(), batch, weights);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] -= 3 * gradient[i];
+  }
+  const auto after = model->Evaluate(batch, weights);
+  EXPECT_LT(after->loss, before / 3);
+  EXPECT_GE(after->correct, 60);
+}
+
+}  // namespace
+}  // namespace sluice
