@@ -1,0 +1,77 @@
+#include "ps_server/checkpoint/background_writer.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+#include "ps_server/checkpoint/checkpoint.h"
+#include "ps_server/shard/chunk_grid.h"
+
+namespace sluice {
+
+BackgroundWriter::BackgroundWriter(std::string run_dir, FileOperations *files)
+    : run_dir_(std::move(run_dir)),
+      files_(files),
+      thread_(StartThread("checkpoint", [this] { Loop(); })) {}
+
+BackgroundWriter::~BackgroundWriter() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+absl::Status BackgroundWriter::Write(ShardFileIdentity identity,
+                                     Shard::HeldVersion held, Done done) {
+  absl::MutexLock lock(&mu_);
+  if (writing_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("version ", identity.version.value(),
+                     " is to be written, but the one before it still is"));
+  }
+  writing_ = true;
+  order_.emplace(Order{std::move(identity), std::move(held), std::move(done)});
+  return absl::OkStatus();
+}
+
+void BackgroundWriter::Loop() {
+  while (true) {
+    std::optional<Order> order;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(this, &BackgroundWriter::Called));
+      order.swap(order_);
+    }
+    if (!order.has_value()) return;  // Stopping, and nothing is left.
+    const absl::StatusOr<proto::CheckpointFile> file =
+        Carry(order->identity, order->held);
+    order->held = {};
+    {
+      absl::MutexLock lock(&mu_);
+      writing_ = false;
+    }
+    order->done(file);
+  }
+}
+
+absl::StatusOr<proto::CheckpointFile> BackgroundWriter::Carry(
+    const ShardFileIdentity &identity, const Shard::HeldVersion &held) const {
+  const CheckpointId id{identity.generation, identity.version};
+  SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir_, id, files_));
+  const ChunkGrid grid(identity.range.size(), identity.chunk_floats);
+  std::vector<CheckpointArray> arrays;
+  for (const Shard::HeldArray &held_array : held.arrays) {
+    CheckpointArray &array = arrays.emplace_back();
+    array.name = held_array.name;
+    for (int i = 0; i < grid.count(); ++i) {
+      array.chunks.emplace_back(held_array.chunks[i].data(), grid.size(i));
+    }
+  }
+  return WriteShardFile(CheckpointFolder(run_dir_, id), identity, arrays,
+                        files_);
+}
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+#ifndef SLUICE_PS_SERVER_CHECKPOINT_BACKGROUND_WRITER_H_
+#define SLUICE_PS_SERVER_CHECKPOINT_BACKGROUND_WRITER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/file_operations.h"
+#include "proto/checkpoint.pb.h"
+#include "ps_server/checkpoint/shard_file.h"
+#include "ps_server/shard/shard.h"
+
+namespace sluice {
+
+// Writes one shard's parts of checkpoints on a thread of its own, one at a
+// time, while training goes on.
+//
+//   BackgroundWriter writer(run_dir, &files);
+//   writer.Write(identity, shard.Hold(), [](auto file) { ... });
+//
+// Thread-safe.
+class BackgroundWriter {
+ public:
+  // `files` must outlive this.
+  BackgroundWriter(std::string run_dir, FileOperations *files);
+  // Blocks until what is being written is on the disk, or was refused.
+  ~BackgroundWriter();
+
+  // What the manifest is to say of the file; else the error, which names it.
+  using Done = std::function<void(absl::StatusOr<proto::CheckpointFile>)>;
+
+  // Writes `held` into its checkpoint's folder, lets go of it, then calls
+  // `done` on the writer's thread. Returns at once. kResourceExhausted: one is
+  // being written; `done` is not called.
+  absl::Status Write(ShardFileIdentity identity, Shard::HeldVersion held,
+                     Done done);
+
+ private:
+  struct Order {
+    ShardFileIdentity identity;
+    Shard::HeldVersion held;
+    Done done;
+  };
+
+  void Loop();
+  bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || order_.has_value();
+  }
+  absl::StatusOr<proto::CheckpointFile> Carry(
+      const ShardFileIdentity &identity, const Shard::HeldVersion &held) const;
+
+  // Constant after construction.
+  const std::string run_dir_;
+  FileOperations *const files_;
+
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  std::optional<Order> order_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+
+  std::thread thread_;  // Last: uses all of the above.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_CHECKPOINT_BACKGROUND_WRITER_H_
