@@ -40,6 +40,27 @@ std::string PathOf(const std::string& run_dir) {
   return absl::StrCat(run_dir, "/summary.json");
 }
 
+// Empty where the job has no checkpoints.
+std::string DescribeCheckpoints(const json& summary) {
+  const auto found = summary.find("checkpoints");
+  if (found == summary.end() || !found->is_object()) return "";
+  std::string text =
+      absl::StrFormat("\ncheckpoints: %.0f written", Number(*found, "written"));
+  const double newest = Number(*found, "newest_version");
+  if (!std::isnan(newest)) {
+    absl::StrAppendFormat(&text, ", the newest of version %.0f", newest);
+  }
+  for (const char* what : {"failed", "late"}) {
+    const double count = Number(*found, what);
+    if (count > 0) absl::StrAppendFormat(&text, ", %.0f %s", count, what);
+  }
+  const std::string error = found->value("last_error", "");
+  if (!error.empty()) {
+    absl::StrAppend(&text, "\nthe last checkpoint that failed: ", error);
+  }
+  return text;
+}
+
 // Null when there is none that can be read.
 json ReadSummary(const std::string& run_dir) {
   std::ifstream file(PathOf(run_dir));
@@ -86,7 +107,8 @@ std::string DescribeSummary(const std::string& run_dir) {
   if (left_out > 0) {
     absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
   }
-  absl::StrAppend(&text, "\nresults in ", run_dir, "\n");
+  absl::StrAppend(&text, DescribeCheckpoints(summary), "\nresults in ", run_dir,
+                  "\n");
   return text;
 }
 

@@ -68,6 +68,47 @@ Json ShardsJson(const proto::JobStatus& status) {
   return shards;
 }
 
+// "checkpoints: version 40 is the newest, 4 written, 1 failed, 0 late" and what
+// is under way or went wrong.
+std::string Checkpoints(const proto::CheckpointStatus& checkpoint) {
+  std::string text = absl::StrFormat(
+      "checkpoints  %s, %d written, %d failed, %d late\n",
+      checkpoint.has_newest_version()
+          ? absl::StrCat("version ", checkpoint.newest_version(),
+                         " is the newest")
+          : "none yet",
+      checkpoint.written(), checkpoint.failed(), checkpoint.late());
+  if (checkpoint.has_writing_version()) {
+    absl::StrAppendFormat(&text, "writing version %d for %s\n",
+                          checkpoint.writing_version(),
+                          FormatSeconds(checkpoint.writing_s()));
+  }
+  if (!checkpoint.last_error().empty()) {
+    absl::StrAppend(&text, "the last checkpoint that failed: ",
+                    checkpoint.last_error(), "\n");
+  }
+  return text;
+}
+
+Json CheckpointsJson(const proto::JobStatus& status) {
+  if (!status.has_checkpoint()) return nullptr;
+  const proto::CheckpointStatus& checkpoint = status.checkpoint();
+  Json json = {{"newest_version", nullptr},
+               {"written", checkpoint.written()},
+               {"failed", checkpoint.failed()},
+               {"late", checkpoint.late()},
+               {"last_error", checkpoint.last_error()},
+               {"writing_version", nullptr},
+               {"writing_s", checkpoint.writing_s()}};
+  if (checkpoint.has_newest_version()) {
+    json["newest_version"] = checkpoint.newest_version();
+  }
+  if (checkpoint.has_writing_version()) {
+    json["writing_version"] = checkpoint.writing_version();
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string FormatStatus(const proto::JobStatus& status) {
@@ -78,6 +119,9 @@ std::string FormatStatus(const proto::JobStatus& status) {
     absl::StrAppendFormat(&text, "waiting for %s since %s\n",
                           status.waiting_for(),
                           FormatSeconds(status.waiting_s()));
+  }
+  if (status.has_checkpoint()) {
+    absl::StrAppend(&text, Checkpoints(status.checkpoint()));
   }
   absl::StrAppend(&text, "staleness", Histogram(status), "\n\n");
   absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %9s %9s %9s %9s %9s  %s\n",
@@ -123,6 +167,7 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"mean_staleness", status.mean_staleness()},
       {"staleness_histogram", status.staleness_histogram()},
       {"gradients", VerdictsJson(status.gradients())},
+      {"checkpoints", CheckpointsJson(status)},
       {"worker", WorkersJson(status)},
       {"shard", ShardsJson(status)},
       {"waiting_for", status.waiting_for()},

@@ -48,6 +48,28 @@ TEST(StatusReportTest, WhoWasNeverThereWasNeverHeard) {
               testing::ContainsRegex("shard 0 +missing +- "));
 }
 
+TEST(StatusReportTest, SaysWhatBecameOfCheckpointsWhereThereAreSome) {
+  proto::JobStatus status = TwoWorkersOneDead();
+  EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("checkpoints")));
+  EXPECT_TRUE(
+      nlohmann::json::parse(StatusJson(status))["checkpoints"].is_null());
+  status.mutable_checkpoint()->set_written(0);
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("checkpoints  none yet, 0 written, 0 failed, 0 late"));
+  status.mutable_checkpoint()->set_newest_version(40);
+  status.mutable_checkpoint()->set_written(4);
+  status.mutable_checkpoint()->set_writing_version(50);
+  status.mutable_checkpoint()->set_writing_s(3);
+  status.mutable_checkpoint()->set_last_error("version 30: shard 1: no room");
+  const std::string text = FormatStatus(status);
+  EXPECT_THAT(text, HasSubstr("version 40 is the newest, 4 written"));
+  EXPECT_THAT(text, HasSubstr("writing version 50 for 3 s"));
+  EXPECT_THAT(text, HasSubstr("version 30: shard 1: no room"));
+  const auto json = nlohmann::json::parse(StatusJson(status))["checkpoints"];
+  EXPECT_EQ(json["newest_version"], 40);
+  EXPECT_EQ(json["writing_version"], 50);
+}
+
 TEST(StatusReportTest, JsonHoldsNumbersAndNullForWhatIsNotKnown) {
   proto::JobStatus status = TwoWorkersOneDead();
   auto json = nlohmann::json::parse(StatusJson(status));

@@ -25,7 +25,8 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "host:port of shard 0. Default: cluster.coordinator");
   app.add_option("--run-dir", flags.run_dir,
                  "folder for shard 0's addresses, commit log, metrics and "
-                 "summary. Default: output.run_dir");
+                 "summary, and for every shard's part of checkpoints. Default: "
+                 "output.run_dir");
   app.add_flag("--resume", flags.resume,
                "shard 0 goes on with the run in the run folder from its newest "
                "whole checkpoint; the others do as shard 0 tells them");

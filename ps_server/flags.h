@@ -16,7 +16,7 @@ struct Flags {
   std::string listen;       // Port 0: a free one.
   std::string advertise;    // Where others reach it.
   std::string coordinator;  // Where the other shards reach the lead.
-  std::string run_dir;      // Of the lead; empty: output.run_dir.
+  std::string run_dir;      // Empty: output.run_dir.
   bool resume = false;      // The lead goes on with the run in its folder.
   bool debug = false;       // Every task is logged.
 };

@@ -9,7 +9,10 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/shard/optimizer.h"
+#include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
 namespace {
@@ -34,6 +37,23 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   return options;
 }
 
+ManifestWriter::Options ManifestsOf(const ResolvedJob& job,
+                                    const std::string& run_dir,
+                                    FileOperations* files) {
+  ManifestWriter::Options options;
+  options.run_dir = run_dir;
+  options.files = files;
+  options.run.set_job(FormatJob(job.job));
+  options.run.set_job_fingerprint(job.fingerprint);
+  DescribeLayout(job.layout, &options.run);
+  options.run.add_array("weights");
+  for (const std::string& name : Optimizer::StateNames(job.job.optimizer())) {
+    options.run.add_array(name);
+  }
+  options.run.set_chunk_floats(ChunkFloats(job));
+  return options;
+}
+
 }  // namespace
 
 Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
@@ -53,6 +73,9 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
   if (!run_dir.empty()) {
     SLUICE_ASSIGN_OR_RETURN(lead->files_,
                             RunFiles::Create(job, start, run_dir));
+  }
+  if (job.job.has_checkpoint()) {
+    options.manifests = ManifestsOf(job, run_dir, &lead->disk_);
   }
   lead->service_ = std::make_unique<CoordinatorService>(
       std::move(options), lead->files_ ? lead->files_->log() : nullptr,

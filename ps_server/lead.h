@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "common/file_operations.h"
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/coordinator_service.h"
 #include "ps_server/coordinator/run_files.h"
@@ -18,13 +19,14 @@ namespace sluice {
 
 // What shard 0 has beyond other shards: the coordinator's service, and the
 // run folder's files: addresses, job.textproto (unless it is there),
-// commit_log, metrics.jsonl, compute_times.txt, summary.json.
-// Thread-compatible.
+// commit_log, metrics.jsonl, compute_times.txt, summary.json, and what makes
+// checkpoints of the shards' files. Thread-compatible.
 class Lead {
  public:
-  // `run_dir` may be empty: then nothing is kept. With `resumption` the run
-  // goes on from there, else it begins. kAlreadyExists: there has been a run in
-  // this folder. kUnavailable: names the file.
+  // `run_dir` may be empty, unless the job has checkpoints: then nothing is
+  // kept. With `resumption` the run goes on from there, else it begins.
+  // kAlreadyExists: there has been a run in this folder. kUnavailable: names
+  // the file.
   static absl::StatusOr<std::unique_ptr<Lead>> Create(
       const ResolvedJob& job, const std::string& run_dir,
       const std::optional<Resumption>& resumption, Clock* clock);
@@ -48,6 +50,7 @@ class Lead {
   // Constant after construction.
   const std::string run_dir_;
 
+  FileOperations disk_;
   std::unique_ptr<RunFiles> files_;  // Null without a run folder.
   std::unique_ptr<CoordinatorService> service_;
 };

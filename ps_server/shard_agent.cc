@@ -4,13 +4,34 @@
 
 #include "common/status_macros.h"
 #include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/shard_options_from_job.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
 
+namespace {
+
+ShardFileIdentity IdentityIn(const ResolvedJob& job, ShardId shard) {
+  return {.job_fingerprint = job.fingerprint,
+          .layout_fingerprint = LayoutFingerprint(job.layout),
+          .generation = {},
+          .version = {},
+          .shard = shard,
+          .shards = job.layout.shards(),
+          .range = job.layout.range(shard),
+          .chunk_floats = ChunkFloats(job)};
+}
+
+}  // namespace
+
 ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
                        ExchangeService* exchange)
-    : shard_(shard), exchange_(exchange) {
+    : shard_(shard),
+      exchange_(exchange),
+      identity_(IdentityIn(job, options.shard)) {
+  if (!options.run_dir.empty()) {
+    writer_ = std::make_unique<BackgroundWriter>(options.run_dir, &disk_);
+  }
   const proto::Limits& limits = job.job.limits();
   client_options_.address = options.coordinator;
   client_options_.join.set_role(proto::SHARD);
@@ -89,7 +110,43 @@ void ShardAgent::Execute(const proto::Decision& message) {
           answer.mutable_executed()->set_fault(std::string(status.message()));
         }
         Send(std::move(answer));
+        auto held = shard_->TakeHeld();
+        if (held.has_value()) Store(*std::move(held));
       });
+}
+
+void ShardAgent::Store(Shard::HeldVersion held) {
+  ShardFileIdentity identity = identity_;
+  identity.generation = shard_->generation();
+  identity.version = held.version;
+  const auto report = [this, generation = identity.generation,
+                       version = identity.version](
+                          const absl::StatusOr<proto::CheckpointFile>& file) {
+    ReportStored(generation, version, file);
+  };
+  const absl::Status ordered =
+      writer_ == nullptr
+          ? absl::FailedPreconditionError(
+                "has no run folder: --run-dir or output.run_dir")
+          : writer_->Write(std::move(identity), std::move(held), report);
+  if (!ordered.ok()) report(ordered);
+}
+
+void ShardAgent::ReportStored(
+    Generation generation, Version version,
+    const absl::StatusOr<proto::CheckpointFile>& file) {
+  proto::ToCoordinator answer;
+  proto::Stored* stored = answer.mutable_stored();
+  stored->set_generation(generation.value());
+  stored->set_version(version.value());
+  if (file.ok()) {
+    *stored->mutable_file() = *file;
+  } else {
+    spdlog::error("event=not_stored version={} error=\"{}\"", version.value(),
+                  file.status().ToString());
+    stored->set_error(std::string(file.status().message()));
+  }
+  Send(std::move(answer));
 }
 
 void ShardAgent::Send(proto::ToCoordinator message) {

@@ -8,16 +8,21 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/file_operations.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
+#include "proto/checkpoint.pb.h"
+#include "ps_server/checkpoint/background_writer.h"
+#include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/shard/exchange_service.h"
 
 namespace sluice {
 
 // The shard's side of its session: hands the coordinator's decisions to the
-// shard, in order, and reports what has been executed. Thread-safe.
+// shard, in order, and reports what has been executed and stored. Thread-safe.
 class ShardAgent {
  public:
   struct Options {
@@ -27,6 +32,8 @@ class ShardAgent {
     std::string process;      // Host and process id, for logs.
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
+    // Where checkpoints go; empty: nothing can be stored.
+    std::string run_dir;
   };
   // `shard` is the one that `exchange` serves; both must outlive this, and
   // `exchange` be started before Join. Its Shutdown must return before this is
@@ -45,17 +52,27 @@ class ShardAgent {
  private:
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
+  // On the exchange thread. The Done that it leaves behind comes on another.
+  void Store(Shard::HeldVersion held);
+  void ReportStored(Generation generation, Version version,
+                    const absl::StatusOr<proto::CheckpointFile>& file);
   // Before Join has returned, answers wait for it.
   void Send(proto::ToCoordinator message);
 
   CoordinatorClient::Options client_options_;  // Until Join.
   Shard* const shard_;                         // Of the exchange thread.
   ExchangeService* const exchange_;
+  // Of what it stores, but for generation and version.
+  const ShardFileIdentity identity_;
+  FileOperations disk_;
 
   absl::Mutex mu_;  // Acquired before the lock of CoordinatorClient.
   std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
+
+  // Null without a run folder. Last: uses all of the above.
+  std::unique_ptr<BackgroundWriter> writer_;
 };
 
 }  // namespace sluice

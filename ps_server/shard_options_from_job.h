@@ -11,6 +11,11 @@
 
 namespace sluice {
 
+// What the shards' arrays are cut into.
+inline int64_t ChunkFloats(const ResolvedJob& job) {
+  return job.job.limits().chunk_bytes() / static_cast<int64_t>(sizeof(float));
+}
+
 // What shard `id` needs to know of a valid job.
 inline ShardOptions ShardOptionsFromJob(
     const ResolvedJob& resolved, ShardId id,

@@ -100,11 +100,16 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
         absl::StrCat("--shard: must be 0 to ", shards - 1,
                      " (cluster.shards - 1), is ", flags.shard));
   }
+  const std::string run_dir = RunFolderOf(flags, job.job);
+  if (job.job.has_checkpoint() && run_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "checkpoint: needs the run folder, one that all shards share: give "
+        "--run-dir or output.run_dir");
+  }
   SLUICE_ASSIGN_OR_RETURN(InitialWeights weights, InitialWeights::Open(job));
   std::unique_ptr<ShardServer> server(new ShardServer(
       flags, job, std::make_shared<const InitialWeights>(std::move(weights))));
   if (flags.shard == 0) {
-    const std::string run_dir = RunFolderOf(flags, job.job);
     SLUICE_ASSIGN_OR_RETURN(const auto resumption,
                             ResumptionOf(flags, job, run_dir));
     SLUICE_ASSIGN_OR_RETURN(
@@ -145,7 +150,8 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
                           .address = address_,
                           .coordinator = coordinator,
                           .process = absl::StrCat(host, ":", getpid()),
-                          .initial_weights = initial_weights},
+                          .initial_weights = initial_weights,
+                          .run_dir = RunFolderOf(flags, job.job)},
       job, &shard_, &exchange_);
   return absl::OkStatus();
 }

@@ -51,8 +51,7 @@ class Replay {
   }
 
  private:
-  absl::Status Execute(
-      std::variant<Restore, Commit, Discard, Pin, Release> what) {
+  absl::Status Execute(AnyDecision what) {
     const Decision decision{++number_, std::move(what)};
     for (int s = 0; s < training_.shards(); ++s) {
       SLUICE_RETURN_IF_ERROR(training_.Execute(ShardId(s), decision));

@@ -115,16 +115,29 @@ CommitLogWriter::CommitLogWriter(std::string path, int file)
 CommitLogWriter::~CommitLogWriter() { close(file_); }
 
 absl::Status CommitLogWriter::Fail(const std::string& operation) {
+  absl::MutexLock lock(&mu_);
   status_ = absl::UnavailableError(
       absl::StrCat(path_, ": ", operation, ": ", strerror(errno)));
   return status_;
 }
 
+absl::Status CommitLogWriter::status() const {
+  absl::MutexLock lock(&mu_);
+  return status_;
+}
+
 absl::Status CommitLogWriter::Append(
-    const std::vector<proto::LogRecord>& records) {
-  if (!status_.ok() || records.empty()) return status_;
+    const std::vector<proto::LogRecord>& records, std::vector<int64_t>* ends) {
+  SLUICE_RETURN_IF_ERROR(status());
+  if (ends != nullptr) ends->clear();
+  if (records.empty()) return absl::OkStatus();
   std::string bytes;
-  for (const proto::LogRecord& record : records) AppendRecord(record, &bytes);
+  for (const proto::LogRecord& record : records) {
+    AppendRecord(record, &bytes);
+    if (ends != nullptr) {
+      ends->push_back(bytes_ + static_cast<int64_t>(bytes.size()));
+    }
+  }
   absl::string_view left = bytes;
   while (!left.empty()) {
     const ssize_t written = write(file_, left.data(), left.size());
@@ -132,11 +145,12 @@ absl::Status CommitLogWriter::Append(
     if (written < 0) return Fail("write");
     left.remove_prefix(written);
   }
+  bytes_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
 }
 
 absl::Status CommitLogWriter::Sync() {
-  if (!status_.ok()) return status_;
+  SLUICE_RETURN_IF_ERROR(status());
   return fsync(file_) == 0 ? absl::OkStatus() : Fail("fsync");
 }
 

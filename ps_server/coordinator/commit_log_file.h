@@ -1,12 +1,15 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_COMMIT_LOG_FILE_H_
 #define SLUICE_PS_SERVER_COORDINATOR_COMMIT_LOG_FILE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "proto/commit_log.pb.h"
 
 namespace sluice {
@@ -16,7 +19,7 @@ namespace sluice {
 // After an error (kUnavailable, names the file) the file's end is unknown:
 // every later call returns that error.
 //
-// Thread-compatible.
+// Thread-compatible, but that Sync may run beside one other call.
 class CommitLogWriter {
  public:
   // Creates `path`, which must not exist, and writes the header.
@@ -26,8 +29,10 @@ class CommitLogWriter {
   ~CommitLogWriter();
 
   // Hands all records to the system in one write: they survive the death of
-  // this process, not of the machine (for that, Sync).
-  absl::Status Append(const std::vector<proto::LogRecord>& records);
+  // this process, not of the machine (for that, Sync). `*ends`, unless null,
+  // becomes the file's length with each of them.
+  absl::Status Append(const std::vector<proto::LogRecord>& records,
+                      std::vector<int64_t>* ends = nullptr);
   // Blocks until everything appended is on the disk.
   absl::Status Sync();
 
@@ -35,10 +40,16 @@ class CommitLogWriter {
   CommitLogWriter(std::string path, int file);
   // Remembers the failure of `operation`.
   absl::Status Fail(const std::string& operation);
+  absl::Status status() const;
 
+  // Constant after construction.
   const std::string path_;
   const int file_;
-  absl::Status status_;
+
+  int64_t bytes_ = 0;  // Appended.
+
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
 struct CommitLog {

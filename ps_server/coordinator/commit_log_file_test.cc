@@ -1,8 +1,11 @@
 #include "ps_server/coordinator/commit_log_file.h"
 
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -54,6 +57,24 @@ TEST_F(CommitLogFileTest, ReadsWhatWasWrittenInOrder) {
   ASSERT_EQ(log->records.size(), 3);
   EXPECT_EQ(log->records[2].commit().version(), 3);
   EXPECT_FALSE(log->torn);
+}
+
+TEST_F(CommitLogFileTest, SaysHowLongItIsWithEachRecord) {
+  Write(1);
+  const auto one = static_cast<int64_t>(Bytes().size());
+  std::filesystem::remove(path_);
+  proto::LogHeader header;
+  header.set_job_fingerprint("abc");
+  auto writer = CommitLogWriter::Create(path_, header);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  std::vector<int64_t> ends;
+  ASSERT_TRUE((*writer)->Append({Record(1), Record(2)}, &ends).ok());
+  ASSERT_EQ(ends.size(), 2);
+  EXPECT_EQ(ends[0], one);
+  EXPECT_EQ(ends[1], Bytes().size());
+  ASSERT_TRUE((*writer)->Append({Record(3)}, &ends).ok());
+  ASSERT_EQ(ends.size(), 1);
+  EXPECT_EQ(ends[0], Bytes().size());
 }
 
 TEST_F(CommitLogFileTest, WritingWhatWasReadGivesTheSameBytes) {

@@ -51,6 +51,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
               options_.commit_window),
       evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
                    begins_.snapshot.evaluation_due),
+      checkpoints_(options_.checkpoints, options_.shards, now),
       stats_(begins_.snapshot.totals),
       evaluator_lost_(now) {
   if (grid_.partitions() > 1) {
@@ -268,6 +269,22 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
   absl::Status status = impl_->Executed(shard, number, version, fault);
   impl_->Settle();
   return status;
+}
+
+absl::Status Coordinator::Stored(ShardId shard, Version version,
+                                 StoredPart part, absl::Time now,
+                                 Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Stored(shard, version, std::move(part));
+  impl_->Settle();
+  return status;
+}
+
+void Coordinator::ManifestWritten(Version version, const std::string& error,
+                                  absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  impl_->ManifestWritten(version, error);
+  impl_->Settle();
 }
 
 void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,

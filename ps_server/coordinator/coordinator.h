@@ -80,6 +80,15 @@ class Coordinator {
   // kDataLoss: the version is behind, which ends the run, too.
   absl::Status Executed(ShardId shard, int64_t number, Version version,
                         const std::string& fault, absl::Time now, Actions* out);
+  // The shard has written its part of the checkpoint of `version`, or could
+  // not. kInvalidArgument: no such shard. A repeat, and what nobody waits for
+  // any more, only cause what is left of it to be removed.
+  absl::Status Stored(ShardId shard, Version version, StoredPart part,
+                      absl::Time now, Actions* out);
+  // The answer to StoreManifest; `error` is empty when it is on the disk. The
+  // same goes for one that nobody waits for.
+  void ManifestWritten(Version version, const std::string& error,
+                       absl::Time now, Actions* out);
   // An answer that nobody waits for changes nothing.
   void Evaluated(const Evaluation& evaluation, absl::Time now, Actions* out);
 

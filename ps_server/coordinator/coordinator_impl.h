@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_IMPL_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "common/ids.h"
 #include "ps_server/coordinator/awake_clock.h"
 #include "ps_server/coordinator/batch_schedule.h"
+#include "ps_server/coordinator/checkpoints.h"
 #include "ps_server/coordinator/coordinator.h"
 #include "ps_server/coordinator/decision_stream.h"
 #include "ps_server/coordinator/evaluations.h"
@@ -52,6 +54,10 @@ class Coordinator::Impl {
   absl::Status Executed(ShardId shard, int64_t number, Version version,
                         const std::string& fault);
 
+  // coordinator_checkpoints.cc
+  absl::Status Stored(ShardId shard, Version version, StoredPart part);
+  void ManifestWritten(Version version, const std::string& error);
+
   // coordinator_phases.cc
   void Evaluated(const Evaluation& evaluation);
   void RequestStop(const std::string& reason);
@@ -64,8 +70,6 @@ class Coordinator::Impl {
   void Settle();
 
  private:
-  using AnyDecision = std::variant<Restore, Commit, Discard, Pin, Release>;
-
   // coordinator.cc
   void PeerLost(Peer peer, const std::string& why);
   void WorkerLost(WorkerId worker, const std::string& why);
@@ -106,6 +110,16 @@ class Coordinator::Impl {
   std::string DescribeShortage() const;
   void WatchShortage();
   void Decide(AnyDecision what);
+
+  // coordinator_checkpoints.cc
+  void MaybeStore();
+  void StoreNewest();
+  std::string StoringWaitsFor() const;
+  void DropIfGivenUp(Version version);
+  void GiveUpStoring(const std::string& why);
+  void CheckStoringDeadline();
+  bool LastVersionStored();
+  std::optional<CheckpointState> StateOfCheckpoints() const;
 
   // coordinator_phases.cc: start, evaluations, end.
   void MaybeStart();
@@ -152,6 +166,7 @@ class Coordinator::Impl {
   TaskTable tasks_;
   DecisionStream stream_;
   Evaluations evaluations_;
+  Checkpoints checkpoints_;
   TrainingStats stats_;
 
   Phase phase_ = Phase::kStarting;
@@ -162,6 +177,7 @@ class Coordinator::Impl {
   BlockId round_;           // First block of the version, under SYNC.
   std::set<int> unserved_;  // STATIC: partitions without a living worker.
   size_t last_update_size_ = 0;
+  std::shared_ptr<const TrainingSnapshot> snapshot_;  // Of the one running.
   std::optional<Evaluation> last_evaluation_;
   std::optional<Evaluation> final_evaluation_;
 

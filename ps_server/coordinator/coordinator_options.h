@@ -20,6 +20,17 @@ struct StopOptions {
   std::optional<double> target_accuracy;
 };
 
+// When versions are stored; by updates or by time, whichever comes first.
+struct CheckpointOptions {
+  int64_t every_updates = 0;                    // 0: not by updates.
+  absl::Duration every = absl::ZeroDuration();  // Zero: not by time.
+  int keep = 2;                                 // The newest; at least 1.
+
+  bool enabled() const {
+    return every_updates > 0 || every > absl::ZeroDuration();
+  }
+};
+
 // All the coordinator needs to know of the job. Plain values, so that tests
 // and the simulator can fill them in without a job file;
 // coordinator_options_from_job.h makes them from one.
@@ -41,6 +52,8 @@ struct CoordinatorOptions {
   int64_t train_samples = 1;
   int batch_size = 1;
   bool static_partitions = false;
+
+  CheckpointOptions checkpoints;
 
   // Samples between two evaluations; 0: only the final one.
   double evaluate_every_samples = 0;

@@ -136,6 +136,9 @@ CoordinatorOptions CoordinatorOptionsFromJob(const ResolvedJob& resolved,
   options.static_partitions = job.data().sharding() == proto::Data::STATIC;
   options.evaluate_every_samples =
       job.evaluation().every_epochs() * epoch_samples;
+  options.checkpoints.every_updates = job.checkpoint().every_updates();
+  options.checkpoints.every = absl::Seconds(job.checkpoint().every_s());
+  options.checkpoints.keep = job.checkpoint().keep();
   options.staged_gradients = limits.staged_gradients();
   options.commit_window = limits.commit_window();
   options.lease = absl::Seconds(limits.lease_s());

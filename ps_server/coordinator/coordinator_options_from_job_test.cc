@@ -37,6 +37,17 @@ TEST(CoordinatorOptionsFromJobTest, EpochsBecomeSamples) {
   EXPECT_EQ(options.grant_secret, 7);
 }
 
+TEST(CoordinatorOptionsFromJobTest, CheckpointsAreTakenWhereThereAreSome) {
+  EXPECT_FALSE(CoordinatorOptionsFromJob(Job(""), 0).checkpoints.enabled());
+  const CheckpointOptions checkpoints =
+      CoordinatorOptionsFromJob(
+          Job("checkpoint { every_updates: 7 every_s: 2.5 keep: 3 }"), 0)
+          .checkpoints;
+  EXPECT_EQ(checkpoints.every_updates, 7);
+  EXPECT_EQ(checkpoints.every, absl::Seconds(2.5));
+  EXPECT_EQ(checkpoints.keep, 3);
+}
+
 TEST(CoordinatorOptionsFromJobTest, ThePolicyAndWhatIsAroundItAreTaken) {
   const CoordinatorOptions options = CoordinatorOptionsFromJob(
       Job("cluster { workers: 4 shards: 2 } "

@@ -63,10 +63,11 @@ void Coordinator::Impl::BeginFinish(const std::string& reason) {
   EndAllTasks(absl::StrCat("the run is over: ", reason));
 }
 
-// The final version is evaluated, and written, by the evaluator; then, when
-// every shard has executed everything, all may go.
+// The final version is evaluated, and written, by the evaluator, and stored as
+// a checkpoint; then, when every shard has executed everything, all may go.
 void Coordinator::Impl::ProgressFinish() {
   if (phase_ != Phase::kFinishing) return;
+  const bool stored = LastVersionStored();
   if (options_.evaluator && !evaluations_.final_done()) {
     const PeerLife life = members_.Get({Role::kEvaluator, 0}).life;
     if (evaluations_.running().has_value()) return;
@@ -81,7 +82,7 @@ void Coordinator::Impl::ProgressFinish() {
                      " reason=\"the evaluator did not come back within ",
                      absl::FormatDuration(options_.finish_timeout), "\""));
   }
-  if (stream_.idle()) Finish("", message_);
+  if (stored && stream_.idle()) Finish("", message_);
 }
 
 void Coordinator::Impl::Finish(const std::string& failure,
@@ -189,6 +190,7 @@ void Coordinator::Impl::CheckDeadlines() {
                              stream_.acknowledged() + 1, " within ",
                              absl::FormatDuration(options_.task_deadline)));
   }
+  CheckStoringDeadline();
   const auto& running = evaluations_.running();
   if (!running.has_value() ||
       awake_ - running->since < options_.task_deadline) {

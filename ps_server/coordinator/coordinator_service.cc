@@ -24,6 +24,13 @@ CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
       log_(log),
       compute_times_(compute_times),
       metrics_(metrics),
+      manifests_(options_.manifests.has_value()
+                     ? std::make_unique<ManifestWriter>(
+                           *options_.manifests, log,
+                           [this](Version version, const absl::Status& status) {
+                             OnManifest(version, status);
+                           })
+                     : nullptr),
       sessions_({options_.core, options_.fingerprint, options_.job_text},
                 start_),
       meter_(kRateWindow),
@@ -38,6 +45,8 @@ CoordinatorService::~CoordinatorService() {
     stopping_ = true;
   }
   ticker_.join();
+  // Before anything is gone that its answers need.
+  if (manifests_ != nullptr) manifests_->Finish();
 }
 
 // ---- What arrives. ----
@@ -65,6 +74,16 @@ void CoordinatorService::OnBroken(SessionStream* stream) {
   {
     absl::MutexLock lock(&mu_);
     sessions_.OnBroken(stream, options_.clock->Now());
+  }
+  CarryOut();
+}
+
+void CoordinatorService::OnManifest(Version version,
+                                    const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mu_);
+    sessions_.ManifestWritten(version, std::string(status.message()),
+                              options_.clock->Now());
   }
   CarryOut();
 }

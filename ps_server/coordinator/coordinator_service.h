@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SERVICE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "ps_server/coordinator/commit_log_file.h"
 #include "ps_server/coordinator/compute_times_writer.h"
 #include "ps_server/coordinator/coordinator_sessions.h"
+#include "ps_server/coordinator/manifest_writer.h"
 #include "ps_server/coordinator/metrics_writer.h"
 #include "ps_server/coordinator/rate_meter.h"
 #include "ps_server/coordinator/session_stream.h"
@@ -40,6 +42,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
     // How long a session may take, at the end of the run, to be resumed and to
     // acknowledge that it has heard of it.
     absl::Duration rejoin_timeout = absl::Seconds(5);
+    // Where `core.checkpoints` are enabled; needs a commit log.
+    std::optional<ManifestWriter::Options> manifests;
     Clock* clock = Clock::Real();
   };
   // Any file may be null; they must outlive the service.
@@ -72,12 +76,13 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override;
   void OnBroken(SessionStream* stream) override;
+  void OnManifest(Version version, const absl::Status& status);
 
   // Carries out what has been decided, unless another thread is doing so and
   // will find the rest. Call after everything that may have added to it.
   void CarryOut() ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to the commit log, the compute times and the process's log what
-  // `actions` ask for. The error is the commit log's.
+  // `actions` ask for, and orders manifests. The error is the commit log's.
   absl::Status Record(const Actions& actions);
 
   void TickLoop();
@@ -102,6 +107,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   CommitLogWriter* const log_;               // Used by whoever carries out.
   ComputeTimesWriter* const compute_times_;  // The same.
   MetricsWriter* const metrics_;             // Used by the ticker.
+  // Used by whoever carries out; null without checkpoints.
+  const std::unique_ptr<ManifestWriter> manifests_;
 
   // Acquired before the locks of SessionStream.
   absl::Mutex mu_;

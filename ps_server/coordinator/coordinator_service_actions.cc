@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/status_macros.h"
 #include "ps_server/coordinator/coordinator_service.h"
 #include "ps_server/coordinator/event_conversion.h"
 #include "spdlog/spdlog.h"
@@ -75,8 +76,12 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
       spdlog::warn("event=compute_times error=\"{}\"", status.ToString());
     }
   }
-  return log_ == nullptr ? absl::OkStatus()
-                         : log_->Append(RecordsOf(actions, seconds));
+  if (log_ == nullptr) return absl::OkStatus();
+  const std::vector<proto::LogRecord> records = RecordsOf(actions, seconds);
+  std::vector<int64_t> ends;
+  SLUICE_RETURN_IF_ERROR(log_->Append(records, &ends));
+  if (manifests_ != nullptr) manifests_->CarryOut(actions, records, ends);
+  return absl::OkStatus();
 }
 
 std::vector<std::string> CoordinatorService::AwaitShards() {

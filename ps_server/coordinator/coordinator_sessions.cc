@@ -198,6 +198,16 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
       if (!from(Role::kEvaluator)) return Malformed(peer, "Evaluated");
       core_.Evaluated(EvaluationFromProto(frame.evaluated()), now, &actions_);
       return absl::OkStatus();
+    case proto::ToCoordinator::kStored: {
+      if (!from(Role::kShard)) return Malformed(peer, "Stored");
+      const proto::Stored& stored = frame.stored();
+      // Of a generation that is over, it is nobody's.
+      if (Generation(stored.generation()) != options_.core.generation) {
+        return absl::OkStatus();
+      }
+      return core_.Stored(ShardId(peer.id), Version(stored.version()),
+                          StoredPartFromProto(stored), now, &actions_);
+    }
     case proto::ToCoordinator::kLeave:
       core_.Leave(peer, seat.incarnation, frame.leave().reason(), now,
                   &actions_);

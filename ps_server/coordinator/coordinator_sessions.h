@@ -51,6 +51,10 @@ class CoordinatorSessions {
   void OnBroken(const FrameSink* connection, absl::Time now);
   // As Coordinator's.
   void Tick(absl::Time now) { core_.Tick(now, &actions_); }
+  void ManifestWritten(Version version, const std::string& error,
+                       absl::Time now) {
+    core_.ManifestWritten(version, error, now, &actions_);
+  }
   void RequestStop(const std::string& reason, absl::Time now) {
     core_.RequestStop(reason, now, &actions_);
   }

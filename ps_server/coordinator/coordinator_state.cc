@@ -20,6 +20,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.loss = stats_.loss();
   state.learning_rate = stats_.learning_rate();
   state.k = policy_.k();
+  state.checkpoints = StateOfCheckpoints();
   state.last_evaluation = last_evaluation_;
   state.final_evaluation = final_evaluation_;
   if (started_.has_value()) {
@@ -78,6 +79,11 @@ std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
   }
   if (options_.evaluator && !evaluations_.final_done()) {
     return {"evaluator", finishing_since_ + paused};
+  }
+  if (checkpoints_.running().has_value()) {
+    return {absl::StrCat(StoringWaitsFor(), " to store version ",
+                         checkpoints_.running()->version.value()),
+            checkpoints_.running()->since + paused};
   }
   return {absl::StrCat("shard ", stream_.slowest().value()),
           finishing_since_ + paused};

@@ -38,6 +38,7 @@ void Coordinator::Impl::CommitUpdate() {
     round_ = round_ + options_.sync.gradients_per_update;
   }
   EmitCommit(entries, version);
+  MaybeStore();
   for (const OpenTask& entry : entries) {
     SendVerdictTo(entry.task.key, Outcome::kApplied, "", version);
   }

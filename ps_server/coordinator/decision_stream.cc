@@ -14,8 +14,7 @@ DecisionStream::DecisionStream(int shards, int room, int window)
   for (int s = 0; s < shards; ++s) acknowledged_.insert(0);
 }
 
-Decision DecisionStream::Append(
-    std::variant<Restore, Commit, Discard, Pin, Release> what, absl::Time now) {
+Decision DecisionStream::Append(AnyDecision what, absl::Time now) {
   Pending pending;
   pending.number = ++last_number_;
   pending.sent = now;

@@ -29,8 +29,7 @@ class DecisionStream {
   DecisionStream(int shards, int room, int window);
 
   // Numbers the decision, from 1. REQUIRES: a Commit makes decided() + 1.
-  Decision Append(std::variant<Restore, Commit, Discard, Pin, Release> what,
-                  absl::Time now);
+  Decision Append(AnyDecision what, absl::Time now);
 
   // `shard` has executed everything up to `number` and stands at `version`.
   // Repeats and older acknowledgements change nothing. kInvalidArgument: a

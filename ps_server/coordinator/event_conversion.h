@@ -20,6 +20,7 @@ namespace sluice {
 absl::StatusOr<Peer> PeerFromProto(const proto::Join& join);
 Delivery DeliveryFromProto(const proto::Ready& ready);
 Evaluation EvaluationFromProto(const proto::Evaluated& evaluated);
+StoredPart StoredPartFromProto(const proto::Stored& stored);
 // The digests that a shard sent with `executed`.
 RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed);
 

@@ -22,6 +22,7 @@ TEST(EventConversionTest, EveryKindOfDecisionSurvivesTheWire) {
       {3, Discard{kKey}},
       {4, Pin{Version(7)}},
       {5, Release{Version(7)}},
+      {6, Store{Version(7)}},
   };
   for (const Decision& decision : decisions) {
     const proto::FromCoordinator sent = DecisionToProto(decision);
@@ -118,6 +119,42 @@ TEST(EventConversionTest, AJoinWithoutARoleOrWithANegativeIdIsRefused) {
             "Join.id: must be at least 0, is -1");
   join.set_id(3);
   EXPECT_EQ(*PeerFromProto(join), (Peer{Role::kWorker, 3}));
+}
+
+TEST(EventConversionTest, AStoredPartIsAFileOrAnError) {
+  proto::Stored stored;
+  stored.mutable_file()->set_name("shard-1.safetensors");
+  stored.mutable_file()->set_begin(16);
+  stored.mutable_file()->set_end(47);
+  stored.mutable_file()->set_bytes(999);
+  stored.mutable_file()->set_header_checksum(0xFEDCBA9876543210u);
+  const StoredPart part = StoredPartFromProto(stored);
+  EXPECT_EQ(part.file, "shard-1.safetensors");
+  EXPECT_EQ(part.begin, 16);
+  EXPECT_EQ(part.end, 47);
+  EXPECT_EQ(part.bytes, 999);
+  EXPECT_EQ(part.header_checksum, 0xFEDCBA9876543210u);
+  EXPECT_EQ(part.error, "");
+  stored.set_error("no room");
+  EXPECT_EQ(StoredPartFromProto(stored).error, "no room");
+}
+
+TEST(EventConversionTest, TheStatusSaysWhatBecameOfCheckpoints) {
+  const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
+  JobState state;
+  EXPECT_FALSE(StatusToProto(state, now).has_checkpoint());
+  state.checkpoints.emplace();
+  EXPECT_FALSE(StatusToProto(state, now).checkpoint().has_newest_version());
+  *state.checkpoints = {
+      Version(8), 2, 1, 3, "no room", Version(9), now - absl::Seconds(4)};
+  const proto::CheckpointStatus status = StatusToProto(state, now).checkpoint();
+  EXPECT_EQ(status.newest_version(), 8);
+  EXPECT_EQ(status.written(), 2);
+  EXPECT_EQ(status.failed(), 1);
+  EXPECT_EQ(status.late(), 3);
+  EXPECT_EQ(status.last_error(), "no room");
+  EXPECT_EQ(status.writing_version(), 9);
+  EXPECT_EQ(status.writing_s(), 4);
 }
 
 TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "ps_server/coordinator/checkpoint_events.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
 // The service turns them into messages, the simulator into calls.
@@ -83,10 +84,12 @@ struct Release {
   Version version;
 };
 
+using AnyDecision = std::variant<Restore, Commit, Discard, Pin, Release, Store>;
+
 // One element of the stream every shard executes strictly in order.
 struct Decision {
   int64_t number = 0;  // From 1.
-  std::variant<Restore, Commit, Discard, Pin, Release> what;
+  AnyDecision what;
 };
 
 // The evaluator's answer: the version measured on the whole test split.
@@ -125,7 +128,6 @@ struct SendEvaluate {
   Version version;
   bool final = false;
 };
-
 // To the commit log, before anything that follows in the list is sent.
 struct RecordTask {
   Task task;
@@ -152,21 +154,18 @@ struct RecordCommit {
   double learning_rate = 0;
   std::vector<Entry> entries;
 };
-
 // What a shard has made of a version, of every so-many-th.
 struct RecordDigests {
   ShardId shard;
   Version version;
   std::vector<uint64_t> digests;  // Of its tensors, in order.
 };
-
 // What computing one mini-batch took the worker of a gradient that it has
 // delivered, the job's delay included; with local steps, the mean over them.
 struct RecordComputeTime {
   WorkerId worker;
   double seconds = 0;
 };
-
 // A state change a person wants to read: one log line.
 struct Announce {
   enum class Level { kInfo, kWarning, kError };
@@ -189,10 +188,11 @@ struct FinishRun {
   std::string reason;
 };
 
-using Action = std::variant<SendTask, SendCancel, SendVerdict, SendDecision,
-                            SendEvaluate, RecordTask, RecordEnd, RecordCommit,
-                            RecordDigests, RecordComputeTime, RecordEvaluation,
-                            Announce, EndSession, FinishRun>;
+using Action =
+    std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
+                 RecordTask, RecordEnd, RecordCommit, RecordDigests,
+                 RecordComputeTime, RecordEvaluation, StoreManifest,
+                 RemoveStored, Announce, EndSession, FinishRun>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

@@ -43,6 +43,17 @@ struct ShardState {
   std::string process;
 };
 
+// Checkpoints of this generation.
+struct CheckpointState {
+  std::optional<Version> newest;  // That is whole.
+  int64_t written = 0;
+  int64_t failed = 0;      // Given up.
+  int64_t late = 0;        // Left out: the one before was still being written.
+  std::string last_error;  // Why the last one was given up.
+  std::optional<Version> writing;
+  absl::Time writing_since;
+};
+
 // How a run stands, as a plain value: what the status page, the metrics and
 // the summary are made from.
 struct JobState {
@@ -58,6 +69,7 @@ struct JobState {
   int k = 1;                 // Gradients of the next update if none is short.
   std::optional<Evaluation> last_evaluation;
   std::optional<Evaluation> final_evaluation;
+  std::optional<CheckpointState> checkpoints;  // Where the job has them.
   absl::Time started;      // When training began; the epoch before that.
   absl::Duration running;  // From then until now or the end.
   double mean_staleness = 0;

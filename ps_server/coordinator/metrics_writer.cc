@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "ps_server/coordinator/checkpoints_json.h"
 #include "ps_server/coordinator/gradient_counts_json.h"
 
 namespace sluice {
@@ -22,6 +23,9 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
       {"mean_staleness", state.mean_staleness},
       {"gradients", GradientCountsJson(state.gradients)},
   };
+  if (state.checkpoints.has_value()) {
+    line["checkpoints"] = CheckpointsJson(state.checkpoints);
+  }
   if (fresh.has_value()) {
     line["test_version"] = fresh->version.value();
     line["test_loss"] = fresh->loss;

@@ -51,6 +51,41 @@ TEST(MetricsLineTest, HoldsTheStateTheRatesAndTheCounts) {
   EXPECT_FALSE(line.contains("test_loss"));
 }
 
+CheckpointState TwoWrittenOneFailed() {
+  CheckpointState checkpoints;
+  checkpoints.newest = Version(10);
+  checkpoints.written = 2;
+  checkpoints.failed = 1;
+  checkpoints.last_error = "version 8: shard 1: No space left on device";
+  return checkpoints;
+}
+
+TEST(MetricsLineTest, NamesWhatBecameOfCheckpointsWhereThereAreSome) {
+  JobState state = State();
+  EXPECT_FALSE(json::parse(MetricsLine(state, {}, std::nullopt))
+                   .contains("checkpoints"));
+  state.checkpoints = TwoWrittenOneFailed();
+  const json line = json::parse(MetricsLine(state, {}, std::nullopt));
+  EXPECT_EQ(line["checkpoints"]["newest_version"], 10);
+  EXPECT_EQ(line["checkpoints"]["written"], 2);
+  EXPECT_EQ(line["checkpoints"]["failed"], 1);
+  EXPECT_EQ(line["checkpoints"]["late"], 0);
+}
+
+TEST(RunSummaryTest, NamesWhatBecameOfCheckpoints) {
+  JobState state = State();
+  EXPECT_TRUE(json::parse(RunSummary({}, state, {}))["checkpoints"].is_null());
+  state.checkpoints = CheckpointState();
+  EXPECT_TRUE(
+      json::parse(RunSummary({}, state, {}))["checkpoints"]["newest_version"]
+          .is_null());
+  state.checkpoints = TwoWrittenOneFailed();
+  const json summary = json::parse(RunSummary({}, state, {}))["checkpoints"];
+  EXPECT_EQ(summary["last_error"],
+            "version 8: shard 1: No space left on device");
+  EXPECT_EQ(summary["newest_version"], 10);
+}
+
 TEST(MetricsLineTest, NamesTheVersionThatWasEvaluated) {
   Evaluation evaluation = FinalEvaluation();
   evaluation.version = Version(10);

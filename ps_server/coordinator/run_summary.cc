@@ -1,6 +1,7 @@
 #include "ps_server/coordinator/run_summary.h"
 
 #include "nlohmann/json.hpp"
+#include "ps_server/coordinator/checkpoints_json.h"
 #include "ps_server/coordinator/gradient_counts_json.h"
 
 namespace sluice {
@@ -23,6 +24,7 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"gradients", GradientCountsJson(state.gradients)},
       {"batches_left_out", state.batches_left_out},
       {"mean_staleness", state.mean_staleness},
+      {"checkpoints", CheckpointsJson(state.checkpoints)},
       {"policy", proto::Policy_Name(job.sync().policy())},
       {"workers", job.cluster().workers()},
       {"shards", job.cluster().shards()},

@@ -40,6 +40,7 @@ absl::Status Shard::Execute(const Decision& decision) {
   if (!fault_.ok()) return fault_;
   if (decision.number <= executed_) return absl::OkStatus();
   digests_.clear();
+  held_.reset();
   absl::Status status = CheckNext(decision);
   if (status.ok()) {
     status = std::visit([this](const auto& what) { return Do(what); },
@@ -147,6 +148,16 @@ absl::Status Shard::Do(const Release& release) {
   return store_.Release(release.version);
 }
 
+absl::Status Shard::Do(const Store& store) {
+  if (store.version != version()) {
+    return absl::InternalError(absl::StrCat(
+        "version ", store.version.value(),
+        " is to be stored, but the newest is ", version().value()));
+  }
+  held_ = Hold();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,
                                   const Payload& payload) {
   if (!restored()) {
@@ -195,6 +206,10 @@ Shard::HeldVersion Shard::Hold() {
     held.arrays.push_back({names[i], std::move(state[i])});
   }
   return held;
+}
+
+std::optional<Shard::HeldVersion> Shard::TakeHeld() {
+  return std::exchange(held_, std::nullopt);
 }
 
 std::vector<uint64_t> Shard::TakeDigests() {

@@ -108,6 +108,10 @@ class Shard {
   };
   HeldVersion Hold();
 
+  // What Hold returned for the Store that was just executed; empty otherwise,
+  // and after the first call.
+  std::optional<HeldVersion> TakeHeld();
+
   // Reads that decisions have ended since the last call, because too many old
   // versions were held. Their holders must let go of the snapshot.
   std::vector<ReadId> TakeEndedReads();
@@ -126,6 +130,7 @@ class Shard {
   absl::Status Do(const Discard& discard);
   absl::Status Do(const Pin& pin);
   absl::Status Do(const Release& release);
+  absl::Status Do(const Store& store);
 
   absl::Status CheckNext(const Decision& decision) const;
   // The slices of a commit's gradients, in its order.
@@ -148,6 +153,7 @@ class Shard {
   Optimizer optimizer_;
   std::vector<ReadId> ended_reads_;
   std::vector<uint64_t> digests_;
+  std::optional<HeldVersion> held_;
 };
 
 }  // namespace sluice

@@ -139,6 +139,37 @@ TEST_F(HeldVersionTest, IsWrittenInPlaceAgainWhenItHasBeenLetGo) {
   EXPECT_EQ(shard_.Hold().arrays[1].chunks[0].data(), mean);
 }
 
+TEST_F(HeldVersionTest, AStoreHoldsTheNewestVersionToBeTakenOnce) {
+  RestoreFirst();
+  Update(1, 2);
+  EXPECT_FALSE(shard_.TakeHeld().has_value());
+  ASSERT_TRUE(Do(Store{Version(1)}).ok());
+  const auto held = shard_.TakeHeld();
+  ASSERT_TRUE(held.has_value());
+  EXPECT_FALSE(shard_.TakeHeld().has_value());
+  const std::vector<float> before = Floats(*held);
+  EXPECT_EQ(before, Floats(shard_.Hold()));
+  Update(2, 2);
+  EXPECT_EQ(held->version, Version(1));
+  EXPECT_EQ(Floats(*held), before);
+  EXPECT_NE(Floats(shard_.Hold()), before);
+}
+
+TEST_F(HeldVersionTest, WhatAStoreHeldAndNobodyTookIsLetGo) {
+  RestoreFirst();
+  ASSERT_TRUE(Do(Store{Version(0)}).ok());
+  Update(1, 2);
+  EXPECT_FALSE(shard_.TakeHeld().has_value());
+}
+
+TEST_F(HeldVersionTest, AStoreOfAnotherVersionThanTheNewestIsAFault) {
+  RestoreFirst();
+  Update(1, 2);
+  EXPECT_EQ(Do(Store{Version(0)}).message(),
+            "shard 0: version 0 is to be stored, but the newest is 1");
+  EXPECT_FALSE(shard_.TakeHeld().has_value());
+}
+
 TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
   EXPECT_EQ(Pull(0, true).status().code(),
             absl::StatusCode::kFailedPrecondition);

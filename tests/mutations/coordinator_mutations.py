@@ -4,12 +4,12 @@ from mutation import Core, Mutation
 
 HERE = "ps_server/coordinator/"
 
-PARTS = ["awake_clock", "batch_schedule", "decision_stream", "delivery_counts",
+PARTS = ["awake_clock", "batch_schedule", "checkpoints", "decision_stream", "delivery_counts",
          "evaluations", "input_agreement", "k_schedule", "membership",
          "policy_rules", "sync_policy", "task_table", "training_stats", "update_weights"]
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
-    "run_lifecycle", "run_end", "resume",
+    "run_lifecycle", "run_end", "storing", "resume",
     # Slow, so last: only what nothing before has caught gets here.
     "policy_identity", "policy_exploration"]
 
@@ -382,8 +382,7 @@ MUTATIONS = [
            "if (false) {\n    const PeerLife"),
     change("everything is executed before all may go", "they go at once",
            "coordinator_phases.cc",
-           "if (stream_.idle()) Finish(\"\", message_);",
-           "Finish(\"\", message_);"),
+           "if (stored && stream_.idle()) Finish(", "if (stored) Finish("),
     change("running tasks are cancelled at the end", "they are forgotten",
            "coordinator_phases.cc",
            "  EndAllTasks(absl::StrCat(\"the run is over: \", reason));\n", ""),
@@ -404,6 +403,58 @@ MUTATIONS = [
            "coordinator.cc", "agreement_.Lost(peer);", ""),
     change("inputs: once the run has begun they stay", "they may change",
            "coordinator_phases.cc", "agreement_.RunBegins();", ""),
+    # ---- Checkpoints ----
+    change("a version is stored every so many updates", "one later",
+           "checkpoints.cc", "% options_.every_updates == 0;",
+           "% options_.every_updates == 1;"),
+    change("by time: a period after the last one", "after it was due",
+           "checkpoints.cc", "  next_ = now + options_.every;\n  if",
+           "  next_ += options_.every;\n  if"),
+    change("checkpoints are written one at a time", "side by side",
+           "checkpoints.cc", "  if (running_.has_value()) {\n    ++late_;",
+           "  running_.reset();\n  if (running_.has_value()) {\n    ++late_;"),
+    change("a late checkpoint is counted", "it is not", "checkpoints.cc",
+           "    ++late_;\n", ""),
+    change("as many checkpoints stay as the job says", "one less",
+           "checkpoints.cc", "> options_.keep;", ">= options_.keep;"),
+    change("the manifest waits for every part", "for the first",
+           "checkpoints.cc", "return Missing().empty();", "return true;"),
+    change("a part of another version is not this one's", "it is",
+           "checkpoints.cc",
+           "!running_.has_value() || running_->version != version) return",
+           "!running_.has_value()) return"),
+    change("a due version is stored", "it is not", "coordinator_updates.cc",
+           "  MaybeStore();\n", ""),
+    change("a snapshot is as of its version", "as of its manifest",
+           "coordinator_checkpoints.cc", "version, {}, snapshot_}",
+           "version, {},\n std::make_shared<const TrainingSnapshot>("
+           "TakeSnapshot(now_))}"),
+    change("a part that failed gives the checkpoint up", "it is left out",
+           "coordinator_checkpoints.cc", "  if (!error.empty()) {\n    GiveUp",
+           "  if (false) {\n    GiveUp"),
+    change("a checkpoint that was given up is removed", "it stays",
+           "coordinator_checkpoints.cc",
+           "  Emit(RemoveStored{options_.generation, version});\n"
+           "  checkpoints_.Failed", "  checkpoints_.Failed"),
+    change("what comes late of one given up is removed", "it stays",
+           "coordinator_checkpoints.cc", "    DropIfGivenUp(version);\n", ""),
+    change("what is whole stays", "a repeat removes it",
+           "coordinator_checkpoints.cc",
+           "  if (checkpoints_.Keeps(version)) return;\n", ""),
+    change("a part has a deadline", "it has none", "coordinator_phases.cc",
+           "  CheckStoringDeadline();\n", ""),
+    change("the last version is stored", "only when it is due",
+           "coordinator_checkpoints.cc",
+           "if (!options_.checkpoints.enabled()) return true;", "return true;"),
+    change("a run waits for its last checkpoint", "it ends at once",
+           "coordinator_phases.cc", "if (stored && stream_.idle())",
+           "if (stream_.idle())"),
+    change("a last version that failed is not tried again", "it is",
+           "coordinator_checkpoints.cc",
+           "|| last == checkpoints_.last_begun()", ""),
+    change("one checkpoint is said to be late once", "at every update",
+           "coordinator_checkpoints.cc",
+           "  if (checkpoints_.running()->late > 1) return;\n", ""),
     # ---- A run that begins from a snapshot ----
     change("resume: what is done stays done", "the exceptions go out again",
            "batch_schedule.cc",
@@ -447,7 +498,8 @@ MUTATIONS = [
 COORDINATOR = Core(
     sources=[HERE + p + ".cc" for p in PARTS] + [
         HERE + "check_resume_point.cc",
-        HERE + "coordinator.cc", HERE + "coordinator_phases.cc",
+        HERE + "coordinator.cc", HERE + "coordinator_checkpoints.cc",
+        HERE + "coordinator_phases.cc",
         HERE + "coordinator_state.cc", HERE + "coordinator_tasks.cc",
         HERE + "coordinator_updates.cc", HERE + "events.cc",
         HERE + "testing/driver.cc", HERE + "testing/fake_cluster.cc",

@@ -188,6 +188,12 @@ MUTATIONS = [
     # ---- What replay compares with ----
     shard("digests are taken of every so-many-th version", "of every version",
           "version().value() % options_.digest_every != 0) {", "false) {"),
+    shard("a Store is of the newest version", "of any",
+          "  if (store.version != version()) {", "  if (false) {"),
+    shard("what a Store held is taken once", "every time",
+          "return std::exchange(held_, std::nullopt);", "return held_;"),
+    shard("what a Store held and nobody took is let go", "it is kept",
+          "  held_.reset();\n", ""),
     shard("digests are of the version just made", "they are kept for later",
           "  digests_.clear();\n", ""),
     digests("a digest is of the whole tensor", "of its first chunk",

@@ -13,12 +13,12 @@ class Training:
     """A `sluice train` that is under way. Use as a context manager: at its
     end nothing of the run is left."""
 
-    def __init__(self, job, *args):
+    def __init__(self, job, *args, preexec_fn=None):
         self.dir = harness.scratch() / "run"
         self.process = subprocess.Popen(
             [harness.TOOL, "train", job, "--run-dir", self.dir, *args],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True)
+            start_new_session=True, preexec_fn=preexec_fn)
 
     def __enter__(self):
         return self

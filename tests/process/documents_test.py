@@ -164,7 +164,8 @@ class DocumentsTest(unittest.TestCase):
             cells = re.findall(r"^\| (`.*?) \|", table, re.M)
             return set(re.findall(r"`(\w+)`", " ".join(cells)))
 
-        run = harness.train(harness.write_job(harness.LINEAR_JOB))
+        run = harness.train(harness.write_job(harness.LINEAR_JOB),
+                            *harness.sets(["checkpoint.every_updates=20"]))
         self.assertEqual(set(run.summary), members("summary.json"))
         lines = [json.loads(line) for line in
                  (run.dir / "metrics.jsonl").read_text().splitlines()]

@@ -134,6 +134,12 @@ def train_by_hand(job, order, overrides=()):
     """Starts the job's daemons one after the other as `order` names them
     ("worker-1", "ps_server-0", "evaluator"), waits until all have ended well,
     and returns the run's summary."""
+    return run_by_hand(job, order, overrides)[1]
+
+
+def run_by_hand(job, order, overrides=(), run_dirs={}):
+    """The same, with the run's folder before the summary. `run_dirs` names the
+    --run-dir of those that have another one, or need one, too."""
     folder = scratch()
     ports = free_ports(sum(name.startswith("ps_server") for name in order))
     lead = f"127.0.0.1:{ports[0]}"
@@ -153,6 +159,8 @@ def train_by_hand(job, order, overrides=()):
                 command += [f"--coordinator={lead}"]
             if name in ("ps_server-0", "evaluator"):
                 command += [f"--run-dir={folder}"]
+            if name in run_dirs:
+                command += [f"--run-dir={run_dirs[name]}"]
             with open(folder / f"{name}.log", "w") as log:
                 processes[name] = subprocess.Popen(command, stderr=log,
                                                    stdout=log)
@@ -164,7 +172,7 @@ def train_by_hand(job, order, overrides=()):
         for process in processes.values():
             process.kill()
             process.wait()
-    return json.loads((folder / "summary.json").read_text())
+    return folder, json.loads((folder / "summary.json").read_text())
 
 
 def free_ports(count):

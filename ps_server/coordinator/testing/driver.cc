@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/batch_grid.h"
 #include "common/status_macros.h"
 
@@ -134,6 +135,24 @@ void Driver::Evaluated(int64_t version, double accuracy,
 void Driver::RequestStop() {
   Actions actions;
   coordinator_.RequestStop("asked to", now_, &actions);
+  Take(std::move(actions));
+}
+
+void Driver::Stored(int64_t shard, int64_t version, const std::string& error) {
+  StoredPart part;
+  part.file = absl::StrCat("shard-", shard);
+  part.error = error;
+  Actions actions;
+  SLUICE_CHECK(coordinator_
+                   .Stored(ShardId(shard), Version(version), std::move(part),
+                           now_, &actions)
+                   .ok());
+  Take(std::move(actions));
+}
+
+void Driver::ManifestWritten(int64_t version, const std::string& error) {
+  Actions actions;
+  coordinator_.ManifestWritten(Version(version), error, now_, &actions);
   Take(std::move(actions));
 }
 

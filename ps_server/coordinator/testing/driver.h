@@ -54,6 +54,10 @@ class Driver {
   void Evaluated(int64_t version, double accuracy = 0.5,
                  const std::string& error = "");
   void RequestStop();
+  // The shard's part of the checkpoint of `version` is on the disk, unless
+  // `error` says why not; then its manifest.
+  void Stored(int64_t shard, int64_t version, const std::string& error = "");
+  void ManifestWritten(int64_t version, const std::string& error = "");
 
   // Shards execute at once what they are sent, unless held.
   void HoldShard(int64_t shard) { held_.insert(shard); }

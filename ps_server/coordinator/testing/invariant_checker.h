@@ -79,6 +79,8 @@ class InvariantChecker {
   void See(const RecordDigests&) {}
   void See(const RecordComputeTime&) {}
   void See(const RecordEvaluation&) {}
+  void See(const StoreManifest&) {}
+  void See(const RemoveStored&) {}
   void See(const Announce&) {}
   void See(const FinishRun& action);
 

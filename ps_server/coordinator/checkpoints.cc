@@ -1,0 +1,92 @@
+#include "ps_server/coordinator/checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+Checkpoints::Checkpoints(CheckpointOptions options, int shards, absl::Time now)
+    : options_(options), shards_(shards), next_(now + options.every) {}
+
+Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
+  const bool by_time = options_.every > absl::ZeroDuration() && now >= next_;
+  const bool by_updates = options_.every_updates > 0 &&
+                          version.value() % options_.every_updates == 0;
+  if (!by_time && !by_updates) return Due::kNo;
+  next_ = now + options_.every;
+  if (running_.has_value()) {
+    ++late_;
+    ++running_->late;
+    return Due::kLate;
+  }
+  Start(version, now);
+  return Due::kStart;
+}
+
+void Checkpoints::Start(Version version, absl::Time now) {
+  SLUICE_CHECK(!running_.has_value());
+  running_.emplace();
+  running_->version = last_begun_ = version;
+  running_->since = now;
+  running_->parts.resize(shards_);
+}
+
+std::vector<ShardId> Checkpoints::Missing() const {
+  std::vector<ShardId> missing;
+  if (!running_.has_value()) return missing;
+  for (size_t i = 0; i < running_->parts.size(); ++i) {
+    if (!running_->parts[i].has_value()) {
+      missing.push_back(ShardId(static_cast<int64_t>(i)));
+    }
+  }
+  return missing;
+}
+
+bool Checkpoints::Reported(ShardId shard, Version version, StoredPart part) {
+  if (!running_.has_value() || running_->version != version) return false;
+  std::optional<StoredPart>& place = running_->parts[shard.value()];
+  if (place.has_value()) return false;
+  place = std::move(part);
+  return Missing().empty();
+}
+
+std::string Checkpoints::Error() const {
+  for (size_t i = 0; running_.has_value() && i < running_->parts.size(); ++i) {
+    const std::optional<StoredPart>& part = running_->parts[i];
+    if (part.has_value() && !part->error.empty()) {
+      return absl::StrCat("shard ", i, ": ", part->error);
+    }
+  }
+  return "";
+}
+
+std::vector<Version> Checkpoints::Written() {
+  kept_.push_back(running_->version);
+  running_.reset();
+  ++written_;
+  std::vector<Version> old;
+  for (; static_cast<int>(kept_.size()) > options_.keep; kept_.pop_front()) {
+    old.push_back(kept_.front());
+  }
+  return old;
+}
+
+void Checkpoints::Failed(const std::string& why) {
+  running_.reset();
+  ++failed_;
+  last_error_ = why;
+}
+
+bool Checkpoints::Keeps(Version version) const {
+  return std::find(kept_.begin(), kept_.end(), version) != kept_.end();
+}
+
+std::optional<Version> Checkpoints::newest() const {
+  if (kept_.empty()) return std::nullopt;
+  return kept_.back();
+}
+
+}  // namespace sluice
