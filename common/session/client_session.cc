@@ -56,6 +56,9 @@ proto::ToCoordinator ClientSession::Join() {
   proto::ToCoordinator frame;
   *frame.mutable_join() = options_.join;
   frame.mutable_join()->set_incarnation(incarnation_);
+  if (incarnation_ != 0) {
+    frame.mutable_join()->set_generation(welcome_.generation());
+  }
   frame.set_ack(queue_.received());
   return frame;
 }

@@ -21,6 +21,7 @@ ClientSession::Options WorkerOptions() {
 
 proto::FromCoordinator Welcome(int64_t incarnation) {
   proto::FromCoordinator frame;
+  frame.mutable_welcome()->set_generation(7);
   frame.mutable_welcome()->set_incarnation(incarnation);
   frame.mutable_welcome()->add_shard_addresses("shard:7000");
   frame.mutable_welcome()->set_heartbeat_every_s(1);
@@ -66,6 +67,7 @@ TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {
       session.OnConnectionEnd(absl::UnavailableError("broken"), kStart));
   const proto::ToCoordinator join = session.Join();
   EXPECT_EQ(join.join().incarnation(), 1);
+  EXPECT_EQ(join.join().generation(), 7);
   EXPECT_EQ(join.ack(), 1);
   EXPECT_EQ(*session.OnFrame(Welcome(1), kStart), Event::kWelcome);
   EXPECT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kNothing);
@@ -78,6 +80,7 @@ TEST(ClientSessionTest, AnAbortedIncarnationJoinsAnewAndNumbersFromOne) {
   EXPECT_FALSE(session.OnConnectionEnd(absl::AbortedError("dead"), kStart));
   ASSERT_TRUE(session.Send(Ready()).ok());  // Of the life that is over.
   EXPECT_EQ(session.Join().join().incarnation(), 0);
+  EXPECT_EQ(session.Join().join().generation(), 0);
   EXPECT_EQ(session.Join().ack(), 0);
   EXPECT_EQ(*session.OnFrame(Welcome(2), kStart), Event::kNewLife);
   EXPECT_FALSE(session.HasUrgentFrame());

@@ -1,5 +1,6 @@
 #include "ps_server/coordinator/coordinator_sessions.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,18 @@ absl::Status CoordinatorSessions::CheckJob(const proto::Join& join) const {
       absl::StrCat("another job than the coordinator's: ", difference));
 }
 
+// Incarnations count from 1 in each generation: one of an earlier generation
+// must not be taken for a life of this one.
+absl::Status CoordinatorSessions::CheckGeneration(
+    const proto::Join& join) const {
+  const int64_t here = options_.core.generation.value();
+  const int64_t there = std::max<int64_t>(join.generation(), 1);
+  if (join.incarnation() == 0 || here == there) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("incarnation ", join.incarnation(),
+                                         " is of generation ", there,
+                                         ", this is generation ", here));
+}
+
 absl::Status CoordinatorSessions::OnJoin(
     const std::shared_ptr<FrameSink>& connection,
     const proto::ToCoordinator& frame, absl::Time now) {
@@ -64,6 +77,11 @@ absl::Status CoordinatorSessions::OnJoin(
   }
   if (table_.Find(connection.get()) != nullptr)
     return Malformed(peer, "a second Join");
+  const absl::Status same_generation = CheckGeneration(join);
+  if (!same_generation.ok()) {
+    return absl::AbortedError(
+        absl::StrCat(peer.ToString(), ": ", same_generation.message()));
+  }
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
                           JoinCore(join, peer, now));
   const bool complete_before = !table_.ShardAddresses().empty();

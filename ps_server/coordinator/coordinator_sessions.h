@@ -91,6 +91,7 @@ class CoordinatorSessions {
                          const proto::ToCoordinator& frame, absl::Time now);
   // kFailedPrecondition, naming the difference, unless `join` is of this job.
   absl::Status CheckJob(const proto::Join& join) const;
+  absl::Status CheckGeneration(const proto::Join& join) const;
   // Lets the core judge a Join. A session may still be resumed when the run is
   // over, to hear of it.
   absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,

@@ -52,6 +52,27 @@ class CoordinatorSessionsTest : public testing::Test {
                                 kStart};
 };
 
+TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
+  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 1, 1);
+  options.generation = Generation(2);
+  CoordinatorSessions sessions({options, "abc", ""}, kStart);
+  const auto join = [&](int64_t incarnation, int64_t generation) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(proto::WORKER);
+    frame.mutable_join()->set_fingerprint("abc");
+    frame.mutable_join()->set_incarnation(incarnation);
+    frame.mutable_join()->set_generation(generation);
+    return sessions.OnFrame(std::make_shared<FakeConnection>(), frame, kStart);
+  };
+  ASSERT_EQ(join(0, 0), absl::OkStatus());
+  EXPECT_EQ(join(1, 2), absl::OkStatus());
+  EXPECT_EQ(join(1, 1).ToString(),
+            "ABORTED: worker 0: incarnation 1 is of generation 1, this is "
+            "generation 2");
+  EXPECT_EQ(join(1, 0).ToString(), join(1, 1).ToString());
+  EXPECT_EQ(join(1, 3).code(), absl::StatusCode::kAborted);
+}
+
 TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {
   const auto first = Connect();
   ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
