@@ -23,6 +23,8 @@ NOT_RUN = {
     r"\./sluice bench \w+( --.*)?": "benchmarks_test runs every benchmark, tiny",
     r"\./sluice status 127.0.0.1:7000 --json":
         "of a run that goes on: bad_input_test asks for one",
+    r"\./sluice train .* --resume .*":
+        "resume_test goes on with runs; of five updates nothing is left",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
     r"docker/try\.sh": "compiles the whole tree as root, ten minutes",
     r"tests/mutations/run_mutations\.py": "compiles the tree for each mutation",
@@ -241,13 +243,8 @@ class DocumentsTest(unittest.TestCase):
                             result.stdout.splitlines()[:-2])
         self.assertIn(printed + "\n", text)
 
-    def test_the_daemons_started_as_the_document_says_train(self):
-        lines = commands("docs/operations.md", r"host[A-Z]\$ ")
-        self.assertEqual(len(lines), 5)
-        folder = harness.scratch()
-        job = harness.write_job(harness.LINEAR_JOB)
-        (folder / "job.textproto").write_text(job.read_text())
-        (folder / "run").mkdir()
+    def run_daemons(self, folder, lines):
+        """Starts all in `folder`; each must end well."""
         first, second = harness.free_ports(2)
         binaries = {"ps_server": harness.PS_SERVER, "worker": harness.WORKER,
                     "evaluator": harness.EVALUATOR}
@@ -269,7 +266,22 @@ class DocumentsTest(unittest.TestCase):
             for process in processes:
                 process.kill()
                 process.wait()
+        return json.loads((folder / "run/summary.json").read_text())
+
+    def test_the_daemons_started_as_the_document_says_train_and_go_on(self):
+        lines = commands("docs/operations.md", r"host[A-Z]\$ ")
+        self.assertEqual(len(lines), 7)
+        folder = harness.scratch()
+        (folder / "run").mkdir()
+        job = harness.LINEAR_JOB + (
+            "checkpoint { every_updates: 10 } output { run_dir: \"run\" }")
+        (folder / "job.textproto").write_text(job)
+        self.assertEqual(self.run_daemons(folder, lines[:5])["epochs"], 2)
         self.assertTrue((folder / "run/weights.safetensors").exists())
+        (folder / "job.textproto").write_text(
+            job.replace("epochs: 2", "epochs: 3"))
+        self.assertEqual(
+            self.run_daemons(folder, lines[5:] + lines[2:5])["epochs"], 3)
 
 
 if __name__ == "__main__":

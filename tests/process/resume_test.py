@@ -1,0 +1,204 @@
+#!/usr/bin/python3 -B
+"""A run that was stopped or killed goes on from its newest whole checkpoint:
+under SYNC to the same bits as one that was not, with the others to the same
+count of mini-batches."""
+
+import json
+import os
+import signal
+import unittest
+
+import cluster
+import harness
+import ledger
+
+# Long enough to be killed in the middle of: 400 updates of two mini-batches,
+# on however many workers.
+LONG = ["stop.epochs=20", "sync.gradients_per_update=2",
+        "checkpoint.every_updates=10"]
+# So that there is time to look at a run before it ends; it changes no bit.
+SLOW = "--set=delays.compute.constant.ms=10"
+
+
+def kill_all(run):
+    """The launcher first, so that it says and does nothing more."""
+    pids = run.pids()
+    run.process.kill()
+    for pid in pids.values():
+        os.kill(pid, signal.SIGKILL)
+    run.process.wait()
+    harness.wait_until(lambda: not run.pids(), "the killed to be gone")
+
+
+def checkpoints(folder):
+    """Those that are whole by their looks, newest last."""
+    return sorted(tuple(map(int, m.parent.name.split("-")))
+                  for m in (folder / "checkpoints").glob("*/manifest"))
+
+
+def resume(job, folder, *args):
+    return harness.tool("train", job, "--resume", folder, *args)
+
+
+class ResumeTest(unittest.TestCase):
+
+    def killed(self, job, *args, version=55):
+        """The folder of a run that was killed with kill -9 beyond `version`."""
+        with cluster.Training(job, *args, SLOW) as run:
+            run.await_version(version)
+            harness.wait_until(lambda: checkpoints(run.dir), "a checkpoint",
+                               run.process)
+            kill_all(run)
+            return run.dir
+
+    def goes_on(self, job, folder, *args):
+        """The summary of the rest, which must end well; and what it said."""
+        result = resume(job, folder, *args)
+        self.assertEqual(result.returncode, 0,
+                         result.stdout + result.stderr + "\n".join(
+                             p.read_text()[-2000:]
+                             for p in folder.glob("*.log")))
+        return (json.loads((folder / "summary.json").read_text()),
+                result.stdout)
+
+    def replays(self, folder):
+        result = harness.tool("replay", folder, "--json")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def balanced(self, folder, summary):
+        """Every task of every generation is counted once."""
+        tasks = sum(len(ledger.Ledger(log).issued)
+                    for log in folder.glob("commit_log*"))
+        self.assertEqual(sum(summary["gradients"].values()), tasks)
+
+    def same_bits(self, job_text, sets, *others):
+        job = harness.write_job(job_text)
+        undisturbed = harness.train(job, *harness.sets(sets)).summary
+        folder = self.killed(job, *harness.sets(sets))
+        before = checkpoints(folder)[-1]
+        summary, said = self.goes_on(job, folder, *harness.sets(sets), *others)
+        self.assertIn(f"going on from version {before[1]} as generation 2",
+                      said)
+        for name in ("weights_sha256", "version", "samples", "test_loss"):
+            self.assertEqual(summary[name], undisturbed[name], name)
+        self.assertEqual(summary["gradients"]["applied"],
+                         undisturbed["gradients"]["applied"])
+        self.balanced(folder, summary)
+        self.replays(folder)
+
+    def test_momentum_on_other_numbers_of_workers_and_shards(self):
+        self.same_bits(harness.LINEAR_JOB, LONG, "--workers=3", "--shards=3")
+
+    def test_adam_with_batch_norm_and_dropout_on_one_shard(self):
+        self.same_bits(harness.BATCH_NORM_JOB, LONG, "--workers=1",
+                       "--shards=1")
+
+    def test_a_schedule_of_the_rate_with_warm_up_and_local_steps(self):
+        self.same_bits(harness.LINEAR_JOB, [
+            *LONG, "schedule={ cosine { epochs: 20 } warmup_epochs: 10 }",
+            "sync.local_steps=2", "checkpoint.every_updates=7"])
+
+    def test_interrupted_twice_and_resumed_twice(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(LONG)
+        undisturbed = harness.train(job, *sets).summary
+        with cluster.Training(job, *sets, SLOW) as run:
+            run.await_version(40)
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            first = run.summary["version"]
+        # Nothing was lost: the last version was stored.
+        self.assertEqual(checkpoints(run.dir)[-1], (1, first))
+        summary, _ = self.goes_on(job, run.dir, *sets,
+                                  f"--set=stop.updates={first + 30}")
+        self.assertEqual(summary["version"], first + 30)
+        summary, said = self.goes_on(job, run.dir, *sets)
+        self.assertIn(f"going on from version {first + 30} as generation 3",
+                      said)
+        self.assertEqual(summary["weights_sha256"],
+                         undisturbed["weights_sha256"])
+        self.balanced(run.dir, summary)
+        self.replays(run.dir)
+
+    def test_lenet(self):
+        job = harness.LENET
+        sets = ["stop.updates=12", "checkpoint.every_updates=2",
+                "sync={ policy: SYNC gradients_per_update: 2 }",
+                "data.batch_size=32"]
+        undisturbed = harness.train(job, *harness.sets(sets)).summary
+        folder = self.killed(job, *harness.sets(sets), version=5)
+        summary, _ = self.goes_on(job, folder, *harness.sets(sets),
+                                  "--workers=3", "--shards=1")
+        self.assertEqual(summary["weights_sha256"],
+                         undisturbed["weights_sha256"])
+
+    def test_the_other_policies_take_each_mini_batch_once(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for policy in ("{ policy: K_SYNC k: 2 }",
+                       "{ policy: K_BATCH_ASYNC k_schedule { adaptive { "
+                       "max_k: 4 smoothing_updates: 5 } } }"):
+            sets = harness.sets([
+                f"sync={policy}", "optimizer.learning_rate=0.005",
+                "stop.epochs=20", "checkpoint.every_updates=10"])
+            folder = self.killed(job, *sets, "--workers=3")
+            summary, _ = self.goes_on(job, folder, *sets, "--workers=4")
+            self.assertEqual(summary["samples"], 20 * 1280)
+            self.assertEqual(summary["gradients"]["applied"], 20 * 40)
+            self.balanced(folder, summary)
+            self.replays(folder)
+
+    def test_what_is_damaged_is_named_and_passed_over(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        folder = self.killed(job, *harness.sets(LONG), version=60)
+        kept = checkpoints(folder)
+        self.assertGreaterEqual(len(kept), 2)
+        newest = folder / "checkpoints" / "-".join(map(str, kept[-1]))
+        shard = newest / "shard-1.safetensors"
+        shard.write_bytes(shard.read_bytes()[:-1])
+        # One that was being written: its manifest is not there.
+        (folder / "checkpoints/1-9999").mkdir()
+        _, said = self.goes_on(job, folder, *harness.sets(LONG))
+        self.assertIn(f"passed over: {shard}: has ", said)
+        self.assertIn(f"passed over: {folder}/checkpoints/1-9999/manifest",
+                      said)
+        self.assertIn(f"going on from version {kept[-2][1]} ", said)
+
+    def refused(self, result, words):
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertIn(words, result.stderr)
+
+    def test_what_cannot_go_on_is_refused_with_the_reason(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        sets = harness.sets(["stop.epochs=1", "checkpoint.every_updates=10"])
+        run = harness.train(job, *sets)
+        self.refused(resume(job, run.dir, *sets),
+                     "is the run's end: 1 epochs; a larger stop.epochs would "
+                     "let it go on")
+        self.refused(
+            resume(job, run.dir, "--set", "stop.epochs=2", "--seed=7"),
+            "the run has another job: seed: 7 here, 1 there")
+        self.refused(resume(job, harness.scratch()),
+                     "job.textproto: no such file")
+        plain = harness.train(job, "--set", "stop.epochs=1")
+        self.refused(resume(job, plain.dir, "--set", "stop.epochs=2"),
+                     "has no whole checkpoint to go on from")
+        # The run is as it was, and can be made longer.
+        summary, _ = self.goes_on(job, run.dir, "--set", "stop.epochs=2")
+        self.assertEqual(summary["epochs"], 2)
+
+    def test_a_run_that_has_not_ended_is_left_alone(self):
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        sets = harness.sets(["checkpoint.every_updates=10"])
+        with cluster.Training(job, *sets) as run:
+            run.await_version(5)
+            self.refused(resume(job, run.dir, *sets),
+                         "the run has not ended: its coordinator answers at")
+            run.interrupt()
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+
+
+if __name__ == "__main__":
+    harness.main()
