@@ -9,6 +9,7 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/shard/optimizer.h"
@@ -75,6 +76,10 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
                             RunFiles::Create(job, start, run_dir));
   }
   if (job.job.has_checkpoint()) {
+    // Those that are not whole, too, so that they go in their turn.
+    for (const CheckpointId& id : ListCheckpoints(run_dir)) {
+      options.core.checkpoints.there.emplace_back(id.generation, id.version);
+    }
     options.manifests = ManifestsOf(job, run_dir, &lead->disk_);
   }
   lead->service_ = std::make_unique<CoordinatorService>(

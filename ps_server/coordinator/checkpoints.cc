@@ -8,8 +8,13 @@
 
 namespace sluice {
 
-Checkpoints::Checkpoints(CheckpointOptions options, int shards, absl::Time now)
-    : options_(options), shards_(shards), next_(now + options.every) {}
+Checkpoints::Checkpoints(CheckpointOptions options, Generation generation,
+                         int shards, absl::Time now)
+    : options_(std::move(options)),
+      generation_(generation),
+      shards_(shards),
+      next_(now + options_.every),
+      kept_(options_.there.begin(), options_.there.end()) {}
 
 Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
   const bool by_time = options_.every > absl::ZeroDuration() && now >= next_;
@@ -63,13 +68,13 @@ std::string Checkpoints::Error() const {
   return "";
 }
 
-std::vector<Version> Checkpoints::Written() {
-  kept_.push_back(running_->version);
+std::vector<RemoveStored> Checkpoints::Written() {
+  kept_.emplace_back(generation_, running_->version);
   running_.reset();
   ++written_;
-  std::vector<Version> old;
+  std::vector<RemoveStored> old;
   for (; static_cast<int>(kept_.size()) > options_.keep; kept_.pop_front()) {
-    old.push_back(kept_.front());
+    old.push_back({kept_.front().first, kept_.front().second});
   }
   return old;
 }
@@ -81,12 +86,13 @@ void Checkpoints::Failed(const std::string& why) {
 }
 
 bool Checkpoints::Keeps(Version version) const {
-  return std::find(kept_.begin(), kept_.end(), version) != kept_.end();
+  return std::find(kept_.begin(), kept_.end(),
+                   std::pair(generation_, version)) != kept_.end();
 }
 
 std::optional<Version> Checkpoints::newest() const {
-  if (kept_.empty()) return std::nullopt;
-  return kept_.back();
+  if (kept_.empty() || kept_.back().first != generation_) return std::nullopt;
+  return kept_.back().second;
 }
 
 }  // namespace sluice

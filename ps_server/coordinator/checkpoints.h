@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -22,7 +23,8 @@ namespace sluice {
 class Checkpoints {
  public:
   // The first one by time falls due a period after `now`.
-  Checkpoints(CheckpointOptions options, int shards, absl::Time now);
+  Checkpoints(CheckpointOptions options, Generation generation, int shards,
+              absl::Time now);
 
   enum class Due {
     kNo,
@@ -55,8 +57,9 @@ class Checkpoints {
   std::string Error() const;
 
   // The manifest of `running()` is on the disk: returns which older ones are to
-  // be removed, the oldest first. REQUIRES: all parts were reported.
-  std::vector<Version> Written();
+  // be removed, the oldest first, those of earlier generations too. REQUIRES:
+  // all parts were reported.
+  std::vector<RemoveStored> Written();
   // The running one is given up; what there is of it is to be removed.
   void Failed(const std::string& why);
 
@@ -72,12 +75,13 @@ class Checkpoints {
  private:
   // Constant after construction.
   const CheckpointOptions options_;
+  const Generation generation_;
   const int shards_;
 
   absl::Time next_;  // By time.
   std::optional<Running> running_;
   Version last_begun_;
-  std::deque<Version> kept_;  // Oldest first.
+  std::deque<std::pair<Generation, Version>> kept_;  // Oldest first.
   int64_t written_ = 0;
   int64_t failed_ = 0;
   int64_t late_ = 0;

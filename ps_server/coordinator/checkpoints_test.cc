@@ -14,7 +14,7 @@ const absl::Time kStart = absl::UnixEpoch();
 
 absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
 
-StoredPart Part(const std::string &error = "") {
+StoredPart Part(const std::string& error = "") {
   StoredPart part;
   part.file = "shard";
   part.error = error;
@@ -28,9 +28,15 @@ class CheckpointsTest : public ::testing::Test {
   std::vector<Version> Store(int64_t version) {
     EXPECT_EQ(checkpoints_.Decided(Version(version), kStart), Due::kStart);
     EXPECT_TRUE(checkpoints_.Reported(ShardId(0), Version(version), Part()));
-    return checkpoints_.Written();
+    std::vector<Version> old;
+    for (const RemoveStored& one : checkpoints_.Written()) {
+      EXPECT_EQ(one.generation, Generation(1));
+      old.push_back(one.version);
+    }
+    return old;
   }
-  Checkpoints checkpoints_{{.every_updates = 2}, /*shards=*/1, kStart};
+  Checkpoints checkpoints_{
+      {.every_updates = 2}, Generation(1), /*shards=*/1, kStart};
 };
 
 TEST_F(CheckpointsTest, OneFallsDueEverySoManyUpdates) {
@@ -78,7 +84,8 @@ TEST_F(CheckpointsTest, OneThatFailedIsNotKeptAndTakesNonesPlace) {
 }
 
 TEST(CheckpointsByTimeTest, OneFallsDueEverySoManySecondsAfterTheLast) {
-  Checkpoints checkpoints({.every = absl::Seconds(10)}, 1, kStart);
+  Checkpoints checkpoints({.every = absl::Seconds(10)}, Generation(1), 1,
+                          kStart);
   EXPECT_EQ(checkpoints.Decided(Version(1), At(9.9)), Due::kNo);
   EXPECT_EQ(checkpoints.Decided(Version(2), At(13)), Due::kStart);
   checkpoints.Reported(ShardId(0), Version(2), Part());
@@ -88,8 +95,8 @@ TEST(CheckpointsByTimeTest, OneFallsDueEverySoManySecondsAfterTheLast) {
 }
 
 TEST(CheckpointsByTimeTest, WhicheverComesFirstBeginsOne) {
-  Checkpoints checkpoints({.every_updates = 5, .every = absl::Seconds(10)}, 1,
-                          kStart);
+  Checkpoints checkpoints({.every_updates = 5, .every = absl::Seconds(10)},
+                          Generation(1), 1, kStart);
   EXPECT_EQ(checkpoints.Decided(Version(5), At(1)), Due::kStart);
   checkpoints.Reported(ShardId(0), Version(5), Part());
   checkpoints.Written();
@@ -98,12 +105,31 @@ TEST(CheckpointsByTimeTest, WhicheverComesFirstBeginsOne) {
 }
 
 TEST(CheckpointsByTimeTest, WithoutAPeriodNoneEverIs) {
-  Checkpoints checkpoints({}, 1, kStart);
+  Checkpoints checkpoints({}, Generation(1), 1, kStart);
   EXPECT_EQ(checkpoints.Decided(Version(0), At(1e9)), Due::kNo);
 }
 
+TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
+  Checkpoints checkpoints(
+      {.every_updates = 5,
+       .keep = 2,
+       .there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}}},
+      Generation(3), 1, kStart);
+  EXPECT_FALSE(checkpoints.newest().has_value());
+  EXPECT_FALSE(checkpoints.Keeps(Version(15)));
+  EXPECT_EQ(checkpoints.Decided(Version(15), kStart), Due::kStart);
+  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(15), Part()));
+  const std::vector<RemoveStored> old = checkpoints.Written();
+  ASSERT_EQ(old.size(), 1);
+  EXPECT_EQ(old[0].generation, Generation(1));
+  EXPECT_EQ(old[0].version, Version(10));
+  EXPECT_TRUE(checkpoints.Keeps(Version(15)));
+  EXPECT_EQ(checkpoints.newest(), Version(15));
+}
+
 TEST(CheckpointPartsTest, EveryShardsPartIsWaitedForAndCountsOnce) {
-  Checkpoints checkpoints({.every_updates = 1}, /*shards=*/3, kStart);
+  Checkpoints checkpoints({.every_updates = 1}, Generation(1), /*shards=*/3,
+                          kStart);
   EXPECT_THAT(checkpoints.Missing(), IsEmpty());
   checkpoints.Decided(Version(1), kStart);
   EXPECT_FALSE(checkpoints.Reported(ShardId(1), Version(1), Part()));

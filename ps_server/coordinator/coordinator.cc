@@ -51,7 +51,8 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
               options_.commit_window),
       evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
                    begins_.snapshot.evaluation_due),
-      checkpoints_(options_.checkpoints, options_.shards, now),
+      checkpoints_(options_.checkpoints, options_.generation, options_.shards,
+                   now),
       stats_(begins_.snapshot.totals),
       evaluator_lost_(now) {
   if (grid_.partitions() > 1) {

@@ -81,9 +81,7 @@ void Coordinator::Impl::ManifestWritten(Version version,
   Say(Announce::Level::kInfo,
       absl::StrCat("event=checkpoint version=", version.value(), " seconds=",
                    absl::ToDoubleSeconds(awake_ - running->since)));
-  for (const Version old : checkpoints_.Written()) {
-    Emit(RemoveStored{options_.generation, old});
-  }
+  for (const RemoveStored& old : checkpoints_.Written()) Emit(old);
 }
 
 // What comes late of one that was given up would lie there for good.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/ids.h"
@@ -25,6 +27,8 @@ struct CheckpointOptions {
   int64_t every_updates = 0;                    // 0: not by updates.
   absl::Duration every = absl::ZeroDuration();  // Zero: not by time.
   int keep = 2;                                 // The newest; at least 1.
+  // What earlier generations have left, oldest first.
+  std::vector<std::pair<Generation, Version>> there = {};
 
   bool enabled() const {
     return every_updates > 0 || every > absl::ZeroDuration();
