@@ -1,0 +1,140 @@
+#!/usr/bin/python3 -B
+"""How much do checkpoints slow down updates?
+
+A model of 33 million weights with Adam: 400 MB of weights and state on one
+shard, one worker, SYNC, in real daemons; runs with a checkpoint every so many
+seconds and without, in turn. Expected: 0.9 of the updates a second without, at
+least, since a shard goes on while one is written, and then only writes into
+other chunks for one update. The shard's peak memory stands beside what `sluice
+check` states and what a shard of nearly nothing takes.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STARTING_S = 2.0  # Of a run, before its updates count.
+FEATURES = 4096
+
+JOB = """
+cluster {{ workers: 1 shards: 1 }}
+optimizer {{ learning_rate: 1e-6 adam {{}} }}
+data {{
+  linear_regression {{ features: {features} train_samples: 64 }}
+  batch_size: 2
+}}
+model {{ layer {{ dense {{ units: {units} }} }} layer {{ dense {{ units: 1 }} }} }}
+evaluation {{ enabled: false }}
+output {{ metrics_every_s: 0.1 }}
+stop {{ seconds: {seconds} }}
+"""
+
+
+def peak_bytes(job):
+    """Of the ps_server that reads `job`, so far; 0 when there is none."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+            if not words[0].endswith("ps_server") or f"--job={job}" not in words:
+                continue
+            for line in (entry / "status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+        except (OSError, UnicodeDecodeError):
+            continue
+    return 0
+
+
+def train(args, job, *sets):
+    """(updates a second, peak bytes of the shard, summary) of one run."""
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        run = pathlib.Path(folder, "run")
+        process = subprocess.Popen(
+            [args.tool, "train", job, "--run-dir", run,
+             *(w for s in sets for w in ("--set", s))],
+            stdout=subprocess.DEVNULL)
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, peak_bytes(run / "job.textproto"))
+            time.sleep(0.2)  # The peak is the system's; it only has to be asked.
+        assert process.returncode == 0
+        summary = json.loads((run / "summary.json").read_text())
+        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    steady = [line for line in lines
+              if line["seconds"] >= min(STARTING_S, args.seconds / 4)]
+    first, last = steady[0], steady[-1]
+    rate = (last["version"] - first["version"]) / (last["seconds"] -
+                                                   first["seconds"])
+    return rate, peak, summary
+
+
+def stated_bytes(args, job, *sets):
+    checked = subprocess.run(
+        [args.tool, "check", job, "--json",
+         *(w for s in sets for w in ("--set", s))],
+        check=True, capture_output=True, text=True).stdout
+    return json.loads(checked)["shards"][0]["memory_bytes"]["total"]
+
+
+def empty_process(args, folder):
+    """Peak bytes of a shard of 16 units."""
+    job = pathlib.Path(folder, "empty.textproto")
+    job.write_text(JOB.format(features=FEATURES, units=16,
+                              seconds=min(4, args.seconds)))
+    return train(args, job)[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help="a second, once")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20, help="of each run")
+    parser.add_argument("--every", type=float, default=10,
+                        help="seconds between two checkpoints")
+    parser.add_argument("--units", type=int, default=8128)
+    parser.add_argument("--folder", help="where the runs' folders are made")
+    parser.add_argument("--tool", default=ROOT / "bazel-bin/cli/sluice",
+                        help="the built sluice")
+    args = parser.parse_args()
+    if args.tiny:
+        args.rounds, args.seconds, args.every, args.units = 1, 1, 0.2, 16
+    stored = f"checkpoint.every_s={args.every}"
+    rounds, peaks, written, late = [], [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        job = pathlib.Path(folder, "job.textproto")
+        job.write_text(JOB.format(features=FEATURES, units=args.units,
+                                  seconds=args.seconds))
+        stated = stated_bytes(args, job, stored)
+        empty = empty_process(args, folder)
+        for _ in range(args.rounds):
+            without, _, _ = train(args, job)
+            rate, peak, summary = train(args, job, stored)
+            rounds.append((rate, without))
+            peaks.append(peak)
+            assert not summary["checkpoints"]["failed"], summary
+            written += summary["checkpoints"]["written"]
+            late += summary["checkpoints"]["late"]
+    ratio = statistics.median(rate / without for rate, without in rounds)
+    measured = statistics.median(rate for rate, _ in rounds)
+    found = report.Report("checkpoint", __doc__.splitlines()[0])
+    found.add(f"updates, a checkpoint every {args.every:g} s", "1/s",
+              "0.9 of without", 0.9 * measured / ratio, measured,
+              of_without=ratio)
+    found.add("memory stated over a shard's peak", "bytes / byte",
+              "at least 1", 1, (stated + empty) / max(max(peaks), 1),
+              stated_bytes=stated, empty_process_bytes=empty,
+              peak_bytes=max(peaks))
+    found.note(f"{written} checkpoints written, {late} late")
+    found.print(args.json)
+
+
+if __name__ == "__main__":
+    main()
