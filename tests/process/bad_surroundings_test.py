@@ -28,6 +28,15 @@ class BadSurroundingsTest(unittest.TestCase):
     def linear(self):
         return harness.write_job(harness.LINEAR_JOB)
 
+    def test_a_gpu_that_is_not_there_is_named(self):
+        run = harness.Run(self.linear(), *harness.sets(["worker.device=CUDA"]))
+        if run.result.returncode == 0:
+            self.skipTest("this machine has a GPU")
+        self.assertEqual(run.result.returncode, 1)
+        self.assertRegex(run.result.stderr,
+                         r"worker\.device: no CUDA device: .*; "
+                         r"there are CPU and REFERENCE")
+
     # ---- Files ----
 
     def test_a_truncated_gz_is_named(self):
