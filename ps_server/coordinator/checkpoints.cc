@@ -33,10 +33,9 @@ Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
 
 void Checkpoints::Start(Version version, absl::Time now) {
   SLUICE_CHECK(!running_.has_value());
-  running_.emplace();
-  running_->version = last_begun_ = version;
-  running_->since = now;
+  running_ = Running{version, now, {}, 0};
   running_->parts.resize(shards_);
+  last_begun_ = version;
 }
 
 std::vector<ShardId> Checkpoints::Missing() const {
