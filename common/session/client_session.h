@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_SESSION_CLIENT_SESSION_H_
 #define SLUICE_COMMON_SESSION_CLIENT_SESSION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,6 +78,8 @@ class ClientSession {
   absl::Status Send(proto::ToCoordinator message);
   // Queues a good-bye; the session ends with the connection.
   void Leave(const std::string& reason);
+  // Messages that the coordinator has not acknowledged.
+  size_t unacknowledged() const { return queue_.unacknowledged(); }
   // Whether a frame should be written at once, and when a heartbeat is due
   // (for ever away while no connection is open).
   bool HasUrgentFrame() const { return queue_.HasNext() || ack_due_; }

@@ -31,11 +31,15 @@ constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 // it looks at a connection that is being cut.
 constexpr absl::Duration kLongestRest = ClientSession::kAwakeEvery;
 constexpr absl::Duration kShortestRest = absl::Milliseconds(1);
+// Up to so many unacknowledged messages fit into what a connection takes
+// without being read (64 KiB), so that their sender can write them itself.
+constexpr size_t kWrittenBySender = 64;
 
 }  // namespace
 
 // The reader thread opens one connection after the other, joins on each, and
-// hands on what arrives. The writer thread sends what is queued and the
+// hands on what arrives. Who sends a message also writes it, which saves a
+// hand-over; the writer thread sends what is left, acknowledgements and
 // heartbeats, and cuts a connection that has been silent for too long.
 class CoordinatorClient::Impl {
  public:
@@ -67,6 +71,13 @@ class CoordinatorClient::Impl {
  private:
   void ReadLoop();
   void WriteLoop();
+  // The frame to be written now, if any, for the caller to write; none while
+  // another thread is writing, which will find it.
+  std::optional<proto::ToCoordinator> TakeFrame()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Writes what TakeFrame gave, and what has come meanwhile.
+  void WriteFrames(std::optional<proto::ToCoordinator> frame)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // One connection, from the Join until it breaks: how it ended.
   absl::Status RunConnection();
   // Handles one frame: false when the connection must be cut.
@@ -86,7 +97,8 @@ class CoordinatorClient::Impl {
     return !writing_;
   }
   bool WriterHasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Ended() || (stream_ != nullptr && session_.HasUrgentFrame());
+    return Ended() ||
+           (stream_ != nullptr && !writing_ && session_.HasUrgentFrame());
   }
 
   // Constant after construction.
@@ -138,13 +150,19 @@ proto::Welcome CoordinatorClient::Impl::welcome() const {
 }
 
 void CoordinatorClient::Impl::Send(proto::ToCoordinator message) {
-  std::shared_ptr<grpc::ClientContext> context;
+  std::shared_ptr<grpc::ClientContext> refused;
+  std::optional<proto::ToCoordinator> frame;
   {
     absl::MutexLock lock(&mu_);
-    if (Ended() || closing_ || session_.Send(std::move(message)).ok()) return;
-    context = context_;
+    if (Ended() || closing_) return;
+    if (!session_.Send(std::move(message)).ok()) {
+      refused = context_;
+    } else if (session_.unacknowledged() <= kWrittenBySender) {
+      frame = TakeFrame();  // Before the writer wakes for it.
+    }
   }
-  if (context != nullptr) context->TryCancel();
+  if (refused != nullptr) refused->TryCancel();
+  WriteFrames(std::move(frame));
 }
 
 absl::Status CoordinatorClient::Impl::Wait() {
@@ -258,7 +276,6 @@ void CoordinatorClient::Impl::WriteLoop() {
   while (true) {
     std::shared_ptr<grpc::ClientContext> silent;
     std::optional<proto::ToCoordinator> frame;
-    Stream* stream = nullptr;
     {
       absl::MutexLock lock(&mu_);
       const absl::Time wake =
@@ -271,19 +288,36 @@ void CoordinatorClient::Impl::WriteLoop() {
       session_.Awake(now);
       if (now >= session_.Deadline()) {
         silent = context_;
-      } else if (stream_ != nullptr) {
-        frame = session_.NextFrame(now);
-        stream = stream_;
-        writing_ = frame.has_value();
+      } else {
+        frame = TakeFrame();
       }
     }
     if (silent != nullptr) silent->TryCancel();
-    if (!frame.has_value()) continue;
-    const bool written = stream->Write(*frame);
+    WriteFrames(std::move(frame));
+  }
+}
+
+std::optional<proto::ToCoordinator> CoordinatorClient::Impl::TakeFrame() {
+  if (stream_ == nullptr || writing_) return std::nullopt;
+  auto frame = session_.NextFrame(options_.clock->Now());
+  writing_ = frame.has_value();
+  return frame;
+}
+
+void CoordinatorClient::Impl::WriteFrames(
+    std::optional<proto::ToCoordinator> frame) {
+  while (frame.has_value()) {
+    Stream* stream = nullptr;
+    {
+      absl::MutexLock lock(&mu_);
+      stream = stream_;
+    }
+    const bool written = stream != nullptr && stream->Write(*frame);
     absl::MutexLock lock(&mu_);
     writing_ = false;
     // The reader sees the end of the stream too, and says why.
     if (!written) stream_ = nullptr;
+    frame = TakeFrame();
   }
 }
 

@@ -63,8 +63,9 @@ class CoordinatorClient {
   // Of the present life.
   proto::Welcome welcome() const;
 
-  // Queues a message, of which only the body counts. Never blocks on the
-  // network. After the end of the session it does nothing.
+  // Queues a message, of which only the body counts, and writes it unless so
+  // many are unacknowledged that writing might have to wait. Never blocks on
+  // the network. After the end of the session it does nothing.
   void Send(proto::ToCoordinator message);
 
   // Blocks until the session has ended. OK: after Finish, whose on_message
