@@ -51,6 +51,10 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
   };
 }
 
+ShardAgent::~ShardAgent() {
+  if (local_ != nullptr) local_->Close();
+}
+
 absl::Status ShardAgent::Join() {
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<CoordinatorClient> client,
@@ -62,6 +66,14 @@ absl::Status ShardAgent::Join() {
   }
   early_.clear();
   return absl::OkStatus();
+}
+
+absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
+  local_ = LocalSession::Create(
+      {.service = service,
+       .join = std::move(client_options_.join),
+       .on_message = std::move(client_options_.on_message)});
+  return local_->Join();
 }
 
 absl::Status ShardAgent::Wait() {
@@ -150,6 +162,7 @@ void ShardAgent::ReportStored(
 }
 
 void ShardAgent::Send(proto::ToCoordinator message) {
+  if (local_ != nullptr) return local_->Send(std::move(message));
   absl::MutexLock lock(&mu_);
   if (client_ == nullptr) {
     early_.push_back(std::move(message));

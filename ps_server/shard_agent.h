@@ -17,6 +17,8 @@
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/background_writer.h"
 #include "ps_server/checkpoint/shard_file.h"
+#include "ps_server/coordinator/coordinator_service.h"
+#include "ps_server/local_session.h"
 #include "ps_server/shard/exchange_service.h"
 
 namespace sluice {
@@ -28,7 +30,7 @@ class ShardAgent {
   struct Options {
     ShardId shard;
     std::string address;      // Where others reach its Exchange service.
-    std::string coordinator;  // "host:port".
+    std::string coordinator;  // "host:port"; of the lead's, for messages.
     std::string process;      // Host and process id, for logs.
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
@@ -40,13 +42,18 @@ class ShardAgent {
   // destroyed.
   ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
              ExchangeService* exchange);
+  ~ShardAgent();
 
   // Joins the run; blocks until the coordinator is there (errors:
   // CoordinatorClient::Connect).
   absl::Status Join();
+  // The same for the shard in whose process the coordinator is. `service`
+  // must outlive this.
+  absl::Status JoinHere(CoordinatorService* service);
 
-  // Blocks until the run is over. OK: it reached its end. kAborted: it failed,
-  // with the coordinator's words. Else the coordinator is gone.
+  // Blocks until the run is over. REQUIRES: Join. OK: it reached its end.
+  // kAborted: it failed, with the coordinator's words. Else the coordinator is
+  // gone.
   absl::Status Wait();
 
  private:
@@ -66,6 +73,8 @@ class ShardAgent {
   const ShardFileIdentity identity_;
   FileOperations disk_;
 
+  // One of these two.
+  std::shared_ptr<LocalSession> local_;  // Constant after JoinHere.
   absl::Mutex mu_;  // Acquired before the lock of CoordinatorClient.
   std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);

@@ -164,7 +164,7 @@ absl::Status ShardServer::Run() {
 
 absl::Status ShardServer::RunLead() {
   SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
-  const absl::Status joined = agent_->Join();
+  const absl::Status joined = agent_->JoinHere(lead_->service());
   // A run that was stopped before it began has an end like any other.
   if (!joined.ok() && !absl::IsCancelled(joined)) return joined;
   SLUICE_RETURN_IF_ERROR(

@@ -58,16 +58,21 @@ CoordinatorService::Session(grpc::CallbackServerContext*) {
 
 void CoordinatorService::OnFrame(SessionStream* stream,
                                  const proto::ToCoordinator& frame) {
+  Receive(stream->Share(), frame);
+}
+
+void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
+                                 const proto::ToCoordinator& frame) {
   absl::Status status;
   {
     absl::MutexLock lock(&mu_);
-    status = sessions_.OnFrame(stream->Share(), frame, options_.clock->Now());
+    status = sessions_.OnFrame(connection, frame, options_.clock->Now());
   }
   CarryOut();
   if (status.ok()) return;
   spdlog::warn("event=session_refused error=\"{}\"", status.ToString());
-  stream->End(status);
-  stream->Flush();
+  connection->End(status);
+  connection->Flush();
 }
 
 void CoordinatorService::OnBroken(SessionStream* stream) {

@@ -17,6 +17,7 @@
 #include "ps_server/coordinator/commit_log_file.h"
 #include "ps_server/coordinator/compute_times_writer.h"
 #include "ps_server/coordinator/coordinator_sessions.h"
+#include "ps_server/coordinator/frame_sink.h"
 #include "ps_server/coordinator/manifest_writer.h"
 #include "ps_server/coordinator/metrics_writer.h"
 #include "ps_server/coordinator/rate_meter.h"
@@ -63,6 +64,13 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
 
   JobState State();
 
+  // A frame of a peer in this process has arrived on `connection`, which ends
+  // as that of a remote one when the frame is refused. From any thread.
+  void OnLocalFrame(const std::shared_ptr<FrameSink>& connection,
+                    const proto::ToCoordinator& frame) {
+    Receive(connection, frame);
+  }
+
   grpc::ServerBidiReactor<proto::ToCoordinator, proto::FromCoordinator>*
   Session(grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
@@ -78,6 +86,8 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   void OnBroken(SessionStream* stream) override;
   void OnManifest(Version version, const absl::Status& status);
 
+  void Receive(const std::shared_ptr<FrameSink>& connection,
+               const proto::ToCoordinator& frame) ABSL_LOCKS_EXCLUDED(mu_);
   // Carries out what has been decided, unless another thread is doing so and
   // will find the rest. Call after everything that may have added to it.
   void CarryOut() ABSL_LOCKS_EXCLUDED(mu_);

@@ -41,6 +41,13 @@ void CoordinatorSessions::OnBroken(const FrameSink* connection,
   core_.Disconnected(seat->peer, seat->incarnation, now, &actions_);
 }
 
+void CoordinatorSessions::Tick(absl::Time now) {
+  for (const Seat* seat : table_.LocalSeats()) {
+    core_.Heard(seat->peer, seat->incarnation, now).IgnoreError();
+  }
+  core_.Tick(now, &actions_);
+}
+
 absl::Status CoordinatorSessions::CheckJob(const proto::Join& join) const {
   if (join.fingerprint() == options_.fingerprint) return absl::OkStatus();
   std::string difference = DescribeDifference(options_.job_text, join.job());

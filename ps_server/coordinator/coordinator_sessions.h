@@ -49,8 +49,8 @@ class CoordinatorSessions {
                        const proto::ToCoordinator& frame, absl::Time now);
   // The connection is gone; nothing more arrives on it.
   void OnBroken(const FrameSink* connection, absl::Time now);
-  // As Coordinator's.
-  void Tick(absl::Time now) { core_.Tick(now, &actions_); }
+  // As Coordinator's. Local peers are alive.
+  void Tick(absl::Time now);
   void ManifestWritten(Version version, const std::string& error,
                        absl::Time now) {
     core_.ManifestWritten(version, error, now, &actions_);

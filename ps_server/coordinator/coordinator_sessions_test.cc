@@ -23,9 +23,11 @@ class FakeConnection final : public FrameSink {
   void Flush() override {}
   bool idle() const override { return true; }
   bool ending() const override { return ended; }
+  bool local() const override { return is_local; }
 
   std::vector<proto::FromCoordinator> frames;
   bool ended = false;
+  bool is_local = false;
 };
 
 class CoordinatorSessionsTest : public testing::Test {
@@ -48,6 +50,17 @@ class CoordinatorSessionsTest : public testing::Test {
     return status;
   }
 
+  // Ticks as often as the owner would: a gap would extend the leases.
+  void TickUntil(absl::Time end) {
+    for (; now_ < end; now_ += absl::Milliseconds(100)) {
+      sessions_.Tick(now_);
+      for (const Action& action : sessions_.TakeActions()) {
+        sessions_.Send(action, now_);
+      }
+    }
+  }
+
+  absl::Time now_ = kStart;
   CoordinatorSessions sessions_{{SmallJob(PolicyKind::kAsync, 1, 1), "abc", ""},
                                 kStart};
 };
@@ -71,6 +84,21 @@ TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
             "generation 2");
   EXPECT_EQ(join(1, 0).ToString(), join(1, 1).ToString());
   EXPECT_EQ(join(1, 3).code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(CoordinatorSessionsTest, AShardInThisProcessNeedsNoHeartbeats) {
+  const auto shard0 = Connect(), shard1 = Connect();
+  shard0->is_local = shard1->is_local = true;
+  ASSERT_TRUE(Join(shard0, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(shard1, proto::SHARD, 1, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 2").ok());
+  TickUntil(kStart + absl::Seconds(60));
+  EXPECT_FALSE(sessions_.finish().has_value());
+
+  shard0->End(absl::CancelledError("test"));
+  TickUntil(kStart + absl::Seconds(120));
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_THAT(sessions_.finish()->failure, testing::HasSubstr("shard 0"));
 }
 
 TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {

@@ -27,6 +27,9 @@ class FrameSink {
   virtual bool idle() const = 0;
   // Whether End has been called.
   virtual bool ending() const = 0;
+  // Whether the peer is in the owner's own process: it lives while that does,
+  // and sends no heartbeats.
+  virtual bool local() const { return false; }
 };
 
 }  // namespace sluice

@@ -146,6 +146,17 @@ std::vector<SessionTable::Seat*> SessionTable::ConnectedClients() {
   return seats;
 }
 
+std::vector<const SessionTable::Seat*> SessionTable::LocalSeats() const {
+  std::vector<const Seat*> seats;
+  for (auto it = seats_.lower_bound(Peer{Role::kShard, 0});
+       it != seats_.end() && it->first.role == Role::kShard; ++it) {
+    const Seat& seat = it->second;
+    if (seat.stream == nullptr || !seat.stream->local()) continue;
+    if (!seat.stream->ending()) seats.push_back(&seat);
+  }
+  return seats;
+}
+
 bool SessionTable::EverybodyTold() const {
   for (const auto& [peer, seat] : seats_) {
     if (seat.incarnation != Incarnation() && !seat.over) return false;

@@ -84,6 +84,8 @@ class SessionTable {
   std::vector<std::string> ShardAddresses() const;
   // Everybody who is not a shard and has a connection.
   std::vector<Seat*> ConnectedClients();
+  // The shards whose connection is local and open.
+  std::vector<const Seat*> LocalSeats() const;
   // Nobody is left who ought to hear of the end of the run.
   bool EverybodyTold() const;
 
