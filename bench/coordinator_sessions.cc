@@ -17,9 +17,9 @@
 #include "common/rpc/channel_options.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
-#include "proto/coordinator.grpc.pb.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/coordinator_endpoint.h"
 #include "ps_server/coordinator/coordinator_service.h"
-#include "ps_server/coordinator/session_stream.h"
 
 namespace sluice::bench {
 namespace {
@@ -27,14 +27,7 @@ namespace {
 constexpr char kFingerprint[] = "bench";
 
 // Gives every session a task, and for each Ready a verdict and the next task.
-class EchoService final : public proto::Coordinator::CallbackService,
-                          private SessionStream::Handler {
- public:
-  grpc::ServerBidiReactor<proto::ToCoordinator, proto::FromCoordinator>*
-  Session(grpc::CallbackServerContext*) override {
-    return SessionStream::Start(this).get();
-  }
-
+class EchoService final : public CoordinatorEndpoint::Handler {
  private:
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override {
@@ -57,6 +50,8 @@ class EchoService final : public proto::Coordinator::CallbackService,
     stream->Flush();
   }
   void OnBroken(SessionStream* stream) override {}
+  proto::JobStatus OnGetStatus() override { return {}; }
+  void OnStop(const proto::StopRequest&) override {}
 
   void SendTask(SessionStream* stream, const proto::ToCoordinator& frame) {
     proto::FromCoordinator task;
@@ -162,15 +157,18 @@ class Peer {
 };
 
 // Answered tasks per second, after the first tenth.
-double RateOf(grpc::Service* service, int workers, int shards, int64_t count) {
+double RateOf(CoordinatorEndpoint::Handler* service, int workers, int shards,
+              int64_t count) {
   grpc::ServerBuilder builder;
   int port = 0;
   ApplyServerOptions(&builder);
-  builder.RegisterService(service);
+  CoordinatorEndpoint endpoint(service);
+  endpoint.Register(&builder);
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   SLUICE_CHECK(server != nullptr);
+  endpoint.Start();
   const std::string address = absl::StrCat("127.0.0.1:", port);
   Progress progress(count / 10, count);
   std::vector<std::unique_ptr<Peer>> peers;
@@ -185,6 +183,7 @@ double RateOf(grpc::Service* service, int workers, int shards, int64_t count) {
   const double rate = progress.AwaitRate();
   peers.clear();
   server->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
+  endpoint.Shutdown();
   return rate;
 }
 

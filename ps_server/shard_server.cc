@@ -133,7 +133,10 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   exchange_.Register(&builder);
-  if (lead_ != nullptr) builder.RegisterService(lead_->service());
+  if (lead_ != nullptr) {
+    endpoint_ = std::make_unique<CoordinatorEndpoint>(lead_->service());
+    endpoint_->Register(&builder);
+  }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
     return absl::UnavailableError(
@@ -141,6 +144,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
                      ": the port is taken or the address is not this host's"));
   }
   exchange_.Start();
+  if (endpoint_ != nullptr) endpoint_->Start();
   const std::string host = HostName();
   address_ = AdvertisedAddress(flags, listen, port, host);
   if (lead_ != nullptr) coordinator = LoopbackAddress(listen, port);
@@ -180,6 +184,7 @@ void ShardServer::StopServing() {
   if (server_ == nullptr) return;
   server_->Shutdown(absl::ToChronoTime(clock_->Now() + kShutdownGrace));
   exchange_.Shutdown();
+  if (endpoint_ != nullptr) endpoint_->Shutdown();
   Log(exchange_.counters());
   agent_.reset();
   server_.reset();

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
+#include "ps_server/coordinator/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
 #include "ps_server/shard/exchange_service.h"
@@ -57,7 +58,8 @@ class ShardServer {
   std::string address_;  // Where others reach it.
 
   Shard shard_;
-  std::unique_ptr<Lead> lead_;  // In shard 0.
+  std::unique_ptr<Lead> lead_;                     // In shard 0,
+  std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.
   ExchangeService exchange_;
   std::unique_ptr<grpc::Server> server_;  // Null before and after serving.
   std::unique_ptr<ShardAgent> agent_;

@@ -51,11 +51,6 @@ CoordinatorService::~CoordinatorService() {
 
 // ---- What arrives. ----
 
-grpc::ServerBidiReactor<proto::ToCoordinator, proto::FromCoordinator>*
-CoordinatorService::Session(grpc::CallbackServerContext*) {
-  return SessionStream::Start(this).get();
-}
-
 void CoordinatorService::OnFrame(SessionStream* stream,
                                  const proto::ToCoordinator& frame) {
   Receive(stream->Share(), frame);
@@ -93,9 +88,7 @@ void CoordinatorService::OnManifest(Version version,
   CarryOut();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::GetStatus(
-    grpc::CallbackServerContext* context, const proto::StatusRequest*,
-    proto::JobStatus* reply) {
+proto::JobStatus CoordinatorService::OnGetStatus() {
   const absl::Time now = options_.clock->Now();
   Rates rates;
   JobState state;
@@ -104,25 +97,18 @@ grpc::ServerUnaryReactor* CoordinatorService::GetStatus(
     state = StateLocked(now);
     rates = rates_;
   }
-  *reply = StatusToProto(state, now);
-  reply->set_name(options_.job_name);
-  reply->set_policy(
+  proto::JobStatus reply = StatusToProto(state, now);
+  reply.set_name(options_.job_name);
+  reply.set_policy(
       absl::StrCat(PolicyName(options_.core.sync.policy), ", K=", state.k));
-  reply->set_epochs_total(options_.epochs_total);
-  reply->set_updates_per_second(rates.updates_per_second);
-  reply->set_samples_per_second(rates.samples_per_second);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  reply.set_epochs_total(options_.epochs_total);
+  reply.set_updates_per_second(rates.updates_per_second);
+  reply.set_samples_per_second(rates.samples_per_second);
+  return reply;
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::Stop(
-    grpc::CallbackServerContext* context, const proto::StopRequest* request,
-    proto::StopReply*) {
-  RequestStop(request->reason());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+void CoordinatorService::OnStop(const proto::StopRequest& request) {
+  RequestStop(request.reason());
 }
 
 void CoordinatorService::RequestStop(const std::string& reason) {

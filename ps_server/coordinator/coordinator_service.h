@@ -13,9 +13,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "proto/coordinator.grpc.pb.h"
+#include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/commit_log_file.h"
 #include "ps_server/coordinator/compute_times_writer.h"
+#include "ps_server/coordinator/coordinator_endpoint.h"
 #include "ps_server/coordinator/coordinator_sessions.h"
 #include "ps_server/coordinator/frame_sink.h"
 #include "ps_server/coordinator/manifest_writer.h"
@@ -25,12 +26,11 @@
 
 namespace sluice {
 
-// The Coordinator service (proto/coordinator.proto) around the pure
-// Coordinator: decodes, calls it under one lock, and carries out its actions
-// in order outside of it: what is to be recorded is in the commit log before
-// anything that follows is sent. Thread-safe.
-class CoordinatorService final : public proto::Coordinator::CallbackService,
-                                 private SessionStream::Handler {
+// What answers on a CoordinatorEndpoint, around the pure Coordinator: decodes,
+// calls it under one lock, and carries out its actions in order outside of it:
+// what is to be recorded is in the commit log before anything that follows is
+// sent. Thread-safe.
+class CoordinatorService final : public CoordinatorEndpoint::Handler {
  public:
   struct Options {
     CoordinatorOptions core;
@@ -50,7 +50,7 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
   // Any file may be null; they must outlive the service.
   CoordinatorService(Options options, CommitLogWriter* log,
                      MetricsWriter* metrics, ComputeTimesWriter* compute_times);
-  // REQUIRES: the server that offers it has been shut down.
+  // REQUIRES: its endpoint has been shut down.
   ~CoordinatorService() override;
 
   // Ends the run as if a stop condition had been reached.
@@ -71,21 +71,15 @@ class CoordinatorService final : public proto::Coordinator::CallbackService,
     Receive(connection, frame);
   }
 
-  grpc::ServerBidiReactor<proto::ToCoordinator, proto::FromCoordinator>*
-  Session(grpc::CallbackServerContext* context) override;
-  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
-                                      const proto::StatusRequest* request,
-                                      proto::JobStatus* reply) override;
-  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
-                                 const proto::StopRequest* request,
-                                 proto::StopReply* reply) override;
-
- private:
+  // CoordinatorEndpoint::Handler:
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override;
   void OnBroken(SessionStream* stream) override;
-  void OnManifest(Version version, const absl::Status& status);
+  proto::JobStatus OnGetStatus() override;
+  void OnStop(const proto::StopRequest& request) override;
 
+ private:
+  void OnManifest(Version version, const absl::Status& status);
   void Receive(const std::shared_ptr<FrameSink>& connection,
                const proto::ToCoordinator& frame) ABSL_LOCKS_EXCLUDED(mu_);
   // Carries out what has been decided, unless another thread is doing so and

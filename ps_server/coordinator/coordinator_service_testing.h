@@ -33,12 +33,11 @@ class Lead {
       : service_(std::move(options), log, nullptr, nullptr) {
     Serve();
   }
-  ~Lead() { server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch())); }
+  ~Lead() { StopServing(); }
 
   // Breaks every connection and listens again at the same address.
   void BreakConnections() {
-    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
-    server_.reset();
+    StopServing();
     Serve();
   }
 
@@ -54,15 +53,24 @@ class Lead {
   void Serve() {
     grpc::ServerBuilder builder;
     ApplyServerOptions(&builder);
-    builder.RegisterService(&service_);
+    endpoint_ = std::make_unique<CoordinatorEndpoint>(&service_);
+    endpoint_->Register(&builder);
     builder.AddListeningPort(address(), grpc::InsecureServerCredentials(),
                              &port_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
+    endpoint_->Start();
+  }
+  void StopServing() {
+    server_->Shutdown(absl::ToChronoTime(absl::UnixEpoch()));
+    endpoint_->Shutdown();
+    server_.reset();
+    endpoint_.reset();
   }
 
   CoordinatorService service_;
   int port_ = 0;
+  std::unique_ptr<CoordinatorEndpoint> endpoint_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -6,19 +6,57 @@
 
 namespace sluice {
 
-std::shared_ptr<SessionStream> SessionStream::Start(Handler* handler) {
-  std::shared_ptr<SessionStream> stream(new SessionStream(handler));
+void SessionStream::Listen(Context* context) {
+  const std::shared_ptr<SessionStream> stream(new SessionStream(context));
+  context->calls.Begin();
   absl::MutexLock lock(&stream->mu_);
   stream->self_ = stream;
-  stream->StartRead(&stream->in_);
-  return stream;
+  Call& call = *stream->call_;
+  context->service.RequestSession(&call.context, &call.stream,
+                                  context->queue.get(), context->queue.get(),
+                                  stream->Begin(&stream->on_open_));
 }
 
-SessionStream::SessionStream(Handler* handler) : handler_(handler) {}
+SessionStream::SessionStream(Context* context) : context_(context) {}
 
-std::shared_ptr<SessionStream> SessionStream::Share() {
+void SessionStream::Complete(Done done, bool ok) {
+  (this->*done)(ok);
+  std::shared_ptr<SessionStream> self;  // Destroyed after the lock.
+  std::unique_ptr<Call> call;
+  {
+    absl::MutexLock lock(&mu_);
+    if (--operations_ > 0) return;
+    finished_ = true;
+    self = std::move(self_);
+    call = std::move(call_);
+  }
+  Context* const context = context_;
+  call.reset();
+  context->calls.End(context->queue.get());
+}
+
+void SessionStream::OnOpen(bool ok) {
+  if (!ok) return;  // The server is shutting down.
+  Listen(context_);
   absl::MutexLock lock(&mu_);
-  return self_;
+  Read();
+}
+
+void SessionStream::Read() { call_->stream.Read(&in_, Begin(&on_read_)); }
+
+void SessionStream::OnRead(bool ok) {
+  if (ok) {
+    context_->handler->OnFrame(this, in_);
+    absl::MutexLock lock(&mu_);
+    if (!finished_) return Read();
+  }
+  // Nothing more will be read, so nothing else will say that it is over. Who
+  // has lost its connection does not hear this.
+  context_->handler->OnBroken(this);
+  End(absl::InvalidArgumentError(
+      "a message came that is no ToCoordinator, or the sender closed its side "
+      "without a Leave"));
+  Flush();
 }
 
 void SessionStream::Queue(proto::FromCoordinator frame) {
@@ -52,44 +90,23 @@ void SessionStream::Continue() {
   if (writing_ || finished_) return;
   if (end_.has_value()) {
     finished_ = true;
-    Finish(ToGrpcStatus(*end_));
+    call_->stream.Finish(ToGrpcStatus(*end_), Begin(&on_finished_));
   } else if (!queue_.empty()) {
-    out_ = std::move(queue_.front());
+    const proto::FromCoordinator frame = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
-    StartWrite(&out_);
+    // Frames that follow each other at once travel together.
+    grpc::WriteOptions options;
+    if (!queue_.empty()) options.set_buffer_hint();
+    call_->stream.Write(frame, options, Begin(&on_written_));
   }
 }
 
-void SessionStream::OnReadDone(bool ok) {
-  if (ok) {
-    handler_->OnFrame(this, in_);
-    absl::MutexLock lock(&mu_);
-    if (!finished_) {
-      StartRead(&in_);
-      return;
-    }
-  }
-  // Nothing more will be read, so nothing else will say that it is over. Who
-  // has lost its connection does not hear this.
-  handler_->OnBroken(this);
-  End(absl::InvalidArgumentError(
-      "a message came that is no ToCoordinator, or the sender closed its side "
-      "without a Leave"));
-  Flush();
-}
-
-void SessionStream::OnWriteDone(bool ok) {
+void SessionStream::OnWritten(bool ok) {
   absl::MutexLock lock(&mu_);
   writing_ = false;
   if (!ok) queue_.clear();
   Continue();
-}
-
-void SessionStream::OnDone() {
-  std::shared_ptr<SessionStream> self;  // Destroyed after the lock.
-  absl::MutexLock lock(&mu_);
-  self = std::move(self_);
 }
 
 }  // namespace sluice

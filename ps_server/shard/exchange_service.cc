@@ -15,7 +15,7 @@
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
-#include "ps_server/shard/completion_tag.h"
+#include "ps_server/shard/queued_call.h"
 #include "ps_server/shard/exchange_context.h"
 #include "ps_server/shard/pull_call.h"
 #include "ps_server/shard/push_call.h"

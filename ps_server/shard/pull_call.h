@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "ps_server/shard/completion_tag.h"
+#include "ps_server/shard/queued_call.h"
 #include "ps_server/shard/exchange_context.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ps_server/shard/completion_tag.h"
+#include "ps_server/shard/queued_call.h"
 #include "ps_server/shard/exchange_context.h"
 
 namespace sluice {

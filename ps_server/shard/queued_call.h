@@ -1,15 +1,9 @@
-#ifndef SLUICE_PS_SERVER_SHARD_COMPLETION_TAG_H_
-#define SLUICE_PS_SERVER_SHARD_COMPLETION_TAG_H_
+#ifndef SLUICE_PS_SERVER_SHARD_QUEUED_CALL_H_
+#define SLUICE_PS_SERVER_SHARD_QUEUED_CALL_H_
+
+#include "ps_server/completion_tag.h"
 
 namespace sluice {
-
-// What a completion queue gives back when an operation has ended.
-class CompletionTag {
- public:
-  virtual ~CompletionTag() = default;
-  // `ok` as in grpc::CompletionQueue::Next. Called on the queue's thread.
-  virtual void Complete(bool ok) = 0;
-};
 
 // Something with operations on a completion queue. It lives until the last of
 // them has ended, then deletes itself; so no completion ever finds it gone.
@@ -56,4 +50,4 @@ class QueuedCall {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PS_SERVER_SHARD_COMPLETION_TAG_H_
+#endif  // SLUICE_PS_SERVER_SHARD_QUEUED_CALL_H_
