@@ -91,6 +91,24 @@ TEST_P(FaultsTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
   }
 }
 
+// Else a seed that is printed could not be run again.
+TEST_P(FaultsTest, OneSeedGivesOneRun) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const auto run = [&](FaultyCluster* cluster) {
+      cluster->Run(/*heal=*/absl::Seconds(1 + seed % 7), kEnd);
+    };
+    const CoordinatorOptions job = AnyJob(GetParam(), seed);
+    FaultyCluster one(job, EverythingGoesWrong(), seed);
+    run(&one);
+    FaultyCluster again(job, EverythingGoesWrong(), seed);
+    run(&again);
+    EXPECT_EQ(one.counts(), again.counts()) << "seed " << seed;
+    EXPECT_EQ(one.reads(), again.reads()) << "seed " << seed;
+    EXPECT_EQ(one.checker().commits().size(), again.checker().commits().size())
+        << "seed " << seed;
+  }
+}
+
 std::string NameOf(const testing::TestParamInfo<PolicyKind>& info) {
   constexpr const char* kNames[] = {"Sync",  "KSync",  "KBatchSync",
                                     "Async", "KAsync", "KBatchAsync"};

@@ -74,7 +74,7 @@ void SessionTable::Drain(Seat& seat) {
     frame.set_ack(seat.queue.received());
     seat.stream->Queue(std::move(frame));
   }
-  touched_.insert(seat.stream);
+  Touch(seat.stream);
 }
 
 void SessionTable::SendToWorker(WorkerId worker, Incarnation incarnation,
@@ -108,7 +108,7 @@ void SessionTable::SendUnnumbered(Seat& seat, proto::FromCoordinator frame) {
   if (seat.stream == nullptr) return;
   frame.set_ack(seat.queue.received());
   seat.stream->Queue(std::move(frame));
-  touched_.insert(seat.stream);
+  Touch(seat.stream);
 }
 
 void SessionTable::Close(Seat& seat) {
@@ -120,7 +120,7 @@ void SessionTable::Close(Seat& seat) {
 void SessionTable::End(Seat& seat, const absl::Status& status) {
   if (seat.stream != nullptr) {
     seat.stream->End(status);
-    touched_.insert(seat.stream);
+    Touch(seat.stream);
   }
   seat.over = true;
   Close(seat);
@@ -164,11 +164,13 @@ bool SessionTable::EverybodyTold() const {
   return true;
 }
 
+void SessionTable::Touch(const std::shared_ptr<FrameSink>& stream) {
+  if (in_touched_.insert(stream.get()).second) touched_.push_back(stream);
+}
+
 std::vector<std::shared_ptr<FrameSink>> SessionTable::TakeTouched() {
-  std::vector<std::shared_ptr<FrameSink>> streams(touched_.begin(),
-                                                  touched_.end());
-  touched_.clear();
-  return streams;
+  in_touched_.clear();
+  return std::exchange(touched_, {});
 }
 
 std::vector<SessionTable::Seat*> SessionTable::TakeOverflowed() {

@@ -89,7 +89,8 @@ class SessionTable {
   // Nobody is left who ought to hear of the end of the run.
   bool EverybodyTold() const;
 
-  // The connections to flush, each once, since the last call.
+  // The connections to flush, each once, since the last call, in the order in
+  // which something came for them.
   std::vector<std::shared_ptr<FrameSink>> TakeTouched();
   // The peers, since the last call, that left so much unacknowledged that a
   // message to them was lost: their session has been ended.
@@ -99,10 +100,12 @@ class SessionTable {
   void Send(Seat& seat, proto::FromCoordinator message);
   // Moves what the seat's queue has to send onto its connection.
   void Drain(Seat& seat);
+  void Touch(const std::shared_ptr<FrameSink>& stream);
 
   std::map<Peer, Seat> seats_;
   absl::flat_hash_map<const FrameSink*, Seat*> by_stream_;
-  absl::flat_hash_set<std::shared_ptr<FrameSink>> touched_;
+  std::vector<std::shared_ptr<FrameSink>> touched_;
+  absl::flat_hash_set<const FrameSink*> in_touched_;
   std::vector<Seat*> overflowed_;
 };
 

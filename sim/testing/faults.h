@@ -24,6 +24,8 @@ struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0;
   int64_t kills = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
+
+  bool operator==(const FaultCounts&) const = default;
 };
 
 }  // namespace sluice
