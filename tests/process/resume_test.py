@@ -3,6 +3,7 @@
 under SYNC to the same bits as one that was not, with the others to the same
 count of mini-batches."""
 
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +26,8 @@ def kill_all(run):
     pids = run.pids()
     run.process.kill()
     for pid in pids.values():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # It ended by itself.
+            os.kill(pid, signal.SIGKILL)
     run.process.wait()
     harness.wait_until(lambda: not run.pids(), "the killed to be gone")
 
