@@ -59,13 +59,20 @@ absl::Status ShardAgent::Join() {
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<CoordinatorClient> client,
       CoordinatorClient::Connect(std::move(client_options_)));
-  absl::MutexLock lock(&mu_);
-  client_ = std::move(client);
-  for (proto::ToCoordinator& message : early_) {
-    client_->Send(std::move(message));
+  while (true) {
+    std::vector<proto::ToCoordinator> early;
+    {
+      absl::MutexLock lock(&mu_);
+      if (early_.empty()) {
+        client_ = std::move(client);
+        return absl::OkStatus();
+      }
+      early.swap(early_);
+    }
+    for (proto::ToCoordinator& message : early) {
+      client->Send(std::move(message));
+    }
   }
-  early_.clear();
-  return absl::OkStatus();
 }
 
 absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
@@ -163,12 +170,14 @@ void ShardAgent::ReportStored(
 
 void ShardAgent::Send(proto::ToCoordinator message) {
   if (local_ != nullptr) return local_->Send(std::move(message));
-  absl::MutexLock lock(&mu_);
-  if (client_ == nullptr) {
-    early_.push_back(std::move(message));
-  } else {
-    client_->Send(std::move(message));
+  CoordinatorClient* client;
+  {
+    absl::MutexLock lock(&mu_);
+    client = client_.get();
+    if (client == nullptr) early_.push_back(std::move(message));
   }
+  // Without the lock: it writes to the connection.
+  if (client != nullptr) client->Send(std::move(message));
 }
 
 }  // namespace sluice

@@ -75,7 +75,7 @@ class ShardAgent {
 
   // One of these two.
   std::shared_ptr<LocalSession> local_;  // Constant after JoinHere.
-  absl::Mutex mu_;  // Acquired before the lock of CoordinatorClient.
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
