@@ -12,7 +12,6 @@
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
-#include "ps_server/shard/optimizer.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
@@ -47,8 +46,7 @@ ManifestWriter::Options ManifestsOf(const ResolvedJob& job,
   options.run.set_job(FormatJob(job.job));
   options.run.set_job_fingerprint(job.fingerprint);
   DescribeLayout(job.layout, &options.run);
-  options.run.add_array("weights");
-  for (const std::string& name : Optimizer::StateNames(job.job.optimizer())) {
+  for (const std::string& name : StoredArrays(job)) {
     options.run.add_array(name);
   }
   options.run.set_chunk_floats(ChunkFloats(job));

@@ -12,18 +12,10 @@
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/coordinator/generations.h"
 #include "ps_server/coordinator/snapshot_conversion.h"
-#include "ps_server/shard/optimizer.h"
+#include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
 namespace {
-
-std::vector<std::string> ArraysOf(const ResolvedJob& job) {
-  std::vector<std::string> arrays = {"weights"};
-  for (std::string& name : Optimizer::StateNames(job.job.optimizer())) {
-    arrays.push_back(std::move(name));
-  }
-  return arrays;
-}
 
 std::string Describe(const std::string& name,
                      const std::vector<int64_t>& shape) {
@@ -60,7 +52,7 @@ absl::Status CheckContents(const Checkpoint& checkpoint,
     return absl::FailedPreconditionError(
         absl::StrCat(checkpoint.folder(), ": ", tensors));
   }
-  const std::vector<std::string> arrays = ArraysOf(job);
+  const std::vector<std::string> arrays = StoredArrays(job);
   const std::vector<std::string> found(manifest.array().begin(),
                                        manifest.array().end());
   if (found == arrays) return absl::OkStatus();
@@ -134,7 +126,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
       Checkpoint::Open(CheckpointFolder(run_dir, {of.checkpoint, of.version})));
   SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
   std::vector<std::vector<float>> arrays;
-  for (const std::string& name : ArraysOf(job)) {
+  for (const std::string& name : StoredArrays(job)) {
     SLUICE_ASSIGN_OR_RETURN(arrays.emplace_back(),
                             checkpoint.Read(name, range));
   }

@@ -2,11 +2,14 @@
 #define SLUICE_PS_SERVER_SHARD_OPTIONS_FROM_JOB_H_
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
+#include "ps_server/shard/optimizer.h"
 #include "ps_server/shard/shard.h"
 
 namespace sluice {
@@ -14,6 +17,13 @@ namespace sluice {
 // What the shards' arrays are cut into.
 inline int64_t ChunkFloats(const ResolvedJob& job) {
   return job.job.limits().chunk_bytes() / static_cast<int64_t>(sizeof(float));
+}
+
+// What a stored version holds for each weight, as Shard::Hold names it.
+inline std::vector<std::string> StoredArrays(const ResolvedJob& job) {
+  std::vector<std::string> arrays = Optimizer::StateNames(job.job.optimizer());
+  arrays.insert(arrays.begin(), "weights");
+  return arrays;
 }
 
 // What shard `id` needs to know of a valid job.
