@@ -4,6 +4,7 @@
 #include "cli/check_command.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/eval_command.h"
+#include "cli/ledger_command.h"
 #include "cli/plot_command.h"
 #include "cli/replay_command.h"
 #include "cli/simulate_command.h"
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   sluice::AddAdviseCommand(app, &exit_code);
   sluice::AddPlotCommand(app, &exit_code);
   sluice::AddReplayCommand(app, &exit_code);
+  sluice::AddLedgerCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -20,6 +20,12 @@ double Number(const json& summary, const char* name) {
   return found->get<double>();
 }
 
+std::string Text(const json& summary, const char* name) {
+  const auto found = summary.find(name);
+  if (found == summary.end() || !found->is_string()) return "";
+  return found->get<std::string>();
+}
+
 std::string DescribeTest(const json& summary) {
   std::string text;
   const double accuracy = Number(summary, "test_accuracy");
@@ -74,11 +80,41 @@ json GradientsOf(const json& summary) {
 
 }  // namespace
 
-std::string FailureInSummary(const std::string& run_dir) {
+absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
   const json summary = ReadSummary(run_dir);
-  const auto found = summary.find("failure");
-  if (found == summary.end() || !found->is_string()) return "";
-  return found->get<std::string>();
+  if (summary.is_null()) {
+    return absl::NotFoundError(
+        absl::StrCat(PathOf(run_dir), ": cannot be read"));
+  }
+  const auto count = [](const json& object, const char* name) {
+    const double number = Number(object, name);
+    return std::isnan(number) ? 0 : static_cast<int64_t>(number);
+  };
+  const auto maybe = [&](const char* name) {
+    const double number = Number(summary, name);
+    return std::isnan(number) ? std::nullopt : std::optional<double>(number);
+  };
+  RunResult result;
+  result.failure = Text(summary, "failure");
+  result.reason = Text(summary, "reason");
+  result.version = count(summary, "version");
+  result.samples = count(summary, "samples");
+  result.batches_left_out = count(summary, "batches_left_out");
+  result.seconds = maybe("seconds").value_or(0);
+  result.test_accuracy = maybe("test_accuracy");
+  result.test_loss = maybe("test_loss");
+  result.weights_sha256 = Text(summary, "weights_sha256");
+  const json gradients = GradientsOf(summary);
+  result.applied = count(gradients, "applied");
+  for (const char* outcome :
+       {"applied", "cancelled", "dropped", "rejected", "lost"}) {
+    result.tasks += count(gradients, outcome);
+  }
+  return result;
+}
+
+std::string FailureInSummary(const std::string& run_dir) {
+  return Text(ReadSummary(run_dir), "failure");
 }
 
 int64_t CancelledInSummary(const std::string& run_dir) {

@@ -2,9 +2,30 @@
 #define SLUICE_CLI_RUN_SUMMARY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 namespace sluice {
+
+// What RUN_DIR/summary.json says of a run that is over.
+struct RunResult {
+  std::string failure = {};  // Empty: it reached its end.
+  std::string reason = {};   // "8 epochs done"
+  int64_t version = 0;
+  int64_t samples = 0;
+  int64_t batches_left_out = 0;
+  double seconds = 0;
+  // Absent where nothing was evaluated; accuracy also of a regression.
+  std::optional<double> test_accuracy = {};
+  std::optional<double> test_loss = {};
+  std::string weights_sha256 = {};  // Empty where nothing was evaluated.
+  int64_t applied = 0;
+  int64_t tasks = 0;  // All gradients, whatever became of them.
+};
+// kNotFound: there is none that can be read.
+absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
 // RUN_DIR/summary.json for a person, several lines. When it cannot be read,
 // says so.

@@ -72,6 +72,8 @@ class ResumeTest(unittest.TestCase):
         tasks = sum(len(ledger.Ledger(log).issued)
                     for log in folder.glob("commit_log*"))
         self.assertEqual(sum(summary["gradients"].values()), tasks)
+        books = harness.tool("ledger", folder)
+        self.assertEqual(books.returncode, 0, books.stdout + books.stderr)
 
     def same_bits(self, job_text, sets, *others):
         job = harness.write_job(job_text)

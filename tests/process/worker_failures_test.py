@@ -20,6 +20,8 @@ def check_books(test, run, batches):
     """Every task has one verdict; every mini-batch was applied once."""
     books = ledger.Ledger(run.dir / "commit_log")
     books.check(test)
+    same = harness.tool("ledger", run.dir)
+    test.assertEqual(same.returncode, 0, same.stdout + same.stderr)
     test.assertEqual(sorted(b for c in books.commits.values() for b in c),
                      list(range(batches)))
     for outcome, count in run.summary["gradients"].items():
