@@ -45,6 +45,9 @@ FakeFaults EverythingGoesWrong() {
   faults.duplicate = 100;
   faults.join = 1;
   faults.kill_evaluator = 20;
+  faults.disk_refuses = 100;
+  faults.disk_hangs = 20;
+  faults.pause = 10;
   return faults;
 }
 
@@ -102,6 +105,17 @@ int DrawKSchedule(int more, const std::function<int(uint64_t)>& draw,
   }
 }
 
+// Whether, when and how many versions are stored. Who hangs is given up by the
+// deadline, which no healthy task comes near.
+void DrawCheckpoints(const std::function<int(uint64_t)>& draw,
+                     CoordinatorOptions* options) {
+  CheckpointOptions& checkpoints = options->checkpoints;
+  if (draw(4) != 0) checkpoints.every_updates = 1 + draw(6);
+  if (draw(4) == 0) checkpoints.every = absl::Milliseconds(1 + draw(2000));
+  checkpoints.keep = 1 + draw(3);
+  options->task_deadline = absl::Seconds(10);
+}
+
 // One job drawn from the seed, over all that can be set.
 CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   const Random random(seed, "any job");
@@ -139,11 +153,13 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   options.commit_window = 1 + draw(3);
   options.stop.epochs = 0.5 * (1 + draw(5));
   options.evaluator = draw(3) != 0;
+  DrawCheckpoints(draw, &options);
   return options;
 }
 
 TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsForAnyJobWhateverHappens) {
   int64_t shrunk = 0, dropped = 0, cancelled = 0, rejected = 0;
+  int64_t written = 0, refused = 0, overdue = 0, late_parts = 0, pauses = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     const CoordinatorOptions options = AnyJob(GetParam(), seed);
     FakeFaults faults = EverythingGoesWrong();
@@ -158,9 +174,17 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsForAnyJobWhateverHappens) {
     dropped += cluster.checker().ends(Outcome::kDropped);
     cancelled += cluster.checker().ends(Outcome::kCancelled);
     rejected += cluster.checker().ends(Outcome::kRejected);
+    const CheckpointChecker& checkpoints = cluster.checker().checkpoints();
+    written += checkpoints.written();
+    refused += checkpoints.failed() - checkpoints.overdue();
+    overdue += checkpoints.overdue();
+    late_parts += checkpoints.late_parts();
+    pauses += cluster.pauses();
   }
-  EXPECT_GT(cancelled, 0);
-  EXPECT_GT(rejected, 0);
+  for (const int64_t count :
+       {cancelled, rejected, written, refused, overdue, late_parts, pauses}) {
+    EXPECT_GT(count, 0);
+  }
   const PolicyRules rules = RulesOf(Options(GetParam()).sync);
   EXPECT_EQ(dropped > 0, !rules.synchronous());
   if (rules.gradients > 1) {

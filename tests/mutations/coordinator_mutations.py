@@ -241,6 +241,11 @@ MUTATIONS = [
            "the mark stays behind", "batch_schedule.cc",
            "    ++low_water_mark_;\n",
            "    if (done_above_.empty()) ++low_water_mark_;\n"),
+    change("a snapshot has every exception", "the last is forgotten",
+           "batch_schedule.cc", "for (size_t i = 0; i < done_above_.size(); "
+           "++i) {\n    if (done_above_[i]) snapshot",
+           "for (size_t i = 0; i + 1 < done_above_.size(); "
+           "++i) {\n    if (done_above_[i]) snapshot"),
     change("a mini-batch is in one update", "a repeat counts twice",
            "coordinator_tasks.cc",
            "if (open->ready) return absl::OkStatus();",
@@ -369,6 +374,15 @@ MUTATIONS = [
     change("a pinned version is released after the answer", "it is kept",
            "coordinator_phases.cc",
            "  Decide(Release{running->version});\n", ""),
+    change("a pinned version is kept until the answer", "it is released",
+           "coordinator_phases.cc", "  Emit(SendEvaluate{version, final});\n",
+           "  Emit(SendEvaluate{version, final});\n"
+           "  Decide(Release{version});\n"),
+    change("a commit's pin is kept until the answer", "it is released",
+           "coordinator_updates.cc",
+           "  Emit(SendEvaluate{version, /*final=*/false});\n",
+           "  Emit(SendEvaluate{version, /*final=*/false});\n"
+           "  Decide(Release{version});\n"),
     change("the evaluator's death releases its version", "it is kept",
            "coordinator.cc",
            "  if (running.has_value()) Decide(Release{running->version});\n",
@@ -505,7 +519,8 @@ COORDINATOR = Core(
         HERE + "coordinator_phases.cc",
         HERE + "coordinator_state.cc", HERE + "coordinator_tasks.cc",
         HERE + "coordinator_updates.cc", HERE + "events.cc",
-        HERE + "testing/driver.cc", HERE + "testing/fake_cluster.cc",
+        HERE + "testing/checkpoint_checker.cc", HERE + "testing/driver.cc",
+        HERE + "testing/fake_cluster.cc", HERE + "testing/fake_storage.cc",
         HERE + "testing/invariant_checker.cc", "common/batch_grid.cc",
         "common/grant.cc", "common/learning_rate.cc", "common/random.cc",
     ] + [HERE + t + "_test.cc" for t in TESTS],

@@ -45,22 +45,23 @@ void FakeCluster::JoinShards() {
 void FakeCluster::Run(int64_t max_steps) {
   // No version is ever so large.
   RunUntil(Version(std::numeric_limits<int64_t>::max()), max_steps);
-  if (checker_.violation().empty()) checker_.CheckEnd();
+  if (Violation().empty()) checker_.CheckEnd();
 }
 
 void FakeCluster::RunUntil(Version version, int64_t max_steps) {
   if (steps_ == 0) JoinShards();
   while (checker_.decided() < version && !finished_.has_value() &&
-         steps_ < max_steps && checker_.violation().empty()) {
+         steps_ < max_steps && Violation().empty()) {
     ++steps_;
     Step();
   }
 }
 
 std::string FakeCluster::Violation() const {
-  if (checker_.violation().empty()) return "";
-  return absl::StrCat("seed ", seed_, ", step ", steps_, ": ",
-                      checker_.violation());
+  const std::string& rule =
+      violation_.empty() ? checker_.violation() : violation_;
+  if (rule.empty()) return "";
+  return absl::StrCat("seed ", seed_, ", step ", steps_, ": ", rule);
 }
 
 void FakeCluster::Step() {
@@ -71,18 +72,30 @@ void FakeCluster::Step() {
     Worker& joiner = workers_.emplace_back();
     joiner.id = static_cast<int64_t>(workers_.size()) - 1;
   }
-  const uint64_t pick = Draw(workers_.size() + shards_.size() + 1);
+  const uint64_t processes = workers_.size() + shards_.size();
+  const uint64_t pick =
+      Draw(processes + (options_.checkpoints.enabled() ? 2 : 1));
   if (pick < workers_.size()) {
     StepWorker(workers_[pick]);
-  } else if (pick < workers_.size() + shards_.size()) {
+  } else if (pick < processes) {
     StepShard(static_cast<int64_t>(pick - workers_.size()));
-  } else {
+  } else if (pick == processes) {
     StepEvaluator();
+  } else {
+    StepManifests();
   }
 }
 
 void FakeCluster::StepTime() {
   now_ += options_.tick;
+  if (Chance(faults_.pause)) {
+    // What others have said meanwhile is read after the tick.
+    ++pauses_;
+    now_ += options_.lease * (0.1 * (1 + Draw(40)));
+    Actions actions;
+    coordinator_.Tick(now_, &actions);
+    Take(actions);
+  }
   for (const Worker& worker : workers_) {
     if (!worker.up) continue;
     coordinator_.Heard({Role::kWorker, worker.id}, worker.incarnation, now_)
@@ -251,32 +264,6 @@ void FakeCluster::Send(Worker& worker) {
   Take(actions);
 }
 
-void FakeCluster::StepShard(int64_t s) {
-  Shard& shard = shards_[s];
-  if (!shard.inbox.empty() && Draw(2) == 0) {
-    const Decision decision = std::move(shard.inbox.front());
-    shard.inbox.pop_front();
-    shard.executed = decision.number;
-    if (const auto* commit = std::get_if<Commit>(&decision.what)) {
-      shard.version = commit->version;
-    }
-    if (const auto* begin = std::get_if<Restore>(&decision.what)) {
-      shard.version = begin->version;
-    }
-    return;
-  }
-  if (shard.acknowledged == shard.executed && Draw(8) != 0) return;
-  shard.acknowledged = shard.executed;
-  if (shard.executed == 0) return;
-  checker_.Executed(s, shard.executed);
-  Actions actions;
-  SLUICE_CHECK(coordinator_
-                   .Executed(ShardId(s), shard.executed, shard.version, "",
-                             now_, &actions)
-                   .ok());
-  Take(actions);
-}
-
 void FakeCluster::StepEvaluator() {
   if (!options_.evaluator) return;
   Actions actions;
@@ -291,6 +278,7 @@ void FakeCluster::StepEvaluator() {
   } else if (Chance(faults_.kill_evaluator)) {
     evaluator_up_ = false;
     evaluate_.reset();
+    checker_.EvaluatorDone();
     coordinator_.Disconnected({Role::kEvaluator, 0}, evaluator_incarnation_,
                               now_, &actions);
   } else if (evaluate_.has_value() && Draw(10) == 0) {
@@ -298,6 +286,7 @@ void FakeCluster::StepEvaluator() {
     evaluation.version = evaluate_->version;
     evaluation.accuracy = 0.5;
     evaluate_.reset();
+    checker_.EvaluatorDone();
     coordinator_.Evaluated(evaluation, now_, &actions);
   }
   Take(actions);
@@ -323,9 +312,22 @@ void FakeCluster::Deliver(const Action& action) {
     for (Shard& shard : shards_) shard.inbox.push_back(decision->decision);
   } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
     if (evaluator_up_) evaluate_ = *evaluate;
+  } else if (const auto* manifest = std::get_if<StoreManifest>(&action)) {
+    manifests_.push_back(manifest->version);
+  } else if (const auto* end = std::get_if<EndSession>(&action)) {
+    CheckDeath(*end);
   } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
     finished_ = *finish;
   }
+}
+
+void FakeCluster::CheckDeath(const EndSession& end) {
+  const bool lives =
+      end.peer.role == Role::kShard ||
+      (end.peer.role == Role::kWorker && workers_[end.peer.id].up &&
+       workers_[end.peer.id].incarnation == end.incarnation);
+  if (!lives || !violation_.empty()) return;
+  violation_ = absl::StrCat(end.peer.ToString(), " lives and ", end.reason);
 }
 
 }  // namespace sluice

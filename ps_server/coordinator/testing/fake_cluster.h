@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,11 +25,18 @@ struct FakeFaults {
   int leave = 0;      // A worker leaves for good (not the last one).
   int join = 0;       // A worker that the job did not count on joins.
   int kill_evaluator = 0;
+  // Chances per thousand of what is to be written: it cannot be, or it takes
+  // longer than anybody waits.
+  int disk_refuses = 0;
+  int disk_hangs = 0;
+  int pause = 0;  // Of a tick: the coordinator has stood still, for long.
 };
 
 // A cluster of workers, shards and an evaluator around a Coordinator, in an
 // order drawn from the seed: messages are under way for any time and cross,
-// shards execute at their own pace. InvariantChecker looks at every step.
+// shards execute at their own pace, and store what they are told to, if they
+// can. InvariantChecker looks at every step; and nobody who lives may be
+// declared dead.
 //
 // Two runs that are told the same draw the same.
 //
@@ -56,6 +64,7 @@ class FakeCluster {
   // deaths: so that tests can see there were some.
   int64_t late_deliveries() const { return late_; }
   int64_t kills() const { return kills_; }
+  int64_t pauses() const { return pauses_; }
 
  private:
   struct Worker {
@@ -74,6 +83,10 @@ class FakeCluster {
     int64_t executed = 0;
     int64_t acknowledged = 0;
     Version version;
+    // What it writes of a checkpoint, until when; and what it has to say of
+    // those before.
+    std::optional<std::pair<Version, absl::Time>> writing;
+    std::deque<std::pair<Version, StoredPart>> stored;
   };
 
   uint64_t Draw(uint64_t below);
@@ -83,6 +96,10 @@ class FakeCluster {
   void Step();
   void StepWorker(Worker& worker);
   void StepShard(int64_t s);
+  void Execute(int64_t s);
+  void BeginWriting(int64_t s, Version version);
+  void ReportStored(int64_t s);
+  void StepManifests();
   void StepEvaluator();
   void StepTime();
   bool InjectFault(Worker& worker);
@@ -93,6 +110,8 @@ class FakeCluster {
   void Compute(Worker& worker);
   void Take(const Actions& actions);
   void Deliver(const Action& action);
+  // Of those who live: not one may be.
+  void CheckDeath(const EndSession& end);
 
   const CoordinatorOptions options_;
   const FakeFaults faults_;
@@ -109,10 +128,13 @@ class FakeCluster {
   bool evaluator_up_ = false;
   Incarnation evaluator_incarnation_;
   std::optional<SendEvaluate> evaluate_;
+  std::deque<Version> manifests_;  // To be written, in this order.
   std::optional<FinishRun> finished_;
   int64_t steps_ = 0;
   int64_t late_ = 0;
   int64_t kills_ = 0;
+  int64_t pauses_ = 0;
+  std::string violation_;
 };
 
 }  // namespace sluice

@@ -11,6 +11,7 @@ InvariantChecker::InvariantChecker(const CoordinatorOptions& options)
     : options_(options),
       grid_(options.train_samples, options.batch_size,
             options.static_partitions ? options.workers : 1),
+      checkpoints_(options),
       executed_(options.shards) {
   if (options_.resume.has_value()) TakeAsCommitted(*options_.resume);
 }
@@ -32,9 +33,11 @@ void InvariantChecker::Expect(bool holds, const std::string& rule) {
 
 void InvariantChecker::Observe(const Actions& actions) {
   for (const Action& action : actions) {
-    Expect(!finished_, "nothing is said after the run is over");
+    Expect(!finished_ || std::holds_alternative<Announce>(action),
+           "nothing is decided after the run is over");
     std::visit([this](const auto& a) { See(a); }, action);
   }
+  checkpoints_.CheckSettled();
 }
 
 void InvariantChecker::Accepted(const GradientKey& key) {
@@ -51,6 +54,7 @@ void InvariantChecker::Accepted(const GradientKey& key) {
 void InvariantChecker::See(const RecordTask& action) {
   const Task& task = action.task;
   const GradientKey& key = task.key;
+  checkpoints_.See(action);
   ++tasks_;
   Expect(!open_.contains(key) && !ended_.contains(key),
          absl::StrCat(key.ToString(), ": a key names one task"));
@@ -100,6 +104,7 @@ void InvariantChecker::Forget(const GradientKey& key) {
 }
 
 void InvariantChecker::See(const RecordEnd& action) {
+  checkpoints_.See(action);
   ++ends_[action.outcome];
   Expect(action.outcome != Outcome::kApplied, "what was applied is a commit");
   Expect(!action.reason.empty(), "every end has a reason");
@@ -141,6 +146,7 @@ void InvariantChecker::See(const RecordCommit& action) {
     ++ends_[Outcome::kApplied];
   }
   CheckWeights(action);
+  checkpoints_.See(action);
   commits_.push_back(action);
   undecided_ = action;
 }
@@ -176,7 +182,11 @@ void InvariantChecker::See(const SendDecision& action) {
   } else if (const auto* release = std::get_if<Release>(&decision.what)) {
     const auto it = pinned_.find(release->version.value());
     Expect(it != pinned_.end(), "what is released was pinned");
+    Expect(evaluating_ != release->version,
+           "a pin is released when its reader is done");
     if (it != pinned_.end()) pinned_.erase(it);
+  } else if (const auto* store = std::get_if<Store>(&decision.what)) {
+    checkpoints_.See(*store, decided_);
   }
   version_after_[decision.number] = decided_;
 }
@@ -197,6 +207,7 @@ void InvariantChecker::SeeCommit(const Commit& commit) {
   }
   undecided_.reset();
   decided_ = commit.version;
+  checkpoints_.See(commit);
   if (commit.pin) pinned_.insert(commit.version.value());
   const int64_t slowest = *std::min_element(executed_.begin(), executed_.end());
   const int64_t ahead = decided_ - VersionAt(slowest);
@@ -225,6 +236,7 @@ void InvariantChecker::See(const SendEvaluate& action) {
   Expect(pinned_.contains(action.version.value()),
          "what is evaluated is pinned");
   Expect(pinned_.size() == 1, "one evaluation at a time");
+  evaluating_ = action.version;
 }
 
 void InvariantChecker::See(const FinishRun& action) {
@@ -238,6 +250,7 @@ void InvariantChecker::CheckEnd() {
   if (failed_) return;
   Expect(room_.empty(), "all room is free at the end");
   Expect(pinned_.empty(), "all pins are released at the end");
+  checkpoints_.CheckEnd(decided_);
 }
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 #include "common/batch_grid.h"
 #include "ps_server/coordinator/coordinator_options.h"
 #include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/testing/checkpoint_checker.h"
 
 namespace sluice {
 
@@ -26,7 +27,8 @@ namespace sluice {
 //     weights sum to 1 unless stale ones are downweighted;
 //   - decisions and versions are numbered without gaps;
 //   - granted room never exceeds the limit, nor versions the commit window;
-//   - what is pinned is released, and only that.
+//   - what is pinned is released, and only that, and when its reader is done;
+//   - what CheckpointChecker says of checkpoints.
 //
 // It keeps the first violation.
 //
@@ -43,11 +45,24 @@ class InvariantChecker {
   // coordinator hears of it.
   void Executed(int64_t shard, int64_t number);
 
+  // The evaluator is about to answer, or has died: it reads no more.
+  void EvaluatorDone() { evaluating_.reset(); }
+  // The coordinator is about to hear of it.
+  void Stored(int64_t shard, Version version, const StoredPart& part) {
+    checkpoints_.Stored(shard, version, part);
+  }
+  void ManifestWritten(Version version, const std::string& error) {
+    checkpoints_.ManifestWritten(version, error);
+  }
+
   // Call when the run is over: nothing may be left open.
   void CheckEnd();
 
   // Empty as long as all rules hold.
-  const std::string& violation() const { return violation_; }
+  const std::string& violation() const {
+    return violation_.empty() ? checkpoints_.violation() : violation_;
+  }
+  const CheckpointChecker& checkpoints() const { return checkpoints_; }
 
   const std::vector<RecordCommit>& commits() const { return commits_; }
   Version decided() const { return decided_; }
@@ -79,8 +94,8 @@ class InvariantChecker {
   void See(const RecordDigests&) {}
   void See(const RecordComputeTime&) {}
   void See(const RecordEvaluation&) {}
-  void See(const StoreManifest&) {}
-  void See(const RemoveStored&) {}
+  void See(const StoreManifest& action) { checkpoints_.See(action); }
+  void See(const RemoveStored& action) { checkpoints_.See(action); }
   void See(const Announce&) {}
   void See(const FinishRun& action);
 
@@ -94,6 +109,7 @@ class InvariantChecker {
 
   const CoordinatorOptions options_;
   const BatchGrid grid_;
+  CheckpointChecker checkpoints_;
 
   std::map<GradientKey, Open> open_;
   std::set<GradientKey> ended_;
@@ -111,6 +127,7 @@ class InvariantChecker {
   std::map<int64_t, Version> version_after_;           // By commit's number.
   std::set<GradientKey> room_;
   std::multiset<int64_t> pinned_;
+  std::optional<Version> evaluating_;
 
   int64_t tasks_ = 0;
   std::map<Outcome, int64_t> ends_;
