@@ -17,15 +17,66 @@ struct Faults {
   int kill = 0;       // A worker dies without a word, and comes back.
   int pause = 0;      // Any process stands still: a worker for long.
   int partition = 0;  // One link passes nothing for a while.
+  // The same of a shard or a coordinator: it dies; or another one takes its
+  // place while it lives on for a while, not knowing.
+  int kill_server = 0;
+  int double_server = 0;
+  // Of such deaths, out of a thousand: the machine's, so that only what was
+  // synced is left.
+  int power = 0;
+  // Chances per thousand of what is to be written for a checkpoint: it cannot
+  // be, or it takes longer than anybody waits.
+  int disk_refuses = 0;
+  int disk_hangs = 0;
 };
 
-// How often each fault struck.
+// How often each fault struck, and what followed.
 struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0;
   int64_t kills = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
+  int64_t shard_kills = 0, lead_kills = 0, doubles = 0, power_losses = 0;
+  // What died in the middle of writing; what could not be written, or not in
+  // time.
+  int64_t torn_writes = 0, refused_writes = 0, hung_writes = 0;
+  // Generations that went on from a checkpoint, or from version 0.
+  int64_t resumed = 0, begun_again = 0;
+  // Who tried to take a generation that another process had just taken.
+  int64_t races = 0;
+  // Checkpoints that were found damaged and passed over.
+  int64_t passed_over = 0;
+  // Messages of a generation that was over, refused.
+  int64_t stale = 0;
+  // Reads that updates ended, because too many were held.
+  int64_t ended_reads = 0;
 
   bool operator==(const FaultCounts&) const = default;
+
+  // Calls `see` with the name and the value of each.
+  template <typename See>
+  void ForEach(const See& see) const {
+    see("lost", lost);
+    see("duplicated", duplicated);
+    see("delayed", delayed);
+    see("kills", kills);
+    see("pauses", pauses);
+    see("partitions", partitions);
+    see("reconnects", reconnects);
+    see("new lives", new_lives);
+    see("shard kills", shard_kills);
+    see("lead kills", lead_kills);
+    see("doubles", doubles);
+    see("power losses", power_losses);
+    see("torn writes", torn_writes);
+    see("refused writes", refused_writes);
+    see("hung writes", hung_writes);
+    see("resumed", resumed);
+    see("begun again", begun_again);
+    see("races", races);
+    see("passed over", passed_over);
+    see("stale", stale);
+    see("ended reads", ended_reads);
+  }
 };
 
 }  // namespace sluice

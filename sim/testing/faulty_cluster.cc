@@ -2,93 +2,125 @@
 #include "sim/testing/faulty_cluster.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/coordinator/policy_rules.h"
+#include "sim/testing/faulty_job.h"
 
 namespace sluice {
 namespace {
 
-constexpr int64_t kFloats = 100;
 constexpr absl::Duration kStrikeEvery = absl::Milliseconds(100);
 
 }  // namespace
 
 FaultyCluster::FaultyCluster(const CoordinatorOptions& options,
-                             const Faults& faults, uint64_t seed)
+                             const Faults& faults, uint64_t seed,
+                             std::string run_dir)
     : options_(options),
       faults_(faults),
       seed_(seed),
+      run_dir_(std::move(run_dir)),
+      job_(FaultyJob(options)),
+      layout_(ReferenceWeights::Layout(options.shards)),
       random_(seed, "faulty cluster"),
-      coordinator_({options, kFingerprint, ""}, absl::UnixEpoch()),
-      checker_(options),
-      reference_(options),
-      processes_(options.shards + options.workers) {
-  const ParameterLayout layout =
-      ReferenceWeights::Layout(kFloats, options.shards);
-  for (int s = 0; s < options.shards; ++s) {
-    processes_[s].peer = {Role::kShard, s};
-    processes_[s].shard = std::make_unique<Shard>(
-        ReferenceWeights::OptionsOf(layout, s, options.staged_gradients));
-  }
+      lineage_(options),
+      processes_(options.workers),
+      newest_(options.shards) {
   for (int w = 0; w < options.workers; ++w) {
-    processes_[options.shards + w].peer = {Role::kWorker, w};
+    processes_[w].peer = {Role::kWorker, w};
   }
+  std::filesystem::remove_all(run_dir_);
 }
 
+FaultyCluster::~FaultyCluster() { std::filesystem::remove_all(run_dir_); }
+
 void FaultyCluster::Run(absl::Duration heal, absl::Duration end) {
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    At(kCoordinator, Draw(1000000), [this, i] { Start(i); });
+  StartLead();
+  for (int s = 0; s < options_.shards; ++s) {
+    After(Draw(1000000), [this, s] { StartShard(s); });
   }
-  TickAndAgain();
+  for (int w = 0; w < options_.workers; ++w) {
+    After(Draw(1000000), [this, w] { Start(w); });
+  }
   StrikeProcesses();
-  After(absl::ToInt64Nanoseconds(heal), [this] {
-    healed_ = true;
-    partitioned_until_.clear();
-  });
-  std::optional<absl::Time> finished;
-  const auto over = [&] {
-    if (!coordinator_.finish().has_value()) return false;
-    if (!finished.has_value()) finished = Now();
-    // As the daemon does: who does not come back is not waited for.
-    return coordinator_.EverybodyTold() || Now() - *finished > kRejoinTimeout;
-  };
-  while (!over() && violation_.empty()) {
+  After(absl::ToInt64Nanoseconds(heal), [this] { Heal(); });
+  while (violation_.empty() && !Over()) {
     Expect(Now() - absl::UnixEpoch() < end, "the run ends");
     ++events_;
     queue_.Take()();
-    Expect(checker_.violation().empty(), checker_.violation());
+    const std::string broken = lineage_.Violation();
+    Expect(broken.empty(), broken);
   }
-  if (!violation_.empty()) return;
-  Expect(coordinator_.finish()->failure.empty(),
-         coordinator_.finish()->failure);
-  checker_.CheckEnd();
-  Expect(checker_.violation().empty(), checker_.violation());
+  if (violation_.empty()) CheckEnd();
+}
+
+void FaultyCluster::CheckEnd() {
+  if (ended_before_) return;
+  Lead& lead = *leads_[*ended_];
+  lead.branch->checker.CheckEnd();
+  const JobState state = lead.sessions.State(Now());
+  // What a coordinator decided that another one had replaced is not in what
+  // the later ones counted.
+  const GradientCounts& g = state.gradients;
+  const int64_t counted =
+      g.applied + g.cancelled + g.dropped + g.rejected + g.lost;
+  Expect(logs_are_whole_ ? counted == lineage_.tasks()
+                         : counted <= lineage_.tasks(),
+         absl::StrCat(counted, " tasks have an end, of ", lineage_.tasks()));
+  // A later generation may have been taken, and have nobody.
+  if (*ended_ + 1 == leads_.size()) lineage_.CheckEnd(run_dir_, state.version);
+  const std::string broken = lineage_.Violation();
+  Expect(broken.empty(), broken);
+}
+
+bool FaultyCluster::Over() {
+  if (ended_before_ || ended_.has_value()) return true;
+  for (size_t l = 0; l < leads_.size(); ++l) {
+    Lead& lead = *leads_[l];
+    if (!lead.up || !lead.finish().has_value()) continue;
+    if (!lead.finished.has_value()) lead.finished = Now();
+    // As the daemon does: who does not come back is not waited for.
+    if (!lead.sessions.EverybodyTold() &&
+        Now() - *lead.finished <= kRejoinTimeout) {
+      continue;
+    }
+    if (lead.finish()->failure.empty()) {
+      ended_ = l;
+      return true;
+    }
+    EndLead(l);
+  }
+  return false;
 }
 
 std::string FaultyCluster::Describe() const {
-  const JobState state = coordinator_.State(Now());
-  std::string text = absl::StrCat("version ", state.version.value(),
-                                  ", waiting for \"", state.waiting_for, "\"");
-  if (coordinator_.finish().has_value()) {
-    absl::StrAppend(&text, "; the run is over: ", coordinator_.finish()->reason,
-                    coordinator_.finish()->failure);
+  std::string text;
+  for (const auto& lead : leads_) {
+    const JobState state = lead->sessions.State(Now());
+    absl::StrAppend(&text, "; generation ", lead->options.generation.value(),
+                    lead->up ? "" : " down", " at version ",
+                    state.version.value(), ", waiting for \"",
+                    state.waiting_for, "\"");
+    if (lead->finish().has_value()) {
+      absl::StrAppend(&text, ", over: ", lead->finish()->reason,
+                      lead->finish()->failure);
+    }
   }
   for (const Process& process : processes_) {
+    if (!process.up && process.shard != nullptr) continue;
     absl::StrAppend(&text, "; ", process.peer.ToString(),
                     process.up ? " up" : " down",
                     process.open ? " connected" : "");
     if (process.shard != nullptr) {
-      absl::StrAppend(&text, " at decision ", process.shard->executed());
-    } else {
-      const WorkerState& seen = state.workers[process.peer.id];
-      absl::StrAppend(&text, seen.computing ? " computing" : "", " life ",
-                      static_cast<int>(seen.life), ", ", process.tasks.size(),
-                      " tasks");
-      if (process.work.has_value()) {
-        absl::StrAppend(&text, ", works on ",
-                        process.work->task.ShortDebugString());
-      }
+      absl::StrAppend(&text, " of generation ",
+                      process.shard->generation().value(), " at decision ",
+                      process.shard->executed());
+    } else if (process.work.has_value()) {
+      absl::StrAppend(&text, ", ", process.tasks.size(), " tasks, works on ",
+                      process.work->task.ShortDebugString());
     }
   }
   return text;
@@ -96,18 +128,19 @@ std::string FaultyCluster::Describe() const {
 
 std::string FaultyCluster::Violation() const {
   return violation_.empty() ? ""
-                            : absl::StrCat("seed ", seed_, ": ", violation_);
+                            : absl::StrCat(PolicyName(options_.sync.policy),
+                                           ", seed ", seed_, ": ", violation_);
 }
 
 void FaultyCluster::Expect(bool holds, const std::string& rule) {
   if (holds || !violation_.empty()) return;
   violation_ = absl::StrCat(rule, " (after ",
                             absl::FormatDuration(Now() - absl::UnixEpoch()),
-                            ", event ", events_, "): ", Describe());
+                            ", event ", events_, ")", Describe());
 }
 
-std::string FaultyCluster::Name(int64_t process) const {
-  return process < 0 ? "coordinator" : processes_[process].peer.ToString();
+std::string FaultyCluster::Name(int64_t id) const {
+  return id < 0 ? "coordinator" : processes_[id].peer.ToString();
 }
 
 // ---- The network. ----
@@ -125,15 +158,24 @@ VirtualTime FaultyCluster::DrawTime(absl::Duration least, absl::Duration most) {
          Draw(absl::ToInt64Nanoseconds(most - least));
 }
 
-void FaultyCluster::At(int64_t process, VirtualTime delay, Body body) {
-  const int64_t life = process < 0 ? 0 : processes_[process].life;
-  queue_.Add(delay, [this, process, life, body = std::move(body)] {
-    const bool coordinator = process < 0;
-    if (!coordinator && processes_[process].life != life) return;
-    const VirtualTime until = coordinator ? coordinator_paused_until_
-                                          : processes_[process].paused_until;
+int64_t FaultyCluster::LifeOf(int64_t id) const {
+  return id < 0 ? 0 : processes_[id].life;
+}
+
+bool FaultyCluster::IsUp(int64_t id) const {
+  return id < 0 ? leads_[-1 - id]->up : processes_[id].up;
+}
+
+VirtualTime& FaultyCluster::PausedUntil(int64_t id) {
+  return id < 0 ? leads_[-1 - id]->paused_until : processes_[id].paused_until;
+}
+
+void FaultyCluster::At(int64_t id, VirtualTime delay, Body body) {
+  queue_.Add(delay, [this, id, life = LifeOf(id), body = std::move(body)] {
+    if (!IsUp(id) || LifeOf(id) != life) return;
+    const VirtualTime until = PausedUntil(id);
     if (until > queue_.now()) {
-      At(process, until - queue_.now(), body);
+      At(id, until - queue_.now(), body);
     } else {
       body();
     }
@@ -159,20 +201,20 @@ bool FaultyCluster::Loses(int64_t from, int64_t to) {
   return true;
 }
 
-void FaultyCluster::SendFrame(const std::shared_ptr<Connection>& connection,
-                              bool up, const Body& body) {
-  const int64_t from = up ? connection->process() : kCoordinator;
-  const int64_t to = up ? kCoordinator : connection->process();
-  Connection::Lane& lane = up ? connection->up : connection->down;
+void FaultyCluster::SendFrame(const ConnectionPtr& connection, bool up,
+                              const Body& body) {
+  const auto process = static_cast<int64_t>(connection->process());
+  const int64_t lead = IdOf(connection->lead());
+  FaultyConnection::Lane& lane = up ? connection->up : connection->down;
   if (lane.dead) return;
-  if (Loses(from, to)) {
+  if (Loses(process, lead)) {
     lane.dead = true;
-    At(kCoordinator, DrawTime(absl::Milliseconds(1), absl::Milliseconds(200)),
-       [=, this] { Break(connection, absl::UnavailableError("reset")); });
+    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(200)),
+          [=, this] { Break(connection, absl::UnavailableError("reset")); });
     return;
   }
   lane.arrival = std::max(lane.arrival, queue_.now() + DrawLatency());
-  At(to, lane.arrival - queue_.now(), body);
+  At(up ? lead : process, lane.arrival - queue_.now(), body);
 }
 
 void FaultyCluster::Send(int64_t from, int64_t to, const Body& body) {
@@ -186,51 +228,81 @@ void FaultyCluster::Send(int64_t from, int64_t to, const Body& body) {
   }
 }
 
+// ---- What strikes processes and links. ----
+
 void FaultyCluster::StrikeProcesses() {
   if (healed_) return;
-  for (int64_t i = kCoordinator; i < std::ssize(processes_); ++i) {
+  const size_t leads = leads_.size(), processes = processes_.size();
+  for (size_t l = 0; l < leads; ++l) {
+    if (!leads_[l]->up) continue;
+    if (Strikes(faults_.pause)) Pause(IdOf(l));
+    if (Strikes(faults_.double_server)) Double(IdOf(l));
+    if (Strikes(faults_.kill_server)) KillLead(l);
+  }
+  for (size_t i = 0; i < processes; ++i) {
+    if (!processes_[i].up) continue;
     if (Strikes(faults_.pause)) Pause(i);
-    const bool worker = i >= options_.shards;
-    if (worker && processes_[i].up && Strikes(faults_.kill)) Kill(i);
-    // A link to the coordinator, or of a worker to a shard.
-    const int64_t other =
-        worker ? static_cast<int64_t>(Draw(options_.shards + 1)) - 1
-               : kCoordinator;
-    if (other != i && Strikes(faults_.partition)) {
-      ++counts_.partitions;
-      partitioned_until_[std::minmax(i, other)] =
-          queue_.now() + DrawTime(absl::Milliseconds(10), absl::Seconds(1));
+    StrikeLink(i);
+    if (IsWorker(i)) {
+      if (Strikes(faults_.kill)) Kill(i);
+      continue;
     }
+    if (Strikes(faults_.double_server)) Double(i);
+    if (Strikes(faults_.kill_server)) KillShard(i);
   }
   After(absl::ToInt64Nanoseconds(kStrikeEvery), [this] { StrikeProcesses(); });
 }
 
-// A shard or a coordinator that is away for longer than a lease ends the run.
-void FaultyCluster::Pause(int64_t process) {
-  ++counts_.pauses;
-  const absl::Duration most =
-      process >= options_.shards ? 2 * options_.lease : absl::Seconds(1);
-  const VirtualTime until =
-      queue_.now() + DrawTime(absl::Milliseconds(10), most);
-  VirtualTime& paused = process < 0 ? coordinator_paused_until_
-                                    : processes_[process].paused_until;
-  paused = std::max(paused, until);
+// A link to the coordinator, or of a worker to a shard.
+void FaultyCluster::StrikeLink(int64_t id) {
+  const uint64_t pick = IsWorker(id) ? Draw(options_.shards + 1) : 0;
+  if (!Strikes(faults_.partition)) return;
+  const int64_t other = pick == 0 ? IdOf(leads_.size() - 1)
+                                  : static_cast<int64_t>(NewestOf(pick - 1));
+  ++counts_.partitions;
+  partitioned_until_[std::minmax(id, other)] =
+      queue_.now() + DrawTime(absl::Milliseconds(10), absl::Seconds(1));
 }
 
+// A shard that is away for longer than a lease ends its generation; that is
+// left to what kills shards.
+void FaultyCluster::Pause(int64_t id) {
+  ++counts_.pauses;
+  const absl::Duration most =
+      IsWorker(id) ? 2 * options_.lease : absl::Seconds(1);
+  const VirtualTime until =
+      queue_.now() + DrawTime(absl::Milliseconds(10), most);
+  PausedUntil(id) = std::max(PausedUntil(id), until);
+}
+
+// A worker; the coordinator hears of it at once, or only by the lease.
 void FaultyCluster::Kill(size_t process) {
   ++counts_.kills;
   Process& dead = processes_[process];
   dead.up = false;
   ++dead.life;
   dead.paused_until = 0;
-  const auto connection = dead.connection;
-  // The coordinator hears of it at once, or only by the lease.
+  const auto connection = std::exchange(dead.connection, nullptr);
   if (Draw(2) == 0 && connection != nullptr) {
-    At(kCoordinator, DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
-       [this, connection] { Break(connection, absl::OkStatus()); });
+    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
+          [this, connection] { Break(connection, absl::OkStatus()); });
   }
-  At(kCoordinator, DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
-     [this, process] { Start(process); });
+  After(DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
+        [this, process] { Start(process); });
+}
+
+void FaultyCluster::Heal() {
+  healed_ = true;
+  partitioned_until_.clear();
+  // Who was replaced and does not know it is found and ended.
+  for (size_t l = 0; l + 1 < leads_.size(); ++l) {
+    if (leads_[l]->up) KillLead(l);
+  }
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    if (IsWorker(i) || !process.up || NewestOf(process.peer.id) == i) continue;
+    KillShard(i);
+  }
 }
 
 }  // namespace sluice

@@ -13,100 +13,55 @@
 
 #include "absl/time/time.h"
 #include "common/random.h"
-#include "common/session/client_session.h"
-#include "ps_server/coordinator/coordinator_sessions.h"
-#include "ps_server/coordinator/testing/invariant_checker.h"
-#include "ps_server/shard/shard.h"
+#include "common/resolved_job.h"
+#include "common/testing/faulty_files.h"
+#include "ps_server/resume.h"
 #include "sim/event_queue.h"
 #include "sim/testing/faults.h"
-#include "sim/testing/reference_weights.h"
+#include "sim/testing/faulty_process.h"
+#include "sim/testing/lineage_checker.h"
 
 namespace sluice {
 
 // The production coordinator with its sessions, the production shards, and
 // workers that only push numbers, on a network that loses, repeats, reorders
-// and delays messages, in virtual time. After every event the rules of
-// InvariantChecker hold, every shard's weights are bit for bit those of one
-// shard that executed the same commits, and no read is torn; once the faults
-// have healed the run must come to its end, and while it stands still it must
-// name whom it waits for.
+// and delays messages, in virtual time. Checkpoints, commit logs and resuming
+// are the production code on real files, the disk and every process may fail at
+// any event, and whoever dies is started again.
+//
+// After every event the rules of LineageChecker hold (and so those of
+// InvariantChecker), every shard's weights are bit for bit those of one shard
+// that executed the same commits, no read is torn, and what is stored is the
+// version it says; once the faults have healed the run must come to its end,
+// and while it stands still it must name whom it waits for.
 //
 // One seed, one run. Not thread-safe.
 class FaultyCluster {
  public:
+  // `run_dir` is made anew, and removed at the end.
   FaultyCluster(const CoordinatorOptions& options, const Faults& faults,
-                uint64_t seed);
+                uint64_t seed, std::string run_dir);
+  ~FaultyCluster();
 
   // Faults strike until `heal`; the run must be over by `end`.
   void Run(absl::Duration heal, absl::Duration end);
 
-  // The first rule that was broken, with the seed; empty if none was.
+  // The first rule that was broken, with policy and seed; empty if none was.
   std::string Violation() const;
-  const InvariantChecker& checker() const { return checker_; }
+  const LineageChecker& lineage() const { return lineage_; }
   const FaultCounts& counts() const { return counts_; }
   int64_t reads() const { return reads_; }  // All of them were checked.
 
  private:
-  // One connection of a process's session: the coordinator's writing side.
-  class Connection final : public FrameSink {
-   public:
-    Connection(FaultyCluster* cluster, size_t process)
-        : cluster_(cluster), process_(process) {}
-
-    void Queue(proto::FromCoordinator frame) override;
-    void End(const absl::Status& status) override;
-    void Flush() override;
-    bool idle() const override { return queued_.empty(); }
-    bool ending() const override { return end_.has_value(); }
-
-    size_t process() const { return process_; }
-    bool broken = false;
-    // Frames of one direction arrive in order, until one is lost.
-    struct Lane {
-      VirtualTime arrival = 0;
-      bool dead = false;
-    } up, down;
-
-   private:
-    FaultyCluster* const cluster_;
-    const size_t process_;
-    std::vector<proto::FromCoordinator> queued_;
-    std::optional<absl::Status> end_;
-  };
-
-  // What a worker does.
-  struct Work {
-    proto::Task task;
-    std::vector<int64_t> bases;  // By shard; -1: not pulled yet.
-    std::vector<bool> staged;    // By shard.
-    bool pushing = false;
-  };
-  struct Process {
-    Peer peer;
-    int64_t life = 0;  // Events of an earlier one mean nothing.
-    bool up = false;
-    bool finished = false;  // It has heard of the end of the run.
-    VirtualTime paused_until = 0;
-    std::unique_ptr<ClientSession> session;
-    std::shared_ptr<Connection> connection;
-    bool open = false;  // The connection has been welcomed.
-    // Workers.
-    std::deque<proto::Task> tasks;
-    std::optional<Work> work;
-    // Shards.
-    std::unique_ptr<Shard> shard;
-    struct Parked {
-      size_t worker;
-      int64_t life;
-      proto::Task task;
-    };
-    std::vector<Parked> parked;
-  };
+  using Process = FaultyProcess;
+  using Lead = FaultyLead;
+  using Work = FaultyProcess::Work;
+  using ConnectionPtr = std::shared_ptr<FaultyConnection>;
   using Body = std::function<void()>;
 
-  static constexpr int64_t kCoordinator = -1;  // Among the processes.
-  static constexpr char kFingerprint[] = "faulty";
   static constexpr absl::Duration kRejoinTimeout = absl::Seconds(5);
+  // Among the processes; coordinators count down from -1.
+  static int64_t IdOf(size_t lead) { return -1 - static_cast<int64_t>(lead); }
 
   absl::Time Now() const {
     return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());
@@ -114,38 +69,73 @@ class FaultyCluster {
   uint64_t Draw(uint64_t below);
   bool Strikes(int per_thousand);
   VirtualTime DrawTime(absl::Duration least, absl::Duration most);
-  void After(VirtualTime delay, Body body) {
-    queue_.Add(delay, std::move(body));
+  void After(VirtualTime delay, Body body) { queue_.Add(delay, body); }
+  bool IsWorker(int64_t id) const {
+    return id >= 0 && processes_[id].peer.role == Role::kWorker;
   }
+  int64_t LifeOf(int64_t id) const;
+  bool IsUp(int64_t id) const;
+  VirtualTime& PausedUntil(int64_t id);
   // Runs `body` at the process then, once it is not paused and if it still
   // lives.
-  void At(int64_t process, VirtualTime delay, Body body);
+  void At(int64_t id, VirtualTime delay, Body body);
   // Sends a message over the link between two processes, if it arrives.
   void Send(int64_t from, int64_t to, const Body& body);
-  void SendFrame(const std::shared_ptr<Connection>& connection, bool up,
-                 const Body& body);
+  void SendFrame(const ConnectionPtr& connection, bool up, const Body& body);
   bool Loses(int64_t from, int64_t to);
   VirtualTime DrawLatency();
   bool Partitioned(int64_t a, int64_t b) const;
 
   void StrikeProcesses();
-  void Pause(int64_t process);
+  void Pause(int64_t id);
+  void StrikeLink(int64_t id);
   void Kill(size_t process);
+  void Heal();
+  bool Over();
+
+  // ---- Servers come and go (faulty_servers.cc) ----
+  void StartShard(int64_t shard);
+  size_t NewestOf(int64_t shard) const { return newest_[shard]; }
+  // A life of a shard, or a coordinator, to which a message may get.
+  std::optional<size_t> Reach(int64_t shard);
+  std::optional<size_t> ReachLead();
+  bool LeadIsUp() const;
+  void StartLead();
+  void TakeGeneration(const Resumption& found);
+  void KillLead(size_t lead);
+  void KillShard(size_t process);
+  void Double(int64_t id);
+  void Disturb();
+  FaultyFiles::Fault DrawDeath();
+  void EndLead(size_t lead);
+
+  // ---- Checkpoints (faulty_storage.cc) ----
+  void BeginWriting(size_t process);
+  absl::StatusOr<proto::CheckpointFile> WriteHeld(const Process& process,
+                                                  FaultyFiles* disk) const;
+  void AnswerStored(size_t process, Generation generation, Version version,
+                    const absl::StatusOr<proto::CheckpointFile>& file);
+  void Record(size_t lead, const Actions& actions);
+  void BeginOrder(size_t lead);
+  absl::Status DoOrder(size_t lead, FaultyFiles* disk);
+  absl::Status WriteManifest(Lead& lead, const StoreManifest& order,
+                             FaultyFiles* disk);
 
   // ---- Sessions (faulty_sessions.cc) ----
   void Start(size_t process);
   void Connect(size_t process);
-  void FromClient(const std::shared_ptr<Connection>& connection,
+  void FromClient(const ConnectionPtr& connection,
                   const proto::ToCoordinator& frame);
-  void ToClient(const std::shared_ptr<Connection>& connection,
+  void Heard(const ConnectionPtr& connection,
+             const proto::ToCoordinator& frame);
+  void ToClient(const ConnectionPtr& connection,
                 const proto::FromCoordinator& frame);
-  void Break(const std::shared_ptr<Connection>& connection,
-             const absl::Status& status);
+  void Break(const ConnectionPtr& connection, const absl::Status& status);
   void ConnectionEnded(size_t process, const absl::Status& status);
   void Pump(size_t process);
   void AwakeAndAgain(size_t process);
-  void CarryOut();
-  void TickAndAgain();
+  void CarryOut(size_t lead);
+  void TickAndAgain(size_t lead);
 
   // ---- Workers and shards (faulty_exchange.cc) ----
   void OnMessage(size_t process, const proto::FromCoordinator& message);
@@ -153,45 +143,54 @@ class FaultyCluster {
   void BeginNext(size_t worker);
   void Abandon(size_t worker);
   bool Has(size_t worker, const proto::Key& key) const;
-  void PullAndAgain(size_t worker, size_t shard, const proto::Key& key);
-  void ServePull(size_t shard, size_t worker, int64_t life,
+  void PullAndAgain(size_t worker, int64_t shard, const proto::Key& key);
+  void ServePull(size_t process, size_t worker, int64_t life,
                  const proto::Task& task);
-  void Pulled(size_t worker, size_t shard, const proto::Key& key,
+  void EndRead(size_t process, size_t worker, const proto::Key& key,
+               Generation generation, ReadId id);
+  void Pulled(size_t worker, int64_t shard, const proto::Key& key,
               int64_t version);
-  void PushAndAgain(size_t worker, size_t shard, const proto::Key& key);
-  void ServePush(size_t shard, size_t worker, const proto::Task& task,
+  void PushAndAgain(size_t worker, int64_t shard, const proto::Key& key);
+  void ServePush(size_t process, size_t worker, const proto::Task& task,
                  int chunk);
-  void Staged(size_t worker, size_t shard, const proto::Key& key);
-  void Execute(size_t shard, const proto::Decision& decision);
+  void Staged(size_t worker, int64_t shard, const proto::Key& key);
+  void Execute(size_t process, const proto::Decision& decision);
+  bool MayFail(const Process& process, const Decision& decision) const;
 
   // ---- Checks ----
   void Expect(bool holds, const std::string& rule);
-  void CheckShard(const Process& process);
-  void CheckProgress();
-
-  std::string Name(int64_t process) const;
-  // How everybody stands.
-  std::string Describe() const;
+  void CheckFloats(const Shard& shard, Generation generation, int64_t version,
+                   const std::vector<ChunkRef>& chunks,
+                   const std::string& what);
+  void CheckShard(Process& process);
+  void CheckProgress(Lead& lead);
+  void CheckEnd();
+  std::string Name(int64_t id) const;
+  std::string Describe() const;  // How everybody stands.
 
   // Constant after construction.
   const CoordinatorOptions options_;
   const Faults faults_;
   const uint64_t seed_;
+  const std::string run_dir_;
+  const ResolvedJob job_;
+  const ParameterLayout layout_;
   const Random random_;
   uint64_t draws_ = 0;
   EventQueue<Body> queue_;
-  CoordinatorSessions coordinator_;
-  VirtualTime coordinator_paused_until_ = 0;
-  InvariantChecker checker_;
-  ReferenceWeights reference_;
-  std::vector<Process> processes_;  // Shards, then workers.
+  LineageChecker lineage_;
+  std::deque<Process> processes_;  // Workers, then every life of each shard.
+  std::vector<size_t> newest_;     // Of each shard.
+  std::vector<std::unique_ptr<Lead>> leads_;  // By when they came.
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
   bool healed_ = false;
+  bool logs_are_whole_ = true;   // They tell of every task there was.
+  std::optional<size_t> ended_;  // The lead with which the run ended.
+  bool ended_before_ = false;    // A checkpoint says so.
 
   FaultCounts counts_;
   int64_t events_ = 0;
   int64_t reads_ = 0;
-  VirtualTime last_culprit_ = 0;
   std::string violation_;
 };
 

@@ -1,6 +1,7 @@
 // What the processes of a FaultyCluster do: workers pull, wait and push; shards
 // serve them and execute decisions.
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
@@ -63,52 +64,90 @@ void FaultyCluster::BeginNext(size_t worker) {
   for (int s = 0; s < options_.shards; ++s) PullAndAgain(worker, s, key);
 }
 
-void FaultyCluster::PullAndAgain(size_t worker, size_t shard,
+void FaultyCluster::PullAndAgain(size_t worker, int64_t shard,
                                  const proto::Key& key) {
   if (!Has(worker, key)) return;
   const Work& work = *processes_[worker].work;
   if (work.bases[shard] >= 0) return;
-  Send(worker, shard,
-       [=, this, life = processes_[worker].life, task = work.task] {
-         ServePull(shard, worker, life, task);
-       });
+  const std::optional<size_t> to = Reach(shard);
+  if (to.has_value()) {
+    Send(worker, *to,
+         [=, this, life = processes_[worker].life, task = work.task] {
+           ServePull(*to, worker, life, task);
+         });
+  }
   At(worker, absl::ToInt64Nanoseconds(kAskAgain),
      [=, this] { PullAndAgain(worker, shard, key); });
 }
 
-void FaultyCluster::ServePull(size_t shard, size_t worker, int64_t life,
+void FaultyCluster::ServePull(size_t index, size_t worker, int64_t life,
                               const proto::Task& task) {
-  Process& process = processes_[shard];
+  Process& process = processes_[index];
   if (processes_[worker].life != life) return;
+  const Generation generation(task.key().generation());
   const auto read =
-      process.shard->Pull({Generation(task.key().generation()),
-                           Version(task.version()), task.exact()});
-  // Not restored yet, or gone: the worker asks again, or its Cancel comes.
+      process.shard->Pull({generation, Version(task.version()), task.exact()});
+  // Not restored yet, of another generation, or gone: the worker asks again,
+  // or its Cancel comes.
+  counts_.stale += absl::IsFailedPrecondition(read.status());
   if (!read.ok()) return;
+  Expect(process.shard->generation() == generation,
+         absl::StrCat(Name(index), " answers its own generation only"));
   if (!read->has_value()) {
     process.parked.push_back({worker, life, task});
     return;
   }
-  const WeightStore::Snapshot& snapshot = *(*read)->snapshot;
-  const int64_t version = snapshot.version.value();
+  const ReadId id = (*read)->id;
+  const int64_t version = (*read)->snapshot->version.value();
   Expect(task.exact() ? version == task.version() : version >= task.version(),
          absl::StrCat(Name(worker), " asked for version ", task.version(),
                       " and got ", version));
-  ++reads_;
-  const ChunkGrid& grid = process.shard->grid();
-  for (int c = 0; c < grid.count(); ++c) {
-    const float* floats = snapshot.chunks[c].data();
-    Expect(
-        std::all_of(floats, floats + grid.size(c),
-                    [&](float w) { return w == reference_.At(version); }),
-        absl::StrCat(Name(shard), " hands out version ", version, " as it is"));
-  }
-  process.shard->EndRead((*read)->id);
-  Send(shard, worker,
-       [=, this] { Pulled(worker, shard, task.key(), version); });
+  process.reads[id] = (*read)->snapshot;
+  // Sending takes its time, some more than others; updates go on.
+  const absl::Duration most =
+      Draw(8) == 0 ? absl::Seconds(2) : absl::Milliseconds(40);
+  At(index, DrawTime(absl::Microseconds(10), most),
+     [=, this, key = task.key()] {
+       EndRead(index, worker, key, generation, id);
+     });
 }
 
-void FaultyCluster::Pulled(size_t worker, size_t shard, const proto::Key& key,
+void FaultyCluster::EndRead(size_t index, size_t worker, const proto::Key& key,
+                            Generation generation, ReadId id) {
+  Process& process = processes_[index];
+  const auto it = process.reads.find(id);
+  if (it == process.reads.end()) return;  // An update has ended it.
+  const auto snapshot = it->second;
+  process.reads.erase(it);
+  ++reads_;
+  const int64_t version = snapshot->version.value();
+  CheckFloats(*process.shard, generation, version, snapshot->chunks,
+              absl::StrCat(Name(index), " hands out version ", version));
+  process.shard->EndRead(id);
+  const int64_t shard = process.peer.id;
+  Send(index, worker, [=, this] { Pulled(worker, shard, key, version); });
+}
+
+// Whether they are those of one shard that executed the same commits.
+void FaultyCluster::CheckFloats(const Shard& shard, Generation generation,
+                                int64_t version,
+                                const std::vector<ChunkRef>& chunks,
+                                const std::string& what) {
+  LineageChecker::Branch* branch = lineage_.Find(generation);
+  if (branch == nullptr || !branch->weights.Has(version)) {
+    return Expect(false, absl::StrCat(what, ", which nobody decided"));
+  }
+  const float expected = branch->weights.At(version);
+  for (int c = 0; c < shard.grid().count(); ++c) {
+    const float* floats = chunks[c].data();
+    Expect(std::all_of(floats, floats + shard.grid().size(c),
+                       [&](float w) { return w == expected; }),
+           absl::StrCat(what, " of generation ", generation.value(), ": ",
+                        floats[0], ", the log makes ", expected));
+  }
+}
+
+void FaultyCluster::Pulled(size_t worker, int64_t shard, const proto::Key& key,
                            int64_t version) {
   if (!Has(worker, key)) return;
   Work& work = *processes_[worker].work;
@@ -123,23 +162,24 @@ void FaultyCluster::Pulled(size_t worker, size_t shard, const proto::Key& key,
   });
 }
 
-void FaultyCluster::PushAndAgain(size_t worker, size_t shard,
+void FaultyCluster::PushAndAgain(size_t worker, int64_t shard,
                                  const proto::Key& key) {
   if (!Has(worker, key)) return;
   const Work& work = *processes_[worker].work;
   if (work.staged[shard]) return;
-  const int chunks = processes_[shard].shard->grid().count();
+  const std::optional<size_t> to = Reach(shard);
+  const int chunks = to.has_value() ? processes_[*to].shard->grid().count() : 0;
   for (int c = 0; c < chunks; ++c) {
-    Send(worker, shard,
-         [=, this, task = work.task] { ServePush(shard, worker, task, c); });
+    Send(worker, *to,
+         [=, this, task = work.task] { ServePush(*to, worker, task, c); });
   }
   At(worker, absl::ToInt64Nanoseconds(kAskAgain),
      [=, this] { PushAndAgain(worker, shard, key); });
 }
 
-void FaultyCluster::ServePush(size_t shard, size_t worker,
+void FaultyCluster::ServePush(size_t index, size_t worker,
                               const proto::Task& task, int chunk) {
-  const Process& process = processes_[shard];
+  const Process& process = processes_[index];
   const ChunkGrid& grid = process.shard->grid();
   const std::vector<float> floats(
       grid.size(chunk), ReferenceWeights::GradientOf(task.first_batch()));
@@ -151,13 +191,19 @@ void FaultyCluster::ServePush(size_t shard, size_t worker,
       Payload({bytes}, ChunkChecksum(floats)));
   // The task has ended: its Cancel or its verdict is on the way.
   if (absl::IsAborted(staged.status())) return;
-  Expect(staged.ok(),
-         absl::StrCat("a granted push is taken: ", staged.status().message()));
+  const bool same =
+      process.shard->generation() == Generation(task.key().generation());
+  Expect(staged.ok() == same,
+         absl::StrCat("a push is taken in its own generation, and only there: ",
+                      staged.status().message()));
+  counts_.stale += !same;
   if (!staged.ok() || !*staged) return;
-  Send(shard, worker, [=, this] { Staged(worker, shard, task.key()); });
+  const int64_t shard = process.peer.id;
+  Send(index, worker, [=, this] { Staged(worker, shard, task.key()); });
 }
 
-void FaultyCluster::Staged(size_t worker, size_t shard, const proto::Key& key) {
+void FaultyCluster::Staged(size_t worker, int64_t shard,
+                           const proto::Key& key) {
   if (!Has(worker, key)) return;
   Work& work = *processes_[worker].work;
   work.staged[shard] = true;
@@ -186,32 +232,48 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
   const auto decision = DecisionFromProto(message);
   Expect(decision.ok(), "decisions are well formed");
   const absl::Status status = process.shard->Execute(*decision);
-  Expect(status.ok(),
-         absl::StrCat("decisions can be executed: ", status.message()));
-  if (!status.ok()) return;
-  CheckShard(process);
   proto::ToCoordinator executed;
   executed.mutable_executed()->set_decision(process.shard->executed());
+  if (!status.ok()) {
+    Expect(MayFail(process, *decision),
+           absl::StrCat("decisions can be executed: ", status.message()));
+    executed.mutable_executed()->set_fault(std::string(status.message()));
+    return Answer(index, std::move(executed));
+  }
+  for (const ReadId id : process.shard->TakeEndedReads()) {
+    counts_.ended_reads += process.reads.erase(id);
+  }
+  CheckShard(process);
   executed.mutable_executed()->set_version(process.shard->version().value());
   Answer(index, std::move(executed));
+  BeginWriting(index);
   for (const auto& pull : std::exchange(process.parked, {})) {
     ServePull(index, pull.worker, pull.life, pull.task);
   }
 }
 
-// Guarantees 1 and 2: the same gradients, each once, in the same order.
-void FaultyCluster::CheckShard(const Process& process) {
-  const auto read = process.shard->Pull(
-      {process.shard->generation(), process.shard->version(), true});
-  if (!read.ok() || !read->has_value()) return;
-  const float expected = reference_.At(process.shard->version().value());
-  for (const ChunkRef& chunk : (*read)->snapshot->chunks) {
-    Expect(chunk.data()[0] == expected,
-           absl::StrCat(process.peer.ToString(), " stands at version ",
-                        process.shard->version().value(), " with ",
-                        chunk.data()[0], ", the log makes ", expected));
+// A coordinator that was replaced and did not know it may have removed what is
+// to be restored; and a shard that comes when its generation is over is still
+// told what is discarded.
+bool FaultyCluster::MayFail(const Process& process,
+                            const Decision& decision) const {
+  if (std::holds_alternative<Restore>(decision.what)) {
+    return counts_.doubles > 0;
   }
-  process.shard->EndRead((*read)->id);
+  const Lead& lead = *leads_[process.connection->lead()];
+  return !process.shard->restored() && lead.finish().has_value();
+}
+
+// Guarantees 1 and 2: the same gradients, each once, in the same order.
+void FaultyCluster::CheckShard(Process& process) {
+  Shard& shard = *process.shard;
+  const auto read = shard.Pull({shard.generation(), shard.version(), true});
+  if (!read.ok() || !read->has_value()) return;
+  CheckFloats(shard, shard.generation(), shard.version().value(),
+              (*read)->snapshot->chunks,
+              absl::StrCat(process.peer.ToString(), " stands at version ",
+                           shard.version().value()));
+  shard.EndRead((*read)->id);
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 // The processes' sessions with the coordinator, and its side of them.
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/coordinator/event_conversion.h"
@@ -18,40 +19,13 @@ VirtualTime Nanoseconds(absl::Duration duration) {
 
 }  // namespace
 
-// ---- A connection, as the coordinator sees it. ----
-
-void FaultyCluster::Connection::Queue(proto::FromCoordinator frame) {
-  if (!end_.has_value()) queued_.push_back(std::move(frame));
-}
-
-void FaultyCluster::Connection::End(const absl::Status& status) {
-  if (end_.has_value()) return;
-  end_ = status;
-  queued_.clear();
-}
-
-void FaultyCluster::Connection::Flush() {
-  const std::shared_ptr<Connection> self =
-      cluster_->processes_[process_].connection;
-  if (self.get() != this || broken) return;
-  for (const proto::FromCoordinator& frame : std::exchange(queued_, {})) {
-    cluster_->ToClient(self, frame);
-  }
-  if (!end_.has_value()) return;
-  // Behind what has been written.
-  cluster_->queue_.Add(
-      std::max<VirtualTime>(1, down.arrival - cluster_->queue_.now() + 1),
-      [cluster = cluster_, self, status = *end_] {
-        cluster->Break(self, status);
-      });
-}
-
 // ---- Sessions. ----
 
 void FaultyCluster::Start(size_t index) {
   Process& process = processes_[index];
   ++process.life;
   process.up = true;
+  process.finished = false;
   process.tasks.clear();
   process.work.reset();
   process.connection = nullptr;
@@ -61,9 +35,9 @@ void FaultyCluster::Start(size_t index) {
   const bool worker = process.peer.role == Role::kWorker;
   options.join.set_role(worker ? proto::WORKER : proto::SHARD);
   options.join.set_id(process.peer.id);
-  options.join.set_fingerprint(kFingerprint);
+  options.join.set_fingerprint(job_.fingerprint);
   options.join.set_address(process.peer.ToString());
-  options.join.set_process(absl::StrCat("life ", process.life));
+  options.join.set_process(absl::StrCat(index, " life ", process.life));
   options.start_timeout = absl::Seconds(60);
   options.rejoin_timeout = kRejoinTimeout;
   options.can_begin_new_life = worker;
@@ -74,30 +48,67 @@ void FaultyCluster::Start(size_t index) {
 
 void FaultyCluster::Connect(size_t index) {
   Process& process = processes_[index];
-  process.connection = std::make_shared<Connection>(this, index);
+  const std::optional<size_t> lead = ReachLead();
   process.open = false;
-  FromClient(process.connection, process.session->Join());
+  if (!lead.has_value()) {
+    process.connection = nullptr;
+    return ConnectionEnded(index, absl::UnavailableError("nobody listens"));
+  }
+  const auto connection = std::make_shared<FaultyConnection>(index, *lead);
+  process.connection = connection;
+  connection->carry = [this, connection = connection.get()](
+                          const std::vector<proto::FromCoordinator>& frames,
+                          const std::optional<absl::Status>& end) {
+    const ConnectionPtr self = processes_[connection->process()].connection;
+    if (self.get() != connection) return;
+    for (const proto::FromCoordinator& frame : frames) ToClient(self, frame);
+    if (!end.has_value()) return;
+    // Behind what has been written.
+    After(std::max<VirtualTime>(1, self->down.arrival - queue_.now() + 1),
+          [this, self, status = *end] { Break(self, status); });
+  };
+  FromClient(connection, process.session->Join());
 }
 
-void FaultyCluster::FromClient(const std::shared_ptr<Connection>& connection,
+void FaultyCluster::FromClient(const ConnectionPtr& connection,
                                const proto::ToCoordinator& frame) {
-  const size_t from = connection->process();
+  const size_t l = connection->lead();
   SendFrame(connection, /*up=*/true, [=, this] {
     if (connection->broken || connection->ending()) return;
-    if (frame.has_executed()) {
-      checker_.Executed(processes_[from].peer.id, frame.executed().decision());
+    CoordinatorSessions& sessions = leads_[l]->sessions;
+    const absl::Status status = sessions.OnFrame(connection, frame, Now());
+    if (status.ok()) {
+      Heard(connection, frame);
+    } else {
+      connection->End(status);
     }
-    const absl::Status status = coordinator_.OnFrame(connection, frame, Now());
-    if (status.ok() && frame.has_ready()) {
-      checker_.Accepted(DeliveryFromProto(frame.ready()).key);
-    }
-    if (!status.ok()) connection->End(status);
-    CarryOut();
+    CarryOut(l);
     connection->Flush();
   });
 }
 
-void FaultyCluster::ToClient(const std::shared_ptr<Connection>& connection,
+// The coordinator has heard of it; what follows comes after.
+void FaultyCluster::Heard(const ConnectionPtr& connection,
+                          const proto::ToCoordinator& frame) {
+  Lead& lead = *leads_[connection->lead()];
+  InvariantChecker& checker = lead.branch->checker;
+  const int64_t from = processes_[connection->process()].peer.id;
+  uint64_t& heard = lead.heard[connection->process()];
+  const bool is_new = frame.sequence() > heard;
+  heard = std::max(heard, frame.sequence());
+  if (frame.has_executed()) {
+    checker.Executed(from, frame.executed().decision());
+  } else if (frame.has_ready()) {
+    checker.Accepted(DeliveryFromProto(frame.ready()).key);
+  } else if (frame.has_stored() && is_new && !lead.finish().has_value() &&
+             Generation(frame.stored().generation()) ==
+                 lead.options.generation) {
+    checker.Stored(from, Version(frame.stored().version()),
+                   StoredPartFromProto(frame.stored()));
+  }
+}
+
+void FaultyCluster::ToClient(const ConnectionPtr& connection,
                              const proto::FromCoordinator& frame) {
   const size_t to = connection->process();
   SendFrame(connection, /*up=*/false, [=, this] {
@@ -119,13 +130,14 @@ void FaultyCluster::ToClient(const std::shared_ptr<Connection>& connection,
   });
 }
 
-void FaultyCluster::Break(const std::shared_ptr<Connection>& connection,
+void FaultyCluster::Break(const ConnectionPtr& connection,
                           const absl::Status& status) {
   if (connection->broken) return;
   connection->broken = true;
-  At(kCoordinator, 1, [=, this] {
-    coordinator_.OnBroken(connection.get(), Now());
-    CarryOut();
+  const size_t l = connection->lead();
+  At(IdOf(l), 1, [=, this] {
+    leads_[l]->sessions.OnBroken(connection.get(), Now());
+    CarryOut(l);
   });
   const size_t index = connection->process();
   if (processes_[index].connection != connection) return;
@@ -147,17 +159,21 @@ void FaultyCluster::ConnectionEnded(size_t index, const absl::Status& status) {
        [this, index] { Connect(index); });
     return;
   }
+  const auto& finish = process.session->finish();
   ++process.life;
   process.up = false;
-  if (end->ok()) {
-    process.finished = true;
-    return;
-  }
-  Expect(process.peer.role == Role::kWorker,
-         absl::StrCat(Name(index), " lost its session: ", end->message()));
+  process.finished = finish.has_value() && finish->failure().empty();
+  if (process.finished) return;
   // Its process ends with an error; somebody starts it again.
-  At(kCoordinator, Nanoseconds(absl::Milliseconds(500)),
-     [this, index] { Start(index); });
+  const Peer peer = process.peer;
+  const bool worker = peer.role == Role::kWorker;
+  Expect(worker || faults_.kill_server + faults_.double_server > 0,
+         absl::StrCat(Name(index), " lost its session: ", end->message()));
+  After(DrawTime(absl::Milliseconds(100), absl::Seconds(1)),
+        [this, peer, worker, index] {
+          if (worker) return Start(index);
+          if (NewestOf(peer.id) == index) StartShard(peer.id);
+        });
 }
 
 void FaultyCluster::Pump(size_t index) {
@@ -179,37 +195,40 @@ void FaultyCluster::AwakeAndAgain(size_t index) {
   At(index, Nanoseconds(kAwakeEvery), [this, index] { AwakeAndAgain(index); });
 }
 
-void FaultyCluster::TickAndAgain() {
-  coordinator_.Tick(Now());
-  CarryOut();
-  CheckProgress();
-  At(kCoordinator, Nanoseconds(options_.tick), [this] { TickAndAgain(); });
+void FaultyCluster::TickAndAgain(size_t l) {
+  Lead& lead = *leads_[l];
+  lead.sessions.Tick(Now());
+  CarryOut(l);
+  CheckProgress(lead);
+  At(IdOf(l), Nanoseconds(options_.tick), [this, l] { TickAndAgain(l); });
 }
 
-void FaultyCluster::CarryOut() {
-  while (coordinator_.has_actions()) {
-    const Actions actions = coordinator_.TakeActions();
-    checker_.Observe(actions);
+void FaultyCluster::CarryOut(size_t l) {
+  Lead& lead = *leads_[l];
+  while (lead.sessions.has_actions()) {
+    const Actions actions = lead.sessions.TakeActions();
+    lead.branch->checker.Observe(actions);
     for (const Action& action : actions) {
-      if (const auto* commit = std::get_if<RecordCommit>(&action)) {
-        reference_.Commit(*commit);
-      }
-      coordinator_.Send(action, Now());
+      const auto* commit = std::get_if<RecordCommit>(&action);
+      if (commit == nullptr) continue;
+      lineage_.Committed(lead.options.generation, *commit);
     }
+    Record(l, actions);
+    for (const Action& action : actions) lead.sessions.Send(action, Now());
   }
-  for (const auto& sink : coordinator_.TakeTouched()) sink->Flush();
+  for (const auto& sink : lead.sessions.TakeTouched()) sink->Flush();
 }
 
 // Guarantee 7: a worker is at work, or it is said who is waited for; but for
 // the moment that a message takes.
-void FaultyCluster::CheckProgress() {
-  const JobState state = coordinator_.State(Now());
+void FaultyCluster::CheckProgress(Lead& lead) {
+  const JobState state = lead.sessions.State(Now());
   const bool computing = std::ranges::any_of(
       state.workers, [](const WorkerState& w) { return w.computing; });
-  if (computing || !state.waiting_for.empty() || coordinator_.finish()) {
-    last_culprit_ = queue_.now();
+  if (computing || !state.waiting_for.empty() || lead.finish()) {
+    lead.last_culprit = queue_.now();
   }
-  Expect(queue_.now() - last_culprit_ < Nanoseconds(kPatience),
+  Expect(queue_.now() - lead.last_culprit < Nanoseconds(kPatience),
          "who waits names whom it waits for");
 }
 

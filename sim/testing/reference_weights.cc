@@ -1,8 +1,14 @@
 #include "sim/testing/reference_weights.h"
 
+#include <algorithm>
+
+#include "common/batch_grid.h"
 #include "common/grant.h"
+#include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
+#include "ps_server/coordinator/batch_schedule.h"
+#include "ps_server/coordinator/update_weights.h"
 
 namespace sluice {
 namespace {
@@ -32,20 +38,36 @@ ShardOptions ReferenceWeights::OptionsOf(const ParameterLayout& layout,
                        .chunk_bytes = kChunkBytes,
                        .max_held = 2,
                        .staged_gradients = staged_gradients,
-      .digest_every = 0};
+                       .digest_every = 0};
   // Old velocities make each version depend on all before it.
   options.optimizer.mutable_sgd()->set_momentum(0.5);
   return options;
 }
 
-ReferenceWeights::ReferenceWeights(const CoordinatorOptions& options)
-    : shard_(OptionsOf(Layout(1, 1), 0, options.staged_gradients)),
-      secret_(options.grant_secret) {
+ReferenceWeights::ReferenceWeights(const CoordinatorOptions& options,
+                                   const ReferenceWeights* parent)
+    : shard_([&] {
+        ShardOptions shard =
+            OptionsOf(Layout(1, 1), 0, options.staged_gradients);
+        shard.stored_version = [parent](const Restore& of, ParameterRange) {
+          return absl::StatusOr<Arrays>(parent->ArraysAt(of.version.value()));
+        };
+        return shard;
+      }()),
+      secret_(options.grant_secret),
+      first_(options.resume.value_or(ResumePoint()).version.value()) {
   SLUICE_CHECK(shard_
-                   .Execute({++decisions_,
-                             Restore{options.generation, Version(0), secret_}})
+                   .Execute({++decisions_, Restore{options.generation,
+                                                   Version(first_), secret_}})
                    .ok());
-  weights_.push_back(0);
+  Keep();
+}
+
+void ReferenceWeights::Keep() {
+  Arrays& arrays = arrays_.emplace_back();
+  for (const Shard::HeldArray& array : shard_.Hold().arrays) {
+    arrays.push_back({array.chunks[0].data()[0]});
+  }
 }
 
 void ReferenceWeights::Commit(const RecordCommit& commit) {
@@ -63,10 +85,45 @@ void ReferenceWeights::Commit(const RecordCommit& commit) {
     decision.entries.push_back({entry.key, entry.weight});
   }
   SLUICE_CHECK(shard_.Execute({++decisions_, decision}).ok());
-  const auto read = shard_.Pull({shard_.generation(), commit.version, true});
-  SLUICE_CHECK(read.ok() && read->has_value());
-  weights_.push_back((*read)->snapshot->chunks[0].data()[0]);
-  shard_.EndRead((*read)->id);
+  Keep();
+}
+
+std::vector<float> ReferenceWeights::Undisturbed(
+    const CoordinatorOptions& options) {
+  const BatchGrid grid(options.train_samples, options.batch_size,
+                       options.static_partitions ? options.workers : 1);
+  const BatchSchedule schedule(grid, options.sync.local_steps,
+                               options.stop.epochs);
+  ReferenceWeights weights(options, nullptr);
+  std::vector<float> all = {weights.At(0)};
+  int64_t samples = 0;
+  for (int64_t block = 0; block < schedule.total();) {
+    RecordCommit commit;
+    std::vector<WeighedGradient> weighed;
+    const int64_t before = samples;
+    for (int i = 0;
+         i < options.sync.gradients_per_update && block < schedule.total();
+         ++i, ++block) {
+      const BatchSchedule::Block what = schedule.BlockAt(BlockId(block));
+      RecordCommit::Entry entry;
+      entry.key = {options.generation, WorkerId(0), Incarnation(1),
+                   Sequence(block + 1)};
+      entry.first_batch = what.first_batch;
+      commit.entries.push_back(entry);
+      weighed.push_back({what.samples, what.batches, 0});
+      samples += what.samples;
+    }
+    const std::vector<float> factors = UpdateWeights(weighed, std::nullopt);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      commit.entries[i].weight = factors[i];
+    }
+    commit.version = Version(std::ssize(all));
+    commit.learning_rate = LearningRate(
+        options.learning_rate, before, static_cast<int>(commit.entries.size()));
+    weights.Commit(commit);
+    all.push_back(weights.At(commit.version.value()));
+  }
+  return all;
 }
 
 }  // namespace sluice

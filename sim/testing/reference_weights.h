@@ -18,26 +18,45 @@ namespace sluice {
 // Not thread-safe.
 class ReferenceWeights {
  public:
-  // A model of `floats` weights, all 0 at version 0, on `shards` shards.
-  static ParameterLayout Layout(int64_t floats, int shards);
+  // A model of weights that are all 0 at version 0, on `shards` shards.
+  static ParameterLayout Layout(int shards) { return Layout(100, shards); }
   static ShardOptions OptionsOf(const ParameterLayout& layout, int64_t shard,
                                 int staged_gradients);
   static float GradientOf(int64_t first_batch) {
     return static_cast<float>(first_batch % 13 + 1);
   }
+  // What every version's weights must be under SYNC, whatever happens:
+  // worked out without a cluster.
+  static std::vector<float> Undisturbed(const CoordinatorOptions& options);
 
-  explicit ReferenceWeights(const CoordinatorOptions& options);
+  // `parent`: of the generation that `options` resume; null for one that begins
+  // at version 0.
+  ReferenceWeights(const CoordinatorOptions& options,
+                   const ReferenceWeights* parent);
 
   void Commit(const RecordCommit& commit);
-  // What every weight must be. REQUIRES: that version has been committed.
-  float At(int64_t version) const { return weights_.at(version); }
-  int64_t version() const { return static_cast<int64_t>(weights_.size()) - 1; }
+  // Whether the version was made, or restored, in this generation.
+  bool Has(int64_t version) const {
+    return version >= first_ && version - first_ < std::ssize(arrays_);
+  }
+  // What every weight must be. REQUIRES: Has.
+  float At(int64_t version) const { return ArraysAt(version)[0][0]; }
 
  private:
+  // Weights, then the optimizer's state, of one float each.
+  using Arrays = std::vector<std::vector<float>>;
+
+  static ParameterLayout Layout(int64_t floats, int shards);
+  const Arrays& ArraysAt(int64_t version) const {
+    return arrays_.at(static_cast<size_t>(version - first_));
+  }
+  void Keep();
+
   Shard shard_;
-  uint64_t secret_;
+  const uint64_t secret_;
+  const int64_t first_;  // Version.
   int64_t decisions_ = 0;
-  std::vector<float> weights_;  // By version.
+  std::vector<Arrays> arrays_;  // By version, from the first on.
 };
 
 }  // namespace sluice
