@@ -13,6 +13,7 @@ struct Faults {
   int lose = 0;
   int duplicate = 0;  // Pulls and pushes.
   int delay = 0;      // Up to 300 ms.
+  int straggle = 0;   // Pulls and pushes: up to 10 s.
   // Chances per thousand of each process in each tenth of a second.
   int kill = 0;       // A worker dies without a word, and comes back.
   int pause = 0;      // Any process stands still: a worker for long.
@@ -32,7 +33,7 @@ struct Faults {
 
 // How often each fault struck, and what followed.
 struct FaultCounts {
-  int64_t lost = 0, duplicated = 0, delayed = 0;
+  int64_t lost = 0, duplicated = 0, delayed = 0, straggled = 0;
   int64_t kills = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
   int64_t shard_kills = 0, lead_kills = 0, doubles = 0, power_losses = 0;
@@ -58,6 +59,7 @@ struct FaultCounts {
     see("lost", lost);
     see("duplicated", duplicated);
     see("delayed", delayed);
+    see("straggled", straggled);
     see("kills", kills);
     see("pauses", pauses);
     see("partitions", partitions);

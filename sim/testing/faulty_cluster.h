@@ -59,7 +59,7 @@ class FaultyCluster {
   using ConnectionPtr = std::shared_ptr<FaultyConnection>;
   using Body = std::function<void()>;
 
-  static constexpr absl::Duration kRejoinTimeout = absl::Seconds(5);
+  static constexpr absl::Duration kRejoinTimeout = absl::Seconds(8);
   // Among the processes; coordinators count down from -1.
   static int64_t IdOf(size_t lead) { return -1 - static_cast<int64_t>(lead); }
 
@@ -144,8 +144,9 @@ class FaultyCluster {
   void Abandon(size_t worker);
   bool Has(size_t worker, const proto::Key& key) const;
   void PullAndAgain(size_t worker, int64_t shard, const proto::Key& key);
-  void ServePull(size_t process, size_t worker, int64_t life,
-                 const proto::Task& task);
+  void SendToShard(size_t worker, int64_t shard,
+                   const std::function<void(size_t)>& body);
+  void ServePull(size_t process, size_t worker, const proto::Task& task);
   void EndRead(size_t process, size_t worker, const proto::Key& key,
                Generation generation, ReadId id);
   void Pulled(size_t worker, int64_t shard, const proto::Key& key,

@@ -69,21 +69,31 @@ void FaultyCluster::PullAndAgain(size_t worker, int64_t shard,
   if (!Has(worker, key)) return;
   const Work& work = *processes_[worker].work;
   if (work.bases[shard] >= 0) return;
-  const std::optional<size_t> to = Reach(shard);
-  if (to.has_value()) {
-    Send(worker, *to,
-         [=, this, life = processes_[worker].life, task = work.task] {
-           ServePull(*to, worker, life, task);
-         });
-  }
+  SendToShard(worker, shard, [=, this, task = work.task](size_t at) {
+    ServePull(at, worker, task);
+  });
   At(worker, absl::ToInt64Nanoseconds(kAskAgain),
      [=, this] { PullAndAgain(worker, shard, key); });
 }
 
-void FaultyCluster::ServePull(size_t index, size_t worker, int64_t life,
+// To whoever is at that shard's address then.
+void FaultyCluster::SendToShard(size_t worker, int64_t shard,
+                                const std::function<void(size_t)>& body) {
+  if (Strikes(faults_.straggle)) {
+    ++counts_.straggled;
+    After(DrawTime(absl::Seconds(1), absl::Seconds(10)), [=, this] {
+      const std::optional<size_t> to = Reach(shard);
+      if (to.has_value()) At(*to, 0, [body, to] { body(*to); });
+    });
+    return;
+  }
+  const std::optional<size_t> to = Reach(shard);
+  if (to.has_value()) Send(worker, *to, [body, to] { body(*to); });
+}
+
+void FaultyCluster::ServePull(size_t index, size_t worker,
                               const proto::Task& task) {
   Process& process = processes_[index];
-  if (processes_[worker].life != life) return;
   const Generation generation(task.key().generation());
   const auto read =
       process.shard->Pull({generation, Version(task.version()), task.exact()});
@@ -94,7 +104,7 @@ void FaultyCluster::ServePull(size_t index, size_t worker, int64_t life,
   Expect(process.shard->generation() == generation,
          absl::StrCat(Name(index), " answers its own generation only"));
   if (!read->has_value()) {
-    process.parked.push_back({worker, life, task});
+    process.parked.push_back({worker, task});
     return;
   }
   const ReadId id = (*read)->id;
@@ -167,11 +177,11 @@ void FaultyCluster::PushAndAgain(size_t worker, int64_t shard,
   if (!Has(worker, key)) return;
   const Work& work = *processes_[worker].work;
   if (work.staged[shard]) return;
-  const std::optional<size_t> to = Reach(shard);
-  const int chunks = to.has_value() ? processes_[*to].shard->grid().count() : 0;
+  const int chunks = processes_[NewestOf(shard)].shard->grid().count();
   for (int c = 0; c < chunks; ++c) {
-    Send(worker, *to,
-         [=, this, task = work.task] { ServePush(*to, worker, task, c); });
+    SendToShard(worker, shard, [=, this, task = work.task](size_t at) {
+      ServePush(at, worker, task, c);
+    });
   }
   At(worker, absl::ToInt64Nanoseconds(kAskAgain),
      [=, this] { PushAndAgain(worker, shard, key); });
@@ -248,7 +258,7 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
   Answer(index, std::move(executed));
   BeginWriting(index);
   for (const auto& pull : std::exchange(process.parked, {})) {
-    ServePull(index, pull.worker, pull.life, pull.task);
+    ServePull(index, pull.worker, pull.task);
   }
 }
 

@@ -75,7 +75,6 @@ struct FaultyProcess {
   };
   struct Parked {
     size_t worker;
-    int64_t life;
     proto::Task task;
   };
   // What a shard writes of a checkpoint.
