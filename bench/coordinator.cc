@@ -25,6 +25,7 @@
 #include "bench/coordinator_sessions.h"
 #include "bench/report.h"
 #include "common/rpc/malloc_tuning.h"
+#include "common/rpc/polling.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -225,6 +226,7 @@ void AddSessions(bool tiny, Report* report) {
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();  // As the daemons do.
+  sluice::PollQueuesApart();
   CLI::App app("Decisions of the coordinator per second");
   bool json = false, tiny = false;
   app.add_flag("--json", json, "Print the results as JSON");

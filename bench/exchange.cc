@@ -36,6 +36,7 @@
 #include "bench/exchange_team.h"
 #include "bench/report.h"
 #include "common/rpc/malloc_tuning.h"
+#include "common/rpc/polling.h"
 
 namespace sluice::bench {
 namespace {
@@ -200,6 +201,7 @@ void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
 
 void Run(const Options& options) {
   if (!options.untuned_malloc) TuneMallocForChunks();
+  PollQueuesApart();
   if (!options.congestion.empty()) SetCongestionControl(options.congestion);
   Report report("exchange",
                 "How fast do gradients and weights move between workers and "

@@ -6,6 +6,7 @@
 #include "common/daemon_log.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
+#include "common/rpc/polling.h"
 #include "common/stop_signal.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_server.h"
@@ -27,6 +28,7 @@ int Exit(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::PollQueuesApart();
   sluice::StopSignal::Block();
 
   const auto parsed = sluice::ParseFlags(argc, argv);

@@ -7,12 +7,14 @@
 #include "CLI/CLI.hpp"
 #include "common/daemon_log.h"
 #include "common/rpc/malloc_tuning.h"
+#include "common/rpc/polling.h"
 #include "common/stop_signal.h"
 #include "worker/daemon.h"
 #include "worker/run_evaluator.h"
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::PollQueuesApart();
   sluice::StopSignal::Block();
 
   CLI::App app("Measures versions of a job on its test split.", "evaluator");

@@ -8,12 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
 #include "common/rpc/malloc_tuning.h"
+#include "common/rpc/polling.h"
 #include "common/stop_signal.h"
 #include "worker/daemon.h"
 #include "worker/run_worker.h"
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::PollQueuesApart();
   sluice::StopSignal::Block();
 
   CLI::App app("Computes gradients for the coordinator of a job.", "worker");
