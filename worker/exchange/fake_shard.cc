@@ -16,16 +16,16 @@
 namespace sluice {
 namespace {
 
-// Chunks are small, so that a few hundred floats make several.
-constexpr int64_t kChunkFloats = 64;
-
 // Far longer than any test takes.
 constexpr absl::Duration kLong = absl::Seconds(30);
 
 }  // namespace
 
-FakeShard::FakeShard(std::vector<float> weights, int64_t version)
-    : weights_(std::move(weights)), version_(version) {
+FakeShard::FakeShard(std::vector<float> weights, int64_t version,
+                     int64_t chunk_floats)
+    : weights_(std::move(weights)),
+      version_(version),
+      chunk_floats_(chunk_floats) {
   Start();
 }
 
@@ -91,10 +91,11 @@ grpc::Status FakeShard::Pull(grpc::ServerContext* context,
     const grpc::Status status = behaviour.on_pull(*request);
     if (!status.ok()) return status;
   }
+  if (behaviour.silent) return grpc::Status::OK;
   int index = 0;
   const int64_t size = static_cast<int64_t>(weights_.size());
-  for (int64_t at = 0; at < size; at += kChunkFloats, ++index) {
-    const int64_t floats = std::min(kChunkFloats, size - at);
+  for (int64_t at = 0; at < size; at += chunk_floats_, ++index) {
+    const int64_t floats = std::min(chunk_floats_, size - at);
     proto::PullChunk chunk;
     chunk.set_version(version_);
     chunk.set_offset(at);

@@ -29,12 +29,14 @@ class FakeShard final : public proto::Exchange::Service {
     // Asked for each chunk of a push that came.
     std::function<grpc::Status(const proto::PushChunk&)> on_push_chunk =
         nullptr;
+    // Sends no chunk and says that all is well.
+    bool silent = false;
     // Floats the reply says were staged, beyond what came.
     int64_t staged_too_many = 0;
   };
 
   // Holds `weights`, its range, at version `version`, and listens.
-  FakeShard(std::vector<float> weights, int64_t version);
+  FakeShard(std::vector<float> weights, int64_t version, int64_t chunk_floats);
   ~FakeShard() override;
 
   void set_behaviour(Behaviour behaviour);
@@ -71,6 +73,7 @@ class FakeShard final : public proto::Exchange::Service {
   // Constant after construction.
   const std::vector<float> weights_;
   const int64_t version_;
+  const int64_t chunk_floats_;
 
   std::string address_ = "127.0.0.1:0";
   std::unique_ptr<grpc::Server> server_;

@@ -18,6 +18,7 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
                            std::vector<std::string> addresses, Options options)
     : layout_(*layout),
       options_(std::move(options)),
+      chunk_floats_(options_.chunk_bytes / static_cast<int64_t>(sizeof(float))),
       calls_({}, options_.rejoin_timeout),
       loop_(options_.loop ? options_.loop
                           : std::make_shared<CompletionLoop>()) {
@@ -87,7 +88,7 @@ void GrpcExchange::StartPull(int shard, const PullSpec& spec,
   request.set_version(spec.version.value());
   request.set_exact(spec.exact);
   pulls_[shard] = std::make_unique<PullAttempt>(
-      shard, weights.subspan(range.begin, range.size()),
+      shard, weights.subspan(range.begin, range.size()), chunk_floats_,
       static_cast<CallObserver*>(this));
   pulls_[shard]->Start(request, options_.call_timeout, stubs_[shard].get(),
                        loop_->queue());
@@ -106,15 +107,13 @@ void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
 }
 
 void GrpcExchange::MakePush(int shard) {
-  const PushAttempt::Path path = {
-      .shard = shard,
-      .range = layout_.range(ShardId(shard)),
-      .chunk_floats =
-          options_.chunk_bytes / static_cast<int64_t>(sizeof(float)),
-      .timeout = options_.push_timeout,
-      .stub = stubs_[shard].get(),
-      .queue = loop_->queue(),
-      .observer = this};
+  const PushAttempt::Path path = {.shard = shard,
+                                  .range = layout_.range(ShardId(shard)),
+                                  .chunk_floats = chunk_floats_,
+                                  .timeout = options_.push_timeout,
+                                  .stub = stubs_[shard].get(),
+                                  .queue = loop_->queue(),
+                                  .observer = this};
   pushes_[shard] = std::make_unique<PushAttempt>(path, pushed_);
 }
 

@@ -98,6 +98,7 @@ class GrpcExchange final : public Exchange, private CallObserver {
   // Constant after construction.
   const ParameterLayout& layout_;
   const Options options_;
+  const int64_t chunk_floats_;
   std::vector<std::string> names_;  // "shard 1 at host:port"
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
 

@@ -53,12 +53,15 @@ class ForwardClock final : public Clock {
 };
 
 // Two fake shards that hold 0, 1, 2, ... at version 7, and an exchange.
-class GrpcExchangeTest : public ::testing::Test {
+class ExchangeFixture : public ::testing::Test {
  protected:
+  explicit ExchangeFixture(int64_t chunk_floats)
+      : chunk_floats_(chunk_floats) {}
+
   GrpcExchange::Options Options() {
     GrpcExchange::Options options;
     options.client = "worker 3";
-    options.chunk_bytes = kChunkFloats * sizeof(float);
+    options.chunk_bytes = chunk_floats_ * sizeof(float);
     options.call_timeout = kLong;
     options.rejoin_timeout = kLong;
     options.clock = &clock_;
@@ -84,14 +87,15 @@ class GrpcExchangeTest : public ::testing::Test {
             gradient_.begin() + (shard + 1) * kRange};
   }
 
+  const int64_t chunk_floats_;
   absl::Notification ended_;  // Outlives the shards, which may wait for it.
   static constexpr uint64_t kGrant = 0xfedcba9876543210;
   const GradientKey key_{Generation(1), WorkerId(3), Incarnation(2),
                          Sequence(17)};
   ForwardClock clock_;
   const ParameterLayout layout_ = TwoShards();
-  FakeShard shard0_{Ramp(0, kRange), kVersion};
-  FakeShard shard1_{Ramp(kRange, kFloats), kVersion};
+  FakeShard shard0_{Ramp(0, kRange), kVersion, chunk_floats_};
+  FakeShard shard1_{Ramp(kRange, kFloats), kVersion, chunk_floats_};
   CancelToken token_;
   std::vector<float> weights_ = std::vector<float>(kFloats, -1);
   std::vector<float> gradient_ = Ramp(1000, 1000 + kFloats);
@@ -99,14 +103,29 @@ class GrpcExchangeTest : public ::testing::Test {
       &layout_, {shard0_.address(), shard1_.address()}, Options()};
 };
 
-TEST_F(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
+// What holds for slices of several chunks and of one. The parameter: a chunk's
+// floats.
+class GrpcExchangeTest : public ExchangeFixture,
+                         public ::testing::WithParamInterface<int64_t> {
+ protected:
+  GrpcExchangeTest() : ExchangeFixture(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(ChunksAndWholeSlices, GrpcExchangeTest,
+                         ::testing::Values(kChunkFloats, kRange));
+
+class ChunkedExchangeTest : public ExchangeFixture {
+ protected:
+  ChunkedExchangeTest() : ExchangeFixture(kChunkFloats) {}
+};
+
+TEST_P(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
   const auto versions = Pull(Spec());
   ASSERT_TRUE(versions.ok()) << versions.status();
   EXPECT_THAT(*versions, ElementsAre(Version(kVersion), Version(kVersion)));
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
+TEST_P(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
   proto::PullRequest seen;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest& request) {
     seen = request;
@@ -119,7 +138,7 @@ TEST_F(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
   EXPECT_FALSE(seen.exact());
 }
 
-TEST_F(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
+TEST_P(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
   std::atomic<int> calls = 0;
   absl::Notification asked;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
@@ -138,7 +157,7 @@ TEST_F(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
+TEST_P(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     return ++calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -151,7 +170,7 @@ TEST_F(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, AnotherPullThanTheOneBegunAheadIsRight) {
+TEST_P(GrpcExchangeTest, AnotherPullThanTheOneBegunAheadIsRight) {
   // Version 8 never comes.
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest& request) {
     if (request.version() == kVersion + 1) {
@@ -166,7 +185,7 @@ TEST_F(GrpcExchangeTest, AnotherPullThanTheOneBegunAheadIsRight) {
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, APushEndsAPullThatWasBegunAhead) {
+TEST_P(GrpcExchangeTest, APushEndsAPullThatWasBegunAhead) {
   exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
   ASSERT_TRUE(Push().ok());
   EXPECT_EQ(shard1_.staged().size(), 1u);
@@ -174,7 +193,7 @@ TEST_F(GrpcExchangeTest, APushEndsAPullThatWasBegunAhead) {
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
+TEST_P(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     return ++calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -187,7 +206,7 @@ TEST_F(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, AVersionThatIsGoneAbortsThePull) {
+TEST_P(GrpcExchangeTest, AVersionThatIsGoneAbortsThePull) {
   shard1_.set_behaviour({.on_pull = [](const proto::PullRequest&) {
     return grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
   }});
@@ -197,7 +216,7 @@ TEST_F(GrpcExchangeTest, AVersionThatIsGoneAbortsThePull) {
               AllOf(HasSubstr("shard 1"), HasSubstr("VERSION_GONE")));
 }
 
-TEST_F(GrpcExchangeTest, AWaitThatExceedsTheDeadlineNamesTheShard) {
+TEST_P(GrpcExchangeTest, AWaitThatExceedsTheDeadlineNamesTheShard) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     if (++calls == 2) clock_.Advance(2 * kLong);
@@ -210,7 +229,7 @@ TEST_F(GrpcExchangeTest, AWaitThatExceedsTheDeadlineNamesTheShard) {
                     HasSubstr("NOT_YET")));
 }
 
-TEST_F(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
+TEST_P(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     token_.Cancel();
     exchange_.Wake();
@@ -219,7 +238,7 @@ TEST_F(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
   EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kAborted);
 }
 
-TEST_F(GrpcExchangeTest, AMixtureOfVersionsIsNeverReturned) {
+TEST_F(ChunkedExchangeTest, AMixtureOfVersionsIsNeverReturned) {
   shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
     if (i == 1) chunk->set_version(kVersion + 1);
   }});
@@ -228,24 +247,25 @@ TEST_F(GrpcExchangeTest, AMixtureOfVersionsIsNeverReturned) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0"));
 }
 
-TEST_F(GrpcExchangeTest, AWrongChecksumIsNoticed) {
+TEST_P(GrpcExchangeTest, AWrongChecksumIsNoticed) {
   shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
-    if (i == 2) (*chunk->mutable_data())[5] ^= 1;
+    if (i == 0) (*chunk->mutable_data())[5] ^= 1;
   }});
   EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(GrpcExchangeTest, APullThatEndsTooEarlyIsNoticed) {
-  shard0_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
-    // Chunk 3 is the last; it loses a float.
-    if (i == 3) {
-      chunk->mutable_data()->resize(chunk->data().size() - sizeof(float));
-    }
-  }});
+TEST_P(GrpcExchangeTest, APullThatEndsTooEarlyIsNoticed) {
+  shard0_.set_behaviour(
+      {.on_pull_chunk = [this](int i, proto::PullChunk* chunk) {
+        // The last one loses a float.
+        if (i == (kRange - 1) / chunk_floats_) {
+          chunk->mutable_data()->resize(chunk->data().size() - sizeof(float));
+        }
+      }});
   EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(GrpcExchangeTest, APullSurvivesAShardThatComesBack) {
+TEST_P(GrpcExchangeTest, APullSurvivesAShardThatComesBack) {
   shard1_.Stop();
   std::thread back([this] { shard1_.Start(); });
   const auto versions = Pull(Spec());
@@ -254,7 +274,7 @@ TEST_F(GrpcExchangeTest, APullSurvivesAShardThatComesBack) {
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 
-TEST_F(GrpcExchangeTest, AShardThatStaysAwayIsNamed) {
+TEST_P(GrpcExchangeTest, AShardThatStaysAwayIsNamed) {
   GrpcExchange::Options options = Options();
   options.rejoin_timeout = absl::Milliseconds(30);
   GrpcExchange impatient(&layout_, {shard0_.address(), shard1_.address()},
@@ -267,7 +287,7 @@ TEST_F(GrpcExchangeTest, AShardThatStaysAwayIsNamed) {
               HasSubstr("shard 1 at " + shard1_.address()));
 }
 
-TEST_F(GrpcExchangeTest, EveryShardStagesItsSliceUnderTheTasksKey) {
+TEST_P(GrpcExchangeTest, EveryShardStagesItsSliceUnderTheTasksKey) {
   ASSERT_TRUE(Push().ok());
   ASSERT_EQ(shard0_.staged().size(), 1u);
   ASSERT_EQ(shard1_.staged().size(), 1u);
@@ -278,7 +298,7 @@ TEST_F(GrpcExchangeTest, EveryShardStagesItsSliceUnderTheTasksKey) {
   EXPECT_EQ(shard1_.staged()[0].grant, kGrant);
 }
 
-TEST_F(GrpcExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
+TEST_F(ChunkedExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
   exchange_.BeginPush(key_, kGrant, gradient_);
   // The last chunk of shard 1 covers floats 192 to 239 of its range.
   exchange_.PushFrom(kRange + 192);
@@ -292,7 +312,7 @@ TEST_F(GrpcExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
   EXPECT_EQ(shard0_.staged()[0].values[0], 42);
 }
 
-TEST_F(GrpcExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
+TEST_F(ChunkedExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   GrpcExchange::Options options = Options();
   options.loop = std::make_shared<CompletionLoop>();
   const std::vector<std::string> addresses = {shard0_.address(),
@@ -311,10 +331,10 @@ TEST_F(GrpcExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
 }
 
-TEST_F(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
+TEST_P(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
   std::atomic<int> chunks = 0;
   shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
-    return ++chunks == 2 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
+    return ++chunks == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
                          : grpc::Status::OK;
   }});
   ASSERT_TRUE(Push().ok());
@@ -324,7 +344,7 @@ TEST_F(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
   EXPECT_EQ(shard0_.staged().size(), 1u) << "only what broke is repeated";
 }
 
-TEST_F(GrpcExchangeTest, ARefusedGradientComesBackWithTheShardsWords) {
+TEST_P(GrpcExchangeTest, ARefusedGradientComesBackWithTheShardsWords) {
   shard1_.set_behaviour({.on_push_chunk = [](const proto::PushChunk&) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                         "dense0.weight is nan");
@@ -335,7 +355,7 @@ TEST_F(GrpcExchangeTest, ARefusedGradientComesBackWithTheShardsWords) {
               AllOf(HasSubstr("shard 1"), HasSubstr("dense0.weight is nan")));
 }
 
-TEST_F(GrpcExchangeTest, AReplyThatNamesAnotherSizeIsNotBelieved) {
+TEST_P(GrpcExchangeTest, AReplyThatNamesAnotherSizeIsNotBelieved) {
   shard0_.set_behaviour({.staged_too_many = 1});
   const absl::Status status = Push();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
@@ -343,7 +363,8 @@ TEST_F(GrpcExchangeTest, AReplyThatNamesAnotherSizeIsNotBelieved) {
               HasSubstr("staged 241 floats, expected 240"));
 }
 
-TEST_F(GrpcExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
+// A slice of one chunk may have been sent whole by then.
+TEST_F(ChunkedExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
   exchange_.BeginPush(key_, kGrant, gradient_);
   exchange_.PushFrom(kRange + 100);
   shard1_.AwaitChunks(1);
@@ -355,7 +376,7 @@ TEST_F(GrpcExchangeTest, AnAbortedPushIsCancelledAndTheNextOneWorks) {
   EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
 }
 
-TEST_F(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
+TEST_P(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
   shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
     token_.Cancel();
     exchange_.Wake();
@@ -365,6 +386,11 @@ TEST_F(GrpcExchangeTest, ACancelEndsAPushThatWaitsForItsShards) {
   const absl::Status status = Push();
   ended_.Notify();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+}
+
+TEST_P(GrpcExchangeTest, AnAnswerWithoutWeightsIsNoAnswer) {
+  shard0_.set_behaviour({.silent = true});
+  EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

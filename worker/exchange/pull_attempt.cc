@@ -15,9 +15,10 @@ constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
 }  // namespace
 
 PullAttempt::PullAttempt(int shard, absl::Span<float> into,
-                         CallObserver* observer)
+                         int64_t chunk_floats, CallObserver* observer)
     : shard_(shard),
       into_(into),
+      one_chunk_(static_cast<int64_t>(into.size()) <= chunk_floats),
       observer_(observer),
       assembly_(static_cast<int64_t>(into.size()), Version(0),
                 /*exact=*/false) {}
@@ -28,6 +29,14 @@ void PullAttempt::Start(const proto::PullRequest& request,
   assembly_ = PullAssembly(static_cast<int64_t>(into_.size()),
                            Version(request.version()), request.exact());
   SetTimeout(timeout, &context_);
+  if (one_chunk_) {
+    stage_ = Stage::kWhole;
+    whole_ = stub->PrepareUnaryCall(&context_, kMethod, EncodeMessage(request),
+                                    queue);
+    whole_->StartCall();
+    whole_->Finish(&chunk_, &status_, static_cast<Completion*>(this));
+    return;
+  }
   // Opening and request travel together.
   context_.set_initial_metadata_corked(true);
   stream_ = stub->PrepareCall(&context_, kMethod, queue);
@@ -43,6 +52,9 @@ void PullAttempt::OnCompletion(bool ok) {
     case Stage::kChunks:
       if (!ok || !problem_.ok()) return AskStatus();
       return TakeChunk();
+    case Stage::kWhole:
+      if (chunk_.Valid()) problem_ = Copy(chunk_);
+      [[fallthrough]];
     case Stage::kStatus:
       observer_->OnCallEnded(shard_, Outcome());
       return;

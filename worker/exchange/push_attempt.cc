@@ -48,13 +48,6 @@ void PushAttempt::Cancel() {
 }
 
 void PushAttempt::SendChunk(ParameterRange chunk) {
-  if (stream_ == nullptr) {
-    SetTimeout(path_.timeout, &context_);
-    // Opening and first chunk travel together.
-    context_.set_initial_metadata_corked(true);
-    stream_ = path_.stub->PrepareCall(&context_, kMethod, path_.queue);
-    stream_->StartCall(nullptr);
-  }
   floats_sent_ += chunk.size();
   // The transport may hold a message beyond the end of its call, when the
   // gradient's memory already takes the next gradient: hence the copy.
@@ -63,12 +56,29 @@ void PushAttempt::SendChunk(ParameterRange chunk) {
                        .grant = gradient_.grant,
                        .offset = chunk.begin - path_.range.begin},
                       gradient_.values.subspan(chunk.begin, chunk.size()));
+  if (chunk.size() == path_.range.size()) return SendWhole(message);
+  if (stream_ == nullptr) {
+    SetTimeout(path_.timeout, &context_);
+    // Opening and first chunk travel together.
+    context_.set_initial_metadata_corked(true);
+    stream_ = path_.stub->PrepareCall(&context_, kMethod, path_.queue);
+    stream_->StartCall(nullptr);
+  }
   auto* const tag = static_cast<Completion*>(this);
   if (floats_sent_ == path_.range.size()) {
     stream_->WriteLast(message, grpc::WriteOptions(), tag);
   } else {
     stream_->Write(message, tag);
   }
+}
+
+void PushAttempt::SendWhole(const grpc::ByteBuffer& message) {
+  stage_ = Stage::kWhole;
+  SetTimeout(path_.timeout, &context_);
+  whole_ =
+      path_.stub->PrepareUnaryCall(&context_, kMethod, message, path_.queue);
+  whole_->StartCall();
+  whole_->Finish(&reply_, &status_, static_cast<Completion*>(this));
 }
 
 void PushAttempt::OnCompletion(bool ok) {
@@ -78,6 +88,9 @@ void PushAttempt::OnCompletion(bool ok) {
     case Stage::kReply:
       replied_ = ok;
       return AskStatus();
+    case Stage::kWhole:
+      replied_ = reply_.Valid();
+      [[fallthrough]];
     case Stage::kStatus:
       path_.observer->OnCallEnded(path_.shard, Outcome());
       return;

@@ -27,7 +27,7 @@ struct PushedGradient {
 
 // One attempt to push one shard's slice: its chunks as they become final, then
 // the shard's word that all of it is staged. The call opens with the first
-// chunk.
+// chunk. A slice of one chunk is a unary call, as in PullAttempt.
 //
 // One operation is under way at a time; whoever starts it, the thread that
 // computes or the loop's, has taken the `busy_` mark first and owns the stream
@@ -56,10 +56,11 @@ class PushAttempt final : private Completion {
   void Cancel();
 
  private:
-  enum class Stage { kChunks, kReply, kStatus };
+  enum class Stage { kChunks, kReply, kWhole, kStatus };
 
   void OnCompletion(bool ok) override;
   void SendChunk(ParameterRange chunk);
+  void SendWhole(const grpc::ByteBuffer& message);
   void AfterChunk(bool ok);
   void ReadReply();
   void AskStatus();
@@ -71,7 +72,9 @@ class PushAttempt final : private Completion {
 
   // Of whoever holds the mark.
   grpc::ClientContext context_;
+  // One of these two.
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
   Stage stage_ = Stage::kChunks;
   int64_t floats_sent_ = 0;
   grpc::ByteBuffer reply_;
