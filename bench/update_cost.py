@@ -88,7 +88,8 @@ def measure(args, policy):
         "pushed_measured": total("push_bytes_total") / weights / updates,
         "decisions": 1 + tasks - k,
         "decisions_measured": total("decisions") / SHARDS / updates,
-        # Task, Verdict; Ready; Cancel; each decision and its Executed.
+        # Task, Verdict; Ready; Cancel; each decision and its Executed, which may
+        # also stand for those that came together with it.
         "messages": 2 * tasks + k + (tasks - k) + 2 * SHARDS * (1 + tasks - k),
         "messages_measured": (2 * started + k + lost +
                               2 * total("decisions") / updates),

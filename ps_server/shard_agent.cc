@@ -114,24 +114,38 @@ void ShardAgent::Execute(const proto::Decision& message) {
         std::string(decision.status().message()));
     return Send(std::move(answer));
   }
-  exchange_->Execute(
-      *std::move(decision),
-      [this](absl::Status status, int64_t executed, Version version) {
-        proto::ToCoordinator answer;
-        answer.mutable_executed()->set_decision(executed);
-        answer.mutable_executed()->set_version(version.value());
-        if (status.ok()) {
-          for (const uint64_t digest : shard_->TakeDigests()) {
-            answer.mutable_executed()->add_digest(digest);
-          }
-        } else {
-          spdlog::error("event=fault error=\"{}\"", status.ToString());
-          answer.mutable_executed()->set_fault(std::string(status.message()));
-        }
-        Send(std::move(answer));
-        auto held = shard_->TakeHeld();
-        if (held.has_value()) Store(*std::move(held));
-      });
+  const int64_t number = decision->number;
+  {
+    absl::MutexLock lock(&mu_);
+    answered_.Begin(*decision);
+  }
+  exchange_->Execute(*std::move(decision),
+                     [this, number](const absl::Status& status,
+                                    int64_t executed, Version version) {
+                       OnExecuted(number, status, executed, version);
+                       auto held = shard_->TakeHeld();
+                       if (held.has_value()) Store(*std::move(held));
+                     });
+}
+
+void ShardAgent::OnExecuted(int64_t number, const absl::Status& status,
+                            int64_t executed, Version version) {
+  if (status.ok()) {
+    absl::MutexLock lock(&mu_);
+    if (!answered_.End(number)) return;
+  }
+  proto::ToCoordinator answer;
+  answer.mutable_executed()->set_decision(executed);
+  answer.mutable_executed()->set_version(version.value());
+  if (status.ok()) {
+    for (const uint64_t digest : shard_->TakeDigests()) {
+      answer.mutable_executed()->add_digest(digest);
+    }
+  } else {
+    spdlog::error("event=fault error=\"{}\"", status.ToString());
+    answer.mutable_executed()->set_fault(std::string(status.message()));
+  }
+  Send(std::move(answer));
 }
 
 void ShardAgent::Store(Shard::HeldVersion held) {

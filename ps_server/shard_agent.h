@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_SHARD_AGENT_H_
 #define SLUICE_PS_SERVER_SHARD_AGENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
 #include "proto/checkpoint.pb.h"
+#include "ps_server/answered_decisions.h"
 #include "ps_server/checkpoint/background_writer.h"
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/coordinator/coordinator_service.h"
@@ -63,6 +65,9 @@ class ShardAgent {
   void Store(Shard::HeldVersion held);
   void ReportStored(Generation generation, Version version,
                     const absl::StatusOr<proto::CheckpointFile>& file);
+  // What a decision led to, on the exchange thread.
+  void OnExecuted(int64_t number, const absl::Status& status, int64_t executed,
+                  Version version);
   // Before Join has returned, answers wait for it.
   void Send(proto::ToCoordinator message);
 
@@ -78,6 +83,7 @@ class ShardAgent {
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::unique_ptr<CoordinatorClient> client_ ABSL_GUARDED_BY(mu_);
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
+  AnsweredDecisions answered_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
 
   // Null without a run folder. Last: uses all of the above.

@@ -3,11 +3,11 @@
 #include <grpcpp/alarm.h>
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,10 +15,10 @@
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
-#include "ps_server/shard/queued_call.h"
 #include "ps_server/shard/exchange_context.h"
 #include "ps_server/shard/pull_call.h"
 #include "ps_server/shard/push_call.h"
+#include "ps_server/shard/queued_call.h"
 
 namespace sluice {
 
@@ -67,7 +67,7 @@ class ExchangeService::Impl {
   ExchangeCounters counters() const { return context_.counters.Get(); }
 
  private:
-  // Brings one posted body onto the exchange thread.
+  // Brings what is posted onto the exchange thread.
   class Wake : public CompletionTag {
    public:
     explicit Wake(Impl* impl) : impl_(impl) {}
@@ -91,19 +91,20 @@ class ExchangeService::Impl {
     absl::MutexLock lock(&mu_);
     if (closed_) return false;
     posted_.push_back(std::move(body));
+    if (posted_.size() > 1) return true;  // The wake before will find it.
     // Under the lock, so that the queue is not shut in between.
     (new Wake(this))->Set(context_.queue.get());
     return true;
   }
 
   void RunPosted() {
-    std::function<void()> body;
+    std::vector<std::function<void()>> bodies;
     {
       absl::MutexLock lock(&mu_);
-      body = std::move(posted_.front());
-      posted_.pop_front();
+      bodies.swap(posted_);
     }
-    body();
+    for (const auto& body : bodies) body();
+    AnswerParked();
   }
 
   void Run() {
@@ -119,6 +120,8 @@ class ExchangeService::Impl {
 
   void ExecuteHere(const Decision& decision, const ExecuteDone& done) {
     Shard& shard = *context_.shard;
+    // Who waits for exactly this version gets it before anything may end it.
+    if (!std::holds_alternative<Discard>(decision.what)) AnswerParked();
     const absl::Status status = shard.Execute(decision);
     for (const ReadId id : shard.TakeEndedReads()) {
       const auto call = context_.reading.find(id);
@@ -127,15 +130,21 @@ class ExchangeService::Impl {
     context_.counters.Set(&ExchangeCounters::decisions, shard.executed());
     done(status, shard.executed(),
          shard.restored() ? shard.version() : Version());
-    // Before the next decision, so that who waits for exactly this version
-    // gets it. A copy, because calls leave the set.
-    const std::vector<PullCall*> parked(context_.parked.begin(),
-                                        context_.parked.end());
-    for (PullCall* call : parked) call->Retry();
+    unanswered_ = true;
     if (shard.restored()) {
       context_.counters.Set(&ExchangeCounters::chunks_copied,
                             shard.store().chunks_copied());
     }
+  }
+
+  // Answers the pulls whose version is here, after the decisions that came
+  // together with its Commit: the coordinator waits for those.
+  void AnswerParked() {
+    if (!std::exchange(unanswered_, false)) return;
+    // A copy, because calls leave the set.
+    const std::vector<PullCall*> parked(context_.parked.begin(),
+                                        context_.parked.end());
+    for (PullCall* call : parked) call->Retry();
   }
 
   void Stop() {
@@ -148,11 +157,12 @@ class ExchangeService::Impl {
   }
 
   ExchangeContext context_;
+  bool unanswered_ = false;  // Decisions came since AnswerParked.
   std::thread thread_;
   bool shut_ = false;  // Belongs to whoever starts and shuts down.
 
   absl::Mutex mu_;  // Leaf lock: nothing of ours is acquired under it.
-  std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 

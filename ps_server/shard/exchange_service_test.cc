@@ -9,6 +9,7 @@
 
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/exchange.grpc.pb.h"
 #include "ps_server/shard/loopback_testing.h"
@@ -26,6 +27,7 @@ using ::sluice::testing::Loopback;
 using ::sluice::testing::Pull;
 using ::sluice::testing::Pulled;
 using ::sluice::testing::Push;
+using ::testing::ElementsAre;
 
 class ExchangeServiceTest : public ::testing::Test {
  protected:
@@ -103,6 +105,27 @@ TEST_F(ExchangeServiceTest, TwoPullsThatWaitForSuccessiveVersionsGetTheirOwn) {
   loopback_.Await(&ExchangeCounters::pulls_parked, 2);
   Update(1);
   Update(2);
+  EXPECT_EQ(first.get().version, 1);
+  EXPECT_EQ(second.get().version, 2);
+}
+
+// The coordinator waits for the decisions, so those come first; but who waits
+// for exactly version 1 gets it before there is another.
+TEST_F(ExchangeServiceTest,
+       ParkedPullsAreAnsweredAfterTheDiscardsOfTheirCommit) {
+  auto first = std::async(std::launch::async,
+                          [this] { return Pull(client_.get(), 1, true); });
+  auto second = std::async(std::launch::async,
+                           [this] { return Pull(client_.get(), 2, true); });
+  loopback_.Await(&ExchangeCounters::pulls_parked, 2);
+  ASSERT_TRUE(Push(client_.get(), Gradient(Key(1), grid_, 1)).ok());
+  ASSERT_TRUE(Push(client_.get(), Gradient(Key(2), grid_, 1)).ok());
+  std::vector<int64_t> sent;
+  loopback_.ExecuteTogether(
+      {Commit{Version(1), 1, {{Key(1), 1}}}, Discard{Key(3)},
+       Commit{Version(2), 1, {{Key(2), 1}}}},
+      [&] { sent.push_back(loopback_.counters().pull_bytes); });
+  EXPECT_THAT(sent, ElementsAre(0, 0, 256));  // A chunk.
   EXPECT_EQ(first.get().version, 1);
   EXPECT_EQ(second.get().version, 2);
 }

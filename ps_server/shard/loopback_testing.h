@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -80,6 +81,29 @@ class Loopback {
                         done.set_value(std::move(status));
                       });
     return done.get_future().get();
+  }
+
+  // Lets the exchange thread find all of `decisions` at once, and calls `after`
+  // on it after each; blocks until they are done.
+  void ExecuteTogether(std::vector<AnyDecision> decisions,
+                       const std::function<void()>& after) {
+    std::promise<void> all_there, done;
+    exchange_.Execute({++number_, Discard{Key(1000 + number_)}},
+                      [&](const absl::Status&, int64_t, Version) {
+                        all_there.get_future().wait();
+                      });
+    const int64_t last = number_ + static_cast<int64_t>(decisions.size());
+    for (AnyDecision& decision : decisions) {
+      exchange_.Execute(
+          {++number_, std::move(decision)},
+          [&, last](const absl::Status& status, int64_t executed, Version) {
+            EXPECT_TRUE(status.ok()) << status;
+            after();
+            if (executed == last) done.set_value();
+          });
+    }
+    all_there.set_value();
+    done.get_future().wait();
   }
 
   // Waits until a counter reaches `value`.
