@@ -58,13 +58,22 @@ int64_t FloatsOf(const std::vector<LayerPlan>& layers) {
   return floats + 2 * largest;
 }
 
+// Whether tasks are of exactly one version, so that the next one's weights are
+// pulled while a task of this one is computed.
+bool IsSynchronous(const proto::Job& job) {
+  const proto::Policy policy = job.sync().policy();
+  return policy == proto::SYNC || policy == proto::K_SYNC ||
+         policy == proto::K_BATCH_SYNC;
+}
+
 WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t batch_size = job.job.data().batch_size();
   const int64_t samples =
       std::min<int64_t>(batch_size, job.job.worker().micro_batch());
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
-  memory.weights = job.layout.size() * kFloat;
+  memory.weights =
+      job.layout.size() * kFloat * (IsSynchronous(job.job) ? 2 : 1);
   // Local steps and micro-batches each need another one, for the sum.
   memory.gradient = job.layout.size() * kFloat *
                     (1 + (job.job.sync().local_steps() > 1 ? 1 : 0) +

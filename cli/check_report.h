@@ -20,6 +20,7 @@ struct ShardMemory {
 
 // Bytes of one worker, without its libraries' own scratch.
 struct WorkerMemory {
+  // Under a synchronous policy also those of the next version.
   int64_t weights = 0;
   int64_t gradient = 0;     // With micro-batches: the sum and one of them.
   int64_t activations = 0;  // At most: some layers work in place.

@@ -88,7 +88,8 @@ TEST(CheckReportTest, ShardsTogetherHoldWhatOneWould) {
 
 TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
   const WorkerMemory worker = Report().worker;
-  EXPECT_EQ(worker.weights, 1412);
+  EXPECT_EQ(worker.weights, 2 * 1412);  // Of this version and the next.
+  EXPECT_EQ(Report({"sync.policy=ASYNC"}).worker.weights, 1412);
   EXPECT_EQ(worker.gradient, 1412);
   // Outputs 16 + 16 + 1, and twice the largest array, the 20 inputs.
   EXPECT_EQ(worker.activations, 100 * (33 + 40) * 4);
@@ -98,7 +99,7 @@ TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
 
 TEST(CheckReportTest, MicroBatchesBoundActivationsAndNeedAnotherGradient) {
   const WorkerMemory worker = Report({"worker.micro_batch=10"}).worker;
-  EXPECT_EQ(worker.weights, 1412);
+  EXPECT_EQ(worker.weights, 2 * 1412);
   EXPECT_EQ(worker.gradient, 2 * 1412);
   EXPECT_EQ(worker.activations, 10 * (33 + 40) * 4);
   EXPECT_EQ(worker.batch, 10 * 21 * 4);

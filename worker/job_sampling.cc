@@ -54,11 +54,4 @@ int JobMicroBatch(const ResolvedJob& resolved) {
                   resolved.job.data().batch_size());
 }
 
-bool WaitsForNextVersion(const proto::Job& job) {
-  const proto::Sync& sync = job.sync();
-  return sync.policy() == proto::K_SYNC ||
-         (sync.policy() == proto::SYNC &&
-          sync.gradients_per_update() <= job.cluster().workers());
-}
-
 }  // namespace sluice

@@ -17,10 +17,6 @@ BatchGradient::Options JobBatchGradient(const ResolvedJob& resolved);
 // Samples of the largest forward and backward pass.
 int JobMicroBatch(const ResolvedJob& resolved);
 
-// Whether a worker that has delivered gets its next task at the next version,
-// while all workers live: K_SYNC, and SYNC with at most one task for each.
-bool WaitsForNextVersion(const proto::Job& job);
-
 }  // namespace sluice
 
 #endif  // SLUICE_WORKER_JOB_SAMPLING_H_

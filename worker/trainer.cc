@@ -36,6 +36,7 @@ absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
 absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
                                                    const CancelToken& cancel) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Version> bases, Pull(task, cancel));
+  PullNext(task);
   SLUICE_RETURN_IF_ERROR(Straggle(task, cancel));
   exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
   const absl::StatusOr<Computed> computed =
@@ -66,14 +67,22 @@ PullSpec Trainer::SpecFor(const proto::Task& task) const {
 
 absl::StatusOr<std::vector<Version>> Trainer::Pull(const proto::Task& task,
                                                    const CancelToken& cancel) {
-  return exchange_.Pull(SpecFor(task), absl::MakeSpan(weights_), cancel);
+  const PullSpec spec = SpecFor(task);
+  if (next_.has_value() && next_->SameWeights(spec)) {
+    weights_.swap(next_weights_);
+    next_.reset();
+  }
+  return exchange_.Pull(spec, absl::MakeSpan(weights_), cancel);
 }
 
-void Trainer::PullAhead(const proto::Task& task) {
-  if (!options_.waits_for_next_version) return;
+void Trainer::PullNext(const proto::Task& task) {
+  if (!task.exact()) return;
   PullSpec next = SpecFor(task);
   ++next.version;
-  exchange_.PullAhead(next, absl::MakeSpan(weights_));
+  if (next_.has_value() && next_->SameWeights(next)) return;
+  next_ = next;
+  next_weights_.resize(weights_.size());
+  exchange_.PullAhead(next, absl::MakeSpan(next_weights_));
 }
 
 absl::Status Trainer::Straggle(const proto::Task& task,

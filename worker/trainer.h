@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -33,8 +34,6 @@ class Trainer {
     int64_t parameters = 0;  // Floats of the flat vector.
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
-    // The policy lets a worker that delivered wait for the next version.
-    bool waits_for_next_version = false;
     Clock* clock = Clock::Real();
     // The job's injected stragglers, and how they pass the time: says whether
     // the task was cancelled meanwhile.
@@ -57,10 +56,6 @@ class Trainer {
   absl::StatusOr<Answer> Run(const proto::Task& task,
                              const CancelToken& cancel);
 
-  // `task` has been delivered: begins to pull the weights that the next one
-  // will probably need. Does not block.
-  void PullAhead(const proto::Task& task);
-
   // Of the last Run.
   const TaskProgress& progress() const { return progress_; }
 
@@ -72,6 +67,9 @@ class Trainer {
   PullSpec SpecFor(const proto::Task& task) const;
   absl::StatusOr<std::vector<Version>> Pull(const proto::Task& task,
                                             const CancelToken& cancel);
+  // Begins to pull the version after that of a task that takes exactly one:
+  // whoever computes at v goes on at v+1, whether it delivers or is cancelled.
+  void PullNext(const proto::Task& task);
   // Takes the time that the job adds to the task's computation.
   absl::Status Straggle(const proto::Task& task, const CancelToken& cancel);
   // Makes the task's gradient in `gradient_`, offering it to the exchange as
@@ -102,6 +100,8 @@ class Trainer {
   // Written by every task before it is read.
   BatchGradient batch_gradient_;
   std::vector<float> weights_;
+  std::vector<float> next_weights_;  // Empty until there are such tasks.
+  std::optional<PullSpec> next_;     // What is on its way there.
   std::vector<float> gradient_;
   std::vector<float> step_gradient_;  // Empty until there are local steps.
   TaskProgress progress_;

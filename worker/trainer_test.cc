@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr GradientKey kKey{Generation(1), WorkerId(3), Incarnation(2),
                            Sequence(17)};
@@ -102,19 +103,39 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
   EXPECT_EQ(ready->push_seconds(), 0);
 }
 
-TEST_F(TrainerTest, WhoWaitsForTheNextVersionAsksForItAtOnce) {
-  Trainer::Options options = Options(&clock_);
-  options.waits_for_next_version = true;
-  Trainer trainer(options, &data_, &model_, &exchange_);
-  trainer.PullAhead(TaskOf(0, /*version=*/5));
-  ASSERT_TRUE(exchange_.pulled_ahead.has_value());
-  EXPECT_EQ(exchange_.pulled_ahead->version, Version(6));
-  EXPECT_TRUE(exchange_.pulled_ahead->exact);
+TEST_F(TrainerTest, TheNextVersionIsAskedForWhileThisOneIsComputed) {
+  std::vector<PullSpec> asked;
+  model_.on_forward = [&] { asked = exchange_.pulled_ahead; };
+  ASSERT_TRUE(RunReady(TaskOf(0, /*version=*/5)).ok());
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].version, Version(6));
+  EXPECT_TRUE(asked[0].exact);
 }
 
-TEST_F(TrainerTest, WhoGoesOnWithWhatThereIsDoesNot) {
-  trainer_.PullAhead(TaskOf(0, 5));
-  EXPECT_FALSE(exchange_.pulled_ahead.has_value());
+TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  const float* const first = exchange_.pulled_into;
+  const float* const ahead = exchange_.ahead_into;
+  EXPECT_NE(first, ahead);
+  // It is pulled to where it was asked for, and the one after it elsewhere.
+  ASSERT_TRUE(RunReady(TaskOf(1, 6)).ok());
+  EXPECT_EQ(exchange_.pulled_into, ahead);
+  EXPECT_EQ(exchange_.ahead_into, first);
+}
+
+TEST_F(TrainerTest, AnotherTaskOfTheSameVersionLeavesWhatWasAskedFor) {
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  const float* const first = exchange_.pulled_into;
+  ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
+  EXPECT_THAT(exchange_.pulled_ahead, SizeIs(1));
+  EXPECT_EQ(exchange_.pulled_into, first);
+}
+
+TEST_F(TrainerTest, WhoGoesOnWithWhatThereIsAsksForNothingAhead) {
+  proto::Task task = TaskOf(0, 5);
+  task.set_exact(false);
+  ASSERT_TRUE(RunReady(task).ok());
+  EXPECT_THAT(exchange_.pulled_ahead, IsEmpty());
 }
 
 class StragglerTest : public TrainerTest {

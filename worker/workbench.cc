@@ -48,7 +48,6 @@ Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
   options.gradient = JobBatchGradient(job);
   options.parameters = job.layout.size();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
-  options.waits_for_next_version = WaitsForNextVersion(job.job);
   return options;
 }
 

@@ -84,7 +84,6 @@ void WorkerLoop::Deliver(const proto::Task& task,
     *message.mutable_ready() = ready;
   }
   send_(std::move(message));
-  trainer_.PullAhead(task);
 }
 
 void WorkerLoop::CountCancelled(const proto::Task& task,

@@ -33,7 +33,6 @@ class WorkerLoopTest : public ::testing::Test {
                                  .partitions = 1};
     options.parameters = 4;
     options.clock = clock;
-    options.waits_for_next_version = true;
     return options;
   }
   void ReceiveTask(int64_t sequence) {
@@ -63,18 +62,6 @@ class WorkerLoopTest : public ::testing::Test {
                      after_send_();
                    }};
 };
-
-TEST_F(WorkerLoopTest, TheNextVersionIsAskedForOnceTheGradientIsReported) {
-  bool asked_before = true;
-  after_send_ = [&] {
-    asked_before = exchange_.pulled_ahead.has_value();
-    inbox_.Close("test is over");
-  };
-  ReceiveTask(1);
-  ASSERT_TRUE(loop_.Run().ok());
-  EXPECT_FALSE(asked_before);
-  EXPECT_TRUE(exchange_.pulled_ahead.has_value());
-}
 
 TEST_F(WorkerLoopTest, EachDeliveredGradientIsReportedOnce) {
   after_send_ = [this] {

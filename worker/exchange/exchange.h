@@ -50,15 +50,16 @@ class Exchange {
   //   kFailedPrecondition  another generation or job
   //   kUnavailable         a shard could not be reached for too long
   //   kDataLoss            a checksum is wrong, or the chunks do not fit
-  // `weights` is then undefined. REQUIRES: no push is under way.
+  // `weights` is then undefined.
   virtual absl::StatusOr<std::vector<Version>> Pull(
       const PullSpec& spec, absl::Span<float> weights,
       const CancelToken& cancel) = 0;
 
-  // The next pull will probably be this one: begins it without waiting, so
-  // that the shards answer as soon as they can. Whatever comes next, another
-  // pull, a push or nothing, is right as if this had not been called, but
-  // `weights` is undefined from here on. REQUIRES: no push is under way.
+  // A pull to come will probably be this one: begins it without waiting, so
+  // that the shards answer as soon as they can, beside whatever else is under
+  // way. Whether that pull comes or another one is right as if this had not
+  // been called, but `weights` must stay and is undefined until a Pull fills
+  // it, or until the exchange is gone. Replaces what was begun ahead before.
   virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
 
   // Begins to push the gradient of task `key`, whose room was granted as

@@ -3,27 +3,22 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/parameter_layout.h"
+#include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
-#include "worker/exchange/pull_attempt.h"
 #include "worker/exchange/push_attempt.h"
-#include "worker/exchange/shard_calls.h"
+#include "worker/exchange/vector_pull.h"
 
 namespace sluice {
 
@@ -37,7 +32,7 @@ namespace sluice {
 // Wake may be called from any thread.
 //
 // Not thread-safe: call from the thread that computes.
-class GrpcExchange final : public Exchange, private CallObserver {
+class GrpcExchange final : public Exchange {
  public:
   struct Options {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
@@ -73,50 +68,30 @@ class GrpcExchange final : public Exchange, private CallObserver {
   void Wake() override;
 
   // Calls that were repeated, so far.
-  int64_t repeated_calls_total() const { return repeated_calls_total_; }
+  int64_t repeated_calls_total() const {
+    return pull_.repeated_total() + ahead_.repeated_total() +
+           push_calls_.repeated_total();
+  }
 
  private:
-  void OnCallEnded(int shard, const absl::Status& status) override;
-  // All calls begin: nothing is known of them.
-  void ResetCalls();
-  // Repeats by `repeat` what is to be repeated, until all calls have
-  // succeeded (OK), one has failed for good, `cancel` is set or the deadline
-  // has passed.
-  absl::Status Drive(absl::Time deadline, const CancelToken& cancel,
-                     const std::function<void(int)>& repeat);
-  // Waits until something has happened that Drive must look at.
-  void AwaitNews(absl::Time deadline, const CancelToken& cancel);
-  // Waits until no call runs; all have ended or been cancelled.
-  void Drain();
-
-  void StartPulls(const PullSpec& spec, absl::Span<float> weights);
-  void StartPull(int shard, const PullSpec& spec, absl::Span<float> weights);
-  // Nothing writes into the pulled weights any more.
-  void AbortPull();
+  VectorPull::Path PullPath() const;
   void MakePush(int shard);
 
   // Constant after construction.
   const ParameterLayout& layout_;
   const Options options_;
   const int64_t chunk_floats_;
-  std::vector<std::string> names_;  // "shard 1 at host:port"
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
+  // Ends, if it is nobody else's, after all that uses its queue.
+  const std::shared_ptr<CompletionLoop> loop_;
 
-  // Of the thread that computes. Empty when nothing is under way.
-  std::vector<std::unique_ptr<PullAttempt>> pulls_;
-  std::optional<PullSpec> ahead_;    // What PullAhead began,
-  absl::Span<float> ahead_weights_;  // and whereto.
-  std::vector<std::unique_ptr<PushAttempt>> pushes_;
+  // Of the thread that computes.
+  VectorPull pull_;
+  VectorPull ahead_;                                  // What PullAhead began.
+  std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
   PushedGradient pushed_;
   absl::Time push_deadline_;
-
-  std::atomic<int64_t> repeated_calls_total_{0};
-
-  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
-  ShardCalls calls_ ABSL_GUARDED_BY(mu_);
-
-  // Last, so that its thread, if it is nobody else's, ends first.
-  const std::shared_ptr<CompletionLoop> loop_;
+  CallDriver push_calls_;
 };
 
 }  // namespace sluice

@@ -92,11 +92,13 @@ class FakeExchange final : public Exchange {
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
     if (!pull_status.ok()) return pull_status;
     pulled = spec;
+    pulled_into = weights.data();
     std::copy(this->weights.begin(), this->weights.end(), weights.begin());
     return std::vector<Version>{spec.version, spec.version + 1};
   }
-  void PullAhead(const PullSpec& spec, absl::Span<float>) override {
-    pulled_ahead = spec;
+  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {
+    pulled_ahead.push_back(spec);
+    ahead_into = weights.data();
   }
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override {
@@ -120,7 +122,9 @@ class FakeExchange final : public Exchange {
   std::function<void()> on_pull;
 
   std::optional<PullSpec> pulled;
-  std::optional<PullSpec> pulled_ahead;
+  const float* pulled_into = nullptr;
+  std::vector<PullSpec> pulled_ahead;
+  const float* ahead_into = nullptr;
   std::optional<GradientKey> push_key;
   uint64_t push_grant = 0;
   std::vector<int64_t> offers;

@@ -1,0 +1,76 @@
+#include "worker/exchange/call_driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+
+CallDriver::CallDriver(std::vector<std::string> names,
+                       absl::Duration rejoin_timeout, Clock* clock)
+    : names_(std::move(names)),
+      rejoin_timeout_(rejoin_timeout),
+      clock_(clock),
+      calls_({}, rejoin_timeout_) {}
+
+void CallDriver::Begin() {
+  absl::MutexLock lock(&mu_);
+  calls_ = ShardCalls(names_, rejoin_timeout_);
+}
+
+absl::Status CallDriver::Drive(absl::Time deadline, const CancelToken& cancel,
+                               const std::function<void(int)>& repeat) {
+  while (true) {
+    AwaitNews(deadline, cancel);
+    const absl::Time now = clock_->Now();
+    std::vector<int> due;
+    {
+      absl::MutexLock lock(&mu_);
+      if (calls_.succeeded()) return absl::OkStatus();
+      if (cancel.cancelled()) return absl::AbortedError("cancelled");
+      if (!calls_.failure().ok()) return calls_.failure();
+      if (now >= deadline) return calls_.DescribeWait();
+      due = calls_.TakeDue(now);
+    }
+    for (const int shard : due) {
+      spdlog::debug("event=call_repeated peer=\"{}\"", names_[shard]);
+      repeat(shard);
+    }
+    repeated_total_ += static_cast<int64_t>(due.size());
+  }
+}
+
+void CallDriver::AwaitNews(absl::Time deadline, const CancelToken& cancel) {
+  absl::MutexLock lock(&mu_);
+  const absl::Time due = calls_.next_due();
+  const auto news = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return cancel.cancelled() || calls_.succeeded() || !calls_.failure().ok() ||
+           calls_.next_due() != due;
+  };
+  mu_.AwaitWithTimeout(absl::Condition(&news),
+                       std::min(deadline, due) - clock_->Now());
+}
+
+bool CallDriver::sound() const {
+  absl::MutexLock lock(&mu_);
+  return calls_.failure().ok() && calls_.next_due() == absl::InfiniteFuture();
+}
+
+void CallDriver::Drain() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&calls_, &ShardCalls::idle));
+}
+
+void CallDriver::Wake() {
+  // Every waiter looks at its condition anew when the lock is released.
+  absl::MutexLock lock(&mu_);
+}
+
+void CallDriver::OnCallEnded(int shard, const absl::Status& status) {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mu_);
+  calls_.Ended(shard, status, now);
+}
+
+}  // namespace sluice

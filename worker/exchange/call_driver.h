@@ -1,0 +1,69 @@
+#ifndef SLUICE_WORKER_EXCHANGE_CALL_DRIVER_H_
+#define SLUICE_WORKER_EXCHANGE_CALL_DRIVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "worker/cancel_token.h"
+#include "worker/exchange/completion_loop.h"
+#include "worker/exchange/shard_calls.h"
+
+namespace sluice {
+
+// One call to each shard, from the thread that waits for them: hears how each
+// ends, has it repeated where that helps, and blocks until all are through.
+//
+// Begin, Drive and Drain: from one thread; the others from any.
+class CallDriver final : public CallObserver {
+ public:
+  // `names` in shard order, for errors ("shard 1 at host:port"). A shard that
+  // cannot be reached is tried again for `rejoin_timeout`. `clock` must outlive
+  // this.
+  CallDriver(std::vector<std::string> names, absl::Duration rejoin_timeout,
+             Clock* clock);
+
+  // A call to each shard begins: nothing is known of them. REQUIRES: none runs.
+  void Begin();
+  // Repeats by `repeat(shard)` what is to be repeated, until all calls have
+  // succeeded (OK), one has failed for good, `cancel` is set (kAborted) or the
+  // deadline has passed (kDeadlineExceeded). Errors name the shard.
+  absl::Status Drive(absl::Time deadline, const CancelToken& cancel,
+                     const std::function<void(int)>& repeat);
+  // No call has failed: each runs or has succeeded.
+  bool sound() const;
+  // Waits until no call runs. REQUIRES: all have ended or been cancelled.
+  void Drain();
+  // Makes Drive look at its cancel token.
+  void Wake();
+
+  void OnCallEnded(int shard, const absl::Status& status) override;
+
+  // Calls that were repeated, so far.
+  int64_t repeated_total() const { return repeated_total_; }
+
+ private:
+  // Waits until something has happened that Drive must look at.
+  void AwaitNews(absl::Time deadline, const CancelToken& cancel);
+
+  // Constant after construction.
+  const std::vector<std::string> names_;
+  const absl::Duration rejoin_timeout_;
+  Clock* const clock_;
+
+  std::atomic<int64_t> repeated_total_{0};
+
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  ShardCalls calls_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXCHANGE_CALL_DRIVER_H_

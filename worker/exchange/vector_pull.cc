@@ -1,0 +1,61 @@
+#include "worker/exchange/vector_pull.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "proto/exchange.pb.h"
+
+namespace sluice {
+
+VectorPull::VectorPull(Path path, std::vector<std::string> names,
+                       absl::Duration rejoin_timeout, Clock* clock)
+    : path_(std::move(path)), calls_(std::move(names), rejoin_timeout, clock) {}
+
+void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
+  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == path_.layout->size());
+  Abort();
+  begun_ = spec;
+  weights_ = weights;
+  calls_.Begin();
+  attempts_.resize(path_.stubs->size());
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
+}
+
+void VectorPull::Start(int shard) {
+  const ParameterRange range = path_.layout->range(ShardId(shard));
+  proto::PullRequest request;
+  request.set_generation(begun_->generation.value());
+  request.set_client(path_.client);
+  request.set_version(begun_->version.value());
+  request.set_exact(begun_->exact);
+  attempts_[shard] = std::make_unique<PullAttempt>(
+      shard, weights_.subspan(range.begin, range.size()), path_.chunk_floats,
+      &calls_);
+  attempts_[shard]->Start(request, path_.timeout, (*path_.stubs)[shard].get(),
+                          path_.queue);
+}
+
+absl::StatusOr<std::vector<Version>> VectorPull::Await(
+    absl::Time deadline, const CancelToken& cancel) {
+  const absl::Status status =
+      calls_.Drive(deadline, cancel, [this](int shard) { Start(shard); });
+  std::vector<Version> versions;
+  if (status.ok()) {
+    for (const auto& attempt : attempts_) {
+      versions.push_back(attempt->version());
+    }
+  }
+  Abort();
+  SLUICE_RETURN_IF_ERROR(status);
+  return versions;
+}
+
+void VectorPull::Abort() {
+  begun_.reset();
+  if (attempts_.empty()) return;
+  for (const auto& attempt : attempts_) attempt->Cancel();
+  calls_.Drain();
+  attempts_.clear();
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#ifndef SLUICE_WORKER_EXCHANGE_VECTOR_PULL_H_
+#define SLUICE_WORKER_EXCHANGE_VECTOR_PULL_H_
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "worker/cancel_token.h"
+#include "worker/exchange/call_driver.h"
+#include "worker/exchange/exchange.h"
+#include "worker/exchange/pull_attempt.h"
+
+namespace sluice {
+
+// One pull of the flat vector after the other: a call to each shard, begun at
+// once and waited for later.
+//
+// Wake and repeated_total may be called from any thread.
+//
+// Not thread-safe: call from the thread that computes.
+class VectorPull {
+ public:
+  // How the slices travel; what is pointed to must outlive the pull.
+  struct Path {
+    const ParameterLayout* layout = nullptr;
+    std::string client;  // Who asks, for the shards' logs.
+    int64_t chunk_floats = 0;
+    absl::Duration timeout;  // Of one call.
+    const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
+    grpc::CompletionQueue* queue = nullptr;
+  };
+  // `names`, `rejoin_timeout` and `clock`: as CallDriver's.
+  VectorPull(Path path, std::vector<std::string> names,
+             absl::Duration rejoin_timeout, Clock* clock);
+  // REQUIRES: Abort was called, or nothing begun.
+  ~VectorPull() = default;
+
+  // Begins to fill `weights`, which must stay until Await or Abort has
+  // returned. What was begun before is aborted.
+  void Begin(const PullSpec& spec, absl::Span<float> weights);
+  // Waits for what was begun. Errors: Exchange::Pull's. REQUIRES: begun().
+  absl::StatusOr<std::vector<Version>> Await(absl::Time deadline,
+                                             const CancelToken& cancel);
+  // Nothing writes into the weights any more.
+  void Abort();
+  // Makes Await look at its cancel token.
+  void Wake() { calls_.Wake(); }
+
+  // Something has been begun, and neither been waited for nor aborted.
+  bool begun() const { return begun_.has_value(); }
+  // The same, into that memory.
+  bool Fills(absl::Span<float> weights) const {
+    return begun() && weights_.data() == weights.data();
+  }
+  // The same, of those weights, and no call has failed meanwhile.
+  bool Brings(const PullSpec& spec, absl::Span<float> weights) const {
+    return Fills(weights) && begun_->SameWeights(spec) && calls_.sound();
+  }
+
+  int64_t repeated_total() const { return calls_.repeated_total(); }
+
+ private:
+  void Start(int shard);
+
+  const Path path_;  // Constant after construction.
+
+  std::optional<PullSpec> begun_;
+  absl::Span<float> weights_;
+  std::vector<std::unique_ptr<PullAttempt>> attempts_;
+
+  CallDriver calls_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXCHANGE_VECTOR_PULL_H_
