@@ -14,6 +14,8 @@ import ledger
 LEASE = "limits.lease_s=2"
 # Seconds of updates.
 EPOCHS = 100
+# So that a run is not over before its status is seen on a busy machine.
+SLOW = "delays.compute.constant.ms=2"
 
 
 def check_books(test, run, batches):
@@ -36,7 +38,7 @@ class WorkerFailuresTest(unittest.TestCase):
             "epochs: 2", f"epochs: {EPOCHS}"))
         k = [] if policy in ("SYNC", "ASYNC") else ["sync.k=2"]
         with cluster.Training(job, "--workers=3", *harness.sets(
-                [f"sync.policy={policy}", LEASE, *k])) as run:
+                [f"sync.policy={policy}", LEASE, SLOW, *k])) as run:
             run.await_version(20)
             run.signal("worker-1", signal.SIGKILL)
             status = run.await_status(
