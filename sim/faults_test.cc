@@ -104,9 +104,9 @@ std::string RunFolder(const std::string& name) {
                       getpid(), "-", name);
 }
 
-class FaultsTest : public testing::TestWithParam<PolicyKind> {};
+class FaultyClusterTest : public testing::TestWithParam<PolicyKind> {};
 
-TEST_P(FaultsTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
+TEST_P(FaultyClusterTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
   std::map<std::string, int64_t> all;
   int64_t updates = 0, reads = 0, checkpoints = 0;
   for (uint64_t seed = 1; seed <= kSeedsPerPolicy; ++seed) {
@@ -129,7 +129,7 @@ TEST_P(FaultsTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
 }
 
 // Else a seed that is printed could not be run again.
-TEST_P(FaultsTest, OneSeedGivesOneRun) {
+TEST_P(FaultyClusterTest, OneSeedGivesOneRun) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const CoordinatorOptions job = AnyJob(GetParam(), seed);
     FaultyCluster one(job, FaultsOf(seed), seed, RunFolder("one"));
@@ -149,7 +149,7 @@ std::string NameOf(const testing::TestParamInfo<PolicyKind>& info) {
   return kNames[static_cast<int>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, FaultsTest,
+INSTANTIATE_TEST_SUITE_P(Policies, FaultyClusterTest,
                          testing::Values(PolicyKind::kSync, PolicyKind::kKSync,
                                          PolicyKind::kKBatchSync,
                                          PolicyKind::kAsync,

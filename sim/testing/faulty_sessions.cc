@@ -114,9 +114,21 @@ void FaultyCluster::ToClient(const ConnectionPtr& connection,
   SendFrame(connection, /*up=*/false, [=, this] {
     Process& process = processes_[to];
     if (process.connection != connection || connection->broken) return;
-    const auto event = process.session->OnFrame(frame, Now());
+    ClientSession& session = *process.session;
+    const int64_t before =
+        session.welcomed() ? session.welcome().generation() : 0;
+    const auto event = session.OnFrame(frame, Now());
     if (!event.ok()) return Break(connection, absl::CancelledError("cut"));
-    if (frame.has_welcome()) process.open = true;
+    if (frame.has_welcome()) {
+      process.open = true;
+      const proto::Welcome& welcome = frame.welcome();
+      const bool resumed = *event == ClientSession::Event::kWelcome &&
+                           before > 0 && welcome.shard_addresses_size() > 0;
+      Expect(!resumed || welcome.generation() == before,
+             absl::StrCat(Name(to), " of generation ", before,
+                          " is taken for one of generation ",
+                          welcome.generation()));
+    }
     if (*event == ClientSession::Event::kNewLife) {
       ++counts_.new_lives;
       process.tasks.clear();
