@@ -1,6 +1,7 @@
 #include "worker/exchange/grpc_exchange.h"
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -19,8 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kFloats = 480, kRange = kFloats / 2;
-constexpr int64_t kChunkFloats = 64;
-constexpr int64_t kVersion = 7;
+constexpr int64_t kChunkFloats = 64, kVersion = 7;
 
 // Far longer than any test takes: a wait that lasts so long is a failure.
 constexpr absl::Duration kLong = absl::Seconds(30);
@@ -133,12 +133,13 @@ TEST_P(GrpcExchangeTest, APullFillsTheFlatVectorFromAllShards) {
 }
 
 TEST_P(GrpcExchangeTest, APullSaysWhoAsksForWhat) {
-  proto::PullRequest seen;
+  std::promise<proto::PullRequest> asked;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest& request) {
-    seen = request;
+    asked.set_value(request);
     return grpc::Status::OK;
   }});
   ASSERT_TRUE(Pull(Spec(5, /*exact=*/false)).ok());
+  const proto::PullRequest seen = asked.get_future().get();
   EXPECT_EQ(seen.client(), "worker 3");
   EXPECT_EQ(seen.generation(), 1);
   EXPECT_EQ(seen.version(), 5);
@@ -319,14 +320,13 @@ TEST_F(ChunkedExchangeTest, ChunksTravelBeforeTheGradientIsComplete) {
 TEST_F(ChunkedExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   GrpcExchange::Options options = Options();
   options.loop = std::make_shared<CompletionLoop>();
-  const std::vector<std::string> addresses = {shard0_.address(),
-                                              shard1_.address()};
-  GrpcExchange pushes(&layout_, addresses, options);
+  const std::vector<std::string> at = {shard0_.address(), shard1_.address()};
+  GrpcExchange pushes(&layout_, at, options);
   pushes.BeginPush(key_, kGrant, gradient_);
   pushes.PushFrom(kRange + 192);
   shard1_.AwaitChunks(1);
   {
-    GrpcExchange pulls(&layout_, addresses, options);
+    GrpcExchange pulls(&layout_, at, options);
     ASSERT_TRUE(pulls.Pull(Spec(), absl::MakeSpan(weights_), token_).ok());
   }
   EXPECT_EQ(weights_, Ramp(0, kFloats));
