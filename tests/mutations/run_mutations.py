@@ -8,9 +8,11 @@ test that caught it; then a table of the guarantees: the tests that hold each,
 how many of its rules were broken and caught. A mutation whose text is not found exactly once is an
 error: the list has to follow the code.
 
-Usage: run_mutations.py [rule...]   only the mutations whose rule names one
+Usage: run_mutations.py [--core=NAME] [rule...]
+Only the cores of these names and the mutations whose rule names one.
 """
 
+import argparse
 import concurrent.futures
 import copy
 import dataclasses
@@ -28,11 +30,14 @@ import coordinator_mutations
 import exchange_mutations
 import guarantees
 import mutation
+import recovery_mutations
 
 ROOT = (pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
         if "TEST_SRCDIR" in os.environ
         else pathlib.Path(__file__).resolve().parents[2])
-CORES = [coordinator_mutations.COORDINATOR, exchange_mutations.EXCHANGE]
+CORES = {"coordinator": coordinator_mutations.COORDINATOR,
+         "exchange": exchange_mutations.EXCHANGE,
+         "recovery": recovery_mutations.RECOVERY}
 FLAGS = ["-std=c++20", "-O0", "-w", "-MMD", "-I."]
 LIBRARIES = [
     "-lgtest_main", "-lgmock", "-lgtest", "-labsl_statusor", "-labsl_status",
@@ -126,9 +131,11 @@ class Build:
         """The name of a failed test, "" when all pass."""
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
+        # Beside each other they must not write the same files.
         done = self.run([
-            "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; exec ./tests.bin "
-            f"--gtest_fail_fast --gtest_output=xml:{report}"])
+            "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; TEST_TMPDIR={self.folder} "
+            "exec ./tests.bin --gtest_fail_fast "
+            f"--gtest_output=xml:{report}"])
         if done.returncode == 0:
             return ""
         if not report.exists():
@@ -198,14 +205,15 @@ def run_core(core, wanted, folder):
 
 
 def print_guarantees(results):
-    """What holds each guarantee; returns the rules nobody breaks."""
+    """What holds each guarantee; returns the rules that are nobody's."""
     by_rule = {r.mutation.rule: r for r in results}
+    known = {m.rule for core in CORES.values() for m in core.mutations}
     print("\n| guarantee | through the daemons | by the core's tests | "
           "mutations caught |\n| --- | --- | --- | --- |")
     unknown = []
     for g in guarantees.GUARANTEES:
         found = [by_rule[rule] for rule in g.rules if rule in by_rule]
-        unknown += [rule for rule in g.rules if rule not in by_rule]
+        unknown += [rule for rule in g.rules if rule not in known]
         caught = [r for r in found if r.caught_by and not r.error]
         tests = sorted({re.split("[. ]", r.caught_by)[0] for r in caught})
         print(f"| {g.number}. {g.name} | {', '.join(g.daemons)} | "
@@ -214,22 +222,26 @@ def print_guarantees(results):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--core", action="append", choices=CORES)
+    parser.add_argument("rule", nargs="*")
+    args = parser.parse_args()
     results = []
-    for core in CORES:
-        wanted = [m for m in core.mutations
-                  if not sys.argv[1:] or any(w in m.rule for w in sys.argv[1:])]
+    for name in args.core or CORES:
+        wanted = [m for m in CORES[name].mutations
+                  if not args.rule or any(w in m.rule for w in args.rule)]
         if wanted:
             with tempfile.TemporaryDirectory() as folder:
-                results += run_core(core, wanted, pathlib.Path(folder))
+                results += run_core(CORES[name], wanted, pathlib.Path(folder))
     order = {id(m): i for i, m in enumerate(
-        m for core in CORES for m in core.mutations)}
+        m for core in CORES.values() for m in core.mutations)}
     results.sort(key=lambda r: order[id(r.mutation)])
     print("| rule | mutation | caught by |\n| --- | --- | --- |")
     for r in results:
         print(f"| {r.mutation.rule} | {r.mutation.what} | "
               f"{r.error or r.caught_by or 'NOT CAUGHT'} |")
     bad = [r for r in results if r.error or not r.caught_by]
-    unknown = [] if sys.argv[1:] else print_guarantees(results)
+    unknown = [] if args.rule else print_guarantees(results)
     for rule in unknown:
         print(f"guarantees.py names a rule without a mutation: {rule}")
     print(f"{len(results) - len(bad)} of {len(results)} mutations caught")

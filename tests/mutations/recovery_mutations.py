@@ -1,0 +1,155 @@
+"""What recovery over a run's generations must do, and how to break it.
+
+The tests are those of the parts and, for what they leave, the simulated cluster
+in which every process and every disk fails (sim/faults_test).
+"""
+
+from mutation import Core, Mutation
+
+COORDINATOR = "ps_server/coordinator/"
+CHECKPOINT = "ps_server/checkpoint/"
+SHARD = "ps_server/shard/"
+SESSION = "common/session/"
+
+
+def change(rule, what, file, before, after):
+    return Mutation(rule, what, file, before, after)
+
+
+MUTATIONS = [
+    # ---- Generations: one process takes each, and knows its own ----
+    change("a generation is taken by one process", "by whoever comes",
+           COORDINATOR + "commit_log_file.cc", "O_WRONLY | O_CREAT | O_EXCL |",
+           "O_WRONLY | O_CREAT |"),
+    change("the next generation is above all that were taken",
+           "above that of the checkpoint", "ps_server/resume.cc",
+           "std::max(generations.back(), point.generation) + 1;",
+           "point.generation + 1;"),
+    change("a life of an earlier generation is over", "it goes on",
+           COORDINATOR + "coordinator_sessions.cc",
+           "if (join.incarnation() == 0 || here == there) return "
+           "absl::OkStatus();", "return absl::OkStatus();"),
+    change("what is stored by an earlier generation is nobody's", "it counts",
+           COORDINATOR + "coordinator_sessions.cc",
+           "      if (Generation(stored.generation()) != "
+           "options_.core.generation) {\n        return absl::OkStatus();\n"
+           "      }\n", ""),
+    change("a generation's pulls are answered by it alone", "by any",
+           SHARD + "shard.cc",
+           "if (query.generation != generation_ || !restored()) {",
+           "if (!restored()) {"),
+    change("a generation's pushes are taken by it alone", "by any",
+           SHARD + "staging.cc", "if (key.generation != generation_) {",
+           "if (false) {"),
+    change("what a restored generation had staged is dropped", "it stays",
+           SHARD + "shard.cc",
+           "  staging_.Reset(restore.generation, restore.grant_secret);\n", ""),
+
+    # ---- Where a run goes on ----
+    change("a run goes on from the newest checkpoint", "from the one before",
+           CHECKPOINT + "checkpoint.cc",
+           "  for (; !ids.empty(); ids.pop_back()) {\n",
+           "  if (ids.size() > 1) ids.pop_back();\n"
+           "  for (; !ids.empty(); ids.pop_back()) {\n"),
+    change("newest is by generation, then version", "by version",
+           CHECKPOINT + "checkpoint.cc",
+           "  std::sort(ids.begin(), ids.end());\n",
+           "  std::sort(ids.begin(), ids.end(), [](auto a, auto b) {\n"
+           "    return a.version < b.version; });\n"),
+    change("a damaged checkpoint is passed over", "it is gone on from",
+           CHECKPOINT + "checkpoint.cc",
+           "opened.ok() ? opened->Verify() : opened.status();",
+           "opened.status();"),
+    change("shards load the checkpoint of its generation", "of their own",
+           COORDINATOR + "coordinator_phases.cc", "begins_.generation});",
+           "options_.generation});"),
+    change("tasks that were cut off are counted as lost", "they are forgotten",
+           "ps_server/resume.cc", "  counts.lost = lost;\n", ""),
+
+    # ---- What a checkpoint holds ----
+    change("a snapshot has every exception", "the last is forgotten",
+           COORDINATOR + "batch_schedule.cc",
+           "for (size_t i = 0; i < done_above_.size(); ++i) {\n"
+           "    if (done_above_[i]) snapshot",
+           "for (size_t i = 0; i + 1 < done_above_.size(); ++i) {\n"
+           "    if (done_above_[i]) snapshot"),
+    change("a checkpoint's exceptions are stored", "they are left out",
+           COORDINATOR + "snapshot_conversion.cc",
+           "    state.add_exception(block.value());\n", ""),
+    change("the state that a Store holds stays", "updates write to it",
+           SHARD + "optimizer.cc",
+           "    if (array[chunk].IsUnique()) continue;\n", "    continue;\n"),
+    change("the version that a Store holds stays", "updates write to it",
+           SHARD + "weight_store.cc", "if (!slot.IsUnique()) {",
+           "if (false) {"),
+    change("a file is on the disk before it has its name", "it may not be",
+           "common/atomic_file.cc",
+           "  if (status.ok()) status = files->Sync(file, path);\n", ""),
+
+    # ---- Decisions that a generation must carry out ----
+    change("a Discard drops what is staged", "nothing happens",
+           SHARD + "shard.cc", "  staging_.End(discard.key);\n", ""),
+    change("a Discard is of its own key", "of the worker's next",
+           SHARD + "shard.cc", "  staging_.End(discard.key);\n",
+           "  GradientKey other = discard.key;\n"
+           "  other.sequence = other.sequence + 1;\n"
+           "  staging_.End(other);\n"),
+    change("late chunks of a discarded key are refused", "they are staged",
+           SHARD + "staging.cc", "key.sequence <= ended->second",
+           "key.sequence < ended->second"),
+]
+
+RECOVERY = Core(
+    sources=[COORDINATOR + p + ".cc" for p in (
+        "awake_clock", "batch_schedule", "check_resume_point", "checkpoints",
+        "commit_log_file", "compute_times_writer", "coordinator",
+        "coordinator_checkpoints", "coordinator_options_from_job",
+        "coordinator_phases", "coordinator_sessions", "coordinator_state",
+        "coordinator_tasks", "coordinator_updates", "decision_stream",
+        "delivery_counts", "evaluations", "event_conversion",
+        "event_conversion_status", "events", "generations", "input_agreement",
+        "k_schedule", "manifest_writer", "membership", "metrics_writer",
+        "policy_rules", "rate_meter", "run_files", "run_summary",
+        "session_table", "snapshot_conversion", "sync_policy", "task_table",
+        "testing/checkpoint_checker", "testing/invariant_checker",
+        "training_stats", "update_weights")] + [
+        CHECKPOINT + p + ".cc" for p in (
+            "background_writer", "checkpoint", "manifest", "shard_file")] + [
+        SHARD + p + ".cc" for p in (
+            "optimizer", "shard", "staging", "tensor_digests",
+            "weight_store")] + [
+        "common/" + p + ".cc" for p in (
+            "atomic_file", "batch_grid", "clock", "data_shape", "delay_model",
+            "delay_validation", "file_operations", "grant", "idx_file",
+            "initial_weights", "input_file", "job_checker", "job_defaults",
+            "job_difference", "job_text", "job_validation", "learning_rate",
+            "model_plan", "parameter_layout", "random", "resolved_job",
+            "safetensors", "safetensors_header", "session/client_session",
+            "sha256", "sync_validation", "testing/faulty_files",
+            "wire/payload")] + [
+        "kernels/optimizer_kernels.cc", "ps_server/resume.cc",
+        "proto/checkpoint.pb.cc", "proto/commit_log.pb.cc",
+        "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
+    ] + ["sim/testing/" + p + ".cc" for p in (
+        "faulty_cluster", "faulty_exchange", "faulty_job", "faulty_servers",
+        "faulty_sessions", "faulty_storage", "lineage_checker",
+        "reference_weights")] + [
+        COORDINATOR + "coordinator_sessions_test.cc",
+        COORDINATOR + "stored_generation_test.cc",
+        CHECKPOINT + "checkpoint_test.cc",
+        CHECKPOINT + "checkpoint_damage_test.cc",
+        CHECKPOINT + "checkpoint_faults_test.cc",
+        SHARD + "staging_test.cc", SHARD + "shard_test.cc",
+        # Slow, so last.
+        "sim/faults_test.cc"],
+    headers=[COORDINATOR + "*.h", COORDINATOR + "testing/*.h",
+             CHECKPOINT + "*.h", SHARD + "*.h", SESSION + "*.h",
+             "ps_server/*.h", "sim/*.h", "sim/testing/*.h", "common/*.h",
+             "common/testing/*.h", "common/wire/*.h", "kernels/*.h"],
+    protos=["proto/checkpoint.proto", "proto/commit_log.proto",
+            "proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
+    # The unchanged tests take 20 s so, unoptimised.
+    flags=["-DHWY_COMPILE_ONLY_STATIC", "-DSLUICE_SEEDS_PER_POLICY=100"],
+    libraries=["-lspdlog", "-lfmt", "-lhwy", "-lprotobuf", "-lcrypto", "-lz",
+               "-labsl_synchronization"],
+    mutations=MUTATIONS)
