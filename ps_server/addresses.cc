@@ -62,6 +62,10 @@ std::string AdvertisedAddress(const Flags& flags, const std::string& listen,
   return absl::StrCat(IsEveryInterface(host) ? host_name : host, ":", port);
 }
 
+std::string WithPort(const std::string& listen, int port) {
+  return absl::StrCat(HostOf(listen), ":", port);
+}
+
 std::string LoopbackAddress(const std::string& listen, int port) {
   const std::string host = HostOf(listen);
   if (host == "[::]") return absl::StrCat("[::1]:", port);

@@ -24,6 +24,9 @@ absl::StatusOr<std::string> ListenAddress(const Flags& flags,
 std::string AdvertisedAddress(const Flags& flags, const std::string& listen,
                               int port, const std::string& host_name);
 
+// `listen` with the port that was given.
+std::string WithPort(const std::string& listen, int port);
+
 // Where this process itself reaches it.
 std::string LoopbackAddress(const std::string& listen, int port);
 

@@ -29,7 +29,9 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "output.run_dir");
   app.add_flag("--resume", flags.resume,
                "shard 0 goes on with the run in the run folder from its newest "
-               "whole checkpoint; the others do as shard 0 tells them");
+               "whole checkpoint, or version 0 if there is none, and begins a "
+               "run if none has been there; the others do as shard 0 tells "
+               "them");
   app.add_flag("--debug", flags.debug, "log every task");
   try {
     app.parse(argc, argv);

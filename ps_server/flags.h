@@ -17,7 +17,7 @@ struct Flags {
   std::string advertise;    // Where others reach it.
   std::string coordinator;  // Where the other shards reach the lead.
   std::string run_dir;      // Empty: output.run_dir.
-  bool resume = false;      // The lead goes on with the run in its folder.
+  bool resume = false;      // The lead goes on with a run in its folder.
   bool debug = false;       // Every task is logged.
 };
 

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
@@ -12,6 +15,7 @@
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/generations.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
@@ -59,15 +63,26 @@ Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 
 absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     const ResolvedJob& job, const std::string& run_dir,
-    const std::optional<Resumption>& resumption, Clock* clock) {
+    const std::optional<Resumption>& resumption,
+    const RecoveryOptions& recovery, Clock* clock) {
   std::unique_ptr<Lead> lead(new Lead(run_dir));
   CoordinatorService::Options options = ServiceOptions(job, clock);
+  options.core.recovery = recovery;
+  options.core.recovery.possible = !run_dir.empty();
   GenerationStart start;
   if (resumption.has_value()) {
     options.core.generation = resumption->generation;
     options.core.resume = resumption->point;
+    options.core.recovery.updates_lost = resumption->updates_lost;
     start = {resumption->generation, resumption->point.generation,
-             resumption->point.version};
+             resumption->point.version, recovery.reason};
+  }
+  if (!run_dir.empty()) {
+    // The next generation, whoever takes it, is taken by creating this file.
+    options.superseded = [next = CommitLogPath(run_dir, start.generation + 1)] {
+      std::error_code error;
+      return std::filesystem::exists(next, error);
+    };
   }
   if (!run_dir.empty()) {
     SLUICE_ASSIGN_OR_RETURN(lead->files_,
@@ -94,10 +109,13 @@ absl::Status Lead::WriteAddresses(const std::string& coordinator,
                              {FormatAddresses(coordinator, shards)});
 }
 
-absl::Status Lead::Close(const FinishRun& finish) {
+absl::Status Lead::Close(const GenerationEnd& end) {
   const JobState state = service_->State();
   service_.reset();
-  return files_ ? files_->Close(state, finish) : absl::OkStatus();
+  if (files_ == nullptr) return absl::OkStatus();
+  const auto* finish = std::get_if<FinishRun>(&end);
+  return files_->Close(
+      state, finish == nullptr ? std::nullopt : std::make_optional(*finish));
 }
 
 }  // namespace sluice

@@ -23,13 +23,16 @@ namespace sluice {
 // checkpoints of the shards' files. Thread-compatible.
 class Lead {
  public:
-  // `run_dir` may be empty, unless the job has checkpoints: then nothing is
-  // kept. With `resumption` the run goes on from there, else it begins.
+  // Takes the generation. `run_dir` may be empty, unless the job has
+  // checkpoints: then nothing is kept, and nothing recovers. With `resumption`
+  // the run goes on from there, else it begins. `recovery`: what else is known
+  // of the generations before.
   // kAlreadyExists: there has been a run in this folder. kUnavailable: names
   // the file.
   static absl::StatusOr<std::unique_ptr<Lead>> Create(
       const ResolvedJob& job, const std::string& run_dir,
-      const std::optional<Resumption>& resumption, Clock* clock);
+      const std::optional<Resumption>& resumption,
+      const RecoveryOptions& recovery, Clock* clock);
 
   CoordinatorService* service() { return service_.get(); }
 
@@ -38,11 +41,11 @@ class Lead {
   absl::Status WriteAddresses(const std::string& coordinator,
                               const std::vector<std::string>& shards);
 
-  // Ends the service and writes what is left: the last line of metrics, the
-  // summary, and the commit log to the disk.
+  // Ends the service and writes what is left: the last line of metrics, where
+  // the run is over the summary, and the commit log to the disk.
   // kUnavailable names the file. REQUIRES: called once; the server that offers
   // the service has been shut down.
-  absl::Status Close(const FinishRun& finish);
+  absl::Status Close(const GenerationEnd& end);
 
  private:
   explicit Lead(std::string run_dir);

@@ -86,7 +86,7 @@ TEST_F(LocalSessionTest, TheCoordinatorsRefusalIsTold) {
 TEST_F(LocalSessionTest, EveryMessageOfARunComesOnceAndInOrder) {
   ASSERT_TRUE(shard_->Join().ok());
   ASSERT_TRUE(worker_->Join().ok());
-  const FinishRun end = service_.AwaitEnd();
+  const auto end = std::get<FinishRun>(service_.AwaitEnd());
   EXPECT_EQ(end.failure, "");
   EXPECT_EQ(service_.State().version, Version(50));
   EXPECT_EQ(version_, 50);

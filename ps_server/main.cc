@@ -4,24 +4,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
+#include "common/exit_codes.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
+#include "common/session/client_session.h"
 #include "common/stop_signal.h"
 #include "ps_server/flags.h"
-#include "ps_server/shard_server.h"
+#include "ps_server/shard_daemon.h"
 #include "spdlog/spdlog.h"
 
 namespace {
 
-// The run failed; bad usage or a bad job.
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-
 int Exit(const absl::Status& status) {
   if (status.ok()) return 0;
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
-  return absl::IsInvalidArgument(status) ? kUsage : kFailed;
+  if (absl::IsInvalidArgument(status)) return sluice::kExitUsage;
+  if (absl::IsPermissionDenied(status)) return sluice::kExitSuperseded;
+  return sluice::IsCoordinatorLost(status) ? sluice::kExitCoordinatorLost
+                                           : sluice::kExitFailed;
 }
 
 }  // namespace
@@ -40,18 +41,11 @@ int main(int argc, char** argv) {
   if (!job.ok()) {
     spdlog::error("event=bad_job error=\"{}\"",
                   std::string(job.status().message()));
-    return kUsage;
+    return sluice::kExitUsage;
   }
-  auto server = sluice::ShardServer::Start(flags, *job);
-  if (!server.ok()) return Exit(server.status());
-
-  absl::Status status;
-  {
-    sluice::StopSignal signal([&](const std::string& name) {
-      (*server)->RequestStop(absl::StrCat("stopped by ", name));
-    });
-    status = (*server)->Run();
-  }
-  server->reset();  // So that why it failed is the last that is said.
-  return Exit(status);
+  sluice::ShardDaemon daemon(&flags, &*job);
+  sluice::StopSignal signal([&](const std::string& name) {
+    daemon.RequestStop(absl::StrCat("stopped by ", name));
+  });
+  return Exit(daemon.Run());
 }

@@ -1,6 +1,9 @@
 #include "ps_server/resume.h"
 
 #include <algorithm>
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,6 +74,75 @@ absl::Status NoneWhole(const std::string& run_dir,
   return absl::NotFoundError(text);
 }
 
+// The job that the run in the folder had; nullopt where it had not come so far
+// as to write it down.
+std::optional<std::string> ReadRunsJob(const std::string& run_dir) {
+  std::ifstream file(absl::StrCat(run_dir, "/job.textproto"));
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// `there`: the job that the run had.
+absl::Status CheckSameJob(const ResolvedJob& job, const std::string& there,
+                          const std::string& run_dir) {
+  const std::string difference =
+      DescribeDifferenceToResume(FormatJob(job.job), there);
+  if (difference.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(run_dir, ": the run has another job: ", difference));
+}
+
+absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
+                                    const ResolvedJob& job,
+                                    const std::string& run_dir) {
+  const proto::CheckpointManifest& manifest = checkpoint.manifest();
+  SLUICE_RETURN_IF_ERROR(CheckSameJob(job, manifest.job(), run_dir));
+  SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
+  ResumePoint point;
+  point.generation = Generation(manifest.generation());
+  point.version = Version(manifest.version());
+  point.snapshot = SnapshotFromProto(manifest.state());
+  return point;
+}
+
+CoordinatorOptions OptionsAt(const ResolvedJob& job, const ResumePoint& point) {
+  CoordinatorOptions options =
+      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  options.resume = point;
+  return options;
+}
+
+absl::Status InRun(const std::string& run_dir, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat(run_dir, ": ", status.message()));
+}
+
+// Going on from `point` after `generations`: what is lost.
+Resumption GoOnFrom(ResumePoint point,
+                    const std::vector<Generation>& generations,
+                    std::vector<absl::Status> passed_over,
+                    const std::string& run_dir) {
+  Resumption resumption;
+  resumption.passed_over = std::move(passed_over);
+  resumption.generation = std::max(generations.back(), point.generation) + 1;
+  const PastGenerations past = SumUp(run_dir, &resumption.passed_over);
+  resumption.updates_lost =
+      past.updates_lost +
+      std::max<int64_t>(0, past.newest.value() - point.version.value());
+  // Whatever the version does not count.
+  GradientCounts& counts = point.snapshot.totals.gradients;
+  const int64_t lost =
+      std::max<int64_t>(0, past.tasks - counts.applied - counts.cancelled -
+                               counts.dropped - counts.rejected);
+  resumption.lost = std::max<int64_t>(0, lost - counts.lost);
+  counts.lost = lost;
+  resumption.point = std::move(point);
+  return resumption;
+}
+
 }  // namespace
 
 absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
@@ -82,40 +154,29 @@ absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
   }
   NewestCheckpoint newest = OpenNewestCheckpoint(run_dir);
   if (!newest.checkpoint.has_value()) return NoneWhole(run_dir, newest.refused);
-  const Checkpoint& checkpoint = *newest.checkpoint;
-  const proto::CheckpointManifest& manifest = checkpoint.manifest();
-  const std::string difference =
-      DescribeDifferenceToResume(FormatJob(job.job), manifest.job());
-  if (!difference.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(run_dir, ": the run has another job: ", difference));
-  }
-  SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
+  SLUICE_ASSIGN_OR_RETURN(ResumePoint point,
+                          PointOf(*newest.checkpoint, job, run_dir));
+  SLUICE_RETURN_IF_ERROR(
+      InRun(run_dir, CheckResumePoint(OptionsAt(job, point))));
+  return GoOnFrom(std::move(point), generations, std::move(newest.refused),
+                  run_dir);
+}
 
-  Resumption resumption;
-  resumption.passed_over = std::move(newest.refused);
-  ResumePoint& point = resumption.point;
-  point.generation = Generation(manifest.generation());
-  point.version = Version(manifest.version());
-  point.snapshot = SnapshotFromProto(manifest.state());
-  resumption.generation = std::max(generations.back(), point.generation) + 1;
-  CoordinatorOptions options =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
-  options.resume = point;
-  const absl::Status possible = CheckResumePoint(options);
-  if (!possible.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(run_dir, ": ", possible.message()));
+absl::StatusOr<std::optional<Resumption>> FindRecovery(
+    const ResolvedJob& job, const std::string& run_dir) {
+  const std::vector<Generation> generations = ListGenerations(run_dir);
+  if (generations.empty()) return std::nullopt;
+  NewestCheckpoint newest = OpenNewestCheckpoint(run_dir);
+  ResumePoint point;
+  if (newest.checkpoint.has_value()) {
+    SLUICE_ASSIGN_OR_RETURN(point, PointOf(*newest.checkpoint, job, run_dir));
+    SLUICE_RETURN_IF_ERROR(
+        InRun(run_dir, CheckRecoveryPoint(OptionsAt(job, point))));
+  } else if (const auto there = ReadRunsJob(run_dir); there.has_value()) {
+    SLUICE_RETURN_IF_ERROR(CheckSameJob(job, *there, run_dir));
   }
-  // Whatever the version does not count.
-  GradientCounts& counts = point.snapshot.totals.gradients;
-  const int64_t tasks = CountTasks(run_dir, &resumption.passed_over);
-  const int64_t lost =
-      std::max<int64_t>(0, tasks - counts.applied - counts.cancelled -
-                               counts.dropped - counts.rejected);
-  resumption.lost = std::max<int64_t>(0, lost - counts.lost);
-  counts.lost = lost;
-  return resumption;
+  return GoOnFrom(std::move(point), generations, std::move(newest.refused),
+                  run_dir);
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(

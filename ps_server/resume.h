@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_RESUME_H_
 #define SLUICE_PS_SERVER_RESUME_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Resumption {
   // Tasks of earlier generations that count as lost: what was decided after the
   // version, or was under way. `point` counts them too.
   int64_t lost = 0;
+  // Versions that were decided and are rolled back, in all generations.
+  int64_t updates_lost = 0;
   // What was passed over as damaged, and why.
   std::vector<absl::Status> passed_over;
 };
@@ -33,6 +36,15 @@ struct Resumption {
 // the run has reached its end.
 absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
                                           const std::string& run_dir);
+
+// The same for a run that is to recover by itself: where there is no whole
+// checkpoint it goes back to version 0 (`point.generation` is 0 then), and one
+// that has reached its end may still have to end. Nullopt: no run has been
+// there.
+//
+// kFailedPrecondition: as above, but for the run's end.
+absl::StatusOr<std::optional<Resumption>> FindRecovery(
+    const ResolvedJob& job, const std::string& run_dir);
 
 // The arrays of `range` that `of` is to restore, as
 // ShardOptions::stored_version wants them. Errors as Checkpoint::Open and Read,

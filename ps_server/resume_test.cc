@@ -204,6 +204,59 @@ TEST_F(ResumeTest, ARunThatReachedItsEndSaysSo) {
   EXPECT_TRUE(FindResumption(Job({"stop.epochs=2"}), run_).ok());
 }
 
+// ---- Recovery by itself ----
+
+TEST_F(ResumeTest, WithoutAWholeCheckpointARecoveryGoesBackToVersionZero) {
+  TakeGeneration(1, 9);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const std::string manifest =
+      CheckpointFolder(run_, {Generation(1), Version(2)}) + "/manifest";
+  std::filesystem::remove(manifest);
+  const auto found = FindRecovery(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(found->has_value());
+  EXPECT_EQ((*found)->generation, Generation(2));
+  EXPECT_EQ((*found)->point.generation, Generation(0));
+  EXPECT_EQ((*found)->point.version, Version(0));
+  EXPECT_EQ((*found)->lost, 9);
+  EXPECT_EQ((*found)->point.snapshot.totals.gradients.lost, 9);
+  ASSERT_EQ((*found)->passed_over.size(), 1);
+  EXPECT_THAT(std::string((*found)->passed_over[0].message()),
+              HasSubstr(manifest));
+}
+
+TEST_F(ResumeTest, WhereNoRunHasBeenThereIsNothingToRecover) {
+  const auto found = FindRecovery(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_FALSE(found->has_value());
+}
+
+TEST_F(ResumeTest, ARecoveryTakesTheNewestWholeCheckpointAlsoAtTheRunsEnd) {
+  TakeGeneration(1, 10);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  Store(Job(), {Generation(1), Version(5)}, At(5));
+  EXPECT_THAT(ErrorOf(Job()), HasSubstr("is the run's end"));
+  const auto found = FindRecovery(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->point.version, Version(5));
+}
+
+TEST_F(ResumeTest, ARecoveryIsOfTheSameJob) {
+  const auto error = [&] {
+    return FindRecovery(Job({"seed=2"}), run_).status().ToString();
+  };
+  const std::string another =
+      absl::StrCat("FAILED_PRECONDITION: ", run_,
+                   ": the run has another job: seed: 2 here, 1 there");
+  TakeGeneration(1, 4);
+  EXPECT_EQ(error(), "OK") << "there is nothing to compare with";
+  std::ofstream(run_ + "/job.textproto") << FormatJob(Job().job);
+  EXPECT_EQ(error(), another);
+  std::filesystem::remove(run_ + "/job.textproto");
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  EXPECT_EQ(error(), another);
+}
+
 TEST_F(ResumeTest, AShardReadsItsRangeWhoeverWroteIt) {
   Store(Job(), {Generation(1), Version(2)}, At(2));
   const Restore restore{Generation(2), Version(2), 0, Generation(1)};

@@ -55,7 +55,8 @@ ShardAgent::~ShardAgent() {
   if (local_ != nullptr) local_->Close();
 }
 
-absl::Status ShardAgent::Join() {
+absl::Status ShardAgent::Join(bool rejoins) {
+  client_options_.rejoins = rejoins;
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<CoordinatorClient> client,
       CoordinatorClient::Connect(std::move(client_options_)));
@@ -83,7 +84,7 @@ absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
   return local_->Join();
 }
 
-absl::Status ShardAgent::Wait() {
+absl::StatusOr<proto::Finish> ShardAgent::Wait() {
   CoordinatorClient* client;
   {
     absl::MutexLock lock(&mu_);
@@ -91,10 +92,7 @@ absl::Status ShardAgent::Wait() {
   }
   SLUICE_RETURN_IF_ERROR(client->Wait());
   absl::MutexLock lock(&mu_);
-  if (finish_.has_value() && !finish_->failure().empty()) {
-    return absl::AbortedError(finish_->failure());
-  }
-  return absl::OkStatus();
+  return finish_.value_or(proto::Finish());
 }
 
 void ShardAgent::OnMessage(const proto::FromCoordinator& message) {

@@ -47,16 +47,17 @@ class ShardAgent {
   ~ShardAgent();
 
   // Joins the run; blocks until the coordinator is there (errors:
-  // CoordinatorClient::Connect).
-  absl::Status Join();
+  // CoordinatorClient::Connect). `rejoins`: this process has taken part in an
+  // earlier generation.
+  absl::Status Join(bool rejoins);
   // The same for the shard in whose process the coordinator is. `service`
   // must outlive this.
   absl::Status JoinHere(CoordinatorService* service);
 
-  // Blocks until the run is over. REQUIRES: Join. OK: it reached its end.
-  // kAborted: it failed, with the coordinator's words. Else the coordinator is
+  // Blocks until the run is over. REQUIRES: Join. How it ended. kAborted: this
+  // generation is over, or this life of the shard; else the coordinator is
   // gone.
-  absl::Status Wait();
+  absl::StatusOr<proto::Finish> Wait();
 
  private:
   void OnMessage(const proto::FromCoordinator& message);

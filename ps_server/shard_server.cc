@@ -7,6 +7,7 @@
 #include <climits>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
@@ -46,26 +47,36 @@ ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
   return options;
 }
 
-// Where --resume makes the lead go on.
-absl::StatusOr<std::optional<Resumption>> ResumptionOf(
-    const Flags& flags, const ResolvedJob& job, const std::string& run_dir) {
-  if (!flags.resume) return std::nullopt;
+void LogRecovery(const Resumption& resumption, const std::string& reason) {
+  for (const absl::Status& status : resumption.passed_over) {
+    spdlog::warn("event=passed_over reason=\"{}\"",
+                 std::string(status.message()));
+  }
+  const bool from_checkpoint = resumption.point.generation > Generation(0);
+  spdlog::warn(
+      "event=resuming generation={} from_generation={} version={} "
+      "lost_tasks={} lost_updates_total={} reason=\"{}\"",
+      resumption.generation.value(), resumption.point.generation.value(),
+      resumption.point.version.value(), resumption.lost,
+      resumption.updates_lost, reason);
+  if (from_checkpoint) return;
+  spdlog::warn(
+      "event=from_version_0 reason=\"there is no whole checkpoint: everything "
+      "is trained again\"");
+}
+
+// Where a lead that is to go on does so; nullopt: it begins.
+absl::StatusOr<std::optional<Resumption>> RecoveryOf(
+    const ResolvedJob& job, const std::string& run_dir,
+    const std::string& reason) {
   if (run_dir.empty()) {
     return absl::InvalidArgumentError(
         "--resume: needs the folder of the run: give --run-dir or "
         "output.run_dir");
   }
-  SLUICE_ASSIGN_OR_RETURN(Resumption resumption, FindResumption(job, run_dir));
-  for (const absl::Status& status : resumption.passed_over) {
-    spdlog::warn("event=passed_over reason=\"{}\"",
-                 std::string(status.message()));
-  }
-  spdlog::info(
-      "event=resuming generation={} from_generation={} version={} "
-      "lost_tasks={}",
-      resumption.generation.value(), resumption.point.generation.value(),
-      resumption.point.version.value(), resumption.lost);
-  return resumption;
+  SLUICE_ASSIGN_OR_RETURN(auto recovery, FindRecovery(job, run_dir));
+  if (recovery.has_value()) LogRecovery(*recovery, reason);
+  return recovery;
 }
 
 // What went through the shard, for whoever counts bytes or looks for repeats.
@@ -84,57 +95,56 @@ void Log(const ExchangeCounters& c) {
 }  // namespace
 
 ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
-                         std::shared_ptr<const InitialWeights> weights)
+                         std::shared_ptr<const InitialWeights> weights,
+                         const std::optional<EarlierLife>& earlier)
     : number_(flags.shard),
       initial_weights_(std::move(weights)),
+      earlier_(earlier),
       shard_(OptionsOf(flags, job, initial_weights_)),
       exchange_(&shard_, clock_) {}
 
 ShardServer::~ShardServer() { StopServing(); }
 
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
-    const Flags& flags, const ResolvedJob& job) {
+    const Flags& flags, const ResolvedJob& job,
+    std::shared_ptr<const InitialWeights> weights,
+    const std::optional<EarlierLife>& earlier) {
   const int shards = job.job.cluster().shards();
   if (flags.shard < 0 || flags.shard >= shards) {
     return absl::InvalidArgumentError(
         absl::StrCat("--shard: must be 0 to ", shards - 1,
                      " (cluster.shards - 1), is ", flags.shard));
   }
-  const std::string run_dir = RunFolderOf(flags, job.job);
-  if (job.job.has_checkpoint() && run_dir.empty()) {
+  if (job.job.has_checkpoint() && RunFolderOf(flags, job.job).empty()) {
     return absl::InvalidArgumentError(
         "checkpoint: needs the run folder, one that all shards share: give "
         "--run-dir or output.run_dir");
   }
-  SLUICE_ASSIGN_OR_RETURN(InitialWeights weights, InitialWeights::Open(job));
-  std::unique_ptr<ShardServer> server(new ShardServer(
-      flags, job, std::make_shared<const InitialWeights>(std::move(weights))));
-  if (flags.shard == 0) {
-    SLUICE_ASSIGN_OR_RETURN(const auto resumption,
-                            ResumptionOf(flags, job, run_dir));
-    SLUICE_ASSIGN_OR_RETURN(
-        server->lead_, Lead::Create(job, run_dir, resumption, server->clock_));
-  }
+  std::unique_ptr<ShardServer> server(
+      new ShardServer(flags, job, std::move(weights), earlier));
+  // Whoever cannot have the port must not end a generation that is well.
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
+  if (flags.shard == 0) {
+    SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job));
+  }
+  SLUICE_RETURN_IF_ERROR(server->Serve(flags, job));
   return server;
 }
 
 absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
-  SLUICE_ASSIGN_OR_RETURN(const std::string listen,
-                          ListenAddress(flags, job.job));
-  SLUICE_ASSIGN_OR_RETURN(const std::string initial_weights,
-                          initial_weights_->Digest());
-  std::string coordinator;
-  if (lead_ == nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(coordinator, CoordinatorAddress(flags, job.job));
+  const bool lead = number_ == 0;
+  SLUICE_ASSIGN_OR_RETURN(std::string listen, ListenAddress(flags, job.job));
+  if (lead && earlier_.has_value()) listen = earlier_->listened;
+  if (!lead) {
+    SLUICE_ASSIGN_OR_RETURN(coordinator_, CoordinatorAddress(flags, job.job));
   }
   grpc::ServerBuilder builder;
   ApplyServerOptions(&builder);
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   exchange_.Register(&builder);
-  if (lead_ != nullptr) {
-    endpoint_ = std::make_unique<CoordinatorEndpoint>(lead_->service());
+  if (lead) {
+    endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr);
     endpoint_->Register(&builder);
   }
   server_ = builder.BuildAndStart();
@@ -143,41 +153,98 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
         absl::StrCat("cannot listen on ", listen,
                      ": the port is taken or the address is not this host's"));
   }
-  exchange_.Start();
-  if (endpoint_ != nullptr) endpoint_->Start();
-  const std::string host = HostName();
-  address_ = AdvertisedAddress(flags, listen, port, host);
-  if (lead_ != nullptr) coordinator = LoopbackAddress(listen, port);
+  listened_ = WithPort(listen, port);
+  address_ = AdvertisedAddress(flags, listen, port, HostName());
+  if (lead) coordinator_ = LoopbackAddress(listen, port);
   spdlog::info("event=listening address={}", address_);
+  return absl::OkStatus();
+}
+
+absl::Status ShardServer::TakeGeneration(const Flags& flags,
+                                         const ResolvedJob& job) {
+  const std::string run_dir = RunFolderOf(flags, job.job);
+  RecoveryOptions recovery;
+  recovery.reason = "shard 0 was started again";
+  if (earlier_.has_value()) recovery = earlier_->recovery;
+  std::optional<Resumption> resumption;
+  if (flags.resume || earlier_.has_value()) {
+    SLUICE_ASSIGN_OR_RETURN(resumption,
+                            RecoveryOf(job, run_dir, recovery.reason));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      lead_, Lead::Create(job, run_dir, resumption, recovery, clock_));
+  if (!run_dir.empty() && !job.job.has_checkpoint()) {
+    spdlog::warn(
+        "event=no_checkpoints reason=\"the job has no `checkpoint`: when a "
+        "shard dies, training begins again at version 0\"");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string initial_weights,
+                          initial_weights_->Digest());
+  exchange_.Start();
+  if (lead_ != nullptr) {
+    endpoint_->SetHandler(lead_->service());
+    endpoint_->Start();
+  }
   agent_ = std::make_unique<ShardAgent>(
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
-                          .coordinator = coordinator,
-                          .process = absl::StrCat(host, ":", getpid()),
+                          .coordinator = coordinator_,
+                          .process = absl::StrCat(HostName(), ":", getpid()),
                           .initial_weights = initial_weights,
                           .run_dir = RunFolderOf(flags, job.job)},
       job, &shard_, &exchange_);
   return absl::OkStatus();
 }
 
-absl::Status ShardServer::Run() {
+absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
   if (lead_ != nullptr) return RunLead();
-  SLUICE_RETURN_IF_ERROR(agent_->Join());
-  return agent_->Wait();
+  absl::Status status = agent_->Join(/*rejoins=*/earlier_.has_value());
+  if (status.ok()) {
+    const absl::StatusOr<proto::Finish> finish = agent_->Wait();
+    status = finish.status();
+    if (finish.ok()) {
+      if (finish->failure().empty()) return std::nullopt;
+      return absl::AbortedError(finish->failure());
+    }
+  }
+  if (!absl::IsAborted(status)) return status;
+  return EarlierLife{std::string(status.message()), listened_, {}};
 }
 
-absl::Status ShardServer::RunLead() {
+absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   SLUICE_RETURN_IF_ERROR(lead_->WriteAddresses(address_, {}));
   const absl::Status joined = agent_->JoinHere(lead_->service());
   // A run that was stopped before it began has an end like any other.
   if (!joined.ok() && !absl::IsCancelled(joined)) return joined;
   SLUICE_RETURN_IF_ERROR(
       lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
-  const FinishRun finish = lead_->service()->AwaitEnd();
+  const GenerationEnd end = lead_->service()->AwaitEnd();
   StopServing();
-  SLUICE_RETURN_IF_ERROR(lead_->Close(finish));
-  return finish.failure.empty() ? absl::OkStatus()
-                                : absl::AbortedError(finish.failure);
+  SLUICE_RETURN_IF_ERROR(lead_->Close(end));
+  return After(end);
+}
+
+absl::StatusOr<std::optional<EarlierLife>> ShardServer::After(
+    const GenerationEnd& end) const {
+  if (const auto* finish = std::get_if<FinishRun>(&end)) {
+    if (finish->failure.empty()) return std::nullopt;
+    return absl::AbortedError(finish->failure);
+  }
+  if (std::holds_alternative<Superseded>(end)) {
+    return absl::PermissionDeniedError(
+        "another process has taken the next generation of the run: this one is "
+        "over");
+  }
+  const auto& over = std::get<EndGeneration>(end);
+  RecoveryOptions recovery;
+  recovery.furthest = over.furthest;
+  recovery.fruitless = over.fruitless;
+  recovery.reason = over.reason;
+  return EarlierLife{over.reason, listened_, recovery};
 }
 
 void ShardServer::StopServing() {
@@ -185,7 +252,7 @@ void ShardServer::StopServing() {
   server_->Shutdown(absl::ToChronoTime(clock_->Now() + kShutdownGrace));
   exchange_.Shutdown();
   if (endpoint_ != nullptr) endpoint_->Shutdown();
-  Log(exchange_.counters());
+  if (agent_ != nullptr) Log(exchange_.counters());
   agent_.reset();
   server_.reset();
 }

@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/coordinator_endpoint.h"
+#include "ps_server/coordinator/coordinator_sessions.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
 #include "ps_server/shard/exchange_service.h"
@@ -20,23 +22,37 @@
 
 namespace sluice {
 
-// One ps_server: a shard, its Exchange service and its session, and in shard 0
-// the coordinator, all on one port. RequestStop may be called from any thread.
+// What a ps_server takes along from one generation to the next; all else is on
+// the disk.
+struct EarlierLife {
+  std::string reason;        // Why that generation ended.
+  std::string listened;      // Where the lead did, "host:port", and must again.
+  RecoveryOptions recovery;  // Of the lead.
+};
+
+// One ps_server for as long as one generation: a shard, its Exchange service
+// and its session, and in shard 0 the coordinator, all on one port. RequestStop
+// may be called from any thread.
 //
 // Thread-compatible.
 class ShardServer {
  public:
-  // Listens. kInvalidArgument: the flags do not fit the job. kUnavailable: the
-  // address is taken or not ours; or the run folder cannot be written.
-  // kAlreadyExists: there has been a run in it. Errors of model.init_from as
-  // InitialWeights's.
+  // Listens; then, in shard 0, takes the generation. `earlier`: the life of
+  // this process before, if it had one. kInvalidArgument: the flags do not fit
+  // the job. kUnavailable: the address is taken or not ours; or the run folder
+  // cannot be written. kAlreadyExists: there has been a run in it, or somebody
+  // has just taken the generation.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
-      const Flags& flags, const ResolvedJob& job);
+      const Flags& flags, const ResolvedJob& job,
+      std::shared_ptr<const InitialWeights> weights,
+      const std::optional<EarlierLife>& earlier);
   ~ShardServer();
 
-  // Takes part in the run; blocks until it is over. OK: it reached its end.
-  // Else what failed, or whom it waited for in vain.
-  absl::Status Run();
+  // Takes part in the run; blocks until its generation is over. What to begin
+  // the next one with; nullopt: the run has reached its end. Else what failed,
+  // or whom it waited for in vain; kPermissionDenied: another lead goes on
+  // with the run. REQUIRES: called once.
+  absl::StatusOr<std::optional<EarlierLife>> Run();
 
   // The lead ends the run as if a stop condition had been reached; others only
   // say that they wait for it.
@@ -44,10 +60,17 @@ class ShardServer {
 
  private:
   ShardServer(const Flags& flags, const ResolvedJob& job,
-              std::shared_ptr<const InitialWeights> weights);
+              std::shared_ptr<const InitialWeights> weights,
+              const std::optional<EarlierLife>& earlier);
 
+  // Has the port from here on; nobody is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
-  absl::Status RunLead();
+  absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job);
+  absl::Status Serve(const Flags& flags, const ResolvedJob& job);
+  absl::StatusOr<std::optional<EarlierLife>> RunLead();
+  // What follows from how the lead's generation ended.
+  absl::StatusOr<std::optional<EarlierLife>> After(
+      const GenerationEnd& end) const;
   // Stops serving; calls under way are cancelled.
   void StopServing();
 
@@ -55,13 +78,16 @@ class ShardServer {
   Clock* const clock_ = Clock::Real();
   const int number_;
   const std::shared_ptr<const InitialWeights> initial_weights_;
-  std::string address_;  // Where others reach it.
+  const std::optional<EarlierLife> earlier_;
+  std::string listened_;     // "host:port", with the port that it has got.
+  std::string address_;      // Where others reach it,
+  std::string coordinator_;  // and where it reaches the coordinator.
 
   Shard shard_;
   std::unique_ptr<Lead> lead_;                     // In shard 0,
   std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.
   ExchangeService exchange_;
-  std::unique_ptr<grpc::Server> server_;  // Null before and after serving.
+  std::unique_ptr<grpc::Server> server_;  // Null before and after listening.
   std::unique_ptr<ShardAgent> agent_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -17,6 +18,9 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(1);
 // Heartbeats when the coordinator names no interval.
 constexpr double kDefaultHeartbeat = 1;
+
+// Marks the status that IsCoordinatorLost knows.
+constexpr char kLost[] = "sluice/coordinator-lost";
 
 // Whether trying again cannot help, so that the coordinator's answer stands.
 bool IsFinal(absl::StatusCode code) {
@@ -33,6 +37,10 @@ bool IsFinal(absl::StatusCode code) {
 }
 
 }  // namespace
+
+bool IsCoordinatorLost(const absl::Status& status) {
+  return status.GetPayload(kLost).has_value();
+}
 
 ClientSession::ClientSession(Options options, absl::Time now)
     : options_(std::move(options)),
@@ -137,11 +145,14 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
 }
 
 absl::Status ClientSession::Silent(absl::Time now) const {
-  return absl::UnavailableError(absl::StrFormat(
+  const bool lost = contacted_ || options_.rejoins;
+  absl::Status status = absl::UnavailableError(absl::StrFormat(
       "%s: no answer for %.1f s (%s); last error: %s", Name(),
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
-      contacted_ ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
+      lost ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
       last_error_));
+  if (lost) status.SetPayload(kLost, absl::Cord());
+  return status;
 }
 
 void ClientSession::Awake(absl::Time now) {
@@ -158,8 +169,9 @@ absl::Duration ClientSession::Backoff() {
 }
 
 absl::Time ClientSession::Deadline() const {
-  return contacted_ ? last_heard_ + options_.rejoin_timeout
-                    : start_ + options_.start_timeout;
+  if (contacted_) return last_heard_ + options_.rejoin_timeout;
+  return start_ +
+         (options_.rejoins ? options_.rejoin_timeout : options_.start_timeout);
 }
 
 absl::Status ClientSession::Send(proto::ToCoordinator message) {

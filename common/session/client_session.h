@@ -14,6 +14,10 @@
 
 namespace sluice {
 
+// Whether a session ended because a coordinator that had been there fell silent:
+// it may come back, and with it the run.
+bool IsCoordinatorLost(const absl::Status& status);
+
 // What one process knows of its session with the coordinator, and what it
 // makes of each frame and of each connection's end. CoordinatorClient puts
 // threads and connections around it.
@@ -27,6 +31,7 @@ class ClientSession {
     // As CoordinatorClient's.
     absl::Duration start_timeout;
     absl::Duration rejoin_timeout;
+    bool rejoins = false;
     // Whether the process can go on as a new incarnation.
     bool can_begin_new_life = false;
   };

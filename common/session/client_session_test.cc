@@ -112,6 +112,22 @@ TEST(ClientSessionTest, AnUnreachableCoordinatorIsGivenUpAndNamed) {
   const auto end = session.OnConnectionEnd(broken, kStart + absl::Seconds(5));
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(IsCoordinatorLost(*end));
+  EXPECT_EQ(end->message(),
+            "coordinator at lead:7000: no answer for 5.0 s "
+            "(limits.rejoin_timeout_s); last error: connection refused");
+}
+
+TEST(ClientSessionTest, WhoHasTakenPartBeforeWaitsNoLongerForItsFirstWelcome) {
+  ClientSession::Options options = WorkerOptions();
+  options.rejoins = true;
+  ClientSession session(options, kStart);
+  EXPECT_EQ(session.Deadline(), kStart + options.rejoin_timeout);
+  StayAwake(&session, kStart + absl::Seconds(4));
+  const auto end = session.OnConnectionEnd(
+      absl::UnavailableError("connection refused"), kStart + absl::Seconds(5));
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(IsCoordinatorLost(*end));
   EXPECT_EQ(end->message(),
             "coordinator at lead:7000: no answer for 5.0 s "
             "(limits.rejoin_timeout_s); last error: connection refused");

@@ -50,6 +50,7 @@ class CoordinatorClient::Impl {
                   .join = options_.join,
                   .start_timeout = options_.start_timeout,
                   .rejoin_timeout = options_.rejoin_timeout,
+                  .rejoins = options_.rejoins,
                   .can_begin_new_life = options_.on_new_life != nullptr},
                  start_) {
     reader_ = StartThread("session-read", [this] { ReadLoop(); });

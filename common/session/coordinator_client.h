@@ -31,6 +31,9 @@ class CoordinatorClient {
     // after it (limits.start_timeout_s, limits.rejoin_timeout_s).
     absl::Duration start_timeout = absl::Seconds(300);
     absl::Duration rejoin_timeout = absl::Seconds(5);
+    // This process has taken part before: rejoin_timeout bounds the wait for
+    // the first Welcome, too.
+    bool rejoins = false;
     // Called with every numbered message, once each and in order, on the
     // reader thread: must not block; may Send. Comes between the call of
     // Connect and the destructor's return. REQUIRES: not empty.

@@ -10,6 +10,14 @@
 namespace sluice {
 namespace {
 
+// Tasks of the whole run.
+int64_t TotalOf(const CoordinatorOptions& options) {
+  const BatchGrid grid(options.train_samples, options.batch_size,
+                       options.static_partitions ? options.workers : 1);
+  return BatchSchedule(grid, options.sync.local_steps, options.stop.epochs)
+      .total();
+}
+
 absl::Status CheckSense(const TrainingSnapshot& snapshot, int64_t total) {
   const auto wrong = [](const std::string& what) {
     return absl::InvalidArgumentError(
@@ -47,11 +55,7 @@ absl::Status CheckResumePoint(const CoordinatorOptions& options) {
   if (!options.resume.has_value()) return absl::OkStatus();
   const ResumePoint& point = *options.resume;
   const TrainingSnapshot& snapshot = point.snapshot;
-  const BatchGrid grid(options.train_samples, options.batch_size,
-                       options.static_partitions ? options.workers : 1);
-  const int64_t total =
-      BatchSchedule(grid, options.sync.local_steps, options.stop.epochs)
-          .total();
+  const int64_t total = TotalOf(options);
   const int64_t done = snapshot.schedule.low_water_mark.value();
   const auto over = [&](const std::string& field, const std::string& reached) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -70,6 +74,11 @@ absl::Status CheckResumePoint(const CoordinatorOptions& options) {
     return over("stop.seconds", absl::FormatDuration(*options.stop.time));
   }
   return CheckSense(snapshot, total);
+}
+
+absl::Status CheckRecoveryPoint(const CoordinatorOptions& options) {
+  if (!options.resume.has_value()) return absl::OkStatus();
+  return CheckSense(options.resume->snapshot, TotalOf(options));
 }
 
 }  // namespace sluice

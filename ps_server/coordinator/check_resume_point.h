@@ -11,6 +11,10 @@ namespace sluice {
 // kInvalidArgument: the snapshot is of another job, or contradicts itself.
 absl::Status CheckResumePoint(const CoordinatorOptions& options);
 
+// The same for a run that only has to come to its end, which it may have
+// reached: no kFailedPrecondition.
+absl::Status CheckRecoveryPoint(const CoordinatorOptions& options);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PS_SERVER_COORDINATOR_CHECK_RESUME_POINT_H_

@@ -85,6 +85,11 @@ void Coordinator::Impl::Settle() {
 
 absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
     const JoinRequest& request) {
+  if (phase_ == Phase::kRecovering) {
+    return absl::UnavailableError(
+        absl::StrCat("generation ", options_.generation.value(),
+                     " is over, the next one follows: ", message_));
+  }
   if (over()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the run is over: ", message_));
@@ -130,6 +135,11 @@ absl::Status Coordinator::Impl::Heard(Peer peer, Incarnation incarnation,
 
 void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
   if (!members_.Disconnected(peer, incarnation)) return;
+  if (!over()) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=suspect peer=\"", peer.ToString(),
+                     "\" reason=\"its connection broke\""));
+  }
   if (peer.role == Role::kWorker) policy_.SetSuspect(WorkerId(peer.id), true);
 }
 
@@ -170,7 +180,7 @@ void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
       return WorkerLost(WorkerId(peer.id), why);
     case Role::kShard:
       // Its slice of the weights is gone with it.
-      if (restore_sent_) Fail(absl::StrCat(peer.ToString(), " ", why));
+      if (restore_sent_) Recover(absl::StrCat(peer.ToString(), " ", why));
       return;
     case Role::kEvaluator:
       return EvaluatorLost();

@@ -46,9 +46,10 @@ class Coordinator {
     bool resumed = false;  // The session's numbering goes on.
   };
   // Errors: kAlreadyExists (the id is taken by a living, connected process),
-  // kAborted (the resumed incarnation is over), kInvalidArgument (no such
-  // shard), kFailedPrecondition (the run is over; or another input than a
-  // process before it: devices may differ under all policies but SYNC).
+  // kAborted (the resumed incarnation is over), kUnavailable (this generation
+  // is over, the next one follows), kInvalidArgument (no such shard),
+  // kFailedPrecondition (the run is over; or another input than a process
+  // before it: devices may differ under all policies but SYNC).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 
@@ -75,9 +76,10 @@ class Coordinator {
   absl::Status Rejected(const GradientKey& key, const std::string& reason,
                         absl::Time now, Actions* out);
   // The shard has executed all decisions up to `number` and stands at
-  // `version`. A non-empty `fault` says which decision it could not execute;
-  // it ends the run. kInvalidArgument: no such shard, or a number never sent;
-  // kDataLoss: the version is behind, which ends the run, too.
+  // `version`. A non-empty `fault` says which decision it could not execute; it
+  // ends the generation, and where it was the Restore, the run.
+  // kInvalidArgument: no such shard, or a number never sent; kDataLoss: the
+  // version is behind, which ends the generation, too.
   absl::Status Executed(ShardId shard, int64_t number, Version version,
                         const std::string& fault, absl::Time now, Actions* out);
   // The shard has written its part of the checkpoint of `version`, or could

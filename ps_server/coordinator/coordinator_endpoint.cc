@@ -57,7 +57,12 @@ class UnaryCall final : public CompletionTag {
 
 }  // namespace
 
-CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler) : handler_(handler) {
+CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler) {
+  SetHandler(handler);
+}
+
+void CoordinatorEndpoint::SetHandler(Handler* handler) {
+  handler_ = handler;
   context_.handler = handler;
 }
 

@@ -32,13 +32,15 @@ class CoordinatorEndpoint {
     virtual proto::JobStatus OnGetStatus() = 0;
     virtual void OnStop(const proto::StopRequest& request) = 0;
   };
-  // `handler` must outlive the endpoint.
+  // `handler` must outlive the endpoint. Null: SetHandler says it.
   explicit CoordinatorEndpoint(Handler* handler);
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 
   void Register(grpc::ServerBuilder* builder);
-  // Starts the thread. REQUIRES: the server has been built.
+  // Calls that come before Start wait for it. REQUIRES: it was not started.
+  void SetHandler(Handler* handler);
+  // Starts the thread. REQUIRES: the server has been built; there is a handler.
   void Start();
   // Waits until every call has ended, then joins the thread. May be repeated.
   // REQUIRES: the server's Shutdown has returned, or it was never built.
@@ -47,7 +49,7 @@ class CoordinatorEndpoint {
  private:
   void Serve();
 
-  Handler* const handler_;  // Constant after construction.
+  Handler* handler_;  // Constant after Start.
   SessionStream::Context context_;
   bool shut_ = false;
   std::thread thread_;

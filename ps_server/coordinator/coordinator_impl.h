@@ -90,7 +90,7 @@ class Coordinator::Impl {
   OpenTask EndTask(GradientKey key, Outcome outcome, const std::string& reason);
   void EndAndReturn(GradientKey key, Outcome outcome,
                     const std::string& reason);
-  void EndAllTasks(const std::string& reason);
+  void EndAllTasks(Outcome outcome, const std::string& reason);
   // Tells the policy whose partitions have something that may go out.
   void RefreshSupply(BlockId block);
   void RefreshAllSupplies();
@@ -128,8 +128,11 @@ class Coordinator::Impl {
   void ProgressFinish();
   void Finish(const std::string& failure, const std::string& reason);
   void Fail(const std::string& failure);
+  // What this generation needs is gone: the next one follows, if one can.
+  void Recover(const std::string& why);
   bool over() const {
-    return phase_ == Phase::kFinished || phase_ == Phase::kFailed;
+    return phase_ == Phase::kFinished || phase_ == Phase::kFailed ||
+           phase_ == Phase::kRecovering;
   }
   void MaybeEvaluate();
   void StartEvaluation(bool final);

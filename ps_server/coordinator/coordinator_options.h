@@ -35,14 +35,34 @@ struct CheckpointOptions {
   }
 };
 
+// What a run has been through: its generations before this one.
+struct RecoveryOptions {
+  // So many in a row that came no further end the run: whatever ends them
+  // would end the next one, too.
+  static constexpr int kMostFruitless = 5;
+
+  // Whether another one can follow when this one cannot go on. Else the run
+  // fails.
+  bool possible = false;
+  // The newest version that any of them decided, and how many in a row, up to
+  // the last one, came neither beyond that nor to a checkpoint.
+  Version furthest;
+  int fruitless = 0;
+  // For people: versions that were decided and then rolled back, and why the
+  // last one ended.
+  int64_t updates_lost = 0;
+  std::string reason;
+};
+
 // All the coordinator needs to know of the job. Plain values, so that tests
 // and the simulator can fill them in without a job file;
 // coordinator_options_from_job.h makes them from one.
 struct CoordinatorOptions {
   Generation generation{1};
   uint64_t grant_secret = 0;  // Drawn anew for every generation.
-  // Where it begins; absent: at version 0. REQUIRES: CheckResumePoint.
+  // Where it begins; absent: at version 0. REQUIRES: CheckRecoveryPoint.
   std::optional<ResumePoint> resume;
+  RecoveryOptions recovery;
 
   int workers = 1;  // The run begins when so many have joined.
   int shards = 1;

@@ -60,7 +60,7 @@ void Coordinator::Impl::BeginFinish(const std::string& reason) {
   Say(Announce::Level::kInfo,
       absl::StrCat("event=finishing version=", stream_.decided().value(),
                    " reason=\"", reason, "\""));
-  EndAllTasks(absl::StrCat("the run is over: ", reason));
+  EndAllTasks(Outcome::kCancelled, absl::StrCat("the run is over: ", reason));
 }
 
 // The final version is evaluated, and written, by the evaluator, and stored as
@@ -99,8 +99,33 @@ void Coordinator::Impl::Finish(const std::string& failure,
 
 void Coordinator::Impl::Fail(const std::string& failure) {
   if (over()) return;
-  EndAllTasks(failure);
+  EndAllTasks(Outcome::kCancelled, failure);
   Finish(failure, failure);
+}
+
+void Coordinator::Impl::Recover(const std::string& why) {
+  if (over()) return;
+  const RecoveryOptions& past = options_.recovery;
+  if (!past.possible) return Fail(why);
+  const Version newest = std::max(stream_.decided(), begins_.version);
+  const bool fruitful =
+      newest > past.furthest || checkpoints_.newest().has_value();
+  const int fruitless = fruitful ? 0 : past.fruitless + 1;
+  if (fruitless >= RecoveryOptions::kMostFruitless) {
+    return Fail(absl::StrCat(why, "; ", fruitless,
+                             " generations in a row have come no further than "
+                             "version ",
+                             past.furthest.value()));
+  }
+  EndAllTasks(Outcome::kLost, absl::StrCat("its generation is over: ", why));
+  if (phase_ != Phase::kFinishing) ended_ = now_;
+  phase_ = Phase::kRecovering;
+  message_ = why;
+  Say(Announce::Level::kWarning,
+      absl::StrCat(
+          "event=generation_over generation=", options_.generation.value(),
+          " version=", newest.value(), " reason=\"", why, "\""));
+  Emit(EndGeneration{why, std::max(newest, past.furthest), fruitless});
 }
 
 void Coordinator::Impl::RequestStop(const std::string& reason) {

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_COORDINATOR_SERVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,9 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     absl::Duration rejoin_timeout = absl::Seconds(5);
     // Where `core.checkpoints` are enabled; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
+    // Whether another process has taken a later generation; asked with every
+    // tick, by its thread. Empty: none can.
+    std::function<bool()> superseded;
     Clock* clock = Clock::Real();
   };
   // Any file may be null; they must outlive the service.
@@ -58,9 +62,9 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Blocks until all shards have joined, and returns their addresses in order;
   // empty when the run was over first.
   std::vector<std::string> AwaitShards();
-  // Blocks until the run is over and then, for rejoin_timeout at most, until
-  // everybody has heard of it.
-  FinishRun AwaitEnd();
+  // Blocks until the generation is over; and when the run is, too, for
+  // rejoin_timeout at most until everybody has heard of it.
+  GenerationEnd AwaitEnd();
 
   JobState State();
 
@@ -96,7 +100,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
 
   bool Stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return sessions_.finish().has_value();
+    return sessions_.end().has_value();
   }
   bool ShardsJoinedOrOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return Over() || !sessions_.ShardAddresses().empty();

@@ -90,13 +90,13 @@ std::vector<std::string> CoordinatorService::AwaitShards() {
   return sessions_.ShardAddresses();
 }
 
-FinishRun CoordinatorService::AwaitEnd() {
+GenerationEnd CoordinatorService::AwaitEnd() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CoordinatorService::Over));
   mu_.AwaitWithTimeout(
       absl::Condition(this, &CoordinatorService::EverybodyTold),
       options_.rejoin_timeout);
-  return *sessions_.finish();
+  return *sessions_.end();
 }
 
 // ---- Time. ----
@@ -110,7 +110,7 @@ JobState CoordinatorService::StateLocked(absl::Time now) {
   JobState state = sessions_.State(now);
   if (failed_here_) {
     state.phase = Phase::kFailed;
-    state.message = sessions_.finish()->failure;
+    state.message = std::get<FinishRun>(*sessions_.end()).failure;
   }
   return state;
 }
@@ -123,6 +123,10 @@ void CoordinatorService::TickLoop() {
                            options_.core.tick);
       if (stopping_) break;
       sessions_.Tick(options_.clock->Now());
+    }
+    if (options_.superseded != nullptr && options_.superseded()) {
+      absl::MutexLock lock(&mu_);
+      sessions_.Supersede();
     }
     CarryOut();
     WriteMetrics(/*last=*/false);

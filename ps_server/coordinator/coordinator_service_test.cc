@@ -25,7 +25,7 @@ using ::sluice::testing::RunOf;
 TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
   Lead lead(RunOf(2, 3, 50));
   Peers peers(lead, 2, 3);
-  const FinishRun end = lead.service().AwaitEnd();
+  const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
   EXPECT_EQ(end.failure, "");
   EXPECT_EQ(lead.service().State().version, Version(50));
   for (auto& peer : peers.all) {
@@ -81,7 +81,7 @@ TEST(CoordinatorServiceTest, ALogThatCannotBeWrittenFailsTheRunAndIsNamed) {
   {
     const FileSizeLimit limit(4096);
     Peers peers(lead, 1, 1);
-    end = lead.service().AwaitEnd();
+    end = std::get<FinishRun>(lead.service().AwaitEnd());
   }
   EXPECT_EQ(end.failure, path + ": write: File too large");
   EXPECT_EQ(lead.service().State().phase, Phase::kFailed);
@@ -113,7 +113,7 @@ TEST(CoordinatorServiceTest, AShardThatVanishesFailsTheRunWhichNamesIt) {
     FakePeer shard1(lead, proto::SHARD, 1);
     ASSERT_TRUE(worker.AwaitReceived(10));
   }
-  const FinishRun end = lead.service().AwaitEnd();
+  const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
   EXPECT_NE(end.failure.find("shard 1"), std::string::npos) << end.failure;
   EXPECT_TRUE(worker.client().Wait().ok());
   EXPECT_EQ(worker.received().back().finish().failure(), end.failure);
@@ -132,7 +132,7 @@ TEST(CoordinatorServiceTest, AWorkerThatLeavesIsNotWaitedFor) {
   ASSERT_TRUE(worker0.AwaitReceived(seen + 10)) << "the others go on";
   EXPECT_EQ(lead.service().State().workers[1].life, PeerLife::kLeft);
   lead.service().RequestStop("test");
-  EXPECT_EQ(lead.service().AwaitEnd().failure, "");
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).failure, "");
 }
 
 TEST(CoordinatorServiceTest, APeerThatIsStoppedDoesNotHoldUpTheEnd) {
@@ -149,7 +149,7 @@ TEST(CoordinatorServiceTest, APeerThatIsStoppedDoesNotHoldUpTheEnd) {
   ASSERT_TRUE(worker.AwaitReceived(10));  // The run has begun with both.
   const absl::Time before = Clock::Real()->Now();
   lead.service().RequestStop("test");
-  EXPECT_EQ(lead.service().AwaitEnd().failure, "");
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).failure, "");
   EXPECT_LT(Clock::Real()->Now() - before, options.core.finish_timeout);
   context.TryCancel();
   stopped->Finish();
@@ -166,7 +166,7 @@ TEST(CoordinatorServiceTest, StopEndsTheRunAndTheStatusSaysSo) {
   request.set_reason("enough");
   proto::StopReply reply;
   ASSERT_TRUE(stub->Stop(&stop, request, &reply).ok());
-  EXPECT_EQ(lead.service().AwaitEnd().reason, "enough");
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).reason, "enough");
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
   proto::JobStatus status;
@@ -184,7 +184,7 @@ TEST(CoordinatorServiceTest, WhenNobodyComesItFailsAndNamesTheMissing) {
   Lead lead(options);
   FakePeer shard(lead, proto::SHARD, 0);
   FakePeer worker(lead, proto::WORKER, 0);
-  const FinishRun end = lead.service().AwaitEnd();
+  const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
   EXPECT_NE(end.failure.find("worker 1"), std::string::npos) << end.failure;
 }
 

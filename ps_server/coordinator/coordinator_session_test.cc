@@ -47,7 +47,7 @@ TEST(CoordinatorSessionTest, BrokenConnectionsAreResumedWithoutLossOrRepeat) {
   }
   for (auto& peer : peers.all) ASSERT_TRUE(peer->AwaitReceived(1000));
   lead.service().RequestStop("test");
-  const FinishRun end = lead.service().AwaitEnd();
+  const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
   EXPECT_EQ(end.failure, "");
   const JobState state = lead.service().State();
   EXPECT_EQ(Version(state.gradients.applied), state.version);
@@ -137,7 +137,7 @@ TEST(CoordinatorSessionTest, MalformedMessagesAreRefusedAtTheDoor) {
     EXPECT_EQ(status.error_message(), c.message);
   }
   lead.service().RequestStop("test");
-  EXPECT_EQ(lead.service().AwaitEnd().failure, "");
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).failure, "");
 }
 
 }  // namespace

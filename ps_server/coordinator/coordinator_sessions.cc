@@ -84,6 +84,11 @@ absl::Status CoordinatorSessions::OnJoin(
   }
   if (table_.Find(connection.get()) != nullptr)
     return Malformed(peer, "a second Join");
+  if (end_.has_value() && !finish_.has_value()) {
+    return absl::UnavailableError(absl::StrCat(
+        peer.ToString(), ": generation ", options_.core.generation.value(),
+        " is over, the next one follows"));
+  }
   const absl::Status same_generation = CheckGeneration(join);
   if (!same_generation.ok()) {
     return absl::AbortedError(
@@ -264,6 +269,8 @@ void CoordinatorSessions::Send(const Action& action, absl::Time now) {
     }
   } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
     Finish(*finish);
+  } else if (const auto* over = std::get_if<EndGeneration>(&action)) {
+    EndWith(*over, over->reason);
   }
   for (Seat* seat : table_.TakeOverflowed()) {
     core_.Leave(seat->peer, seat->incarnation,
@@ -272,9 +279,22 @@ void CoordinatorSessions::Send(const Action& action, absl::Time now) {
 }
 
 void CoordinatorSessions::Finish(const FinishRun& finish) {
-  if (finish_.has_value()) return;
+  if (end_.has_value()) return;
+  end_ = finish;
   finish_ = finish;
   table_.SendFinish(FinishToProto(finish));
+}
+
+void CoordinatorSessions::Supersede() {
+  EndWith(Superseded(), "another process has taken the next one");
+}
+
+void CoordinatorSessions::EndWith(const GenerationEnd& end,
+                                  const std::string& why) {
+  if (end_.has_value()) return;
+  end_ = end;
+  table_.EndAll(absl::AbortedError(absl::StrCat(
+      "generation ", options_.core.generation.value(), " is over: ", why)));
 }
 
 }  // namespace sluice

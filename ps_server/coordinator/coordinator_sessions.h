@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,13 @@
 #include "ps_server/coordinator/session_table.h"
 
 namespace sluice {
+
+// Another process has taken the next generation.
+struct Superseded {};
+
+// How a generation ends: with the run, before the next one, or because somebody
+// else goes on with the run.
+using GenerationEnd = std::variant<FinishRun, EndGeneration, Superseded>;
 
 // The Coordinator with its peers' sessions: what becomes of each frame that
 // arrives, and which frames go out for what is decided. Pure but for the
@@ -65,8 +73,10 @@ class CoordinatorSessions {
   // Puts the frames that follow from `action`, if any, on their connections.
   // May add actions: a peer that acknowledges nothing is made to leave.
   void Send(const Action& action, absl::Time now);
-  // Tells everybody that the run is over, unless that has been done.
+  // Tells everybody that the run is over, unless something else is.
   void Finish(const FinishRun& finish);
+  // Somebody else has taken the next generation: everybody is to join that one.
+  void Supersede();
   // The connections to flush, each once, since the last call.
   std::vector<std::shared_ptr<FrameSink>> TakeTouched() {
     return table_.TakeTouched();
@@ -77,7 +87,9 @@ class CoordinatorSessions {
   std::vector<std::string> ShardAddresses() const {
     return table_.ShardAddresses();
   }
-  // How the run ended; empty while it runs.
+  // How the run or this generation ended; empty while it runs.
+  const std::optional<GenerationEnd>& end() const { return end_; }
+  // The same of the run; empty also where only this generation ended.
   const std::optional<FinishRun>& finish() const { return finish_; }
   // Nobody is left who ought to hear of the end of the run.
   bool EverybodyTold() const { return table_.EverybodyTold(); }
@@ -97,6 +109,9 @@ class CoordinatorSessions {
   absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
                                                   Peer peer, absl::Time now);
   proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const;
+  // This generation ends so: everybody's session ends, and he may join the next
+  // one.
+  void EndWith(const GenerationEnd& end, const std::string& why);
   // Hands the body of a new message to the core.
   absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame,
                         absl::Time now);
@@ -106,7 +121,8 @@ class CoordinatorSessions {
   Coordinator core_;
   SessionTable table_;
   Actions actions_;
-  std::optional<FinishRun> finish_;
+  std::optional<GenerationEnd> end_;
+  std::optional<FinishRun> finish_;  // What `end_` is, if it is one.
 };
 
 }  // namespace sluice

@@ -19,7 +19,10 @@ class FakeConnection final : public FrameSink {
   void Queue(proto::FromCoordinator frame) override {
     frames.push_back(std::move(frame));
   }
-  void End(const absl::Status& status) override { ended = true; }
+  void End(const absl::Status& status) override {
+    ended = true;
+    end = status;
+  }
   void Flush() override {}
   bool idle() const override { return true; }
   bool ending() const override { return ended; }
@@ -27,6 +30,7 @@ class FakeConnection final : public FrameSink {
 
   std::vector<proto::FromCoordinator> frames;
   bool ended = false;
+  absl::Status end;
   bool is_local = false;
 };
 
@@ -84,6 +88,50 @@ TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
             "generation 2");
   EXPECT_EQ(join(1, 0).ToString(), join(1, 1).ToString());
   EXPECT_EQ(join(1, 3).code(), absl::StatusCode::kAborted);
+}
+
+// A generation that is over, in two ways.
+class OverTest : public CoordinatorSessionsTest {
+ protected:
+  OverTest() {
+    EXPECT_TRUE(Join(shard0_, proto::SHARD, 0, "a").ok());
+    EXPECT_TRUE(Join(shard1_, proto::SHARD, 1, "b").ok());
+    EXPECT_TRUE(Join(worker_, proto::WORKER, 0, "c").ok());
+  }
+  void ExpectAllEndedWith(const std::string& status) {
+    for (const auto& connection : {shard0_, shard1_, worker_}) {
+      EXPECT_EQ(connection->end.ToString(), status);
+    }
+    EXPECT_TRUE(sessions_.EverybodyTold());
+    // Whoever comes now is too early for the next one.
+    const absl::Status early = Join(Connect(), proto::WORKER, 0, "d");
+    EXPECT_EQ(early.ToString(),
+              "UNAVAILABLE: worker 0: generation 1 is over, the next one "
+              "follows");
+  }
+
+  const std::shared_ptr<FakeConnection> shard0_ = Connect();
+  const std::shared_ptr<FakeConnection> shard1_ = Connect();
+  const std::shared_ptr<FakeConnection> worker_ = Connect();
+};
+
+TEST_F(OverTest, EverybodyIsToldThatTheNextGenerationFollows) {
+  sessions_.Send(EndGeneration{"shard 1 restarted", Version(7), 2}, kStart);
+  ExpectAllEndedWith("ABORTED: generation 1 is over: shard 1 restarted");
+  const auto* end = std::get_if<EndGeneration>(&*sessions_.end());
+  ASSERT_NE(end, nullptr);
+  EXPECT_EQ(end->furthest, Version(7));
+  EXPECT_EQ(end->fruitless, 2);
+}
+
+TEST_F(OverTest, EverybodyIsToldThatAnotherProcessLeads) {
+  sessions_.Supersede();
+  ExpectAllEndedWith(
+      "ABORTED: generation 1 is over: another process has taken the next one");
+  EXPECT_TRUE(std::holds_alternative<Superseded>(*sessions_.end()));
+  // What the run comes to here is of no more interest.
+  sessions_.Finish({"", "1 epochs done"});
+  EXPECT_TRUE(std::holds_alternative<Superseded>(*sessions_.end()));
 }
 
 TEST_F(CoordinatorSessionsTest, AShardInThisProcessNeedsNoHeartbeats) {

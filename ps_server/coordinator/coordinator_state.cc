@@ -12,7 +12,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.phase = phase_;
   state.message = message_;
   state.generation = options_.generation;
-  state.version = stream_.decided();
+  state.version = std::max(stream_.decided(), begins_.version);
   state.samples_applied = stats_.samples_applied();
   state.epoch =
       static_cast<double>(state.samples_applied) / options_.train_samples;
@@ -23,6 +23,11 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.checkpoints = StateOfCheckpoints();
   state.last_evaluation = last_evaluation_;
   state.final_evaluation = final_evaluation_;
+  if (options_.generation > Generation(1)) {
+    state.recovery =
+        RecoveryState{begins_.version, options_.recovery.updates_lost,
+                      options_.recovery.reason};
+  }
   if (started_.has_value()) {
     state.started = *started_;
   }

@@ -196,12 +196,13 @@ void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
   RefreshSupply(ended.block);
 }
 
-void Coordinator::Impl::EndAllTasks(const std::string& reason) {
+void Coordinator::Impl::EndAllTasks(Outcome outcome,
+                                    const std::string& reason) {
   for (const GradientKey& key : tasks_.AllLive()) {
-    EndAndReturn(key, Outcome::kCancelled, reason);
+    EndAndReturn(key, outcome, reason);
   }
   for (const GradientKey& key : tasks_.AllReady()) {
-    EndAndReturn(key, Outcome::kCancelled, reason);
+    EndAndReturn(key, outcome, reason);
   }
 }
 

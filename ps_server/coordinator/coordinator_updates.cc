@@ -200,11 +200,13 @@ absl::Status Coordinator::Impl::Executed(ShardId shard, int64_t number,
                      ", numbered from 0"));
   }
   if (!fault.empty()) {
-    Fail(absl::StrCat("shard ", shard.value(), ": ", fault));
+    const std::string what = absl::StrCat("shard ", shard.value(), ": ", fault);
+    // One that cannot begin would not begin the next generation, either.
+    phase_ == Phase::kStarting ? Fail(what) : Recover(what);
     return absl::OkStatus();
   }
   absl::Status status = stream_.Acknowledge(shard, number, version);
-  if (absl::IsDataLoss(status)) Fail(std::string(status.message()));
+  if (absl::IsDataLoss(status)) Recover(std::string(status.message()));
   return status;
 }
 

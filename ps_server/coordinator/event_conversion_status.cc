@@ -19,6 +19,8 @@ std::string PhaseName(Phase phase) {
       return "finished";
     case Phase::kFailed:
       return "failed";
+    case Phase::kRecovering:
+      return "recovering";
   }
   return "";
 }
@@ -125,6 +127,12 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   }
   if (state.checkpoints.has_value()) {
     *out.mutable_checkpoint() = CheckpointsToProto(*state.checkpoints, now);
+  }
+  if (state.recovery.has_value()) {
+    proto::RecoveryStatus* recovery = out.mutable_recovery();
+    recovery->set_restored_version(state.recovery->restored.value());
+    recovery->set_updates_lost(state.recovery->updates_lost);
+    recovery->set_reason(state.recovery->reason);
   }
   out.set_learning_rate(state.learning_rate);
   out.set_progress(state.progress);

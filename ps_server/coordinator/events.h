@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/ids.h"
 #include "ps_server/coordinator/checkpoint_events.h"
+#include "ps_server/coordinator/end_events.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
 // The service turns them into messages, the simulator into calls.
@@ -182,17 +183,11 @@ struct EndSession {
   Incarnation incarnation;
   std::string reason;
 };
-// The run is over, for everybody. Empty failure: it reached its end.
-struct FinishRun {
-  std::string failure;
-  std::string reason;
-};
-
 using Action =
     std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
                  RecordTask, RecordEnd, RecordCommit, RecordDigests,
                  RecordComputeTime, RecordEvaluation, StoreManifest,
-                 RemoveStored, Announce, EndSession, FinishRun>;
+                 RemoveStored, Announce, EndSession, FinishRun, EndGeneration>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

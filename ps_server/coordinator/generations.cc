@@ -168,20 +168,25 @@ CommitLog JoinLogs(const Lineage& lineage) {
   return joined;
 }
 
-int64_t CountTasks(const std::string& run_dir,
-                   std::vector<absl::Status>* problems) {
-  int64_t tasks = 0;
+PastGenerations SumUp(const std::string& run_dir,
+                      std::vector<absl::Status>* problems) {
+  PastGenerations past;
   for (Generation generation : ListGenerations(run_dir)) {
     const auto log = ReadCommitLog(CommitLogPath(run_dir, generation));
     if (!log.ok()) {
       problems->push_back(log.status());
       continue;
     }
-    tasks += std::count_if(
-        log->records.begin(), log->records.end(),
-        [](const proto::LogRecord& record) { return record.has_task(); });
+    const Version restored(log->header.restored_version());
+    past.updates_lost +=
+        std::max<int64_t>(0, past.newest.value() - restored.value());
+    past.newest = restored;
+    for (const proto::LogRecord& record : log->records) {
+      if (record.has_task()) ++past.tasks;
+      if (record.has_commit()) past.newest = Version(record.commit().version());
+    }
   }
-  return tasks;
+  return past;
 }
 
 }  // namespace sluice

@@ -37,10 +37,17 @@ absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir);
 // a generation ended ends as lost.
 CommitLog JoinLogs(const Lineage& lineage);
 
-// How many tasks there are in the logs of all generations. A log that cannot be
-// read has none, and is named in `problems`.
-int64_t CountTasks(const std::string& run_dir,
-                   std::vector<absl::Status>* problems);
+// What the logs of all generations come to.
+struct PastGenerations {
+  int64_t tasks = 0;  // Issued.
+  // Versions decided and rolled back when the next generation began.
+  int64_t updates_lost = 0;
+  // The newest that the last generation decided.
+  Version newest;
+};
+// A log that cannot be read has nothing in it, and is named in `problems`.
+PastGenerations SumUp(const std::string& run_dir,
+                      std::vector<absl::Status>* problems);
 
 }  // namespace sluice
 

@@ -150,12 +150,16 @@ TEST_F(GenerationsTest, AVersionThatIsMissingIsSaid) {
                          "expected an earlier one"));
 }
 
-TEST_F(GenerationsTest, TasksAreCountedOverAllLogsThatCanBeRead) {
+TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   Write(1, 0, 0, 5, true);
   Write(2, 1, 3, 8, false);
   std::ofstream(absl::StrCat(run_, "/commit_log-3")) << "";
+  Write(4, 1, 3, 3, false);
   std::vector<absl::Status> problems;
-  EXPECT_EQ(CountTasks(run_, &problems), 6 + 5);
+  const PastGenerations past = SumUp(run_, &problems);
+  EXPECT_EQ(past.tasks, 6 + 5);
+  EXPECT_EQ(past.updates_lost, 2 + 5);
+  EXPECT_EQ(past.newest, Version(3));
   ASSERT_EQ(problems.size(), 1);
   EXPECT_THAT(std::string(problems[0].message()), HasSubstr("commit_log-3"));
 }

@@ -20,7 +20,14 @@ struct GradientCounts {
   int64_t lost = 0;
 };
 
-enum class Phase { kStarting, kRunning, kFinishing, kFinished, kFailed };
+enum class Phase {
+  kStarting,
+  kRunning,
+  kFinishing,
+  kFinished,
+  kFailed,
+  kRecovering,  // This generation is over, the next one follows.
+};
 
 enum class PeerLife { kMissing, kAlive, kSuspect, kDead, kLeft };
 
@@ -54,6 +61,13 @@ struct CheckpointState {
   absl::Time writing_since;
 };
 
+// What recoveries have cost the run so far.
+struct RecoveryState {
+  Version restored;          // Where this generation began.
+  int64_t updates_lost = 0;  // Decided and rolled back, in all.
+  std::string reason;        // Why the generation before this one ended.
+};
+
 // How a run stands, as a plain value: what the status page, the metrics and
 // the summary are made from.
 struct JobState {
@@ -70,6 +84,7 @@ struct JobState {
   std::optional<Evaluation> last_evaluation;
   std::optional<Evaluation> final_evaluation;
   std::optional<CheckpointState> checkpoints;  // Where the job has them.
+  std::optional<RecoveryState> recovery;       // From the second generation on.
   absl::Time started;      // When training began; the epoch before that.
   absl::Duration running;  // From then until now or the end.
   double mean_staleness = 0;

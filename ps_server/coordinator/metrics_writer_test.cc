@@ -148,6 +148,16 @@ TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
   EXPECT_EQ(summary["failure"], "");
 }
 
+TEST(RunSummaryTest, SaysWhatRecoveriesHaveCost) {
+  JobState state = State();
+  EXPECT_EQ(json::parse(RunSummary({}, state, {}))["updates_lost"], 0);
+  state.generation = Generation(3);
+  state.recovery = RecoveryState{Version(40), 17, "shard 1 restarted"};
+  const json summary = json::parse(RunSummary({}, state, {}));
+  EXPECT_EQ(summary["generation"], 3);
+  EXPECT_EQ(summary["updates_lost"], 17);
+}
+
 TEST(RunSummaryTest, TheAccuracyIsTheFinalVersionsNeverAnEarlierOne) {
   JobState state = State();
   state.last_evaluation = FinalEvaluation();

@@ -38,6 +38,7 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   header.set_parent_generation(start.parent.value());
   header.set_restored_version(start.restored.value());
   header.set_job_fingerprint(job_fingerprint);
+  header.set_reason(start.reason);
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
                                      header);
   if (absl::IsAlreadyExists(log.status())) {
@@ -45,7 +46,8 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
         start.generation == Generation(1)
             ? absl::StrCat(run_dir_,
                            ": holds the commit log of another run; --run-dir "
-                           "must be a new folder")
+                           "must be a new folder, or shard 0 be given "
+                           "--resume to go on with that run")
             : absl::StrCat(run_dir_, ": generation ", start.generation.value(),
                            " has just been taken by another process"));
   }
@@ -78,11 +80,14 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   return files;
 }
 
-absl::Status RunFiles::Close(const JobState& state, const FinishRun& finish) {
+absl::Status RunFiles::Close(const JobState& state,
+                             const std::optional<FinishRun>& finish) {
   // Where the log cannot be written, the summary still says so.
   const absl::Status synced = log_->Sync();
-  SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
-      Path("summary.json"), {RunSummary(job_, state, finish)}));
+  if (finish.has_value()) {
+    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
+        Path("summary.json"), {RunSummary(job_, state, *finish)}));
+  }
   SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
   return synced;
 }

@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_COORDINATOR_RUN_FILES_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -22,6 +23,8 @@ struct GenerationStart {
   // What it goes on from; 0 for the first.
   Generation parent;
   Version restored;
+  // Why the one before it ended, as far as it is known.
+  std::string reason = {};
 };
 
 // What a run's coordinator leaves in the run folder, real or simulated:
@@ -43,9 +46,10 @@ class RunFiles {
   MetricsWriter* metrics() { return metrics_.get(); }
   ComputeTimesWriter* compute_times() { return compute_times_.get(); }
 
-  // Writes the summary, the compute times that are left, and the commit log to
-  // the disk.
-  absl::Status Close(const JobState& state, const FinishRun& finish);
+  // Writes the compute times that are left, and the commit log to the disk;
+  // before that, where the run is over, the summary.
+  absl::Status Close(const JobState& state,
+                     const std::optional<FinishRun>& finish);
 
  private:
   RunFiles(const proto::Job& job, std::string run_dir);

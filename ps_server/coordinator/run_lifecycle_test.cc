@@ -148,6 +148,7 @@ TEST(LossTest, APauseOfTheCoordinatorKillsNobody) {
   EXPECT_EQ(run.State().workers[1].life, PeerLife::kAlive);
 }
 
+// Where nothing can recover; else recovery_test.
 TEST(LossTest, AShardsDeathFailsTheRunAndNamesIt) {
   Driver run(Job());
   run.Start();

@@ -104,6 +104,10 @@ void SessionTable::SendFinish(const proto::FromCoordinator& finish) {
   }
 }
 
+void SessionTable::EndAll(const absl::Status& status) {
+  for (auto& [peer, seat] : seats_) End(seat, status);
+}
+
 void SessionTable::SendUnnumbered(Seat& seat, proto::FromCoordinator frame) {
   if (seat.stream == nullptr) return;
   frame.set_ack(seat.queue.received());

@@ -72,6 +72,8 @@ class SessionTable {
   void SendToEvaluator(proto::FromCoordinator message);
   // To everybody who has joined and is not over.
   void SendFinish(const proto::FromCoordinator& finish);
+  // Ends everybody's session with `status`.
+  void EndAll(const absl::Status& status);
   // Sends an unnumbered frame on the present connection, if any.
   void SendUnnumbered(Seat& seat, proto::FromCoordinator frame);
 

@@ -95,7 +95,7 @@ void FaultyCluster::StartLead() {
     // There is no whole checkpoint: from version 0 again.
     found.emplace().generation = taken.back() + 1;
     found->point.snapshot.totals.gradients.lost =
-        CountTasks(run_dir_, &found->passed_over);
+        SumUp(run_dir_, &found->passed_over).tasks;
   }
   // Somebody else may be faster.
   After(DrawTime(absl::ZeroDuration(), absl::Milliseconds(50)),

@@ -9,7 +9,7 @@ PARTS = ["awake_clock", "batch_schedule", "checkpoints", "decision_stream", "del
          "policy_rules", "sync_policy", "task_table", "training_stats", "update_weights"]
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
-    "run_lifecycle", "run_end", "storing", "resume",
+    "run_lifecycle", "run_end", "storing", "resume", "generation_end",
     # Slow, so last: only what nothing before has caught gets here.
     "policy_identity", "policy_exploration"]
 
@@ -361,9 +361,9 @@ MUTATIONS = [
     change("leases are extended by a pause of the coordinator",
            "they run on", "awake_clock.cc", "return now - paused_;",
            "return now;"),
-    change("a shard that dies fails the run", "nobody notices",
+    change("a shard that dies ends the generation", "nobody notices",
            "coordinator.cc",
-           "if (restore_sent_) Fail(absl::StrCat(peer.ToString(), \" \", why));",
+           "if (restore_sent_) Recover(absl::StrCat(peer.ToString(), \" \", why));",
            ""),
 
     # ---- Pins, evaluations, end ----
@@ -399,7 +399,8 @@ MUTATIONS = [
            "if (stored && stream_.idle()) Finish(", "if (stored) Finish("),
     change("running tasks are cancelled at the end", "they are forgotten",
            "coordinator_phases.cc",
-           "  EndAllTasks(absl::StrCat(\"the run is over: \", reason));\n", ""),
+           "  EndAllTasks(Outcome::kCancelled, "
+           "absl::StrCat(\"the run is over: \", reason));\n", ""),
     change("the run stops after so many updates", "one later",
            "coordinator_phases.cc",
            "version >= *stop.updates", "version > *stop.updates"),
@@ -510,6 +511,34 @@ MUTATIONS = [
            "coordinator_phases.cc",
            "if (!restore_sent_ || !stream_.idle()) return;",
            "if (!restore_sent_) return;"),
+    # ---- Recovery ----
+    change("recovery: a shard without weights takes none along",
+           "it ends the generation", "coordinator.cc",
+           "if (restore_sent_) Recover(", "Recover("),
+    change("recovery: open tasks are lost with their generation", "cancelled",
+           "coordinator_phases.cc",
+           "EndAllTasks(Outcome::kLost,", "EndAllTasks(Outcome::kCancelled,"),
+    change("recovery: nothing is decided afterwards", "the run goes on",
+           "coordinator_phases.cc", "phase_ = Phase::kRecovering;", ""),
+    change("recovery: a decision that cannot be executed ends the generation",
+           "the run", "coordinator_updates.cc",
+           "phase_ == Phase::kStarting ? Fail(what) : Recover(what);",
+           "Fail(what);"),
+    change("recovery: weights that cannot be loaded fail the run",
+           "they are tried again for ever", "coordinator_updates.cc",
+           "phase_ == Phase::kStarting ? Fail(what) : Recover(what);",
+           "Recover(what);"),
+    change("recovery: five generations in a row without progress", "six",
+           "coordinator_phases.cc",
+           "fruitless >= RecoveryOptions::kMostFruitless",
+           "fruitless > RecoveryOptions::kMostFruitless"),
+    change("recovery: a further version is progress", "the same one is",
+           "coordinator_phases.cc", "newest > past.furthest",
+           "newest >= past.furthest"),
+    change("recovery: a checkpoint is progress", "it is not",
+           "coordinator_phases.cc",
+           "newest > past.furthest || checkpoints_.newest().has_value();",
+           "newest > past.furthest;"),
 ]
 
 COORDINATOR = Core(

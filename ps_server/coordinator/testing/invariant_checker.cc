@@ -244,6 +244,11 @@ void InvariantChecker::See(const FinishRun& action) {
   failed_ = !action.failure.empty();
 }
 
+void InvariantChecker::See(const EndGeneration&) {
+  Expect(!finished_, "a run that is over has no further generation");
+  Expect(open_.empty(), "every task has ended with its generation");
+}
+
 void InvariantChecker::CheckEnd() {
   Expect(finished_, "the run comes to its end");
   Expect(open_.empty(), "every task has ended");

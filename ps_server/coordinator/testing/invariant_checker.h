@@ -98,6 +98,7 @@ class InvariantChecker {
   void See(const RemoveStored& action) { checkpoints_.See(action); }
   void See(const Announce&) {}
   void See(const FinishRun& action);
+  void See(const EndGeneration& action);
 
   void SeeCommit(const Commit& commit);
   void CheckWeights(const RecordCommit& commit);
