@@ -82,10 +82,11 @@ proto::Evaluated LocalTraining::Evaluate(const proto::Evaluate& request,
                                          Snapshots weights) {
   SLUICE_CHECK(evaluator_ != nullptr);
   exchange_->Choose(std::move(weights));
-  proto::Evaluated evaluated =
+  auto evaluated =
       evaluator_->Run(request, shards_[0]->generation(), CancelToken());
   exchange_->Choose({});
-  return evaluated;
+  SLUICE_CHECK(evaluated.ok());  // No shard is lost within one process.
+  return *std::move(evaluated);
 }
 
 std::vector<float> LocalTraining::Weights() {

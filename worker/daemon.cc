@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/exit_codes.h"
+#include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -58,17 +60,19 @@ absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
-  return 1;
+  return IsCoordinatorLost(status) ? kExitCoordinatorLost : kExitFailed;
 }
 
 int UsageExitCode(const absl::Status& status) {
   spdlog::error("event=bad_job error=\"{}\"", std::string(status.message()));
-  return 2;
+  return kExitUsage;
 }
 
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
-                                          proto::Role role, int64_t id) {
+                                          proto::Role role, int64_t id,
+                                          bool rejoins) {
   CoordinatorClient::Options options;
+  options.rejoins = rejoins;
   options.address = job.job.cluster().coordinator();
   options.join.set_role(role);
   options.join.set_id(id);
@@ -105,11 +109,19 @@ void LeaveOnSignal::Joined(std::function<void(const std::string&)> leave) {
   leave_ = std::move(leave);
 }
 
+bool LeaveOnSignal::Parted() {
+  absl::MutexLock lock(&mu_);
+  leave_ = nullptr;
+  mu_.Await(absl::Condition(this, &LeaveOnSignal::NotLeaving));
+  return left_;
+}
+
 void LeaveOnSignal::OnSignal(const std::string& name) {
   std::function<void(const std::string&)> leave;
   {
     absl::MutexLock lock(&mu_);
     leave = leave_;
+    leaving_ = left_ = leave != nullptr;
   }
   spdlog::info("event=stopping signal={} joined={}", name, leave != nullptr);
   if (leave == nullptr) {
@@ -117,18 +129,28 @@ void LeaveOnSignal::OnSignal(const std::string& name) {
     std::_Exit(EXIT_SUCCESS);
   }
   leave(absl::StrCat("stopped by ", name));
+  absl::MutexLock lock(&mu_);
+  leaving_ = false;
 }
 
-absl::Status RunOutcome(const std::optional<proto::Finish>& finish,
-                        const absl::Status& worked,
-                        const absl::Status& session) {
-  if (finish.has_value()) {
-    spdlog::info("event=run_over reason=\"{}\"", finish->reason());
-    if (finish->failure().empty()) return absl::OkStatus();
-    return absl::AbortedError(finish->failure());
+void LogEndOfLife(const LifeEnd& end) {
+  const absl::Status& why = end.worked.ok() ? end.session : end.worked;
+  spdlog::warn("event=life_over reason=\"{}\"", std::string(why.message()));
+}
+
+void LogNewLife(const proto::Welcome& welcome) {
+  spdlog::warn("event=new_life incarnation={} generation={}",
+               welcome.incarnation(), welcome.generation());
+}
+
+absl::Status RunOutcome(const LifeEnd& last) {
+  if (last.finish.has_value()) {
+    spdlog::info("event=run_over reason=\"{}\"", last.finish->reason());
+    if (last.finish->failure().empty()) return absl::OkStatus();
+    return absl::AbortedError(last.finish->failure());
   }
-  SLUICE_RETURN_IF_ERROR(worked);
-  return session;
+  SLUICE_RETURN_IF_ERROR(last.worked);
+  return last.told_to_leave ? absl::OkStatus() : last.session;
 }
 
 }  // namespace sluice

@@ -18,6 +18,7 @@
 #include "common/stop_signal.h"
 #include "proto/coordinator.pb.h"
 #include "worker/exchange/grpc_exchange.h"
+#include "worker/lives.h"
 
 // What the worker and the evaluator have in common around their work.
 namespace sluice {
@@ -40,16 +41,17 @@ std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app);
 // kInvalidArgument or kNotFound say what is wrong.
 absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags);
 
-// Logs how the process failed, if it did; the exit code: 0 the run finished or
-// the process was told to stop, 1 it failed.
+// Logs how the process failed, if it did; the exit code (common/exit_codes.h).
 int ExitCode(const absl::Status& status);
 // The same for what is wrong with flags or job: 2.
 int UsageExitCode(const absl::Status& status);
 
-// The session's options for a process of this role (an evaluator's id is 0).
-// The caller fills in join.inputs and the callbacks.
+// The session's options for a process of this role (an evaluator's id is 0),
+// in its first life or a later one (`rejoins`). The caller fills in join.inputs
+// and on_message.
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
-                                          proto::Role role, int64_t id);
+                                          proto::Role role, int64_t id,
+                                          bool rejoins);
 
 // The exchange with the shards that the Welcome names, for `client`
 // ("worker 3"). `job` must outlive it. kInvalidArgument when the Welcome does
@@ -58,7 +60,7 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     const ResolvedJob& job, const std::string& client,
     const proto::Welcome& welcome);
 
-// Says good-bye on SIGINT or SIGTERM. Before the process has joined nobody
+// Says good-bye on SIGINT or SIGTERM. While the process has not joined nobody
 // knows it, so it ends at once, with exit code 0.
 // REQUIRES: StopSignal::Block was called; one at a time in a process.
 //
@@ -67,26 +69,36 @@ class LeaveOnSignal {
  public:
   LeaveOnSignal() = default;
 
-  // From now on a signal calls `leave` with the reason. REQUIRES: `leave` stays
-  // callable until this object is gone.
+  // From now on a signal calls `leave` with the reason.
   void Joined(std::function<void(const std::string&)> leave);
+  // Until the next Joined it does not; waits for a call that is under way.
+  // Whether `leave` was called.
+  bool Parted();
 
  private:
   void OnSignal(const std::string& name);
 
+  bool NotLeaving() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !leaving_;
+  }
+
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::function<void(const std::string&)> leave_ ABSL_GUARDED_BY(mu_);
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;  // A call is under way.
+  bool left_ ABSL_GUARDED_BY(mu_) = false;
 
   // Last: its thread uses what is above.
   StopSignal signal_{[this](const std::string& name) { OnSignal(name); }};
 };
 
-// How the process ended: by the coordinator's Finish if there was one, else
-// by what `worked` or the session say. OK: the run reached its end, or the
-// process left.
-absl::Status RunOutcome(const std::optional<proto::Finish>& finish,
-                        const absl::Status& worked,
-                        const absl::Status& session);
+// Say that a life is over which another one follows, and that this has begun.
+void LogEndOfLife(const LifeEnd& end);
+void LogNewLife(const proto::Welcome& welcome);
+
+// How the process ended, by its last life: by the coordinator's Finish if there
+// was one, else by what its work or the session say. OK: the run reached its
+// end, or the process left.
+absl::Status RunOutcome(const LifeEnd& last);
 
 }  // namespace sluice
 

@@ -4,6 +4,7 @@
 
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "worker/lives.h"
 #include "worker/measure.h"
 #include "worker/weights_digest.h"
 
@@ -18,12 +19,13 @@ Evaluator::Evaluator(Options options, const ParameterLayout* layout,
       exchange_(*exchange),
       weights_(layout->size()) {}
 
-proto::Evaluated Evaluator::Run(const proto::Evaluate& request,
-                                Generation generation,
-                                const CancelToken& cancel) {
+absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
+                                                Generation generation,
+                                                const CancelToken& cancel) {
   proto::Evaluated answer;
   answer.set_version(request.version());
   absl::Status status = Pull(Version(request.version()), generation, cancel);
+  if (ShardIsLost(status)) return status;
   if (status.ok()) status = Measure(cancel, &answer);
   if (status.ok() && request.final()) status = Save(&answer);
   if (!status.ok()) answer.set_error(std::string(status.message()));

@@ -37,9 +37,10 @@ class Evaluator {
             const DataSource* test, Model* model, Exchange* exchange);
 
   // Blocks. What goes wrong is in the answer's `error`; the evaluator can go
-  // on.
-  proto::Evaluated Run(const proto::Evaluate& request, Generation generation,
-                       const CancelToken& cancel);
+  // on. An error instead of an answer: a shard is lost (ShardIsLost).
+  absl::StatusOr<proto::Evaluated> Run(const proto::Evaluate& request,
+                                       Generation generation,
+                                       const CancelToken& cancel);
 
  private:
   absl::Status Pull(Version version, Generation generation,

@@ -1,6 +1,5 @@
 // The evaluator: measures pinned versions on the test split and saves the
-// final weights. Exit code 0: the run finished, or it was told to stop; 1: it
-// failed; 2: bad usage or a bad job.
+// final weights. Exit codes: common/exit_codes.h.
 
 #include <string>
 

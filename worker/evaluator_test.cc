@@ -35,7 +35,7 @@ class EvaluatorTest : public ::testing::Test {
     proto::Evaluate request;
     request.set_version(version);
     request.set_final(final);
-    return evaluator_.Run(request, Generation(2), token_);
+    return *evaluator_.Run(request, Generation(2), token_);
   }
 
   const std::string path_ =
@@ -72,7 +72,7 @@ TEST_F(EvaluatorTest, ARegressionHasNoAccuracy) {
   options.classification = false;
   Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
   EXPECT_FALSE(
-      evaluator.Run(proto::Evaluate(), Generation(2), token_).has_accuracy());
+      evaluator.Run(proto::Evaluate(), Generation(2), token_)->has_accuracy());
 }
 
 TEST_F(EvaluatorTest, TheFinalVersionsWeightsAreSavedAndDigested) {
@@ -93,13 +93,22 @@ TEST_F(EvaluatorTest, AFailureIsReportedAndTheNextEvaluationWorks) {
   EXPECT_EQ(Run(8).error(), "");
 }
 
+TEST_F(EvaluatorTest, ALostShardIsNoAnswer) {
+  for (const absl::Status& lost :
+       {absl::UnavailableError("shard 1 cannot be reached"),
+        absl::FailedPreconditionError("shard 1: generation 3")}) {
+    exchange_.pull_status = lost;
+    EXPECT_EQ(evaluator_.Run({}, Generation(2), token_).status(), lost);
+  }
+}
+
 TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
   Evaluator::Options options = Options();
   options.weights_path = "/nowhere/weights.safetensors";
   Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
   proto::Evaluate request;
   request.set_final(true);
-  EXPECT_THAT(evaluator.Run(request, Generation(2), token_).error(),
+  EXPECT_THAT(evaluator.Run(request, Generation(2), token_)->error(),
               HasSubstr("/nowhere/weights.safetensors"));
 }
 

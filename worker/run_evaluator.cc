@@ -13,6 +13,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
+#include "worker/lives.h"
 #include "worker/mailbox.h"
 #include "worker/workbench.h"
 
@@ -42,70 +43,94 @@ void LogAnswer(const proto::Evaluated& answer) {
                answer.samples());
 }
 
-// Answers one request after the other until the run is over; returns how it
-// ended, nothing when the session was lost first.
-std::optional<proto::Finish> Serve(
-    Mailbox<proto::FromCoordinator>* mailbox,
-    const std::function<proto::Evaluated(const proto::Evaluate&)>& evaluate,
-    const std::function<void(proto::ToCoordinator)>& send) {
+// Answers one request after the other until the run is over, or a shard is
+// lost: says so in `*end`, or nothing when the session was lost first.
+void Serve(Mailbox<proto::FromCoordinator>* mailbox,
+           const std::function<absl::StatusOr<proto::Evaluated>(
+               const proto::Evaluate&)>& evaluate,
+           const std::function<void(proto::ToCoordinator)>& send,
+           LifeEnd* end) {
   while (true) {
     const auto message = mailbox->Take(kLogEvery);
     if (!message.has_value()) {
-      if (mailbox->closed()) return std::nullopt;
+      if (mailbox->closed()) return;
       spdlog::debug("event=waiting for=evaluation from=coordinator");
       continue;
     }
-    if (message->has_finish()) return message->finish();
+    if (message->has_finish()) {
+      end->finish = message->finish();
+      return;
+    }
     if (!message->has_evaluate()) continue;
-    proto::ToCoordinator answer;
-    *answer.mutable_evaluated() = evaluate(message->evaluate());
-    LogAnswer(answer.evaluated());
-    send(std::move(answer));
+    absl::StatusOr<proto::Evaluated> answer = evaluate(message->evaluate());
+    end->worked = answer.status();
+    if (!answer.ok()) return;
+    LogAnswer(*answer);
+    proto::ToCoordinator frame;
+    *frame.mutable_evaluated() = *std::move(answer);
+    send(std::move(frame));
+    end->delivered = true;
   }
+}
+
+// From one Join to the end of that session. An error: it did not come to that.
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
+                             const std::string& weights_path, bool rejoins,
+                             LeaveOnSignal* leave) {
+  Mailbox<proto::FromCoordinator> mailbox;
+  CancelToken over;
+  CoordinatorClient::Options session =
+      SessionOptions(job, proto::EVALUATOR, 0, rejoins);
+  session.on_message = [&](const proto::FromCoordinator& message) {
+    mailbox.Put(message);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
+                          CoordinatorClient::Connect(std::move(session)));
+  const proto::Welcome welcome = client->welcome();
+  if (rejoins) LogNewLife(welcome);
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcExchange> exchange,
+                          OpenExchange(job, "evaluator", welcome));
+  leave->Joined([&](const std::string& reason) { client->Leave(reason); });
+
+  Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
+                      bench.data.get(), bench.model.get(), exchange.get());
+  LifeEnd end;
+  std::thread compute = StartThread("compute", [&] {
+    bench.Enter();
+    Serve(
+        &mailbox,
+        [&](const proto::Evaluate& request) {
+          return evaluator.Run(request, Generation(welcome.generation()), over);
+        },
+        [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); },
+        &end);
+    if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
+  });
+  end.session = client->Wait();
+  over.Cancel();
+  exchange->Wake();
+  mailbox.Close();
+  compute.join();
+  while (const auto left = mailbox.Take(absl::ZeroDuration())) {
+    if (left->has_finish()) end.finish = left->finish();
+  }
+  end.told_to_leave = leave->Parted();
+  return end;
 }
 
 }  // namespace
 
 absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTestBench(job));
-  Mailbox<proto::FromCoordinator> mailbox;
-  CancelToken over;
-  std::unique_ptr<GrpcExchange> exchange;
-  std::unique_ptr<CoordinatorClient> client;
+  const std::string weights_path = WeightsPath(job, run_dir);
   LeaveOnSignal leave;
-
-  CoordinatorClient::Options session = SessionOptions(job, proto::EVALUATOR, 0);
-  session.on_message = [&](const proto::FromCoordinator& message) {
-    mailbox.Put(message);
-  };
-  // Evaluations asked for in the old life are asked for again.
-  session.on_new_life = [](const proto::Welcome&) {};
-  SLUICE_ASSIGN_OR_RETURN(client,
-                          CoordinatorClient::Connect(std::move(session)));
-  SLUICE_ASSIGN_OR_RETURN(exchange,
-                          OpenExchange(job, "evaluator", client->welcome()));
-  leave.Joined([&](const std::string& reason) { client->Leave(reason); });
-
-  Evaluator evaluator(EvaluatorOptionsFromJob(job, WeightsPath(job, run_dir)),
-                      &job.layout, bench.data.get(), bench.model.get(),
-                      exchange.get());
-  std::optional<proto::Finish> finish;
-  std::thread compute = StartThread("compute", [&] {
-    bench.Enter();
-    finish = Serve(
-        &mailbox,
-        [&](const proto::Evaluate& request) {
-          return evaluator.Run(
-              request, Generation(client->welcome().generation()), over);
-        },
-        [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); });
-  });
-  const absl::Status ended = client->Wait();
-  over.Cancel();
-  exchange->Wake();
-  mailbox.Close();
-  compute.join();
-  return RunOutcome(finish, absl::OkStatus(), ended);
+  Lives lives;
+  for (bool rejoins = false;; rejoins = true) {
+    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
+                            Live(job, bench, weights_path, rejoins, &leave));
+    if (!lives.Another(end)) return RunOutcome(end);
+    LogEndOfLife(end);
+  }
 }
 
 }  // namespace sluice

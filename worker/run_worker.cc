@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
+#include "worker/lives.h"
 #include "worker/task_inbox.h"
 #include "worker/trainer.h"
 #include "worker/workbench.h"
@@ -44,36 +45,30 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
       counts.saved_compute_seconds);
 }
 
-}  // namespace
-
-absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
-  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job));
-  spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
-               bench.device->Description(), job.layout.size());
-  Trainer::Options options = TrainerOptionsFromJob(job);
-  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
+// From one Join to the end of that session. An error: it did not come to that.
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
+                             const Workbench& bench,
+                             const Trainer::Options& options, bool rejoins,
+                             LeaveOnSignal* leave) {
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;
-  std::unique_ptr<CoordinatorClient> client;
-  LeaveOnSignal leave;
-
   CoordinatorClient::Options session =
-      SessionOptions(job, proto::WORKER, id.value());
+      SessionOptions(job, proto::WORKER, id.value(), rejoins);
   for (auto& [name, value] : InputsOf(bench)) {
     (*session.join.mutable_inputs())[name] = value;
   }
   session.on_message = [&](const proto::FromCoordinator& message) {
     inbox.Receive(message);
   };
-  session.on_new_life = [&](const proto::Welcome&) { inbox.BeginLife(); };
-  SLUICE_ASSIGN_OR_RETURN(client,
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
                           CoordinatorClient::Connect(std::move(session)));
   const proto::Welcome welcome = client->welcome();
+  if (rejoins) LogNewLife(welcome);
   SLUICE_ASSIGN_OR_RETURN(
       exchange,
       OpenExchange(job, absl::StrCat("worker ", id.value()), welcome));
   inbox.set_wake([&] { exchange->Wake(); });
-  leave.Joined([&](const std::string& reason) {
+  leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);
     client->Leave(reason);
   });
@@ -82,17 +77,38 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer,
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); });
-  absl::Status worked;
+  LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     bench.Enter();
-    worked = loop.Run();
-    if (!worked.ok()) client->Leave(std::string(worked.message()));
+    end.worked = loop.Run();
+    if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
   });
-  const absl::Status ended = client->Wait();
+  end.session = client->Wait();
   inbox.Close("the session has ended");
   compute.join();
+  end.told_to_leave = leave->Parted();
   LogCounts(loop.counts(), *exchange, inbox);
-  return RunOutcome(inbox.finish(), worked, ended);
+  end.finish = inbox.finish();
+  end.delivered = loop.counts().gradients_delivered > 0;
+  return end;
+}
+
+}  // namespace
+
+absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
+  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job));
+  spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
+               bench.device->Description(), job.layout.size());
+  Trainer::Options options = TrainerOptionsFromJob(job);
+  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
+  LeaveOnSignal leave;
+  Lives lives;
+  for (bool rejoins = false;; rejoins = true) {
+    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
+                            Live(job, id, bench, options, rejoins, &leave));
+    if (!lives.Another(end)) return RunOutcome(end);
+    LogEndOfLife(end);
+  }
 }
 
 }  // namespace sluice

@@ -1,6 +1,5 @@
 // The worker: computes gradients for the coordinator that the job names.
-// Exit code 0: the run finished, or it was told to stop; 1: it failed; 2: bad
-// usage or a bad job.
+// Exit codes: common/exit_codes.h.
 
 #include <cstdint>
 

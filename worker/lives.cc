@@ -1,0 +1,20 @@
+#include "worker/lives.h"
+
+namespace sluice {
+
+bool ShardIsLost(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsCancelled(status);
+}
+
+bool Lives::Another(const LifeEnd& end) {
+  if (end.finish.has_value() || end.told_to_leave) return false;
+  if (end.delivered) fruitless_ = 0;
+  if (absl::IsAborted(end.session)) {
+    return end.worked.ok() || ShardIsLost(end.worked);
+  }
+  if (end.worked.ok() || !ShardIsLost(end.worked)) return false;
+  return ++fruitless_ <= kMostFruitless;
+}
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+#ifndef SLUICE_WORKER_LIVES_H_
+#define SLUICE_WORKER_LIVES_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "proto/coordinator.pb.h"
+
+namespace sluice {
+
+// How one life of a worker or an evaluator ended: the time from a Join to the
+// end of that session.
+struct LifeEnd {
+  std::optional<proto::Finish> finish = {};  // The run is over.
+  bool told_to_leave = false;                // By a signal.
+  absl::Status worked = {};   // Not OK: why the process gave its work up.
+  absl::Status session = {};  // How the session ended, then or before.
+  bool delivered = false;     // Something that the coordinator asked for.
+};
+
+// Whether a failed exchange says that a shard is out of reach or has begun
+// another generation. That is no fault of the caller: it is to join anew, and
+// will be told who the shards are.
+bool ShardIsLost(const absl::Status& status);
+
+// Decides whether another life follows. It does when the coordinator has ended
+// this one (its generation is over, or the process was taken for dead), and a
+// few times in a row when a shard is lost. Pure.
+//
+// Not thread-safe: call from one thread.
+class Lives {
+ public:
+  // A shard that dies is replaced within one or two; that many in a row without
+  // anything delivered, each of limits.rejoin_timeout_s, are a link that is
+  // cut.
+  static constexpr int kMostFruitless = 5;
+
+  bool Another(const LifeEnd& end);
+
+ private:
+  int fruitless_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_LIVES_H_
