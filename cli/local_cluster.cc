@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/run_folder.h"
+#include "common/exit_codes.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -17,8 +18,6 @@ namespace {
 // Every child runs on this machine, so its ports need no other interface;
 // port 0 is a free one.
 constexpr char kListen[] = "--listen=127.0.0.1:0";
-
-constexpr char kLead[] = "ps_server-0";
 
 std::vector<std::string> Command(const ClusterPlan& plan,
                                  const std::string& binary,
@@ -33,11 +32,27 @@ std::string Coordinator(const std::string& lead) {
   return absl::StrCat("--coordinator=", lead);
 }
 
+// As its log is called, too.
+std::string NameOf(Part part, int number) {
+  switch (part) {
+    case Part::kLead:
+    case Part::kShard:
+      return absl::StrCat("ps_server-", number);
+    case Part::kWorker:
+      return absl::StrCat("worker-", number);
+    case Part::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
 }  // namespace
 
-std::vector<std::string> LeadCommand(const ClusterPlan& plan) {
-  std::vector<std::string> flags = {"--shard=0", kListen,
-                                    absl::StrCat("--run-dir=", plan.run_dir)};
+std::vector<std::string> LeadCommand(const ClusterPlan& plan,
+                                     const std::string& lead) {
+  std::vector<std::string> flags = {
+      "--shard=0", lead.empty() ? kListen : absl::StrCat("--listen=", lead),
+      absl::StrCat("--run-dir=", plan.run_dir)};
   if (plan.resume) flags.push_back("--resume");
   return Command(plan, "ps_server/ps_server", std::move(flags));
 }
@@ -66,36 +81,56 @@ std::string LocalCluster::LogPath(const std::string& name) const {
   return absl::StrCat(plan_.run_dir, "/", name, ".log");
 }
 
-absl::Status LocalCluster::Start(Part part, const std::string& name,
-                                 const std::vector<std::string>& command) {
-  SLUICE_ASSIGN_OR_RETURN(auto process,
-                          ChildProcess::Start(command, LogPath(name)));
+std::vector<std::string> LocalCluster::CommandOf(
+    Part part, int number, const std::string& lead) const {
+  switch (part) {
+    case Part::kLead: {
+      ClusterPlan plan = plan_;
+      // Whatever there is by now is to be gone on with.
+      plan.resume = plan.resume || started_.contains(NameOf(part, number));
+      return LeadCommand(plan, lead);
+    }
+    case Part::kShard:
+      return ShardCommand(plan_, number, lead);
+    case Part::kWorker:
+      return WorkerCommand(plan_, number, lead);
+    case Part::kEvaluator:
+      return EvaluatorCommand(plan_, lead);
+  }
+  return {};
+}
+
+absl::Status LocalCluster::Start(Part part, int number,
+                                 const std::string& lead) {
+  const std::string name = NameOf(part, number);
+  SLUICE_ASSIGN_OR_RETURN(
+      auto process,
+      ChildProcess::Start(CommandOf(part, number, lead), LogPath(name)));
+  started_[name] = {part, number};
   children_.push_back({part, name, std::move(process)});
   return absl::OkStatus();
 }
 
 absl::Status LocalCluster::StartLead() {
-  return Start(Part::kLead, kLead, LeadCommand(plan_));
+  return Start(Part::kLead, 0, /*lead=*/"");
 }
 
 absl::Status LocalCluster::StartOthers(const std::string& lead) {
   for (int shard = 1; shard < plan_.shards; ++shard) {
-    SLUICE_RETURN_IF_ERROR(Start(Part::kShard,
-                                 absl::StrCat("ps_server-", shard),
-                                 ShardCommand(plan_, shard, lead)));
+    SLUICE_RETURN_IF_ERROR(Start(Part::kShard, shard, lead));
   }
   if (plan_.evaluator) {
-    SLUICE_RETURN_IF_ERROR(StartEvaluator(lead));
+    SLUICE_RETURN_IF_ERROR(Start(Part::kEvaluator, 0, lead));
   }
   for (int worker = 0; worker < plan_.workers; ++worker) {
-    SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, absl::StrCat("worker-", worker),
-                                 WorkerCommand(plan_, worker, lead)));
+    SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, worker, lead));
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::StartEvaluator(const std::string& lead) {
-  return Start(Part::kEvaluator, "evaluator", EvaluatorCommand(plan_, lead));
+absl::Status LocalCluster::Restart(const std::string& name) {
+  const auto [part, number] = started_.at(name);
+  return Start(part, number, ReadLeadAddress());
 }
 
 std::vector<PartEnd> LocalCluster::TakeEnded() {
@@ -111,6 +146,9 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
                      .name = child.name,
                      .ok = exit->ok(),
                      .killed = exit->signal != 0,
+                     .lost_coordinator =
+                         exit->signal == 0 &&
+                         exit->status == kExitCoordinatorLost,
                      .how = exit->ToString()});
   }
   children_ = std::move(left);

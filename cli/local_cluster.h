@@ -1,8 +1,10 @@
 #ifndef SLUICE_CLI_LOCAL_CLUSTER_H_
 #define SLUICE_CLI_LOCAL_CLUSTER_H_
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,8 +26,10 @@ struct ClusterPlan {
   bool resume = false;  // The lead goes on with the run in `run_dir`.
 };
 
-// The command line of each child; `lead` is the coordinator's "host:port".
-std::vector<std::string> LeadCommand(const ClusterPlan& plan);
+// The command line of each child; `lead` is the coordinator's "host:port". The
+// lead has it when it is started again: it must be where it was.
+std::vector<std::string> LeadCommand(const ClusterPlan& plan,
+                                     const std::string& lead = "");
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                                       const std::string& lead);
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
@@ -46,8 +50,9 @@ class LocalCluster {
   // Everybody else.
   absl::Status StartOthers(const std::string& lead);
 
-  // A new evaluator in the place of one that ended; its log goes on.
-  absl::Status StartEvaluator(const std::string& lead);
+  // A child in the place of the one of that name, which has ended; its log goes
+  // on. A lead goes on with the run. REQUIRES: it was started before.
+  absl::Status Restart(const std::string& name);
 
   // The children that ended since the last call.
   std::vector<PartEnd> TakeEnded();
@@ -68,13 +73,16 @@ class LocalCluster {
     std::unique_ptr<ChildProcess> process;
   };
 
-  absl::Status Start(Part part, const std::string& name,
-                     const std::vector<std::string>& command);
+  absl::Status Start(Part part, int number, const std::string& lead);
   std::string LogPath(const std::string& name) const;
+
+  std::vector<std::string> CommandOf(Part part, int number,
+                                     const std::string& lead) const;
 
   const ClusterPlan plan_;  // Constant after construction.
 
   std::vector<Child> children_;
+  std::map<std::string, std::pair<Part, int>> started_;  // By name.
 };
 
 }  // namespace sluice

@@ -67,6 +67,16 @@ std::string DescribeCheckpoints(const json& summary) {
   return text;
 }
 
+// Empty where the run had but one generation.
+std::string DescribeRecoveries(const json& summary) {
+  const double generation = Number(summary, "generation");
+  if (!(generation > 1)) return "";
+  return absl::StrFormat(
+      "\nbegun again %.0f times: %.0f updates and %.0f gradients lost",
+      generation - 1, Number(summary, "updates_lost"),
+      Number(summary.value("gradients", json()), "lost"));
+}
+
 // Null when there is none that can be read.
 json ReadSummary(const std::string& run_dir) {
   std::ifstream file(PathOf(run_dir));
@@ -143,8 +153,8 @@ std::string DescribeSummary(const std::string& run_dir) {
   if (left_out > 0) {
     absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
   }
-  absl::StrAppend(&text, DescribeCheckpoints(summary), "\nresults in ", run_dir,
-                  "\n");
+  absl::StrAppend(&text, DescribeCheckpoints(summary),
+                  DescribeRecoveries(summary), "\nresults in ", run_dir, "\n");
   return text;
 }
 

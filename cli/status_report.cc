@@ -90,6 +90,28 @@ std::string Checkpoints(const proto::CheckpointStatus& checkpoint) {
   return text;
 }
 
+// "recovered    generation 3 goes on from version 40; 17 updates lost so far",
+// and why.
+std::string Recovery(const proto::JobStatus& status) {
+  const proto::RecoveryStatus& recovery = status.recovery();
+  std::string text = absl::StrFormat(
+      "recovered    generation %d goes on from version %d; %d updates lost so "
+      "far\n",
+      status.generation(), recovery.restored_version(),
+      recovery.updates_lost());
+  if (!recovery.reason().empty()) {
+    absl::StrAppend(&text, "because      ", recovery.reason(), "\n");
+  }
+  return text;
+}
+
+Json RecoveryJson(const proto::JobStatus& status) {
+  if (!status.has_recovery()) return nullptr;
+  return {{"restored_version", status.recovery().restored_version()},
+          {"updates_lost", status.recovery().updates_lost()},
+          {"reason", status.recovery().reason()}};
+}
+
 Json CheckpointsJson(const proto::JobStatus& status) {
   if (!status.has_checkpoint()) return nullptr;
   const proto::CheckpointStatus& checkpoint = status.checkpoint();
@@ -123,6 +145,7 @@ std::string FormatStatus(const proto::JobStatus& status) {
   if (status.has_checkpoint()) {
     absl::StrAppend(&text, Checkpoints(status.checkpoint()));
   }
+  if (status.has_recovery()) absl::StrAppend(&text, Recovery(status));
   absl::StrAppend(&text, "staleness", Histogram(status), "\n\n");
   absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %9s %9s %9s %9s %9s  %s\n",
                         "", "state", "last heard", "version", "applied",
@@ -168,6 +191,7 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"staleness_histogram", status.staleness_histogram()},
       {"gradients", VerdictsJson(status.gradients())},
       {"checkpoints", CheckpointsJson(status)},
+      {"recovery", RecoveryJson(status)},
       {"worker", WorkersJson(status)},
       {"shard", ShardsJson(status)},
       {"waiting_for", status.waiting_for()},

@@ -70,6 +70,24 @@ TEST(StatusReportTest, SaysWhatBecameOfCheckpointsWhereThereAreSome) {
   EXPECT_EQ(json["writing_version"], 50);
 }
 
+TEST(StatusReportTest, SaysWhatRecoveriesHaveCost) {
+  proto::JobStatus status = TwoWorkersOneDead();
+  EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("recovered")));
+  EXPECT_TRUE(nlohmann::json::parse(StatusJson(status))["recovery"].is_null());
+  status.set_generation(3);
+  status.mutable_recovery()->set_restored_version(40);
+  status.mutable_recovery()->set_updates_lost(17);
+  status.mutable_recovery()->set_reason("shard 1 restarted");
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("recovered    generation 3 goes on from version 40; 17 "
+                        "updates lost so far\n"
+                        "because      shard 1 restarted\n"));
+  const auto json = nlohmann::json::parse(StatusJson(status))["recovery"];
+  EXPECT_EQ(json["restored_version"], 40);
+  EXPECT_EQ(json["updates_lost"], 17);
+  EXPECT_EQ(json["reason"], "shard 1 restarted");
+}
+
 TEST(StatusReportTest, JsonHoldsNumbersAndNullForWhatIsNotKnown) {
   proto::JobStatus status = TwoWorkersOneDead();
   auto json = nlohmann::json::parse(StatusJson(status));

@@ -29,50 +29,77 @@ void Supervision::OnLastWord(const std::string& message) {
   if (!message.empty() && !culprit_was_killed_) failure_ = message;
 }
 
+void Supervision::OnProgress(const RunProgress& progress) {
+  progress_.version = std::max(progress_.version, progress.version);
+  progress_.checkpoint = std::max(progress_.checkpoint, progress.checkpoint);
+}
+
+bool Supervision::MayRestart(const PartEnd& end) const {
+  if (Ending()) return false;
+  return end.killed || end.lost_coordinator || end.part == Part::kEvaluator;
+}
+
+std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
+                                                  Record* record,
+                                                  absl::Time now) const {
+  const bool server = end.part == Part::kLead || end.part == Part::kShard;
+  const bool further = progress_.version > record->at.version ||
+                       progress_.checkpoint > record->at.checkpoint;
+  const bool in_a_row = server ? record->deaths > 0 && !further
+                               : now - record->started < kSettled;
+  record->at = progress_;
+  record->deaths = in_a_row ? record->deaths + 1 : 1;
+  if (record->deaths > kRestarts) return std::nullopt;
+  return server && record->deaths == 1 ? now : now + kPause;
+}
+
 SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
   SuperviseActions actions;
+  std::string died = absl::StrCat(end.name, ": ", end.how);
+  if (!end.ok && MayRestart(end)) {
+    Record& record = records_[end.name];
+    record.due = CountDeath(end, &record, now);
+    record.died = died;
+    if (record.due.has_value()) {
+      RestartDue(now, &actions);
+      return actions;
+    }
+    absl::StrAppend(&died, ", for the ", record.deaths, "th time in a row");
+  }
   if (end.part == Part::kWorker) --workers_left_;
   if (end.part == Part::kLead) {
     EndBy(now + kGrace);
     lead_ended_ = true;
     lead_ended_well_ = end.ok;
   }
-  if (end.ok || killing_) return actions;
-  const std::string died = absl::StrCat(end.name, ": ", end.how);
+  if (!end.ok && !killing_) GiveUp(end, died, now, &actions);
+  return actions;
+}
+
+void Supervision::GiveUp(const PartEnd& end, const std::string& died,
+                         absl::Time now, SuperviseActions* actions) {
   switch (end.part) {
     case Part::kLead:
     case Part::kShard:
       Blame(end, died);
       EndBy(now + kGrace);
-      break;
+      return;
     case Part::kWorker:
       if (workers_left_ == 0 && !lead_ended_well_) {
         Blame(end, absl::StrCat(died, "; no worker is left"));
         EndBy(now + kGrace);
       } else if (failure_.empty()) {
         // In a run that fails everybody ends so; that is no news.
-        actions.say.push_back(died);
+        actions->say.push_back(died);
       }
-      break;
+      return;
     case Part::kEvaluator:
-      if (failure_.empty()) OnEvaluatorDied(end, now, &actions);
-      break;
+      if (!failure_.empty()) return;
+      // The coordinator ends the run without the final evaluation.
+      Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
+      actions->say.push_back(failure_);
+      return;
   }
-  return actions;
-}
-
-void Supervision::OnEvaluatorDied(const PartEnd& end, absl::Time now,
-                                  SuperviseActions* actions) {
-  const std::string died = absl::StrCat(end.name, ": ", end.how);
-  if (!lead_ended_ && evaluator_restarts_ < kEvaluatorRestarts) {
-    ++evaluator_restarts_;
-    evaluator_due_ = now + kEvaluatorPause;
-    evaluator_died_ = died;
-    return;
-  }
-  // The coordinator ends the run without the final evaluation.
-  Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
-  actions->say.push_back(failure_);
 }
 
 SuperviseActions Supervision::OnInterrupt() {
@@ -89,17 +116,27 @@ SuperviseActions Supervision::OnInterrupt() {
   return actions;
 }
 
-void Supervision::RestartEvaluator(absl::Time now, SuperviseActions* actions) {
-  if (!evaluator_due_.has_value() || now < *evaluator_due_) return;
-  evaluator_due_.reset();
-  if (lead_ended_ || killing_ || !failure_.empty()) return;
-  actions->restart_evaluator = true;
-  actions->say.push_back(absl::StrCat(evaluator_died_, "; starting it again"));
+void Supervision::RestartDue(absl::Time now, SuperviseActions* actions) {
+  for (auto& [name, record] : records_) {
+    if (!record.due.has_value()) continue;
+    if (Ending()) record.due.reset();
+    if (!record.due.has_value() || now < *record.due) continue;
+    record.due.reset();
+    record.started = now;
+    actions->restart.push_back(name);
+    actions->say.push_back(absl::StrCat(record.died, "; starting it again"));
+  }
+}
+
+bool Supervision::RestartsPending() const {
+  return std::any_of(records_.begin(), records_.end(), [](const auto& entry) {
+    return entry.second.due.has_value();
+  });
 }
 
 SuperviseActions Supervision::OnTime(absl::Time now) {
   SuperviseActions actions;
-  RestartEvaluator(now, &actions);
+  RestartDue(now, &actions);
   if (!deadline_.has_value() || now < *deadline_) return actions;
   deadline_.reset();
   killing_ = true;

@@ -1,8 +1,11 @@
 #ifndef SLUICE_CLI_SUPERVISION_H_
 #define SLUICE_CLI_SUPERVISION_H_
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -18,21 +21,33 @@ struct PartEnd {
   bool ok = false;   // Exit status 0.
   // A signal ended it, so that it had no part in an orderly end.
   bool killed = false;
+  // It ended because the coordinator fell silent (kExitCoordinatorLost).
+  bool lost_coordinator = false;
   std::string how;  // "killed by signal 9 (Killed)"
 };
 
 // What the launcher is to do now, in this order.
 struct SuperviseActions {
-  std::vector<std::string> say;  // Lines for the user.
-  bool restart_evaluator = false;
-  bool stop = false;  // Ask the coordinator to end the run.
-  bool kill = false;  // Kill every child that is left.
+  std::vector<std::string> say;      // Lines for the user.
+  std::vector<std::string> restart;  // Names of children to be started again.
+  bool stop = false;                 // Ask the coordinator to end the run.
+  bool kill = false;                 // Kill every child that is left.
+};
+
+// How far the coordinator says that the run is; more is further.
+struct RunProgress {
+  int64_t version = 0;
+  // Generation and version of the newest checkpoint; 0: none yet.
+  std::pair<int64_t, int64_t> checkpoint = {};
 };
 
 // Decides what the launcher of a run on one machine does when a child ends,
-// the user interrupts, or time passes: a worker's death is reported and left
-// to the coordinator, the evaluator is started again, a shard's death ends the
-// run. Holds no process and no clock.
+// the user interrupts, or time passes. Whoever is killed, or waited in vain
+// for the coordinator, is started again, a few times in a row; what follows for
+// the run is the coordinator's to decide, or for who comes in its place. Who
+// ends by itself has said why: a worker is left to the coordinator, a shard
+// ends the run; but the evaluator is started again. Holds no process and no
+// clock.
 // Not thread-safe: call from one thread.
 class Supervision {
  public:
@@ -40,12 +55,15 @@ class Supervision {
   // the others to end with the lead; with the time to kill and report within
   // the 10 seconds a failed run may take.
   static constexpr absl::Duration kGrace = absl::Seconds(6);
-  // The evaluator keeps nothing, so a new one takes over; one that dies this
-  // often again dies of the job.
-  static constexpr int kEvaluatorRestarts = 3;
-  // How long it is left dead: one that only ended because the run failed is
-  // not started again, since by then the lead has ended or said so.
-  static constexpr absl::Duration kEvaluatorPause = absl::Seconds(1);
+  // Who dies this often in a row, and then once more, dies of the job. In a
+  // row are, of a server, deaths between which the run came no further; of
+  // others, those of lives shorter than kSettled.
+  static constexpr int kRestarts = 5;
+  static constexpr absl::Duration kSettled = absl::Seconds(5);
+  // How long whom the run does not wait for is left dead: one that only ended
+  // because the run failed is not started again, since by then the lead has
+  // ended or said so. A server only waits from its second death in a row on.
+  static constexpr absl::Duration kPause = absl::Seconds(1);
 
   explicit Supervision(int workers) : workers_left_(workers) {}
 
@@ -58,7 +76,11 @@ class Supervision {
   // behind: it stands before what is said of a part that only ended with the
   // run.
   void OnLastWord(const std::string& message);
+  void OnProgress(const RunProgress& progress);
   SuperviseActions OnTime(absl::Time now);
+
+  // Whether somebody who has ended is still to be started again.
+  bool RestartsPending() const;
 
   // 0 the run reached its end, 1 it failed, 130 the user had it killed. Only
   // once every child has ended.
@@ -70,17 +92,31 @@ class Supervision {
   const std::string& culprit() const { return culprit_; }
 
  private:
-  void OnEvaluatorDied(const PartEnd& end, absl::Time now,
-                       SuperviseActions* actions);
-  void RestartEvaluator(absl::Time now, SuperviseActions* actions);
+  // What is known of a child that died.
+  struct Record {
+    int deaths = 0;  // In a row.
+    RunProgress at;  // How far the run was then.
+    absl::Time started = absl::InfinitePast();
+    // While it is to be started again: when, and how it died.
+    std::optional<absl::Time> due;
+    std::string died;
+  };
+
+  bool MayRestart(const PartEnd& end) const;
+  // Counts the death: when it is to be started again, nullopt: not any more.
+  std::optional<absl::Time> CountDeath(const PartEnd& end, Record* record,
+                                       absl::Time now) const;
+  // What follows from a bad end of one that is not started again.
+  void GiveUp(const PartEnd& end, const std::string& died, absl::Time now,
+              SuperviseActions* actions);
+  void RestartDue(absl::Time now, SuperviseActions* actions);
+  bool Ending() const { return lead_ended_ || killing_ || !failure_.empty(); }
   void EndBy(absl::Time deadline);
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
-  int evaluator_restarts_ = 0;
-  // While it is dead and to be started again: when, and how it died.
-  std::optional<absl::Time> evaluator_due_;
-  std::string evaluator_died_;
+  std::map<std::string, Record> records_;  // By name.
+  RunProgress progress_;
   bool lead_ended_ = false;
   bool lead_ended_well_ = false;
   bool interrupted_ = false;

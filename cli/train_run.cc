@@ -33,6 +33,11 @@ constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
 // large; a machine that swaps may need far longer.
 constexpr absl::Duration kLeadPatience = absl::Seconds(30);
 
+// In a run that is stopping, whether it must be told so (again).
+bool IsGoingOn(const std::string& phase) {
+  return phase == "starting" || phase == "running" || phase == "recovering";
+}
+
 // One run, from the first child to the last.
 class TrainRun {
  public:
@@ -48,7 +53,7 @@ class TrainRun {
   void Run() {
     const absl::Status started = cluster_.StartLead();
     if (!started.ok()) return StartFailed(started);
-    while (!cluster_.Empty()) {
+    while (!cluster_.Empty() || supervision_.RestartsPending()) {
       const std::optional<int> signal =
           signals_.WaitFor(watch_.has_value() ? kPollEvery : kStartPollEvery);
       if (signal.has_value() && *signal != SIGCHLD) {
@@ -80,7 +85,8 @@ class TrainRun {
     std::vector<PartEnd> ended = cluster_.TakeEnded();
     // The reason may be had from the coordinator only until it ends too.
     for (const PartEnd& end : ended) {
-      if (!end.ok && watch_.has_value()) AskForFailure();
+      const bool by_itself = !end.ok && !end.killed;
+      if (by_itself && watch_.has_value()) AskForFailure();
     }
     for (const PartEnd& end : ended) {
       Do(supervision_.OnEnd(end, clock_->Now()));
@@ -112,9 +118,18 @@ class TrainRun {
     const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
     if (!status.ok()) return;
     view_.Show(*status, clock_->Now());
+    RunProgress progress;
+    progress.version = status->version();
+    if (status->checkpoint().has_newest_version()) {
+      progress.checkpoint = {status->generation(),
+                             status->checkpoint().newest_version()};
+    }
+    supervision_.OnProgress(progress);
     if (status->phase() == "failed") {
       supervision_.OnFailure(status->message());
     }
+    // A generation that was asked to stop may have ended before it did.
+    if (stopping_ && IsGoingOn(status->phase())) Stop();
   }
 
   void Stop() {
@@ -125,16 +140,16 @@ class TrainRun {
     }
     const absl::Status asked = watch_->Stop("interrupted by the user");
     if (!asked.ok()) {
-      view_.Say(absl::StrCat("the coordinator does not answer: ",
-                             std::string(asked.message())));
+      view_.Say(absl::StrCat(
+          "the coordinator does not answer: ", std::string(asked.message()),
+          "; it will be asked again"));
     }
   }
 
   void Do(const SuperviseActions& actions) {
     for (const std::string& line : actions.say) view_.Say(line);
-    if (actions.restart_evaluator) {
-      const absl::Status started =
-          cluster_.StartEvaluator(cluster_.ReadLeadAddress());
+    for (const std::string& name : actions.restart) {
+      const absl::Status started = cluster_.Restart(name);
       if (!started.ok()) StartFailed(started);
     }
     if (actions.stop) Stop();

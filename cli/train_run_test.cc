@@ -98,7 +98,7 @@ TEST_F(TrainRunTest, EverybodyIsStartedWithTheResolvedJob) {
   EXPECT_EQ(resolved->job.cluster().shards(), 2);
 }
 
-TEST_F(TrainRunTest, AShardThatDiesEndsTheRunAndIsNamedWithItsLastLines) {
+TEST_F(TrainRunTest, AShardThatEndsByItselfEndsTheRunAndIsNamed) {
   Daemon("ps_server/ps_server",
          std::string(kLeadStarts) +
              "until grep -q boom $dir/ps_server-1.log; do sleep 0.01; done\n"
@@ -106,12 +106,35 @@ TEST_F(TrainRunTest, AShardThatDiesEndsTheRunAndIsNamedWithItsLastLines) {
              "  sleep 0.01\n"
              "done\n"
              "exit 1;; esac\n"
-             "echo $$; echo boom; kill -KILL $$");
+             "echo $$; echo boom; exit 1");
   EXPECT_EQ(Train(), 1);
-  EXPECT_THAT(err_.str(), HasSubstr("the run failed: ps_server-1: killed by "
-                                    "signal 9"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("the run failed: ps_server-1: exit status 1"));
   EXPECT_THAT(err_.str(),
               ContainsRegex("ps_server-1.log:\n  . [0-9]+\n  . boom"));
+}
+
+TEST_F(TrainRunTest, AShardThatIsKilledIsStartedAgain) {
+  Daemon("ps_server/ps_server",
+         std::string(kLeadStarts) +
+             "until [ $(grep -c boom $dir/ps_server-1.log) = 2 ]; do\n"
+             "  sleep 0.01\n"
+             "done\n"
+             "exit 0;; esac\n"
+             "echo boom; kill -KILL $$");
+  EXPECT_EQ(Train(), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("ps_server-1: killed by signal 9 (Killed); "
+                                    "starting it again\n"));
+}
+
+TEST_F(TrainRunTest, ALeadThatIsKilledGoesOnWhereItWas) {
+  Daemon("ps_server/ps_server",
+         "case \"$*\" in *--resume*) echo \"$@\"; exit 0;; esac\n" +
+             std::string(kLeadStarts) + "kill -KILL $$;; esac\nexit 0");
+  EXPECT_EQ(Train(), 0) << err_.str();
+  EXPECT_EQ(Read("ps_server-0.log"),
+            "--job=" + run_ + "/job.textproto --shard=0 --listen=127.0.0.1:1 " +
+                "--run-dir=" + run_ + " --resume\n");
 }
 
 TEST_F(TrainRunTest, WhyTheRunFailedIsReadFromItsSummaryWhenNobodyAnswers) {

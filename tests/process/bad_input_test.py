@@ -151,15 +151,6 @@ class EndTest(unittest.TestCase):
                 return
         self.fail(f"no process {name}")
 
-    def test_the_death_of_a_shard_ends_the_run_and_names_it(self):
-        for shard in (0, 1):
-            process, folder = self.start()
-            self.kill_child(folder, f"--shard={shard}")
-            output, _ = process.communicate(timeout=10)
-            self.assertNotEqual(process.returncode, 0)
-            self.assertRegex(output, rf"shard[ =]{shard}|ps_server-{shard}")
-            self.nobody_left(folder)
-
     def test_the_run_survives_the_death_of_a_worker(self):
         process, folder = self.start()
         self.kill_child(folder, "--worker=1")

@@ -170,20 +170,22 @@ class BadSurroundingsTest(unittest.TestCase):
                           "sync.shortage_timeout_s=1",
                           "limits.lease_s=2") as run:
             run.await_version(5)
-            run.signal("worker-1", signal.SIGKILL)
+            # Stopped, since one that is killed is started again.
+            run.signal("worker-1", signal.SIGSTOP)
             output = run.end()
             self.assertEqual(run.process.returncode, 1, output)
             self.assertRegex(output, "the run failed: .*worker 1")
 
-    def test_when_the_last_worker_dies_the_run_fails(self):
+    def test_when_the_last_worker_dies_for_good_the_run_fails(self):
         with self.endless() as run:
             run.await_version(5)
-            for name in ("worker-0", "worker-1"):
-                run.signal(name, signal.SIGKILL)
-            output = run.end()
+            output = run.kill_until_it_ends("worker-0", "worker-1")
             self.assertEqual(run.process.returncode, 1, output)
-            self.assertRegex(output, r"the run failed: worker-\d: killed by "
-                             r"signal 9 \(Killed\); no worker is left")
+            self.assertIn("worker-1: killed by signal 9 (Killed); starting it "
+                          "again", output)
+            self.assertRegex(
+                output, r"the run failed: worker-\d: killed by signal 9 "
+                r"\(Killed\), for the 6th time in a row; no worker is left")
 
 
 if __name__ == "__main__":

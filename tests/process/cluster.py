@@ -1,5 +1,6 @@
 """Runs that a test watches and disturbs while they go on."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -7,6 +8,9 @@ import signal
 import subprocess
 
 import harness
+
+
+_KILL = signal.SIGKILL
 
 
 class Training:
@@ -51,6 +55,13 @@ class Training:
     def signal(self, name, number):
         os.kill(self.pids()[name], number)
 
+    @staticmethod
+    def kill(*pids, number=_KILL):
+        """Signals processes, unless they have ended."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def status(self):
         """The run's status, None as long as nobody answers."""
         result = harness.tool("status", self.dir, "--json")
@@ -66,6 +77,20 @@ class Training:
     def await_version(self, version):
         return self.await_status(lambda s: s.get("version", 0) >= version,
                                  f"version {version}")
+
+    def kill_until_it_ends(self, *names):
+        """Kills whoever runs under these names, again and again, until the run
+        has ended; what it printed."""
+        killed = set()
+        def struck():
+            found = self.pids()
+            for name in names:
+                if found.get(name, 0) not in killed | {0}:
+                    killed.add(found[name])
+                    self.kill(found[name])
+            return self.process.poll() is not None
+        harness.wait_until(struck, "the run to end")
+        return self.end()
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

@@ -40,7 +40,11 @@ def records(path):
     data = path.read_bytes()
     at = 0
     while at < len(data):
+        if at + 12 > len(data):
+            break
         (size,) = struct.unpack_from("<I", data, at)
+        if at + 12 + size > len(data):
+            break  # A record that a crash tore.
         yield data[at + 12:at + 12 + size]
         at += 12 + size
 
@@ -107,6 +111,18 @@ class Ledger:
 
     def count(self, outcome):
         return sum(ends.count(outcome) for ends in self.ends.values())
+
+    def check_generation(self, test):
+        """What holds of one generation of a run, however it ended: no task has
+        two verdicts; versions have no gap; no mini-batch is in two updates."""
+        for key, ends in self.ends.items():
+            test.assertIn(key, self.issued)
+            test.assertEqual(len(ends), 1, f"task {key}")
+        versions = sorted(self.commits)
+        test.assertEqual(versions, list(range(
+            versions[0], versions[0] + len(versions))) if versions else [])
+        applied = [b for c in self.commits.values() for b in c]
+        test.assertEqual(len(applied), len(set(applied)))
 
     def check(self, test):
         """Every task has exactly one verdict; versions have no gap; no
