@@ -75,7 +75,7 @@ GUARANTEES = [
         "a task has a deadline",
         "WAIT on shortage fails after the timeout",
         "effective K: the last update takes what is left",
-        "a shard that dies fails the run",
+        "a shard that dies ends the generation",
         "at most commit_window versions are unexecuted",
         "what a silent peer is owed is bounded",
         "who cannot be reached is given up and named",
