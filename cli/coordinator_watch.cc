@@ -2,34 +2,50 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <utility>
+
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
 
 namespace sluice {
 
-CoordinatorWatch::CoordinatorWatch(const std::string& address, Clock* clock)
-    : clock_(clock),
-      stub_(proto::Coordinator::NewStub(
-          grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                    SessionChannelArguments()))) {}
+CoordinatorWatch::CoordinatorWatch(std::string address, Clock* clock,
+                                   absl::Duration patience)
+    : address_(std::move(address)), clock_(clock), patience_(patience) {
+  Connect();
+}
+
+void CoordinatorWatch::Connect() {
+  stub_ = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
+      address_, grpc::InsecureChannelCredentials(), SessionChannelArguments()));
+}
+
+absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
+  const absl::Status status = FromGrpcStatus(result);
+  // A channel that could not connect makes its next attempt by itself, later,
+  // and only while somebody waits for it; until then every call fails at once.
+  // So a coordinator that is back would not be seen for seconds.
+  if (!status.ok()) Connect();
+  return status;
+}
 
 absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + kPatience));
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
   proto::JobStatus status;
-  const absl::Status result = FromGrpcStatus(
-      stub_->GetStatus(&context, proto::StatusRequest(), &status));
+  const absl::Status result =
+      Check(stub_->GetStatus(&context, proto::StatusRequest(), &status));
   if (!result.ok()) return result;
   return status;
 }
 
 absl::Status CoordinatorWatch::Stop(const std::string& reason) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + kPatience));
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
   proto::StopRequest request;
   request.set_reason(reason);
   proto::StopReply reply;
-  return FromGrpcStatus(stub_->Stop(&context, request, &reply));
+  return Check(stub_->Stop(&context, request, &reply));
 }
 
 }  // namespace sluice

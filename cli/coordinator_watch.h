@@ -1,6 +1,8 @@
 #ifndef SLUICE_CLI_COORDINATOR_WATCH_H_
 #define SLUICE_CLI_COORDINATOR_WATCH_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include <memory>
 #include <string>
 
@@ -13,7 +15,9 @@
 namespace sluice {
 
 // What a bystander asks of a coordinator: how the run stands, and to end it.
-// Every call blocks for at most kPatience. Thread-safe.
+// One that comes back at its address is found by the next call. Every call
+// blocks for at most `patience`.
+// Not thread-safe: call from one thread.
 class CoordinatorWatch {
  public:
   // A local call takes well under a millisecond; a coordinator that computes
@@ -21,16 +25,24 @@ class CoordinatorWatch {
   static constexpr absl::Duration kPatience = absl::Seconds(2);
 
   // `clock` outlives this.
-  CoordinatorWatch(const std::string& address, Clock* clock);
+  CoordinatorWatch(std::string address, Clock* clock,
+                   absl::Duration patience = kPatience);
 
   // kUnavailable, kDeadlineExceeded: nobody answers.
   absl::StatusOr<proto::JobStatus> GetStatus();
   absl::Status Stop(const std::string& reason);
 
  private:
+  void Connect();
+  // What came of a call.
+  absl::Status Check(const grpc::Status& result);
+
   // Constant after construction.
+  const std::string address_;
   Clock* const clock_;
-  const std::unique_ptr<proto::Coordinator::Stub> stub_;
+  const absl::Duration patience_;
+
+  std::unique_ptr<proto::Coordinator::Stub> stub_;
 };
 
 }  // namespace sluice
