@@ -66,11 +66,15 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
     }
     absl::StrAppend(&died, ", for the ", record.deaths, "th time in a row");
   }
-  if (end.part == Part::kWorker) --workers_left_;
+  if (end.part == Part::kWorker) {
+    --workers_left_;
+    worker_ended_well_ |= end.ok;
+  }
   if (end.part == Part::kLead) {
     EndBy(now + kGrace);
     lead_ended_ = true;
     lead_ended_well_ = end.ok;
+    restarted_ = now - restarted_at_ < kSettled;
   }
   if (!end.ok && !killing_) GiveUp(end, died, now, &actions);
   return actions;
@@ -85,7 +89,9 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       EndBy(now + kGrace);
       return;
     case Part::kWorker:
-      if (workers_left_ == 0 && !lead_ended_well_) {
+      // Workers end well when the run does; one that was just being started
+      // again comes too late for that, and is not missed.
+      if (workers_left_ == 0 && !lead_ended_well_ && !worker_ended_well_) {
         Blame(end, absl::StrCat(died, "; no worker is left"));
         EndBy(now + kGrace);
       } else if (failure_.empty()) {
@@ -123,6 +129,7 @@ void Supervision::RestartDue(absl::Time now, SuperviseActions* actions) {
     if (!record.due.has_value() || now < *record.due) continue;
     record.due.reset();
     record.started = now;
+    restarted_at_ = now;
     actions->restart.push_back(name);
     actions->say.push_back(absl::StrCat(record.died, "; starting it again"));
   }
@@ -141,8 +148,10 @@ SuperviseActions Supervision::OnTime(absl::Time now) {
   deadline_.reset();
   killing_ = true;
   actions.kill = true;
-  // Whoever had not joined when the user stopped the run waits in vain.
-  if (failure_.empty() && !interrupted_) {
+  // Whoever had not joined when the user stopped the run waits in vain, and so
+  // does who was being started again when it reached its end.
+  const bool late = lead_ended_well_ && restarted_;
+  if (failure_.empty() && !interrupted_ && !late) {
     failure_ = "a process did not end with the run and was killed";
   }
   return actions;

@@ -115,6 +115,9 @@ class Supervision {
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
+  bool worker_ended_well_ = false;
+  absl::Time restarted_at_ = absl::InfinitePast();  // The last restart.
+  bool restarted_ = false;  // When the lead ended, somebody just had been.
   std::map<std::string, Record> records_;  // By name.
   RunProgress progress_;
   bool lead_ended_ = false;

@@ -312,5 +312,31 @@ TEST(SupervisionTest, AProcessThatOutlivesTheRunIsAFailure) {
   EXPECT_THAT(s.failure(), HasSubstr("did not end"));
 }
 
+TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
+  Supervision s(2);
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart,
+              ElementsAre("worker-0"));
+  s.OnEnd(Well(Part::kWorker, "worker-1"), kStart + absl::Seconds(2));
+  // It was told that the run is over.
+  s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart + absl::Seconds(2));
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart + absl::Seconds(3));
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AWorkerThatIsStartedAgainTooLateToJoinDoesNotFailTheRun) {
+  for (const auto settled : {absl::Seconds(1), Supervision::kSettled}) {
+    Supervision s(1);
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+    s.OnTime(kStart + Supervision::kPause);
+    const absl::Time end = kStart + Supervision::kPause + settled;
+    s.OnEnd(Well(Part::kLead, "ps_server-0"), end);
+    // It looks for a coordinator that is no more.
+    EXPECT_TRUE(s.OnTime(end + Supervision::kGrace).kill);
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), end + Supervision::kGrace);
+    EXPECT_EQ(s.ExitCode(), settled == absl::Seconds(1) ? 0 : 1);
+  }
+}
+
 }  // namespace
 }  // namespace sluice
