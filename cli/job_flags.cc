@@ -7,10 +7,14 @@
 namespace sluice {
 
 void JobFlags::AddTo(CLI::App& command) {
+  AddAllButSeedTo(command);
+  command.add_option("--seed", seed, "Sets seed");
+}
+
+void JobFlags::AddAllButSeedTo(CLI::App& command) {
   command.add_option("JOB", path, "The job file (textproto)")->required();
   command.add_option("--workers", workers, "Sets cluster.workers");
   command.add_option("--shards", shards, "Sets cluster.shards");
-  command.add_option("--seed", seed, "Sets seed");
   // One value each, so that a job file may follow.
   command.add_option("--set", set, "Sets a field: --set sync.k=3; repeatable")
       ->allow_extra_args(false)

@@ -23,6 +23,8 @@ struct JobFlags {
 
   // Adds the flags to `command`; this outlives it.
   void AddTo(CLI::App& command);
+  // The same without --seed, for a command that has another one.
+  void AddAllButSeedTo(CLI::App& command);
 
   // The overrides in order: --set first, so that the flags with a name of
   // their own win.

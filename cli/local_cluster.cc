@@ -2,8 +2,8 @@
 
 #include <signal.h>
 
-#include <fstream>
-#include <sstream>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +15,14 @@
 namespace sluice {
 namespace {
 
-// Every child runs on this machine, so its ports need no other interface;
-// port 0 is a free one.
-constexpr char kListen[] = "--listen=127.0.0.1:0";
+// Every child runs on this machine, so its ports need no other interface than
+// the loopback; port 0 is a free one.
+std::string Listen(const ClusterPlan& plan, const std::string& name) {
+  return absl::StrCat(
+      "--listen=",
+      plan.networks == nullptr ? "127.0.0.1" : plan.networks->AddressOf(name),
+      ":0");
+}
 
 std::vector<std::string> Command(const ClusterPlan& plan,
                                  const std::string& binary,
@@ -48,19 +53,29 @@ std::string NameOf(Part part, int number) {
 
 }  // namespace
 
+std::string DefaultBinDir() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : self.parent_path().parent_path().string();
+}
+
 std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead) {
-  std::vector<std::string> flags = {
-      "--shard=0", lead.empty() ? kListen : absl::StrCat("--listen=", lead),
-      absl::StrCat("--run-dir=", plan.run_dir)};
+  std::vector<std::string> flags = {"--shard=0",
+                                    lead.empty()
+                                        ? Listen(plan, NameOf(Part::kLead, 0))
+                                        : absl::StrCat("--listen=", lead),
+                                    absl::StrCat("--run-dir=", plan.run_dir)};
   if (plan.resume) flags.push_back("--resume");
   return Command(plan, "ps_server/ps_server", std::move(flags));
 }
 
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                                       const std::string& lead) {
-  return Command(plan, "ps_server/ps_server",
-                 {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
+  return Command(
+      plan, "ps_server/ps_server",
+      {absl::StrCat("--shard=", shard),
+       Listen(plan, NameOf(Part::kShard, shard)), Coordinator(lead)});
 }
 
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
@@ -103,11 +118,17 @@ std::vector<std::string> LocalCluster::CommandOf(
 absl::Status LocalCluster::Start(Part part, int number,
                                  const std::string& lead) {
   const std::string name = NameOf(part, number);
-  SLUICE_ASSIGN_OR_RETURN(
-      auto process,
-      ChildProcess::Start(CommandOf(part, number, lead), LogPath(name)));
+  if (plan_.networks != nullptr) {
+    SLUICE_RETURN_IF_ERROR(plan_.networks->Enter(name));
+  }
+  auto process =
+      ChildProcess::Start(CommandOf(part, number, lead), LogPath(name));
+  if (plan_.networks != nullptr) {
+    SLUICE_RETURN_IF_ERROR(plan_.networks->Leave());
+  }
+  if (!process.ok()) return process.status();
   started_[name] = {part, number};
-  children_.push_back({part, name, std::move(process)});
+  children_.push_back({part, name, *std::move(process)});
   return absl::OkStatus();
 }
 
@@ -133,6 +154,18 @@ absl::Status LocalCluster::Restart(const std::string& name) {
   return Start(part, number, ReadLeadAddress());
 }
 
+void LocalCluster::Signal(const std::string& name, int number) {
+  for (Child& child : children_) {
+    if (child.name == name) child.process->Signal(number);
+  }
+}
+
+std::vector<std::string> LocalCluster::Names() const {
+  std::vector<std::string> names;
+  for (const Child& child : children_) names.push_back(child.name);
+  return names;
+}
+
 std::vector<PartEnd> LocalCluster::TakeEnded() {
   std::vector<PartEnd> ended;
   std::vector<Child> left;
@@ -146,9 +179,8 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
                      .name = child.name,
                      .ok = exit->ok(),
                      .killed = exit->signal != 0,
-                     .lost_coordinator =
-                         exit->signal == 0 &&
-                         exit->status == kExitCoordinatorLost,
+                     .lost_coordinator = exit->signal == 0 &&
+                                         exit->status == kExitCoordinatorLost,
                      .how = exit->ToString()});
   }
   children_ = std::move(left);

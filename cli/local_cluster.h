@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/chaos/part_networks.h"
 #include "cli/child_process.h"
 #include "cli/supervision.h"
 
@@ -24,7 +25,13 @@ struct ClusterPlan {
   int workers = 1;
   bool evaluator = true;
   bool resume = false;  // The lead goes on with the run in `run_dir`.
+  // Where each child runs; null: all on this machine's loopback. Outlives the
+  // cluster.
+  PartNetworks* networks = nullptr;
 };
+
+// Where the build lays the daemons' folders: beside the tool's own.
+std::string DefaultBinDir();
 
 // The command line of each child; `lead` is the coordinator's "host:port". The
 // lead has it when it is started again: it must be where it was.
@@ -53,6 +60,11 @@ class LocalCluster {
   // A child in the place of the one of that name, which has ended; its log goes
   // on. A lead goes on with the run. REQUIRES: it was started before.
   absl::Status Restart(const std::string& name);
+
+  // Sends `number` to a child; nothing happens when there is none of that name.
+  void Signal(const std::string& name, int number);
+  // Of the children that have not been taken: "ps_server-0", "worker-2".
+  std::vector<std::string> Names() const;
 
   // The children that ended since the last call.
   std::vector<PartEnd> TakeEnded();

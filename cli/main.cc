@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/advise_command.h"
+#include "cli/chaos_command.h"
 #include "cli/check_command.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/eval_command.h"
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   sluice::AddPlotCommand(app, &exit_code);
   sluice::AddReplayCommand(app, &exit_code);
   sluice::AddLedgerCommand(app, &exit_code);
+  sluice::AddChaosCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

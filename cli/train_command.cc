@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "cli/job_flags.h"
+#include "cli/local_cluster.h"
 #include "cli/progress.h"
 #include "cli/train_run.h"
 #include "common/clock.h"
@@ -22,13 +22,6 @@ struct TrainFlags {
   std::string resume;
   std::string bin_dir;
 };
-
-// The build lays the daemons' folders beside the tool's.
-std::string DefaultBinDir() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : self.parent_path().parent_path().string();
-}
 
 int Train(const TrainFlags& flags) {
   const bool resume = !flags.resume.empty();

@@ -4,6 +4,8 @@
 #include <iosfwd>
 #include <string>
 
+#include "cli/chaos/part_networks.h"
+#include "cli/run_observer.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
 
@@ -17,6 +19,9 @@ struct TrainOptions {
   bool resume = false;
   std::string bin_dir;  // Where the daemons' binaries lie (ClusterPlan).
   int columns = 0;      // Of the terminal that `out` is; 0: it is none.
+  // Both null in a run that nobody disturbs; both outlive the call.
+  RunObserver* observer = nullptr;
+  PartNetworks* networks = nullptr;  // As ClusterPlan's.
 };
 
 // Trains `job`, from the beginning or from a checkpoint, with shards, workers

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "cli/signal_wait.h"
@@ -55,12 +56,18 @@ class TrainRunTest : public testing::Test {
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
 
-  int Train() {
+  int Train(RunObserver* observer = nullptr) {
     const auto job = ParseJob(kJob, "job.textproto", {});
     EXPECT_TRUE(job.ok()) << job.status().message().data();
     if (!job.ok()) return -1;
-    return RunTraining(*job, {.run_dir = run_, .bin_dir = folder_ + "/bin"},
-                       Clock::Real(), out_, err_);
+    return RunTraining(
+        *job,
+        {.run_dir = run_, .bin_dir = folder_ + "/bin", .observer = observer},
+        Clock::Real(), out_, err_);
+  }
+
+  bool WorkersBegan() {
+    return !Read("worker-0.log").empty() && !Read("worker-1.log").empty();
   }
 
   std::string Read(const std::string& name) {
@@ -157,6 +164,63 @@ TEST_F(TrainRunTest, AWorkerThatDiesIsReportedAndTheRunGoesOn) {
          "case \"$*\" in *--worker=0*) echo boom; exit 7;; esac");
   EXPECT_EQ(Train(), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("worker-0: exit status 7\n"));
+}
+
+// Has worker 0 and worker 1 killed once they have begun; with `failure`, gives
+// the run up when they have ended.
+class Killer : public RunObserver {
+ public:
+  explicit Killer(std::function<bool()> begun, std::string failure = "")
+      : begun_(std::move(begun)), failure_(std::move(failure)) {}
+
+  void OnEnd(const PartEnd& end, absl::Time now) override {
+    if (end.killed && end.part == Part::kWorker) ++ended_;
+  }
+  Disturbance OnLook(const RunLook& look) override {
+    Disturbance out;
+    if (!killed_ && begun_()) {
+      out.say = {"killing 2 of " + std::to_string(look.running.size())};
+      out.signals = {{"worker-0", SIGKILL}, {"worker-1", SIGKILL}};
+      killed_ = true;
+    }
+    if (ended_ == 2) out.failure = failure_;
+    return out;
+  }
+
+ private:
+  const std::function<bool()> begun_;
+  const std::string failure_;
+  bool killed_ = false;
+  int ended_ = 0;
+};
+
+TEST_F(TrainRunTest, AnObserverMayHaveEveryWorkerKilled) {
+  Daemon("ps_server/ps_server",
+         std::string(kLeadStarts) +
+             "until grep -q again $dir/worker-0.log; do sleep 0.01; done\n"
+             "until grep -q again $dir/worker-1.log; do sleep 0.01; done;;\n"
+             "esac\nexit 0");
+  // The second time there is something in its log.
+  Daemon("worker/worker",
+         "for word in \"$@\"; do\n"
+         "  case \"$word\" in --worker=*) log=" +
+             run_ +
+             "/worker-${word#*=}.log;; esac\n"
+             "done\n"
+             "if [ -s $log ]; then echo again; exit 0; fi\n"
+             "echo first; exec sleep 1000");
+  Killer killer([&] { return WorkersBegan(); });
+  EXPECT_EQ(Train(&killer), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("killing 2 of "));
+}
+
+TEST_F(TrainRunTest, ARunThatItsObserverGivesUpIsKilledAndTheReasonSaid) {
+  Daemon("ps_server/ps_server",
+         std::string(kLeadStarts) + ";; esac\nexec sleep 1000");
+  Daemon("worker/worker", "echo first; exec sleep 1000");
+  Killer killer([&] { return WorkersBegan(); }, "it hangs");
+  EXPECT_EQ(Train(&killer), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("the run failed: it hangs\n"));
 }
 
 TEST_F(TrainRunTest, ALeadThatFailsAtOnceIsNamed) {

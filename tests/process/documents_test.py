@@ -33,6 +33,9 @@ NOT_RUN = {
     r"tests/tidy/tidy_test\.py": "is a test itself",
     r"\./sluice advise configs/fashion_mnist_lenet.*":
         "minutes: below, and advise_test, ask the same of a small job",
+    r"bench/chaos\.py.*": "twenty minutes; benchmarks_test runs it, tiny",
+    r"\./sluice chaos configs/fashion_mnist_lenet.*":
+        "a minute: chaos_test and another command here disturb a small job",
     r"docs/make_policy_figure\.py": "plot_test runs it, short",
     r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
     r"clang-format -i FILE": "writes into the tree",

@@ -1,0 +1,99 @@
+#ifndef SLUICE_CLI_CHAOS_DIRECTOR_H_
+#define SLUICE_CLI_CHAOS_DIRECTOR_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "cli/chaos/schedule.h"
+#include "cli/run_observer.h"
+
+namespace sluice {
+
+struct DirectorOptions {
+  std::vector<Act> acts;
+  absl::Duration lease;
+  // So long without an update, unless somebody is stopped or cut off, is a
+  // hang; three times as long without a version that was not there before is
+  // one too: recoveries that lead nowhere.
+  absl::Duration patience;
+};
+
+// What became of an act.
+struct ActDone {
+  absl::Duration after;  // Of the run's first look.
+  int64_t generation = 0;
+  int64_t version = 0;
+};
+
+// Carries out a schedule on a run by what it sees of the run's progress: each
+// act when it is due and the part is there, as the coordinator sees it too.
+// Whoever ends is started again by its launcher. Ends a run that hangs, and
+// names whom it waits for. Pure: holds no process, no clock.
+// Not thread-safe: call from one thread.
+class Director : public RunObserver {
+ public:
+  explicit Director(DirectorOptions options);
+
+  void OnEnd(const PartEnd& end, absl::Time now) override;
+  Disturbance OnLook(const RunLook& look) override;
+
+  // Of the first acts of the schedule, in order.
+  const std::vector<ActDone>& done() const { return done_; }
+  // Bad ends, while the run was on, that no act was.
+  int unasked_ends() const { return unasked_ends_; }
+  // The longest time between two updates.
+  absl::Duration longest_wait() const { return longest_wait_; }
+  // What hung; empty when nothing did.
+  const std::string& hang() const { return hang_; }
+
+ private:
+  // A stop or cut that will end.
+  struct Spell {
+    ActKind kind = ActKind::kStop;
+    absl::Time until;
+  };
+  // The newest checkpoint when an act was done on a server.
+  struct Mark {
+    int64_t generation = 0;
+    int64_t newest = -1;  // Version; -1: none yet in this generation.
+  };
+
+  void EndSpells(absl::Time now, Disturbance* out);
+  void Watch(const RunLook& look);
+  void Advance(absl::Time now);
+  std::string Hang(const RunLook& look) const;
+  bool Due(const Act& act, const RunLook& look) const;
+  bool CheckpointSinceMark(const proto::JobStatus& status) const;
+  void Do(const Act& act, const RunLook& look, Disturbance* out);
+  std::string Stamp(absl::Time now) const;
+
+  // Constant after construction.
+  const DirectorOptions options_;
+
+  std::vector<ActDone> done_;
+  std::map<std::string, Spell> spells_;  // By part.
+  std::set<std::string> killed_;         // That have not ended yet.
+  std::optional<Mark> mark_;
+  int unasked_ends_ = 0;
+
+  std::optional<absl::Time> begun_;
+  std::string phase_;
+  std::set<std::string> phases_;  // That have been.
+  int64_t generation_ = 0;
+  int64_t version_ = 0;  // Of the generation.
+  int64_t best_ = 0;     // Of all.
+  absl::Time moved_;     // When an update was seen, or a spell ends.
+  absl::Time advanced_;  // The same for `best_`.
+  absl::Time updated_;   // As moved_, without regard to phases.
+  absl::Duration longest_wait_;
+  std::string hang_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_CHAOS_DIRECTOR_H_

@@ -1,0 +1,54 @@
+#ifndef SLUICE_CLI_CHAOS_JUDGEMENT_H_
+#define SLUICE_CLI_CHAOS_JUDGEMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "cli/chaos/director.h"
+#include "cli/chaos/schedule.h"
+#include "cli/run_summary.h"
+#include "ps_server/coordinator/ledger.h"
+
+// What a disturbed run was like, and whether it kept what Sluice guarantees.
+namespace sluice {
+
+struct ChaosOutcome {
+  uint64_t seed = 0;
+  std::string policy = {};  // "K_SYNC"
+  std::vector<Act> acts = {};
+  std::vector<ActDone> done = {};  // Of the first of them.
+  int unasked_ends = 0;            // As Director's.
+  absl::Duration longest_wait = {};
+  absl::Duration took =
+      {};  // From the first process's start to the last one's end.
+  // Why the run was given up or failed, naming the culprit; empty: it ended
+  // well, and the following are known.
+  std::string failure = {};
+  RunResult disturbed = {};
+  Ledger ledger = {};
+  RunResult undisturbed = {};
+  double tolerance = 0;    // Of the accuracy, or of a regression's loss.
+  bool same_bits = false;  // Whether the job's policy promises them.
+};
+
+// One guarantee.
+struct Finding {
+  std::string name;  // "ledger"
+  bool holds = false;
+  std::string detail = {};  // What was found, and what was expected.
+};
+
+// All guarantees that could be looked at, in a fixed order. Pure.
+std::vector<Finding> Judge(const ChaosOutcome& outcome);
+bool AllHold(const std::vector<Finding>& findings);
+
+// For a person: acts by kind and part, what they cost, every finding.
+std::string DescribeChaos(const ChaosOutcome& outcome);
+// The same and the schedule as one JSON object, with a line's end.
+std::string ChaosJson(const ChaosOutcome& outcome);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_CHAOS_JUDGEMENT_H_

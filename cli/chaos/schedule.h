@@ -1,0 +1,72 @@
+#ifndef SLUICE_CLI_CHAOS_SCHEDULE_H_
+#define SLUICE_CLI_CHAOS_SCHEDULE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/supervision.h"
+
+// What is done to a run to see whether it survives: a pure function of a seed.
+namespace sluice {
+
+enum class ActKind {
+  kKill,  // SIGKILL: it is gone at once, and says nothing.
+  kStop,  // SIGSTOP, and later SIGCONT: it is silent, and then goes on.
+  kCut,   // Its network: it goes on, and nothing comes or leaves, for a time.
+};
+
+// One disturbance. Acts happen in their order, each when it is due.
+struct Act {
+  ActKind kind = ActKind::kKill;
+  Part part = Part::kWorker;
+  int number = 0;  // Of the worker or shard.
+  // Due once the coordinator has decided this version, and, if
+  // `after_checkpoint`, since the last act on a server a checkpoint has become
+  // whole that came after it.
+  int64_t at_version = 0;
+  bool after_checkpoint = false;
+  // kStop, kCut: how long, in leases (limits.lease_s).
+  double leases = 0;
+
+  bool operator==(const Act&) const = default;
+};
+
+// A ps_server, so that its loss may send the job back to a checkpoint.
+bool OnServer(const Act& act);
+
+// "worker-2", "ps_server-0", "evaluator": what LocalCluster calls it.
+std::string NameOfPart(Part part, int number);
+// "kill", "stop", "cut".
+std::string NameOfKind(ActKind kind);
+// "stop ps_server-1 for 0.4 leases".
+std::string Describe(const Act& act);
+// The same with when: "version 40, after a checkpoint: kill ps_server-1".
+std::string DescribeWithTime(const Act& act);
+
+struct ChaosPlan {
+  int kills = 0;
+  int stops = 0;
+  int cuts = 0;
+  int workers = 1;
+  int shards = 1;
+  bool evaluator = false;
+  bool servers = true;  // Whether shards and coordinator are disturbed, too.
+  int64_t updates = 0;  // That the undisturbed run makes.
+  int64_t checkpoint_every = 1;  // Updates.
+};
+
+// Draws what is done, to whom and when. Each kind of act goes round workers,
+// shards and the coordinator, with one evaluator in ten; whom and in which
+// order is drawn, as are the versions, spread over the run. An act on a server
+// is at least two checkpoints' distance after the one before it. Half of the
+// stops and cuts are well below the lease, half well above.
+//
+// kInvalidArgument: the acts do not fit into the run; says what would.
+absl::StatusOr<std::vector<Act>> DrawSchedule(uint64_t seed,
+                                              const ChaosPlan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_CHAOS_SCHEDULE_H_

@@ -1,0 +1,139 @@
+#include "cli/chaos/schedule.h"
+
+#include <map>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSeeds = 200;
+
+ChaosPlan Plan() {
+  return {.kills = 20,
+          .stops = 6,
+          .cuts = 6,
+          .workers = 4,
+          .shards = 3,
+          .evaluator = true,
+          .updates = 2000,
+          .checkpoint_every = 10};
+}
+
+std::vector<Act> Draw(uint64_t seed, const ChaosPlan& plan) {
+  auto acts = DrawSchedule(seed, plan);
+  EXPECT_TRUE(acts.ok()) << "seed " << seed << ": " << acts.status();
+  return acts.ok() ? *acts : std::vector<Act>();
+}
+
+TEST(ScheduleTest, TheSameSeedMeansTheSameSchedule) {
+  EXPECT_EQ(Draw(7, Plan()), Draw(7, Plan()));
+  std::set<std::string> first;
+  for (int seed = 1; seed <= 20; ++seed) {
+    std::string all;
+    for (const Act& act : Draw(seed, Plan())) all += DescribeWithTime(act);
+    first.insert(all);
+  }
+  EXPECT_EQ(first.size(), 20);
+}
+
+TEST(ScheduleTest, ActsOfOneKindGoRoundWorkersShardsAndTheCoordinator) {
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    std::map<ActKind, int> kinds;
+    std::map<Part, int> killed;
+    for (const Act& act : Draw(seed, Plan())) {
+      ++kinds[act.kind];
+      if (act.kind == ActKind::kKill) ++killed[act.part];
+      if (act.part == Part::kWorker) {
+        EXPECT_LT(act.number, 4);
+      }
+      if (act.part != Part::kShard) continue;
+      EXPECT_GE(act.number, 1);
+      EXPECT_LT(act.number, 3);
+    }
+    EXPECT_EQ(kinds[ActKind::kKill], 20);
+    EXPECT_EQ(kinds[ActKind::kStop], 6);
+    EXPECT_EQ(kinds[ActKind::kCut], 6);
+    EXPECT_EQ(killed[Part::kWorker], 6);
+    EXPECT_EQ(killed[Part::kShard], 6);
+    EXPECT_EQ(killed[Part::kLead], 6);
+    EXPECT_EQ(killed[Part::kEvaluator], 2);
+  }
+}
+
+TEST(ScheduleTest, ActsOnServersAreAWholeCheckpointApart) {
+  ChaosPlan plan = Plan();
+  plan.checkpoint_every = 35;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    int64_t server = -1;
+    int64_t last = 0;
+    for (const Act& act : Draw(seed, plan)) {
+      EXPECT_GE(act.at_version, last) << "seed " << seed;
+      last = act.at_version;
+      EXPECT_EQ(act.after_checkpoint, OnServer(act) && server >= 0);
+      if (!OnServer(act)) continue;
+      if (server >= 0) {
+        EXPECT_GE(act.at_version, server + 2 * plan.checkpoint_every);
+      }
+      server = act.at_version;
+    }
+    EXPECT_LE(last, plan.updates * 9 / 10);
+  }
+}
+
+TEST(ScheduleTest, HalfOfTheStopsAndCutsOutlastTheLease) {
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    int above = 0;
+    for (const Act& act : Draw(seed, Plan())) {
+      if (act.kind == ActKind::kKill) continue;
+      EXPECT_TRUE((act.leases >= 0.2 && act.leases <= 0.5) ||
+                  (act.leases >= 1.39 && act.leases <= 2))
+          << act.leases;
+      above += act.leases > 1;
+    }
+    EXPECT_EQ(above, 6);
+  }
+}
+
+TEST(ScheduleTest, WhoIsNotThereIsLeftAlone) {
+  ChaosPlan plan = Plan();
+  plan.shards = 1;
+  plan.evaluator = false;
+  for (const Act& act : Draw(1, plan)) {
+    EXPECT_TRUE(act.part == Part::kWorker || act.part == Part::kLead);
+  }
+  plan.servers = false;
+  for (const Act& act : Draw(1, plan)) EXPECT_EQ(act.part, Part::kWorker);
+}
+
+TEST(ScheduleTest, ActsThatDoNotFitAreRefusedWithWhatWould) {
+  ChaosPlan plan = Plan();
+  plan.checkpoint_every = 100;
+  const auto acts = DrawSchedule(1, plan);
+  ASSERT_FALSE(acts.ok());
+  EXPECT_THAT(acts.status().message(),
+              HasSubstr("32 acts do not fit into 2000 updates with a "
+                        "checkpoint every 100: they need "));
+}
+
+TEST(ScheduleTest, AnActSaysWhatWhomAndWhen) {
+  Act act{.kind = ActKind::kStop,
+          .part = Part::kShard,
+          .number = 1,
+          .at_version = 40,
+          .after_checkpoint = true,
+          .leases = 1.5};
+  EXPECT_EQ(DescribeWithTime(act),
+            "version 40, after a checkpoint: stop ps_server-1 for 1.50 leases");
+  act = {.kind = ActKind::kKill, .number = 3, .at_version = 7};
+  EXPECT_EQ(DescribeWithTime(act), "version 7: kill worker-3");
+  act = {.kind = ActKind::kCut, .part = Part::kLead, .leases = 0.25};
+  EXPECT_EQ(Describe(act), "cut ps_server-0 off for 0.25 leases");
+}
+
+}  // namespace
+}  // namespace sluice
