@@ -37,20 +37,6 @@ std::string Coordinator(const std::string& lead) {
   return absl::StrCat("--coordinator=", lead);
 }
 
-// As its log is called, too.
-std::string NameOf(Part part, int number) {
-  switch (part) {
-    case Part::kLead:
-    case Part::kShard:
-      return absl::StrCat("ps_server-", number);
-    case Part::kWorker:
-      return absl::StrCat("worker-", number);
-    case Part::kEvaluator:
-      return "evaluator";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string DefaultBinDir() {
@@ -61,11 +47,11 @@ std::string DefaultBinDir() {
 
 std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead) {
-  std::vector<std::string> flags = {"--shard=0",
-                                    lead.empty()
-                                        ? Listen(plan, NameOf(Part::kLead, 0))
-                                        : absl::StrCat("--listen=", lead),
-                                    absl::StrCat("--run-dir=", plan.run_dir)};
+  std::vector<std::string> flags = {
+      "--shard=0",
+      lead.empty() ? Listen(plan, NameOfPart(Part::kLead, 0))
+                   : absl::StrCat("--listen=", lead),
+      absl::StrCat("--run-dir=", plan.run_dir)};
   if (plan.resume) flags.push_back("--resume");
   return Command(plan, "ps_server/ps_server", std::move(flags));
 }
@@ -75,7 +61,7 @@ std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
   return Command(
       plan, "ps_server/ps_server",
       {absl::StrCat("--shard=", shard),
-       Listen(plan, NameOf(Part::kShard, shard)), Coordinator(lead)});
+       Listen(plan, NameOfPart(Part::kShard, shard)), Coordinator(lead)});
 }
 
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
@@ -102,7 +88,7 @@ std::vector<std::string> LocalCluster::CommandOf(
     case Part::kLead: {
       ClusterPlan plan = plan_;
       // Whatever there is by now is to be gone on with.
-      plan.resume = plan.resume || started_.contains(NameOf(part, number));
+      plan.resume = plan.resume || started_.contains(NameOfPart(part, number));
       return LeadCommand(plan, lead);
     }
     case Part::kShard:
@@ -117,7 +103,7 @@ std::vector<std::string> LocalCluster::CommandOf(
 
 absl::Status LocalCluster::Start(Part part, int number,
                                  const std::string& lead) {
-  const std::string name = NameOf(part, number);
+  const std::string name = NameOfPart(part, number);
   if (plan_.networks != nullptr) {
     SLUICE_RETURN_IF_ERROR(plan_.networks->Enter(name));
   }

@@ -6,6 +6,19 @@
 
 namespace sluice {
 
+std::string NameOfPart(Part part, int number) {
+  switch (part) {
+    case Part::kLead:
+    case Part::kShard:
+      return absl::StrCat("ps_server-", number);
+    case Part::kWorker:
+      return absl::StrCat("worker-", number);
+    case Part::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
 void Supervision::EndBy(absl::Time deadline) {
   deadline_ = deadline_.has_value() ? std::min(*deadline_, deadline) : deadline;
 }

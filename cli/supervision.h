@@ -14,6 +14,10 @@ namespace sluice {
 
 enum class Part { kLead, kShard, kWorker, kEvaluator };
 
+// "worker-2", "ps_server-0" (the lead), "evaluator": what it and its log are
+// called.
+std::string NameOfPart(Part part, int number);
+
 // A child that ended.
 struct PartEnd {
   Part part = Part::kWorker;

@@ -101,20 +101,6 @@ bool OnServer(const Act& act) {
   return act.part == Part::kLead || act.part == Part::kShard;
 }
 
-std::string NameOfPart(Part part, int number) {
-  switch (part) {
-    case Part::kLead:
-      return "ps_server-0";
-    case Part::kShard:
-      return absl::StrCat("ps_server-", number);
-    case Part::kWorker:
-      return absl::StrCat("worker-", number);
-    case Part::kEvaluator:
-      return "evaluator";
-  }
-  SLUICE_CHECK(!"a part has a name");
-}
-
 std::string NameOfKind(ActKind kind) {
   switch (kind) {
     case ActKind::kKill:

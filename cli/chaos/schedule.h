@@ -36,8 +36,6 @@ struct Act {
 // A ps_server, so that its loss may send the job back to a checkpoint.
 bool OnServer(const Act& act);
 
-// "worker-2", "ps_server-0", "evaluator": what LocalCluster calls it.
-std::string NameOfPart(Part part, int number);
 // "kill", "stop", "cut".
 std::string NameOfKind(ActKind kind);
 // "stop ps_server-1 for 0.4 leases".
