@@ -67,9 +67,11 @@ absl::Status CoordinatorSessions::CheckGeneration(
   const int64_t here = options_.core.generation.value();
   const int64_t there = std::max<int64_t>(join.generation(), 1);
   if (join.incarnation() == 0 || here == there) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("incarnation ", join.incarnation(),
-                                         " is of generation ", there,
-                                         ", this is generation ", here));
+  const std::string what =
+      absl::StrCat("incarnation ", join.incarnation(), " is of generation ",
+                   there, ", this is generation ", here);
+  // Not for a coordinator whose time is over to end a life of a later one.
+  return there > here ? absl::UnavailableError(what) : absl::AbortedError(what);
 }
 
 absl::Status CoordinatorSessions::OnJoin(
@@ -91,7 +93,8 @@ absl::Status CoordinatorSessions::OnJoin(
   }
   const absl::Status same_generation = CheckGeneration(join);
   if (!same_generation.ok()) {
-    return absl::AbortedError(
+    return absl::Status(
+        same_generation.code(),
         absl::StrCat(peer.ToString(), ": ", same_generation.message()));
   }
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
