@@ -232,7 +232,8 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "Print the results as JSON");
   app.add_flag("--tiny", tiny, "Few decisions, to see that it works");
   CLI11_PARSE(app, argc, argv);
-  spdlog::set_level(spdlog::level::warn);  // Of the service.
+  // Of the service, whose peers just end in the end.
+  spdlog::set_level(spdlog::level::err);
   sluice::bench::Report report(
       "coordinator", "How many decisions a second does the coordinator make?");
   sluice::bench::AddPure(tiny, &report);
