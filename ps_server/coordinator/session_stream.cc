@@ -95,9 +95,12 @@ void SessionStream::Continue() {
     const proto::FromCoordinator frame = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
-    // Frames that follow each other at once travel together.
+    // Frames that follow each other at once travel together, but for the first:
+    // the call's headers go with it, and gRPC, told to hold them back, says
+    // that they are written only when something else has been.
     grpc::WriteOptions options;
-    if (!queue_.empty()) options.set_buffer_hint();
+    if (!queue_.empty() && headers_sent_) options.set_buffer_hint();
+    headers_sent_ = true;
     call_->stream.Write(frame, options, Begin(&on_written_));
   }
 }

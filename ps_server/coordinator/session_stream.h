@@ -111,6 +111,7 @@ class SessionStream final : public FrameSink,
   int operations_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<proto::FromCoordinator> queue_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool headers_sent_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
