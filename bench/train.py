@@ -104,7 +104,7 @@ def add_rows(report, batch, rounds, args):
         measured = statistics.median(r[key] for r in rounds)
         more = {f"of_{name.replace(' ', '_')}": median_ratio(rounds, key, name)
                 for name in ("no server", "DDP", "RPC")
-                if name in rounds[0] and name != beside}
+                if name in rounds[0] and name != beside and workers > 1}
         report.add(f"{policy}, {workers} worker{'s' * (workers > 1)}, {batch}",
                    "samples/s", beside,
                    measured / median_ratio(rounds, key, beside), measured, **more)
