@@ -166,18 +166,11 @@ void ShardAgent::Store(Shard::HeldVersion held) {
 void ShardAgent::ReportStored(
     Generation generation, Version version,
     const absl::StatusOr<proto::CheckpointFile>& file) {
-  proto::ToCoordinator answer;
-  proto::Stored* stored = answer.mutable_stored();
-  stored->set_generation(generation.value());
-  stored->set_version(version.value());
-  if (file.ok()) {
-    *stored->mutable_file() = *file;
-  } else {
+  if (!file.ok()) {
     spdlog::error("event=not_stored version={} error=\"{}\"", version.value(),
                   file.status().ToString());
-    stored->set_error(std::string(file.status().message()));
   }
-  Send(std::move(answer));
+  Send(StoredToProto(generation, version, file));
 }
 
 void ShardAgent::Send(proto::ToCoordinator message) {

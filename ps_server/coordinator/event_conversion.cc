@@ -130,6 +130,21 @@ StoredPart StoredPartFromProto(const proto::Stored& stored) {
   return part;
 }
 
+proto::ToCoordinator StoredToProto(
+    Generation generation, Version version,
+    const absl::StatusOr<proto::CheckpointFile>& file) {
+  proto::ToCoordinator out;
+  proto::Stored* stored = out.mutable_stored();
+  stored->set_generation(generation.value());
+  stored->set_version(version.value());
+  if (file.ok()) {
+    *stored->mutable_file() = *file;
+  } else {
+    stored->set_error(std::string(file.status().message()));
+  }
+  return out;
+}
+
 proto::FromCoordinator TaskToProto(const Task& task) {
   proto::FromCoordinator out;
   proto::Task* message = out.mutable_task();

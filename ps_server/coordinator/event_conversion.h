@@ -33,8 +33,15 @@ proto::FromCoordinator DecisionToProto(const Decision& decision);
 proto::FromCoordinator EvaluateToProto(const SendEvaluate& evaluate);
 proto::FromCoordinator FinishToProto(const FinishRun& finish);
 
+// ---- The shard's side. ----
+
 // A decision as the shard reads it. kInvalidArgument: of no known kind.
 absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision);
+// What it answers to a Store, once its part is on the disk or could not be
+// written.
+proto::ToCoordinator StoredToProto(
+    Generation generation, Version version,
+    const absl::StatusOr<proto::CheckpointFile>& file);
 
 // ---- What is recorded. `seconds` is not set. ----
 

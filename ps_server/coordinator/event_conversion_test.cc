@@ -139,6 +139,23 @@ TEST(EventConversionTest, AStoredPartIsAFileOrAnError) {
   EXPECT_EQ(StoredPartFromProto(stored).error, "no room");
 }
 
+TEST(EventConversionTest, AShardAnswersAStoreWithItsFileOrWithWhatFailed) {
+  proto::CheckpointFile file;
+  file.set_name("shard-1.safetensors");
+  const proto::Stored stored =
+      StoredToProto(Generation(2), Version(7), file).stored();
+  EXPECT_EQ(stored.generation(), 2);
+  EXPECT_EQ(stored.version(), 7);
+  EXPECT_EQ(StoredPartFromProto(stored).file, "shard-1.safetensors");
+  EXPECT_EQ(StoredPartFromProto(stored).error, "");
+  const proto::Stored failed = StoredToProto(Generation(2), Version(7),
+                                             absl::UnavailableError("no room"))
+                                   .stored();
+  EXPECT_EQ(failed.version(), 7);
+  EXPECT_EQ(StoredPartFromProto(failed).file, "");
+  EXPECT_EQ(StoredPartFromProto(failed).error, "no room");
+}
+
 TEST(EventConversionTest, TheStatusSaysWhatBecameOfCheckpoints) {
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
   JobState state;
