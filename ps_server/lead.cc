@@ -16,6 +16,7 @@
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/coordinator/generations.h"
+#include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
@@ -67,16 +68,8 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     const RecoveryOptions& recovery, Clock* clock) {
   std::unique_ptr<Lead> lead(new Lead(run_dir));
   CoordinatorService::Options options = ServiceOptions(job, clock);
-  options.core.recovery = recovery;
-  options.core.recovery.possible = !run_dir.empty();
-  GenerationStart start;
-  if (resumption.has_value()) {
-    options.core.generation = resumption->generation;
-    options.core.resume = resumption->point;
-    options.core.recovery.updates_lost = resumption->updates_lost;
-    start = {resumption->generation, resumption->point.generation,
-             resumption->point.version, recovery.reason};
-  }
+  const GenerationStart start = BeginGeneration(
+      resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
   if (!run_dir.empty()) {
     // The next generation, whoever takes it, is taken by creating this file.
     options.superseded = [next = CommitLogPath(run_dir, start.generation + 1)] {

@@ -7,7 +7,6 @@
 #include <climits>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
@@ -202,17 +201,9 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
   if (lead_ != nullptr) return RunLead();
-  absl::Status status = agent_->Join(/*rejoins=*/earlier_.has_value());
-  if (status.ok()) {
-    const absl::StatusOr<proto::Finish> finish = agent_->Wait();
-    status = finish.status();
-    if (finish.ok()) {
-      if (finish->failure().empty()) return std::nullopt;
-      return absl::AbortedError(finish->failure());
-    }
-  }
-  if (!absl::IsAborted(status)) return status;
-  return EarlierLife{std::string(status.message()), listened_, {}};
+  const absl::Status joined = agent_->Join(/*rejoins=*/earlier_.has_value());
+  return Listened(AfterSession(
+      joined.ok() ? agent_->Wait() : absl::StatusOr<proto::Finish>(joined)));
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
@@ -225,26 +216,13 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   const GenerationEnd end = lead_->service()->AwaitEnd();
   StopServing();
   SLUICE_RETURN_IF_ERROR(lead_->Close(end));
-  return After(end);
+  return Listened(AfterGeneration(end));
 }
 
-absl::StatusOr<std::optional<EarlierLife>> ShardServer::After(
-    const GenerationEnd& end) const {
-  if (const auto* finish = std::get_if<FinishRun>(&end)) {
-    if (finish->failure.empty()) return std::nullopt;
-    return absl::AbortedError(finish->failure);
-  }
-  if (std::holds_alternative<Superseded>(end)) {
-    return absl::PermissionDeniedError(
-        "another process has taken the next generation of the run: this one is "
-        "over");
-  }
-  const auto& over = std::get<EndGeneration>(end);
-  RecoveryOptions recovery;
-  recovery.furthest = over.furthest;
-  recovery.fruitless = over.fruitless;
-  recovery.reason = over.reason;
-  return EarlierLife{over.reason, listened_, recovery};
+absl::StatusOr<std::optional<EarlierLife>> ShardServer::Listened(
+    absl::StatusOr<std::optional<EarlierLife>> next) const {
+  if (next.ok() && next->has_value()) (*next)->listened = listened_;
+  return next;
 }
 
 void ShardServer::StopServing() {

@@ -13,22 +13,14 @@
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/coordinator_endpoint.h"
-#include "ps_server/coordinator/coordinator_sessions.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
+#include "ps_server/next_generation.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard_agent.h"
 
 namespace sluice {
-
-// What a ps_server takes along from one generation to the next; all else is on
-// the disk.
-struct EarlierLife {
-  std::string reason;        // Why that generation ended.
-  std::string listened;      // Where the lead did, "host:port", and must again.
-  RecoveryOptions recovery;  // Of the lead.
-};
 
 // One ps_server for as long as one generation: a shard, its Exchange service
 // and its session, and in shard 0 the coordinator, all on one port. RequestStop
@@ -68,9 +60,9 @@ class ShardServer {
   absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
-  // What follows from how the lead's generation ended.
-  absl::StatusOr<std::optional<EarlierLife>> After(
-      const GenerationEnd& end) const;
+  // Fills in what is known here of the life that has ended, if another follows.
+  absl::StatusOr<std::optional<EarlierLife>> Listened(
+      absl::StatusOr<std::optional<EarlierLife>> next) const;
   // Stops serving; calls under way are cancelled.
   void StopServing();
 

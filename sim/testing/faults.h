@@ -36,6 +36,10 @@ struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0, straggled = 0;
   int64_t kills = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
+  // Servers that began the next generation in place; leads that found it taken;
+  // workers that left because a shard was lost to them.
+  int64_t shards_in_place = 0, leads_in_place = 0, superseded = 0;
+  int64_t given_up = 0;
   int64_t shard_kills = 0, lead_kills = 0, doubles = 0, power_losses = 0;
   // What died in the middle of writing; what could not be written, or not in
   // time.
@@ -65,6 +69,10 @@ struct FaultCounts {
     see("partitions", partitions);
     see("reconnects", reconnects);
     see("new lives", new_lives);
+    see("shards in place", shards_in_place);
+    see("leads in place", leads_in_place);
+    see("superseded", superseded);
+    see("given up", given_up);
     see("shard kills", shard_kills);
     see("lead kills", lead_kills);
     see("doubles", doubles);

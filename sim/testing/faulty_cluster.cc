@@ -20,12 +20,11 @@ FaultyCluster::FaultyCluster(const CoordinatorOptions& options,
                              const Faults& faults, uint64_t seed,
                              std::string run_dir)
     : options_(options),
-      faults_(faults),
       seed_(seed),
       run_dir_(std::move(run_dir)),
       job_(FaultyJob(options)),
       layout_(ReferenceWeights::Layout(options.shards)),
-      random_(seed, "faulty cluster"),
+      chance_(faults, seed),
       lineage_(options),
       processes_(options.workers),
       newest_(options.shards) {
@@ -38,12 +37,12 @@ FaultyCluster::FaultyCluster(const CoordinatorOptions& options,
 FaultyCluster::~FaultyCluster() { std::filesystem::remove_all(run_dir_); }
 
 void FaultyCluster::Run(absl::Duration heal, absl::Duration end) {
-  StartLead();
+  StartLead({});
   for (int s = 0; s < options_.shards; ++s) {
-    After(Draw(1000000), [this, s] { StartShard(s); });
+    After(chance_.Draw(1000000), [this, s] { StartShard(s); });
   }
   for (int w = 0; w < options_.workers; ++w) {
-    After(Draw(1000000), [this, w] { Start(w); });
+    After(chance_.Draw(1000000), [this, w] { Start(w); });
   }
   StrikeProcesses();
   After(absl::ToInt64Nanoseconds(heal), [this] { Heal(); });
@@ -58,7 +57,6 @@ void FaultyCluster::Run(absl::Duration heal, absl::Duration end) {
 }
 
 void FaultyCluster::CheckEnd() {
-  if (ended_before_) return;
   Lead& lead = *leads_[*ended_];
   lead.branch->checker.CheckEnd();
   const JobState state = lead.sessions.State(Now());
@@ -77,17 +75,17 @@ void FaultyCluster::CheckEnd() {
 }
 
 bool FaultyCluster::Over() {
-  if (ended_before_ || ended_.has_value()) return true;
+  if (ended_.has_value()) return true;
   for (size_t l = 0; l < leads_.size(); ++l) {
     Lead& lead = *leads_[l];
-    if (!lead.up || !lead.finish().has_value()) continue;
-    if (!lead.finished.has_value()) lead.finished = Now();
+    if (!lead.up || lead.closing || !lead.end().has_value()) continue;
+    if (!lead.ended.has_value()) lead.ended = Now();
     // As the daemon does: who does not come back is not waited for.
     if (!lead.sessions.EverybodyTold() &&
-        Now() - *lead.finished <= kRejoinTimeout) {
+        Now() - *lead.ended <= kRejoinTimeout) {
       continue;
     }
-    if (lead.finish()->failure.empty()) {
+    if (lead.finish().has_value() && lead.finish()->failure.empty()) {
       ended_ = l;
       return true;
     }
@@ -104,23 +102,27 @@ std::string FaultyCluster::Describe() const {
                     lead->up ? "" : " down", " at version ",
                     state.version.value(), ", waiting for \"",
                     state.waiting_for, "\"");
-    if (lead->finish().has_value()) {
-      absl::StrAppend(&text, ", over: ", lead->finish()->reason,
-                      lead->finish()->failure);
+    if (lead->end().has_value()) {
+      absl::StrAppend(&text, ", over: ",
+                      AfterGeneration(*lead->end()).ok()
+                          ? state.message
+                          : AfterGeneration(*lead->end()).status().message());
     }
   }
   for (const Process& process : processes_) {
-    if (!process.up && process.shard != nullptr) continue;
+    if (!process.life.has_value()) continue;
+    const FaultyLife& life = *process.life;
+    if (!process.up && life.shard != nullptr) continue;
     absl::StrAppend(&text, "; ", process.peer.ToString(),
                     process.up ? " up" : " down",
-                    process.open ? " connected" : "");
-    if (process.shard != nullptr) {
+                    process.between ? " between generations" : "",
+                    life.open ? " connected" : "");
+    if (life.shard != nullptr) {
       absl::StrAppend(&text, " of generation ",
-                      process.shard->generation().value(), " at decision ",
-                      process.shard->executed());
-    } else if (process.work.has_value()) {
-      absl::StrAppend(&text, ", ", process.tasks.size(), " tasks, works on ",
-                      process.work->task.ShortDebugString());
+                      life.shard->generation().value(), " at decision ",
+                      life.shard->executed());
+    } else if (life.work.has_value()) {
+      absl::StrAppend(&text, ", works on ", life.work->task.ShortDebugString());
     }
   }
   return text;
@@ -145,21 +147,8 @@ std::string FaultyCluster::Name(int64_t id) const {
 
 // ---- The network. ----
 
-uint64_t FaultyCluster::Draw(uint64_t below) {
-  return random_.Uint64(draws_++) % below;
-}
-
-bool FaultyCluster::Strikes(int per_thousand) {
-  return !healed_ && Draw(1000) < static_cast<uint64_t>(per_thousand);
-}
-
-VirtualTime FaultyCluster::DrawTime(absl::Duration least, absl::Duration most) {
-  return absl::ToInt64Nanoseconds(least) +
-         Draw(absl::ToInt64Nanoseconds(most - least));
-}
-
 int64_t FaultyCluster::LifeOf(int64_t id) const {
-  return id < 0 ? 0 : processes_[id].life;
+  return id < 0 ? 0 : processes_[id].lived;
 }
 
 bool FaultyCluster::IsUp(int64_t id) const {
@@ -187,21 +176,14 @@ bool FaultyCluster::Partitioned(int64_t a, int64_t b) const {
   return it != partitioned_until_.end() && it->second > queue_.now();
 }
 
-VirtualTime FaultyCluster::DrawLatency() {
-  const VirtualTime least =
-      DrawTime(absl::Microseconds(100), absl::Milliseconds(2));
-  if (!Strikes(faults_.delay)) return least;
-  ++counts_.delayed;
-  return least + DrawTime(absl::ZeroDuration(), absl::Milliseconds(300));
-}
-
 bool FaultyCluster::Loses(int64_t from, int64_t to) {
-  if (!Partitioned(from, to) && !Strikes(faults_.lose)) return false;
-  ++counts_.lost;
+  if (!Partitioned(from, to) && !chance_.Strikes(chance_.faults.lose))
+    return false;
+  ++chance_.counts.lost;
   return true;
 }
 
-void FaultyCluster::SendFrame(const ConnectionPtr& connection, bool up,
+void FaultyCluster::SendFrame(const Link& connection, bool up,
                               const Body& body) {
   const auto process = static_cast<int64_t>(connection->process());
   const int64_t lead = IdOf(connection->lead());
@@ -209,21 +191,22 @@ void FaultyCluster::SendFrame(const ConnectionPtr& connection, bool up,
   if (lane.dead) return;
   if (Loses(process, lead)) {
     lane.dead = true;
-    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(200)),
+    After(chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(200)),
           [=, this] { Break(connection, absl::UnavailableError("reset")); });
     return;
   }
-  lane.arrival = std::max(lane.arrival, queue_.now() + DrawLatency());
+  lane.arrival = std::max(lane.arrival, queue_.now() + chance_.DrawLatency());
   At(up ? lead : process, lane.arrival - queue_.now(), body);
 }
 
 void FaultyCluster::Send(int64_t from, int64_t to, const Body& body) {
   if (Loses(from, to)) return;
-  const VirtualTime delay = DrawLatency();
+  const VirtualTime delay = chance_.DrawLatency();
   At(to, delay, body);
-  if (Strikes(faults_.duplicate)) {
-    ++counts_.duplicated;
-    At(to, delay + DrawTime(absl::ZeroDuration(), absl::Milliseconds(20)),
+  if (chance_.Strikes(chance_.faults.duplicate)) {
+    ++chance_.counts.duplicated;
+    At(to,
+       delay + chance_.DrawTime(absl::ZeroDuration(), absl::Milliseconds(20)),
        body);
   }
 }
@@ -231,68 +214,68 @@ void FaultyCluster::Send(int64_t from, int64_t to, const Body& body) {
 // ---- What strikes processes and links. ----
 
 void FaultyCluster::StrikeProcesses() {
-  if (healed_) return;
+  if (chance_.healed()) return;
   const size_t leads = leads_.size(), processes = processes_.size();
   for (size_t l = 0; l < leads; ++l) {
     if (!leads_[l]->up) continue;
-    if (Strikes(faults_.pause)) Pause(IdOf(l));
-    if (Strikes(faults_.double_server)) Double(IdOf(l));
-    if (Strikes(faults_.kill_server)) KillLead(l);
+    if (chance_.Strikes(chance_.faults.pause)) Pause(IdOf(l));
+    if (chance_.Strikes(chance_.faults.double_server)) Double(IdOf(l));
+    if (chance_.Strikes(chance_.faults.kill_server)) KillLead(l);
   }
   for (size_t i = 0; i < processes; ++i) {
     if (!processes_[i].up) continue;
-    if (Strikes(faults_.pause)) Pause(i);
+    if (chance_.Strikes(chance_.faults.pause)) Pause(i);
     StrikeLink(i);
     if (IsWorker(i)) {
-      if (Strikes(faults_.kill)) Kill(i);
+      if (chance_.Strikes(chance_.faults.kill)) Kill(i);
       continue;
     }
-    if (Strikes(faults_.double_server)) Double(i);
-    if (Strikes(faults_.kill_server)) KillShard(i);
+    if (chance_.Strikes(chance_.faults.double_server)) Double(i);
+    if (chance_.Strikes(chance_.faults.kill_server)) KillShard(i);
   }
   After(absl::ToInt64Nanoseconds(kStrikeEvery), [this] { StrikeProcesses(); });
 }
 
 // A link to the coordinator, or of a worker to a shard.
 void FaultyCluster::StrikeLink(int64_t id) {
-  const uint64_t pick = IsWorker(id) ? Draw(options_.shards + 1) : 0;
-  if (!Strikes(faults_.partition)) return;
+  const uint64_t pick = IsWorker(id) ? chance_.Draw(options_.shards + 1) : 0;
+  if (!chance_.Strikes(chance_.faults.partition)) return;
   const int64_t other = pick == 0 ? IdOf(leads_.size() - 1)
                                   : static_cast<int64_t>(NewestOf(pick - 1));
-  ++counts_.partitions;
+  ++chance_.counts.partitions;
   partitioned_until_[std::minmax(id, other)] =
-      queue_.now() + DrawTime(absl::Milliseconds(10), absl::Seconds(1));
+      queue_.now() + chance_.DrawTime(absl::Milliseconds(10), absl::Seconds(1));
 }
 
 // A shard that is away for longer than a lease ends its generation; that is
 // left to what kills shards.
 void FaultyCluster::Pause(int64_t id) {
-  ++counts_.pauses;
+  ++chance_.counts.pauses;
   const absl::Duration most =
       IsWorker(id) ? 2 * options_.lease : absl::Seconds(1);
   const VirtualTime until =
-      queue_.now() + DrawTime(absl::Milliseconds(10), most);
+      queue_.now() + chance_.DrawTime(absl::Milliseconds(10), most);
   PausedUntil(id) = std::max(PausedUntil(id), until);
 }
 
 // A worker; the coordinator hears of it at once, or only by the lease.
 void FaultyCluster::Kill(size_t process) {
-  ++counts_.kills;
+  ++chance_.counts.kills;
   Process& dead = processes_[process];
   dead.up = false;
-  ++dead.life;
+  ++dead.lived;
   dead.paused_until = 0;
-  const auto connection = std::exchange(dead.connection, nullptr);
-  if (Draw(2) == 0 && connection != nullptr) {
-    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
+  const auto connection = std::exchange(dead.life->connection, nullptr);
+  if (chance_.Draw(2) == 0 && connection != nullptr) {
+    After(chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
           [this, connection] { Break(connection, absl::OkStatus()); });
   }
-  After(DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
+  After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
         [this, process] { Start(process); });
 }
 
 void FaultyCluster::Heal() {
-  healed_ = true;
+  chance_.Heal();
   partitioned_until_.clear();
   // Who was replaced and does not know it is found and ended.
   for (size_t l = 0; l + 1 < leads_.size(); ++l) {

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/random.h"
 #include "common/resolved_job.h"
 #include "common/testing/faulty_files.h"
+#include "ps_server/next_generation.h"
 #include "ps_server/resume.h"
 #include "sim/event_queue.h"
+#include "sim/testing/chance.h"
 #include "sim/testing/faults.h"
 #include "sim/testing/faulty_process.h"
 #include "sim/testing/lineage_checker.h"
@@ -49,15 +50,18 @@ class FaultyCluster {
   // The first rule that was broken, with policy and seed; empty if none was.
   std::string Violation() const;
   const LineageChecker& lineage() const { return lineage_; }
-  const FaultCounts& counts() const { return counts_; }
+  const FaultCounts& counts() const { return chance_.counts; }
   int64_t reads() const { return reads_; }  // All of them were checked.
 
  private:
   using Process = FaultyProcess;
   using Lead = FaultyLead;
-  using Work = FaultyProcess::Work;
-  using ConnectionPtr = std::shared_ptr<FaultyConnection>;
+  using Work = FaultyLife::Work;
+  using Link = std::shared_ptr<FaultyConnection>;
   using Body = std::function<void()>;
+  using BodyAt = std::function<void(size_t process)>;
+  using Written = absl::StatusOr<proto::CheckpointFile>;
+  using Found = std::optional<Resumption>;
 
   static constexpr absl::Duration kRejoinTimeout = absl::Seconds(8);
   // Among the processes; coordinators count down from -1.
@@ -66,9 +70,6 @@ class FaultyCluster {
   absl::Time Now() const {
     return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());
   }
-  uint64_t Draw(uint64_t below);
-  bool Strikes(int per_thousand);
-  VirtualTime DrawTime(absl::Duration least, absl::Duration most);
   void After(VirtualTime delay, Body body) { queue_.Add(delay, body); }
   bool IsWorker(int64_t id) const {
     return id >= 0 && processes_[id].peer.role == Role::kWorker;
@@ -81,9 +82,8 @@ class FaultyCluster {
   void At(int64_t id, VirtualTime delay, Body body);
   // Sends a message over the link between two processes, if it arrives.
   void Send(int64_t from, int64_t to, const Body& body);
-  void SendFrame(const ConnectionPtr& connection, bool up, const Body& body);
+  void SendFrame(const Link& connection, bool up, const Body& body);
   bool Loses(int64_t from, int64_t to);
-  VirtualTime DrawLatency();
   bool Partitioned(int64_t a, int64_t b) const;
 
   void StrikeProcesses();
@@ -95,42 +95,43 @@ class FaultyCluster {
 
   // ---- Servers come and go (faulty_servers.cc) ----
   void StartShard(int64_t shard);
+  std::unique_ptr<Shard> NewShard(int64_t shard) const;
   size_t NewestOf(int64_t shard) const { return newest_[shard]; }
-  // A life of a shard, or a coordinator, to which a message may get.
+  // A shard's process, or a coordinator, to which a message may get.
   std::optional<size_t> Reach(int64_t shard);
   std::optional<size_t> ReachLead();
   bool LeadIsUp() const;
-  void StartLead();
-  void TakeGeneration(const Resumption& found);
+  bool SomeShardIsDoubled() const;
+  void StartLead(const RecoveryOptions& recovery);
+  void TakeGeneration(const Found& found, const RecoveryOptions& recovery);
+  void EndLead(size_t lead);
+  void CloseLead(size_t lead);
   void KillLead(size_t lead);
+  void HangUp(size_t lead);
   void KillShard(size_t process);
   void Double(int64_t id);
   void Disturb();
-  FaultyFiles::Fault DrawDeath();
-  void EndLead(size_t lead);
 
   // ---- Checkpoints (faulty_storage.cc) ----
   void BeginWriting(size_t process);
-  absl::StatusOr<proto::CheckpointFile> WriteHeld(const Process& process,
-                                                  FaultyFiles* disk) const;
-  void AnswerStored(size_t process, Generation generation, Version version,
-                    const absl::StatusOr<proto::CheckpointFile>& file);
+  Written StoreHeld(size_t process);
+  Written WriteHeld(size_t process, FaultyFiles* disk) const;
   void Record(size_t lead, const Actions& actions);
   void BeginOrder(size_t lead);
   absl::Status DoOrder(size_t lead, FaultyFiles* disk);
   absl::Status WriteManifest(Lead& lead, const StoreManifest& order,
                              FaultyFiles* disk);
 
-  // ---- Sessions (faulty_sessions.cc) ----
+  // ---- Lives and sessions (faulty_sessions.cc) ----
   void Start(size_t process);
+  void BeginLife(size_t process, bool rejoins);
+  void EndLife(size_t process, const absl::Status& session);
+  void GoOnInPlace(size_t process);
   void Connect(size_t process);
-  void FromClient(const ConnectionPtr& connection,
-                  const proto::ToCoordinator& frame);
-  void Heard(const ConnectionPtr& connection,
-             const proto::ToCoordinator& frame);
-  void ToClient(const ConnectionPtr& connection,
-                const proto::FromCoordinator& frame);
-  void Break(const ConnectionPtr& connection, const absl::Status& status);
+  void FromClient(const Link& connection, const proto::ToCoordinator& frame);
+  void Heard(const Link& connection, const proto::ToCoordinator& frame);
+  void ToClient(const Link& connection, const proto::FromCoordinator& frame);
+  void Break(const Link& connection, const absl::Status& status);
   void ConnectionEnded(size_t process, const absl::Status& status);
   void Pump(size_t process);
   void AwakeAndAgain(size_t process);
@@ -141,11 +142,13 @@ class FaultyCluster {
   void OnMessage(size_t process, const proto::FromCoordinator& message);
   void Answer(size_t process, proto::ToCoordinator message);
   void BeginNext(size_t worker);
-  void Abandon(size_t worker);
+  void Done(size_t worker);
+  void GiveUp(size_t worker, const proto::Key& key, const absl::Status& why);
+  bool Asks(size_t worker, int64_t shard, const proto::Key& key);
+  void Answered(size_t worker, int64_t shard, const proto::Key& key);
   bool Has(size_t worker, const proto::Key& key) const;
   void PullAndAgain(size_t worker, int64_t shard, const proto::Key& key);
-  void SendToShard(size_t worker, int64_t shard,
-                   const std::function<void(size_t)>& body);
+  void SendToShard(size_t worker, int64_t shard, const BodyAt& body);
   void ServePull(size_t process, size_t worker, const proto::Task& task);
   void EndRead(size_t process, size_t worker, const proto::Key& key,
                Generation generation, ReadId id);
@@ -155,15 +158,17 @@ class FaultyCluster {
   void ServePush(size_t process, size_t worker, const proto::Task& task,
                  int chunk);
   void Staged(size_t worker, int64_t shard, const proto::Key& key);
+  void Refuse(size_t process, size_t worker, const proto::Key& key,
+              const absl::Status& why);
   void Execute(size_t process, const proto::Decision& decision);
-  bool MayFail(const Process& process, const Decision& decision) const;
+  bool MayFail(const FaultyLife& life, const Decision& decision) const;
 
   // ---- Checks ----
   void Expect(bool holds, const std::string& rule);
+  using Chunks = std::vector<ChunkRef>;
   void CheckFloats(const Shard& shard, Generation generation, int64_t version,
-                   const std::vector<ChunkRef>& chunks,
-                   const std::string& what);
-  void CheckShard(Process& process);
+                   const Chunks& chunks, const std::string& what);
+  void CheckShard(size_t process);
   void CheckProgress(Lead& lead);
   void CheckEnd();
   std::string Name(int64_t id) const;
@@ -171,25 +176,20 @@ class FaultyCluster {
 
   // Constant after construction.
   const CoordinatorOptions options_;
-  const Faults faults_;
   const uint64_t seed_;
   const std::string run_dir_;
   const ResolvedJob job_;
   const ParameterLayout layout_;
-  const Random random_;
-  uint64_t draws_ = 0;
+  Chance chance_;
   EventQueue<Body> queue_;
   LineageChecker lineage_;
-  std::deque<Process> processes_;  // Workers, then every life of each shard.
+  std::deque<Process> processes_;  // Workers, then every process of a shard.
   std::vector<size_t> newest_;     // Of each shard.
   std::vector<std::unique_ptr<Lead>> leads_;  // By when they came.
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
-  bool healed_ = false;
   bool logs_are_whole_ = true;   // They tell of every task there was.
   std::optional<size_t> ended_;  // The lead with which the run ended.
-  bool ended_before_ = false;    // A checkpoint says so.
 
-  FaultCounts counts_;
   int64_t events_ = 0;
   int64_t reads_ = 0;
   std::string violation_;

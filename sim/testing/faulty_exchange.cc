@@ -15,27 +15,27 @@ namespace {
 
 // A worker asks again when it has heard nothing for so long.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(150);
+// As CoordinatorClient's.
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 
 }  // namespace
 
 void FaultyCluster::OnMessage(size_t index,
                               const proto::FromCoordinator& message) {
-  Process& process = processes_[index];
+  FaultyLife& life = *processes_[index].life;
   if (message.has_decision()) return Execute(index, message.decision());
+  if (!life.end.worked.ok()) return;  // It is leaving.
   if (message.has_task()) {
-    process.tasks.push_back(message.task());
-    if (!process.work.has_value()) BeginNext(index);
-  } else if (message.has_cancel()) {
-    const proto::Key& key = message.cancel().key();
-    std::erase_if(process.tasks, [&](const proto::Task& task) {
-      return KeyFromProto(task.key()) == KeyFromProto(key);
-    });
-    if (Has(index, key)) Abandon(index);
+    life.tasks.Add(message.task());
+    if (!life.work.has_value()) BeginNext(index);
+  } else if (message.has_cancel() &&
+             life.tasks.Cancel(KeyFromProto(message.cancel().key()))) {
+    Done(index);
   }
 }
 
 void FaultyCluster::Answer(size_t process, proto::ToCoordinator message) {
-  Expect(processes_[process].session->Send(std::move(message)).ok(),
+  Expect(processes_[process].life->session->Send(std::move(message)).ok(),
          "a session has room for what its process says");
   Pump(process);
 }
@@ -43,32 +43,66 @@ void FaultyCluster::Answer(size_t process, proto::ToCoordinator message) {
 // ---- The worker. ----
 
 bool FaultyCluster::Has(size_t worker, const proto::Key& key) const {
-  const auto& work = processes_[worker].work;
+  const auto& work = processes_[worker].life->work;
   return work.has_value() &&
          KeyFromProto(work->task.key()) == KeyFromProto(key);
 }
 
-void FaultyCluster::Abandon(size_t worker) {
-  processes_[worker].work.reset();
+void FaultyCluster::Done(size_t worker) {
+  processes_[worker].life->work.reset();
+  processes_[worker].life->tasks.Done();
   BeginNext(worker);
 }
 
 void FaultyCluster::BeginNext(size_t worker) {
-  Process& process = processes_[worker];
-  if (process.tasks.empty()) return;
-  process.work =
-      Work{process.tasks.front(), std::vector<int64_t>(options_.shards, -1),
-           std::vector<bool>(options_.shards, false)};
-  process.tasks.pop_front();
-  const proto::Key key = process.work->task.key();
-  for (int s = 0; s < options_.shards; ++s) PullAndAgain(worker, s, key);
+  FaultyLife& life = *processes_[worker].life;
+  const std::optional<proto::Task> task = life.tasks.Take();
+  if (!task.has_value()) return;
+  Expect(task->key().generation() == life.session->welcome().generation(),
+         absl::StrCat(Name(worker), " works for its own generation only"));
+  life.work = Work{*task, std::vector<int64_t>(options_.shards, -1),
+                   std::vector<bool>(options_.shards, false),
+                   std::vector<int>(options_.shards, 0)};
+  for (int s = 0; s < options_.shards; ++s) {
+    PullAndAgain(worker, s, task->key());
+  }
+}
+
+// A shard is lost: the worker leaves, and joins anew, as RunWorker does.
+void FaultyCluster::GiveUp(size_t worker, const proto::Key& key,
+                           const absl::Status& why) {
+  if (!Has(worker, key)) return;
+  ++chance_.counts.given_up;
+  FaultyLife& life = *processes_[worker].life;
+  life.work.reset();
+  life.end.worked = why;
+  life.session->Leave(std::string(why.message()));
+  Pump(worker);
+  At(worker, absl::ToInt64Nanoseconds(kLeaveTimeout), [this, worker] {
+    const Link connection = processes_[worker].life->connection;
+    if (connection != nullptr) Break(connection, absl::CancelledError("left"));
+    EndLife(worker, absl::OkStatus());
+  });
+}
+
+// Counts a call to a shard; false when too many have not been answered.
+bool FaultyCluster::Asks(size_t worker, int64_t shard, const proto::Key& key) {
+  int& unanswered = processes_[worker].life->work->unanswered[shard];
+  if (++unanswered * kAskAgain <= kRejoinTimeout) return true;
+  GiveUp(worker, key, absl::UnavailableError("a shard does not answer"));
+  return false;
+}
+
+void FaultyCluster::Answered(size_t worker, int64_t shard,
+                             const proto::Key& key) {
+  if (Has(worker, key)) processes_[worker].life->work->unanswered[shard] = 0;
 }
 
 void FaultyCluster::PullAndAgain(size_t worker, int64_t shard,
                                  const proto::Key& key) {
   if (!Has(worker, key)) return;
-  const Work& work = *processes_[worker].work;
-  if (work.bases[shard] >= 0) return;
+  const Work& work = *processes_[worker].life->work;
+  if (work.bases[shard] >= 0 || !Asks(worker, shard, key)) return;
   SendToShard(worker, shard, [=, this, task = work.task](size_t at) {
     ServePull(at, worker, task);
   });
@@ -78,10 +112,10 @@ void FaultyCluster::PullAndAgain(size_t worker, int64_t shard,
 
 // To whoever is at that shard's address then.
 void FaultyCluster::SendToShard(size_t worker, int64_t shard,
-                                const std::function<void(size_t)>& body) {
-  if (Strikes(faults_.straggle)) {
-    ++counts_.straggled;
-    After(DrawTime(absl::Seconds(1), absl::Seconds(10)), [=, this] {
+                                const BodyAt& body) {
+  if (chance_.Strikes(chance_.faults.straggle)) {
+    ++chance_.counts.straggled;
+    After(chance_.DrawTime(absl::Seconds(1), absl::Seconds(10)), [=, this] {
       const std::optional<size_t> to = Reach(shard);
       if (to.has_value()) At(*to, 0, [body, to] { body(*to); });
     });
@@ -93,30 +127,32 @@ void FaultyCluster::SendToShard(size_t worker, int64_t shard,
 
 void FaultyCluster::ServePull(size_t index, size_t worker,
                               const proto::Task& task) {
-  Process& process = processes_[index];
+  FaultyLife& life = *processes_[index].life;
   const Generation generation(task.key().generation());
   const auto read =
-      process.shard->Pull({generation, Version(task.version()), task.exact()});
-  // Not restored yet, of another generation, or gone: the worker asks again,
-  // or its Cancel comes.
-  counts_.stale += absl::IsFailedPrecondition(read.status());
-  if (!read.ok()) return;
-  Expect(process.shard->generation() == generation,
+      life.shard->Pull({generation, Version(task.version()), task.exact()});
+  if (absl::IsFailedPrecondition(read.status())) {
+    return Refuse(index, worker, task.key(), read.status());
+  }
+  if (!read.ok()) return;  // Gone: its Cancel is on the way.
+  Expect(life.shard->generation() == generation,
          absl::StrCat(Name(index), " answers its own generation only"));
   if (!read->has_value()) {
-    process.parked.push_back({worker, task});
-    return;
+    life.parked.push_back({worker, task});
+    const int64_t shard = processes_[index].peer.id;
+    return Send(index, worker,
+                [=, this, key = task.key()] { Answered(worker, shard, key); });
   }
   const ReadId id = (*read)->id;
   const int64_t version = (*read)->snapshot->version.value();
   Expect(task.exact() ? version == task.version() : version >= task.version(),
          absl::StrCat(Name(worker), " asked for version ", task.version(),
                       " and got ", version));
-  process.reads[id] = (*read)->snapshot;
+  life.reads[id] = (*read)->snapshot;
   // Sending takes its time, some more than others; updates go on.
   const absl::Duration most =
-      Draw(8) == 0 ? absl::Seconds(2) : absl::Milliseconds(40);
-  At(index, DrawTime(absl::Microseconds(10), most),
+      chance_.Draw(8) == 0 ? absl::Seconds(2) : absl::Milliseconds(40);
+  At(index, chance_.DrawTime(absl::Microseconds(10), most),
      [=, this, key = task.key()] {
        EndRead(index, worker, key, generation, id);
      });
@@ -124,24 +160,23 @@ void FaultyCluster::ServePull(size_t index, size_t worker,
 
 void FaultyCluster::EndRead(size_t index, size_t worker, const proto::Key& key,
                             Generation generation, ReadId id) {
-  Process& process = processes_[index];
-  const auto it = process.reads.find(id);
-  if (it == process.reads.end()) return;  // An update has ended it.
+  FaultyLife& life = *processes_[index].life;
+  const auto it = life.reads.find(id);
+  if (it == life.reads.end()) return;  // An update has ended it.
   const auto snapshot = it->second;
-  process.reads.erase(it);
+  life.reads.erase(it);
   ++reads_;
   const int64_t version = snapshot->version.value();
-  CheckFloats(*process.shard, generation, version, snapshot->chunks,
+  CheckFloats(*life.shard, generation, version, snapshot->chunks,
               absl::StrCat(Name(index), " hands out version ", version));
-  process.shard->EndRead(id);
-  const int64_t shard = process.peer.id;
+  life.shard->EndRead(id);
+  const int64_t shard = processes_[index].peer.id;
   Send(index, worker, [=, this] { Pulled(worker, shard, key, version); });
 }
 
 // Whether they are those of one shard that executed the same commits.
 void FaultyCluster::CheckFloats(const Shard& shard, Generation generation,
-                                int64_t version,
-                                const std::vector<ChunkRef>& chunks,
+                                int64_t version, const Chunks& chunks,
                                 const std::string& what) {
   LineageChecker::Branch* branch = lineage_.Find(generation);
   if (branch == nullptr || !branch->weights.Has(version)) {
@@ -160,14 +195,15 @@ void FaultyCluster::CheckFloats(const Shard& shard, Generation generation,
 void FaultyCluster::Pulled(size_t worker, int64_t shard, const proto::Key& key,
                            int64_t version) {
   if (!Has(worker, key)) return;
-  Work& work = *processes_[worker].work;
+  Answered(worker, shard, key);
+  Work& work = *processes_[worker].life->work;
   if (work.bases[shard] < 0) work.bases[shard] = version;
   if (work.pushing || std::ranges::count(work.bases, -1) > 0) return;
   work.pushing = true;
   // Some workers are slower than others.
   const absl::Duration most =
       absl::Milliseconds(60 * (1 + processes_[worker].peer.id));
-  At(worker, DrawTime(absl::Milliseconds(10), most), [=, this] {
+  At(worker, chance_.DrawTime(absl::Milliseconds(10), most), [=, this] {
     for (int s = 0; s < options_.shards; ++s) PushAndAgain(worker, s, key);
   });
 }
@@ -175,9 +211,9 @@ void FaultyCluster::Pulled(size_t worker, int64_t shard, const proto::Key& key,
 void FaultyCluster::PushAndAgain(size_t worker, int64_t shard,
                                  const proto::Key& key) {
   if (!Has(worker, key)) return;
-  const Work& work = *processes_[worker].work;
-  if (work.staged[shard]) return;
-  const int chunks = processes_[NewestOf(shard)].shard->grid().count();
+  const Work& work = *processes_[worker].life->work;
+  if (work.staged[shard] || !Asks(worker, shard, key)) return;
+  const int chunks = processes_[NewestOf(shard)].life->shard->grid().count();
   for (int c = 0; c < chunks; ++c) {
     SendToShard(worker, shard, [=, this, task = work.task](size_t at) {
       ServePush(at, worker, task, c);
@@ -189,33 +225,41 @@ void FaultyCluster::PushAndAgain(size_t worker, int64_t shard,
 
 void FaultyCluster::ServePush(size_t index, size_t worker,
                               const proto::Task& task, int chunk) {
-  const Process& process = processes_[index];
-  const ChunkGrid& grid = process.shard->grid();
+  FaultyLife& life = *processes_[index].life;
+  const ChunkGrid& grid = life.shard->grid();
   const std::vector<float> floats(
       grid.size(chunk), ReferenceWeights::GradientOf(task.first_batch()));
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(floats.data()),
       floats.size() * sizeof(float));
-  const auto staged = process.shard->Stage(
+  const auto staged = life.shard->Stage(
       {KeyFromProto(task.key()), task.grant(), grid.begin(chunk)},
       Payload({bytes}, ChunkChecksum(floats)));
   // The task has ended: its Cancel or its verdict is on the way.
   if (absl::IsAborted(staged.status())) return;
   const bool same =
-      process.shard->generation() == Generation(task.key().generation());
+      life.shard->generation() == Generation(task.key().generation());
   Expect(staged.ok() == same,
          absl::StrCat("a push is taken in its own generation, and only there: ",
                       staged.status().message()));
-  counts_.stale += !same;
+  if (!same) return Refuse(index, worker, task.key(), staged.status());
   if (!staged.ok() || !*staged) return;
-  const int64_t shard = process.peer.id;
+  const int64_t shard = processes_[index].peer.id;
   Send(index, worker, [=, this] { Staged(worker, shard, task.key()); });
+}
+
+// What comes of another generation.
+void FaultyCluster::Refuse(size_t process, size_t worker, const proto::Key& key,
+                           const absl::Status& why) {
+  ++chance_.counts.stale;
+  Send(process, worker, [=, this] { GiveUp(worker, key, why); });
 }
 
 void FaultyCluster::Staged(size_t worker, int64_t shard,
                            const proto::Key& key) {
   if (!Has(worker, key)) return;
-  Work& work = *processes_[worker].work;
+  Answered(worker, shard, key);
+  Work& work = *processes_[worker].life->work;
   work.staged[shard] = true;
   if (std::ranges::count(work.staged, false) > 0) return;
   proto::ToCoordinator message;
@@ -230,34 +274,34 @@ void FaultyCluster::Staged(size_t worker, int64_t shard,
   }
   ready->set_samples(samples);
   ready->set_loss(1);
-  processes_[worker].work.reset();
+  processes_[worker].life->end.delivered = true;
   Answer(worker, std::move(message));
-  BeginNext(worker);
+  Done(worker);
 }
 
 // ---- The shard. ----
 
 void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
-  Process& process = processes_[index];
+  FaultyLife& life = *processes_[index].life;
   const auto decision = DecisionFromProto(message);
   Expect(decision.ok(), "decisions are well formed");
-  const absl::Status status = process.shard->Execute(*decision);
+  const absl::Status status = life.shard->Execute(*decision);
   proto::ToCoordinator executed;
-  executed.mutable_executed()->set_decision(process.shard->executed());
+  executed.mutable_executed()->set_decision(life.shard->executed());
   if (!status.ok()) {
-    Expect(MayFail(process, *decision),
+    Expect(MayFail(life, *decision),
            absl::StrCat("decisions can be executed: ", status.message()));
     executed.mutable_executed()->set_fault(std::string(status.message()));
     return Answer(index, std::move(executed));
   }
-  for (const ReadId id : process.shard->TakeEndedReads()) {
-    counts_.ended_reads += process.reads.erase(id);
+  for (const ReadId id : life.shard->TakeEndedReads()) {
+    chance_.counts.ended_reads += life.reads.erase(id);
   }
-  CheckShard(process);
-  executed.mutable_executed()->set_version(process.shard->version().value());
+  CheckShard(index);
+  executed.mutable_executed()->set_version(life.shard->version().value());
   Answer(index, std::move(executed));
   BeginWriting(index);
-  for (const auto& pull : std::exchange(process.parked, {})) {
+  for (const auto& pull : std::exchange(life.parked, {})) {
     ServePull(index, pull.worker, pull.task);
   }
 }
@@ -265,23 +309,23 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
 // A coordinator that was replaced and did not know it may have removed what is
 // to be restored; and a shard that comes when its generation is over is still
 // told what is discarded.
-bool FaultyCluster::MayFail(const Process& process,
+bool FaultyCluster::MayFail(const FaultyLife& life,
                             const Decision& decision) const {
   if (std::holds_alternative<Restore>(decision.what)) {
-    return counts_.doubles > 0;
+    return chance_.counts.doubles > 0;
   }
-  const Lead& lead = *leads_[process.connection->lead()];
-  return !process.shard->restored() && lead.finish().has_value();
+  const Lead& lead = *leads_[life.connection->lead()];
+  return !life.shard->restored() && lead.end().has_value();
 }
 
 // Guarantees 1 and 2: the same gradients, each once, in the same order.
-void FaultyCluster::CheckShard(Process& process) {
-  Shard& shard = *process.shard;
+void FaultyCluster::CheckShard(size_t process) {
+  Shard& shard = *processes_[process].life->shard;
   const auto read = shard.Pull({shard.generation(), shard.version(), true});
   if (!read.ok() || !read->has_value()) return;
   CheckFloats(shard, shard.generation(), shard.version().value(),
               (*read)->snapshot->chunks,
-              absl::StrCat(process.peer.ToString(), " stands at version ",
+              absl::StrCat(Name(process), " stands at version ",
                            shard.version().value()));
   shard.EndRead((*read)->id);
 }

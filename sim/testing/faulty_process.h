@@ -19,6 +19,8 @@
 #include "ps_server/shard/shard.h"
 #include "sim/event_queue.h"
 #include "sim/testing/lineage_checker.h"
+#include "worker/lives.h"
+#include "worker/task_queue.h"
 
 // The processes of a FaultyCluster, as plain values.
 namespace sluice {
@@ -30,8 +32,9 @@ class FaultyConnection final : public FrameSink {
   // `carry` takes what has been queued, and the end, if there is one.
   using Carry = std::function<void(std::vector<proto::FromCoordinator> frames,
                                    const std::optional<absl::Status>& end)>;
-  FaultyConnection(size_t process, size_t lead)
-      : process_(process), lead_(lead) {}
+  // `life`: of the process, which one.
+  FaultyConnection(size_t process, int64_t life, size_t lead)
+      : process_(process), life_(life), lead_(lead) {}
 
   void Queue(proto::FromCoordinator frame) override {
     if (!end_.has_value()) queued_.push_back(std::move(frame));
@@ -48,6 +51,7 @@ class FaultyConnection final : public FrameSink {
   bool ending() const override { return end_.has_value(); }
 
   size_t process() const { return process_; }
+  int64_t life() const { return life_; }
   size_t lead() const { return lead_; }
   Carry carry;
   bool broken = false;
@@ -59,18 +63,22 @@ class FaultyConnection final : public FrameSink {
 
  private:
   const size_t process_;
+  const int64_t life_;
   const size_t lead_;
   std::vector<proto::FromCoordinator> queued_;
   std::optional<absl::Status> end_;
 };
 
-// A worker, or one life of a shard.
-struct FaultyProcess {
+// What a process has for as long as one session: from a Join to that session's
+// end. Nothing of one is in the next, as in ShardDaemon and RunWorker.
+struct FaultyLife {
   // What a worker does.
   struct Work {
     proto::Task task;
     std::vector<int64_t> bases;  // By shard; -1: not pulled yet.
     std::vector<bool> staged;    // By shard.
+    // By shard, calls in a row that it has not answered.
+    std::vector<int> unanswered;
     bool pushing = false;
   };
   struct Parked {
@@ -81,19 +89,16 @@ struct FaultyProcess {
   struct Writing {
     Generation generation;
     Shard::HeldVersion held;
+    VirtualTime until;
   };
 
-  Peer peer;
-  int64_t life = 0;  // Events of an earlier one mean nothing.
-  bool up = false;
-  bool finished = false;  // It has heard of the end of the run.
-  VirtualTime paused_until = 0;
   std::unique_ptr<ClientSession> session;
   std::shared_ptr<FaultyConnection> connection;
   bool open = false;  // The connection has been welcomed.
   // Workers.
-  std::deque<proto::Task> tasks;
+  TaskQueue tasks;
   std::optional<Work> work;
+  LifeEnd end;
   // Shards.
   std::unique_ptr<Shard> shard;
   std::vector<Parked> parked;
@@ -101,13 +106,31 @@ struct FaultyProcess {
   std::optional<Writing> writing;
 };
 
-// One life of a coordinator, which is one generation.
+// A worker, one life after the other, or a shard, one generation after the
+// other, until it dies. A shard that is started again is another process, a
+// worker the same one.
+struct FaultyProcess {
+  Peer peer;
+  int64_t starts = 0;
+  bool up = false;
+  bool finished = false;  // It has heard of the end of the run.
+  VirtualTime paused_until = 0;
+  int64_t lived = 0;  // Lives: events of an earlier one mean nothing.
+  // A shard is between two lives: nobody is served.
+  bool between = false;
+  std::optional<FaultyLife> life;  // From the start on, the last one.
+  Lives lives;                     // Of a worker.
+};
+
+// A coordinator in one generation. Its process goes on to the next as another
+// of these.
 struct FaultyLead {
   FaultyLead(const CoordinatorOptions& core, const std::string& fingerprint,
              absl::Time now)
       : options(core), sessions({core, fingerprint, ""}, now) {}
 
-  // How the run ended, if it has.
+  // How the generation ended, if it has; and the run, if that.
+  const std::optional<GenerationEnd>& end() const { return sessions.end(); }
   const std::optional<FinishRun>& finish() const { return sessions.finish(); }
 
   const CoordinatorOptions options;
@@ -115,13 +138,17 @@ struct FaultyLead {
   LineageChecker::Branch* branch = nullptr;  // What it must be.
   std::unique_ptr<RunFiles> files;
   bool up = true;
+  // The generation is over; the process is at what is left to be written.
+  bool closing = false;
   VirtualTime paused_until = 0;
+  // Until then it does not see that the next generation has been taken.
+  VirtualTime blind_until = 0;
   // A shard of its has been struck, or another coordinator: it may fail.
   bool disturbed = false;
   VirtualTime last_culprit = 0;
-  std::optional<absl::Time> finished;
-  // The last message of each process, by its number; of a shard's only life.
-  std::map<size_t, uint64_t> heard;
+  std::optional<absl::Time> ended;  // When `end` came.
+  // The last message of each life of a process, by its number.
+  std::map<std::pair<size_t, int64_t>, uint64_t> heard;
   // To be done one after the other; the first is being done.
   std::deque<std::variant<StoreManifest, RemoveStored>> orders;
   // The last commit in the log, and those of versions that are being stored,

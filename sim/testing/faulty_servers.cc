@@ -11,50 +11,61 @@ namespace sluice {
 
 // ---- Shards. ----
 
+// Another process, with nothing in its memory.
 void FaultyCluster::StartShard(int64_t shard) {
-  if (ended_before_) return;
+  newest_[shard] = processes_.size();
+  processes_.emplace_back().peer = {Role::kShard, shard};
+  Start(newest_[shard]);
+}
+
+std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) const {
   ShardOptions options =
       ReferenceWeights::OptionsOf(layout_, shard, options_.staged_gradients);
   options.stored_version = [this](const Restore& of, ParameterRange range) {
     return ReadStoredVersion(job_, run_dir_, of, range);
   };
-  newest_[shard] = processes_.size();
-  Process& process = processes_.emplace_back();
-  process.peer = {Role::kShard, shard};
-  process.shard = std::make_unique<Shard>(std::move(options));
-  Start(newest_[shard]);
+  return std::make_unique<Shard>(std::move(options));
+}
+
+bool FaultyCluster::SomeShardIsDoubled() const {
+  for (size_t i = options_.workers; i < processes_.size(); ++i) {
+    if (processes_[i].up && NewestOf(processes_[i].peer.id) != i) return true;
+  }
+  return false;
 }
 
 // While two copies live, some still talk to the older one.
 std::optional<size_t> FaultyCluster::Reach(int64_t shard) {
   std::vector<size_t> alive;
   for (size_t i = options_.workers; i < processes_.size(); ++i) {
-    if (processes_[i].up && processes_[i].peer.id == shard) alive.push_back(i);
+    const Process& process = processes_[i];
+    if (process.peer.id != shard || !process.up || process.between) continue;
+    alive.push_back(i);
   }
   if (alive.empty()) return std::nullopt;
-  return alive.size() == 1 ? alive[0] : alive[Draw(alive.size())];
+  return alive.size() == 1 ? alive[0] : alive[chance_.Draw(alive.size())];
 }
 
 void FaultyCluster::KillShard(size_t index) {
   Process& dead = processes_[index];
-  ++counts_.shard_kills;
+  ++chance_.counts.shard_kills;
   Disturb();
-  if (dead.writing.has_value()) {
-    ++counts_.torn_writes;
-    FaultyFiles disk(DrawDeath(), static_cast<int>(Draw(8)));
-    WriteHeld(dead, &disk).IgnoreError();
+  if (dead.life->writing.has_value()) {
+    ++chance_.counts.torn_writes;
+    FaultyFiles disk(chance_.DrawDeath(), static_cast<int>(chance_.Draw(8)));
+    WriteHeld(index, &disk).IgnoreError();
   }
   dead.up = false;
-  ++dead.life;
-  dead.writing.reset();
-  dead.reads.clear();
-  const auto connection = std::exchange(dead.connection, nullptr);
-  if (Draw(2) == 0 && connection != nullptr) {
-    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
+  ++dead.lived;
+  dead.life->writing.reset();
+  dead.life->reads.clear();
+  const auto connection = std::exchange(dead.life->connection, nullptr);
+  if (chance_.Draw(2) == 0 && connection != nullptr) {
+    After(chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
           [this, connection] { Break(connection, absl::OkStatus()); });
   }
   const int64_t shard = dead.peer.id;
-  After(DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
+  After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(8)),
         [this, shard, index] {
           if (NewestOf(shard) == index) StartShard(shard);
         });
@@ -70,57 +81,41 @@ bool FaultyCluster::LeadIsUp() const {
 std::optional<size_t> FaultyCluster::ReachLead() {
   std::vector<size_t> alive;
   for (size_t l = 0; l < leads_.size(); ++l) {
-    if (leads_[l]->up) alive.push_back(l);
+    if (leads_[l]->up && !leads_[l]->closing) alive.push_back(l);
   }
   if (alive.empty()) return std::nullopt;
-  return alive.size() == 1 ? alive[0] : alive[Draw(alive.size())];
+  return alive.size() == 1 ? alive[0] : alive[chance_.Draw(alive.size())];
 }
 
-void FaultyCluster::StartLead() {
-  const std::vector<Generation> taken = ListGenerations(run_dir_);
-  if (taken.empty()) {
-    Resumption first;
-    first.generation = Generation(1);
-    return TakeGeneration(first);
-  }
-  auto found = FindResumption(job_, run_dir_);
-  if (absl::IsFailedPrecondition(found.status())) {
-    Expect(absl::StrContains(found.status().message(), "is the run's end"),
-           found.status().ToString());
-    ended_before_ = true;
-    return;
-  }
-  lineage_.Resumes(found, logs_are_whole_);
-  if (!found.ok()) {
-    // There is no whole checkpoint: from version 0 again.
-    found.emplace().generation = taken.back() + 1;
-    found->point.snapshot.totals.gradients.lost =
-        SumUp(run_dir_, &found->passed_over).tasks;
-  }
+// A process with nothing in its memory, or one that goes on in place.
+void FaultyCluster::StartLead(const RecoveryOptions& recovery) {
+  const auto found = FindRecovery(job_, run_dir_);
+  if (!found.ok()) return Expect(false, found.status().ToString());
+  if (found->has_value()) lineage_.Resumes(**found, logs_are_whole_);
   // Somebody else may be faster.
-  After(DrawTime(absl::ZeroDuration(), absl::Milliseconds(50)),
-        [this, found = *found] { TakeGeneration(found); });
+  After(chance_.DrawTime(absl::ZeroDuration(), absl::Milliseconds(50)),
+        [=, this, found = *found] { TakeGeneration(found, recovery); });
 }
 
-void FaultyCluster::TakeGeneration(const Resumption& found) {
-  const GenerationStart start{found.generation, found.point.generation,
-                              found.point.version};
+void FaultyCluster::TakeGeneration(const Found& found,
+                                   const RecoveryOptions& recovery) {
   CoordinatorOptions options = options_;
-  if (start.generation > Generation(1)) options.resume = found.point;
-  options.generation = start.generation;
   options.grant_secret = options_.grant_secret + leads_.size();
+  const GenerationStart start =
+      BeginGeneration(found, recovery, /*recoverable=*/true, &options);
   for (const CheckpointId& id : ListCheckpoints(run_dir_)) {
     options.checkpoints.there.emplace_back(id.generation, id.version);
   }
   auto files = RunFiles::Create(job_, start, run_dir_);
   if (absl::IsAlreadyExists(files.status())) {
-    ++counts_.races;
+    ++chance_.counts.races;
     return;
   }
   if (!files.ok()) return Expect(false, files.status().ToString());
-  counts_.passed_over += std::ssize(found.passed_over);
-  if (start.generation > Generation(1)) {
-    ++(start.restored > Version(0) ? counts_.resumed : counts_.begun_again);
+  if (found.has_value()) {
+    chance_.counts.passed_over += std::ssize(found->passed_over);
+    ++(start.restored > Version(0) ? chance_.counts.resumed
+                                   : chance_.counts.begun_again);
   }
   const size_t l = leads_.size();
   const bool alone = !LeadIsUp();
@@ -129,22 +124,48 @@ void FaultyCluster::TakeGeneration(const Resumption& found) {
   lead.files = *std::move(files);
   lead.branch = &lineage_.Begin(options);
   lead.last_culprit = queue_.now();
-  // Whoever reaches the other one by mistake is sent away by it.
-  lead.disturbed = !alone;
+  // Whoever reaches the other one by mistake is sent away by it; and of two
+  // copies of a shard the second one ends the generation of the first.
+  lead.disturbed = !alone || SomeShardIsDoubled();
   lead.synced =
       std::filesystem::file_size(CommitLogPath(run_dir_, options.generation));
   TickAndAgain(l);
 }
 
+// Its generation is over. Nobody is served any more, and what is to be written
+// is.
 void FaultyCluster::EndLead(size_t l) {
   Lead& lead = *leads_[l];
-  Expect(lead.disturbed, absl::StrCat("a run that nobody disturbs goes on: ",
-                                      lead.finish()->failure));
-  lead.up = false;
-  lead.files.reset();
-  After(DrawTime(absl::Milliseconds(50), absl::Seconds(1)), [this] {
-    if (!LeadIsUp()) StartLead();
-  });
+  Expect(lead.disturbed,
+         absl::StrCat("a generation that nobody disturbs goes on: ",
+                      lead.sessions.State(Now()).message));
+  lead.closing = true;
+  HangUp(l);
+  CloseLead(l);
+}
+
+void FaultyCluster::CloseLead(size_t l) {
+  At(IdOf(l), chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(200)),
+     [this, l] {
+       Lead& lead = *leads_[l];
+       if (!lead.orders.empty()) return CloseLead(l);
+       const auto closed =
+           lead.files->Close(lead.sessions.State(Now()), lead.finish());
+       Expect(closed.ok(), closed.ToString());
+       lead.up = false;
+       lead.files.reset();
+       const auto next = AfterGeneration(*lead.end());
+       if (next.ok() && next->has_value()) {
+         ++chance_.counts.leads_in_place;
+         return StartLead((*next)->recovery);
+       }
+       chance_.counts.superseded += absl::IsPermissionDenied(next.status());
+       // The process ends. Where the run has failed a person starts it again.
+       After(chance_.DrawTime(absl::Milliseconds(50), absl::Seconds(1)),
+             [this] {
+               if (!LeadIsUp()) StartLead({});
+             });
+     });
 }
 
 void FaultyCluster::KillLead(size_t l) {
@@ -155,11 +176,11 @@ void FaultyCluster::KillLead(size_t l) {
     ended_ = l;
     return;
   }
-  ++counts_.lead_kills;
-  const FaultyFiles::Fault death = DrawDeath();
+  ++chance_.counts.lead_kills;
+  const FaultyFiles::Fault death = chance_.DrawDeath();
   if (!dead.orders.empty()) {
-    ++counts_.torn_writes;
-    FaultyFiles disk(death, static_cast<int>(Draw(8)));
+    ++chance_.counts.torn_writes;
+    FaultyFiles disk(death, static_cast<int>(chance_.Draw(8)));
     DoOrder(l, &disk).IgnoreError();
   }
   dead.up = false;
@@ -168,40 +189,50 @@ void FaultyCluster::KillLead(size_t l) {
       death == FaultyFiles::Fault::kPowerLostAfterNames) {
     const std::string log = CommitLogPath(run_dir_, dead.options.generation);
     const auto size = static_cast<int64_t>(std::filesystem::file_size(log));
-    const int64_t left = dead.synced + Draw(size - dead.synced + 1);
+    const int64_t left = dead.synced + chance_.Draw(size - dead.synced + 1);
     std::filesystem::resize_file(log, left);
     logs_are_whole_ = false;
   }
-  // Its peers hear of it at once, or by its silence.
-  for (Process& process : processes_) {
-    const auto connection = process.connection;
-    if (connection == nullptr || connection->lead() != l || Draw(4) == 0) {
+  HangUp(l);
+  After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(3)), [this] {
+    if (!LeadIsUp()) StartLead({});
+  });
+}
+
+// A coordinator serves nobody any more: its peers hear of it soon, or by its
+// silence.
+void FaultyCluster::HangUp(size_t l) {
+  for (const Process& process : processes_) {
+    if (!process.life.has_value()) continue;
+    const auto connection = process.life->connection;
+    if (connection == nullptr || connection->lead() != l ||
+        chance_.Draw(4) == 0) {
       continue;
     }
-    After(DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
+    After(chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(50)),
           [this, connection] {
             Break(connection, absl::UnavailableError("died"));
           });
   }
-  After(DrawTime(absl::Milliseconds(100), absl::Seconds(3)), [this] {
-    if (!LeadIsUp()) StartLead();
-  });
 }
 
 // ---- Both. ----
 
 // Another one takes the place of one that lives on for a while.
 void FaultyCluster::Double(int64_t id) {
-  ++counts_.doubles;
+  ++chance_.counts.doubles;
   Disturb();
-  const VirtualTime most = DrawTime(absl::Milliseconds(100), absl::Seconds(8));
+  const VirtualTime most =
+      chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(8));
   if (id < 0) {
     const size_t l = -1 - id;
     // What it still decides, the next one does not know of.
     logs_are_whole_ = false;
-    StartLead();
+    // It looks for the next one's log, and may not find it.
+    if (chance_.Draw(2) == 0) leads_[l]->blind_until = queue_.now() + most;
+    StartLead({});
     // Or two at once.
-    if (Draw(2) == 0) StartLead();
+    if (chance_.Draw(2) == 0) StartLead({});
     At(id, most, [this, l] { KillLead(l); });
     return;
   }
@@ -212,7 +243,10 @@ void FaultyCluster::Double(int64_t id) {
     partitioned_until_[std::minmax<int64_t>(id, IdOf(l))] = queue_.now() + most;
   }
   StartShard(processes_[index].peer.id);
-  At(id, most, [this, index] { KillShard(index); });
+  // Whatever it has become by then.
+  After(most, [this, index] {
+    if (processes_[index].up) KillShard(index);
+  });
 }
 
 // From now on it is no wonder if a generation that is under way fails.
@@ -220,15 +254,6 @@ void FaultyCluster::Disturb() {
   for (const auto& lead : leads_) {
     if (lead->up) lead->disturbed = true;
   }
-}
-
-FaultyFiles::Fault FaultyCluster::DrawDeath() {
-  if (Draw(1000) >= static_cast<uint64_t>(faults_.power)) {
-    return FaultyFiles::Fault::kKilled;
-  }
-  ++counts_.power_losses;
-  return Draw(2) == 0 ? FaultyFiles::Fault::kPowerLost
-                      : FaultyFiles::Fault::kPowerLostAfterNames;
 }
 
 }  // namespace sluice

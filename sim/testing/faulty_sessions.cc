@@ -19,58 +19,123 @@ VirtualTime Nanoseconds(absl::Duration duration) {
 
 }  // namespace
 
-// ---- Sessions. ----
+// ---- Lives. ----
 
+// A process with nothing in its memory.
 void FaultyCluster::Start(size_t index) {
   Process& process = processes_[index];
-  ++process.life;
+  ++process.starts;
   process.up = true;
   process.finished = false;
-  process.tasks.clear();
-  process.work.reset();
-  process.connection = nullptr;
-  process.open = false;
+  process.lives = Lives();
+  BeginLife(index, /*rejoins=*/false);
+}
+
+void FaultyCluster::BeginLife(size_t index, bool rejoins) {
+  Process& process = processes_[index];
+  ++process.lived;
+  process.between = false;
+  process.life.emplace();
+  const bool worker = IsWorker(index);
+  if (!worker) process.life->shard = NewShard(process.peer.id);
   ClientSession::Options options;
   options.address = "coordinator";
-  const bool worker = process.peer.role == Role::kWorker;
   options.join.set_role(worker ? proto::WORKER : proto::SHARD);
   options.join.set_id(process.peer.id);
   options.join.set_fingerprint(job_.fingerprint);
   options.join.set_address(process.peer.ToString());
-  options.join.set_process(absl::StrCat(index, " life ", process.life));
+  options.join.set_process(absl::StrCat(index, " start ", process.starts));
   options.start_timeout = absl::Seconds(60);
   options.rejoin_timeout = kRejoinTimeout;
-  options.can_begin_new_life = worker;
-  process.session = std::make_unique<ClientSession>(options, Now());
+  options.rejoins = rejoins;
+  process.life->session = std::make_unique<ClientSession>(options, Now());
   Connect(index);
   AwakeAndAgain(index);
 }
 
+// The session has ended, and with it the life: another follows in place, or the
+// process ends, and somebody starts it again.
+void FaultyCluster::EndLife(size_t index, const absl::Status& session) {
+  Process& process = processes_[index];
+  const Peer peer = process.peer;
+  const auto finish = process.life->session->finish();
+  ++process.lived;
+  process.life->connection = nullptr;
+  if (IsWorker(index)) {
+    LifeEnd& end = process.life->end;
+    end.session = session;
+    end.finish = finish;
+    if (process.lives.Another(end)) {
+      ++chance_.counts.new_lives;
+      return BeginLife(index, /*rejoins=*/true);
+    }
+  } else {
+    const auto next =
+        AfterSession(session.ok() ? finish.value_or(proto::Finish())
+                                  : absl::StatusOr<proto::Finish>(session));
+    if (next.ok() && next->has_value()) return GoOnInPlace(index);
+    Expect(next.ok() ||
+               chance_.faults.kill_server + chance_.faults.double_server > 0,
+           absl::StrCat(Name(index), " ends: ", next.status().message()));
+  }
+  process.up = false;
+  process.finished = finish.has_value() && finish->failure().empty();
+  if (process.finished) return;
+  After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(1)),
+        [this, peer, index] {
+          if (peer.role == Role::kWorker) return Start(index);
+          if (NewestOf(peer.id) == index) StartShard(peer.id);
+        });
+}
+
+// The generation of a shard is over: as ShardDaemon it begins the next one,
+// once its writer is done.
+void FaultyCluster::GoOnInPlace(size_t index) {
+  Process& process = processes_[index];
+  process.between = true;
+  ++chance_.counts.shards_in_place;
+  VirtualTime wait =
+      chance_.DrawTime(absl::Milliseconds(1), absl::Milliseconds(100));
+  if (process.life->writing.has_value()) {
+    wait +=
+        std::max<VirtualTime>(0, process.life->writing->until - queue_.now());
+  }
+  At(index, wait, [this, index] {
+    // Nobody is told of it any more.
+    if (processes_[index].life->writing.has_value()) {
+      StoreHeld(index).IgnoreError();
+    }
+    BeginLife(index, /*rejoins=*/true);
+  });
+}
+
+// ---- Sessions. ----
+
 void FaultyCluster::Connect(size_t index) {
   Process& process = processes_[index];
   const std::optional<size_t> lead = ReachLead();
-  process.open = false;
+  process.life->open = false;
   if (!lead.has_value()) {
-    process.connection = nullptr;
     return ConnectionEnded(index, absl::UnavailableError("nobody listens"));
   }
-  const auto connection = std::make_shared<FaultyConnection>(index, *lead);
-  process.connection = connection;
+  const auto connection =
+      std::make_shared<FaultyConnection>(index, process.lived, *lead);
+  process.life->connection = connection;
   connection->carry = [this, connection = connection.get()](
                           const std::vector<proto::FromCoordinator>& frames,
                           const std::optional<absl::Status>& end) {
-    const ConnectionPtr self = processes_[connection->process()].connection;
+    const Link self = processes_[connection->process()].life->connection;
     if (self.get() != connection) return;
     for (const proto::FromCoordinator& frame : frames) ToClient(self, frame);
-    if (!end.has_value()) return;
+    if (!end.has_value() || Loses(IdOf(self->lead()), self->process())) return;
     // Behind what has been written.
     After(std::max<VirtualTime>(1, self->down.arrival - queue_.now() + 1),
           [this, self, status = *end] { Break(self, status); });
   };
-  FromClient(connection, process.session->Join());
+  FromClient(connection, process.life->session->Join());
 }
 
-void FaultyCluster::FromClient(const ConnectionPtr& connection,
+void FaultyCluster::FromClient(const Link& connection,
                                const proto::ToCoordinator& frame) {
   const size_t l = connection->lead();
   SendFrame(connection, /*up=*/true, [=, this] {
@@ -88,19 +153,19 @@ void FaultyCluster::FromClient(const ConnectionPtr& connection,
 }
 
 // The coordinator has heard of it; what follows comes after.
-void FaultyCluster::Heard(const ConnectionPtr& connection,
+void FaultyCluster::Heard(const Link& connection,
                           const proto::ToCoordinator& frame) {
   Lead& lead = *leads_[connection->lead()];
   InvariantChecker& checker = lead.branch->checker;
   const int64_t from = processes_[connection->process()].peer.id;
-  uint64_t& heard = lead.heard[connection->process()];
+  uint64_t& heard = lead.heard[{connection->process(), connection->life()}];
   const bool is_new = frame.sequence() > heard;
   heard = std::max(heard, frame.sequence());
   if (frame.has_executed()) {
     checker.Executed(from, frame.executed().decision());
   } else if (frame.has_ready()) {
     checker.Accepted(DeliveryFromProto(frame.ready()).key);
-  } else if (frame.has_stored() && is_new && !lead.finish().has_value() &&
+  } else if (frame.has_stored() && is_new && !lead.end().has_value() &&
              Generation(frame.stored().generation()) ==
                  lead.options.generation) {
     checker.Stored(from, Version(frame.stored().version()),
@@ -108,42 +173,33 @@ void FaultyCluster::Heard(const ConnectionPtr& connection,
   }
 }
 
-void FaultyCluster::ToClient(const ConnectionPtr& connection,
+void FaultyCluster::ToClient(const Link& connection,
                              const proto::FromCoordinator& frame) {
   const size_t to = connection->process();
   SendFrame(connection, /*up=*/false, [=, this] {
-    Process& process = processes_[to];
-    if (process.connection != connection || connection->broken) return;
-    ClientSession& session = *process.session;
+    FaultyLife& life = *processes_[to].life;
+    if (life.connection != connection || connection->broken) return;
+    ClientSession& session = *life.session;
     const int64_t before =
         session.welcomed() ? session.welcome().generation() : 0;
     const auto event = session.OnFrame(frame, Now());
     if (!event.ok()) return Break(connection, absl::CancelledError("cut"));
     if (frame.has_welcome()) {
-      process.open = true;
-      const proto::Welcome& welcome = frame.welcome();
-      const bool resumed = *event == ClientSession::Event::kWelcome &&
-                           before > 0 && welcome.shard_addresses_size() > 0;
-      Expect(!resumed || welcome.generation() == before,
+      life.open = true;
+      const int64_t generation = frame.welcome().generation();
+      Expect(before == 0 || generation == before,
              absl::StrCat(Name(to), " of generation ", before,
-                          " is taken for one of generation ",
-                          welcome.generation()));
-    }
-    if (*event == ClientSession::Event::kNewLife) {
-      ++counts_.new_lives;
-      process.tasks.clear();
-      process.work.reset();
+                          " is taken for one of generation ", generation));
     }
     if (*event == ClientSession::Event::kMessage) {
       OnMessage(to, frame);
-      if (frame.has_finish()) process.session->OnFinished(frame.finish());
+      if (frame.has_finish()) session.OnFinished(frame.finish());
     }
     Pump(to);
   });
 }
 
-void FaultyCluster::Break(const ConnectionPtr& connection,
-                          const absl::Status& status) {
+void FaultyCluster::Break(const Link& connection, const absl::Status& status) {
   if (connection->broken) return;
   connection->broken = true;
   const size_t l = connection->lead();
@@ -152,56 +208,39 @@ void FaultyCluster::Break(const ConnectionPtr& connection,
     CarryOut(l);
   });
   const size_t index = connection->process();
-  if (processes_[index].connection != connection) return;
+  if (processes_[index].life->connection != connection) return;
   At(index, 1, [=, this] {
-    if (processes_[index].connection == connection) {
+    if (processes_[index].life->connection == connection) {
       ConnectionEnded(index, status);
     }
   });
 }
 
 void FaultyCluster::ConnectionEnded(size_t index, const absl::Status& status) {
-  Process& process = processes_[index];
-  process.connection = nullptr;
-  process.open = false;
-  const auto end = process.session->OnConnectionEnd(status, Now());
-  if (!end.has_value()) {
-    ++counts_.reconnects;
-    At(index, Nanoseconds(process.session->Backoff()),
-       [this, index] { Connect(index); });
-    return;
-  }
-  const auto& finish = process.session->finish();
-  ++process.life;
-  process.up = false;
-  process.finished = finish.has_value() && finish->failure().empty();
-  if (process.finished) return;
-  // Its process ends with an error; somebody starts it again.
-  const Peer peer = process.peer;
-  const bool worker = peer.role == Role::kWorker;
-  Expect(worker || faults_.kill_server + faults_.double_server > 0,
-         absl::StrCat(Name(index), " lost its session: ", end->message()));
-  After(DrawTime(absl::Milliseconds(100), absl::Seconds(1)),
-        [this, peer, worker, index] {
-          if (worker) return Start(index);
-          if (NewestOf(peer.id) == index) StartShard(peer.id);
-        });
+  FaultyLife& life = *processes_[index].life;
+  life.connection = nullptr;
+  life.open = false;
+  const auto end = life.session->OnConnectionEnd(status, Now());
+  if (end.has_value()) return EndLife(index, *end);
+  ++chance_.counts.reconnects;
+  At(index, Nanoseconds(life.session->Backoff()),
+     [this, index] { Connect(index); });
 }
 
 void FaultyCluster::Pump(size_t index) {
-  Process& process = processes_[index];
-  while (process.open && process.connection != nullptr) {
-    const auto frame = process.session->NextFrame(Now());
+  FaultyLife& life = *processes_[index].life;
+  while (life.open && life.connection != nullptr) {
+    const auto frame = life.session->NextFrame(Now());
     if (!frame.has_value()) return;
-    FromClient(process.connection, *frame);
+    FromClient(life.connection, *frame);
   }
 }
 
 void FaultyCluster::AwakeAndAgain(size_t index) {
-  Process& process = processes_[index];
-  process.session->Awake(Now());
-  if (Now() >= process.session->Deadline() && process.connection != nullptr) {
-    Break(process.connection, absl::CancelledError("silent"));
+  FaultyLife& life = *processes_[index].life;
+  life.session->Awake(Now());
+  if (Now() >= life.session->Deadline() && life.connection != nullptr) {
+    Break(life.connection, absl::CancelledError("silent"));
   }
   Pump(index);
   At(index, Nanoseconds(kAwakeEvery), [this, index] { AwakeAndAgain(index); });
@@ -209,7 +248,12 @@ void FaultyCluster::AwakeAndAgain(size_t index) {
 
 void FaultyCluster::TickAndAgain(size_t l) {
   Lead& lead = *leads_[l];
+  if (lead.closing) return;
   lead.sessions.Tick(Now());
+  // Another one has taken the next generation, which is seen by its log.
+  if (l + 1 < leads_.size() && queue_.now() >= lead.blind_until) {
+    lead.sessions.Supersede();
+  }
   CarryOut(l);
   CheckProgress(lead);
   At(IdOf(l), Nanoseconds(options_.tick), [this, l] { TickAndAgain(l); });
@@ -237,7 +281,7 @@ void FaultyCluster::CheckProgress(Lead& lead) {
   const JobState state = lead.sessions.State(Now());
   const bool computing = std::ranges::any_of(
       state.workers, [](const WorkerState& w) { return w.computing; });
-  if (computing || !state.waiting_for.empty() || lead.finish()) {
+  if (computing || !state.waiting_for.empty() || lead.end()) {
     lead.last_culprit = queue_.now();
   }
   Expect(queue_.now() - lead.last_culprit < Nanoseconds(kPatience),

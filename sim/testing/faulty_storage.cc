@@ -18,73 +18,61 @@ namespace sluice {
 
 // The shard has just executed a Store.
 void FaultyCluster::BeginWriting(size_t index) {
-  Process& process = processes_[index];
-  auto held = process.shard->TakeHeld();
+  FaultyLife& life = *processes_[index].life;
+  auto held = life.shard->TakeHeld();
   if (!held.has_value()) return;
-  const Generation generation = process.shard->generation();
-  if (process.writing.has_value()) {
+  const Generation generation = life.shard->generation();
+  if (life.writing.has_value()) {
     // As BackgroundWriter says.
-    return AnswerStored(index, generation, held->version,
-                        absl::ResourceExhaustedError("another is written"));
+    return Answer(
+        index,
+        StoredToProto(generation, held->version,
+                      absl::ResourceExhaustedError("another is written")));
   }
-  process.writing = {generation, *std::move(held)};
-  VirtualTime takes = DrawTime(absl::Milliseconds(1), absl::Milliseconds(800));
-  if (Strikes(faults_.disk_hangs)) {
-    ++counts_.hung_writes;
-    takes += absl::ToInt64Nanoseconds(options_.task_deadline);
-  }
-  At(index, takes, [this, index] {
-    Process& writer = processes_[index];
-    const bool refused = Strikes(faults_.disk_refuses);
-    counts_.refused_writes += refused;
-    FaultyFiles disk(
-        refused ? FaultyFiles::Fault::kRefused : FaultyFiles::Fault::kNone,
-        static_cast<int>(Draw(8)));
-    const Shard::HeldVersion& held = writer.writing->held;
-    CheckFloats(
-        *writer.shard, writer.writing->generation, held.version.value(),
-        held.arrays[0].chunks,
-        absl::StrCat(Name(index), " stores version ", held.version.value()));
-    const auto file = WriteHeld(writer, &disk);
-    const Process::Writing done = *std::exchange(writer.writing, std::nullopt);
-    AnswerStored(index, done.generation, done.held.version, file);
+  const VirtualTime takes =
+      chance_.DrawWriting(absl::Milliseconds(800), options_.task_deadline);
+  life.writing = {generation, *std::move(held), queue_.now() + takes};
+  At(index, takes, [this, index, generation] {
+    const Version version = processes_[index].life->writing->held.version;
+    const auto file = StoreHeld(index);
+    Answer(index, StoredToProto(generation, version, file));
   });
 }
 
-absl::StatusOr<proto::CheckpointFile> FaultyCluster::WriteHeld(
-    const Process& process, FaultyFiles* disk) const {
-  const Process::Writing& writing = *process.writing;
+// What a shard holds goes to the disk, or cannot.
+FaultyCluster::Written FaultyCluster::StoreHeld(size_t index) {
+  FaultyLife& life = *processes_[index].life;
+  FaultyFiles disk = chance_.DrawDisk();
+  const Shard::HeldVersion& held = life.writing->held;
+  CheckFloats(
+      *life.shard, life.writing->generation, held.version.value(),
+      held.arrays[0].chunks,
+      absl::StrCat(Name(index), " stores version ", held.version.value()));
+  auto file = WriteHeld(index, &disk);
+  life.writing.reset();
+  return file;
+}
+
+FaultyCluster::Written FaultyCluster::WriteHeld(size_t process,
+                                                FaultyFiles* disk) const {
+  const FaultyLife::Writing& writing = *processes_[process].life->writing;
+  const ShardId shard(processes_[process].peer.id);
   const ShardFileIdentity identity = {
       .job_fingerprint = job_.fingerprint,
       .layout_fingerprint = LayoutFingerprint(layout_),
       .generation = writing.generation,
       .version = writing.held.version,
-      .shard = ShardId(process.peer.id),
+      .shard = shard,
       .shards = layout_.shards(),
-      .range = layout_.range(ShardId(process.peer.id)),
+      .range = layout_.range(shard),
       .chunk_floats = ChunkFloats(job_)};
-  absl::StatusOr<proto::CheckpointFile> written;
+  Written written;
   auto writer = std::make_unique<BackgroundWriter>(run_dir_, disk);
   const absl::Status ordered = writer->Write(
       identity, writing.held, [&](auto file) { written = std::move(file); });
   // Waits for it.
   writer.reset();
   return ordered.ok() ? written : ordered;
-}
-
-void FaultyCluster::AnswerStored(
-    size_t index, Generation generation, Version version,
-    const absl::StatusOr<proto::CheckpointFile>& file) {
-  proto::ToCoordinator answer;
-  proto::Stored* stored = answer.mutable_stored();
-  stored->set_generation(generation.value());
-  stored->set_version(version.value());
-  if (file.ok()) {
-    *stored->mutable_file() = *file;
-  } else {
-    stored->set_error(std::string(file.status().message()));
-  }
-  Answer(index, std::move(answer));
 }
 
 // ---- The coordinator's log and manifests. ----
@@ -119,24 +107,17 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
 void FaultyCluster::BeginOrder(size_t l) {
   Lead& lead = *leads_[l];
   if (lead.orders.empty()) return;
-  VirtualTime takes = DrawTime(absl::Milliseconds(1), absl::Milliseconds(100));
-  if (Strikes(faults_.disk_hangs)) {
-    ++counts_.hung_writes;
-    takes += absl::ToInt64Nanoseconds(options_.task_deadline);
-  }
+  const VirtualTime takes =
+      chance_.DrawWriting(absl::Milliseconds(100), options_.task_deadline);
   At(IdOf(l), takes, [this, l] {
-    const bool refused = Strikes(faults_.disk_refuses);
-    counts_.refused_writes += refused;
-    FaultyFiles disk(
-        refused ? FaultyFiles::Fault::kRefused : FaultyFiles::Fault::kNone,
-        static_cast<int>(Draw(8)));
+    FaultyFiles disk = chance_.DrawDisk();
     const absl::Status done = DoOrder(l, &disk);
     Lead& writer = *leads_[l];
     const auto order = std::move(writer.orders.front());
     writer.orders.pop_front();
     if (!writer.orders.empty()) BeginOrder(l);
     const auto* manifest = std::get_if<StoreManifest>(&order);
-    if (manifest != nullptr && !writer.finish().has_value()) {
+    if (manifest != nullptr && !writer.end().has_value()) {
       const std::string error(done.message());
       writer.branch->checker.ManifestWritten(manifest->version, error);
       writer.sessions.ManifestWritten(manifest->version, error, Now());

@@ -79,19 +79,31 @@ void LineageChecker::Removing(CheckpointId id) {
   if (it != stored_.end()) it->second = Stored::kPerhaps;
 }
 
-void LineageChecker::Resumes(const absl::StatusOr<Resumption>& found,
-                             bool certain) {
-  if (found.ok() && found->point.version > Version(0)) {
-    return CheckPoint(*found, certain);
+void LineageChecker::Resumes(const Resumption& found, bool certain) {
+  const ResumePoint& point = found.point;
+  Expect(branches_.empty() || found.generation > branches_.rbegin()->first,
+         "the next generation is one above all");
+  int64_t ended = 0;
+  if (point.version > Version(0)) {
+    CheckPoint(point);
+    if (!violation_.empty()) return;
+    ended = Ended(Find(point.generation)
+                      ->checker.checkpoints()
+                      .ExpectedAt(point.version)
+                      ->gradients);
+  } else {
+    const bool none = std::ranges::none_of(
+        stored_, [](const auto& s) { return s.second == Stored::kWhole; });
+    Expect(none, "a whole checkpoint is found");
   }
-  Expect(
-      std::ranges::none_of(
-          stored_, [](const auto& s) { return s.second == Stored::kWhole; }),
-      absl::StrCat("a whole checkpoint is found: ", found.status().ToString()));
+  const int64_t lost = tasks() - ended;
+  const int64_t counted = point.snapshot.totals.gradients.lost;
+  Expect(certain ? counted == lost : counted <= lost,
+         absl::StrCat(counted, " tasks are counted as lost, of ", tasks(),
+                      " there were ", lost));
 }
 
-void LineageChecker::CheckPoint(const Resumption& found, bool certain) {
-  const ResumePoint& point = found.point;
+void LineageChecker::CheckPoint(const ResumePoint& point) {
   const CheckpointId id{point.generation, point.version};
   Expect(stored_.contains(id),
          absl::StrCat(Describe(id), " is gone on from, which was not stored"));
@@ -100,8 +112,6 @@ void LineageChecker::CheckPoint(const Resumption& found, bool certain) {
            absl::StrCat(Describe(id), " is gone on from, the newest is ",
                         Describe(other)));
   }
-  Expect(found.generation > branches_.rbegin()->first,
-         "the next generation is one above all");
   const Branch* from = Find(point.generation);
   const CheckpointChecker::Expected* expected =
       from == nullptr ? nullptr
@@ -113,11 +123,6 @@ void LineageChecker::CheckPoint(const Resumption& found, bool certain) {
          absl::StrCat(Describe(id), ": done is what is in its updates"));
   Expect(point.snapshot.totals.samples_applied == expected->samples_applied,
          absl::StrCat(Describe(id), ": samples are those of its updates"));
-  const int64_t lost = tasks() - Ended(expected->gradients);
-  const int64_t counted = point.snapshot.totals.gradients.lost;
-  Expect(certain ? counted == lost : counted <= lost,
-         absl::StrCat(counted, " tasks are counted as lost, of ", tasks(),
-                      " there were ", lost));
 }
 
 int64_t LineageChecker::tasks() const {

@@ -46,9 +46,9 @@ class LineageChecker {
   // Null: no such generation was taken.
   Branch* Find(Generation generation);
 
-  // Somebody looks for where to go on, and this is what FindResumption said.
+  // Somebody looks for where to go on, and this is what FindRecovery said.
   // What was `certain`ly counted: every task on the disk was.
-  void Resumes(const absl::StatusOr<Resumption>& found, bool certain);
+  void Resumes(const Resumption& found, bool certain);
   // That a commit was recorded; holds its weights against SYNC's.
   void Committed(Generation generation, const RecordCommit& commit);
 
@@ -73,7 +73,7 @@ class LineageChecker {
   enum class Stored { kPerhaps, kWhole };
 
   void Expect(bool holds, const std::string& rule);
-  void CheckPoint(const Resumption& found, bool certain);
+  void CheckPoint(const ResumePoint& point);
 
   const CoordinatorOptions options_;
   const std::vector<float> undisturbed_;  // By version; empty but for SYNC.

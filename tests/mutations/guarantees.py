@@ -37,6 +37,8 @@ GUARANTEES = [
         "a repeated message is recognised",
         "what is unacknowledged is sent again",
         "a new life numbers its messages from one",
+        "a worker that stays begins without tasks",
+        "a worker that stays begins without a gradient",
     ]),
     Guarantee(3, "consistent weights", ["identities_test", "sync_bits_test"], [
         "synchronous tasks pull exactly their version",
@@ -50,6 +52,9 @@ GUARANTEES = [
         "an exact pull accepts its version only",
         "a slice has no gaps or repeats",
         "a slice that ends early is noticed",
+        "a shard takes the weights of the checkpoint",
+        "a shard takes the optimizer's state of the checkpoint",
+        "a shard that stays begins with an empty memory",
     ]),
     Guarantee(5, "replay", ["replay_test", "simulate_test"], [
         "digests are taken of every so-many-th version",
@@ -67,6 +72,7 @@ GUARANTEES = [
         "ready gradients outlive their worker",
         "SKIP leaves the mini-batch out",
         "a push may be repeated after a later task has ended",
+        "tasks that were cut off are counted as lost",
     ]),
     Guarantee(7, "no wait without a deadline and a named culprit", [
         "part_failures_test", "worker_failures_test",
@@ -80,6 +86,9 @@ GUARANTEES = [
         "what a silent peer is owed is bounded",
         "who cannot be reached is given up and named",
         "the wait between two attempts is bounded",
+        "everybody hears that the generation is over",
+        "a shard that is back without its memory ends the generation",
+        "generations that come no further are counted",
     ]),
     Guarantee(8, "bad input is refused at the door", [
         "refusals_test", "bad_gradients_test", "bad_input_test"], [

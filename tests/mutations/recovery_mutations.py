@@ -10,6 +10,7 @@ COORDINATOR = "ps_server/coordinator/"
 CHECKPOINT = "ps_server/checkpoint/"
 SHARD = "ps_server/shard/"
 SESSION = "common/session/"
+LIVES = "sim/testing/faulty_sessions.cc"
 
 
 def change(rule, what, file, before, after):
@@ -44,6 +45,64 @@ MUTATIONS = [
     change("what a restored generation had staged is dropped", "it stays",
            SHARD + "shard.cc",
            "  staging_.Reset(restore.generation, restore.grant_secret);\n", ""),
+
+    # ---- In place: the process stays, and nothing that was in its memory ----
+    change("a generation that is over is followed by the next one in place",
+           "its shards end", "ps_server/next_generation.cc",
+           "if (!absl::IsAborted(session.status())) return session.status();",
+           "return session.status();"),
+    change("a replaced coordinator ends", "it begins the next generation",
+           "ps_server/next_generation.cc",
+           "  if (std::holds_alternative<Superseded>(end)) {",
+           "  if (std::holds_alternative<Superseded>(end)) return EarlierLife();\n"
+           "  if (std::holds_alternative<Superseded>(end)) {"),
+    change("generations that come no further are counted", "they are forgotten",
+           "ps_server/next_generation.cc",
+           "  earlier.recovery.fruitless = over.fruitless;\n", ""),
+    change("everybody hears that the generation is over", "nobody does",
+           COORDINATOR + "coordinator_sessions.cc",
+           "  table_.EndAll(absl::AbortedError(absl::StrCat(\n"
+           "      \"generation \", options_.core.generation.value(), "
+           "\" is over: \", why)));\n", ""),
+    change("a shard that is back without its memory ends the generation",
+           "it takes part in it", COORDINATOR + "coordinator.cc",
+           "      PeerLost(peer, \"restarted\");\n",
+           "      if (peer.role != Role::kShard) PeerLost(peer, \"restarted\");\n"),
+    change("a shard takes the weights of the checkpoint", "those of version 0",
+           SHARD + "shard.cc",
+           "  store_.Initialize(restore.version, arrays.front());\n",
+           "  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,\n"
+           "                          options_.initial_weights(range_));\n"
+           "  store_.Initialize(restore.version, weights);\n"),
+    change("a shard takes the optimizer's state of the checkpoint",
+           "it begins with none", SHARD + "shard.cc",
+           "  optimizer_.Restore(arrays);\n", "  optimizer_.Reset();\n"),
+    # Of the simulated processes, which do as ShardDaemon and RunWorker do: the
+    # checks must notice what a daemon could do wrong.
+    change("a shard that stays begins with an empty memory",
+           "with its weights, and the pushes that it knows", LIVES,
+           "  process.life.emplace();\n"
+           "  const bool worker = IsWorker(index);\n"
+           "  if (!worker) process.life->shard = NewShard(process.peer.id);\n",
+           "  auto kept = process.life.has_value()\n"
+           "      ? std::move(process.life->shard) : nullptr;\n"
+           "  process.life.emplace();\n"
+           "  const bool worker = IsWorker(index);\n"
+           "  if (!worker) process.life->shard =\n"
+           "      kept ? std::move(kept) : NewShard(process.peer.id);\n"),
+    change("a worker that stays begins without tasks", "it keeps them", LIVES,
+           "  process.life.emplace();\n",
+           "  TaskQueue kept;\n"
+           "  if (process.life.has_value()) "
+           "kept = std::move(process.life->tasks);\n"
+           "  process.life.emplace();\n"
+           "  process.life->tasks = std::move(kept);\n"),
+    change("a worker that stays begins without a gradient", "it goes on with it",
+           LIVES, "  process.life.emplace();\n",
+           "  auto kept = process.life.has_value()\n"
+           "      ? std::exchange(process.life->work, {}) : std::nullopt;\n"
+           "  process.life.emplace();\n"
+           "  process.life->work = std::move(kept);\n"),
 
     # ---- Where a run goes on ----
     change("a run goes on from the newest checkpoint", "from the one before",
@@ -127,13 +186,16 @@ RECOVERY = Core(
             "safetensors", "safetensors_header", "session/client_session",
             "sha256", "sync_validation", "testing/faulty_files",
             "wire/payload")] + [
-        "kernels/optimizer_kernels.cc", "ps_server/resume.cc",
+        "kernels/optimizer_kernels.cc", "ps_server/next_generation.cc",
+        "ps_server/resume.cc", "worker/lives.cc", "worker/task_queue.cc",
         "proto/checkpoint.pb.cc", "proto/commit_log.pb.cc",
         "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
     ] + ["sim/testing/" + p + ".cc" for p in (
-        "faulty_cluster", "faulty_exchange", "faulty_job", "faulty_servers",
+        "chance", "faulty_cluster", "faulty_exchange", "faulty_job",
+        "faulty_servers",
         "faulty_sessions", "faulty_storage", "lineage_checker",
         "reference_weights")] + [
+        "ps_server/next_generation_test.cc",
         COORDINATOR + "coordinator_sessions_test.cc",
         COORDINATOR + "stored_generation_test.cc",
         CHECKPOINT + "checkpoint_test.cc",
@@ -145,7 +207,8 @@ RECOVERY = Core(
     headers=[COORDINATOR + "*.h", COORDINATOR + "testing/*.h",
              CHECKPOINT + "*.h", SHARD + "*.h", SESSION + "*.h",
              "ps_server/*.h", "sim/*.h", "sim/testing/*.h", "common/*.h",
-             "common/testing/*.h", "common/wire/*.h", "kernels/*.h"],
+             "common/testing/*.h", "common/wire/*.h", "kernels/*.h",
+             "worker/lives.h", "worker/task_queue.h"],
     protos=["proto/checkpoint.proto", "proto/commit_log.proto",
             "proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
     # The unchanged tests take 20 s so, unoptimised.

@@ -1,0 +1,54 @@
+#include "ps_server/next_generation.h"
+
+#include <variant>
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<std::optional<EarlierLife>> AfterRun(
+    const std::string& failure) {
+  if (failure.empty()) return std::nullopt;
+  return absl::AbortedError(failure);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<EarlierLife>> AfterSession(
+    const absl::StatusOr<proto::Finish>& session) {
+  if (session.ok()) return AfterRun(session->failure());
+  if (!absl::IsAborted(session.status())) return session.status();
+  return EarlierLife{std::string(session.status().message())};
+}
+
+absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
+    const GenerationEnd& end) {
+  if (const auto* finish = std::get_if<FinishRun>(&end)) {
+    return AfterRun(finish->failure);
+  }
+  if (std::holds_alternative<Superseded>(end)) {
+    return absl::PermissionDeniedError(
+        "another process has taken the next generation of the run: this one is "
+        "over");
+  }
+  const auto& over = std::get<EndGeneration>(end);
+  EarlierLife earlier{over.reason};
+  earlier.recovery.furthest = over.furthest;
+  earlier.recovery.fruitless = over.fruitless;
+  earlier.recovery.reason = over.reason;
+  return earlier;
+}
+
+GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
+                                const RecoveryOptions& recovery,
+                                bool recoverable, CoordinatorOptions* core) {
+  core->recovery = recovery;
+  core->recovery.possible = recoverable;
+  if (!resumption.has_value()) return {};
+  core->generation = resumption->generation;
+  core->resume = resumption->point;
+  core->recovery.updates_lost = resumption->updates_lost;
+  return {resumption->generation, resumption->point.generation,
+          resumption->point.version, recovery.reason};
+}
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#ifndef SLUICE_PS_SERVER_NEXT_GENERATION_H_
+#define SLUICE_PS_SERVER_NEXT_GENERATION_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/coordinator_options.h"
+#include "ps_server/coordinator/coordinator_sessions.h"
+#include "ps_server/coordinator/run_files.h"
+#include "ps_server/resume.h"
+
+// How one generation follows another in a ps_server: in place, in the same
+// process. ShardServer puts sockets and threads around it, the simulated
+// cluster of sim/testing a virtual clock. Pure.
+namespace sluice {
+
+// What a ps_server takes along from one generation to the next; all else is on
+// the disk.
+struct EarlierLife {
+  std::string reason;             // Why that generation ended.
+  std::string listened = {};      // Where it did, "host:port", and must again.
+  RecoveryOptions recovery = {};  // Of the lead.
+};
+
+// What follows when a shard's session has ended: with a Finish, or with the
+// error for which it did. With what to begin the next generation (`listened` is
+// the caller's); nullopt: the run has reached its end. Else what the process
+// ends with: kAborted: the run has failed; or the session's error.
+absl::StatusOr<std::optional<EarlierLife>> AfterSession(
+    const absl::StatusOr<proto::Finish>& session);
+
+// The same for the lead, by how its coordinator's generation has ended.
+// kPermissionDenied: another lead goes on with the run.
+absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
+    const GenerationEnd& end);
+
+// The generation that a lead is to take: where `resumption` goes on, or the
+// first one, at version 0. Fills in what the coordinator must know of it.
+// `recoverable`: another one can follow, since there is a run folder.
+GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
+                                const RecoveryOptions& recovery,
+                                bool recoverable, CoordinatorOptions* core);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_NEXT_GENERATION_H_
