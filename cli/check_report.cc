@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/batch_grid.h"
+#include "common/data_shape.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/shard/optimizer.h"
@@ -66,6 +67,18 @@ bool IsSynchronous(const proto::Job& job) {
          policy == proto::K_BATCH_SYNC;
 }
 
+// Bytes of the training data, with `input` numbers and a label or target each.
+int64_t TrainingData(const ResolvedJob& job, int64_t input) {
+  const proto::Data& data = job.job.data();
+  // Of these the patterns are kept, and samples made as they are needed.
+  if (data.has_synthetic_images()) {
+    return data.synthetic_images().classes() * input * kFloat;
+  }
+  // Images are kept as bytes.
+  return job.data.train_samples * (input + 1) *
+         (HasImages(data) ? int64_t{1} : kFloat);
+}
+
 WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t batch_size = job.job.data().batch_size();
   const int64_t samples =
@@ -81,9 +94,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   memory.activations = samples * FloatsOf(job.model.layers) * kFloat;
   // With one label or target a sample.
   memory.batch = samples * (input + 1) * kFloat;
-  // Images are kept as bytes.
-  memory.training_data = job.data.train_samples * (input + 1) *
-                         (job.job.data().has_idx() ? int64_t{1} : kFloat);
+  memory.training_data = TrainingData(job, input);
   return memory;
 }
 

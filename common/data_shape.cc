@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/cifar_file.h"
 #include "common/idx_file.h"
 #include "common/status_macros.h"
 
@@ -46,12 +47,39 @@ absl::StatusOr<DataShape> ReadIdx(const proto::Idx& idx) {
   return data;
 }
 
+absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
+  DataShape data;
+  data.input_shape = {kCifarChannels, kCifarSide, kCifarSide};
+  const auto count = [&](const auto& paths) -> absl::StatusOr<int64_t> {
+    int64_t images = 0;
+    for (const std::string& path : paths) {
+      SLUICE_ASSIGN_OR_RETURN(const int64_t in_file,
+                              CountCifarImages(path, cifar.classes()));
+      images += in_file;
+    }
+    return images;
+  };
+  SLUICE_ASSIGN_OR_RETURN(data.train_samples, count(cifar.train()));
+  SLUICE_ASSIGN_OR_RETURN(data.test_samples, count(cifar.test()));
+  return data;
+}
+
 }  // namespace
 
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
   switch (data.reader_case()) {
     case proto::Data::kIdx:
       return ReadIdx(data.idx());
+    case proto::Data::kCifar:
+      return ReadCifar(data.cifar());
+    case proto::Data::kSyntheticImages: {
+      const proto::SyntheticImages& images = data.synthetic_images();
+      DataShape shape;
+      shape.train_samples = images.train_samples();
+      shape.test_samples = images.test_samples();
+      shape.input_shape = {images.channels(), images.height(), images.width()};
+      return shape;
+    }
     case proto::Data::kLinearRegression: {
       const proto::LinearRegression& linear = data.linear_regression();
       DataShape shape;
@@ -65,7 +93,8 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx or linear_regression)");
+      "data: names no reader (idx, cifar, synthetic_images or "
+      "linear_regression)");
 }
 
 }  // namespace sluice

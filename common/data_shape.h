@@ -14,7 +14,8 @@ namespace sluice {
 struct DataShape {
   int64_t train_samples = 0;
   int64_t test_samples = 0;          // 0 without a test split.
-  std::vector<int64_t> input_shape;  // (1, height, width) or (features).
+  std::vector<int64_t> input_shape;  // (channels, height, width) or
+                                     // (features).
   bool classification = true;        // Labels, else real targets.
 
   // Mini-batches of one epoch under DYNAMIC sharding; the last may be short.
@@ -25,8 +26,13 @@ struct DataShape {
 
 // Reads the headers only. `data`: with defaults filled in. kNotFound,
 // kInvalidArgument (also where it names no reader) and kDataLoss name the file,
-// what was expected and what came, as ReadIdxShape does.
+// what was expected and what came, as ReadIdxShape and CountCifarImages do.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
+
+// Whether the reader reads images, of a byte a pixel.
+inline bool HasImages(const proto::Data& data) {
+  return data.has_idx() || data.has_cifar();
+}
 
 }  // namespace sluice
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/cifar_file.h"
 #include "common/resolved_job.h"
 
 // Fills FIELD of the message that MESSAGE points to where it is left out.
@@ -100,6 +101,25 @@ void ResolveData(proto::Data* data) {
     SLUICE_DEFAULT(data->mutable_idx(), mean, 0);
     SLUICE_DEFAULT(data->mutable_idx(), deviation, 1);
   }
+  if (data->has_cifar()) {
+    proto::Cifar* cifar = data->mutable_cifar();
+    SLUICE_DEFAULT_ENUM(cifar, classes, proto::Cifar::CIFAR10);
+    if (cifar->mean().empty()) {
+      cifar->mutable_mean()->Resize(kCifarChannels, 0);
+    }
+    if (cifar->deviation().empty()) {
+      cifar->mutable_deviation()->Resize(kCifarChannels, 1);
+    }
+  }
+  if (data->has_synthetic_images()) {
+    proto::SyntheticImages* images = data->mutable_synthetic_images();
+    SLUICE_DEFAULT(images, channels, 3);
+    if (images->has_height()) SLUICE_DEFAULT(images, width, images->height());
+    SLUICE_DEFAULT(images, classes, 10);
+    SLUICE_DEFAULT(images, train_samples, 1024);
+    SLUICE_DEFAULT(images, test_samples, 256);
+    SLUICE_DEFAULT(images, noise, 1);
+  }
   if (data->has_linear_regression()) {
     proto::LinearRegression* linear = data->mutable_linear_regression();
     SLUICE_DEFAULT(linear, train_samples, 1024);
@@ -122,6 +142,7 @@ void ResolveInitializer(proto::Initializer* initializer) {
 
 void ResolvePool(proto::Pool* pool) {
   if (pool->has_kernel()) SLUICE_DEFAULT(pool, stride, pool->kernel());
+  SLUICE_DEFAULT(pool, padding, 0);
 }
 
 void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers);

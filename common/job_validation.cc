@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/data_validation.h"
 #include "common/delay_validation.h"
 #include "common/job_checker.h"
 #include "common/resolved_job.h"
@@ -95,64 +97,6 @@ void CheckSchedule(const proto::Job& job, Checker* check) {
       "must be false without optimizer.sgd: the rule is one of plain SGD");
 }
 
-void CheckIdx(const proto::Idx& idx, bool evaluated, Checker* check) {
-  const auto given = [&](const char* field, const std::string& path) {
-    check->Require(!path.empty(), Path("data.idx", field),
-                   "must name a file, is not set");
-  };
-  given("train_images", idx.train_images());
-  given("train_labels", idx.train_labels());
-  const bool has_test =
-      !idx.test_images().empty() || !idx.test_labels().empty();
-  if (evaluated || has_test) {
-    given("test_images", idx.test_images());
-    given("test_labels", idx.test_labels());
-  }
-  check->Between("data.idx.mean", idx.mean(), -1e6, 1e6);
-  check->AboveZero("data.idx.deviation", idx.deviation(), 1e6);
-}
-
-void CheckLinear(const proto::LinearRegression& linear, bool evaluated,
-                 Checker* check) {
-  const std::string prefix = "data.linear_regression";
-  check->Between(Path(prefix, "features"), linear.features(), 1, kMany);
-  check->AtLeast(Path(prefix, "train_samples"), linear.train_samples(), 1);
-  check->AtLeast(Path(prefix, "test_samples"), linear.test_samples(),
-                 evaluated ? 1 : 0,
-                 evaluated ? " with evaluation.enabled" : "");
-  check->Between(Path(prefix, "noise"), linear.noise(), 0.0, 1e6);
-  constexpr int64_t kMostFloats = int64_t{1} << 32;
-  for (const int64_t samples :
-       {linear.train_samples(), linear.test_samples()}) {
-    check->Require(
-        samples * linear.features() <= kMostFloats, prefix,
-        absl::StrCat("features times samples must be at most ", kMostFloats,
-                     ", is ", samples * linear.features()));
-  }
-}
-
-void CheckData(const proto::Job& job, Checker* check) {
-  const proto::Data& data = job.data();
-  const bool evaluated = job.evaluation().enabled();
-  switch (data.reader_case()) {
-    case proto::Data::kIdx:
-      CheckIdx(data.idx(), evaluated, check);
-      break;
-    case proto::Data::kLinearRegression:
-      CheckLinear(data.linear_regression(), evaluated, check);
-      break;
-    case proto::Data::READER_NOT_SET:
-      check->Add("data", "must name a reader: idx or linear_regression");
-      break;
-  }
-  check->Between("data.batch_size", data.batch_size(), 1, kMany);
-  if (!data.has_augmentation()) return;
-  check->Require(!data.has_linear_regression(), "data.augmentation",
-                 "needs images, which data.linear_regression does not have");
-  check->Between("data.augmentation.crop_padding",
-                 data.augmentation().crop_padding(), 0, kMany);
-}
-
 void CheckInitializer(const std::string& prefix,
                       const proto::Initializer& initializer, Checker* check) {
   check->Between(Path(prefix, "initializer.value"), initializer.value(), -1e6,
@@ -164,6 +108,8 @@ void CheckPool(const std::string& prefix, const proto::Pool& pool,
   check->Between(Path(prefix, "kernel"), pool.kernel(), 1, 4096);
   if (!pool.has_stride()) return;  // Without a kernel, which is said above.
   check->Between(Path(prefix, "stride"), pool.stride(), 1, 4096);
+  check->Between(Path(prefix, "padding"), pool.padding(), 0,
+                 std::max(pool.kernel() - 1, 0), " (below kernel)");
 }
 
 void CheckLayers(const std::string& path,
@@ -322,7 +268,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
   CheckSchedule(job, &check);
-  CheckData(job, &check);
+  CheckData(job.data(), job.evaluation().enabled(), &check);
   CheckLayers("model.layer", job.model().layer(), &check);
   CheckEvaluation(job, &check);
   CheckLimits(job, &check);

@@ -187,11 +187,14 @@ TEST(ModelPlanTest, AResidualStartsItsLastGammaAtZeroOnRequest) {
 TEST(ModelPlanTest, StrideAndPaddingFollowTheUsualFormula) {
   const auto plan = Plan(
       "layer { conv2d { channels: 2 kernel: 3 stride: 2 padding: 1 } }"
-      "layer { max_pool { kernel: 3 stride: 2 } } layer { flatten {} }",
+      "layer { max_pool { kernel: 3 stride: 2 } }"
+      "layer { average_pool { kernel: 3 stride: 2 padding: 1 } }"
+      "layer { flatten {} }",
       {3, 13, 10});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_THAT(plan->layers[0].output_shape, ElementsAre(2, 7, 5));
   EXPECT_THAT(plan->layers[1].output_shape, ElementsAre(2, 3, 2));
+  EXPECT_THAT(plan->layers[2].output_shape, ElementsAre(2, 2, 1));
 }
 
 TEST(ModelPlanTest, InitializersFollowTheirFormulas) {
@@ -242,6 +245,10 @@ TEST(ModelPlanTest, ErrorsNameTheLayerWhatWasExpectedAndWhatCame) {
                     {1, 4, 9}),
             "layer c: a kernel of 5 does not fit into (1, 4, 9) with padding "
             "0");
+  EXPECT_EQ(ErrorOf("layer { max_pool { kernel: 2 padding: 2 } }", {1, 4, 4}),
+            "layer max_pool0: padding must be below kernel, 2, is 2");
+  EXPECT_EQ(ErrorOf("layer { max_pool { kernel: 2 padding: -1 } }", {1, 4, 4}),
+            "layer max_pool0: padding must be 0 or more, is -1");
   EXPECT_EQ(ErrorOf("layer { dense { units: 0 } }", {4}),
             "layer dense0: dense.units must be 1 or more, is 0");
   EXPECT_EQ(ErrorOf("layer { conv2d { channels: 1 kernel: 1 } }", {1, 4, 4}),

@@ -47,17 +47,23 @@ struct Conv2dShape {
   int64_t bias_size() const { return bias ? outputs : 0; }
 };
 
-// Square windows over each channel; windows that would stand over the edge
-// are left out.
+// Square windows over each channel and `padding` beyond its edges; windows that
+// would stand over those are left out. What a window has of the padding counts
+// for nothing: neither for the maximum nor for the mean.
 struct PoolShape {
   int64_t channels = 1;
   int64_t height = 1;
   int64_t width = 1;
   int64_t kernel = 1;
   int64_t stride = 1;
+  int64_t padding = 0;  // On each side; 0 or more, below kernel.
 
-  int64_t output_height() const { return (height - kernel) / stride + 1; }
-  int64_t output_width() const { return (width - kernel) / stride + 1; }
+  int64_t output_height() const {
+    return (height + 2 * padding - kernel) / stride + 1;
+  }
+  int64_t output_width() const {
+    return (width + 2 * padding - kernel) / stride + 1;
+  }
   int64_t input_size() const { return channels * height * width; }
   int64_t output_size() const {
     return channels * output_height() * output_width();

@@ -192,8 +192,8 @@ class FakeImages final : public DataSource {
 TEST(AugmentedBatchGradientTest, PartsAreAugmentedByTheirPlaceInTheMiniBatch) {
   const auto seen = [](int64_t micro_batch, bool flip, int64_t batch) {
     BatchGradient::Options options = InOrder(micro_batch);
-    options.augmentation.emplace(
-        AugmentationOptions{.height = 1, .width = 4, .horizontal_flip = flip});
+    options.augmentation.emplace(AugmentationOptions{
+        .height = 1, .width = 4, .horizontal_flip = flip, .background = {0}});
     const FakeImages images;
     RecordingModel model;
     BatchGradient compute(options, &images, &model);

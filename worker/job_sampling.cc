@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
+#include "common/data_shape.h"
 #include "common/status_macros.h"
-#include "worker/data/idx_source.h"
+#include "worker/data/image_source.h"
 
 namespace sluice {
 namespace {
 
 Augmentation JobAugmentation(const ResolvedJob& resolved) {
   const proto::Data& data = resolved.job.data();
-  SLUICE_CHECK(data.has_idx());  // Else the job is not valid.
+  SLUICE_CHECK(HasImages(data));  // Else the job is not valid.
   AugmentationOptions options;
   options.seed = resolved.job.seed();
   options.channels = resolved.data.input_shape[0];
@@ -18,7 +19,9 @@ Augmentation JobAugmentation(const ResolvedJob& resolved) {
   options.width = resolved.data.input_shape[2];
   options.crop_padding = data.augmentation().crop_padding();
   options.horizontal_flip = data.augmentation().horizontal_flip();
-  options.background = NormalisedPixel(data.idx(), 0);
+  for (int c = 0; c < options.channels; ++c) {
+    options.background.push_back(NormalisedPixel(data, c, /*pixel=*/0));
+  }
   return Augmentation(options);
 }
 

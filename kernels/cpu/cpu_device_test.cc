@@ -86,6 +86,25 @@ TEST(CpuDeviceTest, TheFirstOfEqualMaximaTakesTheGradient) {
   EXPECT_THAT(dx, testing::ElementsAre(0, 5, 6, 0, 0, 0, 0, 0));
 }
 
+TEST(CpuDeviceTest, PaddingCountsNeitherForTheMaximumNorForTheMean) {
+  // Windows of 2 by 2 around a row of two: 2 x 3 of them.
+  const PoolShape shape = {1, 1, 2, 2, 1, 1};
+  const std::vector<float> x = {-4, -2};
+  const auto cpu = Cpu();
+  const auto reference = MakeReferenceDevice();
+  for (Device* device : {cpu.get(), reference.get()}) {
+    std::vector<float> y(6);
+    ASSERT_TRUE((*device->PrepareMaxPool(shape, 1))
+                    ->Forward(1, x.data(), y.data())
+                    .ok());
+    EXPECT_THAT(y, testing::ElementsAre(-4, -2, -2, -4, -2, -2));
+    ASSERT_TRUE((*device->PrepareAveragePool(shape, 1))
+                    ->Forward(1, x.data(), y.data())
+                    .ok());
+    EXPECT_THAT(y, testing::ElementsAre(-4, -3, -2, -4, -3, -2));
+  }
+}
+
 TEST(CpuDeviceTest, EqualMaximaAreRoutedAsInTheReference) {
   const auto cpu = Cpu();
   const auto reference = MakeReferenceDevice();

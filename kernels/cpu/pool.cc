@@ -80,19 +80,43 @@ class Planes {
                   for (int64_t plane = begin; plane < end; ++plane) f(plane);
                 });
   }
-  // f(offset into x, offset into y) of each row of each place in the window,
-  // in row-major order of the places within every output row.
+  // f(row of windows, the offset of its first one into y) for each.
   template <typename F>
-  void ForEachRow(int64_t plane, F f) const {
+  void ForEachRowOfWindows(int64_t plane, F f) const {
     const int64_t rows = s_.output_height(), columns = s_.output_width();
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t kr = 0; kr < s_.kernel; ++kr) {
-        for (int64_t kc = 0; kc < s_.kernel; ++kc) {
-          f((plane * s_.height + r * s_.stride + kr) * s_.width + kc,
-            (plane * rows + r) * columns, kr == 0 && kc == 0);
-        }
+    for (int64_t r = 0; r < rows; ++r) f(r, (plane * rows + r) * columns);
+  }
+  // For each place in the windows of row `r`, in row-major order: f(offset into
+  // x, window, windows) for those one after the other that have an element of
+  // the image there; the next window's lies `stride` further.
+  template <typename F>
+  void ForEachPlace(int64_t plane, int64_t r, F f) const {
+    for (int64_t kr = 0; kr < s_.kernel; ++kr) {
+      const int64_t row = r * s_.stride + kr - s_.padding;
+      if (row < 0 || row >= s_.height) continue;
+      for (int64_t kc = 0; kc < s_.kernel; ++kc) {
+        // Columns c with 0 <= c stride + kc - padding < width.
+        const int64_t first = Ceiling(s_.padding - kc);
+        const int64_t end =
+            std::min(Ceiling(s_.width + s_.padding - kc), s_.output_width());
+        if (first >= end) continue;
+        const int64_t column = first * s_.stride + kc - s_.padding;
+        f((plane * s_.height + row) * s_.width + column, first, end - first);
       }
     }
+  }
+  // How many windows begin before `pixels`, which may be negative.
+  int64_t Ceiling(int64_t pixels) const {
+    return pixels <= 0 ? 0 : (pixels + s_.stride - 1) / s_.stride;
+  }
+  // Where the part of a window that lies in the image begins, and how long it
+  // is, along an axis of `length`.
+  int64_t Begin(int64_t window) const {
+    return std::max<int64_t>(window * s_.stride - s_.padding, 0);
+  }
+  int64_t Length(int64_t window, int64_t length) const {
+    return std::min(window * s_.stride - s_.padding + s_.kernel, length) -
+           Begin(window);
   }
 
   const OneDnnContext& context_;
@@ -114,12 +138,13 @@ class CpuMaxPool : public MapOp, private Planes {
       return absl::OkStatus();
     }
     ForEach(samples, [&](int64_t plane) {
-      ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
-        if (first) {
-          for (int64_t c = 0; c < n; ++c) y[yi + c] = x[xi + c * s_.stride];
-        } else {
-          MaxInto(x + xi, s_.stride, n, y + yi);
-        }
+      ForEachRowOfWindows(plane, [&](int64_t r, int64_t yi) {
+        // From each window's first element on.
+        const float* row = x + (plane * s_.height + Begin(r)) * s_.width;
+        for (int64_t c = 0; c < n; ++c) y[yi + c] = row[Begin(c)];
+        ForEachPlace(plane, r, [&](int64_t xi, int64_t c, int64_t windows) {
+          MaxInto(x + xi, s_.stride, windows, y + yi + c);
+        });
       });
     });
     return absl::OkStatus();
@@ -142,16 +167,21 @@ class CpuMaxPool : public MapOp, private Planes {
       std::fill_n(dx + plane * s_.height * s_.width, s_.height * s_.width,
                   0.0f);
       std::vector<float> left(n);
-      ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
-        if (first) std::copy_n(dy + yi, n, left.begin());
-        RouteToMaximum(x + xi, y + yi, s_.stride, n, left.data(), dx + xi);
+      ForEachRowOfWindows(plane, [&](int64_t r, int64_t yi) {
+        std::copy_n(dy + yi, n, left.begin());
+        ForEachPlace(plane, r, [&](int64_t xi, int64_t c, int64_t windows) {
+          RouteToMaximum(x + xi, y + yi + c, s_.stride, windows,
+                         left.data() + c, dx + xi);
+        });
       });
     });
     return absl::OkStatus();
   }
 
  private:
-  bool IsPairs() const { return s_.kernel == 2 && s_.stride == 2; }
+  bool IsPairs() const {
+    return s_.kernel == 2 && s_.stride == 2 && s_.padding == 0;
+  }
 
   // f(offset into x, offset into y) of each row of windows.
   template <typename F>
@@ -175,19 +205,26 @@ class CpuMaxPool : public MapOp, private Planes {
 
 class CpuAveragePool : public MapOp, private Planes {
  public:
-  using Planes::Planes;
+  CpuAveragePool(const OneDnnContext* context, const PoolShape& shape)
+      : Planes(context, shape) {
+    for (int64_t r = 0; r < shape.output_height(); ++r) {
+      for (int64_t c = 0; c < shape.output_width(); ++c) {
+        shares_.push_back(1.0f / static_cast<float>(Length(r, shape.height) *
+                                                    Length(c, shape.width)));
+      }
+    }
+  }
 
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
     const int64_t n = s_.output_width(), size = n * s_.output_height();
-    const float share = 1.0f / static_cast<float>(s_.kernel * s_.kernel);
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(y + plane * size, size, 0.0f);
-      ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
-        AddInto(x + xi, s_.stride, n, y + yi);
+      ForEachRowOfWindows(plane, [&](int64_t r, int64_t yi) {
+        ForEachPlace(plane, r, [&](int64_t xi, int64_t c, int64_t windows) {
+          AddInto(x + xi, s_.stride, windows, y + yi + c);
+        });
+        for (int64_t c = 0; c < n; ++c) y[yi + c] *= shares_[r * n + c];
       });
-      for (int64_t i = plane * size; i < (plane + 1) * size; ++i) {
-        y[i] *= share;
-      }
     });
     return absl::OkStatus();
   }
@@ -195,18 +232,23 @@ class CpuAveragePool : public MapOp, private Planes {
   absl::Status Backward(int64_t samples, const float* x, const float* y,
                         const float* dy, float* dx) override {
     const int64_t n = s_.output_width();
-    const float share = 1.0f / static_cast<float>(s_.kernel * s_.kernel);
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(dx + plane * s_.height * s_.width, s_.height * s_.width,
                   0.0f);
-      ForEachRow(plane, [&](int64_t xi, int64_t yi, bool first) {
-        for (int64_t c = 0; c < n; ++c) {
-          dx[xi + c * s_.stride] += share * dy[yi + c];
-        }
+      ForEachRowOfWindows(plane, [&](int64_t r, int64_t yi) {
+        ForEachPlace(plane, r, [&](int64_t xi, int64_t c, int64_t windows) {
+          const float* share = shares_.data() + r * n + c;
+          for (int64_t i = 0; i < windows; ++i) {
+            dx[xi + i * s_.stride] += share[i] * dy[yi + c + i];
+          }
+        });
       });
     });
     return absl::OkStatus();
   }
+
+ private:
+  std::vector<float> shares_;  // (output height, output width)
 };
 
 // The sum of a plane as eight sums side by side, which a vector holds, added

@@ -153,10 +153,10 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakePool(OpContext* context,
                                                 PoolKind kind,
                                                 const PoolShape& shape,
                                                 int64_t max_samples) {
-  std::string name =
-      absl::StrCat(kind == PoolKind::kMax ? "max_pool " : "average_pool ",
-                   shape.channels, "x", shape.height, "x", shape.width,
-                   ", kernel ", shape.kernel, " stride ", shape.stride);
+  std::string name = absl::StrCat(
+      kind == PoolKind::kMax ? "max_pool " : "average_pool ", shape.channels,
+      "x", shape.height, "x", shape.width, ", kernel ", shape.kernel,
+      " stride ", shape.stride, " padding ", shape.padding);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.input_size()));
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.output_size()));
   return std::make_unique<Pool>(context, std::move(name), kind, shape);

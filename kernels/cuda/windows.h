@@ -13,61 +13,91 @@
 // reference's.
 namespace sluice::kernels::cuda {
 
+// What of a window lies in the image.
+struct Window {
+  uint32_t first;  // Index into x of its first element.
+  uint32_t rows, columns;
+};
+
 struct Windows {
   explicit Windows(const PoolShape& s)
       : width(static_cast<uint32_t>(s.width)),
         height(static_cast<uint32_t>(s.height)),
         kernel(static_cast<uint32_t>(s.kernel)),
+        padding(static_cast<uint32_t>(s.padding)),
         by_width(width),
         by_height(height),
         by_stride(static_cast<uint32_t>(s.stride)),
         by_columns(static_cast<uint32_t>(s.output_width())),
         by_rows(static_cast<uint32_t>(s.output_height())) {}
 
-  // Index into x of the top left of window i.
-  SLUICE_HOST_DEVICE uint32_t Start(uint32_t i) const {
+  // Window i.
+  SLUICE_HOST_DEVICE Window At(uint32_t i) const {
     const uint32_t above = by_columns(i), column = by_columns.Rest(i, above);
     const uint32_t plane = by_rows(above), row = by_rows.Rest(above, plane);
-    return Start(plane, row, column);
+    return At(plane, row, column);
   }
-  SLUICE_HOST_DEVICE uint32_t Start(uint32_t plane, uint32_t row,
-                                    uint32_t column) const {
-    const uint32_t stride = by_stride.divisor();
-    return (plane * height + row * stride) * width + column * stride;
+  SLUICE_HOST_DEVICE Window At(uint32_t plane, uint32_t row,
+                               uint32_t column) const {
+    const uint32_t top = Begin(row), left = Begin(column);
+    return {(plane * height + top) * width + left, End(row, height) - top,
+            End(column, width) - left};
   }
 
-  // Index into x of the first largest value of the window that starts there.
-  SLUICE_HOST_DEVICE uint32_t FirstMaximum(const float* x,
-                                           uint32_t start) const {
-    uint32_t best = start;
-    for (uint32_t r = 0; r < kernel; ++r) {
-      for (uint32_t c = 0; c < kernel; ++c) {
-        const uint32_t i = start + r * width + c;
-        if (x[i] > x[best]) best = i;
+  // Calls f(index into x) for each element of the window in row-major order.
+  template <typename F>
+  SLUICE_HOST_DEVICE void ForEachIn(const Window& window, const F& f) const {
+    for (uint32_t r = 0; r < window.rows; ++r) {
+      for (uint32_t c = 0; c < window.columns; ++c) {
+        f(window.first + r * width + c);
       }
     }
+  }
+
+  // Index into x of the first largest value of the window.
+  SLUICE_HOST_DEVICE uint32_t FirstMaximum(const float* x,
+                                           const Window& window) const {
+    uint32_t best = window.first;
+    ForEachIn(window, [&](uint32_t i) {
+      if (x[i] > x[best]) best = i;
+    });
     return best;
   }
 
-  // Calls f(window, its start) for those that element i of x lies in.
+  // Calls f(its number, window) for those that element i of x lies in.
   template <typename F>
   SLUICE_HOST_DEVICE void ForThoseAround(uint32_t i, const F& f) const {
     const uint32_t above = by_width(i), column = by_width.Rest(i, above);
     const uint32_t plane = by_height(above), row = by_height.Rest(above, plane);
     const uint32_t rows = by_rows.divisor(), columns = by_columns.divisor();
-    for (uint32_t r = First(row); r < rows && r <= by_stride(row); ++r) {
-      for (uint32_t c = First(column); c < columns && c <= by_stride(column);
-           ++c) {
-        f((plane * rows + r) * columns + c, Start(plane, r, c));
+    for (uint32_t r = First(row); r < rows && r <= Last(row); ++r) {
+      for (uint32_t c = First(column); c < columns && c <= Last(column); ++c) {
+        f((plane * rows + r) * columns + c, At(plane, r, c));
       }
     }
   }
-  // The first window that reaches to `place`.
+
+  // Along one axis: where the part of a window that lies in the image begins,
+  // and where it ends. A window is longer than the padding.
+  SLUICE_HOST_DEVICE uint32_t Begin(uint32_t window) const {
+    const uint32_t begin = window * by_stride.divisor();
+    return begin > padding ? begin - padding : 0;
+  }
+  SLUICE_HOST_DEVICE uint32_t End(uint32_t window, uint32_t length) const {
+    const uint32_t end = window * by_stride.divisor() + kernel - padding;
+    return end < length ? end : length;
+  }
+  // The first and the last window that reach to `place`, were there no end of
+  // windows.
   SLUICE_HOST_DEVICE uint32_t First(uint32_t place) const {
-    return place < kernel ? 0 : by_stride(place - kernel) + 1;
+    const uint32_t padded = place + padding;
+    return padded < kernel ? 0 : by_stride(padded - kernel) + 1;
+  }
+  SLUICE_HOST_DEVICE uint32_t Last(uint32_t place) const {
+    return by_stride(place + padding);
   }
 
-  uint32_t width, height, kernel;
+  uint32_t width, height, kernel, padding;
   FastDivide by_width, by_height, by_stride, by_columns, by_rows;
 };
 
@@ -78,7 +108,7 @@ struct MaxForward {
   float* y;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    y[i] = x[windows.FirstMaximum(x, windows.Start(i))];
+    y[i] = x[windows.FirstMaximum(x, windows.At(i))];
   }
 };
 
@@ -91,8 +121,8 @@ struct MaxBackward {
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
     float sum = 0;
-    windows.ForThoseAround(i, [&](uint32_t window, uint32_t start) {
-      if (windows.FirstMaximum(x, start) == i) sum += dy[window];
+    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
+      if (windows.FirstMaximum(x, window) == i) sum += dy[number];
     });
     dx[i] = sum;
   }
@@ -104,14 +134,11 @@ struct AverageForward {
   float* y;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    const uint32_t start = windows.Start(i), kernel = windows.kernel;
+    const Window window = windows.At(i);
     double sum = 0;
-    for (uint32_t r = 0; r < kernel; ++r) {
-      for (uint32_t c = 0; c < kernel; ++c) {
-        sum += x[start + r * windows.width + c];
-      }
-    }
-    y[i] = static_cast<float>(sum / (static_cast<double>(kernel) * kernel));
+    windows.ForEachIn(window, [&](uint32_t place) { sum += x[place]; });
+    y[i] = static_cast<float>(
+        sum / (static_cast<double>(window.rows) * window.columns));
   }
 };
 
@@ -121,10 +148,10 @@ struct AverageBackward {
   float* dx;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    const auto kernel = static_cast<float>(windows.kernel);
     float sum = 0;
-    windows.ForThoseAround(i, [&](uint32_t window, uint32_t) {
-      sum += dy[window] / (kernel * kernel);
+    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
+      sum += dy[number] / (static_cast<float>(window.rows) *
+                           static_cast<float>(window.columns));
     });
     dx[i] = sum;
   }

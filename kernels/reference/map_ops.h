@@ -12,39 +12,59 @@
 // those of all samples.
 namespace sluice::kernels::reference {
 
-// Calls f(y index, x index of the window's top left) for every window of every
-// channel of every sample.
+// What of a window lies in the image: rows and columns of one plane.
+struct Window {
+  int64_t plane, top, bottom, left, right;
+
+  double area() const {
+    return static_cast<double>(bottom - top) *
+           static_cast<double>(right - left);
+  }
+};
+
+// Calls f(y index, window) for every window of every channel of every sample.
 template <typename F>
 void ForEachWindow(const PoolShape& s, int64_t samples, F f) {
   const int64_t rows = s.output_height(), columns = s.output_width();
   for (int64_t plane = 0; plane < samples * s.channels; ++plane) {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
+        const int64_t top = r * s.stride - s.padding;
+        const int64_t left = c * s.stride - s.padding;
         f((plane * rows + r) * columns + c,
-          (plane * s.height + r * s.stride) * s.width + c * s.stride);
+          Window{plane, std::max<int64_t>(top, 0),
+                 std::min(top + s.kernel, s.height), std::max<int64_t>(left, 0),
+                 std::min(left + s.kernel, s.width)});
       }
     }
   }
 }
 
-// Index of the first largest value of the window whose top left is at `start`.
-template <typename T>
-int64_t FirstMaximum(const PoolShape& s, const T* x, int64_t start) {
-  int64_t best = start;
-  for (int64_t r = 0; r < s.kernel; ++r) {
-    for (int64_t c = 0; c < s.kernel; ++c) {
-      const int64_t i = start + r * s.width + c;
-      if (x[i] > x[best]) best = i;
+// Calls f(x index) for each element of the window in row-major order.
+template <typename F>
+void ForEachIn(const PoolShape& s, const Window& window, F f) {
+  for (int64_t r = window.top; r < window.bottom; ++r) {
+    for (int64_t c = window.left; c < window.right; ++c) {
+      f((window.plane * s.height + r) * s.width + c);
     }
   }
+}
+
+// Index of the first largest value of the window.
+template <typename T>
+int64_t FirstMaximum(const PoolShape& s, const T* x, const Window& window) {
+  int64_t best = (window.plane * s.height + window.top) * s.width + window.left;
+  ForEachIn(s, window, [&](int64_t i) {
+    if (x[i] > x[best]) best = i;
+  });
   return best;
 }
 
 // y = the largest value of each window.
 template <typename T>
 void MaxPoolForward(const PoolShape& s, int64_t samples, const T* x, T* y) {
-  ForEachWindow(s, samples, [&](int64_t yi, int64_t start) {
-    y[yi] = x[FirstMaximum(s, x, start)];
+  ForEachWindow(s, samples, [&](int64_t yi, const Window& window) {
+    y[yi] = x[FirstMaximum(s, x, window)];
   });
 }
 
@@ -53,21 +73,18 @@ template <typename T>
 void MaxPoolBackward(const PoolShape& s, int64_t samples, const T* x,
                      const T* dy, T* dx) {
   std::fill(dx, dx + samples * s.input_size(), T{0});
-  ForEachWindow(s, samples, [&](int64_t yi, int64_t start) {
-    dx[FirstMaximum(s, x, start)] += dy[yi];
+  ForEachWindow(s, samples, [&](int64_t yi, const Window& window) {
+    dx[FirstMaximum(s, x, window)] += dy[yi];
   });
 }
 
 // y = the mean of each window.
 template <typename T>
 void AveragePoolForward(const PoolShape& s, int64_t samples, const T* x, T* y) {
-  const double area = static_cast<double>(s.kernel) * s.kernel;
-  ForEachWindow(s, samples, [&](int64_t yi, int64_t start) {
+  ForEachWindow(s, samples, [&](int64_t yi, const Window& window) {
     double sum = 0;
-    for (int64_t r = 0; r < s.kernel; ++r) {
-      for (int64_t c = 0; c < s.kernel; ++c) sum += x[start + r * s.width + c];
-    }
-    y[yi] = static_cast<T>(sum / area);
+    ForEachIn(s, window, [&](int64_t i) { sum += x[i]; });
+    y[yi] = static_cast<T>(sum / window.area());
   });
 }
 
@@ -75,14 +92,10 @@ void AveragePoolForward(const PoolShape& s, int64_t samples, const T* x, T* y) {
 template <typename T>
 void AveragePoolBackward(const PoolShape& s, int64_t samples, const T* dy,
                          T* dx) {
-  const double area = static_cast<double>(s.kernel) * s.kernel;
   std::fill(dx, dx + samples * s.input_size(), T{0});
-  ForEachWindow(s, samples, [&](int64_t yi, int64_t start) {
-    for (int64_t r = 0; r < s.kernel; ++r) {
-      for (int64_t c = 0; c < s.kernel; ++c) {
-        dx[start + r * s.width + c] += static_cast<T>(dy[yi] / area);
-      }
-    }
+  ForEachWindow(s, samples, [&](int64_t yi, const Window& window) {
+    const T share = static_cast<T>(dy[yi] / window.area());
+    ForEachIn(s, window, [&](int64_t i) { dx[i] += share; });
   });
 }
 

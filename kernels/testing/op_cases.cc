@@ -165,7 +165,7 @@ std::vector<LinearCase> LinearCases() {
 std::vector<MapCase> MapCases() {
   std::vector<MapCase> cases;
   for (MapKind kind : {MapKind::kMaxPool, MapKind::kAveragePool}) {
-    // channels, height, width, kernel, stride.
+    // channels, height, width, kernel, stride, padding.
     cases.push_back(Pool(kind, 0, {2, 4, 4, 2, 2}));
     cases.push_back(Pool(kind, 1, {1, 1, 1, 1, 1}));
     cases.push_back(Pool(kind, 1, {3, 7, 5, 2, 2}));   // Edges left out.
@@ -173,6 +173,10 @@ std::vector<MapCase> MapCases() {
     cases.push_back(Pool(kind, 3, {5, 8, 8, 2, 3}));   // Gaps between.
     cases.push_back(Pool(kind, 2, {1, 6, 6, 6, 1}));   // One window.
     cases.push_back(Pool(kind, 2, {1, 5, 13, 3, 1}));
+    cases.push_back(Pool(kind, 3, {2, 9, 12, 3, 2, 1}));  // As a ResNet's.
+    cases.push_back(Pool(kind, 2, {3, 5, 4, 3, 1, 2}));   // Corners of one.
+    cases.push_back(Pool(kind, 2, {2, 1, 2, 4, 3, 3}));   // Smaller images,
+    cases.push_back(Pool(kind, 2, {2, 7, 3, 2, 4, 1}));   // gaps, at an edge.
     cases.push_back(Pool(kind, 64, {6, 28, 28, 2, 2}, /*benchmark=*/true));
     cases.push_back(Pool(kind, 64, {16, 10, 10, 2, 2}));
   }

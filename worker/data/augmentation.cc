@@ -23,6 +23,8 @@ int Below(uint32_t random, int count) {
 
 Augmentation::Augmentation(const AugmentationOptions& options)
     : options_(options) {
+  SLUICE_CHECK(static_cast<int64_t>(options.background.size()) ==
+               options.channels);
   SLUICE_CHECK(options.crop_padding >= 0 &&
                options.crop_padding < std::min(options.height, options.width));
 }
@@ -42,7 +44,7 @@ AugmentationDraw Augmentation::Draw(BatchId batch, int64_t position) const {
 }
 
 void Augmentation::Crop(const AugmentationDraw& draw, const float* from,
-                        float* to) const {
+                        float background, float* to) const {
   const int64_t height = options_.height;
   const int64_t width = options_.width;
   // Columns of the crop that lie inside the image.
@@ -51,13 +53,13 @@ void Augmentation::Crop(const AugmentationDraw& draw, const float* from,
   for (int64_t y = 0; y < height; ++y, to += width) {
     const int64_t row = y + draw.down;
     if (row < 0 || row >= height) {
-      std::fill_n(to, width, options_.background);
+      std::fill_n(to, width, background);
       continue;
     }
-    std::fill_n(to, begin, options_.background);
+    std::fill_n(to, begin, background);
     std::copy_n(from + row * width + begin + draw.right, end - begin,
                 to + begin);
-    std::fill_n(to + end, width - end, options_.background);
+    std::fill_n(to + end, width - end, background);
     if (draw.flip) std::reverse(to, to + width);
   }
 }
@@ -72,7 +74,7 @@ void Augmentation::Apply(BatchId batch, int64_t first, Batch* samples) const {
     const AugmentationDraw draw = Draw(batch, first + i);
     for (int64_t c = 0; c < options_.channels; ++c, image += plane) {
       std::copy_n(image, plane, original.begin());
-      Crop(draw, original.data(), image);
+      Crop(draw, original.data(), options_.background[c], image);
     }
   }
 }

@@ -19,11 +19,11 @@ struct AugmentationOptions {
   int64_t width = 0;
   int crop_padding = 0;  // Pixels; below height and width.
   bool horizontal_flip = false;
-  // What the padding is. Images are normalised before they get here, so this
-  // is what pixel value 0 becomes: the crop is as if it were made of the raw
-  // pixels, and a shifted image shows more of its own background (0 after
-  // normalisation would be a frame in the mean's grey).
-  float background = 0;
+  // What the padding is, in each channel. Images are normalised before they get
+  // here, so this is what pixel value 0 becomes: the crop is as if it were made
+  // of the raw pixels, and a shifted image shows more of its own background (0
+  // after normalisation would be a frame in the mean's grey).
+  std::vector<float> background;
 };
 
 // What is drawn for one image.
@@ -49,7 +49,8 @@ class Augmentation {
 
  private:
   // Of one channel.
-  void Crop(const AugmentationDraw& draw, const float* from, float* to) const;
+  void Crop(const AugmentationDraw& draw, const float* from, float background,
+            float* to) const;
 
   AugmentationOptions options_;
 };

@@ -22,7 +22,7 @@ AugmentationOptions Images(int64_t height, int64_t width, int padding,
   options.width = width;
   options.crop_padding = padding;
   options.horizontal_flip = flip;
-  options.background = kBackground;
+  options.background = {kBackground};
   return options;
 }
 
@@ -71,16 +71,17 @@ TEST(AugmentationTest, EveryCropAndFlipIsThatOfThePaddedImage) {
   }
 }
 
-TEST(AugmentationTest, AllChannelsOfAnImageMoveTogether) {
+TEST(AugmentationTest, AllChannelsOfAnImageMoveTogetherOnTheirOwnBackground) {
+  constexpr float kOther = -7;
   AugmentationOptions options = Images(3, 3, 2, true);
   options.channels = 2;
+  options.background.push_back(kOther);
   Batch batch = Numbered(20, 18);
   Augmentation(options).Apply(BatchId(0), 0, &batch);
   for (size_t i = 0; i < batch.inputs.size(); i += 18) {
     for (size_t p = i; p < i + 9; ++p) {
-      EXPECT_EQ(batch.inputs[p + 9], batch.inputs[p] == kBackground
-                                         ? kBackground
-                                         : batch.inputs[p] + 9);
+      EXPECT_EQ(batch.inputs[p + 9],
+                batch.inputs[p] == kBackground ? kOther : batch.inputs[p] + 9);
     }
   }
 }

@@ -1,11 +1,14 @@
 #include "worker/data/data_source.h"
 
+#include <cmath>
 #include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/data/image_source.h"
 #include "worker/data/linear_regression.h"
+#include "worker/data/synthetic_images.h"
 
 namespace sluice {
 namespace {
@@ -110,6 +113,35 @@ TEST(IdxSourceTest, AMissingFileIsNamed) {
   EXPECT_THAT(std::string(source.status().message()), HasSubstr("/no/labels"));
 }
 
+TEST(CifarSourceTest, EachChannelIsNormalisedByItsOwn) {
+  // Two files of one image: every red byte 0, green 255, blue 51.
+  const auto record = [](char label) {
+    return std::string(1, label) + std::string(1024, '\0') +
+           std::string(1024, '\xff') + std::string(1024, '\x33');
+  };
+  proto::Data data;
+  proto::Cifar* cifar = data.mutable_cifar();
+  cifar->set_classes(proto::Cifar::CIFAR10);
+  cifar->add_train(Write("batch_1", record(4)));
+  cifar->add_train(Write("batch_2", record(9)));
+  for (const double mean : {0.5, 0.75, 0.0}) cifar->add_mean(mean);
+  for (const double deviation : {1.0, 0.5, 0.1})
+    cifar->add_deviation(deviation);
+  const auto source = OpenDataSource(data, Split::kTrain, 1);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Batch batch;
+  (*source)->Gather({1, 0}, &batch);
+  EXPECT_THAT(batch.labels, ElementsAre(9, 4));
+  ASSERT_EQ(batch.inputs.size(), 2 * 3072);
+  for (const size_t image : {0, 3072}) {
+    EXPECT_FLOAT_EQ(batch.inputs[image], -0.5f);
+    EXPECT_FLOAT_EQ(batch.inputs[image + 1023], -0.5f);
+    EXPECT_FLOAT_EQ(batch.inputs[image + 1024], 0.5f);
+    EXPECT_FLOAT_EQ(batch.inputs[image + 3071], 2.0f);
+  }
+  EXPECT_FLOAT_EQ(NormalisedPixel(data, /*channel=*/1, /*pixel=*/0), -1.5f);
+}
+
 TEST(OpenDataSourceTest, NoReaderIsRefused) {
   EXPECT_FALSE(OpenDataSource(proto::Data(), Split::kTrain, 1).ok());
 }
@@ -170,6 +202,68 @@ TEST(LinearRegressionTest, SamplesDependOnSeedAndSplitOnly) {
   EXPECT_THAT(b.inputs, Ne(a.inputs));
   gather(Split::kTrain, 2, &b);
   EXPECT_THAT(b.inputs, Ne(a.inputs));
+}
+
+proto::SyntheticImages Synthetic(double noise) {
+  proto::SyntheticImages images;
+  images.set_channels(3);
+  images.set_height(5);
+  images.set_width(7);
+  images.set_classes(4);
+  images.set_train_samples(100);
+  images.set_test_samples(50);
+  images.set_noise(noise);
+  return images;
+}
+
+Batch GatherFrom(const proto::SyntheticImages& images, Split split,
+                 uint64_t seed, const std::vector<int64_t>& indices) {
+  Batch batch;
+  MakeSyntheticImages(images, split, seed)->Gather(indices, &batch);
+  EXPECT_EQ(batch.inputs.size(), indices.size() * 3 * 5 * 7);
+  EXPECT_THAT(batch.targets, IsEmpty());
+  return batch;
+}
+
+TEST(SyntheticImagesTest, WithoutNoiseASampleIsItsClassesPattern) {
+  const Batch train = GatherFrom(Synthetic(0), Split::kTrain, 7, {2, 6, 7});
+  EXPECT_THAT(train.labels, ElementsAre(2, 2, 3));
+  const auto image = [&](int i) {
+    return std::vector<float>(train.inputs.begin() + i * 105,
+                              train.inputs.begin() + (i + 1) * 105);
+  };
+  EXPECT_EQ(image(0), image(1));
+  EXPECT_NE(image(0), image(2));
+  EXPECT_THAT(image(0), testing::Each(testing::AllOf(testing::Ge(-1.0f),
+                                                     testing::Lt(1.0f))));
+  // Both splits have the same classes; another seed has others.
+  EXPECT_EQ(GatherFrom(Synthetic(0), Split::kTest, 7, {2}).inputs, image(0));
+  EXPECT_NE(GatherFrom(Synthetic(0), Split::kTrain, 8, {2}).inputs, image(0));
+}
+
+TEST(SyntheticImagesTest, NoiseIsASamplesOwnAndOfTheDeviationAsked) {
+  std::vector<int64_t> all(100);
+  for (int64_t i = 0; i < 100; ++i) all[i] = i;
+  const Batch plain = GatherFrom(Synthetic(0), Split::kTrain, 7, all);
+  const Batch noisy = GatherFrom(Synthetic(0.5), Split::kTrain, 7, all);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < plain.inputs.size(); ++i) {
+    const double noise = noisy.inputs[i] - plain.inputs[i];
+    sum += noise;
+    squares += noise * noise;
+  }
+  const double count = static_cast<double>(plain.inputs.size());
+  // Five standard errors of 10,500 numbers.
+  EXPECT_NEAR(sum / count, 0, 5 * 0.5 / std::sqrt(count));
+  EXPECT_NEAR(squares / count, 0.25, 5 * 0.25 / std::sqrt(count));
+  // In whatever order and company it is gathered; no two are alike.
+  const Batch alone = GatherFrom(Synthetic(0.5), Split::kTrain, 7, {42});
+  EXPECT_TRUE(std::equal(alone.inputs.begin(), alone.inputs.end(),
+                         noisy.inputs.begin() + 42 * 105));
+  EXPECT_NE(GatherFrom(Synthetic(0.5), Split::kTrain, 7, {46}).inputs,
+            alone.inputs);
+  EXPECT_NE(GatherFrom(Synthetic(0.5), Split::kTest, 7, {42}).inputs,
+            alone.inputs);
 }
 
 }  // namespace

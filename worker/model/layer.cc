@@ -144,6 +144,7 @@ kernels::PoolShape PoolShape(const LayerPlan& layer, const proto::Pool& pool) {
   shape.width = layer.input_shape[2];
   shape.kernel = pool.kernel();
   shape.stride = pool.stride();
+  shape.padding = pool.padding();
   return shape;
 }
 

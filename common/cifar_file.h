@@ -1,0 +1,38 @@
+#ifndef SLUICE_COMMON_CIFAR_FILE_H_
+#define SLUICE_COMMON_CIFAR_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+constexpr int kCifarChannels = 3;  // Red, green, blue.
+constexpr int kCifarSide = 32;     // Pixels.
+constexpr int kCifarImageBytes = kCifarChannels * kCifarSide * kCifarSide;
+
+// Images and labels of CIFAR's binary files (Krizhevsky 2009).
+struct CifarImages {
+  std::vector<uint8_t> pixels;  // (images, channels, side, side)
+  std::vector<uint8_t> labels;  // (images)
+};
+
+// The images in a file, by its size. kNotFound when there is no such file;
+// kInvalidArgument when it is no file or its size is no multiple of an image
+// with its labels, or 0. Each names the file, what was expected and what came.
+absl::StatusOr<int64_t> CountCifarImages(const std::string& path,
+                                         proto::Cifar::Classes classes);
+
+// Puts the file's images behind those in `*images`. Errors as above, and
+// kDataLoss for a label that `classes` does not have, naming image and label.
+absl::Status AppendCifarFile(const std::string& path,
+                             proto::Cifar::Classes classes,
+                             CifarImages* images);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_CIFAR_FILE_H_

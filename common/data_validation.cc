@@ -1,0 +1,144 @@
+#include "common/data_validation.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/cifar_file.h"
+#include "common/data_shape.h"
+
+namespace sluice {
+namespace {
+
+// Far above any use, far below where a product of two could overflow.
+constexpr int kMany = 1 << 20;
+
+std::string Path(const std::string& prefix, const std::string& field) {
+  return absl::StrCat(prefix, ".", field);
+}
+
+void CheckIdx(const proto::Idx& idx, bool evaluated, Checker* check) {
+  const auto given = [&](const char* field, const std::string& path) {
+    check->Require(!path.empty(), Path("data.idx", field),
+                   "must name a file, is not set");
+  };
+  given("train_images", idx.train_images());
+  given("train_labels", idx.train_labels());
+  const bool has_test =
+      !idx.test_images().empty() || !idx.test_labels().empty();
+  if (evaluated || has_test) {
+    given("test_images", idx.test_images());
+    given("test_labels", idx.test_labels());
+  }
+  check->Between("data.idx.mean", idx.mean(), -1e6, 1e6);
+  check->AboveZero("data.idx.deviation", idx.deviation(), 1e6);
+}
+
+void CheckCifar(const proto::Cifar& cifar, bool evaluated, Checker* check) {
+  const std::string prefix = "data.cifar";
+  const auto files = [&](const char* field, const auto& paths, bool needed) {
+    check->Require(!needed || !paths.empty(), Path(prefix, field),
+                   "must name a file, is not set");
+    for (int i = 0; i < paths.size(); ++i) {
+      check->Require(!paths[i].empty(),
+                     absl::StrCat(Path(prefix, field), "[", i, "]"),
+                     "must name a file, is empty");
+    }
+  };
+  files("train", cifar.train(), true);
+  files("test", cifar.test(), evaluated);
+  const auto channels = [&](const char* field, int values) {
+    check->Require(values == kCifarChannels, Path(prefix, field),
+                   absl::StrCat("must have ", kCifarChannels,
+                                " values (red, green, blue), has ", values));
+  };
+  channels("mean", cifar.mean_size());
+  channels("deviation", cifar.deviation_size());
+  for (int i = 0; i < cifar.mean_size(); ++i) {
+    check->Between(absl::StrCat(prefix, ".mean[", i, "]"), cifar.mean(i), -1e6,
+                   1e6);
+  }
+  for (int i = 0; i < cifar.deviation_size(); ++i) {
+    check->AboveZero(absl::StrCat(prefix, ".deviation[", i, "]"),
+                     cifar.deviation(i), 1e6);
+  }
+}
+
+constexpr int64_t kMostFloats = int64_t{1} << 32;
+
+// Of what is made rather than read.
+void CheckSamples(const std::string& prefix, int64_t train, int64_t test,
+                  double noise, bool evaluated, Checker* check) {
+  check->AtLeast(Path(prefix, "train_samples"), train, 1);
+  check->AtLeast(Path(prefix, "test_samples"), test, evaluated ? 1 : 0,
+                 evaluated ? " with evaluation.enabled" : "");
+  check->Between(Path(prefix, "noise"), noise, 0.0, 1e6);
+}
+
+void CheckSynthetic(const proto::SyntheticImages& images, bool evaluated,
+                    Checker* check) {
+  const std::string prefix = "data.synthetic_images";
+  check->Between(Path(prefix, "channels"), images.channels(), 1, 4096);
+  check->Between(Path(prefix, "height"), images.height(), 1, 4096);
+  if (images.has_width()) {  // Without a height, which is said above.
+    check->Between(Path(prefix, "width"), images.width(), 1, 4096);
+  }
+  check->Between(Path(prefix, "classes"), images.classes(), 2, 65536);
+  CheckSamples(prefix, images.train_samples(), images.test_samples(),
+               images.noise(), evaluated, check);
+  // In double, since sizes out of bounds may overflow; exact within them.
+  const double floats = static_cast<double>(images.channels()) *
+                        images.height() * images.width() * images.classes();
+  check->Require(
+      floats <= static_cast<double>(kMostFloats), prefix,
+      absl::StrFormat("channels times height times width times classes must be "
+                      "at most %d, is %.0f",
+                      kMostFloats, floats));
+}
+
+void CheckLinear(const proto::LinearRegression& linear, bool evaluated,
+                 Checker* check) {
+  const std::string prefix = "data.linear_regression";
+  check->Between(Path(prefix, "features"), linear.features(), 1, kMany);
+  CheckSamples(prefix, linear.train_samples(), linear.test_samples(),
+               linear.noise(), evaluated, check);
+  for (const int64_t samples :
+       {linear.train_samples(), linear.test_samples()}) {
+    check->Require(
+        samples * linear.features() <= kMostFloats, prefix,
+        absl::StrCat("features times samples must be at most ", kMostFloats,
+                     ", is ", samples * linear.features()));
+  }
+}
+
+}  // namespace
+
+void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
+  switch (data.reader_case()) {
+    case proto::Data::kIdx:
+      CheckIdx(data.idx(), evaluated, check);
+      break;
+    case proto::Data::kCifar:
+      CheckCifar(data.cifar(), evaluated, check);
+      break;
+    case proto::Data::kSyntheticImages:
+      CheckSynthetic(data.synthetic_images(), evaluated, check);
+      break;
+    case proto::Data::kLinearRegression:
+      CheckLinear(data.linear_regression(), evaluated, check);
+      break;
+    case proto::Data::READER_NOT_SET:
+      check->Add("data",
+                 "must name a reader: idx, cifar, synthetic_images or "
+                 "linear_regression");
+      break;
+  }
+  check->Between("data.batch_size", data.batch_size(), 1, kMany);
+  if (!data.has_augmentation()) return;
+  check->Require(HasImages(data), "data.augmentation",
+                 "needs images that are read: data.idx or data.cifar");
+  check->Between("data.augmentation.crop_padding",
+                 data.augmentation().crop_padding(), 0, kMany);
+}
+
+}  // namespace sluice

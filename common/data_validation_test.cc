@@ -1,0 +1,113 @@
+#include <google/protobuf/text_format.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// What Validate says of these data in a job with defaults.
+std::vector<std::string> Violations(const std::string& data,
+                                    bool evaluated = true) {
+  proto::Job job;
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(data, job.mutable_data()))
+      << data;
+  job.mutable_evaluation()->set_enabled(evaluated);
+  ResolveDefaults(&job);
+  std::vector<std::string> found;
+  for (const std::string& violation : Validate(job)) {
+    if (absl::StartsWith(violation, "data")) found.push_back(violation);
+  }
+  return found;
+}
+
+TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
+  for (const char* data :
+       {"idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
+        "test_labels: 'd' } augmentation {}",
+        "cifar { train: 'a' test: 'b' } augmentation {}",
+        "synthetic_images { height: 8 }",
+        "linear_regression { features: 3 }"}) {
+    EXPECT_THAT(Violations(data), IsEmpty()) << data;
+  }
+  EXPECT_THAT(Violations("idx { train_images: 'a' train_labels: 'b' }", false),
+              IsEmpty());
+  EXPECT_THAT(Violations("cifar { train: 'a' }", false), IsEmpty());
+}
+
+TEST(DataValidationTest, OneOfTheReadersMustBeNamed) {
+  EXPECT_THAT(Violations(""),
+              ElementsAre("data: must name a reader: idx, cifar, "
+                          "synthetic_images or linear_regression"));
+}
+
+TEST(DataValidationTest, IdxTestFilesAreBothOrNone) {
+  for (const bool evaluated : {true, false}) {
+    EXPECT_THAT(Violations("idx { train_images: 'a' train_labels: 'b' "
+                           "test_images: 'c' }",
+                           evaluated),
+                ElementsAre("data.idx.test_labels: must name a file, is not "
+                            "set"));
+  }
+}
+
+TEST(DataValidationTest, CifarNeedsFilesAndAValueForEachChannel) {
+  EXPECT_THAT(
+      Violations("cifar { train: 'a' train: '' mean: [0.5, 0.5] "
+                 "deviation: [1, 0, 1] }"),
+      ElementsAre("data.cifar.train[1]: must name a file, is empty",
+                  "data.cifar.test: must name a file, is not set",
+                  "data.cifar.mean: must have 3 values (red, green, blue), "
+                  "has 2",
+                  HasSubstr("data.cifar.deviation[1]: must be above 0")));
+}
+
+TEST(DataValidationTest, WhatIsMadeMustFitMemory) {
+  EXPECT_THAT(Violations("synthetic_images { height: 4096 classes: 100 }"),
+              ElementsAre(HasSubstr("must be at most 4294967296, is "
+                                    "5033164800")));
+  // Sizes that overflow are said to be out of bounds.
+  EXPECT_THAT(
+      Violations("synthetic_images { channels: 2147483647 "
+                 "height: 2147483647 classes: 2147483647 }"),
+      Contains(HasSubstr("data.synthetic_images.height: must be 1 to 4096")));
+  EXPECT_THAT(Violations("linear_regression { features: 1000000 "
+                         "train_samples: 1000000 }"),
+              ElementsAre(HasSubstr("features times samples must be at most "
+                                    "4294967296")));
+}
+
+TEST(DataValidationTest, SizesAreSaidWithTheirBounds) {
+  EXPECT_THAT(
+      Violations("synthetic_images { classes: 1 }"),
+      ElementsAre("data.synthetic_images.height: must be 1 to 4096, is 0",
+                  "data.synthetic_images.classes: must be 2 to 65536, is 1"));
+  EXPECT_THAT(
+      Violations("linear_regression { features: 3 test_samples: 0 }"),
+      ElementsAre("data.linear_regression.test_samples: must be 1 or more with "
+                  "evaluation.enabled, is 0"));
+}
+
+TEST(DataValidationTest, AugmentationIsForImagesThatAreRead) {
+  for (const std::string reader : {"synthetic_images { height: 8 }",
+                                   "linear_regression { features: 3 }"}) {
+    EXPECT_THAT(Violations(reader + " augmentation {}"),
+                ElementsAre("data.augmentation: needs images that are read: "
+                            "data.idx or data.cifar"));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
