@@ -12,9 +12,23 @@ class ConfigsTest(unittest.TestCase):
     """One test for each file."""
 
 
+def cifar(folder):
+    """Sets a job's CIFAR files to one of 8 images, of classes 0 to 7."""
+    path = folder / "images.bin"
+    path.write_bytes(b"".join(
+        bytes([label]) + bytes([32 * label]) * 3072 for label in range(8)))
+    return ["--set", f'data.cifar={{train: "{path}" test: "{path}"}}']
+
+
 def trains(job):
     def test(self):
-        run = harness.train(job, "--set", f"stop.updates={UPDATES}")
+        words = ["--set", f"stop={{updates: {UPDATES}}}"]
+        if job.stem.startswith("cifar"):
+            words += cifar(harness.scratch())
+        if job.stem == "synthetic_resnet50":
+            words += ["--set", "data.batch_size=1",
+                      "--set", "data.synthetic_images.test_samples=1"]
+        run = harness.train(job, *words)
         self.assertEqual(run.summary["version"], UPDATES)
         self.assertTrue((run.dir / "weights.safetensors").is_file())
     return test
