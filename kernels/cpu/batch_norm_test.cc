@@ -2,7 +2,6 @@
 // bits may not depend on.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -10,12 +9,11 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/reference/reference_device.h"
-#include "kernels/testing/op_cases.h"
+#include "kernels/testing/comparison.h"
+#include "kernels/testing/op_runs.h"
 
 namespace sluice::kernels {
 namespace {
-
-constexpr double kUnit = 1.0 / (1 << 24);  // Rounding of one operation.
 
 std::unique_ptr<Device> Cpu(int threads = 1) {
   auto device = MakeCpuDevice({threads, {}});
@@ -24,22 +22,8 @@ std::unique_ptr<Device> Cpu(int threads = 1) {
   return *std::move(device);
 }
 
-struct Values {
-  std::vector<float> x, gamma, beta, dy;
-  std::vector<float> y, mean, variance, dx, dgamma, dbeta;
-};
-
-Values Arguments(const BatchNormCase& c) {
-  Values run;
-  run.x = ToFloats(SpreadValues(c.size(), 1));
-  run.gamma = ToFloats(UniformValues(c.shape.channels, 2));
-  run.beta = ToFloats(UniformValues(c.shape.channels, 3));
-  run.dy = ToFloats(UniformValues(c.size(), 4));
-  return run;
-}
-
 // Both directions; outputs hold NaN before, which must not shine through.
-void Execute(BatchNormOp* op, const BatchNormCase& c, Values* run) {
+void Execute(BatchNormOp* op, const BatchNormCase& c, BatchNormRun* run) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (auto* v : {&run->mean, &run->variance, &run->dgamma, &run->dbeta}) {
     v->assign(c.shape.channels, kNan);
@@ -57,20 +41,6 @@ void Execute(BatchNormOp* op, const BatchNormCase& c, Values* run) {
                   .ok());
 }
 
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
-}
-
-void ExpectSameBits(const Values& a, const Values& b) {
-  EXPECT_TRUE(SameBits(a.y, b.y)) << "y";
-  EXPECT_TRUE(SameBits(a.mean, b.mean)) << "mean";
-  EXPECT_TRUE(SameBits(a.variance, b.variance)) << "variance";
-  EXPECT_TRUE(SameBits(a.dx, b.dx)) << "dx";
-  EXPECT_TRUE(SameBits(a.dgamma, b.dgamma)) << "dgamma";
-  EXPECT_TRUE(SameBits(a.dbeta, b.dbeta)) << "dbeta";
-}
-
 void ExpectNear(const std::vector<float>& got, const std::vector<float>& want,
                 double tolerance, const char* what) {
   ASSERT_EQ(got.size(), want.size()) << what;
@@ -86,7 +56,7 @@ TEST(BatchNormTest, AgreesWithTheReference) {
   const auto reference = MakeReferenceDevice();
   for (const BatchNormCase& c : BatchNormCases()) {
     SCOPED_TRACE(c.name);
-    Values got = Arguments(c), want = got;
+    BatchNormRun got = BatchNormArguments(c), want = got;
     Execute((*cpu->PrepareBatchNorm(c.shape, 64)).get(), c, &got);
     Execute((*reference->PrepareBatchNorm(c.shape, 64)).get(), c, &want);
     double deviation = 2;
@@ -118,7 +88,7 @@ TEST(BatchNormTest, AgreesWithTheReference) {
 TEST(BatchNormTest, ANormalisedChannelHasTheMeanAndDeviationThatWereLearned) {
   const BatchNormCase c = {"", {3, 50, 1e-5}, 20};
   const auto cpu = Cpu();
-  Values run = Arguments(c);
+  BatchNormRun run = BatchNormArguments(c);
   run.gamma = {2, -1, 0};
   run.beta = {0, 5, 7};
   Execute((*cpu->PrepareBatchNorm(c.shape, 20)).get(), c, &run);
@@ -141,15 +111,15 @@ TEST(BatchNormTest, BitsDependNeitherOnThreadsNorOnWhatRanBefore) {
   const auto one = Cpu(1), two = Cpu(2), three = Cpu(3);
   for (const BatchNormCase& c : BatchNormCases()) {
     SCOPED_TRACE(c.name);
-    Values want = Arguments(c);
+    BatchNormRun want = BatchNormArguments(c);
     one->EnterThread();
     auto op = *one->PrepareBatchNorm(c.shape, 64);
     Execute(op.get(), c, &want);
-    Values again = Arguments(c);
+    BatchNormRun again = BatchNormArguments(c);
     Execute(op.get(), c, &again);
     ExpectSameBits(again, want);
     for (const auto* device : {&two, &three}) {
-      Values got = Arguments(c);
+      BatchNormRun got = BatchNormArguments(c);
       (*device)->EnterThread();
       Execute((*(*device)->PrepareBatchNorm(c.shape, 64)).get(), c, &got);
       ExpectSameBits(got, want);
@@ -164,7 +134,7 @@ TEST(BatchNormTest, BitsOfAChannelDoNotDependOnItsPlace) {
   for (const BatchNormCase& c : BatchNormCases()) {
     if (c.shape.channels > 40) continue;
     SCOPED_TRACE(c.name);
-    Values all = Arguments(c);
+    BatchNormRun all = BatchNormArguments(c);
     Execute((*cpu->PrepareBatchNorm(c.shape, 64)).get(), c, &all);
     BatchNormCase single = c;
     single.shape.channels = 1;
@@ -179,7 +149,7 @@ TEST(BatchNormTest, BitsOfAChannelDoNotDependOnItsPlace) {
         }
         return of;
       };
-      Values alone;
+      BatchNormRun alone;
       alone.x = part(all.x);
       alone.dy = part(all.dy);
       alone.gamma = {all.gamma[channel]};
@@ -224,9 +194,9 @@ TEST(BatchNormTest, TheGradientAtTheInputMayBeLeftOut) {
   const BatchNormCase c = {"", {3, 50, 1e-5}, 20};
   const auto cpu = Cpu();
   auto op = *cpu->PrepareBatchNorm(c.shape, 20);
-  Values run = Arguments(c);
+  BatchNormRun run = BatchNormArguments(c);
   Execute(op.get(), c, &run);
-  Values without = run;
+  BatchNormRun without = run;
   without.dgamma.assign(3, 0);
   ASSERT_TRUE(op->Backward(20, run.x.data(), run.gamma.data(), run.mean.data(),
                            run.variance.data(), run.dy.data(), nullptr,

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
+#include "kernels/testing/op_runs.h"
 
 namespace sluice::kernels {
 namespace {
@@ -27,24 +28,10 @@ class CudaBatchNormTest : public CudaTest {
 };
 SLUICE_CUDA_TEST_SUITE(CudaBatchNormTest);
 
-struct Values {
-  std::vector<float> x, gamma, beta, dy;
-  std::vector<float> mean, variance, y, dx, dgamma, dbeta;
-};
-
-Values Arguments(const BatchNormCase& c) {
-  Values run;
-  run.x = ToFloats(SpreadValues(c.size(), 1));
-  run.gamma = ToFloats(UniformValues(c.shape.channels, 2));
-  run.beta = ToFloats(UniformValues(c.shape.channels, 3));
-  run.dy = ToFloats(UniformValues(c.size(), 4));
-  return run;
-}
-
 // Normalize, then Apply with the statistics, which gives the same, and
 // Backward.
 void Execute(Device* device, const BatchNormCase& c, int64_t offset,
-             Values* run) {
+             BatchNormRun* run) {
   auto op = device->PrepareBatchNorm(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const Floats x(device, run->x, offset), gamma(device, run->gamma, offset),
@@ -92,7 +79,7 @@ void Execute(Device* device, const BatchNormCase& c, int64_t offset,
 TEST_P(CudaBatchNormTest, AgreesWithTheReference) {
   for (const BatchNormCase& c : Cases()) {
     SCOPED_TRACE(c.name);
-    Values got = Arguments(c), want = got;
+    BatchNormRun got = BatchNormArguments(c), want = got;
     Execute(device_.get(), c, 0, &got);
     Execute(reference_.get(), c, 0, &want);
     double deviation = 2;
@@ -129,15 +116,10 @@ TEST_P(CudaBatchNormTest, AgreesWithTheReference) {
 TEST_P(CudaBatchNormTest, BitsDoNotDependOnAlignment) {
   for (const BatchNormCase& c : Cases()) {
     SCOPED_TRACE(c.name);
-    Values want = Arguments(c), got = want;
+    BatchNormRun want = BatchNormArguments(c), got = want;
     Execute(device_.get(), c, 0, &want);
     Execute(device_.get(), c, 1, &got);
-    EXPECT_TRUE(SameBits(got.y, want.y)) << "y";
-    EXPECT_TRUE(SameBits(got.mean, want.mean)) << "mean";
-    EXPECT_TRUE(SameBits(got.variance, want.variance)) << "variance";
-    EXPECT_TRUE(SameBits(got.dx, want.dx)) << "dx";
-    EXPECT_TRUE(SameBits(got.dgamma, want.dgamma)) << "dgamma";
-    EXPECT_TRUE(SameBits(got.dbeta, want.dbeta)) << "dbeta";
+    ExpectSameBits(got, want);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
+#include "kernels/testing/op_runs.h"
 
 namespace sluice::kernels {
 namespace {
@@ -15,30 +16,6 @@ class CudaLinearTest : public CudaTest {
   }
 };
 SLUICE_CUDA_TEST_SUITE(CudaLinearTest);
-
-// Arguments of a linear operation and what it makes of them.
-struct LinearRun {
-  std::vector<float> x, w, b, dy;
-  std::vector<float> y, dx, dw, db;
-};
-
-LinearRun LinearArguments(const LinearCase& c) {
-  LinearRun run;
-  run.x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
-  run.w = ToFloats(UniformValues(c.weight_size(), 2));
-  run.b = ToFloats(UniformValues(c.bias_size(), 3));
-  run.dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
-  return run;
-}
-
-LinearRun MagnitudesOf(const LinearRun& run) {
-  LinearRun magnitudes;
-  magnitudes.x = Magnitudes(run.x);
-  magnitudes.w = Magnitudes(run.w);
-  magnitudes.b = Magnitudes(run.b);
-  magnitudes.dy = Magnitudes(run.dy);
-  return magnitudes;
-}
 
 // Runs both directions; every array begins `offset` floats after a multiple of
 // 256 bytes. Outputs hold NaN before, which must not shine through.
@@ -64,16 +41,6 @@ void Execute(Device* device, LinearOp* op, const LinearCase& c, int64_t offset,
   run->db = db.Read();
 }
 
-void ExpectSameBits(const LinearRun& a, const LinearRun& b) {
-  EXPECT_TRUE(SameBits(a.y, b.y)) << "y";
-  EXPECT_TRUE(SameBits(a.dx, b.dx)) << "dx";
-  EXPECT_TRUE(SameBits(a.dw, b.dw)) << "dw";
-  EXPECT_TRUE(SameBits(a.db, b.db)) << "db";
-}
-
-// A sum of m products in any order is off by at most m units of the sum of
-// their magnitudes (Higham, Accuracy and Stability, 3.1; one more for the
-// rounding of the reference). The reference on magnitudes yields that sum.
 TEST_P(CudaLinearTest, LinearOperationsAgreeWithTheReference) {
   for (const LinearCase& c : LinearCases()) {
     if (TooLargeFor(c)) continue;
@@ -86,13 +53,7 @@ TEST_P(CudaLinearTest, LinearOperationsAgreeWithTheReference) {
     Execute(device_.get(), op->get(), c, 0, &got);
     Execute(reference_.get(), plain.get(), c, 0, &want);
     Execute(reference_.get(), plain.get(), c, 0, &size);
-    const auto bound = [](int64_t terms, const std::vector<float>& size) {
-      return [terms, &size](size_t i) { return (terms + 1) * kUnit * size[i]; };
-    };
-    ExpectNear(got.y, want.y, bound(c.forward_terms(), size.y), "y");
-    ExpectNear(got.dx, want.dx, bound(c.input_terms(), size.dx), "dx");
-    ExpectNear(got.dw, want.dw, bound(c.weight_terms(), size.dw), "dw");
-    ExpectNear(got.db, want.db, bound(c.weight_terms(), size.db), "db");
+    ExpectWithinRounding(c, got, want, size);
   }
 }
 

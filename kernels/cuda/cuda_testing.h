@@ -3,8 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,16 +14,13 @@
 #include "kernels/cuda/emulated_backend.h"
 #include "kernels/cuda/launch_geometry.h"
 #include "kernels/reference/reference_device.h"
+#include "kernels/testing/comparison.h"
 #include "kernels/testing/op_cases.h"
 
 // What the tests of the CUDA device share. Each runs on the machine's GPU,
 // where there is one, and on every machine under the emulation, with libraries
 // that can everything and with some that refuse what they may.
 namespace sluice::kernels {
-
-// Half the distance from 1 to the next float: the relative error of one
-// operation.
-inline constexpr double kUnit = 1.0 / (1 << 24);
 
 enum class Where { kGpu, kEmulated, kEmulatedAlone };
 
@@ -114,22 +109,6 @@ class OnDevice {
 };
 
 using Floats = OnDevice<float>;
-
-inline void ExpectNear(const std::vector<float>& got,
-                       const std::vector<float>& want,
-                       const std::function<double(size_t)>& tolerance,
-                       const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance(i))
-        << what << "[" << i << "]: got " << got[i] << ", want " << want[i];
-  }
-}
-
-inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
-}
 
 }  // namespace sluice::kernels
 

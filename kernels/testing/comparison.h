@@ -1,0 +1,38 @@
+#ifndef SLUICE_KERNELS_TESTING_COMPARISON_H_
+#define SLUICE_KERNELS_TESTING_COMPARISON_H_
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+// How the tests of devices compare arrays.
+namespace sluice::kernels {
+
+// Half the distance from 1 to the next float: the relative error of one
+// operation.
+inline constexpr double kUnit = 1.0 / (1 << 24);
+
+// Element i may be off by tolerance(i).
+inline void ExpectNear(const std::vector<float>& got,
+                       const std::vector<float>& want,
+                       const std::function<double(size_t)>& tolerance,
+                       const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance(i))
+        << what << "[" << i << "]: got " << got[i] << ", want " << want[i];
+  }
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
+}
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_TESTING_COMPARISON_H_

@@ -1,0 +1,62 @@
+#include "kernels/testing/op_runs.h"
+
+#include "gtest/gtest.h"
+#include "kernels/testing/comparison.h"
+
+namespace sluice::kernels {
+
+LinearRun LinearArguments(const LinearCase& c) {
+  LinearRun run;
+  run.x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
+  run.w = ToFloats(UniformValues(c.weight_size(), 2));
+  run.b = ToFloats(UniformValues(c.bias_size(), 3));
+  run.dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
+  return run;
+}
+
+LinearRun MagnitudesOf(const LinearRun& run) {
+  LinearRun magnitudes;
+  magnitudes.x = Magnitudes(run.x);
+  magnitudes.w = Magnitudes(run.w);
+  magnitudes.b = Magnitudes(run.b);
+  magnitudes.dy = Magnitudes(run.dy);
+  return magnitudes;
+}
+
+void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
+                          const LinearRun& want, const LinearRun& magnitudes) {
+  const auto bound = [](int64_t terms, const std::vector<float>& size) {
+    return [terms, &size](size_t i) { return (terms + 1) * kUnit * size[i]; };
+  };
+  ExpectNear(got.y, want.y, bound(c.forward_terms(), magnitudes.y), "y");
+  ExpectNear(got.dx, want.dx, bound(c.input_terms(), magnitudes.dx), "dx");
+  ExpectNear(got.dw, want.dw, bound(c.weight_terms(), magnitudes.dw), "dw");
+  ExpectNear(got.db, want.db, bound(c.weight_terms(), magnitudes.db), "db");
+}
+
+void ExpectSameBits(const LinearRun& a, const LinearRun& b) {
+  EXPECT_TRUE(SameBits(a.y, b.y)) << "y";
+  EXPECT_TRUE(SameBits(a.dx, b.dx)) << "dx";
+  EXPECT_TRUE(SameBits(a.dw, b.dw)) << "dw";
+  EXPECT_TRUE(SameBits(a.db, b.db)) << "db";
+}
+
+BatchNormRun BatchNormArguments(const BatchNormCase& c) {
+  BatchNormRun run;
+  run.x = ToFloats(SpreadValues(c.size(), 1));
+  run.gamma = ToFloats(UniformValues(c.shape.channels, 2));
+  run.beta = ToFloats(UniformValues(c.shape.channels, 3));
+  run.dy = ToFloats(UniformValues(c.size(), 4));
+  return run;
+}
+
+void ExpectSameBits(const BatchNormRun& a, const BatchNormRun& b) {
+  EXPECT_TRUE(SameBits(a.y, b.y)) << "y";
+  EXPECT_TRUE(SameBits(a.mean, b.mean)) << "mean";
+  EXPECT_TRUE(SameBits(a.variance, b.variance)) << "variance";
+  EXPECT_TRUE(SameBits(a.dx, b.dx)) << "dx";
+  EXPECT_TRUE(SameBits(a.dgamma, b.dgamma)) << "dgamma";
+  EXPECT_TRUE(SameBits(a.dbeta, b.dbeta)) << "dbeta";
+}
+
+}  // namespace sluice::kernels

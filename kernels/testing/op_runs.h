@@ -1,0 +1,44 @@
+#ifndef SLUICE_KERNELS_TESTING_OP_RUNS_H_
+#define SLUICE_KERNELS_TESTING_OP_RUNS_H_
+
+#include <vector>
+
+#include "kernels/testing/op_cases.h"
+
+// What a case's operation is given and what it makes of it, in host memory. The
+// test of each device executes it in that device's way.
+namespace sluice::kernels {
+
+struct LinearRun {
+  std::vector<float> x, w, b, dy;
+  std::vector<float> y, dx, dw, db;
+};
+
+// Inputs in [-1, 1); outputs empty.
+LinearRun LinearArguments(const LinearCase& c);
+
+// The absolute values of a run's inputs: of these the operation makes the sum
+// of the magnitudes of what it adds up.
+LinearRun MagnitudesOf(const LinearRun& run);
+
+// A sum of m products in any order is off by at most m units of the sum of
+// their magnitudes (Higham, Accuracy and Stability, 3.1; one more for the
+// rounding of the reference). `want` and `magnitudes` are the reference's.
+void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
+                          const LinearRun& want, const LinearRun& magnitudes);
+
+void ExpectSameBits(const LinearRun& a, const LinearRun& b);
+
+struct BatchNormRun {
+  std::vector<float> x, gamma, beta, dy;
+  std::vector<float> mean, variance, y, dx, dgamma, dbeta;
+};
+
+// |x| < 2, the others in [-1, 1); outputs empty.
+BatchNormRun BatchNormArguments(const BatchNormCase& c);
+
+void ExpectSameBits(const BatchNormRun& a, const BatchNormRun& b);
+
+}  // namespace sluice::kernels
+
+#endif  // SLUICE_KERNELS_TESTING_OP_RUNS_H_
