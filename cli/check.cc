@@ -168,7 +168,7 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
       << absl::StreamFormat("%.1f", update.per_epoch) << " updates\n";
   out << "an update:   " << update.gradients << " gradients under "
       << proto::Policy_Name(j.sync().policy()) << " by "
-      << j.cluster().workers() << " workers; pull "
+      << MostWorkers(j.cluster()) << " workers; pull "
       << FormatBytes(update.pull_bytes) << " (" << update.pulls
       << " times the weights), push " << FormatBytes(update.push_bytes) << " ("
       << update.gradients << ")\n";

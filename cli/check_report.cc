@@ -115,7 +115,7 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
     case proto::K_SYNC:
     case proto::K_BATCH_SYNC:
       // Every worker starts at every version.
-      cost.pulls = std::max(cost.gradients, j.cluster().workers());
+      cost.pulls = std::max(cost.gradients, MostWorkers(j.cluster()));
       break;
     default:
       cost.pulls = cost.gradients;  // One for each.
@@ -140,7 +140,7 @@ RateReport RatesOf(const ResolvedJob& job) {
 // While a worker computes, the P-1 others deliver one gradient each, and K of
 // them make an update.
 double ExpectedStaleness(const proto::Job& job) {
-  const double workers = job.cluster().workers();
+  const double workers = MostWorkers(job.cluster());
   const double k = job.sync().k();
   switch (job.sync().policy()) {
     case proto::ASYNC:

@@ -31,7 +31,7 @@ struct WorkerMemory {
   }
 };
 
-// What one update moves and takes when all workers live. Under the policies
+// What one update moves and takes when all workers live that may. Under the policies
 // that cancel, pushes that were cut short come on top.
 struct UpdateCost {
   int gradients = 0;       // Pushed and summed.
@@ -56,8 +56,8 @@ struct CheckReport {
   int64_t batches_per_epoch = 0;
   UpdateCost update;
   RateReport rate;
-  // Mean staleness with workers of equal speed; 0 under the synchronous
-  // policies.
+  // Mean staleness with as many workers as there may be, of equal speed; 0
+  // under the synchronous policies.
   double expected_staleness = 0;
   std::vector<std::string> warnings;
 };

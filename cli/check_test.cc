@@ -140,6 +140,15 @@ INSTANTIATE_TEST_SUITE_P(
                     PolicyCase{"policy: K_ASYNC k: 4", 4, 4, 0},
                     PolicyCase{"policy: K_BATCH_ASYNC k: 2", 2, 2, 1.5}));
 
+TEST(CheckReportTest, WorkersThatMayJoinAreCountedAsIfTheyHad) {
+  const std::string more = "cluster.max_workers=8";
+  EXPECT_EQ(Report({more}).update.pulls, 8);
+  EXPECT_EQ(Report({more}).update.gradients, 2);
+  EXPECT_EQ(Report({more}).shards[0].staged_gradients,
+            Report().shards[0].staged_gradients / (2 + 4) * (2 + 8));
+  EXPECT_EQ(Report({more, "sync.policy=ASYNC"}).expected_staleness, 7);
+}
+
 TEST(CheckReportTest, LocalStepsMakeFewerUpdatesAndTakeASecondGradient) {
   const CheckReport one = Report({"sync.policy=SYNC"});
   const CheckReport five = Report({"sync.policy=SYNC", "sync.local_steps=5"});

@@ -267,7 +267,7 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT(evaluation, enabled, true);
   SLUICE_DEFAULT(job->mutable_output(), metrics_every_s, 1);
   SLUICE_DEFAULT(job->mutable_output(), digest_every_updates, 100);
-  ResolveLimits(MostGradientsPerUpdate(job->sync()), cluster->workers(),
+  ResolveLimits(MostGradientsPerUpdate(job->sync()), MostWorkers(*cluster),
                 job->mutable_limits());
   job->mutable_stop();
   if (!job->has_checkpoint()) return;

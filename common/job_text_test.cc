@@ -123,7 +123,7 @@ TEST_F(ApplyOverrideTest, AWholeMessageTakesTheOldOnesPlace) {
 TEST_F(ApplyOverrideTest, AnUnknownPartIsNamedWithWhatThereIs) {
   EXPECT_EQ(Error("cluster.wrokers=4"),
             "--set cluster.wrokers: Cluster has no field named \"wrokers\". It "
-            "has: workers, shards, coordinator.");
+            "has: workers, shards, coordinator, max_workers.");
   EXPECT_THAT(Error("clutser.workers=4"),
               HasSubstr("Job has no field named \"clutser\""));
   EXPECT_THAT(Error("sync.k.more=4"),

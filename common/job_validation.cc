@@ -21,8 +21,16 @@ std::string Path(const std::string& prefix, const std::string& field) {
   return absl::StrCat(prefix, ".", field);
 }
 
-void CheckCluster(const proto::Cluster& cluster, Checker* check) {
+void CheckCluster(const proto::Job& job, Checker* check) {
+  const proto::Cluster& cluster = job.cluster();
   check->Between("cluster.workers", cluster.workers(), 1, 65536);
+  if (cluster.max_workers() != 0) {
+    const bool fixed = job.data().sharding() == proto::Data::STATIC;
+    check->Between("cluster.max_workers", cluster.max_workers(),
+                   cluster.workers(), fixed ? cluster.workers() : 65536,
+                   fixed ? " (cluster.workers, the partitions)"
+                         : " (from cluster.workers)");
+  }
   check->Between("cluster.shards", cluster.shards(), 1, 1024);
   if (cluster.coordinator().empty()) return;
   const size_t colon = cluster.coordinator().rfind(':');
@@ -261,7 +269,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   Checker check;
   check.Name("name", job.name());
   check.Enums("", job);
-  CheckCluster(job.cluster(), &check);
+  CheckCluster(job, &check);
   check.Between("worker.threads", job.worker().threads(), 1, 256);
   check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
   check.Between("worker.micro_batch", job.worker().micro_batch(), 1, kMany);

@@ -329,6 +329,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"name: '../up'", "name: must be 1 to 64 letters"},
         Case{"cluster { workers: 65537 }",
              "cluster.workers: must be 1 to 65536, is 65537"},
+        Case{"cluster { max_workers: 3 }",
+             "cluster.max_workers: must be 4 to 65536 (from cluster.workers)"},
+        Case{"cluster { max_workers: 5 } data { sharding: STATIC }",
+             "cluster.max_workers: must be 4 to 4 (cluster.workers, the "
+             "partitions), is 5"},
         Case{"cluster { coordinator: 'host' }",
              "cluster.coordinator: must be \"host:port\", is \"host\""},
         Case{"cluster { coordinator: 'host:99999' }", "\"host:99999\""},

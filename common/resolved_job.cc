@@ -152,6 +152,7 @@ proto::Job LastingJob(const proto::Job& job) {
   lasting.clear_stop();
   lasting.clear_limits();
   lasting.mutable_cluster()->clear_shards();
+  lasting.mutable_cluster()->clear_max_workers();
   if (job.data().sharding() != proto::Data::STATIC) {
     lasting.mutable_cluster()->clear_workers();
   }
@@ -172,6 +173,10 @@ int MostGradientsPerUpdate(const proto::Sync& sync) {
     most = std::max(most, change.k());
   }
   return std::max(most, sync.k_schedule().adaptive().max_k());
+}
+
+int MostWorkers(const proto::Cluster& cluster) {
+  return std::max(cluster.workers(), cluster.max_workers());
 }
 
 std::string FormatJob(const proto::Job& job) {

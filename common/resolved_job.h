@@ -60,6 +60,9 @@ void ResolveDefaults(proto::Job* job);
 // REQUIRES: defaults are filled in.
 int MostGradientsPerUpdate(const proto::Sync& sync);
 
+// How many workers may take part at once. REQUIRES: as above.
+int MostWorkers(const proto::Cluster& cluster);
+
 // Canonical textproto of a job, one field per line.
 std::string FormatJob(const proto::Job& job);
 

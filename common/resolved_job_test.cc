@@ -94,6 +94,12 @@ TEST(ResolvedJobTest, ThereIsRoomForTheLargestK) {
   EXPECT_EQ(by_version.limits().staged_gradients(), 9 + 4);
 }
 
+TEST(ResolvedJobTest, ThereIsRoomForAGradientOfEachWorkerThatMayJoin) {
+  const proto::Job job = Resolve({"sync.k=2", "cluster.max_workers=7"}).job;
+  EXPECT_EQ(job.limits().staged_gradients(), 2 + 7);
+  EXPECT_EQ(job.sync().gradients_per_update(), 4);
+}
+
 TEST(ResolvedJobTest, AnAdaptiveKStartsAtOneAndEndsAtAllWorkers) {
   const std::string text =
       "cluster { workers: 4 } sync { policy: K_SYNC k_schedule { adaptive {} } "

@@ -16,7 +16,7 @@ Membership::Options MembershipOptions(const CoordinatorOptions& options) {
   result.workers = options.workers;
   result.shards = options.shards;
   result.evaluator = options.evaluator;
-  result.fixed_workers = options.static_partitions;
+  result.max_workers = options.max_workers;
   result.lease = options.lease;
   return result;
 }

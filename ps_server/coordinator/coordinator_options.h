@@ -64,7 +64,8 @@ struct CoordinatorOptions {
   std::optional<ResumePoint> resume;
   RecoveryOptions recovery;
 
-  int workers = 1;  // The run begins when so many have joined.
+  int workers = 1;      // The run begins when so many have joined.
+  int max_workers = 0;  // As Membership's.
   int shards = 1;
   bool evaluator = false;  // Whether one takes part.
 

@@ -126,6 +126,7 @@ CoordinatorOptions CoordinatorOptionsFromJob(const ResolvedJob& resolved,
   CoordinatorOptions options;
   options.grant_secret = grant_secret;
   options.workers = job.cluster().workers();
+  options.max_workers = job.cluster().max_workers();
   options.shards = job.cluster().shards();
   options.evaluator = job.evaluation().enabled();
   options.sync = SyncFromJob(job.sync());

@@ -37,6 +37,14 @@ TEST(CoordinatorOptionsFromJobTest, EpochsBecomeSamples) {
   EXPECT_EQ(options.grant_secret, 7);
 }
 
+TEST(CoordinatorOptionsFromJobTest, OthersMayJoinOnlyWhereTheJobSaysSo) {
+  const auto options = [](const std::string& text) {
+    return CoordinatorOptionsFromJob(Job(text), 7);
+  };
+  EXPECT_EQ(options("cluster { workers: 2 }").max_workers, 0);
+  EXPECT_EQ(options("cluster { workers: 2 max_workers: 8 }").max_workers, 8);
+}
+
 TEST(CoordinatorOptionsFromJobTest, CheckpointsAreTakenWhereThereAreSome) {
   EXPECT_FALSE(CoordinatorOptionsFromJob(Job(""), 0).checkpoints.enabled());
   const CheckpointOptions checkpoints =

@@ -9,6 +9,7 @@ CoordinatorService::Options RunOf(int shards, int workers, int64_t updates) {
   CoordinatorService::Options options;
   options.core.shards = shards;
   options.core.workers = workers;
+  options.core.max_workers = workers + 8;
   options.core.sync.policy = PolicyKind::kAsync;
   options.core.staged_gradients = 1 + workers;
   options.core.train_samples = 1000;

@@ -1,5 +1,7 @@
 #include "ps_server/coordinator/membership.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -19,18 +21,23 @@ Membership::Membership(const Options& options) : options_(options) {
 }
 
 absl::Status Membership::CheckPeer(Peer peer) const {
-  const bool known = members_.contains(peer);
-  const bool may_join =
-      peer.role == Role::kWorker && peer.id >= 0 && !options_.fixed_workers;
-  if (known || may_join) return absl::OkStatus();
-  if (peer.role == Role::kEvaluator) {
-    return absl::InvalidArgumentError(
-        "evaluator: none takes part in this job (evaluation.enabled)");
+  if (members_.contains(peer)) return absl::OkStatus();
+  switch (peer.role) {
+    case Role::kEvaluator:
+      return absl::InvalidArgumentError(
+          "evaluator: none takes part in this job (evaluation.enabled)");
+    case Role::kShard:
+      return absl::InvalidArgumentError(
+          absl::StrCat(peer.ToString(), ": the job has ", options_.shards,
+                       ", numbered from 0"));
+    case Role::kWorker:
+      break;
   }
-  const int count =
-      peer.role == Role::kWorker ? options_.workers : options_.shards;
-  return absl::InvalidArgumentError(absl::StrCat(
-      peer.ToString(), ": the job has ", count, ", numbered from 0"));
+  const int most = std::max(options_.workers, options_.max_workers);
+  if (peer.id >= 0 && peer.id < most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(peer.ToString(), ": the job takes at most ", most,
+                   " (cluster.max_workers), numbered from 0"));
 }
 
 absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,

@@ -31,10 +31,11 @@ class Membership {
  public:
   struct Options {
     int workers = 1;
+    // Those numbered from `workers` to below this may join and are never
+    // missed; up to `workers`, there are none.
+    int max_workers = 0;
     int shards = 1;
     bool evaluator = false;
-    // Workers own a partition each, so that no others can join.
-    bool fixed_workers = false;
     absl::Duration lease = absl::Seconds(5);
   };
   explicit Membership(const Options& options);

@@ -15,6 +15,7 @@ class MembershipTest : public testing::Test {
   static Membership::Options Options() {
     Membership::Options options;
     options.workers = 2;
+    options.max_workers = 18;
     options.shards = 1;
     options.lease = absl::Seconds(5);
     return options;
@@ -101,18 +102,20 @@ TEST_F(MembershipTest, NamesTheMissing) {
   EXPECT_EQ(members_.Missing(Role::kEvaluator), "");
 }
 
-TEST_F(MembershipTest, WorkersMayJoinBeyondTheJobsNumberButShardsMayNot) {
+TEST_F(MembershipTest, WorkersMayJoinUpToTheMostAndShardsMayNot) {
   EXPECT_TRUE(Join({Role::kWorker, 17}).ok());
+  EXPECT_EQ(Join({Role::kWorker, 18}).status().message(),
+            "worker 18: the job takes at most 18 (cluster.max_workers), "
+            "numbered from 0");
   EXPECT_TRUE(absl::IsInvalidArgument(Join({Role::kWorker, -1}).status()));
   EXPECT_EQ(Join({Role::kShard, 1}).status().message(),
             "shard 1: the job has 1, numbered from 0");
   EXPECT_TRUE(absl::IsInvalidArgument(Join({Role::kEvaluator, 0}).status()));
 }
 
-TEST(StaticMembershipTest, NobodyJoinsWithoutAPartition) {
+TEST(FixedMembershipTest, NobodyJoinsBeyondTheJobsNumberUnlessTheJobSaysSo) {
   Membership::Options options;
   options.workers = 2;
-  options.fixed_workers = true;
   Membership members(options);
   EXPECT_TRUE(absl::IsInvalidArgument(
       members.Join({Role::kWorker, 2}, Incarnation(0), "", "", kStart)

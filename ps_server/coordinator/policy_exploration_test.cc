@@ -23,6 +23,7 @@ constexpr PolicyKind kAllPolicies[] = {
 CoordinatorOptions Options(PolicyKind policy) {
   CoordinatorOptions options;
   options.workers = 4;
+  options.max_workers = 9;
   options.shards = 2;
   options.evaluator = true;
   options.sync.policy = policy;
@@ -127,6 +128,7 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   options.workers = 1 + draw(6);
   options.shards = 1 + draw(3);
   options.static_partitions = draw(3) == 0;
+  options.max_workers = options.workers + 5;
   options.sync.k = 1 + draw(options.workers);
   const bool by_batches =
       policy == PolicyKind::kKBatchSync || policy == PolicyKind::kKBatchAsync;

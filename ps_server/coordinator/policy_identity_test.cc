@@ -32,6 +32,7 @@ void PrintTo(const Update& update, std::ostream* out) {
 CoordinatorOptions Job(PolicyKind policy, int workers, int k) {
   CoordinatorOptions options;
   options.workers = workers;
+  options.max_workers = 100;
   options.shards = 2;
   options.sync.policy = policy;
   options.sync.k = k;

@@ -93,6 +93,32 @@ TEST(ShortageTest, AWorkerThatComesBackInTimeEndsTheWait) {
   EXPECT_EQ(run.version(), 1);
 }
 
+TEST(ShortageTest, ANewcomerEndsTheWaitInAnothersPlace) {
+  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
+    Driver run(Job(policy, 2, 2));
+    run.Start();
+    run.Leave(kWorker1);
+    EXPECT_NE(run.State().waiting_for, "");
+    run.JoinWorker(3);
+    EXPECT_EQ(run.State().waiting_for, "");
+    EXPECT_TRUE(run.Deliver(0).ok());
+    EXPECT_TRUE(run.Deliver(3).ok());
+    EXPECT_EQ(run.version(), 1);
+  }
+}
+
+TEST(ShortageTest, ANewcomerThatLeavesIsNotMissed) {
+  Driver run(Job(PolicyKind::kKSync, 2, 2));
+  run.Start();
+  run.JoinWorker(3);
+  run.Leave({Role::kWorker, 3});
+  EXPECT_EQ(run.State().waiting_for, "");
+  run.Leave(kWorker1);
+  EXPECT_EQ(run.State().waiting_for,
+            "an update needs 2 gradients and 1 workers live; missing: worker "
+            "1");
+}
+
 TEST(ShortageTest, AReadyGradientOfADeadWorkerIsNoShortage) {
   Driver run(Job(PolicyKind::kKAsync, 3, 3));
   run.Start();

@@ -68,7 +68,8 @@ void FakeCluster::Step() {
   now_ += absl::Milliseconds(1);
   // Whatever happens, time passes now and then.
   if (steps_ % 64 == 0) return StepTime();
-  if (Chance(faults_.join) && !options_.static_partitions) {
+  if (Chance(faults_.join) && !options_.static_partitions &&
+      static_cast<int>(workers_.size()) < options_.max_workers) {
     Worker& joiner = workers_.emplace_back();
     joiner.id = static_cast<int64_t>(workers_.size()) - 1;
   }

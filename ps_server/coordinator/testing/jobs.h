@@ -5,11 +5,13 @@
 
 namespace sluice {
 
-// A small job for tests: `workers` workers, two shards, ten mini-batches of
-// four samples, one epoch, K (or P, under SYNC) = `k`.
+// A small job for tests: `workers` workers and two more that may join, two
+// shards, ten mini-batches of four samples, one epoch, K (or P, under SYNC) =
+// `k`.
 inline CoordinatorOptions SmallJob(PolicyKind policy, int workers, int k) {
   CoordinatorOptions options;
   options.workers = workers;
+  options.max_workers = workers + 2;
   options.shards = 2;
   options.sync.policy = policy;
   options.sync.k = k;
