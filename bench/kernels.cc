@@ -1,9 +1,9 @@
 // How much of the machine does each operation use?
 //
-// Arithmetic says: products and convolutions are bound by multiply-adds, so
-// they should reach the rate of a large matrix product (`peak`, measured
-// first); activations, pooling and batch norm only move memory and should reach
-// the rate of a copy in cache.
+// Arithmetic says: products, convolutions and attention are bound by
+// multiply-adds, so they should reach the rate of a large matrix product
+// (`peak`, measured first); activations, pooling, norms and embeddings only
+// move memory and should reach the rate of a copy in cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +17,7 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/testing/op_cases.h"
+#include "kernels/testing/sequence_cases.h"
 
 namespace sluice::kernels {
 namespace {
@@ -152,6 +153,54 @@ void BatchNormBoth(const Bench& bench, const BatchNormCase& c, bool backward) {
   });
 }
 
+// Bytes: y written, and as much read of the token's rows; backward dy read, and
+// a token's row read and written for each of its places.
+void EmbeddingBoth(const Bench& bench, const EmbeddingCase& c, bool backward) {
+  auto op = *bench.device->PrepareEmbedding(c.shape, c.samples);
+  const auto x = ToFloats(Tokens(c));
+  const auto dy = ToFloats(UniformValues(c.size(), 1));
+  std::vector<float> token(c.shape.token_size()), y(c.size());
+  std::vector<float> position(c.shape.position_size());
+  const double bytes = sizeof(float) * c.size() * (backward ? 3.0 : 2.0);
+  bench.Bytes(c.name + Direction(backward), bytes, [&] {
+    return backward ? op->Backward(c.samples, x.data(), dy.data(), false,
+                                   token.data(), position.data())
+                    : op->Forward(c.samples, x.data(), token.data(),
+                                  position.data(), y.data());
+  });
+}
+
+// Bytes: x and y once each, a row stays in cache; backward x and dy twice and
+// dx once.
+void LayerNormBoth(const Bench& bench, const LayerNormCase& c, bool backward) {
+  auto op = *bench.device->PrepareLayerNorm(c.shape, c.samples);
+  const auto x = ToFloats(SpreadValues(c.size(), 1));
+  const auto dy = ToFloats(UniformValues(c.size(), 2));
+  const std::vector<float> gamma(c.shape.features, 1), beta(c.shape.features);
+  std::vector<float> dgamma(gamma), dbeta(gamma), y(x.size()), dx(x.size());
+  const double bytes = sizeof(float) * x.size() * (backward ? 5.0 : 2.0);
+  bench.Bytes(c.name + Direction(backward), bytes, [&] {
+    return backward ? op->Backward(c.samples, x.data(), gamma.data(), dy.data(),
+                                   dx.data(), dgamma.data(), dbeta.data())
+                    : op->Forward(c.samples, x.data(), gamma.data(),
+                                  beta.data(), y.data());
+  });
+}
+
+void AttentionBoth(const Bench& bench, const AttentionCase& c, bool backward) {
+  auto op = *bench.device->PrepareAttention(c.shape, c.samples);
+  const auto x = ToFloats(UniformValues(c.input_size(), 1));
+  const auto dy = ToFloats(UniformValues(c.output_size(), 2));
+  std::vector<float> y(dy.size()), dx(x.size());
+  const double operations = static_cast<double>(c.operations());
+  bench.Operations(
+      c.name + Direction(backward), (backward ? 2.5 : 1) * operations, [&] {
+        return backward ? op->Backward(c.samples, x.data(), y.data(), dy.data(),
+                                       dx.data())
+                        : op->Forward(c.samples, x.data(), y.data());
+      });
+}
+
 void MeasureAll(const Bench& bench) {
   for (const LinearCase& c : LinearCases()) {
     if (!c.benchmark) continue;
@@ -164,6 +213,15 @@ void MeasureAll(const Bench& bench) {
     }
     for (const MapCase& c : MapCases()) {
       if (c.benchmark) MapBoth(bench, c, backward);
+    }
+    for (const AttentionCase& c : AttentionCases()) {
+      if (c.benchmark) AttentionBoth(bench, c, backward);
+    }
+    for (const LayerNormCase& c : LayerNormCases()) {
+      if (c.benchmark) LayerNormBoth(bench, c, backward);
+    }
+    for (const EmbeddingCase& c : EmbeddingCases()) {
+      if (c.benchmark) EmbeddingBoth(bench, c, backward);
     }
   }
 }

@@ -86,6 +86,19 @@ class Device {
       int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
+      const EmbeddingShape& shape, int64_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
+      const LayerNormShape& shape, int64_t max_samples) = 0;
+  // Scaled dot-product attention to the places up to one's own (Vaswani et al.
+  // 2017, 3.2.1, masked). In each head of each sample, with d the head's size:
+  //
+  //   y_i = sum_j p_ij v_j,  p_i = softmax over j <= i of q_i . k_j / sqrt(d)
+  //
+  // No y_i depends on a later place, in no bit unless one is NaN. Backward
+  // looks at x only.
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
+      const AttentionShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>>

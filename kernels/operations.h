@@ -38,7 +38,7 @@ class LinearOp {
                                 float* db) = 0;
 };
 
-// An operation without weights: pooling or an activation.
+// An operation without weights: pooling, an activation or attention.
 class MapOp {
  public:
   virtual ~MapOp() = default;
@@ -105,6 +105,47 @@ class BatchNormOp {
                                 const float* gamma, const float* mean,
                                 const float* variance, const float* dy,
                                 float* dx, float* dgamma, float* dbeta) = 0;
+};
+
+// Looks up tokens in one table and their places in another:
+//
+//   y[n][t] = token[x[n][t]] + position[t]
+//
+// `x` (samples, length) has whole numbers in [0, vocabulary), `y` (samples,
+// length, features), `token` (vocabulary, features), `position` (length,
+// features).
+class EmbeddingOp {
+ public:
+  virtual ~EmbeddingOp() = default;
+  virtual absl::Status Forward(int64_t samples, const float* x,
+                               const float* token, const float* position,
+                               float* y) = 0;
+  // From `dy`, the gradient at y: `dposition` is summed over the samples and
+  // overwritten, `dtoken` over all places of a token, in an order that depends
+  // on the sizes and on x alone. With `add` that is added to what `dtoken` has
+  // (the part of another layer with the same weights), else it is overwritten.
+  virtual absl::Status Backward(int64_t samples, const float* x,
+                                const float* dy, bool add, float* dtoken,
+                                float* dposition) = 0;
+};
+
+// Brings each row to mean 0 and variance 1, and from there to what is learned
+// for each of its numbers (Ba, Kiros, Hinton 2016):
+//
+//   y = gamma (x - mean) / sqrt(variance + epsilon) + beta
+//
+// `x` and `y` are (samples, rows, features), gamma, beta and their gradients
+// (features); the variance is the mean of (x - mean)^2.
+class LayerNormOp {
+ public:
+  virtual ~LayerNormOp() = default;
+  virtual absl::Status Forward(int64_t samples, const float* x,
+                               const float* gamma, const float* beta,
+                               float* y) = 0;
+  // As LinearOp's.
+  virtual absl::Status Backward(int64_t samples, const float* x,
+                                const float* gamma, const float* dy, float* dx,
+                                float* dgamma, float* dbeta) = 0;
 };
 
 struct LossResult {

@@ -79,6 +79,40 @@ struct BatchNormShape {
   int64_t size() const { return channels * pixels; }
 };
 
+// Sequences of `length` tokens, numbers in [0, vocabulary), each of which
+// becomes `features` floats.
+struct EmbeddingShape {
+  int64_t length = 1;
+  int64_t vocabulary = 1;
+  int64_t features = 1;
+
+  int64_t input_size() const { return length; }
+  int64_t output_size() const { return length * features; }
+  int64_t token_size() const { return vocabulary * features; }
+  int64_t position_size() const { return length * features; }
+};
+
+// So many rows of `features` floats a sample.
+struct LayerNormShape {
+  int64_t rows = 1;
+  int64_t features = 1;
+  double epsilon = 1e-5;  // Added to the variance; above 0.
+
+  int64_t size() const { return rows * features; }
+};
+
+// x (n, length, 3, heads, head_size): the queries, keys and values of each
+// place; y (n, length, heads, head_size).
+struct AttentionShape {
+  int64_t length = 1;
+  int64_t heads = 1;
+  int64_t head_size = 1;
+
+  int64_t features() const { return heads * head_size; }
+  int64_t input_size() const { return length * 3 * features(); }
+  int64_t output_size() const { return length * features(); }
+};
+
 }  // namespace sluice::kernels
 
 #endif  // SLUICE_KERNELS_SHAPES_H_

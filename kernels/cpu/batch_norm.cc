@@ -3,32 +3,11 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
 
 namespace sluice::kernels {
 namespace {
-
-// Sums over a plane: so many floats side by side, which vectors hold, for a
-// block; then in double. So neither a vector's width nor the compiler decides
-// the order, and a float adds up at most 64 terms.
-constexpr int kLanes = 16;
-constexpr int64_t kBlock = 64 * kLanes;
-
-// The sum of term(i) for i in [0, pixels).
-template <typename F>
-double SumOfPlane(int64_t pixels, F term) {
-  double total = 0;
-  for (int64_t i = 0; i < pixels;) {
-    const int64_t end = std::min(i + kBlock, pixels);
-    float lanes[kLanes] = {};
-    for (; i + kLanes <= end; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-    }
-    for (int lane = 0; i < end; ++i, ++lane) lanes[lane] += term(i);
-    for (float lane : lanes) total += lane;
-  }
-  return total;
-}
 
 // Loops of its own, because oneDNN divides the sums of a channel among its
 // threads: their order, and so the bits, would depend on how many there are.
@@ -132,7 +111,7 @@ class CpuBatchNorm : public BatchNormOp {
             to[c] += term(row + c, c);
           } else {
             const int64_t first = (row + c) * s_.pixels;
-            to[c] += SumOfPlane(s_.pixels,
+            to[c] += SumInLanes(s_.pixels,
                                 [=](int64_t i) { return term(first + i, c); });
           }
         }

@@ -100,6 +100,19 @@ class CpuDevice : public HostMemoryDevice {
       const BatchNormShape& shape, int64_t max_samples) override {
     return MakeCpuBatchNorm(&context_, shape);
   }
+  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
+      const EmbeddingShape& shape, int64_t max_samples) override {
+    return MakeCpuEmbedding(&context_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
+      const LayerNormShape& shape, int64_t max_samples) override {
+    return MakeCpuLayerNorm(&context_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
+      const AttentionShape& shape, int64_t max_samples) override {
+    EnterThread();
+    return MakeCpuAttention(&context_, shape);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return MakeCpuSoftmaxCrossEntropy(classes);

@@ -45,6 +45,14 @@ std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size);
 std::unique_ptr<BatchNormOp> MakeCpuBatchNorm(const OneDnnContext* context,
                                               const BatchNormShape& shape);
 
+std::unique_ptr<EmbeddingOp> MakeCpuEmbedding(const OneDnnContext* context,
+                                              const EmbeddingShape& shape);
+std::unique_ptr<LayerNormOp> MakeCpuLayerNorm(const OneDnnContext* context,
+                                              const LayerNormShape& shape);
+// On a thread as above.
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuAttention(
+    const OneDnnContext* context, const AttentionShape& shape);
+
 std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
     int64_t classes);
 std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs);

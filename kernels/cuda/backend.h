@@ -18,7 +18,8 @@ namespace sluice::kernels::cuda {
 //   D (rows, columns) = op(A) op(B) [+ bias (rows) in each column]
 //
 // with `inner` products to a sum. A is (rows, inner), or (inner, rows) when it
-// is transposed; B (inner, columns) or (columns, inner).
+// is transposed; B (inner, columns) or (columns, inner). A batch has so many of
+// each, one behind the other, without biases.
 struct ProductShape {
   int64_t rows = 1;
   int64_t columns = 1;
@@ -26,6 +27,7 @@ struct ProductShape {
   bool transpose_a = false;
   bool transpose_b = false;
   bool bias = false;
+  int64_t batch = 1;
 
   // From the beginning of a column to that of the next, in floats.
   int64_t stride_a() const { return transpose_a ? inner : rows; }

@@ -22,6 +22,17 @@ __device__ inline Pair WarpSum(Pair value) {
   return value;
 }
 
+// The sum over the warp's threads, in all of them: the same in each, since
+// either order of two gives the same. All 32 call it.
+__device__ inline Pair WarpSumInAll(Pair value) {
+  for (uint32_t step = kWarp / 2; step > 0; step /= 2) {
+    const Pair other = {__shfl_xor_sync(kAllLanes, value.first, step),
+                        __shfl_xor_sync(kAllLanes, value.second, step)};
+    value = value + other;
+  }
+  return value;
+}
+
 // The sum over the block's threads, in its first one. All call it, once a
 // kernel.
 __device__ inline Pair BlockSum(Pair value) {

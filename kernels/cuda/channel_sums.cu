@@ -32,9 +32,9 @@ __global__ void __launch_bounds__(kBlock)
   Pair sum = {0, 0};
   for (uint32_t e = begin + threadIdx.x; e < end; e += kBlock) {
     // (n channels + c) pixels + p, where e is n pixels + p.
-    const uint32_t i =
-        e + (g.by_pixels(e) * (g.channels - 1) + c) * g.by_pixels.divisor();
-    sum = sum + f(c, a[i], b[i]);
+    const uint32_t n = g.by_pixels(e);
+    const uint32_t i = e + (n * (g.channels - 1) + c) * g.by_pixels.divisor();
+    sum = sum + f(n, c, a[i], b[i]);
   }
   sum = BlockSum(sum);
   if (threadIdx.x == 0) parts[c * g.splits.parts + blockIdx.y] = sum;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kBlock)
   for (uint32_t n = begin + row; n < end && c < g.channels;
        n += kWarpsOfBlock) {
     const uint32_t i = n * g.channels + c;
-    sum = sum + f(c, a[i], b[i]);
+    sum = sum + f(n, c, a[i], b[i]);
   }
   of_row[row][lane] = sum;
   __syncthreads();
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kBlock)
   parts[c * g.splits.parts + blockIdx.y] = sum;
 }
 
-// The parts of the channels' sums over f(c, a[i], b[i]).
+// The parts of the channels' sums over f(n, c, a[i], b[i]).
 template <typename F>
 int Sums(Stream stream, const Geometry& g, const F& f, const float* a,
          const float* b, Pair* parts) {
@@ -96,6 +96,17 @@ int BiasGradient(Stream stream, int64_t samples, int64_t channels,
   const int error = Sums(stream, g, FirstAsItIs{}, dy, dy, parts);
   if (error != 0) return error;
   return ForEach(stream, g.channels, FinishSum{{parts, g.splits.parts}, 1, db});
+}
+
+int LayerNormParameterGradients(Stream stream, int64_t rows, int64_t features,
+                                const float* x, const float* dy,
+                                const float* statistics, Pair* parts,
+                                float* dgamma, float* dbeta) {
+  const Geometry g(rows, features, 1);
+  const int error = Sums(stream, g, RowGradientSums{statistics}, x, dy, parts);
+  if (error != 0) return error;
+  return ForEach(stream, g.channels,
+                 FinishBothSums{{parts, g.splits.parts}, dbeta, dgamma});
 }
 
 int BatchNormStatistics(Stream stream, const BatchNormShape& shape,

@@ -8,20 +8,21 @@
 #include "kernels/cuda/kernels.h"
 
 // What a thread of the kernels over channels does. Formulas as in
-// kernels/reference. Two kinds: what an element adds to the sums of its
-// channel, and what follows from the sums of channel c, whose parts are at [c
-// splits, (c + 1) splits).
+// kernels/reference. Two kinds: what an element of sample n and channel c adds
+// to the sums of its channel, and what follows from the sums of channel c,
+// whose parts are at [c splits, (c + 1) splits).
 namespace sluice::kernels::cuda {
 
 struct FirstAsItIs {
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t, float a, float) const {
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t, float a, float) const {
     return {a, 0};
   }
 };
 
 struct SquaredDistance {
   const float* mean;
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t c, float x, float) const {
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
+                                     float) const {
     const double distance = static_cast<double>(x) - mean[c];
     return {distance * distance, 0};
   }
@@ -30,8 +31,20 @@ struct SquaredDistance {
 // dy, and dy (x - mean).
 struct GradientSums {
   const float* mean;
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t c, float x, float dy) const {
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
+                                     float dy) const {
     return {dy, dy * (static_cast<double>(x) - mean[c])};
+  }
+};
+
+// dy, and dy times what layer norm made of x. Samples are rows, channels their
+// features; `statistics` has two numbers a row.
+struct RowGradientSums {
+  const float* statistics;
+  SLUICE_HOST_DEVICE Pair operator()(uint32_t n, uint32_t, float x,
+                                     float dy) const {
+    return {dy, static_cast<double>(dy) *
+                    ((x - statistics[2 * n]) * statistics[2 * n + 1])};
   }
 };
 
@@ -56,6 +69,17 @@ struct FinishSum {
   float* out;
   SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
     out[c] = static_cast<float>(sums.Of(c).first / divisor);
+  }
+};
+
+struct FinishBothSums {
+  PartsOfChannels sums;
+  float* first;
+  float* second;
+  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
+    const Pair sum = sums.Of(c);
+    first[c] = static_cast<float>(sum.first);
+    second[c] = static_cast<float>(sum.second);
   }
 };
 

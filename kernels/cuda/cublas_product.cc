@@ -38,14 +38,28 @@ absl::Status Set(const Preference& preference,
                       "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// Column-major, which is the default order.
-absl::StatusOr<Layout> MakeLayout(int64_t rows, int64_t columns,
-                                  int64_t stride) {
+template <typename T>
+absl::Status Set(const Layout& layout,
+                 cublasLtMatrixLayoutAttribute_t attribute, T value) {
+  return CublasStatus(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute,
+                                                       &value, sizeof(value)),
+                      "cublasLtMatrixLayoutSetAttribute");
+}
+
+// Column-major, which is the default order; `batch` of them packed.
+absl::StatusOr<Layout> MakeLayout(int64_t rows, int64_t columns, int64_t stride,
+                                  int64_t batch) {
   cublasLtMatrixLayout_t layout = nullptr;
   SLUICE_RETURN_IF_ERROR(CublasStatus(
       cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, stride),
       "cublasLtMatrixLayoutCreate"));
-  return Layout(layout);
+  Layout made(layout);
+  if (batch == 1) return made;
+  SLUICE_RETURN_IF_ERROR(Set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                             static_cast<int32_t>(batch)));
+  SLUICE_RETURN_IF_ERROR(
+      Set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns));
+  return made;
 }
 
 absl::StatusOr<Operation> MakeOperation(const ProductShape& shape, bool tf32) {
@@ -145,12 +159,13 @@ class CublasProduct : public Product {
     SLUICE_ASSIGN_OR_RETURN(operation_, MakeOperation(s, tf32));
     // As the arrays lie in memory, before they are transposed.
     SLUICE_ASSIGN_OR_RETURN(
-        a_, s.transpose_a ? MakeLayout(s.inner, s.rows, s.stride_a())
-                          : MakeLayout(s.rows, s.inner, s.stride_a()));
+        a_, s.transpose_a ? MakeLayout(s.inner, s.rows, s.stride_a(), s.batch)
+                          : MakeLayout(s.rows, s.inner, s.stride_a(), s.batch));
     SLUICE_ASSIGN_OR_RETURN(
-        b_, s.transpose_b ? MakeLayout(s.columns, s.inner, s.stride_b())
-                          : MakeLayout(s.inner, s.columns, s.stride_b()));
-    SLUICE_ASSIGN_OR_RETURN(d_, MakeLayout(s.rows, s.columns, s.rows));
+        b_, s.transpose_b
+                ? MakeLayout(s.columns, s.inner, s.stride_b(), s.batch)
+                : MakeLayout(s.inner, s.columns, s.stride_b(), s.batch));
+    SLUICE_ASSIGN_OR_RETURN(d_, MakeLayout(s.rows, s.columns, s.rows, s.batch));
     SLUICE_ASSIGN_OR_RETURN(const Preference preference, MakePreference());
     cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
     int found = 0;

@@ -88,6 +88,18 @@ class DeviceOnBackend : public Device {
       const BatchNormShape& shape, int64_t max_samples) override {
     return MakeBatchNorm(&context_, shape, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
+      const EmbeddingShape& shape, int64_t max_samples) override {
+    return MakeEmbedding(&context_, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
+      const LayerNormShape& shape, int64_t max_samples) override {
+    return MakeLayerNorm(&context_, shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
+      const AttentionShape& shape, int64_t max_samples) override {
+    return MakeAttention(&context_, shape, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return MakeSoftmaxCrossEntropy(&context_, classes, max_samples);

@@ -5,9 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/activations.cu"
+#include "kernels/cuda/attention.cu"
 #include "kernels/cuda/channel_sums.cu"
 #include "kernels/cuda/direct_conv.cu"
 #include "kernels/cuda/elementwise.cu"
+#include "kernels/cuda/embedding.cu"
+#include "kernels/cuda/layer_norm.cu"
 #include "kernels/cuda/losses.cu"
 #include "kernels/cuda/pool.cu"
 #include "kernels/reference/linear_ops.h"
@@ -50,17 +53,23 @@ class LoopProduct : public Product {
       if (transpose) std::swap(row, column);
       return static_cast<double>(matrix[row + column * stride]);
     };
-    for (int64_t column = 0; column < s_.columns; ++column) {
-      for (int64_t row = 0; row < s_.rows; ++row) {
-        double sum = s_.bias ? bias[row] : 0;
-        for (int64_t k = 0; k < s_.inner; ++k) {
-          sum += element(a, s_.transpose_a, row, k, s_.stride_a()) *
-                 element(b, s_.transpose_b, k, column, s_.stride_b());
+    const absl::Status aligned = CheckAligned({a, b, bias, d});
+    for (int64_t n = 0; n < s_.batch; ++n) {
+      for (int64_t column = 0; column < s_.columns; ++column) {
+        for (int64_t row = 0; row < s_.rows; ++row) {
+          double sum = s_.bias ? bias[row] : 0;
+          for (int64_t k = 0; k < s_.inner; ++k) {
+            sum += element(a, s_.transpose_a, row, k, s_.stride_a()) *
+                   element(b, s_.transpose_b, k, column, s_.stride_b());
+          }
+          d[row + column * s_.rows] = static_cast<float>(sum);
         }
-        d[row + column * s_.rows] = static_cast<float>(sum);
       }
+      a += s_.rows * s_.inner;
+      b += s_.inner * s_.columns;
+      d += s_.rows * s_.columns;
     }
-    return CheckAligned({a, b, bias, d});
+    return aligned;
   }
 
  private:

@@ -68,6 +68,19 @@ class Block {
     return result;
   }
 
+  // Bit l says whether `value` is true in lane l of the same warp.
+  uint32_t Ballot(bool value) {
+    Warp& warp = MyWarp();
+    warp.slots[threadIdx.x % kLanes] = value ? 1 : 0;
+    Wait(&warp.barrier);
+    uint32_t bits = 0;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      bits |= static_cast<uint32_t>(warp.slots[lane]) << lane;
+    }
+    Wait(&warp.barrier);
+    return bits;
+  }
+
  private:
   struct Fiber {
     std::unique_ptr<char[]> stack;
@@ -124,6 +137,14 @@ void RunEach(Index3 grid, uint32_t threads, const F& f) {
 
 inline void __syncthreads() { emulation::block->WaitForAll(); }
 inline void __syncwarp() { emulation::block->WaitForWarp(); }
+
+inline uint32_t __ballot_sync(uint32_t, bool value) {
+  return emulation::block->Ballot(value);
+}
+// Where the lowest bit is, counted from 1; 0 without one.
+inline int __ffs(uint32_t bits) {
+  return __builtin_ffs(static_cast<int>(bits));
+}
 
 template <typename T>
 T __shfl_sync(uint32_t, T value, uint32_t lane) {

@@ -94,6 +94,51 @@ int BatchNormBackward(Stream stream, const BatchNormShape& shape,
                       Pair* parts, float* table, float* dx, float* dgamma,
                       float* dbeta);
 
+// The gradients at gamma and beta of `rows` rows of `features`, whose
+// `statistics` LayerNormBackward wrote. REQUIRES: rows >= 1.
+int LayerNormParameterGradients(Stream stream, int64_t rows, int64_t features,
+                                const float* x, const float* dy,
+                                const float* statistics, Pair* parts,
+                                float* dgamma, float* dbeta);
+
+// ---- Sequences: embedding.cu, layer_norm.cu, attention.cu
+
+int EmbeddingForward(Stream stream, const EmbeddingShape& shape,
+                     int64_t samples, const float* x, const float* token,
+                     const float* position, float* y);
+// EmbeddingOp's dtoken. That of the positions is a BiasGradient.
+// REQUIRES: samples >= 1.
+int EmbeddingTokenGradient(Stream stream, const EmbeddingShape& shape,
+                           int64_t samples, const float* x, const float* dy,
+                           bool add, float* dtoken);
+
+// Of `rows` rows in all; shape.rows is not looked at.
+int LayerNormForward(Stream stream, const LayerNormShape& shape, int64_t rows,
+                     const float* x, const float* gamma, const float* beta,
+                     float* y);
+// `dx` is left out when it is nullptr. Into `statistics` (rows, 2): the mean,
+// and the inverse of the deviation.
+int LayerNormBackward(Stream stream, const LayerNormShape& shape, int64_t rows,
+                      const float* x, const float* gamma, const float* dy,
+                      float* statistics, float* dx);
+
+// `to` (samples, heads, length, head_size) is part `part` of `from` (samples,
+// length, parts, heads, head_size).
+int SplitHeads(Stream stream, const AttentionShape& shape, int64_t samples,
+               int64_t parts, int64_t part, const float* from, float* to);
+// The way back, from one array for each of 1 or 3 parts.
+int MergeHeads(Stream stream, const AttentionShape& shape, int64_t samples,
+               int64_t parts, const float* const from[3], float* to);
+// Of `scores` (samples, heads, length, length), in place: the softmax over
+// j <= i of each row i, times 1 / sqrt(head_size); 0 for j > i.
+int CausalSoftmax(Stream stream, const AttentionShape& shape, int64_t samples,
+                  float* scores);
+// From the probabilities, and the gradient at them, to that at the scores, in
+// place.
+int CausalSoftmaxGradient(Stream stream, const AttentionShape& shape,
+                          int64_t samples, const float* probabilities,
+                          float* gradient);
+
 // ---- Losses: losses.cu
 
 // Pairs that a loss over `samples` of `width` needs as scratch.

@@ -40,6 +40,13 @@ absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,
 absl::StatusOr<std::unique_ptr<BatchNormOp>> MakeBatchNorm(
     OpContext* context, const BatchNormShape& shape, int64_t max_samples);
 
+absl::StatusOr<std::unique_ptr<EmbeddingOp>> MakeEmbedding(
+    OpContext* context, const EmbeddingShape& shape, int64_t max_samples);
+absl::StatusOr<std::unique_ptr<LayerNormOp>> MakeLayerNorm(
+    OpContext* context, const LayerNormShape& shape, int64_t max_samples);
+absl::StatusOr<std::unique_ptr<MapOp>> MakeAttention(
+    OpContext* context, const AttentionShape& shape, int64_t max_samples);
+
 absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>> MakeSoftmaxCrossEntropy(
     OpContext* context, int64_t classes, int64_t max_samples);
 absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> MakeMeanSquaredError(

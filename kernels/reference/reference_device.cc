@@ -4,11 +4,13 @@
 
 #include "kernels/host_memory.h"
 #include "kernels/numerics.h"
+#include "kernels/reference/attention.h"
 #include "kernels/reference/batch_norm.h"
 #include "kernels/reference/dropout.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"
+#include "kernels/reference/sequence_ops.h"
 
 namespace sluice::kernels {
 namespace {
@@ -205,6 +207,62 @@ class BatchNorm : public BatchNormOp {
   const BatchNormShape shape_;
 };
 
+class Embedding : public EmbeddingOp {
+ public:
+  explicit Embedding(const EmbeddingShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, const float* token,
+                       const float* position, float* y) override {
+    reference::EmbeddingForward(shape_, samples, x, token, position, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* dy,
+                        bool add, float* dtoken, float* dposition) override {
+    reference::EmbeddingBackward(shape_, samples, x, dy, add, dtoken,
+                                 dposition);
+    return absl::OkStatus();
+  }
+
+ private:
+  const EmbeddingShape shape_;
+};
+
+class LayerNorm : public LayerNormOp {
+ public:
+  explicit LayerNorm(const LayerNormShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, const float* gamma,
+                       const float* beta, float* y) override {
+    reference::LayerNormForward(shape_, samples, x, gamma, beta, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
+                        const float* dy, float* dx, float* dgamma,
+                        float* dbeta) override {
+    reference::LayerNormBackward(shape_, samples, x, gamma, dy, dx, dgamma,
+                                 dbeta);
+    return absl::OkStatus();
+  }
+
+ private:
+  const LayerNormShape shape_;
+};
+
+class Attention : public MapOp {
+ public:
+  explicit Attention(const AttentionShape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+    reference::AttentionForward(shape_, samples, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(int64_t samples, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    reference::AttentionBackward(shape_, samples, x, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const AttentionShape shape_;
+};
+
 class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
@@ -290,6 +348,18 @@ class ReferenceDevice : public HostMemoryDevice {
   absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) override {
     return std::make_unique<BatchNorm>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
+      const EmbeddingShape& shape, int64_t max_samples) override {
+    return std::make_unique<Embedding>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
+      const LayerNormShape& shape, int64_t max_samples) override {
+    return std::make_unique<LayerNorm>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
+      const AttentionShape& shape, int64_t max_samples) override {
+    return std::make_unique<Attention>(shape);
   }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {

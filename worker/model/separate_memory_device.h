@@ -95,6 +95,18 @@ class SeparateMemoryDevice : public kernels::Device {
       const kernels::BatchNormShape& shape, int64_t max_samples) override {
     return reference_->PrepareBatchNorm(shape, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<kernels::EmbeddingOp>> PrepareEmbedding(
+      const kernels::EmbeddingShape& shape, int64_t max_samples) override {
+    return reference_->PrepareEmbedding(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::LayerNormOp>> PrepareLayerNorm(
+      const kernels::LayerNormShape& shape, int64_t max_samples) override {
+    return reference_->PrepareLayerNorm(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAttention(
+      const kernels::AttentionShape& shape, int64_t max_samples) override {
+    return reference_->PrepareAttention(shape, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
     return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);

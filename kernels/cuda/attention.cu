@@ -1,0 +1,143 @@
+#include "kernels/cuda/block_sum.cuh"
+#include "kernels/cuda/quads.cuh"
+#include "kernels/cuda/sequences.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+// A row of scores and the places that it may look at, those before `end`.
+struct ScoreRow {
+  FastDivide by_length;
+  float scale;
+  bool vector;
+
+  // Of the warp's row, of which there are `rows`; end is 0 beyond them.
+  struct Mine {
+    uint32_t at;
+    uint32_t end;
+  };
+  __device__ Mine Find(uint32_t rows) const {
+    const uint32_t row = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
+    if (row >= rows) return {0, 0};
+    const uint32_t place = by_length.Rest(row, by_length(row));
+    return {row * by_length.divisor(), place + 1};
+  }
+};
+
+// The largest over the warp's threads, in all of them.
+__device__ inline float WarpLargest(float mine) {
+  for (uint32_t step = kWarp / 2; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, mine, step);
+    if (other > mine) mine = other;
+  }
+  return mine;
+}
+
+// A warp for each row. What a thread writes it alone has read.
+__global__ void __launch_bounds__(kBlock)
+    CausalSoftmaxKernel(uint32_t rows, ScoreRow f, float* scores) {
+  const ScoreRow::Mine mine = f.Find(rows);
+  if (mine.end == 0) return;  // The whole warp.
+  float* s = scores + mine.at;
+  float largest = -INFINITY;
+  ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
+    const Quad v = Load(s + begin, count, f.vector);
+    for (uint32_t j = 0; j < count; ++j) {
+      if (f.scale * v.v[j] > largest) largest = f.scale * v.v[j];
+    }
+  });
+  largest = WarpLargest(largest);
+  Pair sum = {0, 0};
+  ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
+    const Quad v = Load(s + begin, count, f.vector);
+    for (uint32_t j = 0; j < count; ++j) {
+      sum.first += expf(f.scale * v.v[j] - largest);
+    }
+  });
+  const auto share = static_cast<float>(1 / WarpSumInAll(sum).first);
+  ForQuads(f.by_length.divisor(), [&](uint32_t begin, uint32_t count) {
+    const Quad v = Load(s + begin, count, f.vector);
+    Quad p = {};
+    for (uint32_t j = 0; j < count && begin + j < mine.end; ++j) {
+      p.v[j] = expf(f.scale * v.v[j] - largest) * share;
+    }
+    Store(p, count, f.vector, s + begin);
+  });
+}
+
+// Likewise: `gradient` is that at the probabilities before and that at the
+// scores afterwards.
+__global__ void __launch_bounds__(kBlock)
+    CausalSoftmaxGradientKernel(uint32_t rows, ScoreRow f,
+                                const float* probabilities, float* gradient) {
+  const ScoreRow::Mine mine = f.Find(rows);
+  if (mine.end == 0) return;  // The whole warp.
+  const float* p = probabilities + mine.at;
+  float* g = gradient + mine.at;
+  Pair sum = {0, 0};
+  ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
+    const Quad u = Load(p + begin, count, f.vector);
+    const Quad v = Load(g + begin, count, f.vector);
+    for (uint32_t j = 0; j < count; ++j) {
+      sum.first += static_cast<double>(u.v[j]) * v.v[j];
+    }
+  });
+  const auto mean = static_cast<float>(WarpSumInAll(sum).first);
+  ForQuads(f.by_length.divisor(), [&](uint32_t begin, uint32_t count) {
+    const Quad u = Load(p + begin, count, f.vector);
+    const Quad v = Load(g + begin, count, f.vector);
+    Quad result = {};
+    for (uint32_t j = 0; j < count && begin + j < mine.end; ++j) {
+      result.v[j] = f.scale * (u.v[j] * (v.v[j] - mean));
+    }
+    Store(result, count, f.vector, g + begin);
+  });
+}
+
+ScoreRow RowsOf(const AttentionShape& shape, bool aligned) {
+  return {FastDivide(static_cast<uint32_t>(shape.length)),
+          static_cast<float>(1 / sqrt(static_cast<double>(shape.head_size))),
+          aligned};
+}
+
+uint32_t CountRows(const AttentionShape& shape, int64_t samples) {
+  return static_cast<uint32_t>(samples * shape.heads * shape.length);
+}
+
+}  // namespace
+
+int SplitHeads(Stream stream, const AttentionShape& shape, int64_t samples,
+               int64_t parts, int64_t part, const float* from, float* to) {
+  const SplitPart split = {HeadDivisors(shape), static_cast<uint32_t>(parts),
+                           static_cast<uint32_t>(part), from};
+  return Map(stream, samples * shape.output_size(), split, to, to);
+}
+
+int MergeHeads(Stream stream, const AttentionShape& shape, int64_t samples,
+               int64_t parts, const float* const from[3], float* to) {
+  const MergeParts merge = {HeadDivisors(shape),
+                            FastDivide(static_cast<uint32_t>(parts)), from[0],
+                            from[1], from[2]};
+  return Map(stream, samples * parts * shape.output_size(), merge, to, to);
+}
+
+int CausalSoftmax(Stream stream, const AttentionShape& shape, int64_t samples,
+                  float* scores) {
+  const uint32_t rows = CountRows(shape, samples);
+  if (rows == 0) return 0;
+  return Launch(CausalSoftmaxKernel, {Ceiling(rows, kWarpsOfBlock)}, stream,
+                rows, RowsOf(shape, RowsAligned(scores, shape.length)), scores);
+}
+
+int CausalSoftmaxGradient(Stream stream, const AttentionShape& shape,
+                          int64_t samples, const float* probabilities,
+                          float* gradient) {
+  const uint32_t rows = CountRows(shape, samples);
+  if (rows == 0) return 0;
+  const bool aligned = RowsAligned(probabilities, shape.length) &&
+                       RowsAligned(gradient, shape.length);
+  return Launch(CausalSoftmaxGradientKernel, {Ceiling(rows, kWarpsOfBlock)},
+                stream, rows, RowsOf(shape, aligned), probabilities, gradient);
+}
+
+}  // namespace sluice::kernels::cuda

@@ -1,0 +1,56 @@
+#include "kernels/cuda/block_sum.cuh"
+#include "kernels/cuda/sequences.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+// A block for each token and 32 features, a thread of a warp for each of them.
+// The warps have every eighth 32 places: each looks which of them have the
+// token, and adds up these in order.
+__global__ void __launch_bounds__(kBlock)
+    TokenGradientKernel(uint32_t places, uint32_t features, bool add,
+                        const float* x, const float* dy, float* dtoken) {
+  __shared__ double of_warp[kWarpsOfBlock][kWarp];
+  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const uint32_t c = blockIdx.y * kWarp + lane;
+  const auto token = static_cast<float>(blockIdx.x);
+  double sum = 0;
+  for (uint32_t first = warp * kWarp; first < places; first += kBlock) {
+    const bool found = first + lane < places && x[first + lane] == token;
+    uint32_t left = __ballot_sync(kAllLanes, found);
+    for (; left != 0; left &= left - 1) {
+      const uint32_t place = first + static_cast<uint32_t>(__ffs(left)) - 1;
+      if (c < features) sum += dy[place * features + c];
+    }
+  }
+  of_warp[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || c >= features) return;
+  for (uint32_t w = 1; w < kWarpsOfBlock; ++w) sum += of_warp[w][lane];
+  float* to = dtoken + blockIdx.x * features + c;
+  *to = static_cast<float>(add ? *to + sum : sum);
+}
+
+}  // namespace
+
+int EmbeddingForward(Stream stream, const EmbeddingShape& shape,
+                     int64_t samples, const float* x, const float* token,
+                     const float* position, float* y) {
+  const LookUp look_up = {FastDivide(static_cast<uint32_t>(shape.features)),
+                          FastDivide(static_cast<uint32_t>(shape.length)), x,
+                          token, position};
+  return Map(stream, samples * shape.output_size(), look_up, y, y);
+}
+
+int EmbeddingTokenGradient(Stream stream, const EmbeddingShape& shape,
+                           int64_t samples, const float* x, const float* dy,
+                           bool add, float* dtoken) {
+  const auto features = static_cast<uint32_t>(shape.features);
+  const Grid grid = {static_cast<uint32_t>(shape.vocabulary),
+                     Ceiling(features, kWarp)};
+  return Launch(TokenGradientKernel, grid, stream,
+                static_cast<uint32_t>(samples * shape.length), features, add, x,
+                dy, dtoken);
+}
+
+}  // namespace sluice::kernels::cuda
