@@ -9,25 +9,63 @@ import torch
 from torch import nn
 
 
-class Residual(nn.Module):
-    """layers(x) + x, the latter through a 1x1 convolution where shapes differ."""
+def convolution(inputs, outputs, kernel, stride):
+    return [nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2,
+                      bias=False), nn.BatchNorm2d(outputs)]
 
-    def __init__(self, inputs, outputs, stride):
+
+class Residual(nn.Module):
+    """layers(x) + x, the latter through a 1x1 convolution where shapes differ;
+    the layers are convolutions of (outputs, kernel, stride)."""
+
+    def __init__(self, inputs, convolutions):
         super().__init__()
-        self.body = nn.Sequential(*convolution(inputs, outputs, stride),
-                                  nn.ReLU(), *convolution(outputs, outputs, 1))
+        layers, channels, strides = [], inputs, 1
+        for outputs, kernel, stride in convolutions:
+            layers += [nn.ReLU()] * bool(layers)
+            layers += convolution(channels, outputs, kernel, stride)
+            channels, strides = outputs, strides * stride
+        self.body = nn.Sequential(*layers)
         self.projection = None
-        if inputs != outputs or stride != 1:
-            self.projection = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+        if inputs != channels or strides != 1:
+            self.projection = nn.Conv2d(inputs, channels, 1, strides, bias=False)
 
     def forward(self, x):
         beside = x if self.projection is None else self.projection(x)
         return self.body(x) + beside
 
 
-def convolution(inputs, outputs, stride):
-    return [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(outputs)]
+def basic(channels, stride):
+    return [(channels, 3, stride), (channels, 3, 1)]
+
+
+def bottleneck(channels, stride):
+    return [(channels, 1, 1), (channels, 3, stride), (4 * channels, 1, 1)]
+
+
+def stages(block, inputs, *sizes):
+    """For each (channels, stride, times), so many blocks, the first strided."""
+    layers = []
+    for channels, stride, times in sizes:
+        for i in range(times):
+            convolutions = block(channels, stride if i == 0 else 1)
+            layers += [Residual(inputs, convolutions), nn.ReLU()]
+            inputs = convolutions[-1][0]
+    return layers
+
+
+def pooled(channels, classes):
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
+
+
+def vgg16():
+    layers, inputs = [], 3
+    for channels, times in [(64, 2), (128, 2), (256, 3), (512, 3), (512, 3)]:
+        for _ in range(times):
+            layers += [*convolution(inputs, channels, 3, 1), nn.ReLU()]
+            inputs = channels
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
 
 
 MODELS = {
@@ -41,9 +79,17 @@ MODELS = {
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
         nn.Linear(84, 10)),
     "resnet": lambda: nn.Sequential(
-        *convolution(1, 16, 2), nn.ReLU(), Residual(16, 16, 1), nn.ReLU(),
-        Residual(16, 32, 2), nn.ReLU(), Residual(32, 32, 1), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)),
+        *convolution(1, 16, 3, 2), nn.ReLU(),
+        *stages(basic, 16, (16, 1, 1), (32, 2, 1), (32, 1, 1)), *pooled(32, 10)),
+    "resnet18": lambda: nn.Sequential(
+        *convolution(3, 64, 3, 1), nn.ReLU(),
+        *stages(basic, 64, (64, 1, 2), (128, 2, 2), (256, 2, 2), (512, 2, 2)),
+        *pooled(512, 10)),
+    "resnet50": lambda: nn.Sequential(
+        *convolution(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1),
+        *stages(bottleneck, 64, (64, 1, 3), (128, 2, 4), (256, 2, 6),
+                (512, 2, 3)), *pooled(2048, 1000)),
+    "vgg16": vgg16,
 }
 
 
@@ -67,7 +113,7 @@ def gradient(model):
     """The flat gradient; zeros in place of running statistics."""
     return torch.cat([
         (t.grad if t.grad is not None else torch.zeros_like(t)).flatten()
-        for t in slots(model)]).numpy()
+        for t in slots(model)]).cpu().numpy()
 
 
 def description():

@@ -9,8 +9,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
 PEERS = ROOT / "bench/peers"
-# The machine's own, for which Debian installs PyTorch.
-PYTHON = ["/usr/bin/python3", "-B"]
+# This one: /usr/bin/python3, for which Debian installs PyTorch, or another that
+# has it and was told to run the benchmark.
+PYTHON = [sys.executable, "-B"]
 ENVIRONMENT = {
     **os.environ,
     # One thread each, whichever BLAS PyTorch has.
@@ -33,6 +34,12 @@ def built(path):
 def has_torch():
     return subprocess.run([*PYTHON, "-c", "import torch"],
                           stderr=subprocess.DEVNULL).returncode == 0
+
+
+def torch_has_cuda():
+    return subprocess.run(
+        [*PYTHON, "-c", "import torch; assert torch.cuda.is_available()"],
+        stderr=subprocess.DEVNULL).returncode == 0
 
 
 def torch(name, instruction_set):

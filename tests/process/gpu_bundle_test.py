@@ -1,0 +1,80 @@
+#!/usr/bin/python3 -B
+"""`tools/gpu_bundle`: what is packed here runs without what it was built from."""
+
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+import harness
+
+PACK = harness.ROOT / "tools/gpu_bundle/pack.py"
+WITH_CUDA = (harness.ROOT / "kernels/cuda/libsluice_cuda.so").exists()
+MOST_BYTES = 60e6
+
+
+def run_bundle(folder, *args):
+    return subprocess.run([folder / "run.py", *args], capture_output=True,
+                          text=True, timeout=harness.TIMEOUT_S, check=False)
+
+
+@unittest.skipUnless(WITH_CUDA, "SKIPPED: built without a CUDA toolkit")
+@unittest.skipIf(harness.SANITIZER, "SKIPPED: a sanitizer's programs are larger")
+class GpuBundleTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = harness.scratch() / "bundle"
+        cls.packed = subprocess.run(
+            [PACK, "--built", cls.folder], capture_output=True, text=True,
+            timeout=harness.TIMEOUT_S, check=False)
+        assert cls.packed.returncode == 0, cls.packed.stderr
+
+    def test_it_fits_and_leaves_out_cublas_and_cudnn(self):
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        self.assertLess(sum(path.stat().st_size for path in files), MOST_BYTES)
+        contents = json.loads((self.folder / "contents.json").read_text())
+        self.assertEqual([name.split(".so.")[0]
+                          for name in contents["cuda_libraries"]],
+                         ["libcublasLt", "libcudnn"])
+
+    def test_a_job_of_the_bundle_trains_with_the_libraries_in_it(self):
+        results = harness.scratch() / "results"
+        ran = run_bundle(self.folder, "--only", "train", "--device=CPU",
+                          "--epochs=0.1", f"--results={results}")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"train_CPU +accuracy 0\.\d+, \d+ samples/s")
+        # Which the loader would say first.
+        worker = results / "programs/worker/worker"
+        listed = subprocess.run(
+            ["ldd", worker], capture_output=True, text=True, check=True,
+            env={"LD_LIBRARY_PATH": str(results / "programs/lib")}).stdout
+        self.assertIn(f"{results}/programs/lib/libgrpc++.so", listed)
+
+    def test_a_machine_without_a_gpu_is_told_so(self):
+        if pathlib.Path("/proc/driver/nvidia").exists():
+            self.skipTest("SKIPPED: this machine has an NVIDIA driver")
+        ran = run_bundle(self.folder, f"--results={harness.scratch()}/none")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout,
+                         r"\ASKIPPED: no CUDA device: no NVIDIA driver \(.*\)\n\Z")
+
+    def test_a_program_that_fails_is_named(self):
+        results = harness.scratch() / "broken"
+        ran = run_bundle(self.folder, "--only", "train", "--device=CPU",
+                          "--epochs=-1", f"--results={results}")
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertIn("FAILED: ended with 2; see train_CPU.log", ran.stdout)
+        self.assertRegex((results / "train_CPU.log").read_text(),
+                         re.escape("stop.epochs"))
+
+    def test_a_folder_that_is_there_is_left_alone(self):
+        ran = subprocess.run([PACK, "--built", self.folder], text=True,
+                             capture_output=True, check=False)
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("is there already", ran.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Tests and measures Sluice on this machine's GPU; prints a table.
+
+    ./run.py                  the tests, a training job, the benchmark
+    ./run.py --only tests     one part, or several
+    ./run.py --only train --device CPU     the job without a GPU
+
+What each part printed stays in --results. Where the machine lacks a GPU or one
+of CUDA's libraries it says SKIPPED and what is missing, and ends with 0; with 1
+where a part fails.
+"""
+
+import argparse
+import ctypes
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+BUNDLE = pathlib.Path(__file__).absolute().parent
+PARTS = ["tests", "sanitizer", "train", "compute"]
+TIMEOUT_S = 600  # Of one program.
+# Mini-batch gradients of both devices agree to rounding; after two epochs of
+# LeNet the accuracies may differ by this.
+ACCURACY_APART = 0.01
+
+
+class Missing(Exception):
+    """What the machine lacks."""
+
+
+def gpus():
+    """Their names, and the driver's version of CUDA."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise Missing(f"no NVIDIA driver ({error})") from error
+    code = driver.cuInit(0)
+    if code != 0:
+        raise Missing(f"the NVIDIA driver finds no GPU (cuInit: {code})")
+    version, count = ctypes.c_int(), ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    names = []
+    for i in range(count.value):
+        name = ctypes.create_string_buffer(256)
+        driver.cuDeviceGetName(name, 256, i)
+        names.append(name.value.decode())
+    return names, f"{version.value // 1000}.{version.value % 1000 // 10}"
+
+
+def library_folders():
+    """Where a toolkit, or NVIDIA's Python packages, may have CUDA's libraries."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    folders += [f"{os.environ.get('CUDA_PATH', '/usr/local/cuda')}/lib64"]
+    folders += sorted(glob.glob("/usr/local/cuda*/lib64"))
+    paths = subprocess.run(
+        [shutil.which("python3") or sys.executable, "-c",
+         "import sys; print('\\n'.join(sys.path))"],
+        capture_output=True, text=True, check=True).stdout.split("\n")
+    for path in filter(None, [*sys.path, *paths]):
+        folders += sorted(glob.glob(f"{path}/nvidia/*/lib"))
+    return list(dict.fromkeys(filter(os.path.isdir, folders)))
+
+
+def find_cuda_libraries(names):
+    """The folders that hold `names`, and a line about each."""
+    folders = library_folders()
+    found, lines = [], []
+    for name in names:
+        folder = next((f for f in folders if os.path.exists(f"{f}/{name}")), None)
+        if folder is None:
+            raise Missing(f"{name} is in none of {', '.join(folders) or 'the'} "
+                          "folders of CUDA's libraries")
+        found.append(folder)
+        lines.append(f"{os.path.realpath(f'{folder}/{name}')}")
+    # Libraries load others, by name, that may lie in their packages' folders.
+    return list(dict.fromkeys(found + folders)), lines
+
+
+class Runner:
+    def __init__(self, args, contents, library_folders):
+        self.args, self.contents = args, contents
+        self.tree = args.results / "programs"
+        self.failed = False
+        args.results.mkdir(parents=True, exist_ok=True)
+        if not self.tree.exists():
+            with tarfile.open(BUNDLE / "programs.tar.xz") as tar:
+                tar.extractall(self.tree)
+        known = os.environ.get("LD_LIBRARY_PATH", "")
+        self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(
+            [str(self.tree / "lib"), *library_folders, *filter(None, [known])])}
+
+    def say(self, part, result):
+        print(f"{part:44} {result}", flush=True)
+
+    def fail(self, part, why):
+        self.failed = True
+        self.say(part, f"FAILED: {why}")
+
+    def run(self, name, command):
+        """The exit status; what it prints goes to NAME.log."""
+        with open(self.args.results / f"{name}.log", "w") as log:
+            try:
+                return subprocess.run(
+                    list(map(str, command)), stdout=log, cwd=self.tree,
+                    stderr=subprocess.STDOUT, env=self.environment,
+                    timeout=TIMEOUT_S).returncode
+            except subprocess.TimeoutExpired:
+                return f"no end within {TIMEOUT_S} s"
+
+    def log_of(self, name):
+        return (self.args.results / f"{name}.log").read_text(errors="replace")
+
+    def tests(self, prefix=(), name="", more=()):
+        for test in self.contents["tests"]:
+            short = test.rsplit("/", 1)[1] + name
+            report = self.args.results / f"{short}.json"
+            code = self.run(short, [*prefix, self.tree / test, *more,
+                                    f"--gtest_output=json:{report}"])
+            if not report.exists():
+                self.fail(short, f"ended with {code}; see {short}.log")
+                continue
+            cases = [case for suite in json.loads(report.read_text())["testsuites"]
+                     for case in suite["testsuite"]]
+            bad = [case for case in cases if "failures" in case]
+            skipped = sum(case["result"] == "SKIPPED" for case in cases)
+            counts = (f"{len(cases) - len(bad) - skipped} passed, {len(bad)} "
+                      f"failed, {skipped} skipped")
+            if code != 0 or bad:
+                self.fail(short, f"{counts}, ended with {code}; see {short}.log")
+            else:
+                self.say(short, counts)
+
+    def sanitizer(self):
+        tool = shutil.which("compute-sanitizer") or (
+            f"{os.environ.get('CUDA_PATH', '/usr/local/cuda')}/bin/compute-sanitizer")
+        if not os.path.exists(tool):
+            self.say("sanitizer", f"SKIPPED: there is no {tool}")
+            return
+        for check in ("memcheck", "racecheck"):
+            self.tests([tool, f"--tool={check}", "--error-exitcode=99"],
+                       f"_{check}", ["--gtest_filter=*/Gpu"])
+
+    def train(self):
+        """Two workers and two shards, on the device and on the CPU."""
+        job = self.tree / "configs/fashion_mnist_lenet.textproto"
+        images = self.contents["images"]
+        job.write_text(job.read_text().replace(
+            images, str(BUNDLE / pathlib.Path(images).name)))
+        accuracy = {}
+        for device in dict.fromkeys([self.args.device, "CPU"]):
+            name = f"train_{device}"
+            run = self.args.results / name
+            shutil.rmtree(run, ignore_errors=True)
+            code = self.run(name, [
+                self.tree / "cli/sluice", "train", job, f"--run-dir={run}",
+                "--workers=2", "--set=sync.k=2", f"--set=worker.device={device}",
+                f"--set=stop={{epochs: {self.args.epochs}}}"])
+            if code != 0:
+                self.fail(name, f"ended with {code}; see {name}.log")
+                return
+            summary = json.loads((run / "summary.json").read_text())
+            accuracy[device] = summary["test_accuracy"]
+            self.say(name, f"accuracy {accuracy[device]:.4f}, "
+                           f"{summary['samples_per_second']:.0f} samples/s")
+        if max(accuracy.values()) - min(accuracy.values()) > ACCURACY_APART:
+            self.fail("train", f"expected accuracies within {ACCURACY_APART}")
+
+    def compute(self):
+        python = shutil.which("python3") or sys.executable
+        code = self.run("compute", [python, "-B", self.tree / "bench/compute.py",
+                                    f"--device={self.args.device}"])
+        print(self.log_of("compute"))
+        if code != 0:
+            self.fail("compute", f"ended with {code}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS,
+                        metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--device", choices=["CUDA", "CPU"], default="CUDA")
+    parser.add_argument("--epochs", type=float, default=2, help="of the job")
+    parser.add_argument("--results", type=pathlib.Path, default=BUNDLE / "results",
+                        help="folder for what is unpacked and printed")
+    args = parser.parse_args()
+    args.results = args.results.absolute()
+    contents = json.loads((BUNDLE / "contents.json").read_text())
+    folders = []
+    if args.device == "CUDA":
+        try:
+            names, version = gpus()
+            folders, lines = find_cuda_libraries(contents["cuda_libraries"])
+        except Missing as missing:
+            print(f"SKIPPED: no CUDA device: {missing}")
+            return
+        print(f"{', '.join(names)}; driver for CUDA {version}", *lines, sep="\n")
+    runner = Runner(args, contents, folders)
+    for part in args.only:
+        getattr(runner, part)()
+    sys.exit(1 if runner.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
