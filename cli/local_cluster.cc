@@ -66,8 +66,13 @@ std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
 
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
                                        const std::string& lead) {
-  return Command(plan, "worker/worker",
-                 {absl::StrCat("--worker=", worker), Coordinator(lead)});
+  std::vector<std::string> flags = {absl::StrCat("--worker=", worker),
+                                    Coordinator(lead)};
+  if (plan.timeline) {
+    flags.push_back(
+        absl::StrCat("--timeline=", plan.run_dir, "/timeline.json"));
+  }
+  return Command(plan, "worker/worker", std::move(flags));
 }
 
 std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,

@@ -24,7 +24,8 @@ struct ClusterPlan {
   int shards = 1;
   int workers = 1;
   bool evaluator = true;
-  bool resume = false;  // The lead goes on with the run in `run_dir`.
+  bool resume = false;    // The lead goes on with the run in `run_dir`.
+  bool timeline = false;  // Workers write RUN_DIR/timeline.json.
   // Where each child runs; null: all on this machine's loopback. Outlives the
   // cluster.
   PartNetworks* networks = nullptr;

@@ -20,6 +20,7 @@ struct TrainFlags {
   JobFlags job;
   std::string run_dir;
   std::string resume;
+  bool timeline = false;
   std::string bin_dir;
 };
 
@@ -34,6 +35,7 @@ int Train(const TrainFlags& flags) {
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,
       .resume = resume,
+      .timeline = flags.timeline,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .columns = TerminalColumns(STDOUT_FILENO)};
   return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
@@ -56,6 +58,9 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
                    "Folder of a run that is to go on from its newest whole "
                    "checkpoint")
       ->excludes(run_dir);
+  command->add_flag("--timeline", flags->timeline,
+                    "Workers write when they pulled, computed and pushed into "
+                    "timeline.json, as a Chrome trace");
   command->add_option("--bin-dir", flags->bin_dir,
                       "Folder that holds ps_server/ and worker/ with the "
                       "daemons; default: beside the tool's own folder");

@@ -283,6 +283,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .workers = job.job.cluster().workers(),
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
+                .timeline = options.timeline,
                 .networks = options.networks},
                options.columns, options.observer, clock, out);
   run.Run();

@@ -17,8 +17,9 @@ struct TrainOptions {
   // Whether `run_dir`, which is set then, holds a run that is to go on from its
   // newest whole checkpoint.
   bool resume = false;
-  std::string bin_dir;  // Where the daemons' binaries lie (ClusterPlan).
-  int columns = 0;      // Of the terminal that `out` is; 0: it is none.
+  bool timeline = false;  // Workers say there what they do (ClusterPlan).
+  std::string bin_dir;    // Where the daemons' binaries lie (ClusterPlan).
+  int columns = 0;        // Of the terminal that `out` is; 0: it is none.
   // Both null in a run that nobody disturbs; both outlive the call.
   RunObserver* observer = nullptr;
   PartNetworks* networks = nullptr;  // As ClusterPlan's.

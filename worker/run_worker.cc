@@ -15,6 +15,7 @@
 #include "worker/daemon.h"
 #include "worker/lives.h"
 #include "worker/task_inbox.h"
+#include "worker/timeline.h"
 #include "worker/trainer.h"
 #include "worker/workbench.h"
 #include "worker/worker_loop.h"
@@ -49,7 +50,7 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
                              const Workbench& bench,
                              const Trainer::Options& options, bool rejoins,
-                             LeaveOnSignal* leave) {
+                             LeaveOnSignal* leave, Timeline* timeline) {
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;
   CoordinatorClient::Options session =
@@ -76,7 +77,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   Trainer trainer(options, bench.data.get(), bench.model.get(), exchange.get());
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer,
-      [&](proto::ToCoordinator message) { client->Send(std::move(message)); });
+      [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
+      timeline);
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     bench.Enter();
@@ -95,7 +97,12 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
 
 }  // namespace
 
-absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
+absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
+                       const std::string& timeline_path) {
+  std::unique_ptr<Timeline> timeline;
+  if (!timeline_path.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
+  }
   SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                bench.device->Description(), job.layout.size());
@@ -104,8 +111,9 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id) {
   LeaveOnSignal leave;
   Lives lives;
   for (bool rejoins = false;; rejoins = true) {
-    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
-                            Live(job, id, bench, options, rejoins, &leave));
+    SLUICE_ASSIGN_OR_RETURN(
+        const LifeEnd end,
+        Live(job, id, bench, options, rejoins, &leave, timeline.get()));
     if (!lives.Another(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_TASK_PROGRESS_H_
 
 #include <array>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -31,11 +32,21 @@ inline absl::string_view StageName(Stage stage) {
 // Not thread-safe: call from the thread that computes.
 class TaskProgress {
  public:
+  struct Span {
+    Stage stage;
+    absl::Time begin, end;
+  };
+
   explicit TaskProgress(absl::Time now) : since_(now) {}
 
   // `next` begins now.
   void Enter(Stage next, absl::Time now) {
     spent_[static_cast<int>(stage_)] += now - since_;
+    if (!spans_.empty() && spans_.back().stage == stage_) {
+      spans_.back().end = now;
+    } else {
+      spans_.push_back({stage_, since_, now});
+    }
     since_ = now;
     stage_ = next;
   }
@@ -43,6 +54,8 @@ class TaskProgress {
   void End(absl::Time now) { Enter(stage_, now); }
 
   Stage stage() const { return stage_; }
+  // The stages left so far, in order; after End all of them, at least one.
+  const std::vector<Span>& spans() const { return spans_; }
   double seconds(Stage stage) const {
     return absl::ToDoubleSeconds(spent_[static_cast<int>(stage)]);
   }
@@ -57,6 +70,7 @@ class TaskProgress {
   Stage stage_ = Stage::kPull;
   absl::Time since_;
   std::array<absl::Duration, 4> spent_ = {};
+  std::vector<Span> spans_;
 };
 
 }  // namespace sluice

@@ -23,11 +23,13 @@ spdlog::level::level_enum LevelFor(int64_t count,
 
 WorkerLoop::WorkerLoop(std::string coordinator, TaskInbox* inbox,
                        Trainer* trainer,
-                       std::function<void(proto::ToCoordinator)> send)
+                       std::function<void(proto::ToCoordinator)> send,
+                       Timeline* timeline)
     : coordinator_(std::move(coordinator)),
       inbox_(*inbox),
       trainer_(*trainer),
-      send_(std::move(send)) {}
+      send_(std::move(send)),
+      timeline_(timeline) {}
 
 absl::Status WorkerLoop::Run() {
   while (true) {
@@ -52,11 +54,23 @@ absl::Status WorkerLoop::RunTask(const proto::Task& task) {
   counts_.compute_seconds += trainer_.progress().compute_seconds();
   if (answer.ok()) {
     Deliver(task, *answer);
-    return absl::OkStatus();
+  } else if (absl::IsAborted(answer.status())) {
+    CountCancelled(task, answer.status());
+  } else {
+    return answer.status();
   }
-  if (!absl::IsAborted(answer.status())) return answer.status();
-  CountCancelled(task, answer.status());
+  Record(task, answer);
   return absl::OkStatus();
+}
+
+void WorkerLoop::Record(const proto::Task& task,
+                        const absl::StatusOr<Trainer::Answer>& answer) {
+  if (timeline_ == nullptr) return;
+  const absl::string_view outcome =
+      !answer.ok()                                       ? "cancelled"
+      : std::holds_alternative<proto::Rejected>(*answer) ? "rejected"
+                                                         : "delivered";
+  timeline_->Add(task, trainer_.progress(), outcome);
 }
 
 void WorkerLoop::Deliver(const proto::Task& task,

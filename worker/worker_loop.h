@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
 #include "worker/task_inbox.h"
+#include "worker/timeline.h"
 #include "worker/trainer.h"
 
 namespace sluice {
@@ -32,9 +33,11 @@ struct WorkerCounts {
 class WorkerLoop {
  public:
   // `send` hands a message to the coordinator's session. `coordinator` is whom
-  // to name while waiting. All pointers must outlive the loop.
+  // to name while waiting. Every task is added to `timeline`, unless it is
+  // null. All pointers must outlive the loop.
   WorkerLoop(std::string coordinator, TaskInbox* inbox, Trainer* trainer,
-             std::function<void(proto::ToCoordinator)> send);
+             std::function<void(proto::ToCoordinator)> send,
+             Timeline* timeline = nullptr);
 
   // Blocks until the inbox is closed (OK), or a task failed in a way that
   // forbids to go on: says what and, where it is one, which shard.
@@ -48,6 +51,8 @@ class WorkerLoop {
 
   absl::Status RunTask(const proto::Task& task);
   void Deliver(const proto::Task& task, const Trainer::Answer& answer);
+  void Record(const proto::Task& task,
+              const absl::StatusOr<Trainer::Answer>& answer);
   void CountCancelled(const proto::Task& task, const absl::Status& why);
 
   // Constant after construction.
@@ -55,6 +60,7 @@ class WorkerLoop {
   TaskInbox& inbox_;
   Trainer& trainer_;
   const std::function<void(proto::ToCoordinator)> send_;
+  Timeline* const timeline_;
 
   WorkerCounts counts_;
   double delivered_compute_seconds_ = 0;

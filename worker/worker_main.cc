@@ -2,6 +2,7 @@
 // Exit codes: common/exit_codes.h.
 
 #include <cstdint>
+#include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -24,10 +25,14 @@ int main(int argc, char** argv) {
   app.add_option("--worker", id, "number of this worker, from 0")
       ->required()
       ->check(CLI::NonNegativeNumber);
+  std::string timeline;
+  app.add_option("--timeline", timeline,
+                 "file to add what this worker does to, as a Chrome trace");
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
   sluice::LogToStderr(absl::StrCat("worker-", id), flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
-  return sluice::ExitCode(sluice::RunWorker(*job, sluice::WorkerId(id)));
+  return sluice::ExitCode(
+      sluice::RunWorker(*job, sluice::WorkerId(id), timeline));
 }
