@@ -39,6 +39,8 @@ NOT_RUN = {
     r"docs/make_policy_figure\.py": "plot_test runs it, short",
     r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
     r"clang-format -i FILE": "writes into the tree",
+    r"tools/gpu_bundle/pack\.py .*|\./run\.py( --.*)?":
+        "gpu_bundle_test packs a bundle and runs what is in it",
     r"bench/(policy_accuracy|policy_times|update_cost)\.py":
         "below, where its table is compared with the document's",
 }
