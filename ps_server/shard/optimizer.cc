@@ -7,7 +7,7 @@ namespace sluice {
 
 Optimizer::Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
                      ParameterRange range, ChunkGrid grid)
-    : job_(job), grid_(grid) {
+    : job_(job), grid_(grid), pool_(grid.size(0)) {
   for (const TensorSpec& tensor : layout.tensors()) {
     const int64_t begin = std::max(tensor.offset, range.begin) - range.begin;
     const int64_t end =
@@ -21,6 +21,9 @@ Optimizer::Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
     }
   }
   state_.resize(StateArrays(job_));
+  for (std::vector<ChunkRef>& array : state_) {
+    for (int i = 0; i < grid_.count(); ++i) array.push_back(pool_.Take());
+  }
   Reset();
 }
 
@@ -47,21 +50,23 @@ void Optimizer::Reset() {
           ? static_cast<float>(job_.adagrad().initial_accumulator())
           : 0.0f;
   for (std::vector<ChunkRef>& array : state_) {
-    array.clear();
     for (int i = 0; i < grid_.count(); ++i) {
-      array.push_back(ChunkRef::Make(grid_.size(i)));
-      std::fill_n(array.back().mutable_data(), grid_.size(i), first);
+      MakeUnique(&array[i]);
+      std::fill_n(array[i].mutable_data(), grid_.size(i), first);
     }
   }
 }
 
+void Optimizer::MakeUnique(ChunkRef* chunk) {
+  if (!chunk->IsUnique()) pool_.Replace(chunk);
+}
+
 void Optimizer::Restore(const std::vector<std::vector<float>>& arrays) {
   for (size_t a = 0; a < state_.size(); ++a) {
-    state_[a].clear();
     for (int i = 0; i < grid_.count(); ++i) {
-      state_[a].push_back(ChunkRef::Make(grid_.size(i)));
+      MakeUnique(&state_[a][i]);
       std::copy_n(arrays[a].data() + grid_.begin(i), grid_.size(i),
-                  state_[a].back().mutable_data());
+                  state_[a][i].mutable_data());
     }
   }
 }
@@ -70,8 +75,7 @@ void Optimizer::Apply(const Update& update, int chunk, const float* from,
                       float* to) {
   for (std::vector<ChunkRef>& array : state_) {
     if (array[chunk].IsUnique()) continue;
-    const ChunkRef held =
-        std::exchange(array[chunk], ChunkRef::Make(grid_.size(chunk)));
+    const ChunkRef held = pool_.Replace(&array[chunk]);
     std::copy_n(held.data(), grid_.size(chunk), array[chunk].mutable_data());
   }
   const int64_t chunk_begin = grid_.begin(chunk);

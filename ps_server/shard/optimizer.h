@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
+#include "ps_server/shard/chunk_pool.h"
 
 namespace sluice {
 
@@ -85,6 +86,8 @@ class Optimizer {
   void ApplyAdagrad(const Update& update, const Part& part);
   void ApplyAdam(const Update& update, const Part& part);
   kernels::WeightedGradients Sum(const Update& update, const Part& part);
+  // Sees to it that nobody else holds the chunk. Its floats become undefined.
+  void MakeUnique(ChunkRef* chunk);
   // That part of a state's array. REQUIRES: nobody else holds its chunk.
   float* State(int array, const Part& part);
 
@@ -95,6 +98,8 @@ class Optimizer {
 
   // By array, then chunk.
   std::vector<std::vector<ChunkRef>> state_;
+  ChunkPool
+      pool_;  // All have the first chunk's size: each can take any's place.
   std::vector<const float*> shifted_;  // Kept to save allocations.
 };
 

@@ -1,6 +1,7 @@
 #include "ps_server/shard/optimizer.h"
 
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,49 @@ TEST(OptimizerTest, AStatisticIgnoresTheRateAndTheScaleOfTheWeights) {
   EXPECT_EQ(s, 5);
   optimizer.Apply({Version(2), 0.001, {&one}, {0.25f}}, 0, &s, &s);
   EXPECT_EQ(s, 4.5f);
+}
+
+// What is held for a checkpoint is let go when it is written, on another
+// thread.
+TEST(OptimizerTest, StateThatIsHeldNowAndThenTakesTwiceTheMemoryAndNoMore) {
+  const ParameterLayout layout({Constant("a", 40, 1, true)}, 1);
+  const ChunkGrid grid(40, 16);
+  Optimizer optimizer(Parse("adam {}"), layout, {0, 40}, grid);
+  const std::vector<float> gradient(40, 1.0f);
+  std::vector<float> weights(40, 0.0f);
+  std::set<const float*> seen;
+  std::vector<AlignedFloats> others;
+  for (int step = 1; step <= 20; ++step) {
+    const auto held = optimizer.HoldState();
+    for (const std::vector<ChunkRef>& array : held) {
+      for (const ChunkRef& chunk : array) {
+        seen.insert(chunk.data());
+        // Would get the memory of a chunk that was freed.
+        others.push_back(MakeAlignedFloats(16));
+      }
+    }
+    for (int i = 0; i < grid.count(); ++i) {
+      float* place = weights.data() + grid.begin(i);
+      optimizer.Apply({Version(step), 0.1, {gradient.data()}, {1.0f}}, i, place,
+                      place);
+    }
+  }
+  EXPECT_EQ(seen.size(), 2 * 2 * 3);
+}
+
+TEST(OptimizerTest, WhatIsRestoredTakesThePlaceOfWhatWasThere) {
+  const ParameterLayout layout({Constant("a", 40, 1, true)}, 1);
+  Optimizer optimizer(Parse("sgd { momentum: 0.9 }"), layout, {0, 40},
+                      ChunkGrid(40, 16));
+  const float* before = optimizer.HoldState()[0][1].data();
+  optimizer.Restore({std::vector<float>(40, 3.0f)});
+  const auto restored = optimizer.HoldState();
+  EXPECT_EQ(restored[0][1].data(), before);
+  EXPECT_EQ(restored[0][1].data()[15], 3.0f);
+  // But not where somebody holds it.
+  optimizer.Restore({std::vector<float>(40, 5.0f)});
+  EXPECT_EQ(restored[0][1].data()[15], 3.0f);
+  EXPECT_EQ(optimizer.HoldState()[0][1].data()[15], 5.0f);
 }
 
 // One weight that starts at 0.

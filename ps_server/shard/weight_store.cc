@@ -9,7 +9,7 @@
 namespace sluice {
 
 WeightStore::WeightStore(ChunkGrid grid, int max_held)
-    : grid_(grid), max_held_(max_held) {}
+    : grid_(grid), max_held_(max_held), pool_(grid.size(0)) {}
 
 void WeightStore::Initialize(Version version, absl::Span<const float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == grid_.floats());
@@ -18,23 +18,11 @@ void WeightStore::Initialize(Version version, absl::Span<const float> weights) {
   auto snapshot = std::make_shared<Snapshot>();
   snapshot->version = version;
   for (int i = 0; i < grid_.count(); ++i) {
-    snapshot->chunks.push_back(TakeChunk());
+    snapshot->chunks.push_back(pool_.Take());
     std::copy_n(weights.begin() + grid_.begin(i), grid_.size(i),
                 snapshot->chunks.back().mutable_data());
   }
   current_ = std::move(snapshot);
-}
-
-// All chunks have the first one's size, so that each can take any's place.
-ChunkRef WeightStore::TakeChunk() {
-  for (ChunkRef& chunk : retired_) {
-    if (!chunk.IsUnique()) continue;
-    std::swap(chunk, retired_.back());
-    ChunkRef taken = std::move(retired_.back());
-    retired_.pop_back();
-    return taken;
-  }
-  return ChunkRef::Make(grid_.size(0));
 }
 
 WeightStore::Read WeightStore::Begin(Hold* hold,
@@ -100,7 +88,7 @@ WeightStore::Piece WeightStore::Prepare(int chunk) {
   ChunkRef& slot = next_[chunk];
   const float* from = slot.data();
   if (!slot.IsUnique()) {
-    retired_.push_back(std::exchange(slot, TakeChunk()));
+    pool_.Replace(&slot);
     ++chunks_copied_;
   }
   return {from, slot.mutable_data()};

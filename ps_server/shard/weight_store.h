@@ -13,6 +13,7 @@
 #include "common/ids.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
+#include "ps_server/shard/chunk_pool.h"
 
 namespace sluice {
 
@@ -89,7 +90,6 @@ class WeightStore {
 
   Read Begin(Hold* hold, std::shared_ptr<const Snapshot> snapshot);
   void DropIfFree(Version version);
-  ChunkRef TakeChunk();
 
   // Constant after construction.
   const ChunkGrid grid_;
@@ -103,8 +103,8 @@ class WeightStore {
 
   // Between Close and Publish: the next version.
   std::vector<ChunkRef> next_;
-  // Chunks replaced by others, to be used again when nobody holds them.
-  std::vector<ChunkRef> retired_;
+  ChunkPool
+      pool_;  // All have the first chunk's size: each can take any's place.
   int64_t chunks_copied_ = 0;
 };
 

@@ -85,9 +85,10 @@ MUTATIONS = [
     # ---- The weight store: whole versions ----
     weights("no read is torn", "a chunk that is being read is written to",
             "if (!slot.IsUnique()) {", "if (false) {"),
-    weights("no read of an old version is torn",
-            "a retired chunk is used while it is read",
-            "    if (!chunk.IsUnique()) continue;\n", ""),
+    Mutation("no read of an old version is torn",
+             "a retired chunk is used while it is read",
+             SHARD + "chunk_pool.h",
+             "      if (!chunk.IsUnique()) continue;\n", ""),
     weights("an update that nobody watches is written in place",
             "it is copied", "if (current_.use_count() == 1) {", "if (false) {"),
     weights("only the newest and pinned versions can be read", "any held one",
