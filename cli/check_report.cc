@@ -74,6 +74,7 @@ int64_t TrainingData(const ResolvedJob& job, int64_t input) {
   if (data.has_synthetic_images()) {
     return data.synthetic_images().classes() * input * kFloat;
   }
+  if (data.has_text()) return job.data.train_samples * input;
   // Images are kept as bytes.
   return job.data.train_samples * (input + 1) *
          (HasImages(data) ? int64_t{1} : kFloat);
@@ -92,8 +93,8 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
                     (1 + (job.job.sync().local_steps() > 1 ? 1 : 0) +
                      (samples < batch_size ? 1 : 0));
   memory.activations = samples * FloatsOf(job.model.layers) * kFloat;
-  // With one label or target a sample.
-  memory.batch = samples * (input + 1) * kFloat;
+  // With its labels, or one target a sample.
+  memory.batch = samples * (input + job.data.labels) * kFloat;
   memory.training_data = TrainingData(job, input);
   return memory;
 }

@@ -30,8 +30,8 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// The job; one of CIFAR's on a small file of its format, since the real ones
-// are had elsewhere.
+// The job; one of CIFAR's or of text on a small file of its format, since the
+// real ones are had elsewhere.
 absl::StatusOr<ResolvedJob> Load(const std::string& name) {
   std::vector<std::string> overrides;
   if (absl::StartsWith(name, "cifar")) {
@@ -40,6 +40,12 @@ absl::StatusOr<ResolvedJob> Load(const std::string& name) {
         << std::string(100 * (1 + kCifarImageBytes), '\0');
     overrides.push_back(absl::StrCat("data.cifar={train: \"", path,
                                      "\" test: \"", path, "\"}"));
+  }
+  if (absl::StartsWith(name, "text")) {
+    const std::string path = testing::TempDir() + "/text";
+    std::ofstream(path) << std::string(1000, 'a');
+    overrides.push_back(
+        absl::StrCat("data.text={train: \"", path, "\" test: \"", path, "\"}"));
   }
   return LoadJob("configs/" + name + ".textproto", overrides);
 }
@@ -79,7 +85,11 @@ TEST(ConfigsTest, PublishedModelsHaveTheirPublishedSizes) {
       {"cifar10_resnet18", 11'173'962 - 2 * (128 + 256 + 512)},
       {"cifar10_resnet20", 272'474 - 2 * (32 + 64)},
       {"cifar10_vgg16", 14'724'042},
-      {"synthetic_resnet50", 25'557'032 - 2 * (256 + 512 + 1024 + 2048)}};
+      {"synthetic_resnet50", 25'557'032 - 2 * (256 + 512 + 1024 + 2048)},
+      // Tables; of each block 12 F^2 weights, 9 F biases and 4 F of its norms;
+      // the last norm.
+      {"text_transformer",
+       (256 + 128) * 128 + 3 * (12 * 128 * 128 + 13 * 128) + 2 * 128}};
   for (const auto& [name, weights] : published) {
     const auto job = Load(name);
     ASSERT_TRUE(job.ok()) << job.status();

@@ -7,6 +7,7 @@
 #include "common/cifar_file.h"
 #include "common/idx_file.h"
 #include "common/status_macros.h"
+#include "common/text_file.h"
 
 namespace sluice {
 namespace {
@@ -64,6 +65,19 @@ absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
   return data;
 }
 
+absl::StatusOr<DataShape> ReadText(const proto::Text& text) {
+  DataShape data;
+  data.input_shape = {text.length()};
+  data.labels = text.length();
+  data.vocabulary = kByteValues;
+  SLUICE_ASSIGN_OR_RETURN(data.train_samples,
+                          CountTextSamples(text.train(), text.length()));
+  if (text.test().empty()) return data;
+  SLUICE_ASSIGN_OR_RETURN(data.test_samples,
+                          CountTextSamples(text.test(), text.length()));
+  return data;
+}
+
 }  // namespace
 
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
@@ -72,6 +86,8 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       return ReadIdx(data.idx());
     case proto::Data::kCifar:
       return ReadCifar(data.cifar());
+    case proto::Data::kText:
+      return ReadText(data.text());
     case proto::Data::kSyntheticImages: {
       const proto::SyntheticImages& images = data.synthetic_images();
       DataShape shape;
@@ -93,7 +109,7 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx, cifar, synthetic_images or "
+      "data: names no reader (idx, cifar, synthetic_images, text or "
       "linear_regression)");
 }
 

@@ -17,6 +17,9 @@ struct DataShape {
   std::vector<int64_t> input_shape;  // (channels, height, width) or
                                      // (features).
   bool classification = true;        // Labels, else real targets.
+  int64_t labels = 1;                // Of a sample, where it has some.
+  // Inputs are whole numbers below this; 0: real numbers.
+  int64_t vocabulary = 0;
 
   // Mini-batches of one epoch under DYNAMIC sharding; the last may be short.
   int64_t BatchesPerEpoch(int batch_size) const {
@@ -26,7 +29,8 @@ struct DataShape {
 
 // Reads the headers only. `data`: with defaults filled in. kNotFound,
 // kInvalidArgument (also where it names no reader) and kDataLoss name the file,
-// what was expected and what came, as ReadIdxShape and CountCifarImages do.
+// what was expected and what came, as ReadIdxShape, CountCifarImages and
+// CountTextSamples do.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
 // Whether the reader reads images, of a byte a pixel.

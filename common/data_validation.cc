@@ -34,19 +34,27 @@ void CheckIdx(const proto::Idx& idx, bool evaluated, Checker* check) {
   check->AboveZero("data.idx.deviation", idx.deviation(), 1e6);
 }
 
+template <typename Paths>
+void CheckFiles(const std::string& path, const Paths& paths, bool needed,
+                Checker* check) {
+  check->Require(!needed || !paths.empty(), path,
+                 "must name a file, is not set");
+  for (int i = 0; i < paths.size(); ++i) {
+    check->Require(!paths[i].empty(), absl::StrCat(path, "[", i, "]"),
+                   "must name a file, is empty");
+  }
+}
+
+void CheckText(const proto::Text& text, bool evaluated, Checker* check) {
+  CheckFiles("data.text.train", text.train(), true, check);
+  CheckFiles("data.text.test", text.test(), evaluated, check);
+  check->Between("data.text.length", text.length(), 1, 65536);
+}
+
 void CheckCifar(const proto::Cifar& cifar, bool evaluated, Checker* check) {
   const std::string prefix = "data.cifar";
-  const auto files = [&](const char* field, const auto& paths, bool needed) {
-    check->Require(!needed || !paths.empty(), Path(prefix, field),
-                   "must name a file, is not set");
-    for (int i = 0; i < paths.size(); ++i) {
-      check->Require(!paths[i].empty(),
-                     absl::StrCat(Path(prefix, field), "[", i, "]"),
-                     "must name a file, is empty");
-    }
-  };
-  files("train", cifar.train(), true);
-  files("test", cifar.test(), evaluated);
+  CheckFiles(Path(prefix, "train"), cifar.train(), true, check);
+  CheckFiles(Path(prefix, "test"), cifar.test(), evaluated, check);
   const auto channels = [&](const char* field, int values) {
     check->Require(values == kCifarChannels, Path(prefix, field),
                    absl::StrCat("must have ", kCifarChannels,
@@ -121,6 +129,9 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
     case proto::Data::kCifar:
       CheckCifar(data.cifar(), evaluated, check);
       break;
+    case proto::Data::kText:
+      CheckText(data.text(), evaluated, check);
+      break;
     case proto::Data::kSyntheticImages:
       CheckSynthetic(data.synthetic_images(), evaluated, check);
       break;
@@ -129,8 +140,8 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
       break;
     case proto::Data::READER_NOT_SET:
       check->Add("data",
-                 "must name a reader: idx, cifar, synthetic_images or "
-                 "linear_regression");
+                 "must name a reader: idx, cifar, synthetic_images, text "
+                 "or linear_regression");
       break;
   }
   check->Between("data.batch_size", data.batch_size(), 1, kMany);

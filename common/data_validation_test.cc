@@ -38,6 +38,7 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
        {"idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
         "test_labels: 'd' } augmentation {}",
         "cifar { train: 'a' test: 'b' } augmentation {}",
+        "text { train: 'a' test: 'b' }",
         "synthetic_images { height: 8 }",
         "linear_regression { features: 3 }"}) {
     EXPECT_THAT(Violations(data), IsEmpty()) << data;
@@ -50,7 +51,7 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
 TEST(DataValidationTest, OneOfTheReadersMustBeNamed) {
   EXPECT_THAT(Violations(""),
               ElementsAre("data: must name a reader: idx, cifar, "
-                          "synthetic_images or linear_regression"));
+                          "synthetic_images, text or linear_regression"));
 }
 
 TEST(DataValidationTest, IdxTestFilesAreBothOrNone) {
@@ -72,6 +73,14 @@ TEST(DataValidationTest, CifarNeedsFilesAndAValueForEachChannel) {
                   "data.cifar.mean: must have 3 values (red, green, blue), "
                   "has 2",
                   HasSubstr("data.cifar.deviation[1]: must be above 0")));
+}
+
+TEST(DataValidationTest, TextNeedsFilesAndALength) {
+  EXPECT_THAT(Violations("text { train: '' length: 65537 }"),
+              ElementsAre("data.text.train[0]: must name a file, is empty",
+                          "data.text.test: must name a file, is not set",
+                          "data.text.length: must be 1 to 65536, is 65537"));
+  EXPECT_THAT(Violations("text { train: 'a' }", false), IsEmpty());
 }
 
 TEST(DataValidationTest, WhatIsMadeMustFitMemory) {

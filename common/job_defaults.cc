@@ -1,3 +1,5 @@
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
 #include <string>
 
@@ -120,6 +122,7 @@ void ResolveData(proto::Data* data) {
     SLUICE_DEFAULT(images, test_samples, 256);
     SLUICE_DEFAULT(images, noise, 1);
   }
+  if (data->has_text()) SLUICE_DEFAULT(data->mutable_text(), length, 128);
   if (data->has_linear_regression()) {
     proto::LinearRegression* linear = data->mutable_linear_regression();
     SLUICE_DEFAULT(linear, train_samples, 1024);
@@ -148,15 +151,12 @@ void ResolvePool(proto::Pool* pool) {
 void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers);
 
 void ResolveLayer(int position, proto::Layer* layer) {
-  std::string kind;
   switch (layer->kind_case()) {
     case proto::Layer::kDense:
-      kind = "dense";
       SLUICE_DEFAULT(layer->mutable_dense(), bias, true);
       ResolveInitializer(layer->mutable_dense()->mutable_initializer());
       break;
     case proto::Layer::kConv2D: {
-      kind = "conv2d";
       proto::Conv2d* conv2d = layer->mutable_conv2d();
       SLUICE_DEFAULT(conv2d, stride, 1);
       SLUICE_DEFAULT(conv2d, padding, 0);
@@ -165,53 +165,47 @@ void ResolveLayer(int position, proto::Layer* layer) {
       break;
     }
     case proto::Layer::kMaxPool:
-      kind = "max_pool";
       ResolvePool(layer->mutable_max_pool());
       break;
     case proto::Layer::kAveragePool:
-      kind = "average_pool";
       ResolvePool(layer->mutable_average_pool());
       break;
     case proto::Layer::kDropout:
-      kind = "dropout";
       SLUICE_DEFAULT(layer->mutable_dropout(), rate, 0.5);
       break;
     case proto::Layer::kResidual:
-      kind = "residual";
       SLUICE_DEFAULT(layer->mutable_residual(), zero_init_last_gamma, false);
       ResolveLayers(layer->mutable_residual()->mutable_layer());
       break;
     case proto::Layer::kBatchNorm:
-      kind = "batch_norm";
       SLUICE_DEFAULT(layer->mutable_batch_norm(), momentum, 0.1);
       SLUICE_DEFAULT(layer->mutable_batch_norm(), epsilon, 1e-5);
       break;
+    case proto::Layer::kEmbedding:
+      SLUICE_DEFAULT(layer->mutable_embedding(), vocabulary, 256);
+      break;
+    case proto::Layer::kLayerNorm:
+      SLUICE_DEFAULT(layer->mutable_layer_norm(), epsilon, 1e-5);
+      break;
     case proto::Layer::kRepeat:
-      kind = "repeat";
       ResolveLayers(layer->mutable_repeat()->mutable_layer());
       break;
-    case proto::Layer::kRelu:
-      kind = "relu";
-      break;
-    case proto::Layer::kTanh:
-      kind = "tanh";
-      break;
-    case proto::Layer::kGelu:
-      kind = "gelu";
-      break;
-    case proto::Layer::kSigmoid:
-      kind = "sigmoid";
-      break;
-    case proto::Layer::kGlobalAveragePool:
-      kind = "global_average_pool";
-      break;
+    case proto::Layer::kAttention:
     case proto::Layer::kFlatten:
-      kind = "flatten";
+    case proto::Layer::kGelu:
+    case proto::Layer::kGlobalAveragePool:
+    case proto::Layer::kRelu:
+    case proto::Layer::kSigmoid:
+    case proto::Layer::kTanh:
+    case proto::Layer::kTiedOutput:
       break;
     case proto::Layer::KIND_NOT_SET:
       return;
   }
-  if (layer->name().empty()) layer->set_name(absl::StrCat(kind, position));
+  if (!layer->name().empty()) return;
+  const auto* kind =
+      proto::Layer::descriptor()->FindFieldByNumber(layer->kind_case());
+  layer->set_name(absl::StrCat(kind->name(), position));
 }
 
 void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers) {

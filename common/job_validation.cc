@@ -120,6 +120,22 @@ void CheckPool(const std::string& prefix, const proto::Pool& pool,
                  std::max(pool.kernel() - 1, 0), " (below kernel)");
 }
 
+void CheckConv2d(const std::string& prefix, const proto::Conv2d& conv2d,
+                 Checker* check) {
+  check->Between(Path(prefix, "channels"), conv2d.channels(), 1, 65536);
+  check->Between(Path(prefix, "kernel"), conv2d.kernel(), 1, 4096);
+  check->Between(Path(prefix, "stride"), conv2d.stride(), 1, 4096);
+  check->Between(Path(prefix, "padding"), conv2d.padding(), 0, 4096);
+  CheckInitializer(prefix, conv2d.initializer(), check);
+}
+
+void CheckEmbedding(const std::string& prefix,
+                    const proto::Embedding& embedding, Checker* check) {
+  check->Between(Path(prefix, "vocabulary"), embedding.vocabulary(), 256,
+                 65536);
+  check->Between(Path(prefix, "features"), embedding.features(), 1, 65536);
+}
+
 void CheckLayers(const std::string& path,
                  const google::protobuf::RepeatedPtrField<proto::Layer>& layers,
                  Checker* check);
@@ -133,16 +149,9 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
       CheckInitializer(dense, layer.dense().initializer(), check);
       break;
     }
-    case proto::Layer::kConv2D: {
-      const std::string path = Path(prefix, "conv2d");
-      const proto::Conv2d& conv2d = layer.conv2d();
-      check->Between(Path(path, "channels"), conv2d.channels(), 1, 65536);
-      check->Between(Path(path, "kernel"), conv2d.kernel(), 1, 4096);
-      check->Between(Path(path, "stride"), conv2d.stride(), 1, 4096);
-      check->Between(Path(path, "padding"), conv2d.padding(), 0, 4096);
-      CheckInitializer(path, conv2d.initializer(), check);
+    case proto::Layer::kConv2D:
+      CheckConv2d(Path(prefix, "conv2d"), layer.conv2d(), check);
       break;
-    }
     case proto::Layer::kMaxPool:
       CheckPool(Path(prefix, "max_pool"), layer.max_pool(), check);
       break;
@@ -157,6 +166,17 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
                        layer.batch_norm().momentum(), 1);
       check->AboveZero(Path(prefix, "batch_norm.epsilon"),
                        layer.batch_norm().epsilon(), 1e6);
+      break;
+    case proto::Layer::kEmbedding:
+      CheckEmbedding(Path(prefix, "embedding"), layer.embedding(), check);
+      break;
+    case proto::Layer::kLayerNorm:
+      check->AboveZero(Path(prefix, "layer_norm.epsilon"),
+                       layer.layer_norm().epsilon(), 1e6);
+      break;
+    case proto::Layer::kAttention:
+      check->Between(Path(prefix, "attention.heads"), layer.attention().heads(),
+                     1, 1024);
       break;
     case proto::Layer::kResidual:
       CheckLayers(Path(prefix, "residual.layer"), layer.residual().layer(),
@@ -173,12 +193,14 @@ void CheckLayer(const std::string& prefix, const proto::Layer& layer,
     case proto::Layer::kSigmoid:
     case proto::Layer::kGlobalAveragePool:
     case proto::Layer::kFlatten:
+    case proto::Layer::kTiedOutput:
       break;
     case proto::Layer::KIND_NOT_SET:
       check->Add(prefix,
                  "must name a kind: dense, conv2d, max_pool, average_pool, "
                  "relu, tanh, flatten, gelu, sigmoid, global_average_pool, "
-                 "batch_norm, dropout, residual or repeat");
+                 "batch_norm, embedding, layer_norm, attention, tied_output, "
+                 "dropout, residual or repeat");
       return;  // It has no default name either.
   }
   check->Name(Path(prefix, "name"), layer.name());

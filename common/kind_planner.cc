@@ -88,7 +88,7 @@ absl::Status KindPlanner::AddWeights(const std::vector<int64_t>& shape,
 }
 
 absl::Status KindPlanner::Dense(proto::Dense* dense) {
-  if (shape_.size() != 1) {
+  if (shape_.size() > 2) {
     return Error(absl::StrCat("expected a flat input (features), got ",
                               FormatShape(shape_),
                               "; put a flatten before it"));
@@ -96,10 +96,10 @@ absl::Status KindPlanner::Dense(proto::Dense* dense) {
   if (!dense->has_bias()) dense->set_bias(true);
   const int64_t units = dense->units();
   SLUICE_RETURN_IF_ERROR(AtLeastOne("dense.units", units));
-  SLUICE_RETURN_IF_ERROR(AddWeights({units, shape_[0]}, shape_[0], units,
-                                    dense->bias(),
+  SLUICE_RETURN_IF_ERROR(AddWeights({units, shape_.back()}, shape_.back(),
+                                    units, dense->bias(),
                                     dense->mutable_initializer()));
-  shape_ = {units};
+  shape_.back() = units;
   return absl::OkStatus();
 }
 
@@ -177,7 +177,79 @@ absl::Status KindPlanner::BatchNorm(proto::BatchNorm* norm) {
   return absl::OkStatus();
 }
 
+absl::Status KindPlanner::Embedding(proto::Embedding* embedding) {
+  if (!embedding->has_vocabulary()) embedding->set_vocabulary(256);
+  const int64_t features = embedding->features();
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("embedding.features", features));
+  SLUICE_RETURN_IF_ERROR(
+      AtLeastOne("embedding.vocabulary", embedding->vocabulary()));
+  if (!first_ || shape_.size() != 1) {
+    return Error(absl::StrCat(
+        "must be the first layer of a model on bytes, (length); ",
+        first_ ? "got " : "comes behind others, got ", FormatShape(shape_)));
+  }
+  // Of deviation 0.02.
+  const TensorInitializer init = {.kind = TensorInitializer::Kind::kUniform,
+                                  .limit = 0.02 * std::sqrt(3.0)};
+  tokens_ = current_.weight = static_cast<int>(plan_.tensors.size());
+  current_.bias = current_.weight + 1;
+  plan_.vocabulary = embedding->vocabulary();
+  SLUICE_RETURN_IF_ERROR(AddTensor("token", {embedding->vocabulary(), features},
+                                   init,
+                                   /*decay=*/true));
+  SLUICE_RETURN_IF_ERROR(
+      AddTensor("position", {shape_[0], features}, init, /*decay=*/true));
+  shape_.push_back(features);
+  return absl::OkStatus();
+}
+
+absl::Status KindPlanner::LayerNorm(proto::LayerNorm* norm) {
+  if (!norm->has_epsilon()) norm->set_epsilon(1e-5);
+  if (shape_.size() > 2) {
+    return Error(absl::StrCat("expected (length, features) or (features), got ",
+                              FormatShape(shape_)));
+  }
+  current_.weight = static_cast<int>(plan_.tensors.size());
+  current_.bias = current_.weight + 1;
+  const std::vector<int64_t> features = {shape_.back()};
+  SLUICE_RETURN_IF_ERROR(
+      AddTensor("gamma", features, {.value = 1}, /*decay=*/false));
+  return AddTensor("beta", features, {.value = 0}, /*decay=*/false);
+}
+
+absl::Status KindPlanner::Attention(const proto::Attention& attention) {
+  SLUICE_RETURN_IF_ERROR(AtLeastOne("attention.heads", attention.heads()));
+  if (shape_.size() != 2 || shape_[1] % (3 * attention.heads()) != 0) {
+    return Error(absl::StrCat(
+        "expected (length, 3 x features), of which each of ", attention.heads(),
+        " heads has as many, got ", FormatShape(shape_)));
+  }
+  shape_[1] /= 3;
+  return absl::OkStatus();
+}
+
+absl::Status KindPlanner::TiedOutput() {
+  if (tokens_ < 0) return Error("needs an embedding before it, there is none");
+  if (plan_.tied_output) return Error("a model has at most one tied_output");
+  const std::vector<int64_t>& table = plan_.tensors[tokens_].shape;
+  if (shape_.size() != 2 || shape_[1] != table[1]) {
+    return Error(absl::StrCat("expected (length, ", table[1],
+                              "), the embedding's features, got ",
+                              FormatShape(shape_)));
+  }
+  current_.weight = tokens_;
+  plan_.tied_output = true;
+  shape_[1] = table[0];
+  return absl::OkStatus();
+}
+
 absl::Status KindPlanner::PlanKind() {
+  SLUICE_RETURN_IF_ERROR(PlanByKind());
+  first_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status KindPlanner::PlanByKind() {
   switch (current_.layer.kind_case()) {
     case proto::Layer::kDense:
       return Dense(current_.layer.mutable_dense());
@@ -196,6 +268,14 @@ absl::Status KindPlanner::PlanKind() {
       return absl::OkStatus();
     case proto::Layer::kBatchNorm:
       return BatchNorm(current_.layer.mutable_batch_norm());
+    case proto::Layer::kEmbedding:
+      return Embedding(current_.layer.mutable_embedding());
+    case proto::Layer::kLayerNorm:
+      return LayerNorm(current_.layer.mutable_layer_norm());
+    case proto::Layer::kAttention:
+      return Attention(current_.layer.attention());
+    case proto::Layer::kTiedOutput:
+      return TiedOutput();
     case proto::Layer::kDropout:
       if (!current_.layer.dropout().has_rate()) {
         current_.layer.mutable_dropout()->set_rate(0.5);

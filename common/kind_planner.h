@@ -42,10 +42,15 @@ class KindPlanner {
   LayerPlan current_;
 
  private:
+  absl::Status PlanByKind();
   absl::Status Dense(proto::Dense* dense);
   absl::Status Conv2d(proto::Conv2d* conv);
   absl::Status Pool(proto::Pool* pool);
   absl::Status BatchNorm(proto::BatchNorm* norm);
+  absl::Status Embedding(proto::Embedding* embedding);
+  absl::Status LayerNorm(proto::LayerNorm* norm);
+  absl::Status Attention(const proto::Attention& attention);
+  absl::Status TiedOutput();
 
   // OK when a size that the job gives is at least 1.
   absl::Status AtLeastOne(absl::string_view field, int64_t value) const;
@@ -60,6 +65,9 @@ class KindPlanner {
                          TensorInitializer initializer, bool decay);
 
   int64_t weights_ = 0;  // Floats in plan_.tensors.
+  bool first_ = true;    // Nothing has been planned.
+  // The embedding's tokens, in plan_.tensors; -1 without one.
+  int tokens_ = -1;
 };
 
 }  // namespace sluice

@@ -127,8 +127,8 @@ absl::Status Planner::Project(const std::vector<int64_t>& from,
                               LayerPlan* residual) {
   proto::Layer projection;
   projection.set_name("projection");
-  if (from.size() == 1 && to.size() == 1) {
-    projection.mutable_dense()->set_units(to[0]);
+  if (from.size() == to.size() && from.size() <= 2) {
+    projection.mutable_dense()->set_units(to.back());
     projection.mutable_dense()->set_bias(false);
   } else if (from.size() == 3 && to.size() == 3) {
     proto::Conv2d* conv = projection.mutable_conv2d();
@@ -154,7 +154,7 @@ absl::StatusOr<ModelPlan> Planner::Finish() {
     return absl::InvalidArgumentError(
         "model: expected a layer with weights (dense, conv2d), got none");
   }
-  if (shape_.size() != 1) {
+  if (shape_.size() > 2) {
     return Error(absl::StrCat("the loss expects a flat output, got ",
                               FormatShape(shape_), "; put a flatten after it"));
   }

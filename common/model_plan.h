@@ -12,7 +12,7 @@ namespace sluice {
 
 // One layer of the model, a repeat already written out, with its shapes worked
 // out. Shapes leave out the batch dimension: (channels, height, width) for
-// images, (features) after flatten.
+// images, (features) after flatten, (length, features) behind an embedding.
 struct LayerPlan {
   // The job's, or kind and position: "conv2d0"; behind those of the layers it
   // lies in: "residual2.conv2d0", "repeat4.1.conv2d0".
@@ -23,8 +23,8 @@ struct LayerPlan {
   std::vector<int64_t> input_shape;
   std::vector<int64_t> output_shape;
   // Index into `ModelPlan::tensors`; -1 where the layer has none.
-  int weight = -1;  // A batch_norm's gamma.
-  int bias = -1;    // A batch_norm's beta.
+  int weight = -1;  // A norm's gamma, an embedding's or tied_output's tokens.
+  int bias = -1;    // A norm's beta, an embedding's positions.
   int running_mean = -1;
   int running_variance = -1;
   // Of a residual: its layers, and the projection where there is one.
@@ -40,12 +40,16 @@ struct ModelPlan {
   // In layer order, weight before bias, then the running mean and variance; a
   // residual's projection last. Offsets and sizes are filled in.
   std::vector<TensorSpec> tensors;
+  int64_t vocabulary = 0;  // Of the embedding; 0 without one.
+  // Whether a tied_output has its part in the gradient of the embedding's
+  // tokens, which it writes first.
+  bool tied_output = false;
 };
 
 // Works out the shapes of `model`, with or without defaults filled in, on
 // inputs of `input_shape`. kInvalidArgument names the layer, what it expected
-// and what it got; also where the last output is not flat or no layer has
-// weights.
+// and what it got; also where the last output is neither flat nor (length,
+// outputs), or no layer has weights.
 absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                                     const std::vector<int64_t>& input_shape);
 

@@ -234,6 +234,100 @@ TEST(ModelPlanTest, DefaultsAreFilledIntoTheLayer) {
   EXPECT_EQ(plan->layers[1].layer.max_pool().stride(), 3);
 }
 
+// Radford et al. 2019: norms before attention and MLP, one behind the blocks.
+std::string Gpt2(int blocks, int features, int heads) {
+  const auto dense = [&](int times) {
+    return absl::StrCat("layer { dense { units: ", times * features, " } } ");
+  };
+  return absl::StrCat(
+      "layer { embedding { vocabulary: 50257 features: ", features,
+      " } } layer { repeat { times: ", blocks,
+      " layer { residual { layer { layer_norm {} } ", dense(3),
+      "layer { attention { heads: ", heads, " } } ", dense(1),
+      "} } layer { residual { layer { layer_norm {} } ", dense(4),
+      "layer { gelu {} } ", dense(1),
+      "} } } } layer { layer_norm {} } layer { tied_output {} }");
+}
+
+TEST(ModelPlanTest, TransformersHaveTheirPublishedSizes) {
+  const auto weights = [](const std::string& model) {
+    const auto plan = Plan(model, {1024});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan->tensors.back().offset + plan->tensors.back().size;
+  };
+  // GPT-2's four, as their published weights count.
+  EXPECT_EQ(weights(Gpt2(12, 768, 12)), 124'439'808);
+  EXPECT_EQ(weights(Gpt2(24, 1024, 16)), 354'823'168);
+  EXPECT_EQ(weights(Gpt2(36, 1280, 20)), 774'030'080);
+  EXPECT_EQ(weights(Gpt2(48, 1600, 25)), 1'557'611'200);
+}
+
+TEST(ModelPlanTest, ASequencesShapesAreWorkedOut) {
+  const auto plan = Plan(
+      "layer { embedding { features: 6 } } layer { layer_norm {} }"
+      "layer { dense { units: 12 } } layer { attention { heads: 2 } }"
+      "layer { dense { units: 6 } } layer { tied_output {} }",
+      {10});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::vector<int64_t>> shapes;
+  for (const LayerPlan& layer : plan->layers) {
+    shapes.push_back(layer.output_shape);
+  }
+  using Shape = std::vector<int64_t>;
+  EXPECT_THAT(shapes, ElementsAre(Shape{10, 6}, Shape{10, 6}, Shape{10, 12},
+                                  Shape{10, 4}, Shape{10, 6}, Shape{10, 256}));
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : plan->tensors) {
+    names.push_back(absl::StrCat(tensor.name, " ", tensor.size));
+  }
+  EXPECT_THAT(names,
+              ElementsAre("embedding0.token 1536", "embedding0.position 60",
+                          "layer_norm1.gamma 6", "layer_norm1.beta 6",
+                          "dense2.weight 72", "dense2.bias 12",
+                          "dense4.weight 24", "dense4.bias 6"));
+  EXPECT_EQ(plan->vocabulary, 256);
+  EXPECT_TRUE(plan->tied_output);
+  // The output's weights are the embedding's.
+  EXPECT_EQ(plan->layers[5].weight, plan->layers[0].weight);
+  // A uniform number between -a and a has deviation a / sqrt 3.
+  EXPECT_DOUBLE_EQ(plan->tensors[0].initializer.limit, 0.02 * std::sqrt(3));
+  EXPECT_EQ(plan->tensors[2].initializer.value, 1);
+  EXPECT_FALSE(plan->tensors[2].decay);
+  EXPECT_FALSE(plan->tensors[3].decay);
+}
+
+TEST(ModelPlanTest, WhatDoesNotFitASequenceIsRefused) {
+  const std::string embedding = "layer { embedding { features: 6 } } ";
+  EXPECT_EQ(ErrorOf("layer { embedding { features: 6 } }", {1, 4, 4}),
+            "layer embedding0: must be the first layer of a model on bytes, "
+            "(length); got (1, 4, 4)");
+  EXPECT_EQ(ErrorOf("layer { dense { units: 4 } } " + embedding, {4}),
+            "layer embedding1: must be the first layer of a model on bytes, "
+            "(length); comes behind others, got (4)");
+  EXPECT_EQ(ErrorOf("layer { attention { heads: 2 } }", {12}),
+            "layer attention0: expected (length, 3 x features), of which each "
+            "of 2 heads has as many, got (12)");
+  EXPECT_EQ(
+      ErrorOf(embedding + "layer { attention { heads: 4 } }", {10}),
+      "layer attention1: expected (length, 3 x features), of which each of 4 "
+      "heads has as many, got (10, 6)");
+  EXPECT_EQ(ErrorOf("layer { tied_output {} }", {4}),
+            "layer tied_output0: needs an embedding before it, there is none");
+  EXPECT_EQ(ErrorOf(embedding + "layer { dense { units: 5 } } "
+                                "layer { tied_output {} }",
+                    {10}),
+            "layer tied_output2: expected (length, 6), the embedding's "
+            "features, got (10, 5)");
+  EXPECT_EQ(ErrorOf(embedding + "layer { tied_output {} } "
+                                "layer { dense { units: 6 } } "
+                                "layer { tied_output {} }",
+                    {10}),
+            "layer tied_output3: a model has at most one tied_output");
+  EXPECT_EQ(ErrorOf("layer { layer_norm {} }", {1, 4, 4}),
+            "layer layer_norm0: expected (length, features) or (features), "
+            "got (1, 4, 4)");
+}
+
 TEST(ModelPlanTest, ErrorsNameTheLayerWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(
       ErrorOf("layer { relu {} } layer { dense { units: 3 } }", {1, 28, 28}),

@@ -35,6 +35,40 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
+// Whether the model takes the data's inputs and has an output for each label.
+void CheckModelFits(const ResolvedJob& resolved,
+                    std::vector<std::string>* violations) {
+  const DataShape& data = resolved.data;
+  if (resolved.model.vocabulary == 0 && data.vocabulary > 0) {
+    violations->push_back(
+        "model.layer: the first layer must be an embedding for data.text");
+    return;
+  }
+  if (resolved.model.vocabulary > 0 && data.vocabulary == 0) {
+    violations->push_back("model.layer: an embedding needs data.text");
+    return;
+  }
+  const LayerPlan& last = resolved.model.layers.back();
+  const std::vector<int64_t>& output = last.output_shape;
+  if (data.vocabulary == 0) {
+    if (data.classification || output == std::vector<int64_t>{1}) return;
+    violations->push_back(
+        absl::StrCat("model.layer: the last layer must have 1 output for "
+                     "data.linear_regression, has ",
+                     output[0]));
+    return;
+  }
+  if (output.size() != 2 || output[0] != data.labels ||
+      output[1] < data.vocabulary) {
+    violations->push_back(
+        absl::StrCat("model.layer: the last layer must have (", data.labels,
+                     ", ", data.vocabulary,
+                     ") outputs or more for data.text, one for each value "
+                     "of a byte at each place, has (",
+                     absl::StrJoin(output, ", "), ")"));
+  }
+}
+
 // The violations that show only with the data and the model at hand.
 std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
   const proto::Job& job = resolved.job;
@@ -63,13 +97,7 @@ std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
           "), is ", job.data().augmentation().crop_padding()));
     }
   }
-  const int64_t outputs = resolved.model.layers.back().output_shape[0];
-  if (!resolved.data.classification && outputs != 1) {
-    violations.push_back(
-        absl::StrCat("model.layer: the last layer must have 1 output for "
-                     "data.linear_regression, has ",
-                     outputs));
-  }
+  CheckModelFits(resolved, &violations);
   const int64_t units =
       (resolved.layout.size() + ParameterLayout::kAlignment - 1) /
       ParameterLayout::kAlignment;

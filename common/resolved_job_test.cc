@@ -317,6 +317,41 @@ TEST(ResolvedJobTest, ACropMustLeaveSomethingOfTheImage) {
                         "the images' height and width, 3 x 2), is 2"));
 }
 
+TEST(ResolvedJobTest, TextAndModelMustFit) {
+  const std::string path = testing::TempDir() + "/text";
+  std::ofstream(path) << std::string(50, 'a');
+  const auto resolve = [&](const std::string& model) {
+    return std::string(
+        ParseJob(kJob, "job",
+                 {"data.text={train: '" + path + "' length: 10}",
+                  "evaluation.enabled=false", "model={" + model + "}"})
+            .status()
+            .message());
+  };
+  const std::string embedding = "layer {embedding {features: 8}} ";
+  EXPECT_EQ(resolve(embedding + "layer {tied_output {}}"), "");
+  EXPECT_EQ(resolve(embedding + "layer {dense {units: 300}}"), "");
+  EXPECT_EQ(resolve("layer {dense {units: 300}}"),
+            "model.layer: the first layer must be an embedding for data.text");
+  EXPECT_EQ(resolve(embedding + "layer {dense {units: 255}}"),
+            "model.layer: the last layer must have (10, 256) outputs or more "
+            "for data.text, one for each value of a byte at each place, has "
+            "(10, 255)");
+  EXPECT_THAT(resolve(embedding + "layer {flatten {}}"),
+              HasSubstr("at each place, has (80)"));
+  EXPECT_EQ(
+      resolve("layer {embedding {vocabulary: 255}} layer {attention {}} "
+              "layer {layer_norm {epsilon: 0}}"),
+      "model.layer[0].embedding.vocabulary: must be 256 to 65536, is 255\n"
+      "model.layer[0].embedding.features: must be 1 to 65536, is 0\n"
+      "model.layer[1].attention.heads: must be 1 to 1024, is 0\n"
+      "model.layer[2].layer_norm.epsilon: must be above 0 and at most "
+      "1e+06, is 0");
+  const absl::Status real =
+      ParseJob(kJob, "job", {"model={" + embedding + "}"}).status();
+  EXPECT_EQ(real.message(), "model.layer: an embedding needs data.text");
+}
+
 TEST(ResolvedJobTest, AMissingFileIsNamed) {
   const absl::Status no_job = LoadJob("/no/such/job", {}).status();
   EXPECT_EQ(no_job.code(), absl::StatusCode::kNotFound);

@@ -13,7 +13,7 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                                     absl::Span<const float> weights,
                                     const CancelToken& cancel, Model* model) {
   double loss = 0;
-  int64_t correct = 0;
+  int64_t correct = 0, labels = 0;
   Batch batch;
   std::vector<int64_t> indices;
   for (int64_t at = 0; at < test.size(); at += batch_size) {
@@ -25,13 +25,15 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                             model->Evaluate(batch, weights));
     loss += result.loss * static_cast<double>(batch.samples);
     correct += result.correct;
+    labels += static_cast<int64_t>(batch.labels.size());
   }
   const double samples = static_cast<double>(test.size());
   Measurement measurement;
   measurement.samples = test.size();
   measurement.loss = loss / samples;
   if (classification) {
-    measurement.accuracy = static_cast<double>(correct) / samples;
+    measurement.accuracy =
+        static_cast<double>(correct) / static_cast<double>(labels);
   }
   return measurement;
 }

@@ -15,7 +15,7 @@ namespace sluice {
 struct Measurement {
   int64_t samples = 0;
   double loss = 0;                 // Mean over the samples.
-  std::optional<double> accuracy;  // Share that is right; classification.
+  std::optional<double> accuracy;  // Share of labels; classification.
 };
 
 // Measures `model` at `weights` on all of `test`, `batch_size` samples a

@@ -20,11 +20,20 @@ def cifar(folder):
     return ["--set", f'data.cifar={{train: "{path}" test: "{path}"}}']
 
 
+def text(folder):
+    """Sets a job's text to a file of 2000 bytes."""
+    path = folder / "text"
+    path.write_bytes(bytes(i * i % 256 for i in range(2000)))
+    return ["--set", f'data.text={{train: "{path}" test: "{path}"}}']
+
+
 def trains(job):
     def test(self):
         words = ["--set", f"stop={{updates: {UPDATES}}}"]
         if job.stem.startswith("cifar"):
             words += cifar(harness.scratch())
+        if job.stem.startswith("text"):
+            words += text(harness.scratch())
         if job.stem == "synthetic_resnet50":
             words += ["--set", "data.batch_size=1",
                       "--set", "data.synthetic_images.test_samples=1"]

@@ -114,7 +114,8 @@ class DocumentsTest(unittest.TestCase):
         for document in DOCUMENTS:
             # One folder for a document: `eval` finds the run of its `train`.
             folder = harness.scratch()
-            (folder / "configs").symlink_to(harness.ROOT / "configs")
+            for name in ["configs", "docs"]:
+                (folder / name).symlink_to(harness.ROOT / name)
             for command in filter(COMMAND.match, code_lines(document)):
                 with self.subTest(document=document, command=command):
                     reason = reason_not_to_run(command)

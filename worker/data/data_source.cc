@@ -3,6 +3,7 @@
 #include "worker/data/image_source.h"
 #include "worker/data/linear_regression.h"
 #include "worker/data/synthetic_images.h"
+#include "worker/data/text_source.h"
 
 namespace sluice {
 
@@ -12,6 +13,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(
     case proto::Data::kIdx:
     case proto::Data::kCifar:
       return OpenImages(data, split);
+    case proto::Data::kText:
+      return OpenText(data.text(), split);
     case proto::Data::kSyntheticImages:
       return MakeSyntheticImages(data.synthetic_images(), split, seed);
     case proto::Data::kLinearRegression:
@@ -20,7 +23,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx, cifar, synthetic_images or "
+      "data: names no reader (idx, cifar, synthetic_images, text or "
       "linear_regression)");
 }
 

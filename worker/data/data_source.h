@@ -20,7 +20,7 @@ struct Batch {
   int64_t first = 0;  // Where in that mini-batch these samples begin.
   int64_t samples = 0;
   std::vector<float> inputs;    // (samples, input shape...), row-major.
-  std::vector<int32_t> labels;  // (samples); classification.
+  std::vector<int32_t> labels;  // (samples, labels); classification.
   std::vector<float> targets;   // (samples, outputs); regression.
 };
 

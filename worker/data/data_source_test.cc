@@ -266,5 +266,43 @@ TEST(SyntheticImagesTest, NoiseIsASamplesOwnAndOfTheDeviationAsked) {
             alone.inputs);
 }
 
+// Text of these bytes, in samples of `length`.
+proto::Data TextOf(const std::string& bytes, int length) {
+  proto::Data data;
+  data.mutable_text()->add_train(Write("text", bytes));
+  data.mutable_text()->set_length(length);
+  return data;
+}
+
+TEST(TextSourceTest, ALabelIsTheByteThatFollows) {
+  const auto source = OpenDataSource(TextOf("abc\xff"
+                                            "efgh",
+                                            3),
+                                     Split::kTrain, 1);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->size(), 2);
+  Batch batch;
+  (*source)->Gather({1, 0}, &batch);
+  EXPECT_EQ(batch.samples, 2);
+  EXPECT_THAT(batch.inputs, ElementsAre(255, 'e', 'f', 'a', 'b', 'c'));
+  EXPECT_THAT(batch.labels, ElementsAre('e', 'f', 'g', 'b', 'c', 255));
+  EXPECT_THAT(batch.targets, IsEmpty());
+}
+
+TEST(TextSourceTest, TheDigestNamesBytesAndLength) {
+  const auto digest = [](const std::string& bytes, int length) {
+    return (*OpenDataSource(TextOf(bytes, length), Split::kTrain, 1))->Digest();
+  };
+  EXPECT_EQ(digest("abcdefg", 3), digest("abcdefg", 3));
+  EXPECT_THAT(digest("abcdefh", 3), Ne(digest("abcdefg", 3)));
+  EXPECT_THAT(digest("abcdefg", 2), Ne(digest("abcdefg", 3)));
+}
+
+TEST(TextSourceTest, TextShorterThanASampleIsRefused) {
+  const auto refused = OpenDataSource(TextOf("abc", 3), Split::kTrain, 1);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("has 3 bytes, expected at least 4"));
+}
+
 }  // namespace
 }  // namespace sluice

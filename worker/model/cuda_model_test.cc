@@ -89,10 +89,43 @@ TEST_P(CudaModelTest, EveryKindOfLayerIsComputedAsTheReferenceDoes) {
       Gradient(Create(job, 7, reference_.get()).get(), batch, weights), kTerms);
 }
 
+constexpr char kTransformer[] = R"(
+  layer { embedding { vocabulary: 7 features: 6 } }
+  layer { residual {
+    layer { layer_norm {} }
+    layer { dense { units: 18 } }
+    layer { attention { heads: 2 } }
+    layer { dense { units: 6 } }
+  } }
+  layer { residual {
+    layer { layer_norm {} }
+    layer { dense { units: 24 } }
+    layer { gelu {} }
+    layer { dense { units: 6 } }
+  } }
+  layer { layer_norm {} }
+  layer { tied_output {} }
+)";
+
+TEST_P(CudaModelTest, ATransformerIsComputedAsTheReferenceDoes) {
+  const ResolvedJob job = MakeJob(kTransformer, {9});
+  auto weights = InitialWeights(job);
+  // Far from 0, so that each gradient depends on it.
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.1f * (i % 7);
+  const Batch batch = MakeBatch(job, 5, 5);
+  // Norms and scores stretch what came before them a few times.
+  constexpr double kTerms = 10 * (4 * 6 + 5 * 9 + 2 * (5 * 9 + 24));
+  const auto fast = Create(job, 7, device_.get());
+  ExpectGradientsNear(
+      job, Gradient(fast.get(), batch, weights),
+      Gradient(Create(job, 7, reference_.get()).get(), batch, weights), kTerms);
+}
+
 TEST_P(CudaModelTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {
   for (const auto& [net, shape] :
        {std::pair{kLeNet, std::vector<int64_t>{1, 28, 28}},
-        std::pair{kMixedNet, std::vector<int64_t>{2, 9, 9}}}) {
+        std::pair{kMixedNet, std::vector<int64_t>{2, 9, 9}},
+        std::pair{kTransformer, std::vector<int64_t>{9}}}) {
     const ResolvedJob job = MakeJob(net, shape);
     const auto weights = InitialWeights(job);
     const Batch full = MakeBatch(job, 6, 5), last = MakeBatch(job, 5, 6);

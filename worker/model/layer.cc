@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "worker/model/batch_norm.h"
 #include "worker/model/residual.h"
+#include "worker/model/sequence_layers.h"
 
 namespace sluice {
 namespace {
@@ -19,23 +20,25 @@ using kernels::MapOp;
 // Dense or conv2d.
 class LinearLayer : public Layer {
  public:
-  // `bias` is nullptr where the layer has none.
-  LinearLayer(std::unique_ptr<LinearOp> op, const TensorSpec& weight,
-              const TensorSpec* bias)
+  // `bias` is nullptr where the layer has none. A sample is `rows` of the
+  // operation's.
+  LinearLayer(std::unique_ptr<LinearOp> op, int64_t rows,
+              const TensorSpec& weight, const TensorSpec* bias)
       : op_(std::move(op)),
+        rows_(rows),
         weight_(weight.offset),
         bias_(bias == nullptr ? -1 : bias->offset),
         end_(bias == nullptr ? weight.offset + weight.size
                              : bias->offset + bias->size) {}
 
   absl::Status Forward(const Pass& pass, const float* x, float* y) override {
-    return op_->Forward(pass.samples, x, pass.weights + weight_,
+    return op_->Forward(pass.samples * rows_, x, pass.weights + weight_,
                         bias_ < 0 ? nullptr : pass.weights + bias_, y);
   }
   absl::Status Backward(const Pass& pass, const float* x, const float* y,
                         const float* dy, float* dx) override {
     SLUICE_RETURN_IF_ERROR(op_->Backward(
-        pass.samples, x, pass.weights + weight_, dy, dx,
+        pass.samples * rows_, x, pass.weights + weight_, dy, dx,
         pass.gradient + weight_, bias_ < 0 ? nullptr : pass.gradient + bias_));
     return pass.on_final(parameters());
   }
@@ -44,6 +47,7 @@ class LinearLayer : public Layer {
 
  private:
   const std::unique_ptr<LinearOp> op_;
+  const int64_t rows_;
   const int64_t weight_;
   const int64_t bias_;  // -1: none.
   const int64_t end_;
@@ -109,11 +113,11 @@ absl::StatusOr<std::unique_ptr<Layer>> Dropout(const LayerContext& context,
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> Linear(
-    absl::StatusOr<std::unique_ptr<LinearOp>> op, const ModelPlan& plan,
-    const LayerPlan& layer) {
+    absl::StatusOr<std::unique_ptr<LinearOp>> op, int64_t rows,
+    const ModelPlan& plan, const LayerPlan& layer) {
   SLUICE_RETURN_IF_ERROR(op.status());
   return std::make_unique<LinearLayer>(
-      *std::move(op), plan.tensors[layer.weight],
+      *std::move(op), rows, plan.tensors[layer.weight],
       layer.bias < 0 ? nullptr : &plan.tensors[layer.bias]);
 }
 
@@ -148,6 +152,11 @@ kernels::PoolShape PoolShape(const LayerPlan& layer, const proto::Pool& pool) {
   return shape;
 }
 
+kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
+  const int64_t heads = layer.layer.attention().heads();
+  return {layer.input_shape[0], heads, layer.output_shape[1] / heads};
+}
+
 int64_t Size(const std::vector<int64_t>& shape) {
   int64_t size = 1;
   for (int64_t dimension : shape) size *= dimension;
@@ -163,12 +172,14 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
   const int64_t inputs = Size(layer.input_shape);
   switch (p.kind_case()) {
     case proto::Layer::kDense: {
-      const kernels::DenseShape shape{inputs, layer.output_shape[0],
-                                      layer.bias >= 0};
-      return Linear(device->PrepareDense(shape, n), plan, layer);
+      const kernels::DenseShape shape{
+          layer.input_shape.back(), layer.output_shape.back(), layer.bias >= 0};
+      const int64_t rows = inputs / shape.inputs;
+      return Linear(device->PrepareDense(shape, n * rows), rows, plan, layer);
     }
     case proto::Layer::kConv2D:
-      return Linear(device->PrepareConv2d(ConvShape(layer), n), plan, layer);
+      return Linear(device->PrepareConv2d(ConvShape(layer), n), /*rows=*/1,
+                    plan, layer);
     case proto::Layer::kMaxPool:
       return Map(device->PrepareMaxPool(PoolShape(layer, p.max_pool()), n),
                  /*is_activation=*/false);
@@ -192,6 +203,15 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     }
     case proto::Layer::kBatchNorm:
       return MakeBatchNorm(context, layer);
+    case proto::Layer::kEmbedding:
+      return MakeEmbedding(context, layer);
+    case proto::Layer::kLayerNorm:
+      return MakeLayerNorm(context, layer);
+    case proto::Layer::kAttention:
+      return Map(device->PrepareAttention(AttentionShape(layer), n),
+                 /*is_activation=*/false);
+    case proto::Layer::kTiedOutput:
+      return MakeTiedOutput(context, layer);
     case proto::Layer::kDropout:
       return Dropout(context, layer, inputs);
     case proto::Layer::kResidual:

@@ -14,30 +14,35 @@ using kernels::LossResult;
 class SoftmaxCrossEntropy : public Loss {
  public:
   SoftmaxCrossEntropy(std::unique_ptr<kernels::SoftmaxCrossEntropyOp> op,
-                      int64_t classes, HostArray labels)
-      : op_(std::move(op)), classes_(classes), labels_(std::move(labels)) {}
+                      int64_t places, int64_t classes, HostArray labels)
+      : op_(std::move(op)),
+        places_(places),
+        classes_(classes),
+        labels_(std::move(labels)) {}
 
   absl::StatusOr<LossResult> Run(const Batch& batch, const float* outputs,
                                  float* doutputs) override {
-    if (static_cast<int64_t>(batch.labels.size()) != batch.samples) {
+    const int64_t expected = batch.samples * places_;
+    if (static_cast<int64_t>(batch.labels.size()) != expected) {
       return absl::InvalidArgumentError(
           absl::StrCat("a batch of ", batch.samples, " samples has ",
-                       batch.labels.size(), " labels"));
+                       batch.labels.size(), " labels, expected ", expected));
     }
-    for (int64_t n = 0; n < batch.samples; ++n) {
+    for (int64_t n = 0; n < expected; ++n) {
       if (batch.labels[n] < 0 || batch.labels[n] >= classes_) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "sample ", n, " of the batch has label ", batch.labels[n],
+            "sample ", n / places_, " of the batch has label ", batch.labels[n],
             ", expected 0 to ", classes_ - 1, " (the model's outputs)"));
       }
     }
     SLUICE_ASSIGN_OR_RETURN(const int32_t* labels,
                             labels_.ToDevice<int32_t>(batch.labels));
-    return op_->Run(batch.samples, outputs, labels, doutputs);
+    return op_->Run(expected, outputs, labels, doutputs);
   }
 
  private:
   const std::unique_ptr<kernels::SoftmaxCrossEntropyOp> op_;
+  const int64_t places_;  // Of a sample.
   const int64_t classes_;
   HostArray labels_;
 };
@@ -72,7 +77,7 @@ class MeanSquaredError : public Loss {
 
 absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
                                                bool classification,
-                                               int64_t outputs,
+                                               int64_t places, int64_t outputs,
                                                int64_t max_samples,
                                                kernels::Device* device) {
   if (kind == proto::Model::MEAN_SQUARED_ERROR) {
@@ -81,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
           "model.loss: MEAN_SQUARED_ERROR needs real targets, the data has "
           "labels");
     }
+    outputs *= places;  // A sum over both.
     SLUICE_ASSIGN_OR_RETURN(
         auto op, device->PrepareMeanSquaredError(outputs, max_samples));
     SLUICE_ASSIGN_OR_RETURN(
@@ -94,12 +100,12 @@ absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
         "model.loss: SOFTMAX_CROSS_ENTROPY needs labels, the data has real "
         "targets");
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      auto op, device->PrepareSoftmaxCrossEntropy(outputs, max_samples));
+  SLUICE_ASSIGN_OR_RETURN(auto op, device->PrepareSoftmaxCrossEntropy(
+                                       outputs, max_samples * places));
   SLUICE_ASSIGN_OR_RETURN(
       HostArray labels,
-      HostArray::Create(device, max_samples * sizeof(int32_t)));
-  return std::make_unique<SoftmaxCrossEntropy>(std::move(op), outputs,
+      HostArray::Create(device, max_samples * places * sizeof(int32_t)));
+  return std::make_unique<SoftmaxCrossEntropy>(std::move(op), places, outputs,
                                                std::move(labels));
 }
 

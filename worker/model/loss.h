@@ -18,9 +18,10 @@ class Loss {
  public:
   virtual ~Loss() = default;
 
-  // The loss of the model's `outputs` (samples, outputs) against the batch's
-  // labels or targets, and the gradient at `outputs` unless `doutputs` is
-  // nullptr; both are device memory and may be the same. Waits for the result.
+  // The loss of the model's `outputs` (samples, places, outputs), the mean over
+  // samples and places, against the batch's labels (samples, places) or
+  // targets, and the gradient at `outputs` unless `doutputs` is nullptr; both
+  // are device memory and may be the same. Waits for the result.
   // kInvalidArgument where the batch does not fit: says which sample or how
   // many numbers, and what was expected.
   virtual absl::StatusOr<kernels::LossResult> Run(const Batch& batch,
@@ -28,12 +29,13 @@ class Loss {
                                                   float* doutputs) = 0;
 };
 
-// Prepares `kind` over `outputs` numbers per sample for up to `max_samples`.
+// Prepares `kind` over `outputs` numbers at each of a sample's `places`, for up
+// to `max_samples`.
 // kInvalidArgument where it does not fit data that has labels
 // (`classification`) or real targets.
 absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
                                                bool classification,
-                                               int64_t outputs,
+                                               int64_t places, int64_t outputs,
                                                int64_t max_samples,
                                                kernels::Device* device);
 

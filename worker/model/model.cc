@@ -58,9 +58,11 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
                                 .device = device_};
   SLUICE_ASSIGN_OR_RETURN(layers_,
                           LayerStack::Create(context, job.model.layers));
+  // (outputs), or (length, outputs).
+  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
   SLUICE_ASSIGN_OR_RETURN(
       loss_, MakeLoss(job.job.model().loss(), job.data.classification,
-                      FloatsOf(job.model.layers.back().output_shape),
+                      FloatsOf(output) / output.back(), output.back(),
                       max_samples_, device_));
   const int64_t flat = weights_ * sizeof(float);
   SLUICE_ASSIGN_OR_RETURN(

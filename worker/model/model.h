@@ -30,8 +30,8 @@ class Model {
   virtual ~Model() = default;
 
   struct Result {
-    double loss = 0;      // Mean over the samples.
-    int64_t correct = 0;  // Classification: samples whose argmax is right.
+    double loss = 0;      // Mean over the samples, and over their labels.
+    int64_t correct = 0;  // Classification: labels that are the argmax.
   };
 
   // Called during backward: everything of the gradient from float `from` on

@@ -54,18 +54,23 @@ inline std::vector<float> InitialWeights(const ResolvedJob& job) {
   return job.layout.InitialWeights(1, {0, job.layout.size()});
 }
 
-// Inputs in [-1, 1) and labels or targets, from `seed`.
+// Inputs in [-1, 1), or tokens, and labels or targets, from `seed`.
 inline Batch MakeBatch(const ResolvedJob& job, int64_t samples, uint64_t seed) {
   int64_t input = 1;
   for (int64_t dimension : job.model.input_shape) input *= dimension;
-  const int64_t outputs = job.model.layers.back().output_shape[0];
+  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
+  const int64_t outputs = output.back();
+  const int64_t labels = samples * (output.size() == 1 ? 1 : output[0]);
   const Random random(seed, uint64_t{0}), other(seed, uint64_t{1});
   Batch batch;
   batch.samples = samples;
   for (int64_t i = 0; i < samples * input; ++i) {
-    batch.inputs.push_back(2 * random.UniformFloat(i) - 1);
+    const int64_t vocabulary = job.model.vocabulary;
+    batch.inputs.push_back(
+        vocabulary == 0 ? 2 * random.UniformFloat(i) - 1
+                        : static_cast<float>(random.Uint64(i) % vocabulary));
   }
-  for (int64_t n = 0; job.data.classification && n < samples; ++n) {
+  for (int64_t n = 0; job.data.classification && n < labels; ++n) {
     batch.labels.push_back(static_cast<int32_t>(other.Uint64(n) % outputs));
   }
   for (int64_t i = 0; !job.data.classification && i < samples * outputs; ++i) {

@@ -26,7 +26,7 @@ class FakeClock final : public Clock {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-// `size` samples; the input and the target of sample i are i.
+// `size` samples; the input and the target of sample i are i, its label is 0.
 class FakeDataSource final : public DataSource {
  public:
   explicit FakeDataSource(int64_t size) : size_(size) {}
@@ -35,6 +35,7 @@ class FakeDataSource final : public DataSource {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.assign(indices.begin(), indices.end());
     batch->targets = batch->inputs;
+    batch->labels.assign(indices.size(), 0);
   }
 
  private:

@@ -1,0 +1,44 @@
+#include "common/text_file.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/input_file.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<InputFile> OpenText(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
+  if (file.size() > 0) return file;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": is empty, expected text"));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> CountTextSamples(const TextPaths& paths,
+                                         int64_t length) {
+  int64_t bytes = 0;
+  for (const std::string& path : paths) {
+    SLUICE_ASSIGN_OR_RETURN(const InputFile file, OpenText(path));
+    bytes += file.size();
+  }
+  if (bytes > length) return (bytes - 1) / length;
+  return absl::InvalidArgumentError(absl::StrCat(
+      absl::StrJoin(paths, ", "), ": has ", bytes, " bytes, expected at least ",
+      length + 1, ", a sample of ", length, " and the byte behind it"));
+}
+
+absl::StatusOr<std::vector<uint8_t>> ReadTextFiles(const TextPaths& paths) {
+  std::vector<uint8_t> bytes;
+  for (const std::string& path : paths) {
+    SLUICE_ASSIGN_OR_RETURN(const InputFile file, OpenText(path));
+    const size_t before = bytes.size();
+    bytes.resize(before + file.size());
+    SLUICE_RETURN_IF_ERROR(file.ReadAt(0, file.size(), bytes.data() + before));
+  }
+  return bytes;
+}
+
+}  // namespace sluice

@@ -1,0 +1,127 @@
+#include "worker/model/sequence_layers.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "worker/model/layer_stack.h"
+
+namespace sluice {
+namespace {
+
+class Embedding : public Layer {
+ public:
+  Embedding(std::unique_ptr<kernels::EmbeddingOp> op, const ModelPlan& plan,
+            const LayerPlan& layer)
+      : op_(std::move(op)),
+        tied_(plan.tied_output),
+        token_(plan.tensors[layer.weight].offset),
+        position_(plan.tensors[layer.bias].offset),
+        end_(position_ + plan.tensors[layer.bias].size) {}
+
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Forward(pass.samples, x, pass.weights + token_,
+                        pass.weights + position_, y);
+  }
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    SLUICE_CHECK(dx == nullptr);  // Nothing comes before it.
+    SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, dy, /*add=*/tied_,
+                                         pass.gradient + token_,
+                                         pass.gradient + position_));
+    return pass.on_final(parameters());
+  }
+  // The plan puts the positions right behind the tokens.
+  ParameterRange parameters() const override { return {token_, end_}; }
+
+ private:
+  const std::unique_ptr<kernels::EmbeddingOp> op_;
+  const bool tied_;
+  // Floats from the start of the flat vector.
+  const int64_t token_, position_, end_;
+};
+
+class LayerNorm : public Layer {
+ public:
+  LayerNorm(std::unique_ptr<kernels::LayerNormOp> op, const ModelPlan& plan,
+            const LayerPlan& layer)
+      : op_(std::move(op)),
+        gamma_(plan.tensors[layer.weight].offset),
+        beta_(plan.tensors[layer.bias].offset),
+        end_(beta_ + plan.tensors[layer.bias].size) {}
+
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Forward(pass.samples, x, pass.weights + gamma_,
+                        pass.weights + beta_, y);
+  }
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, pass.weights + gamma_,
+                                         dy, dx, pass.gradient + gamma_,
+                                         pass.gradient + beta_));
+    return pass.on_final(parameters());
+  }
+  // The plan puts beta right behind gamma.
+  ParameterRange parameters() const override { return {gamma_, end_}; }
+
+ private:
+  const std::unique_ptr<kernels::LayerNormOp> op_;
+  const int64_t gamma_, beta_, end_;
+};
+
+class TiedOutput : public Layer {
+ public:
+  TiedOutput(std::unique_ptr<kernels::LinearOp> op, int64_t places,
+             const TensorSpec& token)
+      : op_(std::move(op)), places_(places), token_(token.offset) {}
+
+  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+    return op_->Forward(pass.samples * places_, x, pass.weights + token_,
+                        nullptr, y);
+  }
+  absl::Status Backward(const Pass& pass, const float* x, const float* y,
+                        const float* dy, float* dx) override {
+    return op_->Backward(pass.samples * places_, x, pass.weights + token_, dy,
+                         dx, pass.gradient + token_, nullptr);
+  }
+
+ private:
+  const std::unique_ptr<kernels::LinearOp> op_;
+  const int64_t places_;  // Of a sample.
+  const int64_t token_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeEmbedding(
+    const LayerContext& context, const LayerPlan& layer) {
+  const proto::Embedding& embedding = layer.layer.embedding();
+  const kernels::EmbeddingShape shape = {
+      layer.input_shape[0], embedding.vocabulary(), embedding.features()};
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, context.device->PrepareEmbedding(shape, context.max_samples));
+  return std::make_unique<Embedding>(std::move(op), context.plan, layer);
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(
+    const LayerContext& context, const LayerPlan& layer) {
+  kernels::LayerNormShape shape;
+  shape.features = layer.input_shape.back();
+  shape.rows = FloatsOf(layer.input_shape) / shape.features;
+  shape.epsilon = layer.layer.layer_norm().epsilon();
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, context.device->PrepareLayerNorm(shape, context.max_samples));
+  return std::make_unique<LayerNorm>(std::move(op), context.plan, layer);
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeTiedOutput(
+    const LayerContext& context, const LayerPlan& layer) {
+  const int64_t places = layer.input_shape[0];
+  const kernels::DenseShape shape = {layer.input_shape[1],
+                                     layer.output_shape[1], /*bias=*/false};
+  SLUICE_ASSIGN_OR_RETURN(auto op, context.device->PrepareDense(
+                                       shape, context.max_samples * places));
+  return std::make_unique<TiedOutput>(std::move(op), places,
+                                      context.plan.tensors[layer.weight]);
+}
+
+}  // namespace sluice
