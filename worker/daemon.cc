@@ -145,7 +145,9 @@ void LogNewLife(const proto::Welcome& welcome) {
 
 absl::Status RunOutcome(const LifeEnd& last) {
   if (last.finish.has_value()) {
-    spdlog::info("event=run_over reason=\"{}\"", last.finish->reason());
+    spdlog::info("event=run_over reason=\"{}{}\"",
+                 last.late ? "training was over before it joined: " : "",
+                 last.finish->reason());
     if (last.finish->failure().empty()) return absl::OkStatus();
     return absl::AbortedError(last.finish->failure());
   }

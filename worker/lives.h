@@ -12,6 +12,7 @@ namespace sluice {
 // end of that session.
 struct LifeEnd {
   std::optional<proto::Finish> finish = {};  // The run is over.
+  bool late = false;                         // It was before this life began.
   bool told_to_leave = false;                // By a signal.
   absl::Status worked = {};   // Not OK: why the process gave its work up.
   absl::Status session = {};  // How the session ended, then or before.

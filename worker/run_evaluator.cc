@@ -73,6 +73,15 @@ void Serve(Mailbox<proto::FromCoordinator>* mailbox,
   }
 }
 
+// The Finish among the messages that are left, if there is one.
+std::optional<proto::Finish> TakeFinish(
+    Mailbox<proto::FromCoordinator>* mailbox) {
+  while (const auto left = mailbox->Take(absl::ZeroDuration())) {
+    if (left->has_finish()) return left->finish();
+  }
+  return std::nullopt;
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
                              const std::string& weights_path, bool rejoins,
@@ -87,6 +96,11 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
                           CoordinatorClient::Connect(std::move(session)));
   const proto::Welcome welcome = client->welcome();
+  if (welcome.shard_addresses().empty()) {  // The run is over.
+    return LifeEnd{.finish = TakeFinish(&mailbox),
+                   .late = true,
+                   .session = client->Wait()};
+  }
   if (rejoins) LogNewLife(welcome);
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcExchange> exchange,
                           OpenExchange(job, "evaluator", welcome));
@@ -111,9 +125,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
   exchange->Wake();
   mailbox.Close();
   compute.join();
-  while (const auto left = mailbox.Take(absl::ZeroDuration())) {
-    if (left->has_finish()) end.finish = left->finish();
-  }
+  if (!end.finish.has_value()) end.finish = TakeFinish(&mailbox);
   end.told_to_leave = leave->Parted();
   return end;
 }

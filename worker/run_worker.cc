@@ -49,20 +49,21 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
                              const Workbench& bench,
-                             const Trainer::Options& options, bool rejoins,
+                             const Trainer::Options& options,
+                             CoordinatorClient::Options session,
                              LeaveOnSignal* leave, Timeline* timeline) {
   TaskInbox inbox;
   std::unique_ptr<GrpcExchange> exchange;
-  CoordinatorClient::Options session =
-      SessionOptions(job, proto::WORKER, id.value(), rejoins);
-  for (auto& [name, value] : InputsOf(bench)) {
-    (*session.join.mutable_inputs())[name] = value;
-  }
+  const bool rejoins = session.rejoins;
   session.on_message = [&](const proto::FromCoordinator& message) {
     inbox.Receive(message);
   };
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
                           CoordinatorClient::Connect(std::move(session)));
+  if (inbox.finish().has_value()) {
+    return LifeEnd{
+        .finish = inbox.finish(), .late = true, .session = client->Wait()};
+  }
   const proto::Welcome welcome = client->welcome();
   if (rejoins) LogNewLife(welcome);
   SLUICE_ASSIGN_OR_RETURN(
@@ -109,11 +110,16 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
   Trainer::Options options = TrainerOptionsFromJob(job);
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   LeaveOnSignal leave;
+  CoordinatorClient::Options session =
+      SessionOptions(job, proto::WORKER, id.value(), /*rejoins=*/false);
+  for (auto& [name, value] : InputsOf(bench)) {  // Once: it takes time.
+    (*session.join.mutable_inputs())[name] = value;
+  }
   Lives lives;
-  for (bool rejoins = false;; rejoins = true) {
+  for (;; session.rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(
         const LifeEnd end,
-        Live(job, id, bench, options, rejoins, &leave, timeline.get()));
+        Live(job, id, bench, options, session, &leave, timeline.get()));
     if (!lives.Another(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }

@@ -128,14 +128,7 @@ absl::Status CoordinatorClient::Impl::AwaitWelcome() {
       mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WelcomedOrEnded),
                            kSayEvery);
       if (session_.welcomed()) return absl::OkStatus();
-      if (Ended()) {
-        if (!session_.finish().has_value()) return *end_;
-        return absl::CancelledError(
-            absl::StrCat("the run was over before it began: ",
-                         session_.finish()->failure().empty()
-                             ? session_.finish()->reason()
-                             : session_.finish()->failure()));
-      }
+      if (Ended()) return *end_;  // OK: with the run, before it began.
       contacted = session_.contacted();
     }
     spdlog::info("event=waiting for=\"{}\" address={} seconds={:.0f}",

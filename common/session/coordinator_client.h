@@ -48,14 +48,15 @@ class CoordinatorClient {
 
   // Joins. Blocks until the coordinator's Welcome has come (for a worker and
   // an evaluator: until all shards have joined, so that it names their
-  // addresses), trying again and saying every 2 s whom it waits for. Errors:
+  // addresses), trying again and saying every 2 s whom it waits for. Where the
+  // run is over, it returns once the Finish has been handed on and the session
+  // has ended with it. Errors:
   //   kUnavailable         no coordinator at the address for start_timeout, or
   //                        it fell silent for rejoin_timeout; once it is there,
   //                        it alone judges who is late
   //   kFailedPrecondition, kAlreadyExists, kInvalidArgument, kUnimplemented
   //                        the coordinator's refusal, in its words; a server of
   //                        another kind
-  //   kCancelled           the run was over before it began
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(
       Options options);
 

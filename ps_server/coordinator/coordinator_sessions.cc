@@ -104,6 +104,7 @@ absl::Status CoordinatorSessions::OnJoin(
       table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
                   connection, WelcomeFrame(reply.incarnation));
   if (!opened.ok()) return Malformed(peer, std::string(opened.message()));
+  if (finish_.has_value()) table_.SendFinish(FinishToProto(*finish_));
   if (complete_before || table_.ShardAddresses().empty()) {
     return absl::OkStatus();
   }
@@ -114,9 +115,26 @@ absl::Status CoordinatorSessions::OnJoin(
   return absl::OkStatus();
 }
 
+// Nobody works any more, so the core does not hear of it.
+absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
+    Peer peer, Incarnation resume) {
+  const Seat* seat = table_.Find(peer);
+  const Incarnation last = seat == nullptr ? Incarnation() : seat->incarnation;
+  Coordinator::JoinReply reply{options_.core.generation, last, true};
+  if (seat != nullptr && !seat->over && last == resume) return reply;
+  if (resume != Incarnation()) {
+    return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                           resume.value(), " is over"));
+  }
+  ++reply.incarnation;
+  reply.resumed = false;
+  return reply;
+}
+
 absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
     const proto::Join& join, Peer peer, absl::Time now) {
   Incarnation resume(join.incarnation());
+  if (finish_.has_value()) return JoinAfterTheEnd(peer, resume);
   Seat* seat = table_.Find(peer);
   // The Welcome got lost of an incarnation that was never heard of again: its
   // process asks for a first life once more. Another process in its place is a
@@ -126,14 +144,10 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
       seat->process == join.process() && seat->address == join.address()) {
     resume = seat->incarnation;
   }
-  if (seat != nullptr && seat->incarnation == resume) {
-    if (finish_.has_value() && !seat->over) {
-      return Coordinator::JoinReply{options_.core.generation, resume, true};
-    }
-    // The process has given up its old connection before this end noticed.
-    if (seat->stream != nullptr) {
-      core_.Disconnected(peer, resume, now, &actions_);
-    }
+  // The process has given up its old connection before this end noticed.
+  if (seat != nullptr && seat->incarnation == resume &&
+      seat->stream != nullptr) {
+    core_.Disconnected(peer, resume, now, &actions_);
   }
   Coordinator::JoinRequest request;
   request.peer = peer;
@@ -173,7 +187,9 @@ absl::Status CoordinatorSessions::OnMessage(const FrameSink& connection,
     table_.End(*seat, absl::OkStatus());
     return absl::OkStatus();
   }
-  SLUICE_RETURN_IF_ERROR(core_.Heard(seat->peer, seat->incarnation, now));
+  status = core_.Heard(seat->peer, seat->incarnation, now);
+  // Who came after the end has no life there.
+  if (!status.ok() && !finish_.has_value()) return status;
   if (frame.has_heartbeat()) {
     // Answered, so that the peer knows that we live; but never queued up for
     // one that does not read.

@@ -104,10 +104,12 @@ class CoordinatorSessions {
   // kFailedPrecondition, naming the difference, unless `join` is of this job.
   absl::Status CheckJob(const proto::Join& join) const;
   absl::Status CheckGeneration(const proto::Join& join) const;
-  // Lets the core judge a Join. A session may still be resumed when the run is
-  // over, to hear of it.
+  // Lets the core judge a Join.
   absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
                                                   Peer peer, absl::Time now);
+  // The same when the run is over: whoever comes is let in, to hear of it.
+  absl::StatusOr<Coordinator::JoinReply> JoinAfterTheEnd(Peer peer,
+                                                         Incarnation resume);
   proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const;
   // This generation ends so: everybody's session ends, and he may join the next
   // one.

@@ -1,6 +1,7 @@
 // What becomes of frames when connections come and go, without a network.
 #include "ps_server/coordinator/coordinator_sessions.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -135,6 +136,52 @@ TEST_F(OverTest, EverybodyIsToldThatAnotherProcessLeads) {
   // What the run comes to here is of no more interest.
   sessions_.Finish({"", "1 epochs done"});
   EXPECT_TRUE(std::holds_alternative<Superseded>(*sessions_.end()));
+}
+
+// Also who was told once and has been started again.
+TEST_F(OverTest, WhoComesAfterTheEndIsToldHowTheRunEnded) {
+  sessions_.Finish({"", "1 epochs done"});
+  proto::ToCoordinator heard;
+  heard.mutable_heartbeat();
+  for (const auto& connection : {shard0_, shard1_, worker_}) {
+    heard.set_ack(connection->frames.back().sequence());
+    EXPECT_EQ(sessions_.OnFrame(connection, heard, kStart), absl::OkStatus());
+  }
+  EXPECT_TRUE(sessions_.EverybodyTold());
+  for (const int64_t worker : {0, 7}) {
+    const auto late = Connect();
+    EXPECT_EQ(Join(late, proto::WORKER, worker, "d"), absl::OkStatus());
+    ASSERT_EQ(late->frames.size(), 2);
+    EXPECT_TRUE(late->frames[0].has_welcome());
+    EXPECT_EQ(late->frames[1].finish().reason(), "1 epochs done");
+    EXPECT_FALSE(sessions_.EverybodyTold());
+    heard.set_ack(0);
+    EXPECT_EQ(sessions_.OnFrame(late, heard, kStart), absl::OkStatus());
+    EXPECT_FALSE(late->ended);
+    heard.set_ack(1);
+    EXPECT_EQ(sessions_.OnFrame(late, heard, kStart), absl::OkStatus());
+    EXPECT_TRUE(late->ended);
+    EXPECT_EQ(late->end, absl::OkStatus());
+    EXPECT_TRUE(sessions_.EverybodyTold());
+  }
+}
+
+TEST_F(OverTest, AResumedSessionIsToldOnce) {
+  sessions_.Finish({"", "1 epochs done"});
+  sessions_.OnBroken(worker_.get(), kStart);
+  const auto again = Connect();
+  proto::ToCoordinator frame;
+  frame.mutable_join()->set_role(proto::WORKER);
+  frame.mutable_join()->set_fingerprint("abc");
+  frame.mutable_join()->set_incarnation(1);
+  frame.mutable_join()->set_generation(1);
+  EXPECT_EQ(sessions_.OnFrame(again, frame, kStart), absl::OkStatus());
+  EXPECT_EQ(std::count_if(again->frames.begin(), again->frames.end(),
+                          [](const auto& frame) { return frame.has_finish(); }),
+            1);
+  frame.mutable_join()->set_incarnation(9);
+  EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart).ToString(),
+            "ABORTED: worker 0: incarnation 9 is over");
 }
 
 TEST_F(CoordinatorSessionsTest, AShardInThisProcessNeedsNoHeartbeats) {

@@ -44,6 +44,7 @@ absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
   }
   if (!resumed && seat.incarnation != Incarnation()) {
     seat.queue = ReliableQueue<proto::FromCoordinator>(kQueueCapacity);
+    seat.finishing = false;
   }
   const absl::Status status = seat.queue.Acknowledge(ack);
   if (!status.ok()) return status;
@@ -99,7 +100,7 @@ void SessionTable::SendToEvaluator(proto::FromCoordinator message) {
 void SessionTable::SendFinish(const proto::FromCoordinator& finish) {
   for (auto& [peer, seat] : seats_) {
     if (seat.incarnation == Incarnation() || seat.over) continue;
-    seat.finishing = true;
+    if (std::exchange(seat.finishing, true)) continue;
     Send(seat, finish);
   }
 }

@@ -70,7 +70,7 @@ class SessionTable {
                     proto::FromCoordinator message);
   void SendToShards(const proto::FromCoordinator& message);
   void SendToEvaluator(proto::FromCoordinator message);
-  // To everybody who has joined and is not over.
+  // To everybody who has joined, is not over and has not been sent it.
   void SendFinish(const proto::FromCoordinator& finish);
   // Ends everybody's session with `status`.
   void EndAll(const absl::Status& status);
