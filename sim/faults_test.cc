@@ -66,6 +66,7 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   // Longer than what pauses and cuts of a shard add up to.
   options.lease = absl::Seconds(8);
   options.tick = absl::Milliseconds(50);
+  options.max_workers = options.workers + draw(3);
   return options;
 }
 
@@ -76,6 +77,7 @@ Faults EverythingGoesWrong() {
   faults.delay = 20;
   faults.straggle = 20;
   faults.kill = 15;
+  faults.leave = 5;
   faults.pause = 15;
   faults.partition = 15;
   faults.disk_refuses = 100;

@@ -16,6 +16,7 @@ struct Faults {
   int straggle = 0;   // Pulls and pushes: up to 10 s.
   // Chances per thousand of each process in each tenth of a second.
   int kill = 0;       // A worker dies without a word, and comes back.
+  int leave = 0;      // A worker says good-bye, and comes back.
   int pause = 0;      // Any process stands still: a worker for long.
   int partition = 0;  // One link passes nothing for a while.
   // The same of a shard or a coordinator: it dies; or another one takes its
@@ -34,7 +35,7 @@ struct Faults {
 // How often each fault struck, and what followed.
 struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0, straggled = 0;
-  int64_t kills = 0, pauses = 0, partitions = 0;
+  int64_t kills = 0, leaves = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
   // Servers that began the next generation in place; leads that found it taken;
   // workers that left because a shard was lost to them.
@@ -65,6 +66,7 @@ struct FaultCounts {
     see("delayed", delayed);
     see("straggled", straggled);
     see("kills", kills);
+    see("leaves", leaves);
     see("pauses", pauses);
     see("partitions", partitions);
     see("reconnects", reconnects);

@@ -26,10 +26,10 @@ FaultyCluster::FaultyCluster(const CoordinatorOptions& options,
       layout_(ReferenceWeights::Layout(options.shards)),
       chance_(faults, seed),
       lineage_(options),
-      processes_(options.workers),
+      processes_(std::max(options.workers, options.max_workers)),
       newest_(options.shards) {
-  for (int w = 0; w < options.workers; ++w) {
-    processes_[w].peer = {Role::kWorker, w};
+  for (size_t w = 0; w < processes_.size(); ++w) {
+    processes_[w].peer = {Role::kWorker, static_cast<int64_t>(w)};
   }
   std::filesystem::remove_all(run_dir_);
 }
@@ -43,6 +43,10 @@ void FaultyCluster::Run(absl::Duration heal, absl::Duration end) {
   }
   for (int w = 0; w < options_.workers; ++w) {
     After(chance_.Draw(1000000), [this, w] { Start(w); });
+  }
+  for (int w = options_.workers; w < options_.max_workers; ++w) {
+    After(chance_.DrawTime(absl::ZeroDuration(), absl::Seconds(2)),
+          [this, w] { Start(w); });
   }
   StrikeProcesses();
   After(absl::ToInt64Nanoseconds(heal), [this] { Heal(); });
@@ -227,6 +231,11 @@ void FaultyCluster::StrikeProcesses() {
     if (chance_.Strikes(chance_.faults.pause)) Pause(i);
     StrikeLink(i);
     if (IsWorker(i)) {
+      if (chance_.Strikes(chance_.faults.leave)) {
+        ++chance_.counts.leaves;
+        processes_[i].life->end.told_to_leave = true;
+        Leave(i, "told to");
+      }
       if (chance_.Strikes(chance_.faults.kill)) Kill(i);
       continue;
     }

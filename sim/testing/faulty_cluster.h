@@ -144,6 +144,7 @@ class FaultyCluster {
   void BeginNext(size_t worker);
   void Done(size_t worker);
   void GiveUp(size_t worker, const proto::Key& key, const absl::Status& why);
+  void Leave(size_t worker, const std::string& why);
   bool Asks(size_t worker, int64_t shard, const proto::Key& key);
   void Answered(size_t worker, int64_t shard, const proto::Key& key);
   bool Has(size_t worker, const proto::Key& key) const;
@@ -189,7 +190,6 @@ class FaultyCluster {
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
   bool logs_are_whole_ = true;   // They tell of every task there was.
   std::optional<size_t> ended_;  // The lead with which the run ended.
-
   int64_t events_ = 0;
   int64_t reads_ = 0;
   std::string violation_;

@@ -24,7 +24,7 @@ void FaultyCluster::OnMessage(size_t index,
                               const proto::FromCoordinator& message) {
   FaultyLife& life = *processes_[index].life;
   if (message.has_decision()) return Execute(index, message.decision());
-  if (!life.end.worked.ok()) return;  // It is leaving.
+  if (!life.end.worked.ok() || life.end.told_to_leave) return;
   if (message.has_task()) {
     life.tasks.Add(message.task());
     if (!life.work.has_value()) BeginNext(index);
@@ -73,10 +73,14 @@ void FaultyCluster::GiveUp(size_t worker, const proto::Key& key,
                            const absl::Status& why) {
   if (!Has(worker, key)) return;
   ++chance_.counts.given_up;
+  processes_[worker].life->end.worked = why;
+  Leave(worker, std::string(why.message()));
+}
+
+void FaultyCluster::Leave(size_t worker, const std::string& why) {
   FaultyLife& life = *processes_[worker].life;
   life.work.reset();
-  life.end.worked = why;
-  life.session->Leave(std::string(why.message()));
+  life.session->Leave(why);
   Pump(worker);
   At(worker, absl::ToInt64Nanoseconds(kLeaveTimeout), [this, worker] {
     const Link connection = processes_[worker].life->connection;

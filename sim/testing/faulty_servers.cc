@@ -28,8 +28,10 @@ std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) const {
 }
 
 bool FaultyCluster::SomeShardIsDoubled() const {
-  for (size_t i = options_.workers; i < processes_.size(); ++i) {
-    if (processes_[i].up && NewestOf(processes_[i].peer.id) != i) return true;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    if (IsWorker(i) || !process.up) continue;
+    if (NewestOf(process.peer.id) != i) return true;
   }
   return false;
 }
@@ -37,10 +39,10 @@ bool FaultyCluster::SomeShardIsDoubled() const {
 // While two copies live, some still talk to the older one.
 std::optional<size_t> FaultyCluster::Reach(int64_t shard) {
   std::vector<size_t> alive;
-  for (size_t i = options_.workers; i < processes_.size(); ++i) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
     const Process& process = processes_[i];
-    if (process.peer.id != shard || !process.up || process.between) continue;
-    alive.push_back(i);
+    if (!process.up || process.between) continue;
+    if (process.peer == Peer{Role::kShard, shard}) alive.push_back(i);
   }
   if (alive.empty()) return std::nullopt;
   return alive.size() == 1 ? alive[0] : alive[chance_.Draw(alive.size())];
