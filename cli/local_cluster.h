@@ -23,6 +23,7 @@ struct ClusterPlan {
   std::string job_path;  // The resolved job, which every child reads.
   int shards = 1;
   int workers = 1;
+  int max_workers = 1;  // With those that others may start.
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.

@@ -69,6 +69,8 @@ class Supervision {
   // ended or said so. A server only waits from its second death in a row on.
   static constexpr absl::Duration kPause = absl::Seconds(1);
 
+  // `workers`: those that may take part. A run none of whom can be left fails;
+  // whether others than the launcher's are there, the coordinator knows.
   explicit Supervision(int workers) : workers_left_(workers) {}
 
   SuperviseActions OnEnd(const PartEnd& end, absl::Time now);

@@ -168,6 +168,15 @@ TEST(SupervisionTest, TheLastWorkersEndEndsTheRun) {
   EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
 }
 
+TEST(SupervisionTest, WhereOthersMayJoinTheLastWorkersEndDoesNotEndTheRun) {
+  Supervision s(3);  // Of whom the launcher has started two.
+  s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart).say,
+              ElementsAre(HasSubstr("worker-0")));
+  EXPECT_EQ(s.failure(), "");
+  EXPECT_FALSE(s.OnTime(kStart + Supervision::kGrace).kill);
+}
+
 TEST(SupervisionTest, AShardThatEndsByItselfEndsTheRunAndIsNamed) {
   Supervision s(2);
   s.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);

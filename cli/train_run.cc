@@ -52,7 +52,7 @@ class TrainRun {
         run_dir_(plan.run_dir),
         observer_(observer),
         networks_(plan.networks),
-        supervision_(plan.workers),
+        supervision_(plan.max_workers),
         view_(out, columns),
         cluster_(std::move(plan)) {}
 
@@ -281,6 +281,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .job_path = job_path,
                 .shards = job.job.cluster().shards(),
                 .workers = job.job.cluster().workers(),
+                .max_workers = MostWorkers(job.job.cluster()),
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
                 .timeline = options.timeline,
