@@ -9,7 +9,6 @@ other chunks for one update. The shard's peak memory stands beside what `sluice
 check` states and what a shard of nearly nothing takes.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -19,7 +18,6 @@ import time
 
 import report
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 STARTING_S = 2.0  # Of a run, before its updates count.
 FEATURES = 4096
 
@@ -38,18 +36,14 @@ stop {{ seconds: {seconds} }}
 
 
 def peak_bytes(job):
-    """Of the ps_server that reads `job`, so far; 0 when there is none."""
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-            if not words[0].endswith("ps_server") or f"--job={job}" not in words:
-                continue
-            for line in (entry / "status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-        except (OSError, UnicodeDecodeError):
-            continue
-    return 0
+    """Of the shard that reads `job`, so far; 0 when there is none."""
+    server = report.find_server(job, 0)
+    try:
+        lines = (server / "status").read_text().splitlines() if server else []
+    except OSError:  # It has ended.
+        return 0
+    return max((int(line.split()[1]) * 1024 for line in lines
+                if line.startswith("VmHWM:")), default=0)
 
 
 def train(args, job, *sets):
@@ -92,17 +86,9 @@ def empty_process(args, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--tiny", action="store_true", help="a second, once")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = report.run_options(__doc__.splitlines()[0], rounds=3, every=10,
+                                units=8128, tiny="a second, once")
     parser.add_argument("--seconds", type=float, default=20, help="of each run")
-    parser.add_argument("--every", type=float, default=10,
-                        help="seconds between two checkpoints")
-    parser.add_argument("--units", type=int, default=8128)
-    parser.add_argument("--folder", help="where the runs' folders are made")
-    parser.add_argument("--tool", default=ROOT / "bazel-bin/cli/sluice",
-                        help="the built sluice")
     args = parser.parse_args()
     if args.tiny:
         args.rounds, args.seconds, args.every, args.units = 1, 1, 0.2, 16

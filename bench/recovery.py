@@ -11,7 +11,6 @@ and all workers are back, and until the first update. Expected: detection within
 GB/s, are the part that grows with the model.
 """
 
-import argparse
 import datetime
 import json
 import os
@@ -25,7 +24,6 @@ import time
 
 import report
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 FEATURES = 1024
 DEADLINE_S = 120  # Of anything that is waited for.
 READ_BYTES_PER_S = 1e9
@@ -71,17 +69,6 @@ def log_time(run, name, words, after):
     return None
 
 
-def pid_of(job, flag):
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-        except (OSError, UnicodeDecodeError):
-            continue
-        if f"--job={job}" in words and flag in words:
-            return int(entry.name)
-    return None
-
-
 def status(args, run):
     result = subprocess.run([args.tool, "status", run, "--json"],
                             capture_output=True, text=True, check=False)
@@ -98,11 +85,11 @@ def recover(args, job):
         try:
             wait_for(lambda: list((run / "checkpoints").glob("*/manifest")),
                      "a checkpoint", process)
-            before = pid_of(run / "job.textproto", "--shard=1")
+            before = report.find_server(run / "job.textproto", 1)
             killed = time.time()
-            os.kill(before, signal.SIGKILL)
+            os.kill(int(before.name), signal.SIGKILL)
             started = wait_for(
-                lambda: (pid_of(run / "job.textproto", "--shard=1") or
+                lambda: (report.find_server(run / "job.textproto", 1) or
                          before) != before and time.time(),
                 "shard 1 to be started again", process)
             over = wait_for(
@@ -130,18 +117,9 @@ def recover(args, job):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--tiny", action="store_true",
-                        help="a small model, once")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--every", type=float, default=5,
-                        help="seconds between two checkpoints")
-    parser.add_argument("--units", type=int, default=24400)
-    parser.add_argument("--folder", help="where the runs' folders are made")
-    parser.add_argument("--tool", default=ROOT / "bazel-bin/cli/sluice",
-                        help="the built sluice")
-    args = parser.parse_args()
+    args = report.run_options(__doc__.splitlines()[0], rounds=3, every=5,
+                              units=24400, tiny="a small model, once"
+                              ).parse_args()
     if args.tiny:
         args.rounds, args.every, args.units = 1, 0.2, 16
     with tempfile.TemporaryDirectory() as folder:

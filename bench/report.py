@@ -1,7 +1,42 @@
 """What bench/report.h is for C++: prints what a benchmark found, as a table for
-people or as JSON of the same shape. More is better in every row."""
+people or as JSON of the same shape. More is better in every row. And what the
+benchmarks of real runs have in common: their options, and how to find a run's
+processes."""
 
+import argparse
 import json
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def run_options(question, *, rounds, every, units, tiny):
+    """The parser of a benchmark that trains a model of so many units with a
+    checkpoint every so many seconds, in real daemons."""
+    parser = argparse.ArgumentParser(description=question)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help=tiny)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--every", type=float, default=every,
+                        help="seconds between two checkpoints")
+    parser.add_argument("--units", type=int, default=units)
+    parser.add_argument("--folder", help="where the runs' folders are made")
+    parser.add_argument("--tool", default=ROOT / "bazel-bin/cli/sluice",
+                        help="the built sluice")
+    return parser
+
+
+def find_server(job, shard):
+    """The process, in /proc, of the ps_server of a shard that reads `job`; None
+    when there is none."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if f"--job={job}" in words and f"--shard={shard}" in words:
+            return entry
+    return None
 
 
 class Report:

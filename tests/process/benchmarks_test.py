@@ -17,7 +17,7 @@ def command_of(path):
     """What runs the benchmark at `path`; None where it is none."""
     if path.suffix == ".py" and path.stem != "report":
         text = path.read_text()
-        tool = [f"--tool={harness.TOOL}"] if '"--tool"' in text else []
+        tool = [f"--tool={harness.TOOL}"] if "args.tool" in text else []
         return [sys.executable, "-B", path, *tool]
     if not path.suffix and path.is_file() and os.access(path, os.X_OK):
         return [path]
