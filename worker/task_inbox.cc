@@ -34,16 +34,6 @@ void TaskInbox::Receive(const proto::FromCoordinator& message) {
   if (wake != nullptr) wake();
 }
 
-void TaskInbox::BeginLife() {
-  std::function<void()> wake;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!queue_.EndLife()) return;
-    wake = StopRunning("the worker was taken for dead and has joined anew");
-  }
-  wake();
-}
-
 void TaskInbox::Close(const std::string& reason) {
   std::function<void()> wake;
   {

@@ -29,8 +29,6 @@ class TaskInbox {
 
   // A numbered message: Task, Cancel, Verdict or Finish; others are ignored.
   void Receive(const proto::FromCoordinator& message);
-  // This worker has joined anew: every task of the old life is over.
-  void BeginLife();
   // No more tasks: the running one is cancelled, Next returns nothing. From any
   // thread.
   void Close(const std::string& reason);

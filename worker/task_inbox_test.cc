@@ -85,17 +85,17 @@ TEST_F(TaskInboxTest, FinishEndsTheWaitAndCancelsWhatRuns) {
   EXPECT_EQ(inbox_.finish()->failure(), "shard 1 died");
 }
 
-TEST_F(TaskInboxTest, ANewLifeEndsTheOldTasksAndTakesNewOnes) {
+TEST_F(TaskInboxTest, ClosingEndsWhatRunsAndWhatWaitsAndTakesNoMore) {
   inbox_.Receive(TaskMessage(1));
   ASSERT_TRUE(inbox_.Next(kLong).has_value());
   inbox_.Receive(TaskMessage(2));
-  inbox_.BeginLife();
+  inbox_.Close("the session has ended");
   EXPECT_TRUE(inbox_.token().cancelled());
+  EXPECT_EQ(wakes_, 1);
+  EXPECT_EQ(inbox_.cancel_reason(), "the session has ended");
   inbox_.Done();
+  inbox_.Receive(TaskMessage(3));
   EXPECT_FALSE(inbox_.Next(absl::ZeroDuration()).has_value());
-  EXPECT_FALSE(inbox_.closed());
-  inbox_.Receive(TaskMessage(1));
-  EXPECT_TRUE(inbox_.Next(kLong).has_value());
   EXPECT_EQ(inbox_.cancelled_unstarted(), 1);
 }
 

@@ -107,11 +107,9 @@ absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
     queue_.Reconnect();
     next_heartbeat_ = last_heard_;
   }
-  const bool complete = options_.join.role() == proto::SHARD ||
-                        welcome.shard_addresses_size() > 0;
-  if (!complete) return Event::kWelcome;
-  welcomed_ = true;
-  return std::exchange(new_life_, false) ? Event::kNewLife : Event::kWelcome;
+  welcomed_ |= options_.join.role() == proto::SHARD ||
+               welcome.shard_addresses_size() > 0;
+  return Event::kWelcome;
 }
 
 void ClientSession::OnFinished(const proto::Finish& finish) {
@@ -134,8 +132,8 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
   if (!refusal_.ok()) return refusal_;
   if (IsFinal(status.code())) return Refuse(status);
   if (status.code() == absl::StatusCode::kAborted) {
-    if (welcomed_ && !options_.can_begin_new_life) return Refuse(status);
-    new_life_ = welcomed_;
+    if (welcomed_) return Refuse(status);
+    // It has not begun: there is nothing that another life could not have.
     incarnation_ = 0;
     queue_ = Queue(kQueueCapacity);
     last_heard_ = now;
@@ -175,8 +173,6 @@ absl::Time ClientSession::Deadline() const {
 }
 
 absl::Status ClientSession::Send(proto::ToCoordinator message) {
-  // Between two lives there is nobody to whom it could mean anything.
-  if (contacted_ && incarnation_ == 0) return absl::OkStatus();
   const absl::Status status = queue_.Push(std::move(message));
   return status.ok() ? status : Refuse(status);
 }

@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-// Whether a session ended because a coordinator that had been there fell silent:
-// it may come back, and with it the run.
+// Whether a session ended because a coordinator that had been there fell
+// silent: it may come back, and with it the run.
 bool IsCoordinatorLost(const absl::Status& status);
 
 // What one process knows of its session with the coordinator, and what it
@@ -32,22 +32,19 @@ class ClientSession {
     absl::Duration start_timeout;
     absl::Duration rejoin_timeout;
     bool rejoins = false;
-    // Whether the process can go on as a new incarnation.
-    bool can_begin_new_life = false;
   };
   ClientSession(Options options, absl::Time now);
 
   // ---- One connection after the other. ----
 
   // The first frame of a connection; what else is to be written waits for
-  // kWelcome or kNewLife.
+  // kWelcome.
   proto::ToCoordinator Join();
 
   enum class Event {
     kNothing,  // An acknowledgement, a heartbeat, a repetition.
     kMessage,  // A new numbered message: hand it on.
     kWelcome,  // The connection is open, or open still: frames may be written.
-    kNewLife,  // As kWelcome; and all that was asked before is over.
   };
   // A frame has arrived. After an error the connection must be cut; the
   // session ends with it.
@@ -60,8 +57,8 @@ class ClientSession {
   // kCancelled: cut by this process). Empty: try again after Backoff(). Else
   // the session has ended: OK after Finish or a Leave; kUnavailable from
   // Deadline() on; the error that OnFrame or Send gave; or `status`, where
-  // trying again cannot help. kAborted says so once welcomed(), unless the
-  // process can begin a new life.
+  // trying again cannot help: kAborted says so once welcomed(). A process that
+  // lives on joins with another session.
   std::optional<absl::Status> OnConnectionEnd(const absl::Status& status,
                                               absl::Time now);
   // Pause before the next connection; doubles with each try up to 1 s, and is
@@ -77,7 +74,7 @@ class ClientSession {
 
   // ---- What is to be written. ----
 
-  // Queues a message, at any time; between two lives it is dropped.
+  // Queues a message, at any time.
   // kResourceExhausted: the coordinator acknowledges nothing; cut the
   // connection, the session ends with it.
   absl::Status Send(proto::ToCoordinator message);
@@ -128,7 +125,6 @@ class ClientSession {
   proto::Welcome welcome_;
   bool contacted_ = false;
   bool welcomed_ = false;
-  bool new_life_ = false;  // To be announced with the next Welcome.
   std::optional<proto::Finish> finish_;
   bool leaving_ = false;
   absl::Status refusal_;

@@ -15,7 +15,6 @@ ClientSession::Options WorkerOptions() {
   options.join.set_role(proto::WORKER);
   options.start_timeout = absl::Seconds(300);
   options.rejoin_timeout = absl::Seconds(5);
-  options.can_begin_new_life = true;
   return options;
 }
 
@@ -74,24 +73,23 @@ TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {
   EXPECT_TRUE(session.NextFrame(kStart)->has_ready()) << "sent again";
 }
 
-TEST(ClientSessionTest, AnAbortedIncarnationJoinsAnewAndNumbersFromOne) {
-  ClientSession session = Joined();
-  ASSERT_TRUE(session.Send(Ready()).ok());
-  EXPECT_FALSE(session.OnConnectionEnd(absl::AbortedError("dead"), kStart));
-  ASSERT_TRUE(session.Send(Ready()).ok());  // Of the life that is over.
+TEST(ClientSessionTest, WhoIsAbortedBeforeAllAreThereJoinsAnewFromOne) {
+  ClientSession session(WorkerOptions(), kStart);
+  proto::FromCoordinator incomplete = Welcome(1);
+  incomplete.mutable_welcome()->clear_shard_addresses();
+  ASSERT_TRUE(session.OnFrame(incomplete, kStart).ok());
+  ASSERT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
+  EXPECT_FALSE(session.OnConnectionEnd(absl::AbortedError("over"), kStart));
   EXPECT_EQ(session.Join().join().incarnation(), 0);
   EXPECT_EQ(session.Join().join().generation(), 0);
   EXPECT_EQ(session.Join().ack(), 0);
-  EXPECT_EQ(*session.OnFrame(Welcome(2), kStart), Event::kNewLife);
+  EXPECT_EQ(*session.OnFrame(Welcome(2), kStart), Event::kWelcome);
   EXPECT_FALSE(session.HasUrgentFrame());
   EXPECT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
 }
 
-TEST(ClientSessionTest, AProcessThatCannotBeginANewLifeEndsWhenAborted) {
-  ClientSession::Options options = WorkerOptions();
-  options.can_begin_new_life = false;
-  ClientSession session(options, kStart);
-  ASSERT_TRUE(session.OnFrame(Welcome(1), kStart).ok());
+TEST(ClientSessionTest, AnAbortedIncarnationEndsTheSession) {
+  ClientSession session = Joined();
   const auto end = session.OnConnectionEnd(absl::AbortedError("dead"), kStart);
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->message(), "coordinator at lead:7000: dead");
@@ -152,9 +150,9 @@ TEST(ClientSessionTest, AProcessThatWasStoppedDoesNotBlameTheCoordinator) {
   const absl::Time later = kStart + absl::Seconds(62);
   session.Awake(later);
   EXPECT_GT(session.Deadline(), later);
-  EXPECT_FALSE(
-      session.OnConnectionEnd(absl::AbortedError("lease expired"), later));
-  EXPECT_EQ(session.Join().join().incarnation(), 0) << "joins anew";
+  EXPECT_FALSE(session.OnConnectionEnd(absl::UnavailableError("reset"), later));
+  EXPECT_EQ(session.Join().join().incarnation(), 1)
+      << "is resumed, if it lives";
 }
 
 TEST(ClientSessionTest, AtTheStartItWaitsForTheStartTimeout) {

@@ -50,8 +50,7 @@ class CoordinatorClient::Impl {
                   .join = options_.join,
                   .start_timeout = options_.start_timeout,
                   .rejoin_timeout = options_.rejoin_timeout,
-                  .rejoins = options_.rejoins,
-                  .can_begin_new_life = options_.on_new_life != nullptr},
+                  .rejoins = options_.rejoins},
                  start_) {
     reader_ = StartThread("session-read", [this] { ReadLoop(); });
     writer_ = StartThread("session-write", [this] { WriteLoop(); });
@@ -232,11 +231,6 @@ bool CoordinatorClient::Impl::OnFrame(const proto::FromCoordinator& frame,
     if (event.ok() && frame.has_welcome()) stream_ = stream;
   }
   if (!event.ok()) return false;
-  if (*event == ClientSession::Event::kNewLife) {
-    spdlog::warn("event=new_life incarnation={}",
-                 frame.welcome().incarnation());
-    options_.on_new_life(frame.welcome());
-  }
   if (*event != ClientSession::Event::kMessage) return true;
   options_.on_message(frame);
   if (frame.has_finish()) {

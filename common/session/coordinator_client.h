@@ -38,11 +38,6 @@ class CoordinatorClient {
     // reader thread: must not block; may Send. Comes between the call of
     // Connect and the destructor's return. REQUIRES: not empty.
     std::function<void(const proto::FromCoordinator&)> on_message;
-    // The coordinator took this process for dead and it has joined anew under
-    // the incarnation of `welcome`: its tasks are over. Called on the reader
-    // thread between two calls of on_message. Empty: a process that cannot
-    // begin a new life; being taken for dead ends its session.
-    std::function<void(const proto::Welcome&)> on_new_life;
     Clock* clock = Clock::Real();  // Outlives the client.
   };
 
@@ -64,7 +59,6 @@ class CoordinatorClient {
   // takes the process for dead after the lease. Not from a callback.
   ~CoordinatorClient();
 
-  // Of the present life.
   proto::Welcome welcome() const;
 
   // Queues a message, of which only the body counts, and writes it unless so
@@ -75,8 +69,8 @@ class CoordinatorClient {
   // Blocks until the session has ended. OK: after Finish, whose on_message
   // has returned, or after Leave. Else why it was lost for good:
   // kUnavailable names the coordinator's address and how long it was silent;
-  // kAborted, without on_new_life: this process was taken for dead; the others
-  // as Connect's. Not from a callback.
+  // kAborted: this process was taken for dead, or its generation is over; the
+  // others as Connect's. Not from a callback.
   absl::Status Wait();
 
   // Says good-bye and ends the session: waits until the coordinator has heard

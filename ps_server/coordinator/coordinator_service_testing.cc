@@ -50,9 +50,6 @@ FakePeer::FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards)
   options.on_message = [this](const proto::FromCoordinator& message) {
     OnMessage(message);
   };
-  if (role == proto::WORKER) {
-    options.on_new_life = [](const proto::Welcome&) {};
-  }
   // Connect blocks a worker until the shards are there.
   thread_ = StartThread("fake-peer", [this, options = std::move(options)] {
     auto client = CoordinatorClient::Connect(options);

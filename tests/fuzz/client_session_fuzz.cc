@@ -5,8 +5,8 @@
 // status that names the coordinator; a decision read and written again has
 // equal bytes; a shard either executes a decision or latches.
 //
-// Input: one byte (bit 0: shard or worker; bit 1: can begin a new life), then
-// events, each a kind, a count and, for a frame, so many bytes.
+// Input: one byte (bit 0: shard or worker), then events, each a kind, a count
+// and, for a frame, so many bytes.
 
 #include <memory>
 #include <optional>
@@ -61,7 +61,6 @@ class Process {
     options.join.set_role(how & 1 ? proto::SHARD : proto::WORKER);
     options.start_timeout = absl::Seconds(300);
     options.rejoin_timeout = absl::Seconds(5);
-    options.can_begin_new_life = how & 2;
     return options;
   }
 
@@ -75,10 +74,6 @@ class Process {
       SLUICE_CHECK(absl::StrContains(event.status().message(), "lead:7000"));
       SLUICE_CHECK(!Broken(absl::CancelledError("cut")));
       return false;
-    }
-    if (*event == ClientSession::Event::kNewLife) {
-      received_ = 0;
-      inbox_.BeginLife();
     }
     if (*event == ClientSession::Event::kMessage) {
       SLUICE_CHECK(frame.sequence() == ++received_);
@@ -156,13 +151,13 @@ class Process {
     }
     SLUICE_CHECK(session_.Backoff() > absl::ZeroDuration());
     SLUICE_CHECK(session_.Backoff() <= absl::Seconds(1));
-    // What an ended life received says nothing about the next one.
+    // Of an incarnation that is over before it began nothing was received.
     received_ = session_.Join().ack();
     return true;
   }
 
   absl::Time now_ = absl::UnixEpoch();
-  uint64_t received_ = 0;  // In this life.
+  uint64_t received_ = 0;  // Of this incarnation.
   ClientSession session_;
   Shard shard_;
   TaskInbox inbox_;

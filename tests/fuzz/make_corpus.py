@@ -100,8 +100,9 @@ def client_sessions():
          b"\x01" + welcome + shard[0] + cut + wait + welcome + shard[0] +
          shard[1] + write)
     aborted = b"\x04\x0a"
-    seed("client_session", "new_life",
-         b"\x02" + welcome + worker[0] + aborted +
+    seed("client_session", "aborted_early",
+         b"\x00" + frame("welcome { generation: 1 incarnation: 1 }") +
+         worker[0] + aborted +
          frame('welcome { generation: 1 incarnation: 2 shard_addresses: "a:1"'
                ' }') + worker[0] + write)
 

@@ -177,6 +177,8 @@ MUTATIONS = [
             "  if (now >= Deadline()) return Silent(now);\n", ""),
     session("a refusal is final", "it is asked again for ever",
             "  if (IsFinal(status.code())) return Refuse(status);\n", ""),
+    session("an incarnation that is over ends its session", "it goes on",
+            "    if (welcomed_) return Refuse(status);\n", ""),
     session("a new life numbers its messages from one", "it goes on",
             "    queue_ = Queue(kQueueCapacity);\n", ""),
     session("a process that was stopped blames nobody", "it does",
