@@ -1,24 +1,15 @@
 // The worker's exchange against real shards, over real gRPC.
 
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
-
 #include <limits>
-#include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "common/clock.h"
 #include "common/grant.h"
-#include "common/rpc/channel_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
+#include "tests/loopback/served_shard.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/grpc_exchange.h"
 
@@ -30,7 +21,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kSecret = 99;
+constexpr uint64_t kSecret = ServedShard::kSecret;
 constexpr int64_t kFloats = 3000;
 constexpr int64_t kChunkBytes = 4096;
 
@@ -47,58 +38,15 @@ ParameterLayout Layout() {
   return ParameterLayout({tensor}, /*shards=*/2);
 }
 
-// A shard with its service on a free port, restored to version 0.
-class ServedShard {
- public:
-  explicit ServedShard(int64_t id)
-      : shard_(Options(id)), service_(&shard_, Clock::Real()) {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    ApplyServerOptions(&builder);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    service_.Register(&builder);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    address_ = absl::StrCat("127.0.0.1:", port);
-    service_.Start();
-    Execute(Restore{Generation(1), Version(0), kSecret});
-  }
-  ~ServedShard() {
-    server_->Shutdown(std::chrono::system_clock::time_point());
-    service_.Shutdown();
-  }
-
-  std::string address() const { return address_; }
-
-  template <typename What>
-  void Execute(What what) {
-    absl::Notification executed;
-    service_.Execute({++number_, std::move(what)},
-                     [&](absl::Status status, int64_t, Version) {
-                       EXPECT_TRUE(status.ok()) << status;
-                       executed.Notify();
-                     });
-    executed.WaitForNotification();
-  }
-
- private:
-  static ShardOptions Options(int64_t id) {
-    const auto initial_weights = [](ParameterRange range) {
-      return Layout().InitialWeights(1, range);
-    };
-    ShardOptions options{
-        ShardId(id), initial_weights, Layout(), {}, kChunkBytes, 2, 4};
-    options.optimizer.mutable_sgd();
-    return options;
-  }
-
-  Shard shard_;
-  ExchangeService service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
-  int64_t number_ = 0;
-};
+ShardOptions OptionsOf(int64_t id) {
+  const auto initial_weights = [](ParameterRange range) {
+    return Layout().InitialWeights(1, range);
+  };
+  ShardOptions options{
+      ShardId(id), initial_weights, Layout(), {}, kChunkBytes, 2, 4};
+  options.optimizer.mutable_sgd();
+  return options;
+}
 
 class ExchangeLoopbackTest : public ::testing::Test {
  protected:
@@ -135,8 +83,8 @@ class ExchangeLoopbackTest : public ::testing::Test {
   }
 
   const ParameterLayout layout_ = Layout();
-  ServedShard shard0_{0};
-  ServedShard shard1_{1};
+  ServedShard shard0_{OptionsOf(0)};
+  ServedShard shard1_{OptionsOf(1)};
   CancelToken token_;
   std::vector<float> weights_ = std::vector<float>(kFloats);
   GrpcExchange exchange_{
