@@ -178,13 +178,14 @@ RECOVERY = Core(
             "optimizer", "shard", "staging", "tensor_digests",
             "weight_store")] + [
         "common/" + p + ".cc" for p in (
-            "atomic_file", "batch_grid", "clock", "data_shape", "delay_model",
-            "delay_validation", "file_operations", "grant", "idx_file",
-            "initial_weights", "input_file", "job_checker", "job_defaults",
-            "job_difference", "job_text", "job_validation", "learning_rate",
+            "atomic_file", "batch_grid", "cifar_file", "clock", "data_shape",
+            "data_validation", "delay_model", "delay_validation",
+            "file_operations", "grant", "idx_file", "initial_weights",
+            "input_file", "job_checker", "job_defaults", "job_difference",
+            "job_text", "job_validation", "kind_planner", "learning_rate",
             "model_plan", "parameter_layout", "random", "resolved_job",
             "safetensors", "safetensors_header", "session/client_session",
-            "sha256", "sync_validation", "testing/faulty_files",
+            "sha256", "sync_validation", "testing/faulty_files", "text_file",
             "wire/payload")] + [
         "kernels/optimizer_kernels.cc", "ps_server/next_generation.cc",
         "ps_server/resume.cc", "worker/lives.cc", "worker/task_queue.cc",
