@@ -49,7 +49,6 @@ class Kind {
     Act act;
     act.kind = kind_;
     act.part = PartAt(i);
-    if (act.part == Part::kWorker) act.number = Below(plan_.workers, i);
     if (act.part == Part::kShard) act.number = 1 + Below(plan_.shards - 1, i);
     const double share = how_long_.Uniform(i);
     if (kind_ != ActKind::kKill) {
@@ -92,6 +91,12 @@ std::vector<Act> DrawActs(uint64_t seed, const ChaosPlan& plan) {
   const Permutation order(seed, /*stream=*/1, acts.size());
   std::vector<Act> ordered(acts.size());
   for (size_t i = 0; i < acts.size(); ++i) ordered[order(i)] = acts[i];
+  const Permutation whom(seed, /*stream=*/2, plan.workers);
+  int64_t turn = 0;
+  for (Act& act : ordered) {
+    if (act.part != Part::kWorker) continue;
+    act.number = static_cast<int>(whom(turn++ % plan.workers));
+  }
   return ordered;
 }
 

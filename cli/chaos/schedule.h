@@ -57,9 +57,10 @@ struct ChaosPlan {
 
 // Draws what is done, to whom and when. Each kind of act goes round workers,
 // shards and the coordinator, with one evaluator in ten; whom and in which
-// order is drawn, as are the versions, spread over the run. An act on a server
-// is at least two checkpoints' distance after the one before it. Half of the
-// stops and cuts are well below the lease, half well above.
+// order is drawn, as are the versions, spread over the run. Acts on workers go
+// round them, since one waits until its worker is back. An act on a server is
+// at least two checkpoints' distance after the one before it. Half of the stops
+// and cuts are well below the lease, half well above.
 //
 // kInvalidArgument: the acts do not fit into the run; says what would.
 absl::StatusOr<std::vector<Act>> DrawSchedule(uint64_t seed,

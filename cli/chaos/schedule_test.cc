@@ -85,6 +85,23 @@ TEST(ScheduleTest, ActsOnServersAreAWholeCheckpointApart) {
   }
 }
 
+TEST(ScheduleTest, NoWorkerIsDisturbedAgainBeforeAllOthersWere) {
+  std::set<int> first;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    std::vector<int> workers;
+    for (const Act& act : Draw(seed, Plan())) {
+      if (act.part == Part::kWorker) workers.push_back(act.number);
+    }
+    ASSERT_GE(workers.size(), 8);
+    for (size_t i = 0; i + 4 <= workers.size(); ++i) {
+      const std::set<int> four(workers.begin() + i, workers.begin() + i + 4);
+      EXPECT_EQ(four.size(), 4) << "seed " << seed << ", from act " << i;
+    }
+    first.insert(workers[0]);
+  }
+  EXPECT_EQ(first.size(), 4);  // The seed draws who is first.
+}
+
 TEST(ScheduleTest, HalfOfTheStopsAndCutsOutlastTheLease) {
   for (int seed = 1; seed <= kSeeds; ++seed) {
     int above = 0;
