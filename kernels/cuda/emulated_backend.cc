@@ -132,11 +132,11 @@ class EmulatedBackend : public Backend {
   absl::Status Synchronize() override { return absl::OkStatus(); }
   Stream stream() const override { return nullptr; }
   absl::Status Copy(const void* from, void* to, int64_t bytes) override {
-    std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, from, bytes);  // Nothing may be nowhere.
     return absl::OkStatus();
   }
   absl::Status Zero(void* to, int64_t bytes) override {
-    std::memset(to, 0, bytes);
+    if (bytes > 0) std::memset(to, 0, bytes);
     return absl::OkStatus();
   }
   std::string ErrorText(int error) const override {
