@@ -36,6 +36,7 @@ class LocalExchange final : public Exchange {
                                             absl::Span<float> weights,
                                             const CancelToken& cancel) override;
   void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {}
+  void AbortPullAhead() override {}
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override {}

@@ -19,6 +19,8 @@ Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
       gradient_(options.parameters),
       progress_(options.clock->Now()) {}
 
+Trainer::~Trainer() { exchange_.AbortPullAhead(); }
+
 absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
                                              const CancelToken& cancel) {
   progress_ = TaskProgress(options_.clock->Now());

@@ -46,6 +46,7 @@ class Trainer {
   // All pointers must outlive the trainer.
   Trainer(const Options& options, const DataSource* data, Model* model,
           Exchange* exchange);
+  ~Trainer();
 
   // The gradient is staged on every shard, or a shard refused it.
   using Answer = std::variant<proto::Ready, proto::Rejected>;

@@ -123,6 +123,15 @@ TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
   EXPECT_EQ(exchange_.ahead_into, first);
 }
 
+TEST_F(TrainerTest, WhatIsAskedForAheadEndsBeforeItsMemoryDoes) {
+  auto trainer =
+      std::make_unique<Trainer>(Options(&clock_), &data_, &model_, &exchange_);
+  ASSERT_TRUE(trainer->Run(TaskOf(0, 5), token_).ok());
+  EXPECT_NE(exchange_.ahead_into, nullptr);
+  trainer.reset();
+  EXPECT_EQ(exchange_.ahead_into, nullptr);
+}
+
 TEST_F(TrainerTest, AnotherTaskOfTheSameVersionLeavesWhatWasAskedFor) {
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   const float* const first = exchange_.pulled_into;

@@ -25,20 +25,21 @@ class HeadProducts {
       : a_(Wrap(a, context)),
         b_(Wrap(b, context)),
         c_(Wrap(c, context)),
-        product_({{a, b, c}, context.engine}) {}
+        product_({{a, b, c}, ScratchOutside(), context.engine}) {}
 
   void Run(const OneDnnContext& context, const float* a, const float* b,
            float* c) {
     a_.set_data_handle(const_cast<float*>(a));
     b_.set_data_handle(const_cast<float*>(b));
     c_.set_data_handle(c);
-    Execute(context, product_,
-            {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}});
+    product_.Execute(
+        context,
+        {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}});
   }
 
  private:
   dnnl::memory a_, b_, c_;
-  dnnl::matmul product_;
+  Primitive<dnnl::matmul> product_;
 };
 
 // How the matrices of one sample's heads lie in memory.
@@ -82,16 +83,17 @@ class RowSoftmax {
       : rows_(Wrap(FloatDesc({rows, size}, dnnl::memory::format_tag::ab),
                    context)),
         softmax_({{dnnl::prop_kind::forward_inference, rows_.get_desc(), 1},
+                  ScratchOutside(),
                   context.engine}) {}
 
   void Run(const OneDnnContext& context, float* scores) {
     rows_.set_data_handle(scores);
-    Execute(context, softmax_, {{DNNL_ARG_SRC, rows_}, {DNNL_ARG_DST, rows_}});
+    softmax_.Execute(context, {{DNNL_ARG_SRC, rows_}, {DNNL_ARG_DST, rows_}});
   }
 
  private:
   dnnl::memory rows_;
-  dnnl::softmax_forward softmax_;
+  Primitive<dnnl::softmax_forward> softmax_;
 };
 
 struct PreparedAttention {

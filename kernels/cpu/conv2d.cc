@@ -38,6 +38,7 @@ struct ConvDescs {
         {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
          FloatDesc(x, tag), FloatDesc(w, Tag::any), bias, FloatDesc(y, tag),
          stride, padding, padding},
+        ScratchOutside(),
         context.engine};
   }
   dnnl::convolution_backward_weights::primitive_desc ToWeights(
@@ -45,6 +46,7 @@ struct ConvDescs {
     return {{dnnl::algorithm::convolution_direct, FloatDesc(x, tag),
              FloatDesc(w, Tag::any), bias, FloatDesc(y, tag), stride, padding,
              padding},
+            ScratchOutside(),
             context.engine,
             Forward(context, tag)};
   }
@@ -53,6 +55,7 @@ struct ConvDescs {
     return {
         {dnnl::algorithm::convolution_direct, FloatDesc(x, tag),
          FloatDesc(w, Tag::any), FloatDesc(y, tag), stride, padding, padding},
+        ScratchOutside(),
         context.engine,
         Forward(context, tag)};
   }
@@ -92,11 +95,10 @@ struct PreparedConv2d {
   void Forward(const OneDnnContext& context, const float* x_data,
                const float* w_data, const float* b_data, float* y_data) {
     bias.set_data_handle(const_cast<float*>(b_data));
-    Execute(context, forward,
-            {{DNNL_ARG_SRC, x.In(x_data, context)},
-             {DNNL_ARG_WEIGHTS, w.In(w_data, context)},
-             {DNNL_ARG_BIAS, bias},
-             {DNNL_ARG_DST, y.Out(y_data)}});
+    forward.Execute(context, {{DNNL_ARG_SRC, x.In(x_data, context)},
+                              {DNNL_ARG_WEIGHTS, w.In(w_data, context)},
+                              {DNNL_ARG_BIAS, bias},
+                              {DNNL_ARG_DST, y.Out(y_data)}});
     y.Done(context);
   }
 
@@ -105,23 +107,22 @@ struct PreparedConv2d {
                 float* dw_data, float* db_data) {
     bias.set_data_handle(db_data);
     dnnl::memory& dy_memory = dy.In(dy_data, context);
-    Execute(context, to_weights,
-            {{DNNL_ARG_SRC, x_backward.In(x_data, context)},
-             {DNNL_ARG_DIFF_DST, dy_memory},
-             {DNNL_ARG_DIFF_WEIGHTS, dw.Out(dw_data)},
-             {DNNL_ARG_DIFF_BIAS, bias}});
+    to_weights.Execute(context, {{DNNL_ARG_SRC, x_backward.In(x_data, context)},
+                                 {DNNL_ARG_DIFF_DST, dy_memory},
+                                 {DNNL_ARG_DIFF_WEIGHTS, dw.Out(dw_data)},
+                                 {DNNL_ARG_DIFF_BIAS, bias}});
     dw.Done(context);
     if (dx_data == nullptr) return;
-    Execute(context, to_input,
-            {{DNNL_ARG_DIFF_DST, dy_memory},
-             {DNNL_ARG_WEIGHTS, w_backward.In(w_data, context)},
-             {DNNL_ARG_DIFF_SRC, dx.Out(dx_data)}});
+    to_input.Execute(context,
+                     {{DNNL_ARG_DIFF_DST, dy_memory},
+                      {DNNL_ARG_WEIGHTS, w_backward.In(w_data, context)},
+                      {DNNL_ARG_DIFF_SRC, dx.Out(dx_data)}});
     dx.Done(context);
   }
 
-  dnnl::convolution_forward forward;
-  dnnl::convolution_backward_weights to_weights;
-  dnnl::convolution_backward_data to_input;
+  Primitive<dnnl::convolution_forward> forward;
+  Primitive<dnnl::convolution_backward_weights> to_weights;
+  Primitive<dnnl::convolution_backward_data> to_input;
   Operand x, w, y;
   Operand x_backward, w_backward, dx, dw, dy;
   dnnl::memory bias;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -76,13 +75,6 @@ class OneDnnLinearOp final : public LinearOp {
   const Shape shape_;
   PerSize<Prepared> prepared_;
 };
-
-// Runs `primitive` on the context's stream.
-inline void Execute(const OneDnnContext& context,
-                    const dnnl::primitive& primitive,
-                    const std::unordered_map<int, dnnl::memory>& arguments) {
-  primitive.execute(const_cast<dnnl::stream&>(context.stream), arguments);
-}
 
 }  // namespace sluice::kernels
 

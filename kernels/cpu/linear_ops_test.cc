@@ -1,6 +1,7 @@
 // Dense and conv2d of the CPU device against the reference, and their bits.
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -87,6 +88,22 @@ TEST(LinearOpsTest, LinearBitsDoNotDependOnAlignmentNorOnWhatRanBefore) {
       Execute(fresh.get(), c, 3, &anew);
       ExpectSameBits(first, anew);
     }
+  }
+}
+
+// As in a worker, whose every life computes on a thread of its own.
+TEST(LinearOpsTest, AnOperationRunsOnAnotherThreadThanTheOneThatPreparedIt) {
+  const auto cpu = Cpu();
+  for (const LinearCase& c : LinearCases()) {
+    SCOPED_TRACE(c.name);
+    auto op = *Prepare(cpu.get(), c);
+    LinearRun elsewhere = LinearArguments(c), here = elsewhere;
+    std::thread([&] {
+      cpu->EnterThread();
+      Execute(op.get(), c, 0, &elsewhere);
+    }).join();
+    Execute(op.get(), c, 0, &here);
+    ExpectSameBits(here, elsewhere);
   }
 }
 

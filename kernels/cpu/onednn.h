@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -19,6 +20,9 @@ struct OneDnnContext {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   int threads = 1;
+  // What primitives work in, one after the other: as much as the one that
+  // needs most.
+  mutable dnnl::memory scratch{};
 };
 
 inline dnnl::memory::desc FloatDesc(const dnnl::memory::dims& dims,
@@ -33,6 +37,50 @@ inline dnnl::memory Wrap(const dnnl::memory::desc& desc,
                          const float* data = nullptr) {
   return dnnl::memory(desc, context.engine, const_cast<float*>(data));
 }
+
+// Attributes of a primitive whose scratch memory comes with each execution.
+inline dnnl::primitive_attr ScratchOutside() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+// A primitive that works in the context's scratch memory. Left to itself oneDNN
+// keeps some primitives' scratch with the thread that makes them, and where
+// another one runs them there is none.
+//
+// Not thread-safe: call from the thread that computes.
+template <typename P>
+class Primitive {
+ public:
+  // `plan` has the attributes ScratchOutside().
+  explicit Primitive(const typename P::primitive_desc& plan)
+      : primitive_(plan), scratch_(plan.scratchpad_desc()) {}
+
+  void Execute(const OneDnnContext& context,
+               std::unordered_map<int, dnnl::memory> arguments) {
+    const auto bytes = static_cast<dnnl::memory::dim>(scratch_.get_size());
+    if (bytes > 0) {
+      arguments[DNNL_ARG_SCRATCHPAD] =
+          dnnl::memory(scratch_, context.engine, Scratch(context, bytes));
+    }
+    primitive_.execute(const_cast<dnnl::stream&>(context.stream), arguments);
+  }
+
+ private:
+  static void* Scratch(const OneDnnContext& context, dnnl::memory::dim bytes) {
+    if (!context.scratch || context.scratch.get_desc().dims()[0] < bytes) {
+      context.scratch = dnnl::memory();  // Two at a time are not needed.
+      context.scratch = dnnl::memory(
+          {{bytes}, dnnl::memory::data_type::u8, dnnl::memory::format_tag::a},
+          context.engine);
+    }
+    return context.scratch.get_data_handle();
+  }
+
+  P primitive_;
+  dnnl::memory::desc scratch_;
+};
 
 // Runs `f`; what oneDNN throws becomes a status of `code` that begins with
 // `what`.

@@ -156,6 +156,8 @@ std::vector<LinearCase> LinearCases() {
       Conv(2, {5, 4, 6, 7, 1, 2, 1, true}),  // Looks at padding, too.
       Conv(1, {2, 3, 3, 3, 5, 1, 2, true}),  // Kernel larger than the image.
       Conv(1, {1, 2, 2, 1, 2, 2, 2, true}),  // Windows of zeros only.
+      // Wider than what it looks at, as VGG's last ones: by sgemm in oneDNN.
+      Conv(3, {16, 2, 2, 24, 3, 1, 1, false}),
       Conv(5, {1, 12, 10, 31, 4, 3, 2, true}),
       Conv(64, {1, 28, 28, 6, 5, 1, 2, true}, /*benchmark=*/true),
       Conv(64, {6, 14, 14, 16, 5, 1, 0, true}, /*benchmark=*/true),

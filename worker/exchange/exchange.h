@@ -59,8 +59,11 @@ class Exchange {
   // that the shards answer as soon as they can, beside whatever else is under
   // way. Whether that pull comes or another one is right as if this had not
   // been called, but `weights` must stay and is undefined until a Pull fills
-  // it, or until the exchange is gone. Replaces what was begun ahead before.
+  // it or AbortPullAhead has returned. Replaces what was begun ahead before.
   virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
+  // Stops what was begun ahead, if anything; nothing writes into its weights
+  // any more.
+  virtual void AbortPullAhead() = 0;
 
   // Begins to push the gradient of task `key`, whose room was granted as
   // `grant`. `gradient` must stay until FinishPush or AbortPush has returned.

@@ -101,6 +101,7 @@ class FakeExchange final : public Exchange {
     pulled_ahead.push_back(spec);
     ahead_into = weights.data();
   }
+  void AbortPullAhead() override { ahead_into = nullptr; }
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override {
     push_key = key;
