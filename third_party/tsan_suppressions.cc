@@ -7,6 +7,7 @@ const char* __tsan_default_suppressions() {
       // Within these libraries the sanitizer sees calls of malloc and memcpy,
       // and nothing of what orders them.
       "called_from_lib:libabsl_cord.so\n"
+      "called_from_lib:libabsl_cord_internal.so\n"
       "called_from_lib:libabsl_graphcycles_internal.so\n"
       "called_from_lib:libabsl_random_internal_pool_urbg.so\n"
       "called_from_lib:libabsl_status.so\n"
