@@ -34,13 +34,13 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostMemoryDevice::Allocate(
 
 absl::Status HostMemoryDevice::CopyToDevice(const void* host, void* device,
                                             int64_t bytes) {
-  std::memcpy(device, host, bytes);
+  if (bytes > 0) std::memcpy(device, host, bytes);  // Nothing may be nowhere.
   return absl::OkStatus();
 }
 
 absl::Status HostMemoryDevice::CopyToHost(const void* device, void* host,
                                           int64_t bytes) {
-  std::memcpy(host, device, bytes);
+  if (bytes > 0) std::memcpy(host, device, bytes);
   return absl::OkStatus();
 }
 
