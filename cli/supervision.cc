@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace sluice {
 
@@ -66,8 +67,16 @@ std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
   return server && record->deaths == 1 ? now : now + kPause;
 }
 
+void Supervision::NameLate(const std::string& name) {
+  late_.push_back(name);
+  failure_ = absl::StrCat(absl::StrJoin(late_, ", "), " did not end within ",
+                          absl::FormatDuration(kGrace),
+                          " of the coordinator and had to be killed");
+}
+
 SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
   SuperviseActions actions;
+  if (too_late_ && end.killed) NameLate(end.name);
   std::string died = absl::StrCat(end.name, ": ", end.how);
   if (!end.ok && MayRestart(end)) {
     Record& record = records_[end.name];
@@ -165,6 +174,7 @@ SuperviseActions Supervision::OnTime(absl::Time now) {
   // does who was being started again when it reached its end.
   const bool late = lead_ended_well_ && restarted_;
   if (failure_.empty() && !interrupted_ && !late) {
+    too_late_ = true;
     failure_ = "a process did not end with the run and was killed";
   }
   return actions;

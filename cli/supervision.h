@@ -118,6 +118,8 @@ class Supervision {
   void RestartDue(absl::Time now, SuperviseActions* actions);
   bool Ending() const { return lead_ended_ || killing_ || !failure_.empty(); }
   void EndBy(absl::Time deadline);
+  // Says that the run ended without `name`, which was killed for it.
+  void NameLate(const std::string& name);
   void Blame(const PartEnd& end, const std::string& failure);
 
   int workers_left_;
@@ -136,6 +138,8 @@ class Supervision {
   bool killing_ = false;  // What ends from here on follows from our kill.
   // When whoever still runs is killed.
   std::optional<absl::Time> deadline_;
+  bool too_late_ = false;          // The run fails by who was then killed:
+  std::vector<std::string> late_;  // these.
 };
 
 }  // namespace sluice

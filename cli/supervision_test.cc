@@ -313,12 +313,20 @@ TEST(SupervisionTest, WhoWaitsInVainAfterAnInterruptIsKilledInSilence) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
-TEST(SupervisionTest, AProcessThatOutlivesTheRunIsAFailure) {
-  Supervision s(1);
+TEST(SupervisionTest, WhoOutlivesTheRunFailsItAndIsNamed) {
+  Supervision s(2);
   s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  s.OnEnd(Well(Part::kWorker, "worker-1"), kStart);
   EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
   EXPECT_EQ(s.ExitCode(), 1);
   EXPECT_THAT(s.failure(), HasSubstr("did not end"));
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+  // It ended by itself just then.
+  s.OnEnd(Well(Part::kShard, "ps_server-1"), kStart);
+  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_EQ(s.failure(),
+            "worker-0, evaluator did not end within 6s of the coordinator and "
+            "had to be killed");
 }
 
 TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
