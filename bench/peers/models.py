@@ -7,6 +7,7 @@ import re
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 def convolution(inputs, outputs, kernel, stride):
@@ -68,6 +69,57 @@ def vgg16():
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
 
 
+class Plus(nn.Sequential):
+    """layers(x) + x."""
+
+    def forward(self, x):
+        return super().forward(x) + x
+
+
+class Attention(nn.Module):
+    """Of each place on the places up to it: queries, keys and values in one,
+    (samples, length, 3 features), to (samples, length, features)."""
+
+    def __init__(self, length, heads):
+        super().__init__()
+        self.heads = heads
+        later = torch.full((length, length), -torch.inf).triu(1)
+        self.register_buffer("later", later, persistent=False)
+
+    def forward(self, x):
+        parts = x.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return self.attend(*parts).transpose(1, 2).flatten(2)
+
+    def attend(self, q, k, v):
+        if hasattr(functional, "scaled_dot_product_attention"):  # PyTorch 2.
+            return functional.scaled_dot_product_attention(
+                q, k, v, is_causal=True)
+        scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-2, -1) + self.later
+        return scores.softmax(-1) @ v
+
+
+class Transformer(nn.Module):
+    """Decoder-only, norms before attention and MLP, on bytes; the output's
+    weights are the embedding's."""
+
+    def __init__(self, length, features, heads, blocks):
+        super().__init__()
+        self.tokens = nn.Parameter(torch.empty(256, features))
+        self.positions = nn.Parameter(torch.empty(length, features))
+        layers = []
+        for _ in range(blocks):
+            layers += [
+                Plus(nn.LayerNorm(features), nn.Linear(features, 3 * features),
+                     Attention(length, heads), nn.Linear(features, features)),
+                Plus(nn.LayerNorm(features), nn.Linear(features, 4 * features),
+                     nn.GELU(), nn.Linear(4 * features, features))]
+        self.layers = nn.Sequential(*layers, nn.LayerNorm(features))
+
+    def forward(self, x):
+        y = functional.embedding(x.long(), self.tokens) + self.positions
+        return functional.linear(self.layers(y), self.tokens)
+
+
 MODELS = {
     "softmax": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 10)),
     "mlp": lambda: nn.Sequential(
@@ -90,6 +142,8 @@ MODELS = {
         *stages(bottleneck, 64, (64, 1, 3), (128, 2, 4), (256, 2, 6),
                 (512, 2, 3)), *pooled(2048, 1000)),
     "vgg16": vgg16,
+    "transformer": lambda: Transformer(length=128, features=128, heads=4,
+                                       blocks=3),
 }
 
 

@@ -36,21 +36,31 @@
 namespace sluice::bench {
 namespace {
 
-// Multiply-adds count as two. Backward makes two products of a layer's size,
-// one where nothing before the layer has parameters. A convolution's layer
-// needs each weight once for every pixel of its output.
+// Forward's multiply-adds for one sample, which count as two. A weight of a
+// convolution or of a layer on a sequence takes part once for every pixel or
+// place of the output; a place attends, in two products, to those up to it.
+double ForwardOperations(const ModelPlan& plan, const LayerPlan& layer) {
+  const std::vector<int64_t>& output = layer.output_shape;
+  if (layer.layer.has_attention()) {
+    return 2.0 * output[0] * (output[0] + 1) * output[1];
+  }
+  double operations = 2.0 * plan.tensors[layer.weight].size;
+  if (layer.layer.has_conv2d()) return operations * output[1] * output[2];
+  return output.size() == 2 ? operations * output[0] : operations;
+}
+
+// Backward makes two products of a layer's size, one where nothing before the
+// layer has parameters.
 double OperationsPerSample(const ModelPlan& plan) {
   double operations = 0;
   bool first = true;
   const auto add = [&](const LayerPlan& layer) {
-    if (!layer.layer.has_dense() && !layer.layer.has_conv2d()) return;
-    double forward = 2.0 * plan.tensors[layer.weight].size;
-    if (layer.layer.has_conv2d()) {
-      forward *= static_cast<double>(layer.output_shape[1]) *
-                 static_cast<double>(layer.output_shape[2]);
+    const proto::Layer& kind = layer.layer;
+    if (kind.has_dense() || kind.has_conv2d() || kind.has_attention() ||
+        kind.has_tied_output()) {
+      operations += ForwardOperations(plan, layer) * (first ? 2 : 3);
     }
-    operations += forward * (first ? 2 : 3);
-    first = false;
+    first = first && layer.weight < 0;
   };
   for (const LayerPlan& layer : plan.layers) {
     add(layer);
@@ -64,8 +74,8 @@ double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-// Of a square matrix product: one that stays in a processor's cache, or one that
-// is large enough for a GPU.
+// Of a square matrix product: one that stays in a processor's cache, or one
+// that is large enough for a GPU.
 absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
   const int64_t side = device->uses_host_memory() ? 512 : 8192;
   SLUICE_ASSIGN_OR_RETURN(auto op,
@@ -84,8 +94,8 @@ absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
     SLUICE_RETURN_IF_ERROR(
         op->Forward(side, x->floats(), w->floats(), nullptr, y->floats()));
     SLUICE_RETURN_IF_ERROR(device->Synchronize());
-    fastest = std::min(
-        fastest, absl::ToDoubleSeconds(Clock::Real()->Now() - start));
+    fastest =
+        std::min(fastest, absl::ToDoubleSeconds(Clock::Real()->Now() - start));
   }
   return 2.0 * static_cast<double>(side * side * side) / fastest;
 }

@@ -32,14 +32,15 @@ def built(path):
 
 
 def has_torch():
-    return subprocess.run([*PYTHON, "-c", "import torch"],
+    return subprocess.run([*PYTHON, "-c", "import numpy, torch"],
                           stderr=subprocess.DEVNULL).returncode == 0
 
 
-def torch_has_cuda():
-    return subprocess.run(
-        [*PYTHON, "-c", "import torch; assert torch.cuda.is_available()"],
-        stderr=subprocess.DEVNULL).returncode == 0
+def why_torch_cannot(step):
+    """What PyTorch says where `step` fails; None where it does not."""
+    tried = subprocess.run([*PYTHON, "-c", f"import torch; {step}"],
+                           capture_output=True, text=True)
+    return tried.stderr.strip().split("\n")[-1] if tried.returncode else None
 
 
 def torch(name, instruction_set):

@@ -23,8 +23,9 @@ def main():
     parser.add_argument("--model", choices=models.MODELS, required=True)
     parser.add_argument("--inputs", required=True, help="folder to read")
     parser.add_argument("--folder", required=True, help="to write")
-    parser.add_argument("--shape", type=int, nargs=3, required=True,
-                        help="channels, height and width of an image")
+    parser.add_argument("--shape", type=int, nargs="+", required=True,
+                        help="channels, height and width of an image, or the "
+                             "length of a text")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--compiled", action="store_true",
                         help="by torch.compile")
@@ -40,16 +41,17 @@ def main():
     labels = torch.from_numpy(labels.astype(np.int64)).to(args.device)
     inputs = torch.from_numpy(
         np.fromfile(f"{args.inputs}/inputs.f32", np.float32))
-    inputs = inputs.view(len(labels), *args.shape).to(args.device)
+    inputs = inputs.view(-1, *args.shape).to(args.device)
     plain.to(args.device)
-    if args.device == "cuda":
+    if args.device == "cuda" and inputs.dim() == 4:
         plain.to(memory_format=torch.channels_last)
         inputs = inputs.to(memory_format=torch.channels_last)
     model = torch.compile(plain) if args.compiled else plain
 
     def step():
         model.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+        scores = model(inputs).flatten(0, -2)  # A row for each label.
+        loss = torch.nn.functional.cross_entropy(scores, labels)
         loss.backward()
         return loss
 
@@ -67,7 +69,7 @@ def main():
         while time.monotonic() - start < seconds:
             for _ in range(EACH if args.device == "cuda" else 1):
                 step()
-                samples += len(labels)
+                samples += len(inputs)
             wait()
         print(samples / (time.process_time() - cpu),
               samples / (time.monotonic() - start), flush=True)

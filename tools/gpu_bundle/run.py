@@ -3,7 +3,7 @@
 
     ./run.py                  the tests, a training job, the benchmark
     ./run.py --only tests     one part, or several
-    ./run.py --only train --device CPU     the job without a GPU
+    ./run.py --only train compute --device CPU     what needs no GPU
 
 What each part printed stays in --results. Where the machine lacks a GPU or one
 of CUDA's libraries it says SKIPPED and what is missing, and ends with 0; with 1
@@ -23,7 +23,8 @@ import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
 PARTS = ["tests", "sanitizer", "train", "compute"]
-TIMEOUT_S = 600  # Of one program.
+TIMEOUT_S = 600  # Of one program,
+COMPUTE_TIMEOUT_S = 1800  # and where PyTorch compiles every model.
 # Mini-batch gradients of both devices agree to rounding; after two epochs of
 # LeNet the accuracies may differ by this.
 ACCURACY_APART = 0.01
@@ -102,16 +103,16 @@ class Runner:
         self.failed = True
         self.say(part, f"FAILED: {why}")
 
-    def run(self, name, command):
+    def run(self, name, command, timeout_s=TIMEOUT_S):
         """The exit status; what it prints goes to NAME.log."""
         with open(self.args.results / f"{name}.log", "w") as log:
             try:
                 return subprocess.run(
                     list(map(str, command)), stdout=log, cwd=self.tree,
                     stderr=subprocess.STDOUT, env=self.environment,
-                    timeout=TIMEOUT_S).returncode
+                    timeout=timeout_s).returncode
             except subprocess.TimeoutExpired:
-                return f"no end within {TIMEOUT_S} s"
+                return f"no end within {timeout_s} s"
 
     def log_of(self, name):
         return (self.args.results / f"{name}.log").read_text(errors="replace")
@@ -173,8 +174,10 @@ class Runner:
 
     def compute(self):
         python = shutil.which("python3") or sys.executable
-        code = self.run("compute", [python, "-B", self.tree / "bench/compute.py",
-                                    f"--device={self.args.device}"])
+        code = self.run(
+            "compute", [python, "-B", self.tree / "bench/compute.py",
+                        f"--device={self.args.device.lower()}",
+                        *["--tiny"] * self.args.tiny], COMPUTE_TIMEOUT_S)
         print(self.log_of("compute"))
         if code != 0:
             self.fail("compute", f"ended with {code}")
@@ -187,6 +190,8 @@ def main():
                         metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--device", choices=["CUDA", "CPU"], default="CUDA")
     parser.add_argument("--epochs", type=float, default=2, help="of the job")
+    parser.add_argument("--tiny", action="store_true",
+                        help="the benchmark in a few seconds")
     parser.add_argument("--results", type=pathlib.Path, default=BUNDLE / "results",
                         help="folder for what is unpacked and printed")
     args = parser.parse_args()
