@@ -5,8 +5,10 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
 
+#include <memory>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -74,12 +76,14 @@ class Mistakes final : public google::protobuf::io::ErrorCollector {
 struct Place {
   Message* message = nullptr;
   const FieldDescriptor* field = nullptr;
-  int index = -1;  // Of the element; -1 when the field is not repeated.
+  int index = -1;  // Of the element; -1: the field, which may be a list.
 };
 
-// Finds "layer[3]" or "sync" in `message`; `before` is the path up to it.
+// Finds "layer[3]" or "sync" in `message`, or "layer" where it is the path's
+// `last` part; `before` is the path up to it.
 absl::StatusOr<Place> FindPart(absl::string_view part,
-                               const std::string& before, Message* message) {
+                               const std::string& before, bool last,
+                               Message* message) {
   const std::vector<std::string> pieces = absl::StrSplit(part, '[');
   const Descriptor& type = *message->GetDescriptor();
   Place place{message, type.FindFieldByName(pieces[0])};
@@ -94,6 +98,7 @@ absl::StatusOr<Place> FindPart(absl::string_view part,
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": takes no index, got \"", part, "\""));
   }
+  if (last && pieces.size() == 1) return place;
   const int size = message->GetReflection()->FieldSize(*message, place.field);
   const std::string index_text = pieces.size() == 2 ? pieces[1] : "";
   absl::string_view index = index_text;
@@ -122,9 +127,10 @@ absl::StatusOr<Place> FindPlace(absl::string_view path, Message* message) {
   std::string before;
   std::vector<absl::string_view> parts = absl::StrSplit(path, '.');
   for (size_t i = 0;; ++i) {
+    const bool last = i + 1 == parts.size();
     SLUICE_ASSIGN_OR_RETURN(const Place place,
-                            FindPart(parts[i], before, message));
-    if (i + 1 == parts.size()) return place;
+                            FindPart(parts[i], before, last, message));
+    if (last) return place;
     absl::StrAppend(&before, parts[i]);
     if (place.field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       return absl::InvalidArgumentError(
@@ -153,12 +159,36 @@ absl::Status SetMessage(const std::string& path, absl::string_view value,
   return absl::InvalidArgumentError(mistakes.Text());
 }
 
+absl::Status SetList(const std::string& path, const std::string& value,
+                     const Place& place) {
+  const std::string name = place.field->name();
+  if (!absl::StartsWith(value, "[") || !absl::EndsWith(value, "]")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a list: set ", name, "[0] or another that is ",
+                     "there, or give [...], got \"", value, "\""));
+  }
+  const std::unique_ptr<Message> given(place.message->New());
+  Mistakes mistakes(absl::StrCat(path, "=[...]"));
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&mistakes);
+  if (!parser.ParseFromString(absl::StrCat(name, ": ", value), given.get())) {
+    return absl::InvalidArgumentError(mistakes.Text());
+  }
+  place.message->GetReflection()->SwapFields(place.message, given.get(),
+                                             {place.field});
+  return absl::OkStatus();
+}
+
 absl::Status SetScalar(const std::string& path, const std::string& value,
                        const Place& place) {
   const FieldDescriptor* field = place.field;
   const auto* reflection = place.message->GetReflection();
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    reflection->SetString(place.message, field, value);
+    if (place.index < 0) {
+      reflection->SetString(place.message, field, value);
+    } else {
+      reflection->SetRepeatedString(place.message, field, place.index, value);
+    }
     return absl::OkStatus();
   }
   std::string expected = field->cpp_type_name();
@@ -182,7 +212,22 @@ absl::Status SetScalar(const std::string& path, const std::string& value,
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected ", expected, ", got \"", value, "\""));
   }
+  if (place.index >= 0) {  // It has become the last of the list.
+    const int last = reflection->FieldSize(*place.message, field) - 1;
+    reflection->SwapElements(place.message, field, place.index, last);
+    reflection->RemoveLast(place.message, field);
+  }
   return absl::OkStatus();
+}
+
+absl::Status Set(const std::string& path, const std::string& value,
+                 const Place& place) {
+  if (place.field->is_repeated() && place.index < 0) {
+    return SetList(path, value, place);
+  }
+  return place.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
+             ? SetMessage(path, value, place)
+             : SetScalar(path, value, place);
 }
 
 }  // namespace
@@ -211,9 +256,7 @@ absl::Status ApplyOverride(const std::string& override_text, proto::Job* job) {
   proto::Job changed = *job;
   const auto apply = [&]() -> absl::Status {
     SLUICE_ASSIGN_OR_RETURN(const Place place, FindPlace(sides[0], &changed));
-    return place.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
-               ? SetMessage(sides[0], sides[1], place)
-               : SetScalar(sides[0], sides[1], place);
+    return Set(sides[0], sides[1], place);
   };
   const absl::Status status = apply();
   if (!status.ok()) {

@@ -25,6 +25,7 @@ absl::StatusOr<proto::Job> ParseJobText(const std::string& text,
 //   schedule.cosine.epochs=5       choosing the member of a oneof
 //   model.layer[3].dense.units=64  an element that is there already
 //   schedule.cosine={epochs: 5}    a whole message, in place of the old one
+//   delays.worker_factor=[1, 2.5]  a whole list, in place of the old one
 //
 // kInvalidArgument says which part of the path or which value is wrong, and
 // what there is instead; the job is then as it was.

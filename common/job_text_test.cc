@@ -6,7 +6,9 @@
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 std::string ParseError(const std::string& text) {
@@ -118,6 +120,37 @@ TEST_F(ApplyOverrideTest, AWholeMessageTakesTheOldOnesPlace) {
   EXPECT_EQ(job_.sync().policy(), proto::K_SYNC);
   EXPECT_FALSE(job_.sync().has_k());
   EXPECT_THAT(Error("sync={nonsense: 1}"), HasSubstr("\"nonsense\""));
+}
+
+TEST_F(ApplyOverrideTest, AWholeListTakesTheOldOnesPlace) {
+  for (int i = 0; i < 2; ++i) {
+    Set("delays.worker_factor=[1, 2.5]");
+    EXPECT_THAT(job_.delays().worker_factor(), ElementsAre(1, 2.5));
+  }
+  Set("delays.worker_factor=[]");
+  EXPECT_THAT(job_.delays().worker_factor(), IsEmpty());
+  Set("data.text.train=['a b', 'c']");
+  EXPECT_THAT(job_.data().text().train(), ElementsAre("a b", "c"));
+  Set("model.layer=[{tanh {}}]");
+  ASSERT_EQ(job_.model().layer_size(), 1);
+  EXPECT_TRUE(job_.model().layer(0).has_tanh());
+  EXPECT_EQ(Error("delays.worker_factor=2"),
+            "--set delays.worker_factor: is a list: set worker_factor[0] or "
+            "another that is there, or give [...], got \"2\"");
+  EXPECT_THAT(Error("delays.worker_factor=[fast]"),
+              StartsWith("--set delays.worker_factor=[...]:1:17: "));
+}
+
+// Once a string ended the process and a number was added behind the others.
+TEST_F(ApplyOverrideTest, AnElementOfAListOfValuesIsReplaced) {
+  Set("delays.worker_factor=[1, 2, 3]");
+  Set("delays.worker_factor[1]=9");
+  EXPECT_THAT(job_.delays().worker_factor(), ElementsAre(1, 9, 3));
+  Set("data.text.train=['a', 'b']");
+  Set("data.text.train[0]=c");
+  EXPECT_THAT(job_.data().text().train(), ElementsAre("c", "b"));
+  EXPECT_THAT(Error("delays.worker_factor[0]=fast"),
+              HasSubstr("delays.worker_factor[0]: expected double"));
 }
 
 TEST_F(ApplyOverrideTest, AnUnknownPartIsNamedWithWhatThereIs) {
