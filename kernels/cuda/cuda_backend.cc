@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_libraries.h"
+#include "kernels/cuda/gpu_number.h"
 #include "kernels/cuda/staging.h"
 
 namespace sluice::kernels::cuda {
@@ -84,35 +86,22 @@ class CudaBackend : public Backend {
   cudnnHandle_t cudnn_ = nullptr;  // Made for the first convolution.
 };
 
-absl::Status NoDevice(absl::string_view why) {
-  return absl::NotFoundError(absl::StrCat("no CUDA device: ", why));
-}
-
-// "0 NVIDIA H200, 1 NVIDIA H200"
-std::string NamesOf(int count) {
-  std::string names;
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp properties;
-    const bool known = cudaGetDeviceProperties(&properties, i) == cudaSuccess;
-    absl::StrAppend(&names, i == 0 ? "" : ", ", i, " ",
-                    known ? properties.name : "unknown");
-  }
-  return names;
-}
-
 // Whether there is a GPU of this index.
 absl::Status CheckIndex(int index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
-    return NoDevice(cudaGetErrorString(error));
+    return absl::NotFoundError(
+        absl::StrCat("no CUDA device: ", cudaGetErrorString(error)));
   }
   SLUICE_RETURN_IF_ERROR(CudaStatus(error, "cudaGetDeviceCount"));
-  if (index >= 0 && index < count) return absl::OkStatus();
-  return NoDevice(count == 0
-                      ? "this machine has no GPU"
-                      : absl::StrCat("number ", index, " of this machine's ",
-                                     count, ": ", NamesOf(count)));
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    const bool known = cudaGetDeviceProperties(&properties, i) == cudaSuccess;
+    names.push_back(known ? properties.name : "unknown");
+  }
+  return CheckGpuNumber(index, names);
 }
 
 absl::Status CudaBackend::Open() {

@@ -10,7 +10,7 @@
 namespace sluice::kernels {
 
 struct CudaOptions {
-  int index = 0;  // Of the GPU, as CUDA counts; 0 or more.
+  int index = 0;  // Of the GPU, as CUDA numbers those the process sees.
   // Whether products and convolutions may round their factors to TF32's 10 bits
   // of mantissa.
   bool tf32 = false;
@@ -23,9 +23,9 @@ struct CudaOptions {
 // CUDA is in a shared object beside the program (CudaObjectPath), loaded by the
 // first call, so that programs start where there is none.
 //
-// kNotFound, beginning with "no CUDA device: ", where this build, machine or
-// number has none, and why; kFailedPrecondition where there is one that cannot
-// be used.
+// kNotFound, beginning with "no CUDA device: ", where this build or machine has
+// none, and why; kOutOfRange where it has none of this index, and which it has;
+// kFailedPrecondition where there is one that cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(
     const CudaOptions& options);
 

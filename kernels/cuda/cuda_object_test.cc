@@ -44,12 +44,15 @@ TEST(CudaObjectTest, ItLinksAndMakesADeviceOrSaysThatThereIsNone) {
 
 TEST(CudaDeviceTest, AGpuThatIsNotThereIsRefusedWithTheReason) {
   const Made made = MakeCudaDevice({.index = 4096});
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
   const std::string message(made.status().message());
-  EXPECT_THAT(message, StartsWith("no CUDA device: "));
   if (MakeCudaDevice({}).ok()) {
-    EXPECT_THAT(message, HasSubstr("number 4096 of this machine's "));
-  } else if (CudaObjectPath().empty()) {
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(message, StartsWith("no GPU 4096 among "));
+    return;
+  }
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(message, StartsWith("no CUDA device: "));
+  if (CudaObjectPath().empty()) {
     EXPECT_THAT(message, HasSubstr("this build has none"));
   }
 }
