@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/precision.h"
 #include "kernels/device.h"
 #include "kernels/shapes.h"
 
@@ -28,8 +29,11 @@ struct ProductShape {
   bool transpose_b = false;
   bool bias = false;
   int64_t batch = 1;
+  Precision precision = Precision::kFp32;  // Of A and B.
 
-  // From the beginning of a column to that of the next, in floats.
+  int64_t a_size() const { return batch * rows * inner; }
+  int64_t b_size() const { return batch * inner * columns; }
+  // From the beginning of a column to that of the next, in elements.
   int64_t stride_a() const { return transpose_a ? inner : rows; }
   int64_t stride_b() const { return transpose_b ? columns : inner; }
 };
@@ -47,9 +51,15 @@ class Prepared {
 
 class Product : public Prepared {
  public:
+  explicit Product(const ProductShape& shape) : shape_(shape) {}
+  const ProductShape& shape() const { return shape_; }
+  // `a` and `b` are floats, or 16-bit numbers where the precision is of these;
   // `bias` is nullptr where the shape has none.
-  virtual absl::Status Run(const float* a, const float* b, const float* bias,
+  virtual absl::Status Run(const void* a, const void* b, const float* bias,
                            float* d, void* workspace) = 0;
+
+ private:
+  const ProductShape shape_;
 };
 
 enum class ConvolutionKind { kForward, kInputGradient, kWeightGradient };
@@ -57,8 +67,9 @@ enum class ConvolutionKind { kForward, kInputGradient, kWeightGradient };
 class Convolution : public Prepared {
  public:
   // Forward: y from x, w. Input gradient: dx from w, dy. Weight gradient: dw
-  // from x, dy.
-  virtual absl::Status Run(const float* first, const float* second, float* out,
+  // from x, dy. All three are floats, or have 16 bits and channels last: x is
+  // (samples, height, width, inputs), w (outputs, kernel, kernel, inputs).
+  virtual absl::Status Run(const void* first, const void* second, void* out,
                            void* workspace) = 0;
 };
 
@@ -71,7 +82,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // As Device's methods of these names.
+  // As Device's methods of these names; but for the precision, which is that of
+  // each product.
   virtual std::string Description() const = 0;
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) = 0;
   virtual absl::Status CopyToDevice(const void* host, void* device,
@@ -93,8 +105,11 @@ class Backend {
   // kUnimplemented where the library cannot do the shape.
   virtual absl::StatusOr<std::unique_ptr<Product>> PrepareProduct(
       const ProductShape& shape) = 0;
+  // REQUIRES: inputs and outputs are multiples of 8 where precision has 16
+  // bits.
   virtual absl::StatusOr<std::unique_ptr<Convolution>> PrepareConvolution(
-      ConvolutionKind kind, const Conv2dShape& shape, int64_t samples) = 0;
+      ConvolutionKind kind, Precision precision, const Conv2dShape& shape,
+      int64_t samples) = 0;
 };
 
 }  // namespace sluice::kernels::cuda

@@ -46,12 +46,26 @@ absl::Status Set(const Layout& layout,
                       "cublasLtMatrixLayoutSetAttribute");
 }
 
+cudaDataType_t TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      return CUDA_R_32F;
+    case Precision::kBf16:
+      return CUDA_R_16BF;
+    case Precision::kFp16:
+      return CUDA_R_16F;
+  }
+  return CUDA_R_32F;
+}
+
 // Column-major, which is the default order; `batch` of them packed.
-absl::StatusOr<Layout> MakeLayout(int64_t rows, int64_t columns, int64_t stride,
+absl::StatusOr<Layout> MakeLayout(cudaDataType_t type, int64_t rows,
+                                  int64_t columns, int64_t stride,
                                   int64_t batch) {
   cublasLtMatrixLayout_t layout = nullptr;
   SLUICE_RETURN_IF_ERROR(CublasStatus(
-      cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, stride),
+      cublasLtMatrixLayoutCreate(&layout, type, rows, columns, stride),
       "cublasLtMatrixLayoutCreate"));
   Layout made(layout);
   if (batch == 1) return made;
@@ -62,13 +76,15 @@ absl::StatusOr<Layout> MakeLayout(int64_t rows, int64_t columns, int64_t stride,
   return made;
 }
 
-absl::StatusOr<Operation> MakeOperation(const ProductShape& shape, bool tf32) {
+absl::StatusOr<Operation> MakeOperation(const ProductShape& shape) {
   cublasLtMatmulDesc_t made = nullptr;
-  SLUICE_RETURN_IF_ERROR(CublasStatus(
-      cublasLtMatmulDescCreate(
-          &made, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-          CUDA_R_32F),
-      "cublasLtMatmulDescCreate"));
+  SLUICE_RETURN_IF_ERROR(
+      CublasStatus(cublasLtMatmulDescCreate(&made,
+                                            shape.precision == Precision::kTf32
+                                                ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                : CUBLAS_COMPUTE_32F,
+                                            CUDA_R_32F),
+                   "cublasLtMatmulDescCreate"));
   Operation operation(made);
   const auto transposed = [](bool is) -> int32_t {
     return is ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -104,10 +120,25 @@ absl::StatusOr<Preference> MakePreference() {
   return preference;
 }
 
-// Whether the algorithm computes with FP32's 23 bits of mantissa, or may round
-// as TF32 does.
+// What an algorithm may round factors to that are given in `precision`.
+uint64_t AllowedInput(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return 0;
+    case Precision::kTf32:
+      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+    case Precision::kBf16:
+      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF;
+    case Precision::kFp16:
+      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F;
+  }
+  return 0;
+}
+
+// Whether the algorithm takes the factors as they are given, and adds up in
+// FP32.
 absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
-                                   bool tf32) {
+                                   Precision precision) {
   uint64_t flags = 0;
   size_t written = 0;
   SLUICE_RETURN_IF_ERROR(CublasStatus(
@@ -117,18 +148,18 @@ absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
       "cublasLtMatmulAlgoCapGetAttribute"));
   const uint64_t narrow = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
                           CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
-                          (tf32 ? 0 : CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32);
-  return (flags & narrow) == 0;
+                          CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
+                          CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+  return (flags & narrow & ~AllowedInput(precision)) == 0;
 }
 
 class CublasProduct : public Product {
  public:
   static absl::StatusOr<std::unique_ptr<Product>> Create(
-      cublasLtHandle_t handle, cudaStream_t stream, bool tf32,
-      const ProductShape& shape) {
-    auto product =
-        std::unique_ptr<CublasProduct>(new CublasProduct(handle, stream));
-    SLUICE_RETURN_IF_ERROR(product->Prepare(shape, tf32));
+      cublasLtHandle_t handle, cudaStream_t stream, const ProductShape& shape) {
+    auto product = std::unique_ptr<CublasProduct>(
+        new CublasProduct(handle, stream, shape));
+    SLUICE_RETURN_IF_ERROR(product->Prepare());
     return product;
   }
 
@@ -136,7 +167,7 @@ class CublasProduct : public Product {
     return static_cast<int64_t>(chosen_.workspaceSize);
   }
 
-  absl::Status Run(const float* a, const float* b, const float* bias, float* d,
+  absl::Status Run(const void* a, const void* b, const float* bias, float* d,
                    void* workspace) override {
     if (bias != nullptr) {
       SLUICE_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -152,20 +183,25 @@ class CublasProduct : public Product {
   }
 
  private:
-  CublasProduct(cublasLtHandle_t handle, cudaStream_t stream)
-      : handle_(handle), stream_(stream) {}
+  CublasProduct(cublasLtHandle_t handle, cudaStream_t stream,
+                const ProductShape& shape)
+      : Product(shape), handle_(handle), stream_(stream) {}
 
-  absl::Status Prepare(const ProductShape& s, bool tf32) {
-    SLUICE_ASSIGN_OR_RETURN(operation_, MakeOperation(s, tf32));
+  absl::Status Prepare() {
+    const ProductShape& s = shape();
+    SLUICE_ASSIGN_OR_RETURN(operation_, MakeOperation(s));
     // As the arrays lie in memory, before they are transposed.
+    const auto layout = [&](bool transpose, int64_t rows, int64_t columns,
+                            int64_t stride) {
+      if (transpose) std::swap(rows, columns);
+      return MakeLayout(TypeOf(s.precision), rows, columns, stride, s.batch);
+    };
     SLUICE_ASSIGN_OR_RETURN(
-        a_, s.transpose_a ? MakeLayout(s.inner, s.rows, s.stride_a(), s.batch)
-                          : MakeLayout(s.rows, s.inner, s.stride_a(), s.batch));
+        a_, layout(s.transpose_a, s.rows, s.inner, s.stride_a()));
     SLUICE_ASSIGN_OR_RETURN(
-        b_, s.transpose_b
-                ? MakeLayout(s.columns, s.inner, s.stride_b(), s.batch)
-                : MakeLayout(s.inner, s.columns, s.stride_b(), s.batch));
-    SLUICE_ASSIGN_OR_RETURN(d_, MakeLayout(s.rows, s.columns, s.rows, s.batch));
+        b_, layout(s.transpose_b, s.inner, s.columns, s.stride_b()));
+    SLUICE_ASSIGN_OR_RETURN(
+        d_, MakeLayout(CUDA_R_32F, s.rows, s.columns, s.rows, s.batch));
     SLUICE_ASSIGN_OR_RETURN(const Preference preference, MakePreference());
     cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
     int found = 0;
@@ -179,7 +215,7 @@ class CublasProduct : public Product {
     for (int i = 0; i < found; ++i) {
       if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
       SLUICE_ASSIGN_OR_RETURN(const bool exact,
-                              IsExactEnough(results[i].algo, tf32));
+                              IsExactEnough(results[i].algo, s.precision));
       if (!exact) continue;
       chosen_ = results[i];
       return absl::OkStatus();
@@ -197,9 +233,8 @@ class CublasProduct : public Product {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Product>> PrepareCublasProduct(
-    cublasLtHandle_t handle, cudaStream_t stream, bool tf32,
-    const ProductShape& shape) {
-  return CublasProduct::Create(handle, stream, tf32, shape);
+    cublasLtHandle_t handle, cudaStream_t stream, const ProductShape& shape) {
+  return CublasProduct::Create(handle, stream, shape);
 }
 
 }  // namespace sluice::kernels::cuda

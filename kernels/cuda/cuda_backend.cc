@@ -27,7 +27,7 @@ class GpuBuffer : public Buffer {
 
 class CudaBackend : public Backend {
  public:
-  explicit CudaBackend(const CudaOptions& options) : options_(options) {}
+  explicit CudaBackend(int index) : index_(index) {}
   ~CudaBackend() override {
     if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
     if (cublas_ != nullptr) cublasLtDestroy(cublas_);
@@ -39,7 +39,7 @@ class CudaBackend : public Backend {
 
   std::string Description() const override;
   absl::Status EnterThread() override {
-    return CudaStatus(cudaSetDevice(options_.index), "cudaSetDevice");
+    return CudaStatus(cudaSetDevice(index_), "cudaSetDevice");
   }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override;
   absl::Status CopyToDevice(const void* host, void* device,
@@ -71,13 +71,14 @@ class CudaBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Product>> PrepareProduct(
       const ProductShape& shape) override {
-    return PrepareCublasProduct(cublas_, stream_, options_.tf32, shape);
+    return PrepareCublasProduct(cublas_, stream_, shape);
   }
   absl::StatusOr<std::unique_ptr<Convolution>> PrepareConvolution(
-      ConvolutionKind kind, const Conv2dShape& shape, int64_t samples) override;
+      ConvolutionKind kind, Precision precision, const Conv2dShape& shape,
+      int64_t samples) override;
 
  private:
-  const CudaOptions options_;
+  const int index_;
   cudaDeviceProp properties_ = {};
   int driver_ = 0;
   cudaStream_t stream_ = nullptr;
@@ -105,10 +106,10 @@ absl::Status CheckIndex(int index) {
 }
 
 absl::Status CudaBackend::Open() {
-  SLUICE_RETURN_IF_ERROR(CheckIndex(options_.index));
+  SLUICE_RETURN_IF_ERROR(CheckIndex(index_));
   SLUICE_RETURN_IF_ERROR(EnterThread());
   SLUICE_RETURN_IF_ERROR(
-      CudaStatus(cudaGetDeviceProperties(&properties_, options_.index),
+      CudaStatus(cudaGetDeviceProperties(&properties_, index_),
                  "cudaGetDeviceProperties"));
   SLUICE_RETURN_IF_ERROR(
       CudaStatus(cudaDriverGetVersion(&driver_), "cudaDriverGetVersion"));
@@ -120,11 +121,10 @@ absl::Status CudaBackend::Open() {
 }
 
 std::string CudaBackend::Description() const {
-  return absl::StrCat("cuda (", properties_.name, ", sm_", properties_.major,
+  return absl::StrCat(properties_.name, ", sm_", properties_.major,
                       properties_.minor, ", ", properties_.multiProcessorCount,
                       " multiprocessors, driver ", driver_, ", cuBLASLt ",
-                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion(), ", ",
-                      options_.tf32 ? "TF32)" : "FP32)");
+                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion());
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(int64_t bytes) {
@@ -136,9 +136,9 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(int64_t bytes) {
     size_t free = 0, total = 0;
     SLUICE_RETURN_IF_ERROR(
         CudaStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no memory for a buffer of ", bytes, " bytes on GPU ", options_.index,
-        ": ", free, " of its ", total, " bytes are free"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for a buffer of ", bytes, " bytes on GPU ",
+                     index_, ": ", free, " of its ", total, " bytes are free"));
   }
   SLUICE_RETURN_IF_ERROR(
       CudaStatus(error, absl::StrCat("a buffer of ", bytes, " bytes")));
@@ -146,20 +146,20 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(int64_t bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<Convolution>> CudaBackend::PrepareConvolution(
-    ConvolutionKind kind, const Conv2dShape& shape, int64_t samples) {
+    ConvolutionKind kind, Precision precision, const Conv2dShape& shape,
+    int64_t samples) {
   if (cudnn_ == nullptr) {
     SLUICE_RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&cudnn_), "cudnnCreate"));
     SLUICE_RETURN_IF_ERROR(
         CudnnStatus(cudnnSetStream(cudnn_, stream_), "cudnnSetStream"));
   }
-  return PrepareCudnnConvolution(cudnn_, options_.tf32, kind, shape, samples);
+  return PrepareCudnnConvolution(cudnn_, kind, precision, shape, samples);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(
-    const CudaOptions& options) {
-  auto backend = std::make_unique<CudaBackend>(options);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int index) {
+  auto backend = std::make_unique<CudaBackend>(index);
   SLUICE_RETURN_IF_ERROR(backend->Open());
   return backend;
 }

@@ -5,13 +5,12 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/cuda_device.h"
 
 namespace sluice::kernels::cuda {
 
-// A GPU of this machine. Errors as MakeCudaDevice's, of what follows loading.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(
-    const CudaOptions& options);
+// A GPU of this machine, by its number. Errors as MakeCudaDevice's, of what
+// follows loading.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int index);
 
 }  // namespace sluice::kernels::cuda
 

@@ -5,15 +5,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/cuda/precision.h"
 #include "kernels/device.h"
 
 namespace sluice::kernels {
 
 struct CudaOptions {
   int index = 0;  // Of the GPU, as CUDA numbers those the process sees.
-  // Whether products and convolutions may round their factors to TF32's 10 bits
-  // of mantissa.
-  bool tf32 = false;
+  Precision precision = Precision::kFp32;
 };
 
 // A GPU: cuBLASLt for products, cuDNN for convolution, own kernels for the

@@ -22,13 +22,12 @@ absl::Status CudnnStatus(cudnnStatus_t status, absl::string_view what);
 
 // As Backend::PrepareProduct; runs in `stream`. Both must outlive it.
 absl::StatusOr<std::unique_ptr<Product>> PrepareCublasProduct(
-    cublasLtHandle_t handle, cudaStream_t stream, bool tf32,
-    const ProductShape& shape);
+    cublasLtHandle_t handle, cudaStream_t stream, const ProductShape& shape);
 
 // As Backend::PrepareConvolution; runs in the handle's stream. `handle` must
 // outlive it.
 absl::StatusOr<std::unique_ptr<Convolution>> PrepareCudnnConvolution(
-    cudnnHandle_t handle, bool tf32, ConvolutionKind kind,
+    cudnnHandle_t handle, ConvolutionKind kind, Precision precision,
     const Conv2dShape& shape, int64_t samples);
 
 // Frees with a library's function. A failure while freeing cannot be helped,

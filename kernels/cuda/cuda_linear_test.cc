@@ -1,10 +1,12 @@
 // Dense and conv2d of the CUDA device against the reference, and their bits.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
-#include "kernels/testing/op_runs.h"
 
 namespace sluice::kernels {
 namespace {
@@ -12,10 +14,12 @@ namespace {
 class CudaLinearTest : public CudaTest {
  protected:
   bool TooLargeFor(const LinearCase& c) const {
-    return GetParam() != Where::kGpu && c.operations() > 4e6;
+    // Emulated casts cost more than emulated products.
+    const double most = Is16Bit(precision()) ? 4e5 : 4e6;
+    return !on_gpu() && c.operations() > most;
   }
 };
-SLUICE_CUDA_TEST_SUITE(CudaLinearTest);
+SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaLinearTest);
 
 // Runs both directions; every array begins `offset` floats after a multiple of
 // 256 bytes. Outputs hold NaN before, which must not shine through.
@@ -53,7 +57,7 @@ TEST_P(CudaLinearTest, LinearOperationsAgreeWithTheReference) {
     Execute(device_.get(), op->get(), c, 0, &got);
     Execute(reference_.get(), plain.get(), c, 0, &want);
     Execute(reference_.get(), plain.get(), c, 0, &size);
-    ExpectWithinRounding(c, got, want, size);
+    ExpectWithinRounding(c, got, want, size, rounding());
   }
 }
 
@@ -119,6 +123,89 @@ TEST_P(CudaLinearTest, TheGradientAtTheInputMayBeLeftOut) {
     EXPECT_TRUE(SameBits(dw.Read(), run.dw));
     EXPECT_TRUE(SameBits(db.Read(), run.db));
   }
+}
+
+// `x`, rows of 8, by a dense layer of 8 that leaves them as they are.
+std::vector<float> ThroughIdentity(Device* device,
+                                   const std::vector<float>& x) {
+  const auto samples = static_cast<int64_t>(x.size() / 8);
+  std::vector<float> identity(64);
+  for (int i = 0; i < 8; ++i) identity[9 * i] = 1;
+  auto op = *device->PrepareDense({8, 8, false}, samples);
+  const auto y = Floats::Unwritten(device, samples * 8);
+  EXPECT_TRUE(op->Forward(samples, Floats(device, x).data(),
+                          Floats(device, identity).data(), nullptr, y.data())
+                  .ok());
+  return y.Read();
+}
+
+TEST_P(CudaLinearTest, FactorsAreRoundedToTheDevicesPrecision) {
+  std::vector<float> x;
+  for (int i = 0; i < 1 << 13; ++i) x.push_back(1 + std::ldexp(i, -13));
+  const auto y = ThroughIdentity(device_.get(), x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    switch (precision()) {
+      case Precision::kFp32:
+        ASSERT_EQ(y[i], x[i]);
+        break;
+      case Precision::kTf32:
+        // Bits behind the tenth are not looked at, or rounded.
+        ASSERT_EQ(std::ldexp(y[i], 10), std::round(std::ldexp(y[i], 10)));
+        ASSERT_LT(std::abs(y[i] - x[i]), 0x1p-10);
+        break;
+      case Precision::kBf16:
+        // To the nearest, the middle to the even one.
+        ASSERT_EQ(y[i], std::ldexp(std::nearbyint(std::ldexp(x[i], 7)), -7));
+        break;
+      case Precision::kFp16:
+        ASSERT_EQ(y[i], std::ldexp(std::nearbyint(std::ldexp(x[i], 10)), -10));
+        break;
+    }
+  }
+}
+
+TEST_P(CudaLinearTest, TheDescriptionNamesThePrecision) {
+  const std::string text = device_->Description();
+  const std::string end = std::string(", ") + NameOf(precision()) + ")";
+  EXPECT_EQ(text.substr(0, 6), "cuda (");
+  EXPECT_EQ(text.substr(text.size() - end.size()), end);
+}
+
+// y of a convolution of one pixel and one product.
+float OneProduct(Device* device, float x, float w) {
+  auto op = *device->PrepareConv2d({1, 1, 1, 1, 1, 1, 0, false}, 1);
+  const auto y = Floats::Unwritten(device, 1);
+  EXPECT_TRUE(op->Forward(1, Floats(device, {x}).data(),
+                          Floats(device, {w}).data(), nullptr, y.data())
+                  .ok());
+  return y.Read()[0];
+}
+
+TEST(CudaPrecisionTest, ConvolutionsOfAnyChannelsComputeIn16Bits) {
+  const auto bf16 =
+      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kBf16);
+  const auto fp16 =
+      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kFp16);
+  EXPECT_EQ(OneProduct(bf16.get(), 1 + 0x1p-9, 1), 1);
+  EXPECT_EQ(OneProduct(fp16.get(), 1 + 0x1p-9, 1), 1 + 0x1p-9);
+  EXPECT_EQ(OneProduct(fp16.get(), 1, 1 + 0x1p-12), 1);
+  // So does their result.
+  EXPECT_EQ(OneProduct(fp16.get(), 256, 256),
+            std::numeric_limits<float>::infinity());
+}
+
+TEST(CudaPrecisionTest, WhatTheLibrariesRefuseIn16BitsIsComputedInFp32) {
+  const auto device =
+      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(false), Precision::kBf16);
+  EXPECT_EQ(OneProduct(device.get(), 1 + 0x1p-20, 1), 1 + 0x1p-20);
+  const auto dense = *device->PrepareDense({1, 1, false}, 1);
+  const Floats x(device.get(), {1 + 0x1p-20}), w(device.get(), {1});
+  const auto y = Floats::Unwritten(device.get(), 1);
+  ASSERT_TRUE(dense->Forward(1, x.data(), w.data(), nullptr, y.data()).ok());
+  EXPECT_EQ(y.Read()[0], 1 + 0x1p-20);
+  // What they do not refuse is not.
+  EXPECT_EQ(ThroughIdentity(device.get(), std::vector<float>(8, 1 + 0x1p-20)),
+            std::vector<float>(8, 1));
 }
 
 }  // namespace

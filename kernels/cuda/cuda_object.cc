@@ -9,9 +9,10 @@
 extern "C" void SluiceMakeCudaDevice(
     const sluice::kernels::CudaOptions& options,
     absl::StatusOr<std::unique_ptr<sluice::kernels::Device>>* result) {
-  auto backend = sluice::kernels::cuda::MakeCudaBackend(options);
+  auto backend = sluice::kernels::cuda::MakeCudaBackend(options.index);
   if (backend.ok()) {
-    *result = sluice::kernels::cuda::MakeDeviceOn(*std::move(backend));
+    *result = sluice::kernels::cuda::MakeDeviceOn(*std::move(backend),
+                                                  options.precision);
   } else {
     *result = backend.status();
   }

@@ -1,5 +1,5 @@
-// Embedding, layer norm and attention of the CUDA device against the reference,
-// and their bits.
+// Embedding and layer norm of the CUDA device against the reference, and their
+// bits.
 #include <cmath>
 #include <limits>
 
@@ -15,9 +15,6 @@ class CudaSequenceTest : public CudaTest {
   // An emulated block costs as much as some thousand floats.
   bool TooLargeFor(const EmbeddingCase& c) const {
     return TooLarge(c.size()) || TooLarge(64 * c.shape.vocabulary);
-  }
-  bool TooLargeFor(const AttentionCase& c) const {
-    return TooLarge(c.operations() / 10);
   }
 };
 SLUICE_CUDA_TEST_SUITE(CudaSequenceTest);
@@ -86,22 +83,6 @@ void Execute(Device* device, const LayerNormCase& c, int64_t offset,
   EXPECT_TRUE(SameBits(dgamma.Read(), run->dbeta));
 }
 
-void Execute(Device* device, const AttentionCase& c, int64_t offset,
-             AttentionRun* run) {
-  auto op = device->PrepareAttention(c.shape, c.samples + 1);
-  ASSERT_TRUE(op.ok()) << op.status();
-  const Floats x(device, run->x, offset), dy(device, run->dy, offset);
-  const auto y = Floats::Unwritten(device, c.output_size(), offset);
-  const auto dx = Floats::Unwritten(device, c.input_size(), offset);
-  const auto forward = (*op)->Forward(c.samples, x.data(), y.data());
-  ASSERT_TRUE(forward.ok()) << forward;
-  const auto backward =
-      (*op)->Backward(c.samples, x.data(), nullptr, dy.data(), dx.data());
-  ASSERT_TRUE(backward.ok()) << backward;
-  run->y = y.Read();
-  run->dx = dx.Read();
-}
-
 TEST_P(CudaSequenceTest, EmbeddingAgreesWithTheReference) {
   for (const EmbeddingCase& c : EmbeddingCases()) {
     if (TooLargeFor(c)) continue;
@@ -129,44 +110,7 @@ TEST_P(CudaSequenceTest, LayerNormAgreesWithTheReference) {
   }
 }
 
-TEST_P(CudaSequenceTest, AttentionAgreesWithTheReference) {
-  for (const AttentionCase& c : AttentionCases()) {
-    if (TooLargeFor(c)) continue;
-    SCOPED_TRACE(c.name);
-    AttentionRun got = AttentionArguments(c), want = got, moved = got;
-    Execute(device_.get(), c, 0, &got);
-    Execute(reference_.get(), c, 0, &want);
-    ExpectWithinRounding(c, got, want);
-    Execute(device_.get(), c, 1, &moved);
-    ExpectSameBits(got, moved);
-  }
-}
-
-TEST_P(CudaSequenceTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
-  const AttentionCase c = {"", {33, 2, 4}, 2};
-  AttentionRun first = AttentionArguments(c), second = first;
-  Execute(device_.get(), c, 0, &first);
-  const int64_t row = 3 * 8, place = 17;
-  for (int64_t i = 0; i < row; ++i) second.x[place * row + i] += 100;
-  Execute(device_.get(), c, 0, &second);
-  EXPECT_TRUE(SameBits({first.y.begin(), first.y.begin() + place * 8},
-                       {second.y.begin(), second.y.begin() + place * 8}));
-  EXPECT_FALSE(SameBits(first.y, second.y));
-}
-
-TEST_P(CudaSequenceTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
-  const AttentionCase c = {"", {9, 2, 3}, 4};
-  AttentionRun all = AttentionArguments(c);
-  auto op = *device_->PrepareAttention(c.shape, 4);
-  const Floats x(device_.get(), all.x);
-  const auto y = Floats::Unwritten(device_.get(), c.output_size());
-  ASSERT_TRUE(op->Forward(4, x.data(), y.data()).ok());
-  const std::vector<float> of_all = y.Read();
-  ASSERT_TRUE(op->Forward(2, x.data(), y.data()).ok());
-  EXPECT_TRUE(SameBits(y.Read(), of_all));
-}
-
-TEST_P(CudaSequenceTest, NanReachesTheOutputs) {
+TEST_P(CudaSequenceTest, NanReachesTheOutput) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Floats gamma(device_.get(), std::vector<float>(4, 1)),
       beta(device_.get(), std::vector<float>(4, 0));
@@ -180,23 +124,6 @@ TEST_P(CudaSequenceTest, NanReachesTheOutputs) {
   const auto normed = y.Read();
   EXPECT_FALSE(std::isnan(normed[0]));
   EXPECT_TRUE(std::isnan(normed[4]));
-  const Floats x(device_.get(), values);
-  const auto attended = Floats::Unwritten(device_.get(), 4);
-  ASSERT_TRUE((*device_->PrepareAttention({4, 1, 1}, 1))
-                  ->Forward(1, x.data(), attended.data())
-                  .ok());
-  // It is the third place's query, which no other looks at.
-  EXPECT_FALSE(std::isnan(attended.Read()[1]));
-  EXPECT_TRUE(std::isnan(attended.Read()[2]));
-}
-
-TEST_P(CudaSequenceTest, ScoresThatAreTooManyAreRefused) {
-  const auto refused = device_->PrepareAttention({4096, 16, 64}, 8);
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(refused.status().message(),
-            "attention 16x64, length 4096: 8 samples of 268435456 floats are "
-            "more than the CUDA device's 2147483647 of an array; take a "
-            "smaller micro-batch");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "kernels/reference/reference_device.h"
 #include "kernels/testing/comparison.h"
 #include "kernels/testing/op_cases.h"
+#include "kernels/testing/op_runs.h"
 
 // What the tests of the CUDA device share. Each runs on the machine's GPU,
 // where there is one, and on every machine under the emulation, with libraries
@@ -24,24 +25,35 @@ namespace sluice::kernels {
 
 enum class Where { kGpu, kEmulated, kEmulatedAlone };
 
-inline std::string NameOf(const testing::TestParamInfo<Where>& info) {
-  switch (info.param) {
-    case Where::kGpu:
-      return "Gpu";
-    case Where::kEmulated:
-      return "Emulated";
-    case Where::kEmulatedAlone:
-      return "EmulatedAlone";
+struct Setting {
+  Where where;
+  Precision precision;
+};
+
+// Everywhere, in each of these.
+inline std::vector<Setting> SettingsIn(std::vector<Precision> precisions) {
+  std::vector<Setting> settings;
+  for (const Precision precision : precisions) {
+    for (const Where where :
+         {Where::kGpu, Where::kEmulated, Where::kEmulatedAlone}) {
+      settings.push_back({where, precision});
+    }
   }
-  return "";
+  return settings;
 }
 
-class CudaTest : public testing::TestWithParam<Where> {
+inline std::string NameOfSetting(const testing::TestParamInfo<Setting>& info) {
+  const char* const kPlaces[] = {"Gpu", "Emulated", "EmulatedAlone"};
+  return std::string(kPlaces[static_cast<int>(info.param.where)]) +
+         NameOf(info.param.precision);
+}
+
+class CudaTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
     reference_ = MakeReferenceDevice();
-    if (GetParam() == Where::kGpu) {
-      auto made = MakeCudaDevice({});
+    if (on_gpu()) {
+      auto made = MakeCudaDevice({.precision = precision()});
       if (absl::IsNotFound(made.status())) {
         GTEST_SKIP() << "SKIPPED: " << made.status().message();
       }
@@ -49,25 +61,52 @@ class CudaTest : public testing::TestWithParam<Where> {
       device_ = *std::move(made);
     } else {
       device_ = cuda::MakeDeviceOn(
-          cuda::MakeEmulatedBackend(GetParam() == Where::kEmulated));
+          cuda::MakeEmulatedBackend(GetParam().where == Where::kEmulated),
+          precision());
     }
     device_->EnterThread();
   }
 
-  // Whether the case takes too long where the GPU is emulated.
-  bool TooLarge(int64_t floats) const {
-    return GetParam() != Where::kGpu && floats > 20000;
+  bool on_gpu() const { return GetParam().where == Where::kGpu; }
+  Precision precision() const { return GetParam().precision; }
+
+  // Tensor cores round towards zero when they add, by twice as much (Fasi,
+  // Higham, Mikaitis, Pranesh 2021), and leave out what TF32 does not have. The
+  // others are the types' unit roundoffs; FP16's denormal numbers are 2^-24
+  // apart.
+  ProductRounding rounding() const {
+    switch (precision()) {
+      case Precision::kFp32:
+        return {};
+      case Precision::kTf32:
+        return {.factor = 0x1p-10, .sum = 2 * kUnit};
+      case Precision::kBf16:
+        return {.factor = 0x1p-8, .sum = 2 * kUnit};
+      case Precision::kFp16:
+        return {.factor = 0x1p-11, .tiny = 0x1p-25, .sum = 2 * kUnit};
+    }
+    return {};
   }
+
+  // Whether the case takes too long where the GPU is emulated.
+  bool TooLarge(int64_t floats) const { return !on_gpu() && floats > 20000; }
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_;
 };
 
-#define SLUICE_CUDA_TEST_SUITE(Suite)                                        \
-  INSTANTIATE_TEST_SUITE_P(                                                  \
-      Devices, Suite,                                                        \
-      testing::Values(Where::kGpu, Where::kEmulated, Where::kEmulatedAlone), \
-      NameOf)
+#define SLUICE_CUDA_TEST_SUITE(Suite)                                         \
+  INSTANTIATE_TEST_SUITE_P(Devices, Suite,                                    \
+                           testing::ValuesIn(SettingsIn({Precision::kFp32})), \
+                           NameOfSetting)
+
+// For suites whose results depend on it.
+#define SLUICE_CUDA_PRECISIONS_TEST_SUITE(Suite)                           \
+  INSTANTIATE_TEST_SUITE_P(                                                \
+      Devices, Suite,                                                      \
+      testing::ValuesIn(SettingsIn({Precision::kFp32, Precision::kTf32,    \
+                                    Precision::kBf16, Precision::kFp16})), \
+      NameOfSetting)
 
 // An array in the device's memory that begins `offset` elements after a
 // multiple of 256 bytes.

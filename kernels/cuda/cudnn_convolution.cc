@@ -29,36 +29,72 @@ using Settings =
     std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>,
                     FreeWith<cudnnDestroyConvolutionDescriptor>>;
 
-// Packed NCHW.
-absl::StatusOr<Tensor> MakeTensor(int64_t n, int64_t c, int64_t h, int64_t w) {
+cudnnDataType_t TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      return CUDNN_DATA_FLOAT;
+    case Precision::kBf16:
+      return CUDNN_DATA_BFLOAT16;
+    case Precision::kFp16:
+      return CUDNN_DATA_HALF;
+  }
+  return CUDNN_DATA_FLOAT;
+}
+
+// The order in memory, packed. For 16 bits that in which tensor cores take
+// them: (samples, height, width, channels), filters (outputs, kernel, kernel,
+// inputs).
+cudnnTensorFormat_t FormatOf(Precision precision) {
+  return Is16Bit(precision) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+}
+
+absl::StatusOr<Tensor> MakeTensor(Precision precision, int64_t n, int64_t c,
+                                  int64_t h, int64_t w) {
   cudnnTensorDescriptor_t made = nullptr;
   SLUICE_RETURN_IF_ERROR(CudnnStatus(cudnnCreateTensorDescriptor(&made),
                                      "cudnnCreateTensorDescriptor"));
   Tensor tensor(made);
   SLUICE_RETURN_IF_ERROR(CudnnStatus(
-      cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
+      cudnnSetTensor4dDescriptor(made, FormatOf(precision), TypeOf(precision),
                                  static_cast<int>(n), static_cast<int>(c),
                                  static_cast<int>(h), static_cast<int>(w)),
       "cudnnSetTensor4dDescriptor"));
   return tensor;
 }
 
-// (outputs, inputs, kernel, kernel), the layout in the flat vector.
-absl::StatusOr<Filter> MakeFilter(const Conv2dShape& s) {
+// NCHW is (outputs, inputs, kernel, kernel), the layout in the flat vector.
+absl::StatusOr<Filter> MakeFilter(Precision precision, const Conv2dShape& s) {
   cudnnFilterDescriptor_t made = nullptr;
   SLUICE_RETURN_IF_ERROR(CudnnStatus(cudnnCreateFilterDescriptor(&made),
                                      "cudnnCreateFilterDescriptor"));
   Filter filter(made);
   const int kernel = static_cast<int>(s.kernel);
   SLUICE_RETURN_IF_ERROR(CudnnStatus(
-      cudnnSetFilter4dDescriptor(made, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
+      cudnnSetFilter4dDescriptor(made, TypeOf(precision), FormatOf(precision),
                                  static_cast<int>(s.outputs),
                                  static_cast<int>(s.inputs), kernel, kernel),
       "cudnnSetFilter4dDescriptor"));
   return filter;
 }
 
-absl::StatusOr<Settings> MakeSettings(const Conv2dShape& s, bool tf32) {
+// How factors are multiplied, and added up in FP32. FP32's default would be
+// TF32 where the GPU has it.
+cudnnMathType_t MathOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return CUDNN_FMA_MATH;
+    case Precision::kTf32:
+      return CUDNN_DEFAULT_MATH;
+    case Precision::kBf16:
+    case Precision::kFp16:
+      return CUDNN_TENSOR_OP_MATH;
+  }
+  return CUDNN_FMA_MATH;
+}
+
+absl::StatusOr<Settings> MakeSettings(Precision precision,
+                                      const Conv2dShape& s) {
   cudnnConvolutionDescriptor_t made = nullptr;
   SLUICE_RETURN_IF_ERROR(CudnnStatus(cudnnCreateConvolutionDescriptor(&made),
                                      "cudnnCreateConvolutionDescriptor"));
@@ -71,10 +107,8 @@ absl::StatusOr<Settings> MakeSettings(const Conv2dShape& s, bool tf32) {
           made, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
-  // The default would take TF32 where the GPU has it.
   SLUICE_RETURN_IF_ERROR(
-      CudnnStatus(cudnnSetConvolutionMathType(
-                      made, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
+      CudnnStatus(cudnnSetConvolutionMathType(made, MathOf(precision)),
                   "cudnnSetConvolutionMathType"));
   return settings;
 }
@@ -94,11 +128,11 @@ std::vector<ConvolutionCandidate> Candidates(
 class CudnnConvolution : public Convolution {
  public:
   static absl::StatusOr<std::unique_ptr<Convolution>> Create(
-      cudnnHandle_t handle, bool tf32, ConvolutionKind kind,
+      cudnnHandle_t handle, ConvolutionKind kind, Precision precision,
       const Conv2dShape& shape, int64_t samples) {
     auto made =
         std::unique_ptr<CudnnConvolution>(new CudnnConvolution(handle, kind));
-    SLUICE_RETURN_IF_ERROR(made->Prepare(shape, samples, tf32));
+    SLUICE_RETURN_IF_ERROR(made->Prepare(precision, shape, samples));
     return made;
   }
 
@@ -106,7 +140,7 @@ class CudnnConvolution : public Convolution {
     return static_cast<int64_t>(workspace_bytes_);
   }
 
-  absl::Status Run(const float* first, const float* second, float* out,
+  absl::Status Run(const void* first, const void* second, void* out,
                    void* workspace) override {
     const float one = 1, zero = 0;
     switch (kind_) {
@@ -142,14 +176,15 @@ class CudnnConvolution : public Convolution {
   CudnnConvolution(cudnnHandle_t handle, ConvolutionKind kind)
       : handle_(handle), kind_(kind) {}
 
-  absl::Status Prepare(const Conv2dShape& s, int64_t samples, bool tf32) {
-    SLUICE_ASSIGN_OR_RETURN(x_,
-                            MakeTensor(samples, s.inputs, s.height, s.width));
+  absl::Status Prepare(Precision precision, const Conv2dShape& s,
+                       int64_t samples) {
     SLUICE_ASSIGN_OR_RETURN(
-        y_,
-        MakeTensor(samples, s.outputs, s.output_height(), s.output_width()));
-    SLUICE_ASSIGN_OR_RETURN(w_, MakeFilter(s));
-    SLUICE_ASSIGN_OR_RETURN(settings_, MakeSettings(s, tf32));
+        x_, MakeTensor(precision, samples, s.inputs, s.height, s.width));
+    SLUICE_ASSIGN_OR_RETURN(
+        y_, MakeTensor(precision, samples, s.outputs, s.output_height(),
+                       s.output_width()));
+    SLUICE_ASSIGN_OR_RETURN(w_, MakeFilter(precision, s));
+    SLUICE_ASSIGN_OR_RETURN(settings_, MakeSettings(precision, s));
     std::vector<ConvolutionCandidate> candidates;
     const cudnnStatus_t searched = Search(&candidates);
     if (CUDNN_STATUS_CATEGORY(searched) != CUDNN_STATUS_NOT_SUPPORTED) {
@@ -235,9 +270,9 @@ class CudnnConvolution : public Convolution {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Convolution>> PrepareCudnnConvolution(
-    cudnnHandle_t handle, bool tf32, ConvolutionKind kind,
+    cudnnHandle_t handle, ConvolutionKind kind, Precision precision,
     const Conv2dShape& shape, int64_t samples) {
-  return CudnnConvolution::Create(handle, tf32, kind, shape, samples);
+  return CudnnConvolution::Create(handle, kind, precision, shape, samples);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/op_context.h"
 #include "kernels/cuda/ops.h"
@@ -11,11 +12,12 @@ namespace {
 
 class DeviceOnBackend : public Device {
  public:
-  explicit DeviceOnBackend(std::unique_ptr<Backend> backend)
-      : context_(std::move(backend)) {}
+  DeviceOnBackend(std::unique_ptr<Backend> backend, Precision precision)
+      : context_(std::move(backend), precision) {}
 
   std::string Description() const override {
-    return context_.backend().Description();
+    return absl::StrCat("cuda (", context_.backend().Description(), ", ",
+                        NameOf(context_.precision()), ")");
   }
   void EnterThread() override { entered_ = context_.backend().EnterThread(); }
   bool uses_host_memory() const override { return false; }
@@ -116,8 +118,9 @@ class DeviceOnBackend : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> MakeDeviceOn(std::unique_ptr<Backend> backend) {
-  return std::make_unique<DeviceOnBackend>(std::move(backend));
+std::unique_ptr<Device> MakeDeviceOn(std::unique_ptr<Backend> backend,
+                                     Precision precision) {
+  return std::make_unique<DeviceOnBackend>(std::move(backend), precision);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -9,7 +9,8 @@
 namespace sluice::kernels::cuda {
 
 // The CUDA device without CUDA itself, which is `backend`.
-std::unique_ptr<Device> MakeDeviceOn(std::unique_ptr<Backend> backend);
+std::unique_ptr<Device> MakeDeviceOn(std::unique_ptr<Backend> backend,
+                                     Precision precision);
 
 }  // namespace sluice::kernels::cuda
 

@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/activations.cu"
 #include "kernels/cuda/attention.cu"
+#include "kernels/cuda/casts.cu"
 #include "kernels/cuda/channel_sums.cu"
 #include "kernels/cuda/direct_conv.cu"
 #include "kernels/cuda/elementwise.cu"
 #include "kernels/cuda/embedding.cu"
+#include "kernels/cuda/half.h"
 #include "kernels/cuda/layer_norm.cu"
 #include "kernels/cuda/losses.cu"
 #include "kernels/cuda/pool.cu"
@@ -40,74 +42,152 @@ absl::Status CheckAligned(std::initializer_list<const void*> arrays) {
 
 constexpr int64_t kWorkspace = 1000;  // Some, which is overwritten.
 
+// Factors as they are multiplied. TF32's further bits are left out, as by
+// tensor cores.
+std::vector<float> Factors(Precision precision, const void* array,
+                           int64_t size) {
+  std::vector<float> factors(size);
+  const auto* floats = static_cast<const float*>(array);
+  const auto* halves = static_cast<const uint16_t*>(array);
+  for (int64_t i = 0; i < size; ++i) {
+    switch (precision) {
+      case Precision::kFp32:
+        factors[i] = floats[i];
+        break;
+      case Precision::kTf32:
+        factors[i] = FloatOf(BitsOf(floats[i]) & 0xffffe000);
+        break;
+      case Precision::kBf16:
+        factors[i] = Bf16::Widen(halves[i]);
+        break;
+      case Precision::kFp16:
+        factors[i] = Fp16::Widen(halves[i]);
+        break;
+    }
+  }
+  return factors;
+}
+
 class LoopProduct : public Product {
  public:
-  explicit LoopProduct(const ProductShape& shape) : s_(shape) {}
+  explicit LoopProduct(const ProductShape& shape) : Product(shape) {}
   int64_t workspace_bytes() const override { return kWorkspace; }
 
-  absl::Status Run(const float* a, const float* b, const float* bias, float* d,
-                   void* workspace) override {
+  absl::Status Run(const void* all_a, const void* all_b, const float* bias,
+                   float* d, void* workspace) override {
+    const ProductShape& s = shape();
     std::memset(workspace, 0xff, kWorkspace);
+    const auto a_factors = Factors(s.precision, all_a, s.a_size());
+    const auto b_factors = Factors(s.precision, all_b, s.b_size());
+    const float *a = a_factors.data(), *b = b_factors.data();
     const auto element = [](const float* matrix, bool transpose, int64_t row,
                             int64_t column, int64_t stride) {
       if (transpose) std::swap(row, column);
       return static_cast<double>(matrix[row + column * stride]);
     };
-    const absl::Status aligned = CheckAligned({a, b, bias, d});
-    for (int64_t n = 0; n < s_.batch; ++n) {
-      for (int64_t column = 0; column < s_.columns; ++column) {
-        for (int64_t row = 0; row < s_.rows; ++row) {
-          double sum = s_.bias ? bias[row] : 0;
-          for (int64_t k = 0; k < s_.inner; ++k) {
-            sum += element(a, s_.transpose_a, row, k, s_.stride_a()) *
-                   element(b, s_.transpose_b, k, column, s_.stride_b());
+    const absl::Status aligned = CheckAligned({all_a, all_b, bias, d});
+    for (int64_t n = 0; n < s.batch; ++n) {
+      for (int64_t column = 0; column < s.columns; ++column) {
+        for (int64_t row = 0; row < s.rows; ++row) {
+          double sum = s.bias ? bias[row] : 0;
+          for (int64_t k = 0; k < s.inner; ++k) {
+            sum += element(a, s.transpose_a, row, k, s.stride_a()) *
+                   element(b, s.transpose_b, k, column, s.stride_b());
           }
-          d[row + column * s_.rows] = static_cast<float>(sum);
+          d[row + column * s.rows] = static_cast<float>(sum);
         }
       }
-      a += s_.rows * s_.inner;
-      b += s_.inner * s_.columns;
-      d += s_.rows * s_.columns;
+      a += s.rows * s.inner;
+      b += s.inner * s.columns;
+      d += s.rows * s.columns;
     }
     return aligned;
   }
-
- private:
-  const ProductShape s_;
 };
 
 class LoopConvolution : public Convolution {
  public:
-  LoopConvolution(ConvolutionKind kind, const Conv2dShape& shape,
-                  int64_t samples)
-      : kind_(kind), shape_(shape), samples_(samples) {}
+  LoopConvolution(ConvolutionKind kind, Precision precision,
+                  const Conv2dShape& shape, int64_t samples)
+      : kind_(kind), precision_(precision), shape_(shape), samples_(samples) {}
   int64_t workspace_bytes() const override { return kWorkspace; }
 
-  absl::Status Run(const float* first, const float* second, float* out,
+  absl::Status Run(const void* first, const void* second, void* out,
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspace);
-    const int64_t x_size = samples_ * shape_.input_size();
-    const std::vector<float> zeros(std::max(x_size, shape_.weight_size()));
-    std::vector<float> unused(zeros.size());
+    const Conv2dShape& s = shape_;
+    const Images x = {samples_, s.inputs, s.height * s.width};
+    const Images y = {samples_, s.outputs,
+                      s.output_height() * s.output_width()};
+    const Images w = {s.outputs, s.inputs, s.kernel * s.kernel};
     switch (kind_) {
-      case ConvolutionKind::kForward:
-        reference::Conv2dForward<float>(shape_, samples_, first, second,
-                                        nullptr, out);
+      case ConvolutionKind::kForward: {
+        std::vector<float> result(y.size());
+        reference::Conv2dForward<float>(s, samples_, Read(x, first).data(),
+                                        Read(w, second).data(), nullptr,
+                                        result.data());
+        Write(y, result, out);
         break;
-      case ConvolutionKind::kInputGradient:
-        reference::Conv2dBackward<float>(shape_, samples_, zeros.data(), first,
-                                         second, out, unused.data(), nullptr);
+      }
+      case ConvolutionKind::kInputGradient: {
+        std::vector<float> result(x.size()), unused(w.size());
+        reference::Conv2dBackward<float>(
+            s, samples_, result.data(), Read(w, first).data(),
+            Read(y, second).data(), result.data(), unused.data(), nullptr);
+        Write(x, result, out);
         break;
-      case ConvolutionKind::kWeightGradient:
-        reference::Conv2dBackward<float>(shape_, samples_, first, zeros.data(),
-                                         second, nullptr, out, nullptr);
+      }
+      case ConvolutionKind::kWeightGradient: {
+        std::vector<float> result(w.size());
+        reference::Conv2dBackward<float>(s, samples_, Read(x, first).data(),
+                                         result.data(), Read(y, second).data(),
+                                         nullptr, result.data(), nullptr);
+        Write(w, result, out);
         break;
+      }
     }
     return CheckAligned({first, second, out});
   }
 
  private:
+  struct Images {
+    int64_t samples, channels, pixels;
+
+    int64_t size() const { return samples * channels * pixels; }
+    // Calls f(index, index with channels last).
+    template <typename F>
+    void ForEach(const F& f) const {
+      for (int64_t i = 0; i < size(); ++i) {
+        const int64_t p = i % pixels, c = i / pixels % channels;
+        f(i, (i / pixels / channels * pixels + p) * channels + c);
+      }
+    }
+  };
+
+  std::vector<float> Read(const Images& images, const void* array) const {
+    const auto factors = Factors(precision_, array, images.size());
+    if (!Is16Bit(precision_)) return factors;
+    std::vector<float> ordered(factors.size());
+    images.ForEach(
+        [&](int64_t i, int64_t last) { ordered[i] = factors[last]; });
+    return ordered;
+  }
+
+  void Write(const Images& images, const std::vector<float>& result,
+             void* out) const {
+    auto* const halves = static_cast<uint16_t*>(out);
+    images.ForEach([&](int64_t i, int64_t last) {
+      if (!Is16Bit(precision_)) {
+        static_cast<float*>(out)[i] = result[i];
+      } else {
+        halves[last] = precision_ == Precision::kBf16 ? Bf16::Narrow(result[i])
+                                                      : Fp16::Narrow(result[i]);
+      }
+    });
+  }
+
   const ConvolutionKind kind_;
+  const Precision precision_;
   const Conv2dShape shape_;
   const int64_t samples_;
 };
@@ -116,7 +196,7 @@ class EmulatedBackend : public Backend {
  public:
   explicit EmulatedBackend(bool libraries) : libraries_(libraries) {}
 
-  std::string Description() const override { return "cuda (emulated)"; }
+  std::string Description() const override { return "emulated"; }
   absl::Status EnterThread() override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
     return std::make_unique<HostBuffer>(bytes);
@@ -146,16 +226,27 @@ class EmulatedBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Product>> PrepareProduct(
       const ProductShape& shape) override {
     if (shape.bias && !libraries_) return absl::UnimplementedError("a bias");
+    if (Is16Bit(shape.precision) && !IsOctets(shape) && !libraries_) {
+      return absl::UnimplementedError("columns not aligned to 16 bytes");
+    }
     return std::make_unique<LoopProduct>(shape);
   }
   absl::StatusOr<std::unique_ptr<Convolution>> PrepareConvolution(
-      ConvolutionKind kind, const Conv2dShape& shape,
+      ConvolutionKind kind, Precision precision, const Conv2dShape& shape,
       int64_t samples) override {
     if (!libraries_) return absl::UnimplementedError("convolutions");
-    return std::make_unique<LoopConvolution>(kind, shape, samples);
+    if (Is16Bit(precision) && (shape.inputs % 8 > 0 || shape.outputs % 8 > 0)) {
+      return absl::InternalError("channels not aligned to 16 bytes");
+    }
+    return std::make_unique<LoopConvolution>(kind, precision, shape, samples);
   }
 
  private:
+  // Whether every column of 16-bit numbers begins at a multiple of 16 bytes.
+  static bool IsOctets(const ProductShape& s) {
+    return s.stride_a() % 8 == 0 && s.stride_b() % 8 == 0;
+  }
+
   const bool libraries_;
 };
 

@@ -12,7 +12,8 @@ namespace sluice::kernels::cuda {
 // refuse what is not aligned. Fresh memory holds NaN.
 //
 // With `libraries` false they refuse every shape that they may refuse: fused
-// biases and convolutions.
+// biases, convolutions, and in 16 bits columns that are not aligned to 16
+// bytes.
 std::unique_ptr<Backend> MakeEmulatedBackend(bool libraries);
 
 }  // namespace sluice::kernels::cuda

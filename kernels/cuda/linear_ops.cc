@@ -45,6 +45,8 @@ struct DenseProducts {
   bool fused_bias = false;
   std::unique_ptr<Product> input_gradient;
   std::unique_ptr<Product> weight_gradient;
+
+  Precision precision() const { return forward->shape().precision; }
 };
 
 class Dense : public LinearOp {
@@ -62,14 +64,22 @@ class Dense : public LinearOp {
                        const float* b, float* y) override {
     if (samples == 0) return absl::OkStatus();
     SLUICE_ASSIGN_OR_RETURN(DenseProducts * products, For(samples));
-    float* const whole = y;
-    SLUICE_RETURN_IF_ERROR(
-        Run(products->forward.get(), samples, {&w, shape_.weight_size()},
-            {&x, samples * shape_.inputs}, products->fused_bias ? b : nullptr,
-            {&y, samples * shape_.outputs}));
+    const int64_t outputs = samples * shape_.outputs;
+    const void *x_read = x, *w_read = w;
+    const void* b_read = products->fused_bias ? b : nullptr;
+    void* y_written = y;
+    LibraryArrays arrays(&context_, name_);
+    arrays.Read(products->precision(), samples * shape_.inputs, &x_read);
+    arrays.Read(products->precision(), shape_.weight_size(), &w_read);
+    arrays.Read(Precision::kFp32, shape_.outputs, &b_read);
+    arrays.Write(outputs, &y_written);
+    SLUICE_RETURN_IF_ERROR(arrays.Begin(products->forward->workspace_bytes()));
+    SLUICE_RETURN_IF_ERROR(Run(products->forward.get(), w_read, x_read, b_read,
+                               y_written, arrays));
+    SLUICE_RETURN_IF_ERROR(arrays.End());
     if (b == nullptr || products->fused_bias) return absl::OkStatus();
-    return context_.Launched(name_, AddBias(context_.stream(), samples,
-                                            shape_.outputs, 1, b, whole));
+    return context_.Launched(
+        name_, AddBias(context_.stream(), samples, shape_.outputs, 1, b, y));
   }
 
   absl::Status Backward(int64_t samples, const float* x, const float* w,
@@ -80,65 +90,68 @@ class Dense : public LinearOp {
                            shape_.bias_size(), dw, db);
     }
     SLUICE_ASSIGN_OR_RETURN(DenseProducts * products, For(samples));
-    const int64_t outputs = samples * shape_.outputs;
-    const int64_t inputs = samples * shape_.inputs;
     if (db != nullptr) {
       SLUICE_RETURN_IF_ERROR(SumBiasGradient(&context_, name_, samples,
                                              shape_.outputs, 1, dy, db));
     }
-    const float* dy_of_dw = dy;
-    SLUICE_RETURN_IF_ERROR(Run(products->weight_gradient.get(), samples,
-                               {&x, inputs}, {&dy_of_dw, outputs}, nullptr,
-                               {&dw, shape_.weight_size()}));
-    if (dx == nullptr) return absl::OkStatus();
-    return Run(products->input_gradient.get(), samples,
-               {&w, shape_.weight_size()}, {&dy, outputs}, nullptr,
-               {&dx, inputs});
+    const int64_t inputs = samples * shape_.inputs;
+    const void *x_read = x, *w_read = dx == nullptr ? nullptr : w;
+    const void* dy_read = dy;
+    void *dw_written = dw, *dx_written = dx;
+    LibraryArrays arrays(&context_, name_);
+    arrays.Read(products->precision(), inputs, &x_read);
+    arrays.Read(products->precision(), shape_.weight_size(), &w_read);
+    arrays.Read(products->precision(), samples * shape_.outputs, &dy_read);
+    arrays.Write(shape_.weight_size(), &dw_written);
+    arrays.Write(inputs, &dx_written);
+    SLUICE_RETURN_IF_ERROR(
+        arrays.Begin(std::max(products->weight_gradient->workspace_bytes(),
+                              products->input_gradient->workspace_bytes())));
+    SLUICE_RETURN_IF_ERROR(Run(products->weight_gradient.get(), x_read, dy_read,
+                               nullptr, dw_written, arrays));
+    if (dx != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Run(products->input_gradient.get(), w_read,
+                                 dy_read, nullptr, dx_written, arrays));
+    }
+    return arrays.End();
   }
 
  private:
-  template <typename T>
-  struct Array {
-    T* data;
-    int64_t floats;
-  };
-
   absl::StatusOr<std::unique_ptr<DenseProducts>> Make(int64_t samples) {
+    return InPrecisionOrFp32(context_.precision(), [&](Precision precision) {
+      return MakeIn(precision, samples);
+    });
+  }
+
+  absl::StatusOr<std::unique_ptr<DenseProducts>> MakeIn(Precision precision,
+                                                        int64_t samples) {
     auto made = std::make_unique<DenseProducts>();
-    Backend& backend = context_.backend();
+    const auto prepare = [&](ProductShape product) {
+      product.precision = precision;
+      return context_.backend().PrepareProduct(product);
+    };
     if (shape_.bias) {
-      SLUICE_ASSIGN_OR_RETURN(made->forward,
-                              OrNone(backend.PrepareProduct(
-                                  ForwardProduct(shape_, samples, true))));
+      SLUICE_ASSIGN_OR_RETURN(
+          made->forward,
+          OrNone(prepare(ForwardProduct(shape_, samples, true))));
       made->fused_bias = made->forward != nullptr;
     }
     if (made->forward == nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(
-          made->forward,
-          backend.PrepareProduct(ForwardProduct(shape_, samples, false)));
+      SLUICE_ASSIGN_OR_RETURN(made->forward,
+                              prepare(ForwardProduct(shape_, samples, false)));
     }
-    SLUICE_ASSIGN_OR_RETURN(
-        made->input_gradient,
-        backend.PrepareProduct(InputGradientProduct(shape_, samples)));
-    SLUICE_ASSIGN_OR_RETURN(
-        made->weight_gradient,
-        backend.PrepareProduct(WeightGradientProduct(shape_, samples)));
+    SLUICE_ASSIGN_OR_RETURN(made->input_gradient,
+                            prepare(InputGradientProduct(shape_, samples)));
+    SLUICE_ASSIGN_OR_RETURN(made->weight_gradient,
+                            prepare(WeightGradientProduct(shape_, samples)));
     return made;
   }
 
-  absl::Status Run(Product* product, int64_t samples, Array<const float*> a,
-                   Array<const float*> b, const float* bias, Array<float*> d) {
-    AlignedArrays arrays(&context_);
-    arrays.Read(a.data, a.floats);
-    arrays.Read(b.data, b.floats);
-    arrays.Read(&bias, shape_.outputs);
-    arrays.Write(d.data, d.floats);
-    SLUICE_RETURN_IF_ERROR(
-        Named(name_, arrays.Begin(product->workspace_bytes())));
-    SLUICE_RETURN_IF_ERROR(Named(
-        name_,
-        product->Run(*a.data, *b.data, bias, *d.data, arrays.workspace())));
-    return Named(name_, arrays.End());
+  absl::Status Run(Product* product, const void* a, const void* b,
+                   const void* bias, void* d, const LibraryArrays& arrays) {
+    return Named(name_,
+                 product->Run(a, b, static_cast<const float*>(bias),
+                              static_cast<float*>(d), arrays.workspace()));
   }
 
   OpContext& context_;
@@ -147,10 +160,23 @@ class Dense : public LinearOp {
   PerSamples<DenseProducts> prepared_;
 };
 
-// Each nullptr where cuDNN cannot do the shape.
+// Of one precision. In FP32 each is nullptr where cuDNN cannot do the shape.
 struct Convolutions {
+  Precision precision;
   std::unique_ptr<Convolution> forward, input_gradient, weight_gradient;
 };
+
+// A count of channels as convolutions in 16 bits want it: tensor cores take
+// them 16 bytes at a time.
+int64_t Padded(int64_t channels) { return (channels + 7) / 8 * 8; }
+
+// The shape that the library computes in `precision`.
+Conv2dShape Stored(Precision precision, Conv2dShape shape) {
+  if (!Is16Bit(precision)) return shape;
+  shape.inputs = Padded(shape.inputs);
+  shape.outputs = Padded(shape.outputs);
+  return shape;
+}
 
 class Conv2d : public LinearOp {
  public:
@@ -175,9 +201,16 @@ class Conv2d : public LinearOp {
           name_,
           DirectConvForward(context_.stream(), shape_, samples, x, w, y)));
     } else {
+      LibraryArrays arrays(&context_, name_);
+      const void *x_read = x, *w_read = w;
+      void* y_written = y;
+      arrays.Read(found->precision, Inputs(samples), &x_read);
+      arrays.Read(found->precision, Filters(), &w_read);
+      arrays.Write(found->precision, Outputs(samples), &y_written);
+      SLUICE_RETURN_IF_ERROR(arrays.Begin(found->forward->workspace_bytes()));
       SLUICE_RETURN_IF_ERROR(
-          Run(found->forward.get(), x, samples * shape_.input_size(), w,
-              shape_.weight_size(), y, samples * shape_.output_size()));
+          Run(found->forward.get(), x_read, w_read, y_written, arrays));
+      SLUICE_RETURN_IF_ERROR(arrays.End());
     }
     if (b == nullptr) return absl::OkStatus();
     return context_.Launched(name_, AddBias(context_.stream(), samples,
@@ -196,32 +229,85 @@ class Conv2d : public LinearOp {
       SLUICE_RETURN_IF_ERROR(SumBiasGradient(&context_, name_, samples,
                                              shape_.outputs, pixels_, dy, db));
     }
+    SLUICE_RETURN_IF_ERROR(LibraryGradients(found, samples, x, w, dy, dx, dw));
     if (found->weight_gradient == nullptr) {
       SLUICE_RETURN_IF_ERROR(context_.Launched(
           name_, DirectConvWeightGradient(context_.stream(), shape_, samples, x,
                                           dy, dw)));
-    } else {
-      SLUICE_RETURN_IF_ERROR(
-          Run(found->weight_gradient.get(), x, samples * shape_.input_size(),
-              dy, samples * shape_.output_size(), dw, shape_.weight_size()));
     }
-    if (dx == nullptr) return absl::OkStatus();
-    if (found->input_gradient == nullptr) {
-      return context_.Launched(
-          name_, DirectConvInputGradient(context_.stream(), shape_, samples, w,
-                                         dy, dx));
+    if (dx == nullptr || found->input_gradient != nullptr) {
+      return absl::OkStatus();
     }
-    return Run(found->input_gradient.get(), w, shape_.weight_size(), dy,
-               samples * shape_.output_size(), dx,
-               samples * shape_.input_size());
+    return context_.Launched(
+        name_,
+        DirectConvInputGradient(context_.stream(), shape_, samples, w, dy, dx));
   }
 
  private:
+  // The arrays, and how they are padded in 16 bits.
+  ImageShape Inputs(int64_t samples) const {
+    return {samples, shape_.inputs, shape_.height * shape_.width, samples,
+            Padded(shape_.inputs)};
+  }
+  ImageShape Filters() const {
+    return {shape_.outputs, shape_.inputs, shape_.kernel * shape_.kernel,
+            Padded(shape_.outputs), Padded(shape_.inputs)};
+  }
+  ImageShape Outputs(int64_t samples) const {
+    return {samples, shape_.outputs, pixels_, samples, Padded(shape_.outputs)};
+  }
+
+  // Those of the gradients that the library computes.
+  absl::Status LibraryGradients(Convolutions* found, int64_t samples,
+                                const float* x, const float* w, const float* dy,
+                                float* dx, float* dw) {
+    Convolution* const of_w = found->weight_gradient.get();
+    Convolution* const of_x =
+        dx == nullptr ? nullptr : found->input_gradient.get();
+    const void *x_read = x, *w_read = w, *dy_read = dy;
+    void *dx_written = dx, *dw_written = dw;
+    LibraryArrays arrays(&context_, name_);
+    int64_t workspace = 0;
+    if (of_w != nullptr) {
+      arrays.Read(found->precision, Inputs(samples), &x_read);
+      arrays.Write(found->precision, Filters(), &dw_written);
+      workspace = of_w->workspace_bytes();
+    }
+    if (of_x != nullptr) {
+      arrays.Read(found->precision, Filters(), &w_read);
+      arrays.Write(found->precision, Inputs(samples), &dx_written);
+      workspace = std::max(workspace, of_x->workspace_bytes());
+    }
+    if (of_w != nullptr || of_x != nullptr) {
+      arrays.Read(found->precision, Outputs(samples), &dy_read);
+    }
+    SLUICE_RETURN_IF_ERROR(arrays.Begin(workspace));
+    if (of_w != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Run(of_w, x_read, dy_read, dw_written, arrays));
+    }
+    if (of_x != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Run(of_x, w_read, dy_read, dx_written, arrays));
+    }
+    return arrays.End();
+  }
+
   absl::StatusOr<std::unique_ptr<Convolutions>> Make(int64_t samples) {
+    return InPrecisionOrFp32(context_.precision(), [&](Precision precision) {
+      return MakeIn(precision, samples);
+    });
+  }
+
+  // kUnimplemented where cuDNN cannot do it in 16 bits.
+  absl::StatusOr<std::unique_ptr<Convolutions>> MakeIn(Precision precision,
+                                                       int64_t samples) {
     auto made = std::make_unique<Convolutions>();
+    made->precision = precision;
+    const Conv2dShape shape = Stored(precision, shape_);
     const auto prepare = [&](ConvolutionKind kind) {
-      return OrNone(
-          context_.backend().PrepareConvolution(kind, shape_, samples));
+      auto convolution = context_.backend().PrepareConvolution(kind, precision,
+                                                               shape, samples);
+      return Is16Bit(precision) ? std::move(convolution)
+                                : OrNone(std::move(convolution));
     };
     SLUICE_ASSIGN_OR_RETURN(made->forward, prepare(ConvolutionKind::kForward));
     SLUICE_ASSIGN_OR_RETURN(made->input_gradient,
@@ -231,18 +317,10 @@ class Conv2d : public LinearOp {
     return made;
   }
 
-  absl::Status Run(Convolution* convolution, const float* first,
-                   int64_t first_floats, const float* second,
-                   int64_t second_floats, float* out, int64_t out_floats) {
-    AlignedArrays arrays(&context_);
-    arrays.Read(&first, first_floats);
-    arrays.Read(&second, second_floats);
-    arrays.Write(&out, out_floats);
-    SLUICE_RETURN_IF_ERROR(
-        Named(name_, arrays.Begin(convolution->workspace_bytes())));
-    SLUICE_RETURN_IF_ERROR(
-        Named(name_, convolution->Run(first, second, out, arrays.workspace())));
-    return Named(name_, arrays.End());
+  absl::Status Run(Convolution* convolution, const void* first,
+                   const void* second, void* out, const LibraryArrays& arrays) {
+    return Named(name_,
+                 convolution->Run(first, second, out, arrays.workspace()));
   }
 
   OpContext& context_;
@@ -274,9 +352,10 @@ absl::StatusOr<std::unique_ptr<LinearOp>> MakeConv2d(OpContext* context,
       absl::StrCat("conv2d ", shape.inputs, "x", shape.height, "x", shape.width,
                    " to ", shape.outputs, ", kernel ", shape.kernel, " stride ",
                    shape.stride, " padding ", shape.padding);
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.input_size()));
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.output_size()));
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, 1, shape.weight_size()));
+  const Conv2dShape stored = Stored(context->precision(), shape);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, stored.input_size()));
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, stored.output_size()));
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, 1, stored.weight_size()));
   auto op = std::make_unique<Conv2d>(context, std::move(name), shape);
   SLUICE_RETURN_IF_ERROR(op->For(max_samples).status());
   return op;

@@ -48,48 +48,86 @@ absl::Status CheckSize(const std::string& name, int64_t max_samples,
                    " of an array; take a smaller micro-batch"));
 }
 
-void AlignedArrays::Read(const float** array, int64_t floats) {
+void LibraryArrays::Read(Precision precision, int64_t size,
+                         const void** array) {
+  if (*array == nullptr) return;
+  if (!Is16Bit(precision) && Aligned(*array)) return;
+  const int64_t bytes = size * BytesOf(precision);
+  const auto begin = [=, this](void* scratch) {
+    const void* const from = std::exchange(*array, scratch);
+    if (!Is16Bit(precision)) return Copy(from, scratch, bytes);
+    return context_.Launched(name_, Narrow(context_.stream(), precision, size,
+                                           static_cast<const float*>(from),
+                                           static_cast<uint16_t*>(scratch)));
+  };
+  moved_.push_back({bytes, begin, [] { return absl::OkStatus(); }});
+}
+
+void LibraryArrays::Write(int64_t size, void** array) {
   if (*array == nullptr || Aligned(*array)) return;
+  const int64_t bytes = size * static_cast<int64_t>(sizeof(float));
+  void* const home = *array;
+  const auto begin = [array](void* scratch) {
+    *array = scratch;
+    return absl::OkStatus();
+  };
   moved_.push_back(
-      {.read = array, .bytes = floats * static_cast<int64_t>(sizeof(float))});
+      {bytes, begin, [=, this] { return Copy(*array, home, bytes); }});
 }
 
-void AlignedArrays::Write(float** array, int64_t floats) {
-  if (*array == nullptr || Aligned(*array)) return;
-  moved_.push_back({.write = array,
-                    .home = *array,
-                    .bytes = floats * static_cast<int64_t>(sizeof(float))});
+void LibraryArrays::Read(Precision precision, const ImageShape& shape,
+                         const void** array) {
+  if (!Is16Bit(precision)) return Read(precision, shape.floats(), array);
+  const auto begin = [=, this](void* scratch) {
+    const void* const from = std::exchange(*array, scratch);
+    return context_.Launched(name_,
+                             ToChannelsLast(context_.stream(), precision, shape,
+                                            static_cast<const float*>(from),
+                                            static_cast<uint16_t*>(scratch)));
+  };
+  moved_.push_back({shape.halves() * BytesOf(precision), begin,
+                    [] { return absl::OkStatus(); }});
 }
 
-absl::Status AlignedArrays::Begin(int64_t workspace_bytes) {
+void LibraryArrays::Write(Precision precision, const ImageShape& shape,
+                          void** array) {
+  if (!Is16Bit(precision)) return Write(shape.floats(), array);
+  auto* const home = static_cast<float*>(*array);
+  const auto begin = [array](void* scratch) {
+    *array = scratch;
+    return absl::OkStatus();
+  };
+  const auto end = [=, this] {
+    return context_.Launched(
+        name_, FromChannelsLast(context_.stream(), precision, shape,
+                                static_cast<const uint16_t*>(*array), home));
+  };
+  moved_.push_back({shape.halves() * BytesOf(precision), begin, end});
+}
+
+absl::Status LibraryArrays::Begin(int64_t workspace_bytes) {
   int64_t bytes = RoundUp(workspace_bytes);
   for (const Moved& moved : moved_) bytes += RoundUp(moved.bytes);
   if (bytes == 0) return absl::OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(char* at, context_.Scratch(bytes));
+  auto scratch = context_.Scratch(bytes);
+  if (!scratch.ok()) return Named(name_, scratch.status());
+  char* at = *scratch;
   workspace_ = at;
   at += RoundUp(workspace_bytes);
-  for (Moved& moved : moved_) {
-    moved.scratch = reinterpret_cast<float*>(at);
+  for (const Moved& moved : moved_) {
+    SLUICE_RETURN_IF_ERROR(moved.begin(at));
     at += RoundUp(moved.bytes);
-    if (moved.read != nullptr) {
-      SLUICE_RETURN_IF_ERROR(
-          context_.backend().Copy(*moved.read, moved.scratch, moved.bytes));
-      *moved.read = moved.scratch;
-    } else {
-      *moved.write = moved.scratch;
-    }
   }
   return absl::OkStatus();
 }
 
-absl::Status AlignedArrays::End() {
-  for (const Moved& moved : moved_) {
-    if (moved.write == nullptr) continue;
-    SLUICE_RETURN_IF_ERROR(
-        context_.backend().Copy(moved.scratch, moved.home, moved.bytes));
-    *moved.write = moved.home;
-  }
+absl::Status LibraryArrays::End() {
+  for (const Moved& moved : moved_) SLUICE_RETURN_IF_ERROR(moved.end());
   return absl::OkStatus();
+}
+
+absl::Status LibraryArrays::Copy(const void* from, void* to, int64_t bytes) {
+  return Named(name_, context_.backend().Copy(from, to, bytes));
 }
 
 }  // namespace sluice::kernels::cuda

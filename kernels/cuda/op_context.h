@@ -2,6 +2,7 @@
 #define SLUICE_KERNELS_CUDA_OP_CONTEXT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,20 +12,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/casts.h"
 
 namespace sluice::kernels::cuda {
 
-// What the operations of one device share: its backend, and scratch memory that
-// belongs to one call of an operation at a time, since the stream runs them one
-// after the other.
+// What the operations of one device share: its backend and precision, and
+// scratch memory that belongs to one call of an operation at a time, since the
+// stream runs them one after the other.
 //
 // Not thread-safe: call from the thread that computes.
 class OpContext {
  public:
-  explicit OpContext(std::unique_ptr<Backend> backend)
-      : backend_(std::move(backend)) {}
+  OpContext(std::unique_ptr<Backend> backend, Precision precision)
+      : backend_(std::move(backend)), precision_(precision) {}
 
   Backend& backend() const { return *backend_; }
+  Precision precision() const { return precision_; }
   Stream stream() const { return backend_->stream(); }
 
   // At least `bytes`, aligned to 256, good until the next call.
@@ -36,6 +39,7 @@ class OpContext {
 
  private:
   const std::unique_ptr<Backend> backend_;
+  const Precision precision_;
   // Grows to what the largest call needs.
   std::unique_ptr<Buffer> scratch_;
   int64_t scratch_bytes_ = 0;
@@ -49,36 +53,54 @@ absl::Status Named(const std::string& name, const absl::Status& status);
 absl::Status CheckSize(const std::string& name, int64_t max_samples,
                        int64_t size);
 
-// The arrays of one call to a library, which wants them aligned to 16 bytes so
-// that the same algorithm computes whatever their alignment was: those that are
-// not are moved through scratch.
+// What `make` prepares in a precision: in `precision`, or in FP32 where a
+// library cannot do the shape in that.
+template <typename F>
+auto InPrecisionOrFp32(Precision precision, const F& make)
+    -> decltype(make(precision)) {
+  auto made = make(precision);
+  if (precision == Precision::kFp32 || !absl::IsUnimplemented(made.status())) {
+    return made;
+  }
+  return make(Precision::kFp32);
+}
+
+// The arrays of calls to a library, as it wants them: of the type that it
+// multiplies, and aligned to 16 bytes, so that the same algorithm computes
+// whatever their alignment was. Those that are not go through scratch. Errors
+// name the operation.
 //
 // Not thread-safe: call from the thread that computes.
-class AlignedArrays {
+class LibraryArrays {
  public:
-  explicit AlignedArrays(OpContext* context) : context_(*context) {}
+  LibraryArrays(OpContext* context, const std::string& name)
+      : context_(*context), name_(name) {}
 
-  // `*array`, of `floats`, is read, or written, between Begin and End; it
-  // points to scratch then if it has to. Nothing for nullptr.
-  void Read(const float** array, int64_t floats);
-  void Write(float** array, int64_t floats);
+  // `*array` points to so many floats, and between Begin and End to as many
+  // numbers of `precision`. Nothing for nullptr.
+  void Read(Precision precision, int64_t size, const void** array);
+  void Write(int64_t size, void** array);
+  // The same for images, which have channels last in 16 bits.
+  void Read(Precision precision, const ImageShape& shape, const void** array);
+  void Write(Precision precision, const ImageShape& shape, void** array);
 
-  // Copies what is read, and has `workspace_bytes` at workspace().
+  // Brings what is read, and has `workspace_bytes` at workspace().
   absl::Status Begin(int64_t workspace_bytes);
   void* workspace() const { return workspace_; }
-  // Copies what was written to where it belongs.
+  // Brings what was written to where it belongs.
   absl::Status End();
 
  private:
   struct Moved {
-    const float** read = nullptr;
-    float** write = nullptr;
-    float* home = nullptr;  // Of what is written.
-    float* scratch = nullptr;
-    int64_t bytes = 0;
+    int64_t bytes;  // Of scratch.
+    std::function<absl::Status(void* scratch)> begin;
+    std::function<absl::Status()> end;
   };
 
+  absl::Status Copy(const void* from, void* to, int64_t bytes);
+
   OpContext& context_;
+  const std::string& name_;
   std::vector<Moved> moved_;
   void* workspace_ = nullptr;
 };

@@ -174,12 +174,23 @@ class Attention : public MapOp {
     // (samples, heads, length, length)
     float* probabilities;
     float* gradient;
+    // The factors of a product, where they have 16 bits.
+    uint16_t* narrow_a;
+    uint16_t* narrow_b;
     void* workspace;
   };
 
   absl::StatusOr<std::unique_ptr<HeadProducts>> Make(int64_t samples) {
+    return InPrecisionOrFp32(context_.precision(), [&](Precision precision) {
+      return MakeIn(precision, samples);
+    });
+  }
+
+  absl::StatusOr<std::unique_ptr<HeadProducts>> MakeIn(Precision precision,
+                                                       int64_t samples) {
     const auto prepare = [&](ProductShape shape) {
       shape.batch = samples * shape_.heads;
+      shape.precision = precision;
       return context_.backend().PrepareProduct(shape);
     };
     const DenseShape pairs = {shape_.head_size, shape_.length, false};
@@ -200,24 +211,32 @@ class Attention : public MapOp {
     const int64_t rows = round_up(samples * shape_.output_size());
     const int64_t squares =
         round_up(samples * shape_.heads * shape_.length * shape_.length);
-    int64_t workspace = 0;
+    int64_t a = 0, b = 0, workspace = 0;  // Bytes.
     for (const Product* product :
          {products.scores.get(), products.outputs.get(),
           products.transposed.get()}) {
+      const ProductShape& shape = product->shape();
+      if (Is16Bit(shape.precision)) {
+        a = std::max(a, round_up((shape.a_size() + 1) / 2));
+        b = std::max(b, round_up((shape.b_size() + 1) / 2));
+      }
       workspace = std::max(workspace, product->workspace_bytes());
     }
-    auto memory = context_.Scratch(4 * rows + 2 * squares + workspace);
+    auto memory = context_.Scratch(4 * rows + 2 * squares + a + b + workspace);
     if (!memory.ok()) return Named(name_, memory.status());
     const auto at = [&](int64_t bytes) {
       return reinterpret_cast<float*>(*memory + bytes);
     };
+    const int64_t floats = 4 * rows + 2 * squares;
     return Arrays{at(0),
                   at(rows),
                   at(2 * rows),
                   at(3 * rows),
                   at(4 * rows),
                   at(4 * rows + squares),
-                  at(4 * rows + 2 * squares)};
+                  reinterpret_cast<uint16_t*>(at(floats)),
+                  reinterpret_cast<uint16_t*>(at(floats + a)),
+                  at(floats + a + b)};
   }
 
   absl::Status Split(int64_t samples, const float* x, const Arrays& a) {
@@ -240,7 +259,22 @@ class Attention : public MapOp {
 
   absl::Status Run(Product* product, const float* a, const float* b, float* d,
                    const Arrays& arrays) {
-    return Named(name_, product->Run(a, b, nullptr, d, arrays.workspace));
+    const ProductShape& shape = product->shape();
+    if (!Is16Bit(shape.precision)) {
+      return Named(name_, product->Run(a, b, nullptr, d, arrays.workspace));
+    }
+    SLUICE_RETURN_IF_ERROR(
+        NarrowTo(arrays.narrow_a, shape.precision, shape.a_size(), a));
+    SLUICE_RETURN_IF_ERROR(
+        NarrowTo(arrays.narrow_b, shape.precision, shape.b_size(), b));
+    return Named(name_, product->Run(arrays.narrow_a, arrays.narrow_b, nullptr,
+                                     d, arrays.workspace));
+  }
+
+  absl::Status NarrowTo(uint16_t* to, Precision precision, int64_t size,
+                        const float* from) {
+    return context_.Launched(
+        name_, Narrow(context_.stream(), precision, size, from, to));
   }
 
   OpContext& context_;

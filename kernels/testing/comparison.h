@@ -16,6 +16,15 @@ namespace sluice::kernels {
 // operation.
 inline constexpr double kUnit = 1.0 / (1 << 24);
 
+// What a device's products may be off by: each factor before it is multiplied,
+// by a share of it, and by `tiny` where that is more; each sum by a share of
+// its magnitudes' for each term.
+struct ProductRounding {
+  double factor = 0;
+  double tiny = 0;
+  double sum = kUnit;
+};
+
 // Element i may be off by tolerance(i).
 inline void ExpectNear(const std::vector<float>& got,
                        const std::vector<float>& want,

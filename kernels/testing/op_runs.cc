@@ -1,7 +1,8 @@
 #include "kernels/testing/op_runs.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
-#include "kernels/testing/comparison.h"
 
 namespace sluice::kernels {
 
@@ -24,14 +25,23 @@ LinearRun MagnitudesOf(const LinearRun& run) {
 }
 
 void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
-                          const LinearRun& want, const LinearRun& magnitudes) {
-  const auto bound = [](int64_t terms, const std::vector<float>& size) {
-    return [terms, &size](size_t i) { return (terms + 1) * kUnit * size[i]; };
+                          const LinearRun& want, const LinearRun& magnitudes,
+                          const ProductRounding& rounding) {
+  const double stored = std::pow(1 + rounding.factor, 3);
+  const auto bound = [&](int64_t terms, const std::vector<float>& size) {
+    const double share = stored * (1 + (terms + 1) * rounding.sum) - 1;
+    // Of two factors of at most 1, and of the result.
+    const double tiny = (2 * terms + 1) * rounding.tiny * stored;
+    return [=, &size](size_t i) { return share * size[i] + tiny; };
   };
   ExpectNear(got.y, want.y, bound(c.forward_terms(), magnitudes.y), "y");
   ExpectNear(got.dx, want.dx, bound(c.input_terms(), magnitudes.dx), "dx");
   ExpectNear(got.dw, want.dw, bound(c.weight_terms(), magnitudes.dw), "dw");
-  ExpectNear(got.db, want.db, bound(c.weight_terms(), magnitudes.db), "db");
+  // No products.
+  const auto db = [&](size_t i) {
+    return (c.weight_terms() + 1) * kUnit * magnitudes.db[i];
+  };
+  ExpectNear(got.db, want.db, db, "db");
 }
 
 void ExpectSameBits(const LinearRun& a, const LinearRun& b) {

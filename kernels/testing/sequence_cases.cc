@@ -70,6 +70,7 @@ std::vector<AttentionCase> AttentionCases() {
   add(2, {5, 1, 3});
   add(1, {31, 2, 4});
   add(3, {32, 1, 8});
+  add(2, {8, 2, 8});
   add(2, {33, 3, 5});
   add(5, {4, 2, 16});
   add(1, {65, 1, 1});

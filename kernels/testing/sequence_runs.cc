@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
-#include "kernels/testing/comparison.h"
 #include "kernels/testing/op_cases.h"
 
 namespace sluice::kernels {
@@ -113,23 +112,37 @@ AttentionRun AttentionArguments(const AttentionCase& c) {
 }
 
 void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
-                          const AttentionRun& want) {
+                          const AttentionRun& want,
+                          const ProductRounding& rounding) {
   const auto d = static_cast<double>(c.shape.head_size);
   const auto length = static_cast<double>(c.shape.length);
   const double root = std::sqrt(d);
+  // A sum of products is off by a share of its magnitudes' sum; and by as much
+  // for each product whose factors are at most a and b.
+  const auto share = [&](double terms) {
+    return std::pow(1 + rounding.factor, 2) * (1 + terms * rounding.sum) - 1;
+  };
+  const auto tiny = [&](double a, double b) {
+    return 2 * rounding.tiny * (a + b);
+  };
   // A score is a sum of d products below 4, over sqrt(d), less the largest;
   // what it is off by is a share of its exp and of the sum that divides it. exp
   // itself is good to a few units, their sum to `length`.
-  const double p = (2 * (4 * root * (d + 3)) + length + 16) * kUnit;
+  const double score = 4 * root * share(d + 3) + root * tiny(2, 2);
+  const double p = std::expm1(2 * score) + (length + 16) * kUnit;
   // y is a mean of values below 2, dv a sum over places of p dy.
-  ExpectAllNear(got.y, want.y, 2 * (p + (length + 2) * kUnit), "y");
-  const double dv = length * (p + (length + 2) * kUnit);
+  const double row = (1 + p) * (1 + share(length + 2)) - 1;
+  ExpectAllNear(got.y, want.y, 2 * row + length * tiny(1, 2), "y");
+  const double dv = length * (row + tiny(1, 1));
   // a = dy . v is a sum of d products below 2; of b = p (a - mean of a) the p
   // sum to 1 over a row, and to at most `length` over a column. dq and dk are
   // sums of `length` of these times numbers below 2, over sqrt(d).
-  const double a = 2 * d * ((d + 1) * kUnit);
-  const double b = 2 * a + 2 * d * (p + length * kUnit) + 4 * d * (p + kUnit);
-  const double dk = length * 2 / root * (b + 4 * d * (length + 3) * kUnit);
+  const double a = 2 * d * share(d + 1) + d * tiny(1, 2);
+  const double b =
+      (2 * a + 2 * d * (p + length * kUnit) + 4 * d * (p + kUnit)) * (1 + p);
+  const double dk =
+      length / root *
+      (2 * (b + (b + 4 * d) * share(length + 3)) + tiny(4 * d + b, 2));
   ExpectAllNear(got.dx, want.dx, std::max(dv, dk), "dx");
 }
 

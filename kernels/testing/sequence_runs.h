@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "kernels/testing/comparison.h"
 #include "kernels/testing/sequence_cases.h"
 
 // As op_runs.h, of the operations on sequences. `got` is a device's, `want` the
@@ -41,9 +42,10 @@ struct AttentionRun {
 
 // |x| < 2, |dy| <= 1; outputs empty.
 AttentionRun AttentionArguments(const AttentionCase& c);
-// Sums in any order, in float.
+// Sums in any order.
 void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
-                          const AttentionRun& want);
+                          const AttentionRun& want,
+                          const ProductRounding& rounding = {});
 void ExpectSameBits(const AttentionRun& a, const AttentionRun& b);
 
 }  // namespace sluice::kernels

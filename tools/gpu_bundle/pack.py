@@ -32,6 +32,7 @@ TESTS = [
     "kernels/cuda/cuda_linear_test",
     "kernels/cuda/cuda_batch_norm_test",
     "kernels/cuda/cuda_sequence_test",
+    "kernels/cuda/cuda_attention_test",
     "worker/model/cuda_model_test",
 ]
 PROGRAMS = ["bench/peers/one_worker", "cli/sluice", "ps_server/ps_server",

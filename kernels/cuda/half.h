@@ -1,0 +1,102 @@
+#ifndef SLUICE_KERNELS_CUDA_HALF_H_
+#define SLUICE_KERNELS_CUDA_HALF_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cuda/host_device.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+// The two 16-bit types, as bits. Narrow rounds to the nearest, halves to the
+// even one, what is too large to infinity; NaN becomes 0x7fff. Widen is exact.
+// A GPU has instructions for it; the host's code gives the same bits.
+namespace sluice::kernels::cuda {
+
+inline uint32_t BitsOf(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+inline float FloatOf(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+// A float's upper half: 8 bits of exponent, 7 of mantissa.
+struct Bf16 {
+  SLUICE_HOST_DEVICE static uint16_t Narrow(float x) {
+#if defined(__CUDA_ARCH__)
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+#else
+    const uint32_t bits = BitsOf(x);
+    if (x != x) return 0x7fff;
+    // Half of the last place that stays, less one where that is even.
+    return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+#endif
+  }
+  SLUICE_HOST_DEVICE static float Widen(uint16_t half) {
+#if defined(__CUDA_ARCH__)
+    return __bfloat162float(__ushort_as_bfloat16(half));
+#else
+    return FloatOf(static_cast<uint32_t>(half) << 16);
+#endif
+  }
+};
+
+// IEEE's binary16: 5 bits of exponent, 10 of mantissa, with denormal numbers.
+struct Fp16 {
+  SLUICE_HOST_DEVICE static uint16_t Narrow(float x) {
+#if defined(__CUDA_ARCH__)
+    return __half_as_ushort(__float2half_rn(x));
+#else
+    const uint32_t sign = BitsOf(x) >> 16 & 0x8000;
+    const uint32_t size = BitsOf(x) & 0x7fffffff;
+    uint32_t half = 0;
+    if (size > kInfinity) return 0x7fff;
+    if (size >= kTooLarge) {
+      half = 0x7c00;
+    } else if (size < kLeastNormal) {
+      // 0.5's last place is 2^-24, a denormal number's.
+      half = BitsOf(FloatOf(size) + 0.5f) - BitsOf(0.5f);
+    } else {
+      half = (size - kExponents + 0xfff + (size >> 13 & 1)) >> 13;
+    }
+    return static_cast<uint16_t>(sign | half);
+#endif
+  }
+  SLUICE_HOST_DEVICE static float Widen(uint16_t half) {
+#if defined(__CUDA_ARCH__)
+    return __half2float(__ushort_as_half(half));
+#else
+    const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+    const uint32_t size = static_cast<uint32_t>(half & 0x7fff) << 13;
+    if (size >= 0x7c00 << 13) return FloatOf(sign | kInfinity | size);
+    if (size < 1 << 23) {
+      const float denormal = static_cast<float>(half & 0x7fff) * 0x1p-24f;
+      return FloatOf(sign | BitsOf(denormal));
+    }
+    return FloatOf(sign | (size + kExponents));
+#endif
+  }
+
+ private:
+  static constexpr uint32_t kInfinity = 0x7f800000;
+  static constexpr uint32_t kTooLarge = 0x477ff000;     // 65520.
+  static constexpr uint32_t kLeastNormal = 0x38800000;  // 2^-14.
+  // Between the exponents' offsets, 127 and 15.
+  static constexpr uint32_t kExponents = (127 - 15) << 23;
+};
+
+// Eight neighbours, moved by one access of 16 bytes.
+struct alignas(16) Octet {
+  uint16_t v[8];
+};
+
+}  // namespace sluice::kernels::cuda
+
+#endif  // SLUICE_KERNELS_CUDA_HALF_H_
