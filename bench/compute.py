@@ -21,6 +21,7 @@ compiled` compares with torch.compile.
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import pathlib
 import statistics
@@ -57,40 +58,45 @@ JOBS = {
 }
 MODELS = {"cpu": ["softmax", "mlp", "lenet", "resnet", "transformer"],
           "cuda": ["lenet", "resnet18", "resnet50", "vgg16", "transformer"]}
+COMPILED = "of the compiled"
 # Relative, of the whole gradient. On the CPU sums in different orders come to
 # 2e-5 at most, the other form of gelu alone to 2e-4; a GPU sums yet others.
 GRADIENT_TOLERANCE = {"cpu": 1e-4, "cuda": 1e-3}
+# Which of its two rates a program is judged by: of CPU time or of the clock.
+CLOCK = {"cpu": 0, "cuda": 1}
 
 
-class Contest:
-    """Who computes on a device: Sluice in some ways, and PyTorch in at least as
-    many, one beside each, the last in the way that is fastest."""
-
-    def __init__(self, device):
-        self.device = device
-        if device == "cuda":
-            self.ways = {"FP32": "worker.device=CUDA"}
-            self.peers = [torch_cuda(), [*torch_cuda(), "--compiled"]]
-            self.fastest, self.clock = "of the compiled", 1
-            return
-        has_wide = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
-        names = ["AVX2", "AVX512"] if has_wide else ["AVX2"]
-        self.ways = {name: f"worker.instruction_set={name}" for name in names}
-        self.peers = [programs.torch("torch_compute", name) for name in names]
-        self.fastest, self.clock = "of the unrestricted", 0
+@dataclasses.dataclass
+class Way:
+    """How Sluice computes in a row, and the PyTorch it is compared with: the
+    rate of the first is what is expected, the others stand beside it."""
+    name: str
+    settings: list  # Of the job.
+    peers: dict     # What the row says -> command.
 
 
-def torch_cuda():
-    return [*programs.torch("torch_compute", "AVX512"), "--device=cuda"]
+def ways(device):
+    if device == "cuda":
+        peer = [*programs.torch("torch_compute", "AVX512"), "--device=cuda"]
+        return [Way("FP32", ["worker.device=CUDA"],
+                    {"PyTorch": peer, COMPILED: [*peer, "--compiled"]})]
+    peers = {name: programs.torch("torch_compute", name)
+             for name in ("AVX2", "AVX512")}
+    narrow, wide = (
+        Way(name, [f"worker.instruction_set={name}"], {"PyTorch": peer})
+        for name, peer in peers.items())
+    if "avx512bw" not in pathlib.Path("/proc/cpuinfo").read_text():
+        return [narrow]
+    narrow.peers["of the unrestricted"] = peers["AVX512"]
+    return [narrow, wide]
 
 
-def sluice(model, batch, way, folder=None):
-    job, sets = JOBS[model]
+def sluice(model, batch, way, *more):
+    job, settings = JOBS[model]
+    settings = [*settings, f"data.batch_size={batch}", *way.settings]
     return [programs.built("bench/peers/one_worker"),
             f"--job={programs.ROOT}/configs/{job}.textproto",
-            *(f"--set={s}" for s in sets),
-            f"--set=data.batch_size={batch}", f"--set={way}",
-            *([f"--folder={folder}"] if folder else [])]
+            *(f"--set={s}" for s in settings), *more]
 
 
 def pytorch(peer, model, about, folder, output):
@@ -113,61 +119,49 @@ def check(ours, folder, theirs, output, tolerance):
                  "computation")
 
 
-def measure(report, contest, model, batch, args):
-    """Adds the rows of one model and mini-batch."""
+def measure(report, device, model, batch, way, args):
+    """Adds a row; returns what computed."""
     with contextlib.ExitStack() as stack:
-        top = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = pathlib.Path(
+            stack.enter_context(tempfile.TemporaryDirectory()))
 
         def enter(command):
             return stack.enter_context(programs.Contestant(command))
 
-        ours, theirs = [], []
-        for name, way in contest.ways.items():
-            folder = top / name
-            folder.mkdir()
-            ours.append(enter(sluice(model, batch, way, folder)))
-        for i, peer in enumerate(contest.peers if args.torch else []):
-            beside = min(i, len(ours) - 1)
-            folder = top / list(contest.ways)[beside]
-            about, output = ours[beside].about, folder / f"torch{i}"
-            theirs.append(enter(pytorch(peer, model, about, folder, output)))
-            check(about, folder, theirs[-1].about, output,
-                  GRADIENT_TOLERANCE[contest.device])
-        everyone = ours + theirs
+        ours = enter(sluice(model, batch, way, f"--folder={folder}"))
+        theirs = []
+        for i, peer in enumerate(way.peers.values()):
+            output = folder / str(i)
+            theirs.append(enter(
+                pytorch(peer, model, ours.about, folder, output)))
+            check(ours.about, folder, theirs[-1].about, output,
+                  GRADIENT_TOLERANCE[device])
+        everyone = [ours, *theirs]
         for one in everyone:  # The caches of the first calls.
             one.rates("gradient", args.seconds / 4)
-        rounds = [[one.rates("gradient", args.seconds)[contest.clock]
+        rounds = [[one.rates("gradient", args.seconds)[CLOCK[device]]
                    for one in everyone] for _ in range(args.rounds)]
-        rates = list(zip(*rounds))  # Of each contestant, round by round.
-        for i, name in enumerate(contest.ways):
-            more = {}
-            if args.torch and i < len(theirs) - 1:
-                more[contest.fastest] = median_ratio(rates[i], rates[-1])
-            add_row(report, f"{model}, {batch}, {name}", ours[i].about, rates[i],
-                    rates[len(ours) + i] if args.torch else None, more)
-        return [one.about["device"] for one in everyone]
+    mine, *others = zip(*rounds)  # Round by round.
+    ratios = {name: statistics.median(a / b for a, b in zip(mine, other))
+              for name, other in zip(way.peers, others)}
+    add_row(report, f"{model}, {batch}, {way.name}", ours.about,
+            statistics.median(mine), ratios)
+    return [one.about["device"] for one in everyone]
 
 
-def median_ratio(ours, theirs):
-    return statistics.median(a / b for a, b in zip(ours, theirs))
-
-
-def add_row(report, what, about, ours, theirs, more):
-    measured = statistics.median(ours)
+def add_row(report, what, about, measured, ratios):
     arithmetic = (about["peak_operations_per_second"] /
                   about["operations_per_sample"])
-    if theirs is None:
+    if not ratios:
         report.add(what, "samples/s", "arithmetic", arithmetic, measured)
         return
     # So that the row's ratio is the median of the pairs' ratios.
-    report.add(what, "samples/s", "PyTorch",
-               measured / median_ratio(ours, theirs), measured,
-               arithmetic=arithmetic, **more)
+    report.add(what, "samples/s", "PyTorch", measured / ratios.pop("PyTorch"),
+               measured, arithmetic=arithmetic, **ratios)
 
 
-def why_not(contest):
-    """What keeps this machine from computing on the device, else None."""
-    way = next(iter(contest.ways.values()))
+def why_not(way):
+    """What keeps this machine from computing in this way, else None."""
     tried = subprocess.run(
         [str(word) for word in sluice("lenet", 64, way)], text=True,
         stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -190,6 +184,18 @@ def why_not_compiled():
         "torch.compile(torch.sin)(torch.ones(8, device='cuda'))")
 
 
+def leave_out_peers(report, device, all_ways):
+    """Those that this machine cannot run, with a note."""
+    if why := why_no_torch(device):
+        report.note(f"SKIPPED: PyTorch ({why})")
+        for way in all_ways:
+            way.peers.clear()
+    elif device == "cuda" and (why := why_not_compiled()):
+        report.note(f"SKIPPED: PyTorch compiled ({why})")
+        for way in all_ways:
+            del way.peers[COMPILED]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
@@ -203,26 +209,23 @@ def main():
     if args.tiny:
         args.rounds, args.seconds, args.batches = 1, 0.02, [8]
     report = Report("compute", __doc__.splitlines()[0])
-    contest = Contest(args.device)
-    missing = why_not(contest) if args.device == "cuda" else None
+    all_ways = ways(args.device)
+    missing = why_not(all_ways[0]) if args.device == "cuda" else None
     if missing:
         report.note(f"SKIPPED: {missing}")
         report.print(args.json)
         return
-    no_torch = why_no_torch(args.device)
-    args.torch = no_torch is None
-    if args.torch and args.device == "cuda" and (why := why_not_compiled()):
-        contest.peers.pop()
-        report.note(f"SKIPPED: PyTorch compiled ({why})")
-    for model in args.models or MODELS[args.device]:
-        for batch in args.batches:
-            devices = measure(report, contest, model, batch, args)
     report.note("named are the model, its mini-batch and the precision, or the "
                 "vector instructions of both (a job's default is AVX2)")
+    leave_out_peers(report, args.device, all_ways)
+    devices = {}  # In place of a set, for its order.
+    for model in args.models or MODELS[args.device]:
+        for batch in args.batches:
+            for way in all_ways:
+                devices.update(dict.fromkeys(
+                    measure(report, args.device, model, batch, way, args)))
     for device in devices:
         report.note(device)
-    if no_torch:
-        report.note(f"SKIPPED: PyTorch ({no_torch})")
     report.print(args.json)
 
 
