@@ -158,9 +158,10 @@ class SoftmaxCrossEntropyOp {
  public:
   virtual ~SoftmaxCrossEntropyOp() = default;
   // `logits` (samples, classes), `labels` (samples) in [0, classes).
-  // `dlogits` is left out when it is nullptr; it may be `logits`. Waits.
+  // `dlogits`, the gradient times `scale`, is left out when it is nullptr; it
+  // may be `logits`. Waits. REQUIRES: scale is a power of two.
   virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
-                                         const int32_t* labels,
+                                         const int32_t* labels, float scale,
                                          float* dlogits) = 0;
 };
 
@@ -168,10 +169,9 @@ class SoftmaxCrossEntropyOp {
 class MeanSquaredErrorOp {
  public:
   virtual ~MeanSquaredErrorOp() = default;
-  // `outputs`, `targets` (samples, outputs). `doutputs` is left out when it
-  // is nullptr; it may be `outputs`. Waits.
+  // `outputs`, `targets` (samples, outputs); `doutputs` and `scale` as above.
   virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
-                                         const float* targets,
+                                         const float* targets, float scale,
                                          float* doutputs) = 0;
 };
 

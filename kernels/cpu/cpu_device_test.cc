@@ -185,31 +185,36 @@ TEST(CpuDeviceTest, LossesAgreeWithTheReference) {
       auto op = *cpu->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
       auto plain =
           *reference->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
-      const auto a = op->Run(c.samples, z.data(), labels.data(), got.data());
+      const auto a = op->Run(c.samples, z.data(), labels.data(), 1, got.data());
       const auto b =
-          plain->Run(c.samples, z.data(), labels.data(), want.data());
+          plain->Run(c.samples, z.data(), labels.data(), 1, want.data());
       EXPECT_NEAR(a->loss, b->loss, softmax_units * kUnit);
       EXPECT_EQ(a->correct, b->correct);
       ExpectNear(
           got, want, [&](size_t) { return softmax_units * kUnit * share; },
           "dlogits");
-      // Without a gradient, and in place.
-      EXPECT_EQ(op->Run(c.samples, z.data(), labels.data(), nullptr)->loss,
+      // Without a gradient; in place, and scaled.
+      EXPECT_EQ(op->Run(c.samples, z.data(), labels.data(), 1, nullptr)->loss,
                 a->loss);
       std::vector<float> both = z;
       EXPECT_EQ(
-          op->Run(c.samples, both.data(), labels.data(), both.data())->loss,
+          op->Run(c.samples, both.data(), labels.data(), 1024, both.data())
+              ->loss,
           a->loss);
+      for (float& value : got) value *= 1024;
       EXPECT_TRUE(SameBits(both, got));
     }
     auto op = *cpu->PrepareMeanSquaredError(c.width, c.samples + 1);
     auto plain = *reference->PrepareMeanSquaredError(c.width, c.samples + 1);
-    const auto a = op->Run(c.samples, z.data(), t.data(), got.data());
-    const auto b = plain->Run(c.samples, z.data(), t.data(), want.data());
+    const auto a = op->Run(c.samples, z.data(), t.data(), 1, got.data());
+    const auto b = plain->Run(c.samples, z.data(), t.data(), 1, want.data());
     // The difference, |z - t| <= 3, rounds once before it is squared.
     EXPECT_NEAR(a->loss, b->loss, 4 * kUnit * b->loss);
     ExpectNear(
         got, want, [&](size_t) { return 3 * 3 * kUnit * share; }, "doutputs");
+    op->Run(c.samples, z.data(), t.data(), 1024, want.data()).IgnoreError();
+    for (float& value : got) value *= 1024;
+    EXPECT_TRUE(SameBits(want, got));
   }
 }
 
@@ -222,7 +227,7 @@ TEST(CpuDeviceTest, NanReachesTheLoss) {
   const std::vector<float> logits = {0, nan};
   const std::vector<int32_t> labels = {0};
   const auto result = (*cpu->PrepareSoftmaxCrossEntropy(2, 1))
-                          ->Run(1, logits.data(), labels.data(), nullptr);
+                          ->Run(1, logits.data(), labels.data(), 1, nullptr);
   EXPECT_TRUE(std::isnan(result->loss));
 }
 

@@ -14,7 +14,7 @@ class CpuSoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
       : classes_(classes), p_(classes) {}
 
   absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
-                                 const int32_t* labels,
+                                 const int32_t* labels, float scale,
                                  float* dlogits) override {
     LossResult result;
     double total = 0;
@@ -34,8 +34,10 @@ class CpuSoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
       if (dlogits == nullptr) continue;
       float* dz = dlogits + n * classes_;
       const float count = static_cast<float>(samples);
-      for (int64_t j = 0; j < classes_; ++j) dz[j] = p_[j] / sum / count;
-      dz[label] = (p_[label] / sum - 1) / count;
+      for (int64_t j = 0; j < classes_; ++j) {
+        dz[j] = p_[j] / sum / count * scale;
+      }
+      dz[label] = (p_[label] / sum - 1) / count * scale;
     }
     if (samples > 0) result.loss = total / static_cast<double>(samples);
     return result;
@@ -51,7 +53,7 @@ class CpuMeanSquaredError : public MeanSquaredErrorOp {
   explicit CpuMeanSquaredError(int64_t outputs) : outputs_(outputs) {}
 
   absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
-                                 const float* targets,
+                                 const float* targets, float scale,
                                  float* doutputs) override {
     LossResult result;
     double total = 0;
@@ -59,7 +61,7 @@ class CpuMeanSquaredError : public MeanSquaredErrorOp {
     for (int64_t i = 0; i < samples * outputs_; ++i) {
       const float error = outputs[i] - targets[i];
       total += static_cast<double>(error) * error / 2;
-      if (doutputs != nullptr) doutputs[i] = error / count;
+      if (doutputs != nullptr) doutputs[i] = error / count * scale;
     }
     if (samples > 0) result.loss = total / static_cast<double>(samples);
     return result;

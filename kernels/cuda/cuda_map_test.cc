@@ -179,6 +179,11 @@ TEST_P(CudaMapTest, SumsAreThoseOfTheReference) {
   }
 }
 
+std::vector<float> Times1024(std::vector<float> values) {
+  for (float& value : values) value *= 1024;
+  return values;
+}
+
 TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
   for (const LossCase& c : LossCases()) {
     SCOPED_TRACE(testing::Message() << c.width << " n" << c.samples);
@@ -192,8 +197,10 @@ TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
     const Floats at_z(device_.get(), z);
     const OnDevice<int32_t> at_labels(device_.get(), labels);
     const auto dz = Floats::Unwritten(device_.get(), size);
-    const auto a = op->Run(c.samples, at_z.data(), at_labels.data(), dz.data());
-    const auto b = plain->Run(c.samples, z.data(), labels.data(), want.data());
+    const auto a =
+        op->Run(c.samples, at_z.data(), at_labels.data(), 1, dz.data());
+    const auto b =
+        plain->Run(c.samples, z.data(), labels.data(), 1, want.data());
     ASSERT_TRUE(a.ok()) << a.status();
     // expf is good to 2 units, and its argument, |z - m| <= 4, rounds once;
     // their sum is in double; p is at most 1, the loss is -log p.
@@ -204,13 +211,15 @@ TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
     const auto got = dz.Read();
     ExpectNear(
         got, want, [&](size_t) { return units * kUnit * share; }, "dlogits");
-    // Without a gradient, and in place.
-    EXPECT_EQ(op->Run(c.samples, at_z.data(), at_labels.data(), nullptr)->loss,
-              a->loss);
+    // Without a gradient; in place, and scaled.
     EXPECT_EQ(
-        op->Run(c.samples, at_z.data(), at_labels.data(), at_z.data())->loss,
+        op->Run(c.samples, at_z.data(), at_labels.data(), 1, nullptr)->loss,
         a->loss);
-    EXPECT_TRUE(SameBits(at_z.Read(), got));
+    EXPECT_EQ(
+        op->Run(c.samples, at_z.data(), at_labels.data(), 1024, at_z.data())
+            ->loss,
+        a->loss);
+    EXPECT_TRUE(SameBits(at_z.Read(), Times1024(got)));
   }
 }
 
@@ -222,7 +231,7 @@ TEST_P(CudaMapTest, TheFirstOfEqualLogitsIsTheAnswer) {
   for (const auto& [label, correct] : {std::pair{33, 1}, {34, 0}, {69, 0}}) {
     // The second sample's logits are all equal.
     const OnDevice<int32_t> labels(device_.get(), {label, 0});
-    EXPECT_EQ(op->Run(2, at_z.data(), labels.data(), nullptr)->correct,
+    EXPECT_EQ(op->Run(2, at_z.data(), labels.data(), 1, nullptr)->correct,
               1 + correct)
         << label;
   }
@@ -239,15 +248,16 @@ TEST_P(CudaMapTest, MeanSquaredErrorAgreesWithTheReference) {
     auto plain = *reference_->PrepareMeanSquaredError(c.width, c.samples + 1);
     const Floats at_z(device_.get(), z), at_t(device_.get(), t);
     const auto dz = Floats::Unwritten(device_.get(), size);
-    const auto a = op->Run(c.samples, at_z.data(), at_t.data(), dz.data());
-    const auto b = plain->Run(c.samples, z.data(), t.data(), want.data());
+    const auto a = op->Run(c.samples, at_z.data(), at_t.data(), 1, dz.data());
+    const auto b = plain->Run(c.samples, z.data(), t.data(), 1, want.data());
     ASSERT_TRUE(a.ok()) << a.status();
     // The same in double but for the order of the sum.
     EXPECT_NEAR(a->loss, b->loss, size * 1e-15 * b->loss);
     EXPECT_TRUE(SameBits(dz.Read(), want));
-    EXPECT_EQ(op->Run(c.samples, at_z.data(), at_t.data(), at_z.data())->loss,
-              a->loss);
-    EXPECT_TRUE(SameBits(at_z.Read(), want));
+    EXPECT_EQ(
+        op->Run(c.samples, at_z.data(), at_t.data(), 1024, at_z.data())->loss,
+        a->loss);
+    EXPECT_TRUE(SameBits(at_z.Read(), Times1024(want)));
   }
 }
 
@@ -263,7 +273,7 @@ TEST_P(CudaMapTest, NanReachesTheLoss) {
     const Floats at(device_.get(), logits);
     const OnDevice<int32_t> labels(device_.get(), {1});
     const auto result = (*device_->PrepareSoftmaxCrossEntropy(41, 1))
-                            ->Run(1, at.data(), labels.data(), nullptr);
+                            ->Run(1, at.data(), labels.data(), 1, nullptr);
     EXPECT_TRUE(std::isnan(result->loss)) << place;
   }
 }

@@ -145,14 +145,14 @@ int CausalSoftmaxGradient(Stream stream, const AttentionShape& shape,
 int64_t LossParts(int64_t samples, int64_t width);
 
 // Into `total`, in device memory: the losses' sum over the samples, and how
-// many are correct. REQUIRES: samples >= 1. `dlogits` as SoftmaxCrossEntropyOp
-// says.
+// many are correct. REQUIRES: samples >= 1. `scale` and `dlogits` as
+// SoftmaxCrossEntropyOp says.
 int SoftmaxCrossEntropy(Stream stream, int64_t classes, int64_t samples,
-                        const float* logits, const int32_t* labels,
+                        const float* logits, const int32_t* labels, float scale,
                         float* dlogits, Pair* parts, Pair* total);
 // Likewise; nothing is correct.
 int MeanSquaredError(Stream stream, int64_t width, int64_t samples,
-                     const float* outputs, const float* targets,
+                     const float* outputs, const float* targets, float scale,
                      float* doutputs, Pair* parts, Pair* total);
 
 // ---- Convolution by its formula: direct_conv.cu

@@ -29,7 +29,7 @@ __device__ inline Largest WarpLargest(Largest mine) {
 __global__ void __launch_bounds__(kBlock)
     SoftmaxCrossEntropyKernel(uint32_t classes, uint32_t samples,
                               const float* logits, const int32_t* labels,
-                              float* dlogits, Pair* parts) {
+                              float scale, float* dlogits, Pair* parts) {
   const uint32_t n = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
   const uint32_t lane = threadIdx.x % kWarp;
   if (n >= samples) return;  // The whole warp.
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kBlock)
   for (uint32_t j = lane; j < classes; j += kWarp) {
     const double p = expf(z[j] - largest.value) / sum;
     dlogits[n * classes + j] =
-        static_cast<float>((j == label ? p - 1 : p) / samples);
+        static_cast<float>((j == label ? p - 1 : p) / samples * scale);
   }
 }
 
@@ -67,14 +67,14 @@ __global__ void __launch_bounds__(kBlock)
 __global__ void __launch_bounds__(kBlock)
     MeanSquaredErrorKernel(uint32_t size, uint32_t samples,
                            const float* outputs, const float* targets,
-                           float* doutputs, Pair* parts) {
+                           float scale, float* doutputs, Pair* parts) {
   Pair sum = {0, 0};
   for (uint64_t i = blockIdx.x * kBlock + threadIdx.x; i < size;
        i += gridDim.x * kBlock) {
     const double error = static_cast<double>(outputs[i]) - targets[i];
     sum.first += error * error / 2;
     if (doutputs != nullptr) {
-      doutputs[i] = static_cast<float>(error / samples);
+      doutputs[i] = static_cast<float>(error / samples * scale);
     }
   }
   sum = BlockSum(sum);
@@ -107,24 +107,26 @@ int64_t LossParts(int64_t samples, int64_t width) {
 
 int SoftmaxCrossEntropy(Stream stream, int64_t classes, int64_t samples,
                         const float* logits, const int32_t* labels,
-                        float* dlogits, Pair* parts, Pair* total) {
+                        float scale, float* dlogits, Pair* parts, Pair* total) {
   const auto count = static_cast<uint32_t>(samples);
   const int error = Launch(
       SoftmaxCrossEntropyKernel, {Ceiling(count, kWarpsOfBlock)}, stream,
-      static_cast<uint32_t>(classes), count, logits, labels, dlogits, parts);
+      static_cast<uint32_t>(classes), count, logits, labels, scale, dlogits,
+      parts);
   if (error != 0) return error;
   return Launch(TotalKernel, {1}, stream, count,
                 static_cast<const Pair*>(parts), total);
 }
 
 int MeanSquaredError(Stream stream, int64_t width, int64_t samples,
-                     const float* outputs, const float* targets,
+                     const float* outputs, const float* targets, float scale,
                      float* doutputs, Pair* parts, Pair* total) {
   const auto size = static_cast<uint32_t>(samples * width);
   const uint32_t blocks = SquaredErrorBlocks(size);
   const int error =
       Launch(MeanSquaredErrorKernel, {blocks}, stream, size,
-             static_cast<uint32_t>(samples), outputs, targets, doutputs, parts);
+             static_cast<uint32_t>(samples), outputs, targets, scale, doutputs,
+             parts);
   if (error != 0) return error;
   return Launch(TotalKernel, {1}, stream, blocks,
                 static_cast<const Pair*>(parts), total);

@@ -103,12 +103,13 @@ class SoftmaxCrossEntropyOnGpu : public SoftmaxCrossEntropyOp {
       : context_(*context), name_(std::move(name)), classes_(classes) {}
 
   absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
-                                 const int32_t* labels,
+                                 const int32_t* labels, float scale,
                                  float* dlogits) override {
     return WaitForLoss(
         &context_, name_, samples, classes_, [&](Pair* parts, Pair* total) {
           return SoftmaxCrossEntropy(context_.stream(), classes_, samples,
-                                     logits, labels, dlogits, parts, total);
+                                     logits, labels, scale, dlogits, parts,
+                                     total);
         });
   }
 
@@ -124,12 +125,12 @@ class MeanSquaredErrorOnGpu : public MeanSquaredErrorOp {
       : context_(*context), name_(std::move(name)), outputs_(outputs) {}
 
   absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
-                                 const float* targets,
+                                 const float* targets, float scale,
                                  float* doutputs) override {
     return WaitForLoss(
         &context_, name_, samples, outputs_, [&](Pair* parts, Pair* total) {
           return MeanSquaredError(context_.stream(), outputs_, samples, outputs,
-                                  targets, doutputs, parts, total);
+                                  targets, scale, doutputs, parts, total);
         });
   }
 

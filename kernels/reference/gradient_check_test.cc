@@ -174,7 +174,7 @@ TEST(GradientCheckTest, Losses) {
     Vector dz(z.size());
     const auto softmax = [&](double* d) {
       return reference::SoftmaxCrossEntropy(c.width, c.samples, z.data(),
-                                            labels.data(), d)
+                                            labels.data(), 1, d)
           .loss;
     };
     softmax(dz.data());
@@ -184,7 +184,7 @@ TEST(GradientCheckTest, Losses) {
                   "softmax cross-entropy");
     const auto squared = [&](double* d) {
       return reference::MeanSquaredError(c.width, c.samples, z.data(), t.data(),
-                                         d)
+                                         1, d)
           .loss;
     };
     squared(dz.data());
@@ -194,13 +194,24 @@ TEST(GradientCheckTest, Losses) {
   }
 }
 
+TEST(LossesTest, TheGradientIsMultipliedByTheScale) {
+  const Vector z = {1, 2, 0}, t = {3, 5, 7};
+  const int32_t label = 1;
+  Vector dz(3), scaled(3);
+  reference::SoftmaxCrossEntropy(3, 1, z.data(), &label, 1, dz.data());
+  reference::SoftmaxCrossEntropy(3, 1, z.data(), &label, 64, scaled.data());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(scaled[i], 64 * dz[i]);
+  reference::MeanSquaredError(3, 1, z.data(), t.data(), 64, scaled.data());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(scaled[i], 64 * (z[i] - t[i]));
+}
+
 TEST(LossesTest, OfEqualLogitsTheLowestClassCounts) {
   const Vector z = {1, 1, 0};
   for (int32_t label : {0, 1}) {
-    EXPECT_EQ(
-        reference::SoftmaxCrossEntropy<double>(3, 1, z.data(), &label, nullptr)
-            .correct,
-        label == 0 ? 1 : 0);
+    EXPECT_EQ(reference::SoftmaxCrossEntropy<double>(3, 1, z.data(), &label, 1,
+                                                     nullptr)
+                  .correct,
+              label == 0 ? 1 : 0);
   }
 }
 

@@ -267,10 +267,10 @@ class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
   absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
-                                 const int32_t* labels,
+                                 const int32_t* labels, float scale,
                                  float* dlogits) override {
     return reference::SoftmaxCrossEntropy(classes_, samples, logits, labels,
-                                          dlogits);
+                                          scale, dlogits);
   }
 
  private:
@@ -281,10 +281,10 @@ class MeanSquaredError : public MeanSquaredErrorOp {
  public:
   explicit MeanSquaredError(int64_t outputs) : outputs_(outputs) {}
   absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
-                                 const float* targets,
+                                 const float* targets, float scale,
                                  float* doutputs) override {
     return reference::MeanSquaredError(outputs_, samples, outputs, targets,
-                                       doutputs);
+                                       scale, doutputs);
   }
 
  private:

@@ -21,7 +21,7 @@ class SoftmaxCrossEntropy : public Loss {
         labels_(std::move(labels)) {}
 
   absl::StatusOr<LossResult> Run(const Batch& batch, const float* outputs,
-                                 float* doutputs) override {
+                                 float scale, float* doutputs) override {
     const int64_t expected = batch.samples * places_;
     if (static_cast<int64_t>(batch.labels.size()) != expected) {
       return absl::InvalidArgumentError(
@@ -37,7 +37,7 @@ class SoftmaxCrossEntropy : public Loss {
     }
     SLUICE_ASSIGN_OR_RETURN(const int32_t* labels,
                             labels_.ToDevice<int32_t>(batch.labels));
-    return op_->Run(expected, outputs, labels, doutputs);
+    return op_->Run(expected, outputs, labels, scale, doutputs);
   }
 
  private:
@@ -54,7 +54,7 @@ class MeanSquaredError : public Loss {
       : op_(std::move(op)), outputs_(outputs), targets_(std::move(targets)) {}
 
   absl::StatusOr<LossResult> Run(const Batch& batch, const float* outputs,
-                                 float* doutputs) override {
+                                 float scale, float* doutputs) override {
     const int64_t expected = batch.samples * outputs_;
     if (static_cast<int64_t>(batch.targets.size()) != expected) {
       return absl::InvalidArgumentError(
@@ -64,7 +64,7 @@ class MeanSquaredError : public Loss {
     }
     SLUICE_ASSIGN_OR_RETURN(const float* targets,
                             targets_.ToDevice<float>(batch.targets));
-    return op_->Run(batch.samples, outputs, targets, doutputs);
+    return op_->Run(batch.samples, outputs, targets, scale, doutputs);
   }
 
  private:

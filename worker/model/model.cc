@@ -116,7 +116,7 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
-      loss_->Run(batch, layers_->Output(x), layers_->scratch()));
+      loss_->Run(batch, layers_->Output(x), /*scale=*/1, layers_->scratch()));
   SLUICE_RETURN_IF_ERROR(Backward(&pass, x, gradient, on_ready));
   return Result{loss.loss, loss.correct};
 }
@@ -132,8 +132,9 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
   const CancelToken never;
   const Pass pass = {.samples = batch.samples, .weights = w, .cancel = never};
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
-  SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
-                          loss_->Run(batch, layers_->Output(x), nullptr));
+  SLUICE_ASSIGN_OR_RETURN(
+      const kernels::LossResult loss,
+      loss_->Run(batch, layers_->Output(x), /*scale=*/1, nullptr));
   return Result{loss.loss, loss.correct};
 }
 
