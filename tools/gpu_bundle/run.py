@@ -145,7 +145,7 @@ class Runner:
             return
         for check in ("memcheck", "racecheck"):
             self.tests([tool, f"--tool={check}", "--error-exitcode=99"],
-                       f"_{check}", ["--gtest_filter=*/Gpu"])
+                       f"_{check}", ["--gtest_filter=*/Gpu*"])
 
     def train(self):
         """Two workers and two shards, on the device and on the CPU."""
