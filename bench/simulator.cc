@@ -53,7 +53,7 @@ ClusterSimulation::Options OptionsOf(const std::string& policy, int workers) {
   options.coordinator.evaluator = false;
   options.compute = *ComputeDelay::Create(job->job);
   options.network = *Network::Create(job->job);
-  options.slice_bytes = {128, 132};
+  options.pull_bytes = options.push_bytes = {128, 132};
   return options;
 }
 

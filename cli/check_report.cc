@@ -6,6 +6,8 @@
 #include "common/batch_grid.h"
 #include "common/data_shape.h"
 #include "common/learning_rate.h"
+#include "common/wire/job_wire_types.h"
+#include "common/wire/wire_format.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/shard/optimizer.h"
 
@@ -109,7 +111,9 @@ int64_t BatchesPerEpoch(const ResolvedJob& job) {
 
 UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   const proto::Job& j = job.job;
-  const int64_t bytes = job.layout.size() * kFloat;
+  const ParameterRange all = {0, job.layout.size()};
+  const WireFormat format(job.layout.statistics());
+  const WireTypes types = JobWireTypes(j);
   UpdateCost cost;
   cost.gradients = MostGradientsPerUpdate(j.sync());
   switch (j.sync().policy()) {
@@ -121,8 +125,8 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
     default:
       cost.pulls = cost.gradients;  // One for each.
   }
-  cost.push_bytes = cost.gradients * bytes;
-  cost.pull_bytes = cost.pulls * bytes;
+  cost.push_bytes = cost.gradients * format.Bytes(types.push, all);
+  cost.pull_bytes = cost.pulls * format.Bytes(types.pull, all);
   cost.per_epoch = static_cast<double>(batches_per_epoch) /
                    j.sync().local_steps() / cost.gradients;
   return cost;

@@ -149,6 +149,14 @@ TEST(CheckReportTest, WorkersThatMayJoinAreCountedAsIfTheyHad) {
   EXPECT_EQ(Report({more, "sync.policy=ASYNC"}).expected_staleness, 7);
 }
 
+TEST(CheckReportTest, AnUpdateMovesTheBytesOfItsTypes) {
+  const CheckReport report =
+      Report({"sync.policy=SYNC", "wire={ pull: BF16 push: FP16 }"});
+  EXPECT_EQ(report.update.pull_bytes, report.update.pulls * 2 * 353);
+  // With an exponent for each 16 floats.
+  EXPECT_EQ(report.update.push_bytes, report.update.gradients * (2 * 353 + 23));
+}
+
 TEST(CheckReportTest, LocalStepsMakeFewerUpdatesAndTakeASecondGradient) {
   const CheckReport one = Report({"sync.policy=SYNC"});
   const CheckReport five = Report({"sync.policy=SYNC", "sync.local_steps=5"});

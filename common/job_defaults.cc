@@ -247,6 +247,10 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT(worker, threads, 1);
   SLUICE_DEFAULT(worker, clip_norm, 0);
   SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
+  SLUICE_DEFAULT_ENUM(worker, precision, proto::Worker::FP32);
+  proto::Wire* wire = job->mutable_wire();
+  SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);
+  SLUICE_DEFAULT_ENUM(wire, push, proto::FP32);
   ResolveSync(cluster->workers(), job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());
   ResolveSchedule(job->mutable_schedule());

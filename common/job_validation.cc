@@ -294,6 +294,10 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckCluster(job, &check);
   check.Between("worker.threads", job.worker().threads(), 1, 256);
   check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
+  check.Require(job.worker().precision() == proto::Worker::FP32,
+                "worker.precision", "must be FP32, the only one so far");
+  check.Require(job.worker().gpus().empty(), "worker.gpus[0]",
+                "must be left out: there is GPU 0 only so far");
   check.Between("worker.micro_batch", job.worker().micro_batch(), 1, kMany);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);

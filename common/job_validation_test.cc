@@ -165,7 +165,8 @@ TEST(ValidateTest, NoIntegerMayBeNegative) {
           // Inert under K_SYNC.
           if (field->name() == "gradients_per_update") return false;
           if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
-            reflection->SetInt32(message, field, -1);
+            field->is_repeated() ? reflection->AddInt32(message, field, -1)
+                                 : reflection->SetInt32(message, field, -1);
             return true;
           }
           if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {

@@ -31,7 +31,8 @@ Version VersionAfter(const Decision& decision, Version before) {
 ClusterSimulation::ClusterSimulation(Options options)
     : options_(options.coordinator),
       compute_(std::move(options.compute)),
-      slice_bytes_(std::move(options.slice_bytes)),
+      pull_bytes_(std::move(options.pull_bytes)),
+      push_bytes_(std::move(options.push_bytes)),
       grid_(options_.train_samples, options_.batch_size,
             options_.static_partitions ? options_.workers : 1),
       workload_(options.workload),
@@ -41,7 +42,8 @@ ClusterSimulation::ClusterSimulation(Options options)
       coordinator_(options_, absl::UnixEpoch()),
       workers_(options_.workers),
       shards_(options_.shards) {
-  SLUICE_CHECK(static_cast<int>(slice_bytes_.size()) == options_.shards);
+  SLUICE_CHECK(static_cast<int>(pull_bytes_.size()) == options_.shards);
+  SLUICE_CHECK(static_cast<int>(push_bytes_.size()) == options_.shards);
   SLUICE_CHECK(workload_ != nullptr || !options_.evaluator);
   for (Worker& worker : workers_) worker.bases.resize(options_.shards);
   BeginWindow();
@@ -183,9 +185,9 @@ void ClusterSimulation::Push(const Event& event) {
   worker.undecided.emplace_back(event.number, spent);
   worker.missing = options_.shards;
   for (int s = 0; s < options_.shards; ++s) {
-    window_.push_bytes[s] += slice_bytes_[s];
+    window_.push_bytes[s] += push_bytes_[s];
     const VirtualTime there = network_.ToShard(
-        queue_.now(), WorkerId(event.worker), ShardId(s), slice_bytes_[s]);
+        queue_.now(), WorkerId(event.worker), ShardId(s), push_bytes_[s]);
     queue_.Add(there + network_.Latency(),
                {Kind::kStaged, s, event.worker, event.number});
   }
@@ -206,9 +208,9 @@ void ClusterSimulation::Pull(const Event& event) {
   worker.bases[event.shard] = shard.version;
   const ShardId id(event.shard);
   if (workload_ != nullptr) workload_->Pulled(WorkerId(event.worker), id);
-  window_.pull_bytes[event.shard] += slice_bytes_[event.shard];
+  window_.pull_bytes[event.shard] += pull_bytes_[event.shard];
   queue_.Add(network_.ToWorker(queue_.now(), id, WorkerId(event.worker),
-                               slice_bytes_[event.shard]),
+                               pull_bytes_[event.shard]),
              {Kind::kSlice, event.shard, event.worker, event.number});
 }
 

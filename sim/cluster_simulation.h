@@ -35,8 +35,9 @@ class ClusterSimulation {
     CoordinatorOptions coordinator;
     ComputeDelay compute;
     Network network;
-    std::vector<int64_t> slice_bytes;  // Of the weights, by shard.
-    Workload* workload = nullptr;      // Must outlive the simulation.
+    std::vector<int64_t> pull_bytes;  // Of a slice on the wire, by shard.
+    std::vector<int64_t> push_bytes;
+    Workload* workload = nullptr;  // Must outlive the simulation.
     // Sees what the coordinator has decided before it is carried out. An error
     // ends the simulation.
     std::function<absl::Status(const ClusterSimulation&, const Actions&)>
@@ -130,7 +131,8 @@ class ClusterSimulation {
   // Constant after construction.
   const CoordinatorOptions options_;
   const ComputeDelay compute_;
-  const std::vector<int64_t> slice_bytes_;
+  const std::vector<int64_t> pull_bytes_;
+  const std::vector<int64_t> push_bytes_;
   const BatchGrid grid_;
   Workload* const workload_;
   const decltype(Options::observer) observer_;

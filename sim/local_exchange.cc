@@ -8,9 +8,12 @@
 
 namespace sluice {
 
-LocalExchange::LocalExchange(const ParameterLayout* layout,
+LocalExchange::LocalExchange(const ParameterLayout* layout, WireTypes types,
                              std::vector<Shard*> shards)
-    : layout_(*layout), shards_(std::move(shards)) {
+    : layout_(*layout),
+      format_(layout->statistics()),
+      types_(types),
+      shards_(std::move(shards)) {
   SLUICE_CHECK(static_cast<int>(shards_.size()) == layout_.shards());
 }
 
@@ -27,11 +30,13 @@ absl::StatusOr<std::vector<Version>> LocalExchange::Pull(
                        " was chosen, ", spec.version.value(), " is asked for"));
     }
     const ChunkGrid& grid = shards_[s]->grid();
-    const int64_t begin = layout_.range(ShardId(s)).begin;
+    const ParameterRange range = layout_.range(ShardId(s));
+    const auto slice = weights.subspan(range.begin, range.size());
     for (int chunk = 0; chunk < grid.count(); ++chunk) {
       std::copy_n(snapshot.chunks[chunk].data(), grid.size(chunk),
-                  weights.begin() + begin + grid.begin(chunk));
+                  slice.begin() + grid.begin(chunk));
     }
+    format_.Travel(types_.pull, range, slice);
     versions.push_back(version);
   }
   return versions;
@@ -46,25 +51,28 @@ void LocalExchange::BeginPush(const GradientKey& key, uint64_t grant,
 
 absl::Status LocalExchange::FinishPush(const CancelToken&) {
   for (size_t s = 0; s < shards_.size(); ++s) {
-    const ParameterRange range = layout_.range(ShardId(s));
-    SLUICE_RETURN_IF_ERROR(
-        Stage(shards_[s], gradient_.subspan(range.begin, range.size())));
+    SLUICE_RETURN_IF_ERROR(Stage(static_cast<int>(s)));
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalExchange::Stage(Shard* shard, absl::Span<const float> slice) {
-  const ChunkGrid& grid = shard->grid();
+absl::Status LocalExchange::Stage(int shard) {
+  const int64_t begin = layout_.range(ShardId(shard)).begin;
+  const ChunkGrid& grid = shards_[shard]->grid();
+  std::vector<uint8_t> data;
   for (int chunk = 0; chunk < grid.count(); ++chunk) {
-    const auto floats = slice.subspan(grid.begin(chunk), grid.size(chunk));
-    const auto bytes =
-        absl::MakeSpan(reinterpret_cast<const uint8_t*>(floats.data()),
-                       floats.size() * sizeof(float));
-    SLUICE_RETURN_IF_ERROR(
-        shard
-            ->Stage({.key = key_, .grant = grant_, .offset = grid.begin(chunk)},
-                    Payload({bytes}, ChunkChecksum(floats)))
-            .status());
+    const int64_t at = begin + grid.begin(chunk);
+    const ParameterRange range = {at, at + grid.size(chunk)};
+    data.resize(format_.Bytes(types_.push, range));
+    const uint64_t checksum = format_.Encode(
+        types_.push, range, gradient_.subspan(at, range.size()), data.data());
+    SLUICE_RETURN_IF_ERROR(shards_[shard]
+                               ->Stage({.key = key_,
+                                        .grant = grant_,
+                                        .offset = grid.begin(chunk),
+                                        .type = types_.push},
+                                       Payload({data}, checksum))
+                               .status());
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
+#include "common/wire/wire_format.h"
 #include "ps_server/shard/shard.h"
 #include "worker/exchange/exchange.h"
 
@@ -26,7 +27,9 @@ using Snapshots = std::vector<std::shared_ptr<const WeightStore::Snapshot>>;
 class LocalExchange final : public Exchange {
  public:
   // The shards, in order, have the ranges of `layout`; both must outlive this.
-  LocalExchange(const ParameterLayout* layout, std::vector<Shard*> shards);
+  // Floats become what `types` make of them.
+  LocalExchange(const ParameterLayout* layout, WireTypes types,
+                std::vector<Shard*> shards);
 
   // The next pulls copy these, and no later call holds them.
   void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
@@ -46,10 +49,12 @@ class LocalExchange final : public Exchange {
   void Wake() override {}
 
  private:
-  absl::Status Stage(Shard* shard, absl::Span<const float> slice);
+  absl::Status Stage(int shard);
 
   // Constant after construction.
   const ParameterLayout& layout_;
+  const WireFormat format_;
+  const WireTypes types_;
   const std::vector<Shard*> shards_;
 
   Snapshots snapshots_;

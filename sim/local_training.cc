@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/initial_weights.h"
 #include "common/status_macros.h"
+#include "common/wire/job_wire_types.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {
@@ -25,8 +26,10 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
     made->shards_.push_back(std::make_unique<Shard>(std::move(options)));
     shards.push_back(made->shards_.back().get());
   }
-  made->exchange_ =
-      std::make_unique<LocalExchange>(&made->job_.layout, std::move(shards));
+  made->exchange_ = std::make_unique<LocalExchange>(
+      &made->job_.layout, JobWireTypes(job.job), shards);
+  made->observer_ = std::make_unique<LocalExchange>(
+      &made->job_.layout, WireTypes(), std::move(shards));
   SLUICE_ASSIGN_OR_RETURN(made->training_bench_,
                           MakeTrainingBench(job, splits.train));
   made->training_bench_.Enter();
@@ -39,7 +42,7 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   made->evaluator_ = std::make_unique<Evaluator>(
       EvaluatorOptionsFromJob(job, weights_path), &made->job_.layout,
       made->test_bench_.data.get(), made->test_bench_.model.get(),
-      made->exchange_.get());
+      made->observer_.get());
   return made;
 }
 
@@ -81,10 +84,10 @@ absl::StatusOr<Trainer::Answer> LocalTraining::Compute(const proto::Task& task,
 proto::Evaluated LocalTraining::Evaluate(const proto::Evaluate& request,
                                          Snapshots weights) {
   SLUICE_CHECK(evaluator_ != nullptr);
-  exchange_->Choose(std::move(weights));
+  observer_->Choose(std::move(weights));
   auto evaluated =
       evaluator_->Run(request, shards_[0]->generation(), CancelToken());
-  exchange_->Choose({});
+  observer_->Choose({});
   SLUICE_CHECK(evaluated.ok());  // No shard is lost within one process.
   return *std::move(evaluated);
 }
@@ -93,11 +96,11 @@ std::vector<float> LocalTraining::Weights() {
   Snapshots snapshots;
   for (int s = 0; s < shards(); ++s) snapshots.push_back(Newest(ShardId(s)));
   std::vector<float> weights(job_.layout.size());
-  exchange_->Choose(std::move(snapshots));
+  observer_->Choose(std::move(snapshots));
   const auto pulled =
-      exchange_->Pull(PullSpec(), absl::MakeSpan(weights), CancelToken());
+      observer_->Pull(PullSpec(), absl::MakeSpan(weights), CancelToken());
   SLUICE_CHECK(pulled.ok());
-  exchange_->Choose({});
+  observer_->Choose({});
   return weights;
 }
 

@@ -77,7 +77,8 @@ class LocalTraining {
 
   const ResolvedJob job_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<LocalExchange> exchange_;
+  std::unique_ptr<LocalExchange> exchange_;  // Of the trainer.
+  std::unique_ptr<LocalExchange> observer_;  // Pulls what the shards hold.
   Workbench training_bench_, test_bench_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Evaluator> evaluator_;  // Null where there is none.

@@ -1,6 +1,8 @@
 #include "sim/simulation_options_from_job.h"
 
 #include "common/status_macros.h"
+#include "common/wire/job_wire_types.h"
+#include "common/wire/wire_format.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 
 namespace sluice {
@@ -17,9 +19,12 @@ absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
         "delays.compute: must be set, and not always 0, for a simulation");
   }
   SLUICE_ASSIGN_OR_RETURN(options.network, Network::Create(job.job));
+  const WireFormat format(job.layout.statistics());
+  const WireTypes types = JobWireTypes(job.job);
   for (int s = 0; s < job.layout.shards(); ++s) {
-    options.slice_bytes.push_back(job.layout.range(ShardId(s)).size() *
-                                  static_cast<int64_t>(sizeof(float)));
+    const ParameterRange range = job.layout.range(ShardId(s));
+    options.pull_bytes.push_back(format.Bytes(types.pull, range));
+    options.push_bytes.push_back(format.Bytes(types.push, range));
   }
   return options;
 }

@@ -177,6 +177,20 @@ TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
   EXPECT_NEAR(timing.mean_update_time, 0.030 + 0.001 + 0.002, 1e-6);
 }
 
+TEST(TimingTest, FloatsOfTwoBytesTakeHalfTheBandwidth) {
+  const std::string link = "shard_bandwidth: 16000 } wire { ";
+  // As above, but the second worker's gradient takes half a millisecond.
+  const Timing push = Measured({"SYNC", PolicyKind::kSync, 0}, 2,
+                               "constant { ms: 30 }", link + "push: BF16");
+  EXPECT_NEAR(push.mean_update_time, 0.030 + 0.002 + 0.0005, 1e-6);
+  EXPECT_EQ(push.push_bytes[0] * 2, push.pull_bytes[0]);
+  // Both weights have come after a millisecond, when the first gradient has
+  // still half of one to go.
+  const Timing pull = Measured({"SYNC", PolicyKind::kSync, 0}, 2,
+                               "constant { ms: 30 }", link + "pull: BF16");
+  EXPECT_NEAR(pull.mean_update_time, 0.030 + 0.0005 + 0.002, 1e-6);
+}
+
 TEST(TimingTest, OneSeedGivesOneRun) {
   const Choice choice = {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, 3};
   const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";

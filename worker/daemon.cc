@@ -85,7 +85,7 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
 }
 
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const std::string& client,
+    const ResolvedJob& job, const std::string& client, WireTypes types,
     const proto::Welcome& welcome) {
   const auto& addresses = welcome.shard_addresses();
   if (addresses.size() != job.layout.shards()) {
@@ -97,6 +97,7 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
   GrpcExchange::Options options;
   options.client = client;
   options.chunk_bytes = limits.chunk_bytes();
+  options.types = types;
   options.push_timeout = absl::Seconds(limits.task_deadline_s());
   options.rejoin_timeout = absl::Seconds(limits.rejoin_timeout_s());
   return std::make_unique<GrpcExchange>(

@@ -16,6 +16,7 @@
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
 #include "common/stop_signal.h"
+#include "common/wire/float_type.h"
 #include "proto/coordinator.pb.h"
 #include "worker/exchange/grpc_exchange.h"
 #include "worker/lives.h"
@@ -54,10 +55,11 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           bool rejoins);
 
 // The exchange with the shards that the Welcome names, for `client`
-// ("worker 3"). `job` must outlive it. kInvalidArgument when the Welcome does
-// not name as many shards as the job has.
+// ("worker 3"), whose floats travel as `types`. `job` must outlive it.
+// kInvalidArgument when the Welcome does not name as many shards as the job
+// has.
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const std::string& client,
+    const ResolvedJob& job, const std::string& client, WireTypes types,
     const proto::Welcome& welcome);
 
 // Says good-bye on SIGINT or SIGTERM. While the process has not joined nobody

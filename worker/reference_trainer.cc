@@ -9,6 +9,8 @@
 #include "common/initial_weights.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
+#include "common/wire/job_wire_types.h"
+#include "common/wire/wire_format.h"
 #include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
 #include "worker/job_sampling.h"
@@ -216,12 +218,16 @@ class Tasks {
  public:
   Tasks(const ResolvedJob& job, const DataSource& data, Model* model)
       : statistics_(job.layout.statistics()),
+        format_(job.layout.statistics()),
+        types_(JobWireTypes(job.job)),
         batch_gradient_(JobBatchGradient(job), &data, model) {}
 
   // Of `batches` mini-batches from `first` on, with a step of plain SGD
-  // between one and the next.
+  // between one and the next; from pulled weights to what a shard stages.
   absl::StatusOr<Gradient> Compute(int64_t first, int batches, double rate,
                                    std::vector<float> weights) {
+    const ParameterRange all = {0, static_cast<int64_t>(weights.size())};
+    format_.Travel(types_.pull, all, absl::MakeSpan(weights));
     Gradient sum;
     sum.batches = batches;
     for (int h = 0; h < batches; ++h) {
@@ -245,11 +251,14 @@ class Tasks {
       sum.values = std::move(gradient);
       sum.samples += result.samples;
     }
+    format_.Travel(types_.push, all, absl::MakeSpan(sum.values));
     return sum;
   }
 
  private:
   const std::vector<ParameterRange> statistics_;
+  const WireFormat format_;
+  const WireTypes types_;
   BatchGradient batch_gradient_;
 };
 

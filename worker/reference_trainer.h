@@ -23,7 +23,8 @@ struct ReferenceResult {
 //   for v = 0, 1, ...
 //     g_i = gradient of mini-batch v P + i at w,   i = 0..P-1; with H local
 //           steps the sum of H gradients, of the mini-batches from
-//           (v P + i) H on, each at the end of the SGD step before
+//           (v P + i) H on, each at the end of the SGD step before; w as it is
+//           pulled (job.wire.pull), g_i as it is pushed (job.wire.push)
 //     g   = a_0 g_0, then g <- a_i g_i + g in order,
 //           a_i in proportion to the mean samples of g_i's mini-batches
 //     g   <- decay * w + g     where the tensor decays

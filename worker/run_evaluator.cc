@@ -10,6 +10,7 @@
 #include "common/named_thread.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
+#include "common/wire/float_type.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
@@ -103,7 +104,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
   }
   if (rejoins) LogNewLife(welcome);
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcExchange> exchange,
-                          OpenExchange(job, "evaluator", welcome));
+                          OpenExchange(job, "evaluator", WireTypes(), welcome));
   leave->Joined([&](const std::string& reason) { client->Leave(reason); });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,

@@ -11,6 +11,7 @@
 #include "common/named_thread.h"
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
+#include "common/wire/job_wire_types.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon.h"
 #include "worker/lives.h"
@@ -66,9 +67,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   }
   const proto::Welcome welcome = client->welcome();
   if (rejoins) LogNewLife(welcome);
-  SLUICE_ASSIGN_OR_RETURN(
-      exchange,
-      OpenExchange(job, absl::StrCat("worker ", id.value()), welcome));
+  SLUICE_ASSIGN_OR_RETURN(exchange,
+                          OpenExchange(job, absl::StrCat("worker ", id.value()),
+                                       JobWireTypes(job.job), welcome));
   inbox.set_wake([&] { exchange->Wake(); });
   leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);

@@ -61,26 +61,13 @@ void CallReleased(void* user) {
   delete released;
 }
 
-// Appends to the header's fields what stands before the payload.
-void PutDataLength(size_t bytes, std::string* header) {
-  if (bytes == 0) return;
-  PutVarint(LengthTag(kDataField), header);
-  PutVarint(bytes, header);
-}
-
-grpc::ByteBuffer Joined(const std::string& header, grpc::Slice data) {
+grpc::ByteBuffer Joined(std::string header, grpc::Slice data) {
+  if (data.size() > 0) {
+    PutVarint(LengthTag(kDataField), &header);
+    PutVarint(data.size(), &header);
+  }
   const grpc::Slice slices[] = {grpc::Slice(header), std::move(data)};
   return grpc::ByteBuffer(slices, 2);
-}
-
-// Views `data`, which gRPC only reads, whatever its constructor's type says.
-grpc::Slice SliceOver(absl::Span<const float> data,
-                      std::function<void()> released) {
-  void* const start = const_cast<float*>(data.data());
-  const size_t bytes = data.size() * sizeof(float);
-  if (!released) return grpc::Slice(start, bytes, grpc::Slice::STATIC_SLICE);
-  return grpc::Slice(start, bytes, &CallReleased,
-                     new std::function<void()>(std::move(released)));
 }
 
 // ---- Reading. The last of a repeated field counts, as in protobuf. ----
@@ -97,6 +84,14 @@ bool ReadId(WireReader* reader, IdType* id) {
   int64_t value;
   if (!ReadInt(reader, &value)) return false;
   *id = IdType(value);
+  return true;
+}
+
+bool ReadType(WireReader* reader, FloatType* type) {
+  int64_t value;
+  if (!ReadInt(reader, &value)) return false;
+  // As protobuf reads an enumeration.
+  *type = static_cast<FloatType>(static_cast<int32_t>(value));
   return true;
 }
 
@@ -140,6 +135,8 @@ bool ReadField(WireReader* reader, uint32_t tag, PullChunkHeader* header,
       return ReadInt(reader, &header->offset);
     case Fixed64Tag(3):
       return reader->ReadFixed64(&payload->checksum);
+    case VarintTag(4):
+      return ReadType(reader, &header->type);
     case LengthTag(kDataField):
       return reader->ReadBytes(&payload->parts);
     default:
@@ -158,6 +155,8 @@ bool ReadField(WireReader* reader, uint32_t tag, PushChunkHeader* header,
       return ReadInt(reader, &header->offset);
     case Fixed64Tag(4):
       return reader->ReadFixed64(&payload->checksum);
+    case VarintTag(5):
+      return ReadType(reader, &header->type);
     case LengthTag(kDataField):
       return reader->ReadBytes(&payload->parts);
     default:
@@ -192,30 +191,49 @@ absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer,
 
 }  // namespace
 
+ChunkData InPlace(absl::Span<const float> floats,
+                  std::function<void()> released) {
+  // gRPC only reads it, whatever the constructor's type says.
+  void* const start = const_cast<float*>(floats.data());
+  const size_t bytes = floats.size() * sizeof(float);
+  const uint64_t checksum = ChunkChecksum(floats);
+  if (!released) {
+    return {grpc::Slice(start, bytes, grpc::Slice::STATIC_SLICE), checksum};
+  }
+  return {grpc::Slice(start, bytes, &CallReleased,
+                      new std::function<void()>(std::move(released))),
+          checksum};
+}
+
+ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
+                 absl::Span<const float> floats) {
+  ChunkData data;
+  data.bytes = grpc::Slice(format.Bytes(type, range));
+  // Nobody else knows the slice yet, so it may be written to.
+  data.checksum = format.Encode(type, range, floats,
+                                const_cast<uint8_t*>(data.bytes.begin()));
+  return data;
+}
+
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
-                                 absl::Span<const float> data,
-                                 std::function<void()> released) {
+                                 ChunkData data) {
   std::string fields;
   PutVarintField(1, header.version.value(), &fields);
   PutVarintField(2, header.offset, &fields);
-  PutFixed64Field(3, ChunkChecksum(data), &fields);
-  PutDataLength(data.size() * sizeof(float), &fields);
-  return Joined(fields, SliceOver(data, std::move(released)));
+  PutFixed64Field(3, data.checksum, &fields);
+  PutVarintField(4, static_cast<int64_t>(header.type), &fields);
+  return Joined(std::move(fields), std::move(data.bytes));
 }
 
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
-                                 absl::Span<const float> data) {
-  grpc::Slice copy(data.size() * sizeof(float));
-  // Nobody else knows the slice yet, so it may be written to.
-  const uint64_t checksum =
-      CopyWithChecksum(data, const_cast<uint8_t*>(copy.begin()));
+                                 ChunkData data) {
   std::string fields;
   PutKeyField(1, header.key, &fields);
   PutFixed64Field(2, header.grant, &fields);
   PutVarintField(3, header.offset, &fields);
-  PutFixed64Field(4, checksum, &fields);
-  PutDataLength(copy.size(), &fields);
-  return Joined(fields, std::move(copy));
+  PutFixed64Field(4, data.checksum, &fields);
+  PutVarintField(5, static_cast<int64_t>(header.type), &fields);
+  return Joined(std::move(fields), std::move(data.bytes));
 }
 
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(

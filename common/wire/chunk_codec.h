@@ -14,13 +14,14 @@
 #include "absl/types/span.h"
 #include "common/wire/chunk_header.h"
 #include "common/wire/payload.h"
+#include "common/wire/wire_format.h"
 
 // PullChunk and PushChunk of proto/exchange.proto, encoded and decoded by hand
 // on gRPC's buffers, so that no payload is copied through a protobuf field.
 // Byte for byte what protobuf writes; takes and refuses what protobuf does.
 namespace sluice {
 
-// A chunk as it came: neither offset nor size is compared with anything.
+// A chunk as it came: neither type, offset nor size is compared with anything.
 // `payload` points into `slices`, so a chunk can be moved, but not copied.
 template <typename Header>
 struct ReceivedChunk {
@@ -33,20 +34,28 @@ struct ReceivedChunk {
   std::vector<grpc::Slice> slices;  // Keeps the bytes.
 };
 
-// The message, with `data` in place and its checksum (a pass over `data`). gRPC
-// reads `data` until it calls `released`, once, on any thread, possibly after
-// the call has ended; until then `data` must neither change nor go away.
-// `released` may be empty (where the buffer is known to be gone before `data`
-// is), and so may `data`.
-grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
-                                 absl::Span<const float> data,
-                                 std::function<void()> released);
-// The message, with a copy of `data` and its checksum, made in one pass.
-grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
-                                 absl::Span<const float> data);
+// What a chunk to be sent carries.
+struct ChunkData {
+  grpc::Slice bytes;
+  uint64_t checksum = 0;
+};
+// `floats` in place, as FP32 (a pass over them, for the checksum). gRPC reads
+// them until it calls `released`, once, on any thread, possibly after the call
+// has ended; until then they must neither change nor go away. `released` may be
+// empty (where the buffer is known to be gone before the floats are), and so
+// may `floats`.
+ChunkData InPlace(absl::Span<const float> floats,
+                  std::function<void()> released);
+// A copy of `floats`, those of `range`, as WireFormat::Encode writes it.
+ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
+                 absl::Span<const float> floats);
+
+// The message. REQUIRES: `data` is of the header's type.
+grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header, ChunkData data);
+grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header, ChunkData data);
 
 // kInvalidArgument: not such a message. The payload's checksum is compared by
-// Payload::CopyTo. `buffer` need not be kept.
+// WireFormat::Decode. `buffer` need not be kept.
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(
     const grpc::ByteBuffer& buffer);
 absl::StatusOr<ReceivedChunk<PushChunkHeader>> DecodePushChunk(

@@ -53,7 +53,20 @@ std::string DataOf(const Payload& payload) {
 PushChunkHeader SomePush() {
   return {{Generation(1), WorkerId(300), Incarnation(2), Sequence(70000)},
           0xfedcba9876543210,
-          262144};
+          262144,
+          FloatType::kFp32};
+}
+
+// As FP32, without statistics.
+grpc::ByteBuffer Encode(const PushChunkHeader& header,
+                        absl::Span<const float> data) {
+  const ParameterRange range = {0, static_cast<int64_t>(data.size())};
+  return EncodePushChunk(header,
+                         CopyOf(WireFormat({}), FloatType::kFp32, range, data));
+}
+grpc::ByteBuffer Encode(const PullChunkHeader& header,
+                        absl::Span<const float> data) {
+  return EncodePullChunk(header, InPlace(data, nullptr));
 }
 
 proto::PushChunk AsProto(const PushChunkHeader& h, absl::Span<const float> d) {
@@ -65,6 +78,7 @@ proto::PushChunk AsProto(const PushChunkHeader& h, absl::Span<const float> d) {
   m.set_grant(h.grant);
   m.set_offset(h.offset);
   m.set_checksum(ChunkChecksum(d));
+  m.set_type(static_cast<proto::FloatType>(h.type));
   m.set_data(d.data(), d.size() * sizeof(float));
   return m;
 }
@@ -74,8 +88,8 @@ TEST(ChunkCodecTest, APushChunkIsByteForByteWhatProtobufWrites) {
     const std::vector<float> data = Floats(count);
     for (const PushChunkHeader& header :
          {SomePush(), PushChunkHeader{},
-          PushChunkHeader{{Generation(-1), {}, {}, {}}, 1, -7}}) {
-      EXPECT_EQ(Joined(EncodePushChunk(header, data)),
+          PushChunkHeader{{Generation(-1), {}, {}, {}}, 1, -7, {}}}) {
+      EXPECT_EQ(Joined(Encode(header, data)),
                 AsProto(header, data).SerializeAsString());
     }
   }
@@ -87,8 +101,10 @@ TEST(ChunkCodecTest, APullChunkIsByteForByteWhatProtobufWrites) {
   message.set_version(1000);
   message.set_offset(16);
   message.set_checksum(ChunkChecksum(data));
+  message.set_type(proto::FP32);
   message.set_data(data.data(), data.size() * sizeof(float));
-  EXPECT_EQ(Joined(EncodePullChunk({Version(1000), 16}, data, nullptr)),
+  EXPECT_EQ(Joined(Encode(PullChunkHeader{Version(1000), 16, FloatType::kFp32},
+                          data)),
             message.SerializeAsString());
 }
 
@@ -103,19 +119,19 @@ TEST(ChunkCodecTest, DecodingGivesWhatProtobufWroteHoweverItIsSplit) {
     std::vector<float> to(data.size());
     ASSERT_TRUE(chunk->payload.CopyTo(absl::MakeSpan(to)).ok());
     EXPECT_EQ(to, data);
-    EXPECT_EQ(Joined(EncodePushChunk(chunk->header, to)), bytes);
+    EXPECT_EQ(Joined(Encode(chunk->header, to)), bytes);
   }
 }
 
 TEST(ChunkCodecTest, APullChunkDecodedAndEncodedAgainHasEqualBytes) {
   const std::vector<float> data = Floats(100);
   const std::string bytes =
-      Joined(EncodePullChunk({Version(5), 4096}, data, nullptr));
+      Joined(Encode(PullChunkHeader{Version(5), 4096, FloatType::kFp32}, data));
   const auto chunk = DecodePullChunk(Split(bytes, 5));
   ASSERT_TRUE(chunk.ok());
   std::vector<float> to(100);
   ASSERT_TRUE(chunk->payload.CopyTo(absl::MakeSpan(to)).ok());
-  EXPECT_EQ(Joined(EncodePullChunk(chunk->header, to, nullptr)), bytes);
+  EXPECT_EQ(Joined(Encode(chunk->header, to)), bytes);
 }
 
 TEST(ChunkCodecTest, ThePayloadIsNotCopiedAndItsOwnerIsToldOnceWhenItIsFree) {
@@ -123,7 +139,8 @@ TEST(ChunkCodecTest, ThePayloadIsNotCopiedAndItsOwnerIsToldOnceWhenItIsFree) {
   int released = 0;
   {
     const grpc::ByteBuffer buffer =
-        EncodePullChunk({Version(1), 0}, data, [&released] { ++released; });
+        EncodePullChunk({Version(1), 0, FloatType::kFp32},
+                        InPlace(data, [&released] { ++released; }));
     std::vector<grpc::Slice> slices;
     ASSERT_TRUE(buffer.Dump(&slices).ok());
     EXPECT_EQ(static_cast<const void*>(slices.back().begin()), data.data());
@@ -135,7 +152,7 @@ TEST(ChunkCodecTest, ThePayloadIsNotCopiedAndItsOwnerIsToldOnceWhenItIsFree) {
 TEST(ChunkCodecTest, APushedPayloadIsACopyThatTheCallersFloatsMayLeave) {
   std::vector<float> data = Floats(5000);  // Several pieces of the copy.
   const std::string expected = AsProto(SomePush(), data).SerializeAsString();
-  const grpc::ByteBuffer buffer = EncodePushChunk(SomePush(), data);
+  const grpc::ByteBuffer buffer = Encode(SomePush(), data);
   std::fill(data.begin(), data.end(), -1.0f);
   EXPECT_EQ(Joined(buffer), expected);
 }
@@ -156,7 +173,8 @@ TEST(ChunkCodecTest, AChecksumIsTheSameWithWhateverInstructionsAndPieces) {
 
 TEST(ChunkCodecTest, AWrongChecksumIsDataLossAndAWrongSizeSaysBothNumbers) {
   const std::vector<float> data = Floats(8);
-  std::string bytes = Joined(EncodePullChunk({Version(1), 0}, data, nullptr));
+  std::string bytes =
+      Joined(Encode(PullChunkHeader{Version(1), 0, FloatType::kFp32}, data));
   bytes.back() ^= 1;
   const auto chunk = DecodePullChunk(Split(bytes, 64));
   ASSERT_TRUE(chunk.ok());
@@ -182,7 +200,38 @@ void ExpectAsProtobuf(const std::string& bytes) {
   EXPECT_EQ(chunk->header.key.sequence.value(), message.key().sequence());
   EXPECT_EQ(chunk->header.grant, message.grant());
   EXPECT_EQ(chunk->header.offset, message.offset());
+  EXPECT_EQ(static_cast<int>(chunk->header.type), message.type());
   EXPECT_EQ(DataOf(chunk->payload), message.data());
+}
+
+TEST(ChunkCodecTest, AChunkCarriesTheBytesOfItsType) {
+  const std::vector<float> data = Floats(40);
+  const WireFormat format({{3, 5}});
+  for (const FloatType type : {FloatType::kBf16, FloatType::kFp16}) {
+    PushChunkHeader header = SomePush();
+    header.type = type;
+    std::vector<uint8_t> bytes(format.Bytes(type, {0, 40}));
+    const uint64_t checksum = format.Encode(type, {0, 40}, data, bytes.data());
+    proto::PushChunk message = AsProto(header, data);
+    message.set_data(bytes.data(), bytes.size());
+    message.set_checksum(checksum);
+    EXPECT_EQ(
+        Joined(EncodePushChunk(header, CopyOf(format, type, {0, 40}, data))),
+        message.SerializeAsString());
+  }
+}
+
+// An enumerator that is not known yet is no fault of the message.
+TEST(ChunkCodecTest, AnUnknownTypeIsReadAsProtobufReadsIt) {
+  for (const uint64_t type :
+       {uint64_t{7}, uint64_t{1} << 31, ~uint64_t{0}, uint64_t{1} << 40}) {
+    std::string bytes("\x28", 1);
+    for (uint64_t v = type; true; v >>= 7) {
+      bytes.push_back(static_cast<char>(v < 0x80 ? v : v | 0x80));
+      if (v < 0x80) break;
+    }
+    ExpectAsProtobuf(bytes);
+  }
 }
 
 TEST(ChunkCodecTest, EveryTruncationIsJudgedAsProtobufJudgesIt) {

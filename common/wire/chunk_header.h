@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "common/wire/float_type.h"
 
 namespace sluice {
 
@@ -11,6 +12,7 @@ namespace sluice {
 struct PullChunkHeader {
   Version version;
   int64_t offset = 0;  // Floats from the start of the shard's range.
+  FloatType type = FloatType::kUnspecified;
 
   bool operator==(const PullChunkHeader&) const = default;
 };
@@ -20,6 +22,7 @@ struct PushChunkHeader {
   GradientKey key;
   uint64_t grant = 0;
   int64_t offset = 0;  // Floats from the start of the shard's range.
+  FloatType type = FloatType::kUnspecified;
 
   bool operator==(const PushChunkHeader&) const = default;
 };

@@ -46,6 +46,10 @@ class HashingCopy {
 
 }  // namespace
 
+uint64_t ChunkChecksum(absl::Span<const uint8_t> data) {
+  return XXH3_64bits(data.data(), data.size());
+}
+
 uint64_t ChunkChecksum(absl::Span<const float> data) {
   return XXH3_64bits(data.data(), data.size() * sizeof(float));
 }
@@ -64,11 +68,16 @@ Payload::Payload(std::vector<absl::Span<const uint8_t>> parts,
 }
 
 absl::Status Payload::CopyTo(absl::Span<float> to) const {
-  if (bytes_ != to.size() * sizeof(float)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chunk has ", bytes_, " bytes, expected ", to.size() * sizeof(float)));
+  return CopyTo(absl::MakeSpan(reinterpret_cast<uint8_t*>(to.data()),
+                               to.size() * sizeof(float)));
+}
+
+absl::Status Payload::CopyTo(absl::Span<uint8_t> to) const {
+  if (bytes_ != to.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk has ", bytes_, " bytes, expected ", to.size()));
   }
-  HashingCopy copy(reinterpret_cast<uint8_t*>(to.data()));
+  HashingCopy copy(to.data());
   for (const auto& part : parts_) copy.Append(part);
   const uint64_t checksum = copy.checksum();
   if (checksum == checksum_) return absl::OkStatus();

@@ -11,13 +11,15 @@
 
 namespace sluice {
 
-// XXH3-64 of the floats' bytes (little-endian), as chunks carry it.
+// XXH3-64 of the bytes, as chunks carry it.
+uint64_t ChunkChecksum(absl::Span<const uint8_t> data);
+// Of the floats' bytes (little-endian).
 uint64_t ChunkChecksum(absl::Span<const float> data);
 // The same of `data`, which is copied to `to` in the same pass over memory.
 // `to` has data.size() * sizeof(float) bytes, aligned or not.
 uint64_t CopyWithChecksum(absl::Span<const float> data, uint8_t* to);
 
-// The floats of a received chunk, as the pieces in which they came: split
+// The data of a received chunk, as the pieces in which it came: split
 // anywhere and not aligned. Views only; whoever received them keeps the bytes.
 //
 // Immutable, therefore thread-safe.
@@ -30,9 +32,11 @@ class Payload {
   size_t bytes() const { return bytes_; }
   const std::vector<absl::Span<const uint8_t>>& parts() const { return parts_; }
 
-  // Copies the floats and compares their checksum, in one pass over memory.
-  // Errors: kInvalidArgument where the sizes differ, before anything is
-  // written; kDataLoss where the checksum does: `to` then holds what came.
+  // Copies the data and compares its checksum, in one pass over memory. Errors:
+  // kInvalidArgument where the sizes differ, before anything is written;
+  // kDataLoss where the checksum does: `to` then holds what came.
+  absl::Status CopyTo(absl::Span<uint8_t> to) const;
+  // The same of float32 (little-endian).
   absl::Status CopyTo(absl::Span<float> to) const;
 
  private:

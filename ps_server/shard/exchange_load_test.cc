@@ -70,6 +70,7 @@ TEST(ExchangeLoadTest, AReaderThatDoesNotReadIsEndedPastMaxHeld) {
   proto::PullRequest request;
   request.set_generation(1);
   request.set_exact(true);
+  request.set_type(proto::FP32);
   const auto reader = stalled->Pull(&context, request);
   proto::PullChunk chunk;
   ASSERT_TRUE(reader->Read(&chunk));

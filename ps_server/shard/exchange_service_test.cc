@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
 #include "gmock/gmock.h"
@@ -267,6 +268,7 @@ TEST_F(ExchangeServiceTest, ACancelledParkedPullIsForgotten) {
   proto::PullRequest request;
   request.set_generation(1);
   request.set_version(1);
+  request.set_type(proto::FP32);
   const auto reader = client_->Pull(&context, request);
   loopback_.Await(&ExchangeCounters::pulls_parked, 1);
   context.TryCancel();
@@ -290,6 +292,23 @@ TEST_F(ExchangeServiceTest, AFaultIsReportedWithTheDecision) {
   EXPECT_EQ(status.message(),
             "shard 0: version 1: gradient g1/w0/i1/s1 is not staged: 3 of 3 "
             "chunks are missing");
+}
+
+TEST_F(ExchangeServiceTest, APullOfNoKnownTypeIsRefused) {
+  for (const int type : {0, 7}) {
+    grpc::ClientContext context;
+    proto::PullRequest request;
+    request.set_generation(1);
+    request.set_type(static_cast<proto::FloatType>(type));
+    const auto reader = client_->Pull(&context, request);
+    proto::PullChunk chunk;
+    EXPECT_FALSE(reader->Read(&chunk));
+    const grpc::Status status = reader->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(status.error_message(),
+              absl::StrCat("the pull's type is ", type,
+                           ", expected a FloatType: FP32, BF16 or FP16"));
+  }
 }
 
 }  // namespace

@@ -24,8 +24,7 @@
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard_testing.h"
 
-// A shard behind real gRPC on a free port, and clients made by the ordinary
-// generated code: any gRPC client can take part.
+// A shard behind real gRPC on a free port, and clients of generated code.
 namespace sluice::testing {
 
 // Nothing here takes longer than milliseconds, but for a loaded machine.
@@ -35,8 +34,7 @@ inline std::chrono::system_clock::time_point After(absl::Duration time) {
   return absl::ToChronoTime(Clock::Real()->Now() + time);
 }
 
-// One shard behind real gRPC, and clients made by the ordinary generated code.
-// It has executed FirstRestore().
+// One shard, which has executed FirstRestore().
 //
 // Not thread-safe: call from the thread of the test.
 class Loopback {
@@ -135,6 +133,7 @@ inline proto::PushChunk ChunkOf(const GradientKey& key, int64_t offset,
   chunk.set_grant(GrantFor(kSecret, key));
   chunk.set_offset(offset);
   chunk.set_checksum(ChunkChecksum(floats));
+  chunk.set_type(proto::FP32);
   chunk.set_data(floats.data(), floats.size() * sizeof(float));
   return chunk;
 }
@@ -179,6 +178,7 @@ inline Pulled Pull(proto::Exchange::Stub* client, int64_t version, bool exact,
   request.set_generation(generation);
   request.set_version(version);
   request.set_exact(exact);
+  request.set_type(proto::FP32);
   const auto reader = client->Pull(&context, request);
   Pulled pulled;
   proto::PullChunk chunk;

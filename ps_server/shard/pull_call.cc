@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/status_conversion.h"
-#include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
 
 namespace sluice {
@@ -49,6 +48,13 @@ void PullCall::OnRequest(bool ok) {
   if (!status.ok()) {
     context_->counters.Add(&ExchangeCounters::pulls_refused);
     return Finish(status);
+  }
+  type_ = static_cast<FloatType>(request.type());
+  if (!IsFloatType(type_)) {
+    context_->counters.Add(&ExchangeCounters::pulls_refused);
+    return Finish(absl::InvalidArgumentError(
+        absl::StrCat("the pull's type is ", request.type(),
+                     ", expected a FloatType: FP32, BF16 or FP16")));
   }
   query_ = {Generation(request.generation()), Version(request.version()),
             request.exact()};
@@ -99,16 +105,26 @@ void PullCall::OnAlarm(bool ok) {
       "is ", context_->shard->version().value())));
 }
 
-// The chunk's reference goes to gRPC, which drops it when it has sent it.
+// FP32 is sent from where it lies: the chunk's reference goes to gRPC, which
+// drops it when it has sent it.
+ChunkData PullCall::DataOf(int chunk) const {
+  const Shard& shard = *context_->shard;
+  const ChunkRef held = read_->snapshot->chunks[chunk];
+  const auto floats =
+      absl::MakeConstSpan(held.data(), shard.grid().size(chunk));
+  if (type_ == FloatType::kFp32) return InPlace(floats, [held] {});
+  const int64_t begin = shard.range().begin + shard.grid().begin(chunk);
+  return CopyOf(shard.wire_format(), type_,
+                {begin, begin + shard.grid().size(chunk)}, floats);
+}
+
 void PullCall::SendNext() {
   const ChunkGrid& grid = context_->shard->grid();
   const int chunk = next_chunk_++;
-  const ChunkRef floats = read_->snapshot->chunks[chunk];
+  ChunkData data = DataOf(chunk);
+  context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
   const grpc::ByteBuffer message = EncodePullChunk(
-      {read_->snapshot->version, grid.begin(chunk)},
-      absl::MakeSpan(floats.data(), grid.size(chunk)), [floats] {});
-  context_->counters.Add(&ExchangeCounters::pull_bytes,
-                         grid.size(chunk) * sizeof(float));
+      {read_->snapshot->version, grid.begin(chunk), type_}, std::move(data));
   if (next_chunk_ < grid.count()) {
     writer_.Write(message, on_sent_.Begin());
     return;

@@ -10,8 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "ps_server/shard/queued_call.h"
+#include "common/wire/chunk_codec.h"
 #include "ps_server/shard/exchange_context.h"
+#include "ps_server/shard/queued_call.h"
 
 namespace sluice {
 
@@ -44,6 +45,8 @@ class PullCall : public QueuedCall {
   void Park();
   void Unpark();
   void SendNext();
+  // What a chunk carries. REQUIRES: `read_`.
+  ChunkData DataOf(int chunk) const;
   void LetGo();
   void Finish(const absl::Status& status);
   // How long the call may wait for its version.
@@ -60,6 +63,7 @@ class PullCall : public QueuedCall {
   Tag<PullCall, &PullCall::OnDone> on_done_{this};
 
   Shard::PullQuery query_;
+  FloatType type_ = FloatType::kUnspecified;  // Asked for.
   std::optional<grpc::Alarm> alarm_;  // While parked, and until it has rung.
   // While sending. The read is ended, and `ended_` set, if it takes too long.
   std::optional<WeightStore::Read> read_;

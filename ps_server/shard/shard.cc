@@ -15,8 +15,10 @@ Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       range_(options_.layout.range(options_.id)),
       grid_(range_.size(), options_.chunk_bytes / sizeof(float)),
+      wire_format_(options_.layout.statistics()),
       store_(grid_, options_.max_held),
-      staging_(&options_.layout, range_, grid_, options_.staged_gradients),
+      staging_(&options_.layout, range_, grid_, options_.push_type,
+               options_.staged_gradients),
       optimizer_(options_.optimizer, options_.layout, range_, grid_) {}
 
 absl::Status Shard::Named(const absl::Status& status) const {

@@ -13,6 +13,7 @@
 #include "common/parameter_layout.h"
 #include "common/wire/chunk_header.h"
 #include "common/wire/payload.h"
+#include "common/wire/wire_format.h"
 #include "proto/job.pb.h"
 #include "ps_server/coordinator/events.h"
 #include "ps_server/shard/chunk.h"
@@ -38,10 +39,11 @@ struct ShardOptions {
   std::function<absl::StatusOr<std::vector<float>>(ParameterRange)>
       initial_weights;
   ParameterLayout layout;
-  proto::Optimizer optimizer;     // With defaults filled in.
-  int64_t chunk_bytes = 1 << 20;  // A multiple of 4.
-  int max_held = 2;               // Old versions (WeightStore).
-  int staged_gradients = 1;       // Slices (Staging).
+  proto::Optimizer optimizer;              // With defaults filled in.
+  int64_t chunk_bytes = 1 << 20;           // A multiple of 4.
+  int max_held = 2;                        // Old versions (WeightStore).
+  int staged_gradients = 1;                // Slices (Staging).
+  FloatType push_type = FloatType::kFp32;  // How gradients travel.
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
   // Called at a Restore of such a version; without it that is refused.
@@ -76,6 +78,9 @@ class Shard {
   Version version() const { return store_.version(); }
   Generation generation() const { return generation_; }
   const ChunkGrid& grid() const { return grid_; }
+  // Of the flat vector.
+  const ParameterRange& range() const { return range_; }
+  const WireFormat& wire_format() const { return wire_format_; }
 
   // Takes one chunk of a gradient; returns whether all of it is staged now.
   // Errors as Staging::Stage.
@@ -144,6 +149,7 @@ class Shard {
   const ShardOptions options_;
   const ParameterRange range_;
   const ChunkGrid grid_;
+  const WireFormat wire_format_;
 
   Generation generation_;  // 0 until restored.
   int64_t executed_ = 0;

@@ -68,7 +68,7 @@ inline Payload PayloadOf(const std::vector<float>& floats) {
 }
 
 inline PushChunkHeader HeaderOf(const GradientKey& key, int64_t offset) {
-  return {key, GrantFor(kSecret, key), offset};
+  return {key, GrantFor(kSecret, key), offset, FloatType::kFp32};
 }
 
 }  // namespace sluice::testing

@@ -10,10 +10,12 @@
 namespace sluice {
 
 Staging::Staging(const ParameterLayout* layout, ParameterRange range,
-                 ChunkGrid grid, int max_gradients)
+                 ChunkGrid grid, FloatType type, int max_gradients)
     : layout_(layout),
       range_(range),
       grid_(grid),
+      format_(layout->statistics()),
+      type_(type),
       max_gradients_(max_gradients) {}
 
 void Staging::Reset(Generation generation, uint64_t secret) {
@@ -34,7 +36,8 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   }
   float* floats = entry->floats.get() + grid_.begin(chunk);
   SLUICE_RETURN_IF_ERROR(
-      payload.CopyTo(absl::MakeSpan(floats, grid_.size(chunk))));
+      format_.Decode(type_, RangeOf(chunk), payload,
+                     absl::MakeSpan(floats, grid_.size(chunk))));
   SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));
   entry->here[chunk] = true;
   --entry->missing;
@@ -66,6 +69,11 @@ absl::Status Staging::CheckKey(const PushChunkHeader& header) const {
 
 absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
                                         const Payload& payload) const {
+  if (header.type != type_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient ", header.key.ToString(), " is ",
+                     NameOf(header.type), ", expected ", NameOf(type_)));
+  }
   const int chunk = grid_.ChunkAt(header.offset);
   if (chunk < 0) {
     return absl::InvalidArgumentError(
@@ -73,13 +81,18 @@ absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
                      header.offset, ", expected a multiple of ",
                      grid_.chunk_floats(), " below ", grid_.floats()));
   }
-  const int64_t expected = grid_.size(chunk) * sizeof(float);
+  const int64_t expected = format_.Bytes(type_, RangeOf(chunk));
   if (static_cast<int64_t>(payload.bytes()) != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "gradient ", header.key.ToString(), ": chunk at ", header.offset,
         " has ", payload.bytes(), " bytes, expected ", expected));
   }
   return chunk;
+}
+
+ParameterRange Staging::RangeOf(int chunk) const {
+  const int64_t begin = range_.begin + grid_.begin(chunk);
+  return {begin, begin + grid_.size(chunk)};
 }
 
 absl::Status Staging::CheckFinite(const GradientKey& key, int chunk,

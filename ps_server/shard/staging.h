@@ -13,6 +13,7 @@
 #include "common/parameter_layout.h"
 #include "common/wire/chunk_header.h"
 #include "common/wire/payload.h"
+#include "common/wire/wire_format.h"
 #include "ps_server/shard/aligned_floats.h"
 #include "ps_server/shard/chunk_grid.h"
 
@@ -27,9 +28,10 @@ namespace sluice {
 // Not thread-safe: call from the exchange thread.
 class Staging {
  public:
-  // `layout` names tensors in errors and must outlive this.
+  // `layout` names tensors in errors and must outlive this. Chunks travel as
+  // `type`.
   Staging(const ParameterLayout* layout, ParameterRange range, ChunkGrid grid,
-          int max_gradients);
+          FloatType type, int max_gradients);
 
   // Begins a generation: drops everything. `secret` keys its grants.
   void Reset(Generation generation, uint64_t secret);
@@ -41,8 +43,8 @@ class Staging {
   //   kPermissionDenied    the grant does not match the key
   //   kAborted             the task has ended
   //   kResourceExhausted   max_gradients are here already
-  //   kInvalidArgument     wrong offset or size; or a NaN or infinity, with
-  //                        its tensor and position
+  //   kInvalidArgument     wrong type, offset or size; or a NaN or infinity,
+  //                        with its tensor and position
   //   kDataLoss            the checksum is wrong
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload);
@@ -70,9 +72,11 @@ class Staging {
 
   // What can be said of a key before looking at the chunk.
   absl::Status CheckKey(const PushChunkHeader& header) const;
-  // The chunk's index, where offset and size are right.
+  // The chunk's index, where type, offset and size are right.
   absl::StatusOr<int> CheckPlace(const PushChunkHeader& header,
                                  const Payload& payload) const;
+  // Where chunk `chunk` lies in the flat vector.
+  ParameterRange RangeOf(int chunk) const;
   absl::Status CheckFinite(const GradientKey& key, int chunk,
                            const float* floats) const;
   // The gradient's entry, made when there is room.
@@ -82,6 +86,8 @@ class Staging {
   const ParameterLayout* const layout_;
   const ParameterRange range_;
   const ChunkGrid grid_;
+  const WireFormat format_;
+  const FloatType type_;
   const int max_gradients_;
 
   Generation generation_;

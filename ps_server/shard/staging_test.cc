@@ -1,5 +1,6 @@
 #include "ps_server/shard/staging.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -33,7 +34,7 @@ class StagingTest : public ::testing::Test {
 
   const ParameterLayout layout_ = testing::SmallLayout();
   const ChunkGrid grid_{kFloats, 64};
-  Staging staging_{&layout_, {0, kFloats}, grid_, 2};
+  Staging staging_{&layout_, {0, kFloats}, grid_, FloatType::kFp32, 2};
 };
 
 TEST_F(StagingTest, AGradientIsStagedWhenItsLastChunkIsHereInAnyOrder) {
@@ -98,6 +99,40 @@ TEST_F(StagingTest, AWrongOffsetOrSizeSaysWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(staging_.Stage(HeaderOf(Key(1), 128), PayloadOf(floats)).status(),
             absl::InvalidArgumentError("gradient g1/w0/i1/s1: chunk at 128 has "
                                        "256 bytes, expected 88"));
+}
+
+TEST_F(StagingTest, AnotherTypeThanTheJobsIsRefused) {
+  const std::vector<float> floats(64);
+  PushChunkHeader header = HeaderOf(Key(1), 0);
+  header.type = FloatType::kBf16;
+  EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status(),
+            absl::InvalidArgumentError(
+                "gradient g1/w0/i1/s1 is BF16, expected FP32"));
+  header.type = static_cast<FloatType>(7);
+  EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status(),
+            absl::InvalidArgumentError(
+                "gradient g1/w0/i1/s1 is of no known type, expected FP32"));
+}
+
+TEST_F(StagingTest, ChunksOfTheJobsTypeAreStagedAsFloats) {
+  Staging staging(&layout_, {0, kFloats}, grid_, FloatType::kFp16, 2);
+  staging.Reset(Generation(1), kSecret);
+  const WireFormat format(layout_.statistics());
+  for (int chunk = 0; chunk < grid_.count(); ++chunk) {
+    const std::vector<float> floats(grid_.size(chunk), -0.375f);
+    const ParameterRange range = {grid_.begin(chunk),
+                                  grid_.begin(chunk) + grid_.size(chunk)};
+    std::vector<uint8_t> data(format.Bytes(FloatType::kFp16, range));
+    const uint64_t checksum =
+        format.Encode(FloatType::kFp16, range, floats, data.data());
+    PushChunkHeader header = HeaderOf(Key(1), grid_.begin(chunk));
+    header.type = FloatType::kFp16;
+    const auto staged = staging.Stage(header, Payload({data}, checksum));
+    ASSERT_TRUE(staged.ok()) << staged.status();
+    EXPECT_EQ(*staged, chunk + 1 == grid_.count());
+  }
+  const float* floats = *staging.Find(Key(1));
+  EXPECT_EQ(std::count(floats, floats + kFloats, -0.375f), kFloats);
 }
 
 TEST_F(StagingTest, NanAndInfinityNameTensorPositionAndValue) {

@@ -236,9 +236,10 @@ void FaultyCluster::ServePush(size_t index, size_t worker,
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(floats.data()),
       floats.size() * sizeof(float));
-  const auto staged = life.shard->Stage(
-      {KeyFromProto(task.key()), task.grant(), grid.begin(chunk)},
-      Payload({bytes}, ChunkChecksum(floats)));
+  const auto staged =
+      life.shard->Stage({KeyFromProto(task.key()), task.grant(),
+                         grid.begin(chunk), FloatType::kFp32},
+                        Payload({bytes}, ChunkChecksum(floats)));
   // The task has ended: its Cancel or its verdict is on the way.
   if (absl::IsAborted(staged.status())) return;
   const bool same =

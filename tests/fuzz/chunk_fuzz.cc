@@ -2,14 +2,13 @@
 //
 // Must hold: the hand-written decoder takes, refuses and reads exactly what
 // protobuf does; what it took encodes to the bytes protobuf writes and decodes
-// to the same again; a shard stages it only where offset, size, grant and
-// values are right.
+// to the same again; a shard stages it only where type, offset, size, grant
+// and values are right.
 //
 // Input: one byte (bit 0: push or pull; the rest: bytes in each slice, 0: one
 // slice), then the message.
 
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "common/grant.h"
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
+#include "common/wire/wire_format.h"
 #include "proto/exchange.pb.h"
 #include "ps_server/shard/shard_testing.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -59,10 +59,11 @@ struct Pull {
   static constexpr auto kDecode = &DecodePullChunk;
   static grpc::ByteBuffer Encode(const Header& header,
                                  absl::Span<const float> data) {
-    return EncodePullChunk(header, data, nullptr);
+    return EncodePullChunk(header, InPlace(data, nullptr));
   }
   static Header HeaderOf(const Message& message) {
-    return {Version(message.version()), message.offset()};
+    return {Version(message.version()), message.offset(),
+            static_cast<FloatType>(message.type())};
   }
 };
 struct Push {
@@ -71,14 +72,17 @@ struct Push {
   static constexpr auto kDecode = &DecodePushChunk;
   static grpc::ByteBuffer Encode(const Header& header,
                                  absl::Span<const float> data) {
-    return EncodePushChunk(header, data);
+    const ParameterRange range = {0, static_cast<int64_t>(data.size())};
+    return EncodePushChunk(
+        header, CopyOf(WireFormat({}), FloatType::kFp32, range, data));
   }
   static Header HeaderOf(const Message& message) {
     const proto::Key& key = message.key();
     return {{Generation(key.generation()), WorkerId(key.worker()),
              Incarnation(key.incarnation()), Sequence(key.sequence())},
             message.grant(),
-            message.offset()};
+            message.offset(),
+            static_cast<FloatType>(message.type())};
   }
 };
 
@@ -102,9 +106,12 @@ void CheckEncodesAgain(typename Kind::Message message,
   SLUICE_CHECK(Joined(Kind::Encode(again->header, to)) == once);
 }
 
-// Offers the chunk to a shard as it came, and with the grant it would need.
-void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk) {
-  Shard shard(testing::SmallOptions());
+// Offers the chunk to a shard that takes `type`, as it came, and with the grant
+// it would need.
+void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk, FloatType type) {
+  ShardOptions options = testing::SmallOptions();
+  options.push_type = type;
+  Shard shard(options);
   SLUICE_CHECK(shard.Execute({1, testing::FirstRestore()}).ok());
   PushChunkHeader header = chunk.header;
   const uint64_t grant = GrantFor(testing::kSecret, header.key);
@@ -123,13 +130,15 @@ void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk) {
   const int64_t floats = header.offset == 128 ? 22 : 64;
   SLUICE_CHECK(header.offset % 64 == 0 && header.offset >= 0 &&
                header.offset <= 128);
-  const std::string data = DataOf(chunk.payload);
-  SLUICE_CHECK(data.size() == floats * sizeof(float));
-  for (int64_t i = 0; i < floats; ++i) {
-    float value;
-    std::memcpy(&value, data.data() + i * sizeof(float), sizeof(float));
-    SLUICE_CHECK(std::isfinite(value));
-  }
+  SLUICE_CHECK(header.type == type);
+  const ParameterRange range = {header.offset, header.offset + floats};
+  const WireFormat format(testing::SmallLayout().statistics());
+  SLUICE_CHECK(static_cast<int64_t>(chunk.payload.bytes()) ==
+               format.Bytes(type, range));
+  std::vector<float> values(floats);
+  SLUICE_CHECK(
+      format.Decode(type, range, chunk.payload, absl::MakeSpan(values)).ok());
+  for (const float value : values) SLUICE_CHECK(std::isfinite(value));
   const int64_t duplicates = shard.staging().duplicate_chunks();
   SLUICE_CHECK(shard.Stage(header, chunk.payload).ok());
   SLUICE_CHECK(shard.staging().duplicate_chunks() == duplicates + 1);
@@ -160,7 +169,12 @@ void Check(const std::string& bytes, size_t piece) {
     SLUICE_CHECK(intact || copied.code() == absl::StatusCode::kDataLoss);
     CheckEncodesAgain<Kind>(message, floats);
   }
-  if constexpr (std::is_same_v<Kind, Push>) CheckStaging(*chunk);
+  if constexpr (std::is_same_v<Kind, Push>) {
+    for (const FloatType type :
+         {FloatType::kFp32, FloatType::kBf16, FloatType::kFp16}) {
+      CheckStaging(*chunk, type);
+    }
+  }
 }
 
 }  // namespace

@@ -38,10 +38,10 @@ def floats(count):
 
 
 def chunks():
-    pull = encode("PullChunk", f'version: 7 offset: 64 data: "{floats(22)}"',
-                  "exchange")
+    pull = encode("PullChunk", "version: 7 offset: 64 type: FP32 "
+                  f'data: "{floats(22)}"', "exchange")
     push = encode("PushChunk",
-                  f'{KEY % (0, 1)} grant: 99 offset: 128 '
+                  f'{KEY % (0, 1)} grant: 99 offset: 128 type: FP32 '
                   f'data: "{floats(22)}"', "exchange")
     negative = encode("PushChunk", "key { generation: -1 worker: 300 } "
                       "grant: 18446744073709551615 offset: -7", "exchange")
@@ -53,6 +53,12 @@ def chunks():
     seed("chunk", "pull_by_threes", b"\x06" + pull + unknown)
     seed("chunk", "push", b"\x01" + push)
     seed("chunk", "push_by_bytes", b"\x03" + unknown + push)
+    # The first chunk of 64: two bytes each, and for FP16 one for each 16.
+    for kind, data in (("BF16", "\\x80\\x3f" * 64),
+                       ("FP16", "\\x00\\x74" * 64 + "\\x0e" * 4)):
+        seed("chunk", "push_" + kind.lower(), b"\x01" + encode(
+            "PushChunk", f'{KEY % (0, 1)} grant: 99 type: {kind} '
+            f'data: "{data}"', "exchange"))
     seed("chunk", "push_negative", b"\x01" + negative)
     seed("chunk", "push_group_in_key", b"\x01" + key)
     # Groups in groups, as deep as protobuf follows, outside and in a key.

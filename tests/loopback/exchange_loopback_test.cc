@@ -1,11 +1,15 @@
 // The worker's exchange against real shards, over real gRPC.
 
+#include <cmath>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/grant.h"
+#include "common/wire/wire_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard.h"
@@ -178,6 +182,106 @@ TEST_F(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   ASSERT_TRUE(Pull(1).ok());
   EXPECT_THAT(weights_, Each(1.0f));
 }
+
+// Weights that start at 2, and between them a running statistic, which lies on
+// both shards.
+ParameterLayout LayoutWithStatistic() {
+  std::vector<TensorSpec> tensors(3);
+  for (TensorSpec& tensor : tensors) {
+    tensor.name = absl::StrCat("t", &tensor - tensors.data());
+    tensor.shape = {tensor.size = 1000};
+    tensor.initializer.value = 2;
+  }
+  tensors[1].moving_average = 0.25;
+  return ParameterLayout(tensors, /*shards=*/2);
+}
+
+class WireTypesTest : public ::testing::TestWithParam<FloatType> {
+ protected:
+  using Pulled = std::vector<float>;
+
+  ShardOptions TypedOptions(int64_t id) {
+    ShardOptions options = OptionsOf(id);
+    options.layout = layout_;
+    options.initial_weights = [this](ParameterRange range) {
+      return layout_.InitialWeights(1, range);
+    };
+    options.push_type = GetParam();
+    return options;
+  }
+  GrpcExchange Connect(WireTypes types) {
+    return GrpcExchange(
+        &layout_, {shard0_.address(), shard1_.address()},
+        {.client = "worker 0", .chunk_bytes = kChunkBytes, .types = types});
+  }
+  Pulled Pull(GrpcExchange* exchange) {
+    Pulled weights(kFloats);
+    const auto versions =
+        exchange->Pull({.generation = Generation(1),
+                        .version = Version(1),
+                        .exact = true,
+                        .deadline = Clock::Real()->Now() + kLong},
+                       absl::MakeSpan(weights), CancelToken());
+    EXPECT_TRUE(versions.ok()) << versions.status();
+    return weights;
+  }
+
+  const ParameterLayout layout_ = LayoutWithStatistic();
+  const WireFormat format_{layout_.statistics()};
+  ServedShard shard0_{TypedOptions(0)};
+  ServedShard shard1_{TypedOptions(1)};
+};
+
+TEST_P(WireTypesTest, FloatsArriveAsTheirTypeRoundsThemAndStatisticsUnchanged) {
+  GrpcExchange typed = Connect({GetParam(), GetParam()});
+  const GradientKey key = {Generation(1), WorkerId(0), Incarnation(1),
+                           Sequence(1)};
+  Pulled gradient(kFloats);
+  for (int64_t i = 0; i < kFloats; ++i) gradient[i] = i / 3.0f;
+  typed.BeginPush(key, GrantFor(kSecret, key), gradient);
+  typed.PushFrom(0);
+  const absl::Status pushed = typed.FinishPush(CancelToken());
+  ASSERT_TRUE(pushed.ok()) << pushed;
+  for (ServedShard* shard : {&shard0_, &shard1_}) {
+    shard->Execute(Commit{Version(1), 0.5, {{key, 1}}});
+  }
+  // What the shards hold now.
+  GrpcExchange exact = Connect({});
+  Pulled held = Pull(&exact);
+  format_.Travel(GetParam(), {0, kFloats}, absl::MakeSpan(gradient));
+  for (int64_t i = 0; i < kFloats; ++i) {
+    const bool statistic = i >= 1000 && i < 2000;
+    ASSERT_EQ(held[i], statistic ? 2 + 0.25f * (i / 3.0f - 2)
+                                 : std::fma(-0.5f, gradient[i], 2.0f))
+        << i;
+  }
+  // And what a worker is given of it.
+  format_.Travel(GetParam(), {0, kFloats}, absl::MakeSpan(held));
+  EXPECT_EQ(Pull(&typed), held);
+}
+
+TEST_P(WireTypesTest, AnotherTypeThanTheShardsIsRefused) {
+  const bool is_fp32 = GetParam() == FloatType::kFp32;
+  const FloatType other = is_fp32 ? FloatType::kBf16 : FloatType::kFp32;
+  GrpcExchange exchange = Connect({other, other});
+  const GradientKey key = {Generation(1), WorkerId(0), Incarnation(1),
+                           Sequence(1)};
+  const Pulled gradient(kFloats);
+  exchange.BeginPush(key, GrantFor(kSecret, key), gradient);
+  exchange.PushFrom(0);
+  const absl::Status status = exchange.FinishPush(CancelToken());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat(" is ", NameOf(other), ", expected ",
+                                     NameOf(GetParam()))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, WireTypesTest,
+                         ::testing::Values(FloatType::kFp32, FloatType::kBf16,
+                                           FloatType::kFp16),
+                         [](const auto& info) {
+                           return std::string(NameOf(info.param));
+                         });
 
 }  // namespace
 }  // namespace sluice

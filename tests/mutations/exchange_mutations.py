@@ -214,7 +214,8 @@ EXCHANGE = Core(
                                          "tensor_digests", "optimizer")] + [
         "kernels/optimizer_kernels.cc", "common/grant.cc",
         "common/parameter_layout.cc", "common/random.cc",
-        "common/wire/payload.cc", SESSION + "client_session.cc",
+        "common/wire/float_code.cc", "common/wire/payload.cc",
+        "common/wire/wire_format.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
         "proto/key.pb.cc",

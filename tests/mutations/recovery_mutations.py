@@ -186,7 +186,7 @@ RECOVERY = Core(
             "model_plan", "parameter_layout", "random", "resolved_job",
             "safetensors", "safetensors_header", "session/client_session",
             "sha256", "sync_validation", "testing/faulty_files", "text_file",
-            "wire/payload")] + [
+            "wire/float_code", "wire/payload", "wire/wire_format")] + [
         "kernels/optimizer_kernels.cc", "ps_server/next_generation.cc",
         "ps_server/resume.cc", "worker/lives.cc", "worker/task_queue.cc",
         "proto/checkpoint.pb.cc", "proto/commit_log.pb.cc",

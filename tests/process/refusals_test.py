@@ -123,7 +123,7 @@ class RefusalsTest(unittest.TestCase):
         key = b"".join(field(n, v) for n, v in (
             (1, generation), (2, 0), (3, 1), (4, 1000000)))
         return (field(1, key) + raw_grpc.fixed64(2, 12345) + field(3, 0) +
-                raw_grpc.fixed64(4, 0) + field(15, b"\0" * 4096))
+                raw_grpc.fixed64(4, 0) + field(5, 1) + field(15, b"\0" * 4096))
 
     def test_a_push_of_another_generation_is_refused(self):
         for address in (self.lead, self.shard1):
@@ -132,7 +132,7 @@ class RefusalsTest(unittest.TestCase):
 
     def test_a_pull_of_another_generation_is_refused(self):
         self.assertIn("the pull is of generation 9, expected 1", raw_grpc.call(
-            self.shard1, PULL, field(1, 9)))
+            self.shard1, PULL, field(1, 9) + field(5, 1)))
 
     def test_an_ungranted_push_is_refused(self):
         self.assertIn("has no grant", raw_grpc.call(

@@ -4,6 +4,7 @@ process, to the same bits (guarantee 5)."""
 
 import json
 import signal
+import struct
 import unittest
 
 import cluster
@@ -60,6 +61,13 @@ class ReplayTest(unittest.TestCase):
              "output.digest_every_updates=1"]))
         self.same(run.dir)
 
+    def test_floats_of_two_bytes_on_the_wire(self):
+        run = harness.train(harness.LENET, "--workers=2", *harness.sets(
+            ["sync.policy=K_ASYNC", "sync.k=1", "stop.updates=8",
+             "wire={ pull: BF16 push: FP16 }",
+             "output.digest_every_updates=1"]))
+        self.same(run.dir)
+
     def test_local_steps_with_adagrad(self):
         job = harness.write_job(harness.LINEAR_JOB)
         run = harness.train(job, *harness.sets(
@@ -74,7 +82,9 @@ class ReplayTest(unittest.TestCase):
              "output.digest_every_updates=10"]))
         log = run.dir / "commit_log"
         whole = log.read_bytes()
-        log.write_bytes(whole[:700] + bytes([whole[700] ^ 1]) + whole[701:])
+        # In a record: its length would have been that of one cut short.
+        at = whole.index(struct.pack("<d", 0.005))
+        log.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
         result = harness.tool("replay", run.dir)
         self.assertEqual(result.returncode, 1)
         self.assertIn("commit_log", result.stderr)

@@ -92,6 +92,23 @@ class SyncBitsTest(unittest.TestCase):
             self.assertEqual(summary["weights_sha256"], found["reference"],
                              order)
 
+    def test_floats_of_two_bytes_on_the_wire(self):
+        # FP16's groups lie at the same places of the vector on any number of
+        # shards; statistics keep their bits.
+        job = harness.write_job(harness.BATCH_NORM_JOB)
+        whole = self.hashes(job, SYNC)["reference"]
+        for wire in ("pull: BF16 push: FP16", "pull: FP16 push: BF16"):
+            found = self.hashes(job, SYNC + [f"wire={{ {wire} }}"])
+            self.assertEqual(len(set(found.values())), 1, found)
+            self.assertNotIn(whole, found.values())
+
+    def test_parameter_averaging_with_floats_of_two_bytes(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        found = self.hashes(job, SYNC + [
+            "sync.local_steps=3", "optimizer.averaging={}",
+            "wire={ pull: BF16 push: FP16 }"])
+        self.assertEqual(len(set(found.values())), 1, found)
+
     def test_micro_batches_with_batch_norm_dropout_and_clipping(self):
         # Parts of 6 samples and a rest.
         job = harness.write_job(harness.BATCH_NORM_JOB)

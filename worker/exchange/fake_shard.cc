@@ -99,6 +99,7 @@ grpc::Status FakeShard::Pull(grpc::ServerContext* context,
     proto::PullChunk chunk;
     chunk.set_version(version_);
     chunk.set_offset(at);
+    chunk.set_type(proto::FP32);
     chunk.set_data(&weights_[at], floats * sizeof(float));
     chunk.set_checksum(XXH3_64bits(chunk.data().data(), chunk.data().size()));
     if (behaviour.on_pull_chunk != nullptr) {

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/parameter_layout.h"
+#include "common/wire/wire_format.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
@@ -37,6 +38,8 @@ class GrpcExchange final : public Exchange {
   struct Options {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
     int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
+    // How floats travel; the shards refuse pushes of another type than theirs.
+    WireTypes types = {};
     // One attempt to pull or push a slice. A shard parks a pull until shortly
     // before; a slice of 4 GiB takes 35 s at 1 Gbit/s.
     absl::Duration call_timeout = absl::Seconds(60);
@@ -82,6 +85,7 @@ class GrpcExchange final : public Exchange {
   const ParameterLayout& layout_;
   const Options options_;
   const int64_t chunk_floats_;
+  const WireFormat format_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   // Ends, if it is nobody else's, after all that uses its queue.
   const std::shared_ptr<CompletionLoop> loop_;

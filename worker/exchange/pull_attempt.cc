@@ -1,5 +1,6 @@
 #include "worker/exchange/pull_attempt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,20 +15,16 @@ constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
 
 }  // namespace
 
-PullAttempt::PullAttempt(int shard, absl::Span<float> into,
-                         int64_t chunk_floats, CallObserver* observer)
-    : shard_(shard),
-      into_(into),
-      one_chunk_(static_cast<int64_t>(into.size()) <= chunk_floats),
-      observer_(observer),
-      assembly_(static_cast<int64_t>(into.size()), Version(0),
-                /*exact=*/false) {}
+PullAttempt::PullAttempt(const Slice& slice)
+    : slice_(slice),
+      one_chunk_(slice.range.size() <= slice.chunk_floats),
+      assembly_(slice.range.size(), Version(0), /*exact=*/false) {}
 
-void PullAttempt::Start(const proto::PullRequest& request,
-                        absl::Duration timeout, grpc::GenericStub* stub,
-                        grpc::CompletionQueue* queue) {
-  assembly_ = PullAssembly(static_cast<int64_t>(into_.size()),
-                           Version(request.version()), request.exact());
+void PullAttempt::Start(proto::PullRequest request, absl::Duration timeout,
+                        grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+  assembly_ = PullAssembly(slice_.range.size(), Version(request.version()),
+                           request.exact());
+  request.set_type(static_cast<proto::FloatType>(slice_.type));
   SetTimeout(timeout, &context_);
   if (one_chunk_) {
     stage_ = Stage::kWhole;
@@ -56,7 +53,7 @@ void PullAttempt::OnCompletion(bool ok) {
       if (chunk_.Valid()) problem_ = Copy(chunk_);
       [[fallthrough]];
     case Stage::kStatus:
-      observer_->OnCallEnded(shard_, Outcome());
+      slice_.observer->OnCallEnded(slice_.shard, Outcome());
       return;
   }
 }
@@ -83,16 +80,26 @@ void PullAttempt::TakeChunk() {
 
 absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
   SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(message));
-  const int64_t at = assembly_.received();
-  const size_t bytes = chunk.payload.bytes();
-  if (bytes % sizeof(float) != 0) {
+  if (chunk.header.type != slice_.type) {
     return absl::DataLossError(
-        absl::StrCat("a chunk has ", bytes, " bytes, expected whole floats"));
+        absl::StrCat("a chunk is ", NameOf(chunk.header.type), ", expected ",
+                     NameOf(slice_.type)));
   }
-  const int64_t floats = static_cast<int64_t>(bytes / sizeof(float));
+  const int64_t at = assembly_.received();
+  const int64_t floats =
+      std::min(slice_.chunk_floats, slice_.range.size() - at);
+  const ParameterRange range = {slice_.range.begin + at,
+                                slice_.range.begin + at + floats};
+  const int64_t expected = slice_.format->Bytes(slice_.type, range);
+  if (static_cast<int64_t>(chunk.payload.bytes()) != expected) {
+    return absl::DataLossError(absl::StrCat("a chunk at ", at, " has ",
+                                            chunk.payload.bytes(),
+                                            " bytes, expected ", expected));
+  }
   SLUICE_RETURN_IF_ERROR(
       assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
-  return chunk.payload.CopyTo(into_.subspan(at, floats));
+  return slice_.format->Decode(slice_.type, range, chunk.payload,
+                               slice_.into.subspan(at, floats));
 }
 
 absl::Status PullAttempt::Outcome() const {

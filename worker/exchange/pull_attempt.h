@@ -10,6 +10,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
+#include "common/parameter_layout.h"
+#include "common/wire/wire_format.h"
 #include "proto/exchange.pb.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/pull_assembly.h"
@@ -26,14 +28,22 @@ namespace sluice {
 // Thread-compatible.
 class PullAttempt final : private Completion {
  public:
-  // Fills `into`, the shard's range of the flat vector, which must stay until
-  // the observer has heard the end; so must everything else. The shard sends it
-  // in chunks of `chunk_floats`.
-  PullAttempt(int shard, absl::Span<float> into, int64_t chunk_floats,
-              CallObserver* observer);
+  // What is pulled, and how it travels; all that is pointed to must stay until
+  // the observer has heard the end.
+  struct Slice {
+    int shard = 0;
+    ParameterRange range;
+    int64_t chunk_floats = 0;
+    const WireFormat* format = nullptr;
+    FloatType type = FloatType::kFp32;
+    absl::Span<float> into;  // The range's floats.
+    CallObserver* observer = nullptr;
+  };
 
-  // Begins. REQUIRES: called once.
-  void Start(const proto::PullRequest& request, absl::Duration timeout,
+  explicit PullAttempt(const Slice& slice);
+
+  // Begins; the slice's type goes into the request. REQUIRES: called once.
+  void Start(proto::PullRequest request, absl::Duration timeout,
              grpc::GenericStub* stub, grpc::CompletionQueue* queue);
   // Ends the call soon, unless it has ended.
   void Cancel() { context_.TryCancel(); }
@@ -49,15 +59,13 @@ class PullAttempt final : private Completion {
   void AskStatus();
   // Handles the chunk that came, while the next one is read.
   void TakeChunk();
-  // Checks a chunk and copies its floats to their place.
+  // Checks a chunk and brings its floats to their place.
   absl::Status Copy(const grpc::ByteBuffer& message);
   absl::Status Outcome() const;
 
   // Constant after construction.
-  const int shard_;
-  const absl::Span<float> into_;
+  const Slice slice_;
   const bool one_chunk_;
-  CallObserver* const observer_;
 
   // Of the loop's thread after Start.
   grpc::ClientContext context_;

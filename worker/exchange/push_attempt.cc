@@ -51,11 +51,13 @@ void PushAttempt::SendChunk(ParameterRange chunk) {
   floats_sent_ += chunk.size();
   // The transport may hold a message beyond the end of its call, when the
   // gradient's memory already takes the next gradient: hence the copy.
-  const grpc::ByteBuffer message =
-      EncodePushChunk({.key = gradient_.key,
-                       .grant = gradient_.grant,
-                       .offset = chunk.begin - path_.range.begin},
-                      gradient_.values.subspan(chunk.begin, chunk.size()));
+  const grpc::ByteBuffer message = EncodePushChunk(
+      {.key = gradient_.key,
+       .grant = gradient_.grant,
+       .offset = chunk.begin - path_.range.begin,
+       .type = path_.type},
+      CopyOf(*path_.format, path_.type, chunk,
+             gradient_.values.subspan(chunk.begin, chunk.size())));
   if (chunk.size() == path_.range.size()) return SendWhole(message);
   if (stream_ == nullptr) {
     SetTimeout(path_.timeout, &context_);

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
+#include "common/wire/wire_format.h"
 #include "worker/exchange/chunk_feed.h"
 #include "worker/exchange/completion_loop.h"
 
@@ -42,6 +43,8 @@ class PushAttempt final : private Completion {
     int shard = 0;
     ParameterRange range;
     int64_t chunk_floats = 0;
+    const WireFormat* format = nullptr;
+    FloatType type = FloatType::kFp32;
     absl::Duration timeout;
     grpc::GenericStub* stub = nullptr;
     grpc::CompletionQueue* queue = nullptr;

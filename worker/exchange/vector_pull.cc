@@ -29,8 +29,13 @@ void VectorPull::Start(int shard) {
   request.set_version(begun_->version.value());
   request.set_exact(begun_->exact);
   attempts_[shard] = std::make_unique<PullAttempt>(
-      shard, weights_.subspan(range.begin, range.size()), path_.chunk_floats,
-      &calls_);
+      PullAttempt::Slice{.shard = shard,
+                         .range = range,
+                         .chunk_floats = path_.chunk_floats,
+                         .format = path_.format,
+                         .type = path_.type,
+                         .into = weights_.subspan(range.begin, range.size()),
+                         .observer = &calls_});
   attempts_[shard]->Start(request, path_.timeout, (*path_.stubs)[shard].get(),
                           path_.queue);
 }

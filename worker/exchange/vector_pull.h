@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
+#include "common/wire/wire_format.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/exchange.h"
@@ -35,6 +36,8 @@ class VectorPull {
     const ParameterLayout* layout = nullptr;
     std::string client;  // Who asks, for the shards' logs.
     int64_t chunk_floats = 0;
+    const WireFormat* format = nullptr;
+    FloatType type = FloatType::kFp32;
     absl::Duration timeout;  // Of one call.
     const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
     grpc::CompletionQueue* queue = nullptr;

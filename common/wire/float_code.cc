@@ -1,0 +1,264 @@
+#include "common/wire/float_code.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+// This file is compiled once for each instruction set; which one runs is
+// decided at the first call.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/wire/float_code.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kGroup = kFloatGroup;
+
+// At most a group long, and a power of two.
+using Floats = hn::CappedTag<float, kGroup>;
+using Words = hn::RebindToUnsigned<Floats>;
+using Ints = hn::RebindToSigned<Floats>;
+using Halves = hn::Rebind<uint16_t, Floats>;
+using FloatVector = hn::Vec<Floats>;
+using WordVector = hn::Vec<Words>;
+
+constexpr uint32_t kMagnitude = 0x7fffffff;
+constexpr uint32_t kSmallestNormal = 0x00800000;
+constexpr uint32_t kInfinity = 0x7f800000;
+
+// A power of two for -126 <= exponent <= 127, else 0 or an infinity.
+HWY_INLINE FloatVector PowerOfTwo(int exponent) {
+  return hn::BitCast(
+      Floats(), hn::Set(Words(), static_cast<uint32_t>(127 + exponent) << 23));
+}
+
+HWY_INLINE WordVector IfAtLeast(WordVector a, uint32_t bound, WordVector yes,
+                                WordVector no) {
+  // As signed numbers: all are below 2^31.
+  const Ints ints;
+  const auto mask =
+      hn::Gt(hn::BitCast(ints, a), hn::Set(ints, static_cast<int>(bound) - 1));
+  return hn::BitCast(Words(), hn::IfThenElse(mask, hn::BitCast(ints, yes),
+                                             hn::BitCast(ints, no)));
+}
+
+// The lower halves of words below 2^16.
+HWY_INLINE void StoreHalves(WordVector words, uint16_t* to) {
+  const Halves halves;
+  hn::StoreU(hn::DemoteTo(halves, hn::BitCast(Ints(), words)), halves, to);
+}
+
+HWY_INLINE WordVector LoadHalves(const uint16_t* from) {
+  return hn::PromoteTo(Words(), hn::LoadU(Halves(), from));
+}
+
+// ---- BF16 ----
+
+HWY_INLINE WordVector ToBf16(WordVector x) {
+  const Words words;
+  const auto half = hn::ShiftRight<16>(x);
+  const auto odd = hn::And(half, hn::Set(words, 1));
+  const auto rounded =
+      hn::ShiftRight<16>(hn::Add(x, hn::Add(odd, hn::Set(words, 0x7fff))));
+  // Rounding could make an infinity of a NaN.
+  const auto quiet = hn::Or(half, hn::Set(words, 0x40));
+  return IfAtLeast(hn::And(x, hn::Set(words, kMagnitude)), kInfinity + 1, quiet,
+                   rounded);
+}
+
+// A group, aligned and with zeros behind the last of a shorter one.
+struct Group {
+  HWY_ALIGN uint32_t floats[kGroup] = {};
+  HWY_ALIGN uint16_t halves[kGroup] = {};
+};
+
+HWY_INLINE void EncodeBf16(Group* group) {
+  for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
+    StoreHalves(ToBf16(hn::Load(Words(), group->floats + i)),
+                group->halves + i);
+  }
+}
+
+HWY_INLINE void DecodeBf16(Group* group) {
+  for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
+    hn::Store(hn::ShiftLeft<16>(LoadHalves(group->halves + i)), Words(),
+              group->floats + i);
+  }
+}
+
+// ---- FP16 ----
+
+// The bits of |x| 2^k with its 13 last ones rounded away, rebased to binary16.
+// REQUIRES: x 2^k < 2^15, or not finite.
+HWY_INLINE WordVector ToFp16(WordVector x, FloatVector scale) {
+  const Words words;
+  const Floats floats;
+  const auto magnitude = hn::And(x, hn::Set(words, kMagnitude));
+  const auto normal =
+      IfAtLeast(magnitude, kSmallestNormal, magnitude, hn::Zero(words));
+  const auto scaled = hn::Mul(hn::BitCast(floats, normal), scale);
+  // Adding 2^13 times the last place that binary16 has at this size, at least
+  // 2^-24, leaves just its 11 bits: the sum is rounded there.
+  const auto exponent =
+      hn::And(hn::BitCast(words, scaled), hn::Set(words, kInfinity));
+  const auto least = hn::Set(words, 113u << 23);  // 2^-14
+  const auto base = hn::Add(IfAtLeast(exponent, 113u << 23, exponent, least),
+                            hn::Set(words, 13u << 23));
+  const auto sum =
+      hn::BitCast(words, hn::Add(scaled, hn::BitCast(floats, base)));
+  // The sum's last 11 bits are the significand with its hidden bit, which
+  // carries into the exponent: for the least one that is 0, without it.
+  const auto bits = hn::Add(
+      hn::ShiftRight<13>(hn::Sub(base, hn::Set(words, (113u + 13u) << 23))),
+      hn::Sub(sum, base));
+  const auto nan = hn::Set(words, 0x7e00);
+  const auto infinite =
+      IfAtLeast(magnitude, kInfinity + 1, nan, hn::Set(words, 0x7c00));
+  const auto sign = hn::ShiftLeft<15>(hn::ShiftRight<31>(x));
+  return hn::Or(sign, IfAtLeast(magnitude, kInfinity, infinite, bits));
+}
+
+HWY_INLINE WordVector FromFp16(WordVector half, FloatVector scale) {
+  const Words words;
+  const Floats floats;
+  const auto magnitude = hn::And(half, hn::Set(words, 0x7fff));
+  const auto denormal = hn::Mul(
+      hn::ConvertTo(floats, hn::BitCast(Ints(), magnitude)), PowerOfTwo(-24));
+  const auto normal =
+      hn::Add(hn::ShiftLeft<13>(magnitude), hn::Set(words, 112u << 23));
+  const auto value =
+      IfAtLeast(magnitude, 0x400, normal, hn::BitCast(words, denormal));
+  const auto scaled =
+      hn::BitCast(words, hn::Mul(hn::BitCast(floats, value), scale));
+  const auto kept = IfAtLeast(scaled, kSmallestNormal, scaled, hn::Zero(words));
+  const auto not_finite =
+      hn::Or(hn::ShiftLeft<13>(magnitude), hn::Set(words, kInfinity));
+  const auto sign = hn::ShiftLeft<31>(hn::ShiftRight<15>(half));
+  return hn::Or(sign, IfAtLeast(magnitude, 0x7c00, not_finite, kept));
+}
+
+// Returns k.
+HWY_INLINE int EncodeFp16(Group* group) {
+  const Words words;
+  const Ints ints;
+  auto largest = hn::Zero(ints);
+  for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
+    const auto x = hn::Load(words, group->floats + i);
+    largest = hn::Max(
+        largest, hn::BitCast(ints, hn::And(x, hn::Set(words, kMagnitude))));
+  }
+  const int exponent = hn::GetLane(hn::MaxOfLanes(ints, largest)) >> 23;
+  // To 2^14 and above; but 2^-k must be a normal float.
+  const int k = std::min(127 + 14 - exponent, 126);
+  for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
+    const auto x = hn::Load(words, group->floats + i);
+    StoreHalves(ToFp16(x, PowerOfTwo(k)), group->halves + i);
+  }
+  return k;
+}
+
+HWY_INLINE void DecodeFp16(int k, Group* group) {
+  for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
+    hn::Store(FromFp16(LoadHalves(group->halves + i), PowerOfTwo(-k)), Words(),
+              group->floats + i);
+  }
+}
+
+// ---- Arrays of groups ----
+
+template <FloatType kType>
+void Encode(const float* HWY_RESTRICT floats, size_t count,
+            uint8_t* HWY_RESTRICT bytes) {
+  uint8_t* exponents = bytes + 2 * count;
+  for (size_t at = 0; at < count; at += kGroup) {
+    Group group;
+    const size_t n = std::min(kGroup, count - at);
+    std::memcpy(group.floats, floats + at, 4 * n);
+    if constexpr (kType == FloatType::kBf16) {
+      EncodeBf16(&group);
+    } else {
+      *exponents++ = static_cast<uint8_t>(EncodeFp16(&group));
+    }
+    std::memcpy(bytes + 2 * at, group.halves, 2 * n);
+  }
+}
+
+template <FloatType kType>
+void Decode(const uint8_t* HWY_RESTRICT bytes, size_t count,
+            float* HWY_RESTRICT floats) {
+  const uint8_t* exponents = bytes + 2 * count;
+  for (size_t at = 0; at < count; at += kGroup) {
+    Group group;
+    const size_t n = std::min(kGroup, count - at);
+    std::memcpy(group.halves, bytes + 2 * at, 2 * n);
+    if constexpr (kType == FloatType::kBf16) {
+      DecodeBf16(&group);
+    } else {
+      DecodeFp16(static_cast<int8_t>(*exponents++), &group);
+    }
+    std::memcpy(floats + at, group.floats, 4 * n);
+  }
+}
+
+void ToBf16s(const float* floats, size_t count, uint8_t* bytes) {
+  Encode<FloatType::kBf16>(floats, count, bytes);
+}
+void ToFp16s(const float* floats, size_t count, uint8_t* bytes) {
+  Encode<FloatType::kFp16>(floats, count, bytes);
+}
+void FromBf16s(const uint8_t* bytes, size_t count, float* floats) {
+  Decode<FloatType::kBf16>(bytes, count, floats);
+}
+void FromFp16s(const uint8_t* bytes, size_t count, float* floats) {
+  Decode<FloatType::kFp16>(bytes, count, floats);
+}
+
+}  // namespace sluice::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice {
+
+HWY_EXPORT(ToBf16s);
+HWY_EXPORT(ToFp16s);
+HWY_EXPORT(FromBf16s);
+HWY_EXPORT(FromFp16s);
+
+static_assert(std::endian::native == std::endian::little,
+              "floats are copied as they lie");
+
+void EncodeFloats(FloatType type, absl::Span<const float> floats,
+                  uint8_t* bytes) {
+  switch (type) {
+    case FloatType::kBf16:
+      return HWY_DYNAMIC_DISPATCH(ToBf16s)(floats.data(), floats.size(), bytes);
+    case FloatType::kFp16:
+      return HWY_DYNAMIC_DISPATCH(ToFp16s)(floats.data(), floats.size(), bytes);
+    default:
+      std::copy_n(reinterpret_cast<const uint8_t*>(floats.data()),
+                  floats.size() * sizeof(float), bytes);
+  }
+}
+
+void DecodeFloats(FloatType type, const uint8_t* bytes,
+                  absl::Span<float> floats) {
+  switch (type) {
+    case FloatType::kBf16:
+      return HWY_DYNAMIC_DISPATCH(FromBf16s)(bytes, floats.size(),
+                                             floats.data());
+    case FloatType::kFp16:
+      return HWY_DYNAMIC_DISPATCH(FromFp16s)(bytes, floats.size(),
+                                             floats.data());
+    default:
+      std::copy_n(bytes, floats.size() * sizeof(float),
+                  reinterpret_cast<uint8_t*>(floats.data()));
+  }
+}
+
+}  // namespace sluice
+#endif  // HWY_ONCE
