@@ -285,6 +285,17 @@ void CheckStop(const proto::Job& job, Checker* check) {
                  "needs labels, which data.linear_regression does not have");
 }
 
+void CheckPrecision(const proto::Worker& worker, Checker* check) {
+  check->Require(worker.precision() == proto::Worker::FP32 ||
+                     worker.device() == proto::CUDA ||
+                     worker.device() == proto::AUTO,
+                 "worker.precision",
+                 absl::StrCat("must be FP32 with worker.device ",
+                              proto::Device_Name(worker.device()), ", is ",
+                              proto::Worker::Precision_Name(worker.precision()),
+                              ": only GPUs have others"));
+}
+
 }  // namespace
 
 std::vector<std::string> Validate(const proto::Job& job) {
@@ -294,8 +305,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckCluster(job, &check);
   check.Between("worker.threads", job.worker().threads(), 1, 256);
   check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
-  check.Require(job.worker().precision() == proto::Worker::FP32,
-                "worker.precision", "must be FP32, the only one so far");
+  CheckPrecision(job.worker(), &check);
   check.Require(job.worker().gpus().empty(), "worker.gpus[0]",
                 "must be left out: there is GPU 0 only so far");
   check.Between("worker.micro_batch", job.worker().micro_batch(), 1, kMany);

@@ -73,6 +73,7 @@ absl::StatusOr<BatchGradient::Result> BatchGradient::ComputeParts(
         ComputePart(weights, absl::MakeSpan(part_), cancel, part_observer));
     result.samples += count;
     result.loss += part.loss * static_cast<double>(count);
+    result.overflows += part.overflows;
   }
   result.loss /= static_cast<double>(total);
   return result;
@@ -94,7 +95,7 @@ absl::StatusOr<BatchGradient::Result> BatchGradient::Compute(
     Gather(batch, samples, 0);
     SLUICE_ASSIGN_OR_RETURN(const Model::Result whole,
                             ComputePart(weights, gradient, cancel, unclipped));
-    result = {total, whole.loss};
+    result = {total, whole.loss, whole.overflows};
   }
   if (clip) {
     ClipNorm(options_.clip_norm, options_.statistics, gradient);

@@ -56,7 +56,8 @@ class BatchGradient {
 
   struct Result {
     int64_t samples = 0;
-    double loss = 0;  // Mean over the samples.
+    double loss = 0;    // Mean over the samples.
+    int overflows = 0;  // As Model::Result's, of all micro-batches.
   };
   struct Observer {
     // Each time a forward pass begins; each time more of its gradient is there.

@@ -72,6 +72,12 @@ TEST_F(BatchGradientTest, AMiniBatchIsComputedInPartsInOrder) {
                           ElementsAre(6, 7)));
 }
 
+TEST_F(BatchGradientTest, TheOverflowsOfAllPartsAreCounted) {
+  model_.fake.overflows = 2;
+  EXPECT_EQ(Compute(3, 0)->overflows, 3 * 2);
+  EXPECT_EQ(Compute(8, 0)->overflows, 2);
+}
+
 TEST_F(BatchGradientTest, EachPartCountsByItsSamples) {
   // The parts' means are 1, 4 and 6.5; their shares 3/8, 3/8 and 2/8.
   const auto result = Compute(3, 0);

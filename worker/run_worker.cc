@@ -38,13 +38,14 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
   spdlog::info(
       "event=done tasks_started_total={} gradients_delivered_total={} "
       "tasks_cancelled_total={} cancelled_unstarted_total={} "
-      "gradients_rejected_total={} applied_total={} dropped_total={} "
+      "gradients_rejected_total={} loss_overflows_total={} applied_total={} "
+      "dropped_total={} "
       "repeated_calls_total={} compute_seconds={:.3f} saved_seconds={:.3f}",
       counts.tasks_started, counts.gradients_delivered, counts.tasks_cancelled,
       inbox.cancelled_unstarted(), counts.gradients_rejected,
-      inbox.verdicts(proto::APPLIED), inbox.verdicts(proto::DROPPED),
-      exchange.repeated_calls_total(), counts.compute_seconds,
-      counts.saved_compute_seconds);
+      counts.loss_overflows, inbox.verdicts(proto::APPLIED),
+      inbox.verdicts(proto::DROPPED), exchange.repeated_calls_total(),
+      counts.compute_seconds, counts.saved_compute_seconds);
 }
 
 // From one Join to the end of that session. An error: it did not come to that.

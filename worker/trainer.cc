@@ -24,6 +24,7 @@ Trainer::~Trainer() { exchange_.AbortPullAhead(); }
 absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
                                              const CancelToken& cancel) {
   progress_ = TaskProgress(options_.clock->Now());
+  overflows_ = 0;
   absl::StatusOr<Answer> answer = RunStages(task, cancel);
   progress_.End(options_.clock->Now());
   if (answer.ok() && std::holds_alternative<proto::Ready>(*answer)) {
@@ -161,7 +162,10 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
   observer.on_forward = [this] { Enter(Stage::kForward); };
   observer.on_backward = [this] { Enter(Stage::kBackward); };
   observer.on_ready = on_ready;
-  return batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
+  auto computed =
+      batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
+  if (computed.ok()) overflows_ += computed->overflows;
+  return computed;
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,

@@ -59,6 +59,8 @@ class Trainer {
 
   // Of the last Run.
   const TaskProgress& progress() const { return progress_; }
+  // Gradients that it computed again because FP16 overflowed, if it got so far.
+  int overflows() const { return overflows_; }
 
  private:
   using Computed = BatchGradient::Result;
@@ -106,6 +108,7 @@ class Trainer {
   std::vector<float> gradient_;
   std::vector<float> step_gradient_;  // Empty until there are local steps.
   TaskProgress progress_;
+  int overflows_ = 0;
 };
 
 }  // namespace sluice

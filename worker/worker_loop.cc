@@ -52,6 +52,7 @@ absl::Status WorkerLoop::RunTask(const proto::Task& task) {
   const absl::StatusOr<Trainer::Answer> answer =
       trainer_.Run(task, inbox_.token());
   counts_.compute_seconds += trainer_.progress().compute_seconds();
+  if (trainer_.overflows() > 0) CountOverflows(task);
   if (answer.ok()) {
     Deliver(task, *answer);
   } else if (absl::IsAborted(answer.status())) {
@@ -98,6 +99,17 @@ void WorkerLoop::Deliver(const proto::Task& task,
     *message.mutable_ready() = ready;
   }
   send_(std::move(message));
+}
+
+void WorkerLoop::CountOverflows(const proto::Task& task) {
+  const bool first = counts_.loss_overflows == 0;
+  counts_.loss_overflows += trainer_.overflows();
+  spdlog::log(first ? spdlog::level::info : spdlog::level::debug,
+              "event=gradient_dropped key={} batch={} version={} times={} "
+              "reason=\"FP16 overflowed; computed again at half the loss "
+              "scale\" loss_overflows_total={}",
+              KeyFromProto(task.key()).ToString(), task.first_batch(),
+              task.version(), trainer_.overflows(), counts_.loss_overflows);
 }
 
 void WorkerLoop::CountCancelled(const proto::Task& task,

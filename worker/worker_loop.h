@@ -20,6 +20,9 @@ struct WorkerCounts {
   int64_t gradients_delivered = 0;
   int64_t gradients_rejected = 0;
   int64_t tasks_cancelled = 0;
+  // Gradients dropped before they were sent, and computed again: FP16
+  // overflowed.
+  int64_t loss_overflows = 0;
   double compute_seconds = 0;
   // What the cancelled tasks would still have computed, by the mean of the
   // delivered ones.
@@ -54,6 +57,7 @@ class WorkerLoop {
   void Record(const proto::Task& task,
               const absl::StatusOr<Trainer::Answer>& answer);
   void CountCancelled(const proto::Task& task, const absl::Status& why);
+  void CountOverflows(const proto::Task& task);
 
   // Constant after construction.
   const std::string coordinator_;

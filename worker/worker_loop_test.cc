@@ -76,6 +76,20 @@ TEST_F(WorkerLoopTest, EachDeliveredGradientIsReportedOnce) {
   EXPECT_EQ(loop_.counts().gradients_delivered, 2);
 }
 
+TEST_F(WorkerLoopTest, WhatOverflowedBeforeItWasDeliveredIsCounted) {
+  model_.on_forward = [this] {
+    model_.overflows = loop_.counts().tasks_started == 1 ? 3 : 0;
+  };
+  after_send_ = [this] {
+    if (sent_.size() == 2) inbox_.Close("test is over");
+  };
+  ReceiveTask(1);
+  ReceiveTask(2);
+  ASSERT_TRUE(loop_.Run().ok());
+  EXPECT_EQ(loop_.counts().loss_overflows, 3);
+  EXPECT_EQ(loop_.counts().gradients_delivered, 2);
+}
+
 TEST_F(WorkerLoopTest, ACancelledTaskIsCountedAndTheNextOneRuns) {
   model_.on_forward = [this] {
     if (loop_.counts().tasks_started == 1) ReceiveCancel(1);

@@ -58,6 +58,12 @@ class BadInputTest(unittest.TestCase):
                                "data.idx.train_images=/nowhere/images.gz")
         self.assertIn("/nowhere/images.gz", message)
 
+    def test_a_precision_that_only_gpus_have_is_refused_on_the_cpu(self):
+        message = self.refused("train", harness.write_job(harness.LINEAR_JOB),
+                               "--set", "worker.precision=BF16")
+        self.assertIn("worker.precision: must be FP32 with worker.device CPU, "
+                      "is BF16: only GPUs have others", message)
+
     def test_a_used_run_folder_is_refused(self):
         folder = harness.scratch()
         (folder / "something").write_text("here")

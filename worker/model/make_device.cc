@@ -20,9 +20,23 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCpu(
   return kernels::MakeCpuDevice(options);
 }
 
+kernels::Precision PrecisionOf(const proto::Worker& worker) {
+  switch (worker.precision()) {
+    case proto::Worker::TF32:
+      return kernels::Precision::kTf32;
+    case proto::Worker::BF16:
+      return kernels::Precision::kBf16;
+    case proto::Worker::FP16:
+      return kernels::Precision::kFp16;
+    default:
+      return kernels::Precision::kFp32;
+  }
+}
+
 // kNotFound where there is no GPU.
-absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda() {
-  auto device = kernels::MakeCudaDevice({});
+absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda(
+    kernels::Precision precision) {
+  auto device = kernels::MakeCudaDevice({.precision = precision});
   if (device.ok()) return device;
   const bool absent = absl::IsNotFound(device.status());
   return absl::Status(
@@ -35,18 +49,22 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda() {
 
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
     const proto::Worker& worker) {
+  const kernels::Precision precision = PrecisionOf(worker);
   switch (worker.device()) {
     case proto::REFERENCE:
       return kernels::MakeReferenceDevice();
     case proto::CUDA: {
-      auto device = MakeCuda();
+      auto device = MakeCuda(precision);
       if (!absl::IsNotFound(device.status())) return device;
       return absl::FailedPreconditionError(device.status().message());
     }
     case proto::AUTO: {
-      auto device = MakeCuda();
+      auto device = MakeCuda(precision);
       if (!absl::IsNotFound(device.status())) return device;
-      return MakeCpu(worker);
+      if (precision == kernels::Precision::kFp32) return MakeCpu(worker);
+      return absl::FailedPreconditionError(
+          absl::StrCat("worker.precision: ", kernels::NameOf(precision),
+                       " needs a GPU; ", device.status().message()));
     }
     default:
       return MakeCpu(worker);

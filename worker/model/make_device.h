@@ -11,7 +11,8 @@ namespace sluice {
 
 // The device the job asks for; AUTO is CUDA where the machine has a GPU, else
 // the CPU. kFailedPrecondition where this build or machine lacks it, saying why
-// and what there is instead, or where a GPU that is there cannot be used.
+// and what there is instead, or where a GPU that is there cannot be used; with
+// AUTO also where the job's precision needs a GPU and there is none.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
     const proto::Worker& worker);
 

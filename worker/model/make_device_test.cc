@@ -50,5 +50,29 @@ TEST(MakeDeviceTest, AMissingGpuIsRefusedWithTheReasonAndWhatThereIs) {
   EXPECT_THAT(message, EndsWith("; there are CPU and REFERENCE"));
 }
 
+TEST(MakeDeviceTest, TheGpuComputesInTheJobsPrecision) {
+  if (!HasGpu()) GTEST_SKIP() << "SKIPPED: no CUDA device";
+  proto::Worker worker = Worker(proto::CUDA, 1);
+  for (const auto& [precision, end] :
+       {std::pair{proto::Worker::FP32, ", FP32)"},
+        {proto::Worker::TF32, ", TF32)"},
+        {proto::Worker::BF16, ", BF16)"},
+        {proto::Worker::FP16, ", FP16)"}}) {
+    worker.set_precision(precision);
+    EXPECT_THAT((*MakeDevice(worker))->Description(), EndsWith(end));
+  }
+}
+
+TEST(MakeDeviceTest, AutoDoesNotTakeTheCpuForAPrecisionOfGpus) {
+  if (HasGpu()) GTEST_SKIP() << "SKIPPED: there is a CUDA device";
+  proto::Worker worker = Worker(proto::AUTO, 1);
+  worker.set_precision(proto::Worker::BF16);
+  const auto device = MakeDevice(worker);
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(device.status().message()),
+              StartsWith("worker.precision: BF16 needs a GPU; worker.device: "
+                         "no CUDA device: this "));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -1,13 +1,16 @@
 #include "worker/model/model.h"
 
+#include <cmath>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "worker/model/host_array.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
 #include "worker/model/loss.h"
+#include "worker/model/loss_scale.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +24,8 @@ class SequentialModel : public Model {
       : max_samples_(max_samples),
         input_size_(FloatsOf(job.model.input_shape)),
         weights_(job.layout.size()),
+        statistics_(job.layout.statistics()),
+        first_scale_(FirstLossScale(job.job.worker())),
         device_(device) {}
 
   absl::Status Prepare(const ResolvedJob& job);
@@ -34,6 +39,10 @@ class SequentialModel : public Model {
 
  private:
   void CheckArguments(const Batch& batch, size_t weights) const;
+  // Forward and backward, once; `gradient` is multiplied by `scale`.
+  absl::StatusOr<Result> Compute(const Batch& batch, float scale,
+                                 absl::Span<float> gradient, const float* x,
+                                 Pass* pass, const OnGradientReady& on_ready);
   absl::Status Backward(Pass* pass, const float* x, absl::Span<float> gradient,
                         const OnGradientReady& on_ready);
 
@@ -41,6 +50,8 @@ class SequentialModel : public Model {
   const int64_t max_samples_;
   const int64_t input_size_;  // Floats of one sample.
   const int64_t weights_;     // Floats of the flat vector.
+  const std::vector<ParameterRange> statistics_;
+  const float first_scale_;  // Of the loss.
   Device* const device_;
   std::unique_ptr<LayerStack> layers_;
   std::unique_ptr<Loss> loss_;
@@ -113,12 +124,36 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
                .batch = batch.id,
                .first = batch.first,
                .gradient = gradient_on_device_->Writable(gradient)};
-  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
+  if (first_scale_ == 1) {
+    return Compute(batch, 1, gradient, x, &pass, on_ready);
+  }
+  const auto none_yet = [&](int64_t) { on_ready(weights_); };
+  float scale = first_scale_;
+  int overflows = 0;
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(
+        Result result, Compute(batch, scale, gradient, x, &pass, none_yet));
+    result.overflows = overflows;
+    const bool finite = Unscale(scale, statistics_, gradient);
+    // Another scale does not help a loss that is not finite.
+    if (finite || scale == 1 || !std::isfinite(result.loss)) {
+      on_ready(0);
+      return result;
+    }
+    scale /= 2;
+    ++overflows;
+  }
+}
+
+absl::StatusOr<Model::Result> SequentialModel::Compute(
+    const Batch& batch, float scale, absl::Span<float> gradient, const float* x,
+    Pass* pass, const OnGradientReady& on_ready) {
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
-      loss_->Run(batch, layers_->Output(x), /*scale=*/1, layers_->scratch()));
-  SLUICE_RETURN_IF_ERROR(Backward(&pass, x, gradient, on_ready));
-  return Result{loss.loss, loss.correct};
+      loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
+  SLUICE_RETURN_IF_ERROR(Backward(pass, x, gradient, on_ready));
+  return Result{.loss = loss.loss, .correct = loss.correct};
 }
 
 absl::StatusOr<Model::Result> SequentialModel::Evaluate(
@@ -132,10 +167,9 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
   const CancelToken never;
   const Pass pass = {.samples = batch.samples, .weights = w, .cancel = never};
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
-  SLUICE_ASSIGN_OR_RETURN(
-      const kernels::LossResult loss,
-      loss_->Run(batch, layers_->Output(x), /*scale=*/1, nullptr));
-  return Result{loss.loss, loss.correct};
+  SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
+                          loss_->Run(batch, layers_->Output(x), 1, nullptr));
+  return Result{.loss = loss.loss, .correct = loss.correct};
 }
 
 }  // namespace

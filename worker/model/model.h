@@ -32,18 +32,20 @@ class Model {
   struct Result {
     double loss = 0;      // Mean over the samples, and over their labels.
     int64_t correct = 0;  // Classification: labels that are the argmax.
+    // Times that the gradient was computed again because FP16 overflowed.
+    int overflows = 0;
   };
 
   // Called during backward: everything of the gradient from float `from` on
-  // is final. `from` decreases from call to call and ends at 0.
+  // is final. `from` does not grow from call to call and ends at 0.
   using OnGradientReady = std::function<void(int64_t from)>;
 
   // Mean gradient over the batch at `weights`, written whole into `gradient`;
   // both are the flat vector (the layout's size) in host memory. The slots
-  // of running statistics carry the batch's own. Looks at `cancel` between
-  // layers: kAborted when it is set. kInvalidArgument where the batch's labels
-  // or targets do not fit.
-  // REQUIRES: 1 <= batch.samples <= max_samples.
+  // of running statistics carry the batch's own. In FP16 the loss is scaled
+  // (loss_scale.h), and nothing is final before the end. Looks at `cancel`
+  // between layers: kAborted when it is set. kInvalidArgument where the batch's
+  // labels or targets do not fit. REQUIRES: 1 <= batch.samples <= max_samples.
   virtual absl::StatusOr<Result> ComputeGradient(
       const Batch& batch, absl::Span<const float> weights,
       absl::Span<float> gradient, const CancelToken& cancel,

@@ -62,7 +62,7 @@ class FakeModel final : public Model {
     if (on_backward != nullptr) on_backward();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
     on_ready(0);
-    return Result{.loss = mean, .correct = 0};
+    return Result{.loss = mean, .correct = 0, .overflows = overflows};
   }
   absl::StatusOr<Result> Evaluate(const Batch& batch,
                                   absl::Span<const float> weights) override {
@@ -73,6 +73,7 @@ class FakeModel final : public Model {
   // Called before the forward pass and in the middle of the backward pass.
   std::function<void()> on_forward;
   std::function<void()> on_backward;
+  int overflows = 0;               // Of each gradient.
   std::vector<int64_t> evaluated;  // Samples of each call of Evaluate.
 
  private:

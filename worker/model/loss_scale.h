@@ -1,0 +1,29 @@
+#ifndef SLUICE_WORKER_MODEL_LOSS_SCALE_H_
+#define SLUICE_WORKER_MODEL_LOSS_SCALE_H_
+
+#include "absl/types/span.h"
+#include "common/parameter_layout.h"
+#include "proto/job.pb.h"
+
+// Loss scaling (Micikevicius et al. 2018, 3.2): what backward computes is
+// multiplied by a power of two, so that small gradients are not lost to FP16,
+// and the gradient is divided by it in FP32. Where something overflows it is
+// computed again at half the scale, down to 1.
+//
+// Each gradient begins at the same scale. A scale that went from one to the
+// next would make a gradient depend on what its worker had computed before.
+namespace sluice {
+
+// The first scale: 1, and then nothing is scaled, unless the job computes in
+// FP16. A gradient of up to 65504 / 1024 = 63 fits at once, and one of
+// 2^-24 / 1024 = 6e-11 is not yet zero.
+float FirstLossScale(const proto::Worker& worker);
+
+// Divides the gradient by `scale`, a power of two, but for the slots of running
+// `statistics`, in order. Whether all of the former is finite.
+bool Unscale(float scale, absl::Span<const ParameterRange> statistics,
+             absl::Span<float> gradient);
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_LOSS_SCALE_H_
