@@ -44,7 +44,7 @@ class GpuBundleTest(unittest.TestCase):
         ran = run_bundle(self.folder, "--only", "train", "--device=CPU",
                           "--epochs=0.1", f"--results={results}")
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
-        self.assertRegex(ran.stdout, r"train_CPU +accuracy 0\.\d+, \d+ samples/s")
+        self.assertRegex(ran.stdout, r"train_CPU_FP32 +accuracy 0\.\d+, \d+ samples/s")
         # Which the loader would say first.
         worker = results / "programs/worker/worker"
         listed = subprocess.run(
@@ -71,8 +71,8 @@ class GpuBundleTest(unittest.TestCase):
         ran = run_bundle(self.folder, "--only", "train", "--device=CPU",
                           "--epochs=-1", f"--results={results}")
         self.assertEqual(ran.returncode, 1, ran.stdout)
-        self.assertIn("FAILED: ended with 2; see train_CPU.log", ran.stdout)
-        self.assertRegex((results / "train_CPU.log").read_text(),
+        self.assertIn("FAILED: ended with 2; see train_CPU_FP32.log", ran.stdout)
+        self.assertRegex((results / "train_CPU_FP32.log").read_text(),
                          re.escape("stop.epochs"))
 
     def test_a_folder_that_is_there_is_left_alone(self):

@@ -34,6 +34,7 @@ TESTS = [
     "kernels/cuda/cuda_sequence_test",
     "kernels/cuda/cuda_attention_test",
     "worker/model/cuda_model_test",
+    "worker/model/loss_scale_test",
 ]
 PROGRAMS = ["bench/peers/one_worker", "cli/sluice", "ps_server/ps_server",
             "worker/evaluator", "worker/worker"]

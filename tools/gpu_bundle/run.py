@@ -25,8 +25,8 @@ BUNDLE = pathlib.Path(__file__).absolute().parent
 PARTS = ["tests", "sanitizer", "train", "compute"]
 TIMEOUT_S = 600  # Of one program,
 COMPUTE_TIMEOUT_S = 1800  # and where PyTorch compiles every model.
-# Mini-batch gradients of both devices agree to rounding; after two epochs of
-# LeNet the accuracies may differ by this.
+# Mini-batch gradients of the devices and precisions agree to rounding; after two
+# epochs of LeNet the accuracies may differ by this.
 ACCURACY_APART = 0.01
 
 
@@ -148,26 +148,31 @@ class Runner:
                        f"_{check}", ["--gtest_filter=*/Gpu*"])
 
     def train(self):
-        """Two workers and two shards, on the device and on the CPU."""
+        """Two workers and two shards, on the GPU in two precisions, and on the
+        CPU."""
         job = self.tree / "configs/fashion_mnist_lenet.textproto"
         images = self.contents["images"]
         job.write_text(job.read_text().replace(
             images, str(BUNDLE / pathlib.Path(images).name)))
         accuracy = {}
-        for device in dict.fromkeys([self.args.device, "CPU"]):
-            name = f"train_{device}"
+        runs = [("CPU", "FP32")]
+        if self.args.device == "CUDA":
+            runs = [("CUDA", "FP32"), ("CUDA", "BF16"), *runs]
+        for device, precision in runs:
+            name = f"train_{device}_{precision}"
             run = self.args.results / name
             shutil.rmtree(run, ignore_errors=True)
             code = self.run(name, [
                 self.tree / "cli/sluice", "train", job, f"--run-dir={run}",
                 "--workers=2", "--set=sync.k=2", f"--set=worker.device={device}",
+                f"--set=worker.precision={precision}",
                 f"--set=stop={{epochs: {self.args.epochs}}}"])
             if code != 0:
                 self.fail(name, f"ended with {code}; see {name}.log")
                 return
             summary = json.loads((run / "summary.json").read_text())
-            accuracy[device] = summary["test_accuracy"]
-            self.say(name, f"accuracy {accuracy[device]:.4f}, "
+            accuracy[name] = summary["test_accuracy"]
+            self.say(name, f"accuracy {accuracy[name]:.4f}, "
                            f"{summary['samples_per_second']:.0f} samples/s")
         if max(accuracy.values()) - min(accuracy.values()) > ACCURACY_APART:
             self.fail("train", f"expected accuracies within {ACCURACY_APART}")
