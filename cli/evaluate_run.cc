@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -57,7 +58,8 @@ absl::StatusOr<EvaluatedRun> EvaluateRun(const std::string& run_dir) {
   }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
                           ReadSafetensors(weights_path, job.layout));
-  SLUICE_ASSIGN_OR_RETURN(const auto device, MakeDevice(job.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(const auto device,
+                          MakeDevice(job.job.worker(), WorkerId(0)));
   const int batch_size = job.job.evaluation().batch_size();
   SLUICE_ASSIGN_OR_RETURN(const auto model,
                           Model::Create(job, batch_size, device.get()));

@@ -6,9 +6,9 @@
 namespace sluice {
 
 // The job without what processes may differ in, as it changes no bit of an
-// update: cluster.coordinator, output, evaluation, delays, checkpoint,
-// timeouts, and a micro_batch that splits nothing. REQUIRES: defaults are
-// filled in.
+// update: cluster.coordinator, worker.gpus, output, evaluation, delays,
+// checkpoint, timeouts, and a micro_batch that splits nothing. REQUIRES:
+// defaults are filled in.
 proto::Job DecisiveJob(const proto::Job& job);
 
 // The job without what may change from one generation of a run to the next, as

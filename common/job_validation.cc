@@ -296,6 +296,17 @@ void CheckPrecision(const proto::Worker& worker, Checker* check) {
                               ": only GPUs have others"));
 }
 
+void CheckWorker(const proto::Worker& worker, Checker* check) {
+  check->Between("worker.threads", worker.threads(), 1, 256);
+  check->Between("worker.clip_norm", worker.clip_norm(), 0.0, 1e6);
+  CheckPrecision(worker, check);
+  check->Between("worker.micro_batch", worker.micro_batch(), 1, kMany);
+  for (int i = 0; i < worker.gpus_size(); ++i) {
+    check->Between(absl::StrCat("worker.gpus[", i, "]"), worker.gpus(i), 0,
+                   1023);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> Validate(const proto::Job& job) {
@@ -303,12 +314,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   check.Name("name", job.name());
   check.Enums("", job);
   CheckCluster(job, &check);
-  check.Between("worker.threads", job.worker().threads(), 1, 256);
-  check.Between("worker.clip_norm", job.worker().clip_norm(), 0.0, 1e6);
-  CheckPrecision(job.worker(), &check);
-  check.Require(job.worker().gpus().empty(), "worker.gpus[0]",
-                "must be left out: there is GPU 0 only so far");
-  check.Between("worker.micro_batch", job.worker().micro_batch(), 1, kMany);
+  CheckWorker(job.worker(), &check);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
   CheckSchedule(job, &check);

@@ -56,13 +56,6 @@ constexpr char kIdx[] =
     "data { idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
     "test_labels: 'd' } }";
 
-TEST(ValidateTest, AValidJobHasNoViolations) {
-  EXPECT_THAT(Validate(Full()), IsEmpty());
-  EXPECT_THAT(Validate(Full(kIdx)), IsEmpty());
-  EXPECT_THAT(Validate(Full("schedule { step { every_epochs: 1 } }")),
-              IsEmpty());
-}
-
 // Calls `visit` for each scalar field in `message`, with its path; of a
 // repeated one that of its first value, which need not be there.
 using Visit =
@@ -130,6 +123,11 @@ std::vector<proto::Job> Variants() {
           Full("sync { k_schedule { adaptive {} } }"),
           Full("sync { k_schedule { by_version { change { from_version: 5 "
                "k: 2 } change { from_version: 7 k: 4 } } } }")};
+}
+
+TEST(ValidateTest, AValidJobHasNoViolations) {
+  for (const proto::Job& job : Variants())
+    EXPECT_THAT(Validate(job), IsEmpty());
 }
 
 TEST(ValidateTest, NoRealNumberMayBeNanOrInfinite) {
@@ -343,6 +341,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"worker { threads: 0 }", "worker.threads: must be 1 to 256, is 0"},
         Case{"worker { micro_batch: 0 }",
              "worker.micro_batch: must be 1 to 1048576, is 0"},
+        Case{"worker { gpus: [0, 1024] }",
+             "worker.gpus[1]: must be 0 to 1023, is 1024"},
         Case{"limits { chunk_bytes: 5000 }",
              "limits.chunk_bytes: must be a multiple of 64, is 5000"},
         Case{"limits { chunk_bytes: 8388608 }",

@@ -165,6 +165,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   if (job.worker().micro_batch() >= job.data().batch_size()) {
     decisive.mutable_worker()->clear_micro_batch();
   }
+  decisive.mutable_worker()->clear_gpus();
   decisive.mutable_sync()->clear_shortage_timeout_s();
   proto::Limits* limits = decisive.mutable_limits();
   limits->clear_lease_s();

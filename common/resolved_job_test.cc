@@ -193,7 +193,8 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
         "checkpoint.every_updates=5", "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as without it.
-        "worker.micro_batch=100", "worker.micro_batch=5000"}) {
+        "worker.micro_batch=100", "worker.micro_batch=5000",
+        "worker.gpus=[1, 0]"}) {
     EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
     EXPECT_EQ(DescribeDifference(FormatJob(Resolve().job),
                                  FormatJob(Resolve({inert}).job)),

@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   made->observer_ = std::make_unique<LocalExchange>(
       &made->job_.layout, WireTypes(), std::move(shards));
   SLUICE_ASSIGN_OR_RETURN(made->training_bench_,
-                          MakeTrainingBench(job, splits.train));
+                          MakeTrainingBench(job, WorkerId(0), splits.train));
   made->training_bench_.Enter();
   made->trainer_ = std::make_unique<Trainer>(
       TrainerOptionsFromJob(job), made->training_bench_.data.get(),

@@ -70,7 +70,7 @@ std::map<std::string, std::string> Files(const std::string& folder) {
 // ---- SYNC: the bits of one process that trains alone ----
 
 void ExpectReferenceBits(const ResolvedJob& job) {
-  const auto bench = MakeTrainingBench(job);
+  const auto bench = MakeTrainingBench(job, WorkerId(0));
   ASSERT_TRUE(bench.ok()) << bench.status();
   bench->Enter();
   const auto alone = TrainReference(job, *bench->data, bench->model.get());

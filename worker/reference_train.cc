@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
@@ -22,8 +23,9 @@
 namespace {
 
 absl::StatusOr<sluice::ReferenceResult> Train(const sluice::ResolvedJob& job) {
-  SLUICE_ASSIGN_OR_RETURN(const auto device,
-                          sluice::MakeDevice(job.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(
+      const auto device,
+      sluice::MakeDevice(job.job.worker(), sluice::WorkerId(0)));
   SLUICE_ASSIGN_OR_RETURN(
       const auto model,
       sluice::Model::Create(job, sluice::JobMicroBatch(job), device.get()));

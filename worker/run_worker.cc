@@ -106,7 +106,7 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
   if (!timeline_path.empty()) {
     SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
   }
-  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job));
+  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job, id));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                bench.device->Description(), job.layout.size());
   Trainer::Options options = TrainerOptionsFromJob(job);

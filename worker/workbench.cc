@@ -11,11 +11,11 @@
 namespace sluice {
 namespace {
 
-absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, int batch_size,
-                                    Split split,
+absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
+                                    int batch_size, Split split,
                                     std::shared_ptr<const DataSource> data) {
   Workbench bench;
-  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker(), id));
   SLUICE_ASSIGN_OR_RETURN(bench.model,
                           Model::Create(job, batch_size, bench.device.get()));
   bench.data = std::move(data);
@@ -33,14 +33,15 @@ void Workbench::Enter() const {
 }
 
 absl::StatusOr<Workbench> MakeTrainingBench(
-    const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  return MakeBench(job, JobMicroBatch(job), Split::kTrain, std::move(data));
+    const ResolvedJob& job, WorkerId id,
+    std::shared_ptr<const DataSource> data) {
+  return MakeBench(job, id, JobMicroBatch(job), Split::kTrain, std::move(data));
 }
 
 absl::StatusOr<Workbench> MakeTestBench(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  return MakeBench(job, job.job.evaluation().batch_size(), Split::kTest,
-                   std::move(data));
+  return MakeBench(job, WorkerId(0), job.job.evaluation().batch_size(),
+                   Split::kTest, std::move(data));
 }
 
 Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {

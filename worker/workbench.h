@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 #include "common/resolved_job.h"
 #include "kernels/device.h"
 #include "worker/data/data_source.h"
@@ -25,14 +26,15 @@ struct Workbench {
   void Enter() const;
 };
 
-// For gradients of the training split, JobMicroBatch(job) samples at a time.
-// `data`: the split, where it is open already. Errors name the file or the
-// device.
+// For worker `id`'s gradients of the training split, JobMicroBatch(job) samples
+// at a time. `data`: the split, where it is open already. Errors name the file
+// or the device.
 absl::StatusOr<Workbench> MakeTrainingBench(
-    const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
+    const ResolvedJob& job, WorkerId id,
+    std::shared_ptr<const DataSource> data = nullptr);
 
-// For measuring the test split, evaluation.batch_size samples at a time.
-// `data` and errors as above.
+// For measuring the test split, evaluation.batch_size samples at a time, on
+// worker 0's GPU if on any. `data` and errors as above.
 absl::StatusOr<Workbench> MakeTestBench(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 

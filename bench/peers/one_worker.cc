@@ -131,7 +131,7 @@ class OneWorker {
 };
 
 absl::Status OneWorker::Prepare() {
-  SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker()));
+  SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker(), WorkerId(0)));
   SLUICE_ASSIGN_OR_RETURN(
       model_, Model::Create(job_, JobMicroBatch(job_), device_.get()));
   SLUICE_ASSIGN_OR_RETURN(

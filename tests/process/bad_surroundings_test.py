@@ -37,6 +37,14 @@ class BadSurroundingsTest(unittest.TestCase):
                          r"worker\.device: no CUDA device: .*; "
                          r"there are CPU and REFERENCE")
 
+    def test_a_gpu_number_that_is_not_there_is_named(self):
+        run = harness.Run(self.linear(), *harness.sets(
+            ["worker.device=CUDA", "worker.gpus=[1023]"]))
+        self.assertEqual(run.result.returncode, 1)
+        self.assertRegex(run.result.stderr,
+                         r"worker\.gpus: no GPU 1023 among .*: 0 \(.*\)|"
+                         r"worker\.device: no CUDA device: ")
+
     # ---- Files ----
 
     def test_a_truncated_gz_is_named(self):

@@ -35,35 +35,44 @@ kernels::Precision PrecisionOf(const proto::Worker& worker) {
 
 // kNotFound where there is no GPU.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda(
-    kernels::Precision precision) {
-  auto device = kernels::MakeCudaDevice({.precision = precision});
+    const kernels::CudaOptions& options) {
+  auto device = kernels::MakeCudaDevice(options);
   if (device.ok()) return device;
-  const bool absent = absl::IsNotFound(device.status());
-  return absl::Status(
-      device.status().code(),
-      absl::StrCat("worker.device: ", device.status().message(),
-                   absent ? "; there are CPU and REFERENCE" : ""));
+  const absl::string_view why = device.status().message();
+  if (absl::IsNotFound(device.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("worker.device: ", why, "; there are CPU and REFERENCE"));
+  }
+  const bool number = absl::IsOutOfRange(device.status());
+  return absl::FailedPreconditionError(
+      absl::StrCat(number ? "worker.gpus: " : "worker.device: ", why));
 }
 
 }  // namespace
 
+int GpuOf(const proto::Worker& worker, WorkerId id) {
+  if (worker.gpus().empty()) return 0;
+  return worker.gpus(static_cast<int>(id.value() % worker.gpus_size()));
+}
+
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
-    const proto::Worker& worker) {
-  const kernels::Precision precision = PrecisionOf(worker);
+    const proto::Worker& worker, WorkerId id) {
+  const kernels::CudaOptions cuda = {.index = GpuOf(worker, id),
+                                     .precision = PrecisionOf(worker)};
   switch (worker.device()) {
     case proto::REFERENCE:
       return kernels::MakeReferenceDevice();
     case proto::CUDA: {
-      auto device = MakeCuda(precision);
+      auto device = MakeCuda(cuda);
       if (!absl::IsNotFound(device.status())) return device;
       return absl::FailedPreconditionError(device.status().message());
     }
     case proto::AUTO: {
-      auto device = MakeCuda(precision);
+      auto device = MakeCuda(cuda);
       if (!absl::IsNotFound(device.status())) return device;
-      if (precision == kernels::Precision::kFp32) return MakeCpu(worker);
+      if (cuda.precision == kernels::Precision::kFp32) return MakeCpu(worker);
       return absl::FailedPreconditionError(
-          absl::StrCat("worker.precision: ", kernels::NameOf(precision),
+          absl::StrCat("worker.precision: ", kernels::NameOf(cuda.precision),
                        " needs a GPU; ", device.status().message()));
     }
     default:

@@ -4,17 +4,23 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 #include "kernels/device.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
 
-// The device the job asks for; AUTO is CUDA where the machine has a GPU, else
-// the CPU. kFailedPrecondition where this build or machine lacks it, saying why
-// and what there is instead, or where a GPU that is there cannot be used; with
-// AUTO also where the job's precision needs a GPU and there is none.
+// The number of the GPU that is worker `id`'s: worker.gpus in turn, 0 where the
+// job names none. Processes that are no workers take worker 0's.
+int GpuOf(const proto::Worker& worker, WorkerId id);
+
+// The device the job asks for, of worker `id`; AUTO is CUDA where the machine
+// has a GPU, else the CPU. kFailedPrecondition where this build or machine
+// lacks it, saying why and what there is instead, or where a GPU that is there
+// cannot be used; with AUTO also where the job's precision needs a GPU and
+// there is none.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
-    const proto::Worker& worker);
+    const proto::Worker& worker, WorkerId id);
 
 }  // namespace sluice
 

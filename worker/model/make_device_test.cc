@@ -1,5 +1,7 @@
 #include "worker/model/make_device.h"
 
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
@@ -7,6 +9,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -19,11 +22,15 @@ proto::Worker Worker(proto::Device device, int threads) {
   return worker;
 }
 
+auto Make(const proto::Worker& worker) {
+  return MakeDevice(worker, WorkerId(0));
+}
+
 TEST(MakeDeviceTest, TheJobChoosesTheDeviceAndItsThreads) {
-  const auto cpu = MakeDevice(Worker(proto::CPU, 2));
+  const auto cpu = Make(Worker(proto::CPU, 2));
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   EXPECT_THAT((*cpu)->Description(), HasSubstr("2 threads"));
-  const auto reference = MakeDevice(Worker(proto::REFERENCE, 1));
+  const auto reference = Make(Worker(proto::REFERENCE, 1));
   ASSERT_TRUE(reference.ok()) << reference.status();
   EXPECT_THAT((*reference)->Description(), HasSubstr("reference"));
 }
@@ -32,13 +39,13 @@ TEST(MakeDeviceTest, TheJobChoosesTheDeviceAndItsThreads) {
 bool HasGpu() { return kernels::MakeCudaDevice({}).ok(); }
 
 TEST(MakeDeviceTest, AutoIsTheGpuWhereThereIsOneAndElseTheCpu) {
-  const auto device = MakeDevice(Worker(proto::AUTO, 1));
+  const auto device = Make(Worker(proto::AUTO, 1));
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_THAT((*device)->Description(), StartsWith(HasGpu() ? "cuda" : "cpu"));
 }
 
 TEST(MakeDeviceTest, AMissingGpuIsRefusedWithTheReasonAndWhatThereIs) {
-  const auto device = MakeDevice(Worker(proto::CUDA, 1));
+  const auto device = Make(Worker(proto::CUDA, 1));
   if (HasGpu()) {
     ASSERT_TRUE(device.ok()) << device.status();
     EXPECT_THAT((*device)->Description(), StartsWith("cuda"));
@@ -59,7 +66,7 @@ TEST(MakeDeviceTest, TheGpuComputesInTheJobsPrecision) {
         {proto::Worker::BF16, ", BF16)"},
         {proto::Worker::FP16, ", FP16)"}}) {
     worker.set_precision(precision);
-    EXPECT_THAT((*MakeDevice(worker))->Description(), EndsWith(end));
+    EXPECT_THAT((*Make(worker))->Description(), EndsWith(end));
   }
 }
 
@@ -67,11 +74,37 @@ TEST(MakeDeviceTest, AutoDoesNotTakeTheCpuForAPrecisionOfGpus) {
   if (HasGpu()) GTEST_SKIP() << "SKIPPED: there is a CUDA device";
   proto::Worker worker = Worker(proto::AUTO, 1);
   worker.set_precision(proto::Worker::BF16);
-  const auto device = MakeDevice(worker);
+  const auto device = Make(worker);
   EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(device.status().message()),
               StartsWith("worker.precision: BF16 needs a GPU; worker.device: "
                          "no CUDA device: this "));
+}
+
+// Not even with AUTO another is taken in its place, or the CPU.
+TEST(MakeDeviceTest, ANumberThatNoGpuHasIsRefusedWithThoseThatAreThere) {
+  if (!HasGpu()) GTEST_SKIP() << "SKIPPED: no CUDA device";
+  for (const proto::Device device : {proto::CUDA, proto::AUTO}) {
+    proto::Worker worker = Worker(device, 1);
+    worker.add_gpus(0);
+    worker.add_gpus(1023);
+    EXPECT_TRUE(Make(worker).ok());
+    const auto refused = MakeDevice(worker, WorkerId(1));
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status().message()),
+                StartsWith("worker.gpus: no GPU 1023 among "));
+  }
+}
+
+TEST(MakeDeviceTest, WorkersTakeTheJobsGpusInTurn) {
+  proto::Worker worker;
+  EXPECT_EQ(GpuOf(worker, WorkerId(0)), 0);
+  EXPECT_EQ(GpuOf(worker, WorkerId(7)), 0);
+  for (const int gpu : {4, 6, 5}) worker.add_gpus(gpu);
+  std::vector<int> taken;
+  for (int id = 0; id < 5; ++id) taken.push_back(GpuOf(worker, WorkerId(id)));
+  EXPECT_THAT(taken, ElementsAre(4, 6, 5, 4, 6));
+  EXPECT_EQ(GpuOf(worker, WorkerId((int64_t{3} << 40) + 1)), 6);
 }
 
 }  // namespace
