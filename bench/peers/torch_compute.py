@@ -27,14 +27,17 @@ def main():
                         help="channels, height and width of an image, or the "
                              "length of a text")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["FP32", "TF32", "BF16"],
+                        default="FP32", help="of products and convolutions")
     parser.add_argument("--compiled", action="store_true",
                         help="by torch.compile")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    # As Sluice computes: the fastest algorithms, of unrounded factors.
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = args.precision == "TF32"
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "TF32"
+    autocast = torch.autocast(args.device, torch.bfloat16,
+                              enabled=args.precision == "BF16")
     plain = models.MODELS[args.model]()
     models.load(plain, np.fromfile(f"{args.inputs}/weights.f32", np.float32))
     labels = np.fromfile(f"{args.inputs}/labels.i32", np.int32)
@@ -50,8 +53,9 @@ def main():
 
     def step():
         model.zero_grad(set_to_none=True)
-        scores = model(inputs).flatten(0, -2)  # A row for each label.
-        loss = torch.nn.functional.cross_entropy(scores, labels)
+        with autocast:
+            scores = model(inputs).flatten(0, -2)  # A row for each label.
+        loss = torch.nn.functional.cross_entropy(scores.float(), labels)
         loss.backward()
         return loss
 
