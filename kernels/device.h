@@ -21,6 +21,27 @@ class Buffer {
   float* floats() { return static_cast<float*>(data()); }
 };
 
+// Brings parts of arrays to the host, one after the other, beside operations
+// that go on. None may outlive its device.
+//
+// Thread-compatible.
+class Download {
+ public:
+  // Waits for what is under way.
+  virtual ~Download() = default;
+
+  // Begins to bring `bytes` from `device` as the operations called so far leave
+  // them; later ones must not write there until the part was taken. The parts
+  // since all were taken have at most PrepareDownload's bytes together.
+  virtual absl::Status Begin(const void* device, int64_t bytes) = 0;
+  // Writes the oldest part that was begun and not taken to `host`, and returns
+  // true; false where it is still under way, unless it is to `wait`.
+  // REQUIRES: there is one.
+  virtual absl::StatusOr<bool> Take(void* host, bool wait) = 0;
+  // Waits for what is under way, and forgets it.
+  virtual absl::Status Drop() = 0;
+};
+
 // Where a model computes: makes operations, each prepared once for a shape
 // and executed many times. Operations and buffers must not outlive their
 // device.
@@ -52,8 +73,15 @@ class Device {
   // Waits until `host` holds the bytes.
   virtual absl::Status CopyToHost(const void* device, void* host,
                                   int64_t bytes) = 0;
+  // For parts of up to `bytes` together. kResourceExhausted as Allocate.
+  virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
+      int64_t bytes) = 0;
   // Waits until all operations are done and reports their errors.
   virtual absl::Status Synchronize() = 0;
+  // To be called between the layers of a pass: waits while more than the last
+  // four stretches between two such calls are not done, so that whoever stops
+  // calling operations soon finds the device idle.
+  virtual absl::Status Pace() = 0;
 
   // Each operation computes up to `max_samples` samples at once.
   // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,7 +20,34 @@ class HostBuffer : public Buffer {
   void* const data_;
 };
 
+// Nothing is under way: a part is read when it is taken.
+class HostDownload : public Download {
+ public:
+  absl::Status Begin(const void* device, int64_t bytes) override {
+    parts_.emplace_back(device, bytes);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Take(void* host, bool) override {
+    const auto [device, bytes] = parts_.front();
+    parts_.pop_front();
+    if (bytes > 0) std::memcpy(host, device, bytes);
+    return true;
+  }
+  absl::Status Drop() override {
+    parts_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  std::deque<std::pair<const void*, int64_t>> parts_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Download>> HostMemoryDevice::PrepareDownload(
+    int64_t) {
+  return std::make_unique<HostDownload>();
+}
 
 absl::StatusOr<std::unique_ptr<Buffer>> HostMemoryDevice::Allocate(
     int64_t bytes) {

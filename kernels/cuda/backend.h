@@ -90,7 +90,10 @@ class Backend {
                                     int64_t bytes) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host,
                                   int64_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
+      int64_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
+  virtual absl::Status Pace() = 0;
 
   // Makes the calling thread use this GPU.
   virtual absl::Status EnterThread() = 0;

@@ -1,11 +1,13 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/cuda/cuda_download.h"
 #include "kernels/cuda/cuda_libraries.h"
 #include "kernels/cuda/gpu_number.h"
 #include "kernels/cuda/staging.h"
@@ -32,6 +34,9 @@ class CudaBackend : public Backend {
     if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
     if (cublas_ != nullptr) cublasLtDestroy(cublas_);
     staging_.reset();
+    for (const cudaEvent_t mark : marks_) {
+      if (mark != nullptr) cudaEventDestroy(mark);
+    }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
@@ -50,9 +55,20 @@ class CudaBackend : public Backend {
                           int64_t bytes) override {
     return staging_->ToHost(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
+      int64_t bytes) override {
+    return MakeCudaDownload(stream_, bytes);
+  }
   absl::Status Synchronize() override {
     return CudaStatus(cudaStreamSynchronize(stream_),
                       "an operation since the last wait");
+  }
+  absl::Status Pace() override {
+    // The oldest. A wait for one that was never recorded returns at once.
+    const cudaEvent_t mark = marks_[turn_++ % std::size(marks_)];
+    SLUICE_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(mark),
+                                      "an operation since the last wait"));
+    return CudaStatus(cudaEventRecord(mark, stream_), "cudaEventRecord");
   }
 
   Stream stream() const override { return stream_; }
@@ -83,6 +99,8 @@ class CudaBackend : public Backend {
   int driver_ = 0;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Staging> staging_;
+  cudaEvent_t marks_[4] = {};  // Where the last calls of Pace were.
+  unsigned turn_ = 0;
   cublasLtHandle_t cublas_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;  // Made for the first convolution.
 };
@@ -116,6 +134,11 @@ absl::Status CudaBackend::Open() {
   SLUICE_RETURN_IF_ERROR(
       CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                  "cudaStreamCreate"));
+  for (cudaEvent_t& mark : marks_) {
+    SLUICE_RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming),
+                   "cudaEventCreate"));
+  }
   SLUICE_ASSIGN_OR_RETURN(staging_, Staging::Create(stream_));
   return CublasStatus(cublasLtCreate(&cublas_), "cublasLtCreate");
 }

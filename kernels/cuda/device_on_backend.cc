@@ -36,10 +36,16 @@ class DeviceOnBackend : public Device {
     SLUICE_RETURN_IF_ERROR(entered_);
     return context_.backend().CopyToHost(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
+      int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.backend().PrepareDownload(bytes);
+  }
   absl::Status Synchronize() override {
     SLUICE_RETURN_IF_ERROR(entered_);
     return context_.backend().Synchronize();
   }
+  absl::Status Pace() override { return context_.backend().Pace(); }
 
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) override {

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/activations.cu"
@@ -192,6 +194,42 @@ class LoopConvolution : public Convolution {
   const int64_t samples_;
 };
 
+// Reads a part as late as it may be: when it is taken, which is when it is
+// asked for a second time or waited for.
+class LateDownload : public Download {
+ public:
+  explicit LateDownload(int64_t bytes) : bytes_(bytes) {}
+
+  absl::Status Begin(const void* device, int64_t bytes) override {
+    begun_ = parts_.empty() ? bytes : begun_ + bytes;
+    if (begun_ > bytes_) return absl::InternalError("no room for the part");
+    parts_.push_back({device, bytes});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Take(void* host, bool wait) override {
+    Part& part = parts_.front();
+    if (!wait && !std::exchange(part.asked_for, true)) return false;
+    if (part.bytes > 0) std::memcpy(host, part.device, part.bytes);
+    parts_.pop_front();
+    return true;
+  }
+  absl::Status Drop() override {
+    parts_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Part {
+    const void* device;
+    int64_t bytes;
+    bool asked_for = false;
+  };
+
+  const int64_t bytes_;
+  int64_t begun_ = 0;  // Bytes since all were taken.
+  std::deque<Part> parts_;
+};
+
 class EmulatedBackend : public Backend {
  public:
   explicit EmulatedBackend(bool libraries) : libraries_(libraries) {}
@@ -209,7 +247,12 @@ class EmulatedBackend : public Backend {
                           int64_t bytes) override {
     return Copy(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
+      int64_t bytes) override {
+    return std::make_unique<LateDownload>(bytes);
+  }
   absl::Status Synchronize() override { return absl::OkStatus(); }
+  absl::Status Pace() override { return absl::OkStatus(); }
   Stream stream() const override { return nullptr; }
   absl::Status Copy(const void* from, void* to, int64_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);  // Nothing may be nowhere.

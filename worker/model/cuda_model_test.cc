@@ -182,8 +182,16 @@ TEST_P(CudaModelTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {
   }
 }
 
+// Three copies' worth of weights (see gradient_array.h), the last with the
+// few of the last layer.
+constexpr char kWide[] =
+    "layer { dense { units: 512 } } layer { relu {} }"
+    "layer { dense { units: 600 } } layer { relu {} }"
+    "layer { dense { units: 512 } } layer { relu {} }"
+    "layer { dense { units: 10 } }";
+
 TEST_P(CudaModelTest, WhatIsAnnouncedIsFinalInTheHostsMemory) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const ResolvedJob job = MakeJob(kWide, {784});
   const auto model = Create(job, 4, device_.get());
   const auto weights = InitialWeights(job);
   const Batch batch = MakeBatch(job, 4, 5);
@@ -199,11 +207,11 @@ TEST_P(CudaModelTest, WhatIsAnnouncedIsFinalInTheHostsMemory) {
                   0);
       });
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(calls, 3);
 }
 
 TEST_P(CudaModelTest, WhatWasCutShortLeavesNoTrace) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const ResolvedJob job = MakeJob(kWide, {784});
   const auto model = Create(job, 4, device_.get());
   const auto weights = InitialWeights(job);
   const Batch batch = MakeBatch(job, 4, 5);
@@ -212,7 +220,9 @@ TEST_P(CudaModelTest, WhatWasCutShortLeavesNoTrace) {
   const auto cancelled =
       model->ComputeGradient(batch, weights, absl::MakeSpan(gradient), cancel,
                              [&](int64_t) { cancel.Cancel(); });
-  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
+  // A GPU may be done with all layers when the first part has come.
+  EXPECT_TRUE(absl::IsAborted(cancelled.status()) ||
+              (on_gpu() && cancelled.ok()));
   const auto fresh = Create(job, 4, device_.get());
   EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
                        Gradient(fresh.get(), batch, weights)));

@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-// Lets operations of a device work on an array of the host: in place where
-// device memory is host memory, else through a buffer on the device: what
-// ToDevice or Writable returned ends with the next call of either.
+// Lets operations of a device read an array of the host: in place where device
+// memory is host memory, else through a buffer on the device: what ToDevice
+// returned ends with the next call.
 //
 // Not thread-safe: call from the thread that computes.
 class HostArray {
@@ -34,17 +34,6 @@ class HostArray {
     SLUICE_RETURN_IF_ERROR(device_->CopyToDevice(values.data(), buffer_->data(),
                                                  values.size() * sizeof(T)));
     return static_cast<const T*>(buffer_->data());
-  }
-
-  // Device memory for operations to write what becomes `values`.
-  float* Writable(absl::Span<float> values) {
-    return buffer_ == nullptr ? values.data() : buffer_->floats();
-  }
-  // Brings [begin, end) of what was written to `values`.
-  absl::Status ToHost(int64_t begin, int64_t end, absl::Span<float> values) {
-    if (buffer_ == nullptr) return absl::OkStatus();
-    return device_->CopyToHost(buffer_->floats() + begin, values.data() + begin,
-                               (end - begin) * sizeof(float));
   }
 
  private:

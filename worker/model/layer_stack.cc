@@ -6,14 +6,6 @@
 #include "common/status_macros.h"
 
 namespace sluice {
-namespace {
-
-absl::Status CheckNotCancelled(const Pass& pass) {
-  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                                 : absl::OkStatus();
-}
-
-}  // namespace
 
 int64_t FloatsOf(const std::vector<int64_t>& shape) {
   int64_t floats = 1;
@@ -23,7 +15,7 @@ int64_t FloatsOf(const std::vector<int64_t>& shape) {
 
 absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     const LayerContext& context, absl::Span<const LayerPlan> layers) {
-  auto stack = std::unique_ptr<LayerStack>(new LayerStack());
+  auto stack = std::unique_ptr<LayerStack>(new LayerStack(context.device));
   int64_t largest = layers.empty() ? 0 : FloatsOf(layers[0].input_shape);
   for (const LayerPlan& layer : layers) {
     // Flatten gives the numbers, in their order, another shape.
@@ -69,13 +61,18 @@ absl::Status LayerStack::AddStep(const LayerContext& context,
   return absl::OkStatus();
 }
 
+absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
+  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
+                                 : device_->Pace();
+}
+
 absl::Status LayerStack::Forward(const Pass& pass, const float* x) {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    SLUICE_RETURN_IF_ERROR(CheckNotCancelled(pass));
+    SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));
     SLUICE_RETURN_IF_ERROR(
         steps_[i].layer->Forward(pass, InputOf(i, x), steps_[i].y));
   }
-  return CheckNotCancelled(pass);
+  return BetweenLayers(pass);
 }
 
 absl::StatusOr<const float*> LayerStack::Backward(const Pass& pass,
@@ -84,7 +81,7 @@ absl::StatusOr<const float*> LayerStack::Backward(const Pass& pass,
                                                   bool wants_dx) {
   const size_t end = wants_dx ? 0 : first_with_parameters_;
   for (size_t i = steps_.size(); i-- > end;) {
-    SLUICE_RETURN_IF_ERROR(CheckNotCancelled(pass));
+    SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));
     Layer& layer = *steps_[i].layer;
     float* const dy_scratch =
         dy == scratch_[0]->floats()   ? scratch_[0]->floats()

@@ -50,7 +50,9 @@ class LayerStack {
     float* y = nullptr;
   };
 
-  LayerStack() = default;
+  explicit LayerStack(kernels::Device* device) : device_(device) {}
+  // kAborted when the pass is cancelled.
+  absl::Status BetweenLayers(const Pass& pass) const;
   absl::Status AddStep(const LayerContext& context, const LayerPlan& plan);
   size_t size() const { return steps_.size(); }
   // Where the step's input is, with the stack's at `x`.
@@ -59,6 +61,7 @@ class LayerStack {
   }
 
   // Constant after Create.
+  kernels::Device* const device_;
   std::vector<Step> steps_;
   // The first step with parameters, or size() when there is none.
   size_t first_with_parameters_ = 0;

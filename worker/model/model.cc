@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "worker/model/gradient_array.h"
 #include "worker/model/host_array.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
@@ -43,8 +44,6 @@ class SequentialModel : public Model {
   absl::StatusOr<Result> Compute(const Batch& batch, float scale,
                                  absl::Span<float> gradient, const float* x,
                                  Pass* pass, const OnGradientReady& on_ready);
-  absl::Status Backward(Pass* pass, const float* x, absl::Span<float> gradient,
-                        const OnGradientReady& on_ready);
 
   // Constant after Prepare.
   const int64_t max_samples_;
@@ -58,7 +57,7 @@ class SequentialModel : public Model {
 
   // Scratch, overwritten by every call before it is read.
   std::optional<HostArray> inputs_on_device_, weights_on_device_;
-  std::optional<HostArray> gradient_on_device_;
+  std::optional<GradientArray> gradient_;
 };
 
 absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
@@ -80,8 +79,7 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
       inputs_on_device_,
       HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
   SLUICE_ASSIGN_OR_RETURN(weights_on_device_, HostArray::Create(device_, flat));
-  SLUICE_ASSIGN_OR_RETURN(gradient_on_device_,
-                          HostArray::Create(device_, flat));
+  SLUICE_ASSIGN_OR_RETURN(gradient_, GradientArray::Create(device_, weights_));
   return absl::OkStatus();
 }
 
@@ -90,21 +88,6 @@ void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
   SLUICE_CHECK(static_cast<int64_t>(batch.inputs.size()) ==
                batch.samples * input_size_);
   SLUICE_CHECK(static_cast<int64_t>(weights) == weights_);
-}
-
-absl::Status SequentialModel::Backward(Pass* pass, const float* x,
-                                       absl::Span<float> gradient,
-                                       const OnGradientReady& on_ready) {
-  pass->on_final = [&](ParameterRange range) -> absl::Status {
-    SLUICE_RETURN_IF_ERROR(
-        gradient_on_device_->ToHost(range.begin, range.end, gradient));
-    on_ready(range.begin);
-    return absl::OkStatus();
-  };
-  SLUICE_RETURN_IF_ERROR(
-      layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
-          .status());
-  return device_->Synchronize();
 }
 
 absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
@@ -122,8 +105,7 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
                .weights = w,
                .cancel = cancel,
                .batch = batch.id,
-               .first = batch.first,
-               .gradient = gradient_on_device_->Writable(gradient)};
+               .first = batch.first};
   if (first_scale_ == 1) {
     return Compute(batch, 1, gradient, x, &pass, on_ready);
   }
@@ -148,11 +130,20 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
 absl::StatusOr<Model::Result> SequentialModel::Compute(
     const Batch& batch, float scale, absl::Span<float> gradient, const float* x,
     Pass* pass, const OnGradientReady& on_ready) {
+  SLUICE_RETURN_IF_ERROR(gradient_->Begin(gradient, on_ready));
+  pass->gradient = gradient_->on_device();
+  pass->on_final = [this](ParameterRange range) {
+    return gradient_->Final(range.begin);
+  };
   SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
       loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
-  SLUICE_RETURN_IF_ERROR(Backward(pass, x, gradient, on_ready));
+  SLUICE_RETURN_IF_ERROR(
+      layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
+          .status());
+  SLUICE_RETURN_IF_ERROR(gradient_->Finish());
+  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   return Result{.loss = loss.loss, .correct = loss.correct};
 }
 

@@ -44,7 +44,12 @@ class SeparateMemoryDevice : public kernels::Device {
                           int64_t bytes) override {
     return reference_->CopyToHost(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<kernels::Download>> PrepareDownload(
+      int64_t bytes) override {
+    return reference_->PrepareDownload(bytes);
+  }
   absl::Status Synchronize() override { return reference_->Synchronize(); }
+  absl::Status Pace() override { return reference_->Pace(); }
 
   absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
       const kernels::DenseShape& shape, int64_t max_samples) override {

@@ -1,0 +1,79 @@
+#include "worker/model/gradient_array.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Floats that are worth a copy of their own: 1 MiB, about 40 us over PCIe 4,
+// beside 10 us to begin it; and as much as a push sends at once.
+constexpr int64_t kWorthACopy = 1 << 18;
+
+}  // namespace
+
+absl::StatusOr<GradientArray> GradientArray::Create(kernels::Device* device,
+                                                    int64_t floats) {
+  GradientArray made;
+  if (device->uses_host_memory()) return made;
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  SLUICE_ASSIGN_OR_RETURN(made.buffer_, device->Allocate(bytes));
+  SLUICE_ASSIGN_OR_RETURN(made.download_, device->PrepareDownload(bytes));
+  return made;
+}
+
+absl::Status GradientArray::Begin(absl::Span<float> values,
+                                  std::function<void(int64_t)> on_ready) {
+  values_ = values;
+  on_ready_ = std::move(on_ready);
+  final_from_ = sent_from_ = static_cast<int64_t>(values.size());
+  under_way_.clear();
+  return download_ == nullptr ? absl::OkStatus() : download_->Drop();
+}
+
+float* GradientArray::on_device() {
+  return buffer_ == nullptr ? values_.data() : buffer_->floats();
+}
+
+absl::Status GradientArray::Final(int64_t from) {
+  final_from_ = from;
+  if (download_ == nullptr) {
+    on_ready_(from);
+    return absl::OkStatus();
+  }
+  if (sent_from_ - final_from_ >= kWorthACopy) {
+    SLUICE_RETURN_IF_ERROR(Send());
+  }
+  return Take(/*wait=*/false);
+}
+
+absl::Status GradientArray::Finish() {
+  SLUICE_CHECK(final_from_ == 0);
+  if (download_ == nullptr) return absl::OkStatus();
+  SLUICE_RETURN_IF_ERROR(Send());
+  return Take(/*wait=*/true);
+}
+
+absl::Status GradientArray::Send() {
+  const ParameterRange part = {final_from_, sent_from_};
+  if (part.size() == 0) return absl::OkStatus();
+  sent_from_ = final_from_;
+  under_way_.push_back(part);
+  return download_->Begin(buffer_->floats() + part.begin,
+                          part.size() * static_cast<int64_t>(sizeof(float)));
+}
+
+absl::Status GradientArray::Take(bool wait) {
+  while (!under_way_.empty()) {
+    const ParameterRange part = under_way_.front();
+    SLUICE_ASSIGN_OR_RETURN(const bool taken,
+                            download_->Take(values_.data() + part.begin, wait));
+    if (!taken) break;
+    under_way_.pop_front();
+    on_ready_(part.begin);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
