@@ -51,7 +51,8 @@ absl::StatusOr<EvaluatedRun> EvaluateRun(const std::string& run_dir) {
       FileOf(run_dir, "weights.safetensors",
              "expected the final weights; the run has not finished, failed, or "
              "had no evaluator (evaluation.enabled)"));
-  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job, LoadJob(job_path, {}));
+  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(job_path, {}));
+  job.job.mutable_worker()->clear_gpus();  // This machine may have others.
   if (job.data.test_samples == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(job_path, ": data names no test split to evaluate on"));

@@ -20,6 +20,9 @@
 namespace sluice {
 namespace {
 
+// Messages in messages; far above any use, far below where the stack ends.
+constexpr int kDeepest = 100;
+
 using ::google::protobuf::Descriptor;
 using ::google::protobuf::EnumDescriptor;
 using ::google::protobuf::FieldDescriptor;
@@ -152,6 +155,7 @@ absl::Status SetMessage(const std::string& path, absl::string_view value,
   }
   Mistakes mistakes(absl::StrCat(path, "={...}"));
   TextFormat::Parser parser;
+  parser.SetRecursionLimit(kDeepest);
   parser.RecordErrorsTo(&mistakes);
   if (parser.ParseFromString(std::string(value), MessageAt(place))) {
     return absl::OkStatus();
@@ -170,9 +174,17 @@ absl::Status SetList(const std::string& path, const std::string& value,
   const std::unique_ptr<Message> given(place.message->New());
   Mistakes mistakes(absl::StrCat(path, "=[...]"));
   TextFormat::Parser parser;
+  parser.SetRecursionLimit(kDeepest);
   parser.RecordErrorsTo(&mistakes);
   if (!parser.ParseFromString(absl::StrCat(name, ": ", value), given.get())) {
     return absl::InvalidArgumentError(mistakes.Text());
+  }
+  // Behind the list another field could stand.
+  std::vector<const FieldDescriptor*> fields;
+  given->GetReflection()->ListFields(*given, &fields);
+  if (fields.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected one list, got \"", value, "\""));
   }
   place.message->GetReflection()->SwapFields(place.message, given.get(),
                                              {place.field});
@@ -239,7 +251,7 @@ absl::StatusOr<proto::Job> ParseJobText(const std::string& text,
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&mistakes);
   // Deeper than any sensible model, and far from the end of the stack.
-  parser.SetRecursionLimit(100);
+  parser.SetRecursionLimit(kDeepest);
   if (!parser.ParseFromString(text, &job)) {
     return absl::InvalidArgumentError(mistakes.Text());
   }

@@ -201,5 +201,23 @@ TEST_F(ApplyOverrideTest, AWrongValueIsAnsweredWithTheTypeOrTheNames) {
   EXPECT_THAT(Error("sync..k=3"), HasSubstr("has no field named \"\""));
 }
 
+TEST_F(ApplyOverrideTest, NothingMayFollowAList) {
+  EXPECT_EQ(
+      Error("worker.gpus=[0] threads: 8 gpus: [1]"),
+      "--set worker.gpus: expected one list, got \"[0] threads: 8 gpus: [1]\"");
+}
+
+TEST_F(ApplyOverrideTest, WhatIsTooDeepIsRefused) {
+  std::string open, close;
+  for (int i = 0; i < 10000; ++i) {
+    open += "{residual{layer";
+    close += "}}";
+  }
+  EXPECT_THAT(Error("model.layer=[" + open + "{}" + close + "]"),
+              HasSubstr("too deep"));
+  EXPECT_THAT(Error("model={layer" + open + "{}" + close + "}"),
+              HasSubstr("too deep"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -253,8 +253,9 @@ void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
 }  // namespace
 
 absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
-  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
+  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job,
                           LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
+  job.job.mutable_worker()->clear_gpus();  // This machine may have others.
   SLUICE_ASSIGN_OR_RETURN(const Lineage lineage, ReadLineage(run_dir));
   const proto::LogHeader& newest = lineage.logs.back().header;
   if (newest.job_fingerprint() != job.fingerprint) {

@@ -8,9 +8,10 @@ namespace sluice {
 
 // The largest message either side takes; a larger one is refused with
 // RESOURCE_EXHAUSTED. The largest chunk a job may set (limits.chunk_bytes,
-// 4 MiB) and its header fit, and so does any message of a session (the
-// largest is a Join, which carries the job's text).
-inline constexpr int kMaxMessageBytes = (4 << 20) + (64 << 10);
+// 4 MiB, which WireFormat makes 6.1 MiB where all of it are statistics in FP16)
+// and its header fit, and so does any message of a session (the largest is a
+// Join, which carries the job's text).
+inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 
 // For weights and gradients. Each channel made with these has a connection of
 // its own, so that a chunk never stands before another channel's messages.

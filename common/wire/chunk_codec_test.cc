@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/channel_options.h"
 #include "gtest/gtest.h"
 #include "proto/exchange.pb.h"
 
@@ -218,6 +219,24 @@ TEST(ChunkCodecTest, AChunkCarriesTheBytesOfItsType) {
     EXPECT_EQ(
         Joined(EncodePushChunk(header, CopyOf(format, type, {0, 40}, data))),
         message.SerializeAsString());
+  }
+}
+
+TEST(ChunkCodecTest, TheLargestChunkOfAJobFitsIntoAMessage) {
+  // limits.chunk_bytes of 4 MiB, all statistics, and every header field long.
+  const ParameterRange all = {0, 1 << 20};
+  const std::vector<float> data(all.size());
+  PushChunkHeader header = {
+      {Generation(-1), WorkerId(-1), Incarnation(-1), Sequence(-1)},
+      ~uint64_t{0},
+      -1};
+  for (const FloatType type :
+       {FloatType::kFp32, FloatType::kBf16, FloatType::kFp16}) {
+    header.type = type;
+    EXPECT_LE(
+        EncodePushChunk(header, CopyOf(WireFormat({all}), type, all, data))
+            .Length(),
+        kMaxMessageBytes);
   }
 }
 

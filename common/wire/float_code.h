@@ -17,8 +17,8 @@
 //         gradients underflow (Micikevicius et al. 2018).
 //
 // Denormal floats travel as zeros in FP16, and what it makes denormal arrives
-// as zero. NaN stays NaN and infinities stay; BF16 rounds what is above 3.39e38
-// to an infinity. A group's bits depend on the group alone, so groups must lie
+// as zero. NaN stays NaN and infinities stay; what is above 3.39e38 may become
+// one by rounding. A group's bits depend on the group alone, so groups must lie
 // at the same places of the vector wherever it is cut; and on no instruction
 // set, nor on how the thread treats denormals.
 namespace sluice {

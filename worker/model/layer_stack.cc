@@ -62,8 +62,10 @@ absl::Status LayerStack::AddStep(const LayerContext& context,
 }
 
 absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
+  // First the wait, so that a cancel during it is seen.
+  SLUICE_RETURN_IF_ERROR(device_->Pace());
   return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                                 : device_->Pace();
+                                 : absl::OkStatus();
 }
 
 absl::Status LayerStack::Forward(const Pass& pass, const float* x) {

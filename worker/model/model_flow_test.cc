@@ -64,6 +64,30 @@ TEST(ModelFlowTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
                        Gradient(fresh.get(), batch, weights)));
 }
 
+TEST(ModelFlowTest, ThePassWaitsForTheDeviceBeforeEachLayerAndSeesACancelThen) {
+  const ResolvedJob job = MakeJob(
+      "layer { dense { units: 3 } } layer { tanh {} }"
+      "layer { dense { units: 2 } }",
+      {4});
+  SeparateMemoryDevice device;
+  const auto model = Create(job, 4, &device);
+  const auto weights = InitialWeights(job);
+  std::vector<float> gradient(weights.size());
+  // Before three layers, behind them, and before three again.
+  for (int last = 1; last <= 8; ++last) {
+    CancelToken cancel;
+    int paces = 0;
+    device.on_pace = [&] {
+      if (++paces == last) cancel.Cancel();
+    };
+    const auto result = model->ComputeGradient(MakeBatch(job, 4, 5), weights,
+                                               absl::MakeSpan(gradient), cancel,
+                                               [](int64_t) {});
+    EXPECT_EQ(absl::IsAborted(result.status()), last < 8) << last;
+    EXPECT_EQ(paces, std::min(last, 7));
+  }
+}
+
 TEST(ModelFlowTest, ACancelledTaskComputesNothing) {
   const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
   const auto device = Cpu();

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_MODEL_SEPARATE_MEMORY_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,7 +50,11 @@ class SeparateMemoryDevice : public kernels::Device {
     return reference_->PrepareDownload(bytes);
   }
   absl::Status Synchronize() override { return reference_->Synchronize(); }
-  absl::Status Pace() override { return reference_->Pace(); }
+  absl::Status Pace() override {
+    on_pace();
+    return reference_->Pace();
+  }
+  std::function<void()> on_pace = [] {};  // Called by each Pace.
 
   absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
       const kernels::DenseShape& shape, int64_t max_samples) override {
