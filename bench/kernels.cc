@@ -1,258 +1,326 @@
 // How much of the machine does each operation use?
 //
 // Arithmetic says: products, convolutions and attention are bound by
-// multiply-adds, so they should reach the rate of a large matrix product
-// (`peak`, measured first); activations, pooling, norms and embeddings only
-// move memory and should reach the rate of a copy in cache.
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <ctime>
-#include <limits>
+// multiply-adds, so they should reach the rate of a large matrix product;
+// activations, pooling, norms, embeddings and losses only move memory and
+// should reach the rate of a copy: in cache on the CPU, with small arrays as
+// LeNet's; with --mib, and on a GPU, in memory, of which 0.8 is expected.
+//
+// Bytes are counted once for each array that a formula reads or writes. Batch
+// norm reads what it normalizes twice, as a mean is needed before the first
+// difference, and backward does so too; a row of layer norm stays in cache.
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/kernel_bench.h"
+#include "bench/kernel_cases.h"
 #include "bench/report.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/testing/op_cases.h"
-#include "kernels/testing/sequence_cases.h"
+#include "kernels/cuda/cuda_device.h"
 
-namespace sluice::kernels {
+namespace sluice::bench {
 namespace {
 
-double CpuSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
+using kernels::Precision;
 
-// Seconds of one call of `f` in the fastest of some rounds of `calls`, which
-// are enough for the clock's steps of 1 us not to matter.
-template <typename F>
-double Fastest(int calls, F f) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < 10; ++round) {
-    const double start = CpuSeconds();
-    for (int i = 0; i < calls; ++i) f();
-    best = std::min(best, (CpuSeconds() - start) / calls);
-  }
-  return best;
-}
-
-double PeakOperationsPerSecond(Device* device) {
-  LinearCase c;
-  c.shape = DenseShape{512, 512, false};
-  c.samples = 512;
-  auto op = *Prepare(device, c);
-  std::vector<float> x(512 * 512, 1), w(512 * 512, 1), y(512 * 512);
-  return c.operations() / Fastest(1, [&] {
-           (void)op->Forward(c.samples, x.data(), w.data(), nullptr, y.data());
-         });
-}
-
-// Read and written, from the second-level cache.
-double CopyBytesPerSecond() {
-  std::vector<char> from(1 << 18, 1), to(1 << 18);
-  return 2.0 * from.size() / Fastest(100, [&] {
-           std::memcpy(to.data(), from.data(), from.size());
-           // Keeps the compiler from dropping the copy.
-           asm volatile("" : : "r"(to.data()) : "memory");
-         });
-}
-
-// Measures operations and adds what it saw to the report.
-struct Bench {
-  Device* device;
-  double peak;  // Operations per second.
-  double copy;  // Bytes per second.
-  int calls;    // In each round.
-  bench::Report* report;
-
-  // `amount`: what one call of `step` does, in operations or in bytes.
-  template <typename F>
-  void Operations(const std::string& what, double amount, F step) const {
-    Add(what, "GFLOP/s", "a large product", amount, peak, step);
-  }
-  template <typename F>
-  void Bytes(const std::string& what, double amount, F step) const {
-    Add(what, "GB/s", "a copy in cache", amount, copy, step);
-  }
-
- private:
-  template <typename F>
-  void Add(const std::string& what, const char* unit, const char* from,
-           double amount, double expected, F step) const {
-    const double seconds = Fastest(calls, [&] { SLUICE_CHECK(step().ok()); });
-    report->Add({what, unit, from, expected / 1e9, amount / seconds / 1e9, {}});
-  }
+struct Options {
+  bool avx512 = false;
+  bool json = false;
+  bool tiny = false;
+  std::string device = "cpu";
+  int gpu = 0;
+  int64_t mib = 0;  // 0: the device's own.
 };
 
 const char* Direction(bool backward) {
   return backward ? " backward" : " forward";
 }
 
-void LinearForward(const Bench& bench, const LinearCase& c) {
-  auto op = *Prepare(bench.device, c);
-  const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
-  const auto w = ToFloats(UniformValues(c.weight_size(), 2));
-  const auto b = ToFloats(UniformValues(c.bias_size(), 3));
-  std::vector<float> y(c.samples * c.output_size());
-  bench.Operations(c.name + Direction(false), c.operations(), [&] {
-    return op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
-  });
+double BytesOf(int64_t floats) {
+  return sizeof(float) * static_cast<double>(floats);
 }
 
-void LinearBackward(const Bench& bench, const LinearCase& c) {
-  auto op = *Prepare(bench.device, c);
-  const auto x = ToFloats(UniformValues(c.samples * c.input_size(), 1));
-  const auto w = ToFloats(UniformValues(c.weight_size(), 2));
-  const auto dy = ToFloats(UniformValues(c.samples * c.output_size(), 4));
-  std::vector<float> dx(x.size()), dw(w.size()), db(c.bias_size());
-  bench.Operations(c.name + Direction(true), 2.0 * c.operations(), [&] {
-    return op->Backward(c.samples, x.data(), w.data(), dy.data(), dx.data(),
+void LinearBoth(KernelBench* bench, const kernels::LinearCase& c) {
+  const auto op = bench->Must(Prepare(bench->device(), c));
+  const DeviceArray x = bench->Array(c.samples * c.input_size());
+  const DeviceArray w = bench->Array(c.weight_size());
+  const DeviceArray b = bench->Array(c.bias_size());
+  const DeviceArray y = bench->Array(c.samples * c.output_size());
+  const auto operations = static_cast<double>(c.operations());
+  bench->Operations(c.name + Direction(false), operations, [&] {
+    return op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
+  });
+  const DeviceArray dx = bench->Array(x.size), dw = bench->Array(w.size);
+  const DeviceArray db = bench->Array(b.size);
+  bench->Operations(c.name + Direction(true), 2 * operations, [&] {
+    return op->Backward(c.samples, x.data(), w.data(), y.data(), dx.data(),
                         dw.data(), db.data());
   });
 }
 
-// Bytes: x and y once each; backward x, y, dy and dx once each.
-void MapBoth(const Bench& bench, const MapCase& c, bool backward) {
-  auto op = *Prepare(bench.device, c);
-  const auto x = ToFloats(SpreadValues(c.samples * c.input_size(), 5));
-  std::vector<float> y(c.samples * c.output_size());
-  const auto dy = ToFloats(UniformValues(y.size(), 6));
-  std::vector<float> dx(x.size());
-  (void)op->Forward(c.samples, x.data(), y.data());
-  const double bytes = sizeof(float) * (x.size() + y.size());
-  bench.Bytes(c.name + Direction(backward), backward ? 2 * bytes : bytes, [&] {
-    return backward ? op->Backward(c.samples, x.data(), y.data(), dy.data(),
-                                   dx.data())
-                    : op->Forward(c.samples, x.data(), y.data());
+void AttentionBoth(KernelBench* bench, const kernels::AttentionCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareAttention(c.shape, c.samples));
+  const DeviceArray x = bench->Array(c.input_size());
+  const DeviceArray y = bench->Array(c.output_size());
+  const DeviceArray dy = bench->Array(y.size, 2), dx = bench->Array(x.size);
+  const auto operations = static_cast<double>(c.operations());
+  bench->Operations(c.name + Direction(false), operations,
+                    [&] { return op->Forward(c.samples, x.data(), y.data()); });
+  // Five products in place of two.
+  bench->Operations(c.name + Direction(true), 2.5 * operations, [&] {
+    return op->Backward(c.samples, x.data(), y.data(), dy.data(), dx.data());
   });
 }
 
-// Bytes: x twice and y once, from a cache that holds one channel at a time;
-// backward x and dy twice and dx once.
-void BatchNormBoth(const Bench& bench, const BatchNormCase& c, bool backward) {
-  auto op = *bench.device->PrepareBatchNorm(c.shape, c.samples);
-  const auto x = ToFloats(SpreadValues(c.size(), 1));
-  const auto dy = ToFloats(UniformValues(c.size(), 2));
-  const std::vector<float> gamma(c.shape.channels, 1), beta(c.shape.channels);
-  std::vector<float> mean(gamma), variance(gamma), dgamma(gamma), dbeta(gamma);
-  std::vector<float> y(x.size()), dx(x.size());
-  const auto normalize = [&] {
+// Floats that backward reads and writes: activations look at one of x and y,
+// the maximum at x, means at neither.
+int64_t BackwardFloats(const kernels::MapCase& c) {
+  const int64_t x = c.samples * c.input_size();
+  const int64_t y = c.samples * c.output_size();
+  const bool looks = c.is_activation() || c.kind == kernels::MapKind::kMaxPool;
+  return looks ? 2 * x + y : x + y;
+}
+
+void MapBoth(KernelBench* bench, const kernels::MapCase& c) {
+  const auto op = bench->Must(Prepare(bench->device(), c));
+  const DeviceArray x = bench->Array(c.samples * c.input_size());
+  const DeviceArray y = bench->Array(c.samples * c.output_size());
+  const DeviceArray dy = bench->Array(y.size, 2), dx = bench->Array(x.size);
+  bench->Bytes(c.name + Direction(false), BytesOf(x.size + y.size), x.size,
+               [&] { return op->Forward(c.samples, x.data(), y.data()); });
+  bench->Bytes(c.name + Direction(true), BytesOf(BackwardFloats(c)), x.size,
+               [&] {
+                 return op->Backward(c.samples, x.data(), y.data(), dy.data(),
+                                     dx.data());
+               });
+}
+
+void Dropout(KernelBench* bench, const RowsCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareDropout(c.width, 0.1, c.samples));
+  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
+  bench->Bytes(c.name, BytesOf(2 * x.size), x.size, [&] {
+    return op->Run(c.samples, kernels::DropoutOp::Draw{7, 0}, x.data(),
+                   y.data());
+  });
+}
+
+void Sum(KernelBench* bench, const RowsCase& c) {
+  const auto op = bench->Must(bench->device()->PrepareSum(c.width, c.samples));
+  const DeviceArray a = bench->Array(c.size()), b = bench->Array(a.size);
+  const DeviceArray y = bench->Array(a.size);
+  bench->Bytes(c.name, BytesOf(3 * a.size), a.size, [&] {
+    return op->Run(c.samples, a.data(), b.data(), y.data());
+  });
+}
+
+void CrossEntropy(KernelBench* bench, const RowsCase& c) {
+  const auto op = bench->Must(
+      bench->device()->PrepareSoftmaxCrossEntropy(c.width, c.samples));
+  const DeviceArray labels =
+      bench->ArrayOf(kernels::Labels(c.samples, c.width, 1));
+  const auto* of = static_cast<const int32_t*>(labels.buffer->data());
+  const DeviceArray x = bench->Array(c.size()), dx = bench->Array(x.size);
+  bench->Bytes(c.name, BytesOf(2 * x.size + labels.size), x.size, [&] {
+    return op->Run(c.samples, x.data(), of, 1, dx.data()).status();
+  });
+}
+
+void SquaredError(KernelBench* bench, const RowsCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareMeanSquaredError(c.width, c.samples));
+  const DeviceArray x = bench->Array(c.size()), dx = bench->Array(x.size);
+  const DeviceArray targets = bench->Array(x.size, 2);
+  bench->Bytes(c.name, BytesOf(3 * x.size), x.size, [&] {
+    return op->Run(c.samples, x.data(), targets.data(), 1, dx.data()).status();
+  });
+}
+
+void BatchNormAll(KernelBench* bench, const kernels::BatchNormCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareBatchNorm(c.shape, c.samples));
+  const auto channels = [&] { return bench->Array(c.shape.channels); };
+  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
+  const DeviceArray gamma = channels(), beta = channels();
+  const DeviceArray mean = channels(), variance = channels();
+  bench->Bytes(c.name + Direction(false), BytesOf(3 * x.size), x.size, [&] {
     return op->Normalize(c.samples, x.data(), gamma.data(), beta.data(),
                          mean.data(), variance.data(), y.data());
-  };
-  (void)normalize();
-  const double bytes = sizeof(float) * x.size() * (backward ? 5.0 : 3.0);
-  bench.Bytes(c.name + Direction(backward), bytes, [&] {
-    return backward ? op->Backward(c.samples, x.data(), gamma.data(),
-                                   mean.data(), variance.data(), dy.data(),
-                                   dx.data(), dgamma.data(), dbeta.data())
-                    : normalize();
+  });
+  bench->Bytes(c.name + " apply", BytesOf(2 * x.size), x.size, [&] {
+    return op->Apply(c.samples, x.data(), gamma.data(), beta.data(),
+                     mean.data(), variance.data(), y.data());
+  });
+  const DeviceArray dy = bench->Array(x.size, 2), dx = bench->Array(x.size);
+  const DeviceArray dgamma = channels(), dbeta = channels();
+  bench->Bytes(c.name + Direction(true), BytesOf(5 * x.size), x.size, [&] {
+    return op->Backward(c.samples, x.data(), gamma.data(), mean.data(),
+                        variance.data(), dy.data(), dx.data(), dgamma.data(),
+                        dbeta.data());
   });
 }
 
-// Bytes: y written, and as much read of the token's rows; backward dy read, and
-// a token's row read and written for each of its places.
-void EmbeddingBoth(const Bench& bench, const EmbeddingCase& c, bool backward) {
-  auto op = *bench.device->PrepareEmbedding(c.shape, c.samples);
-  const auto x = ToFloats(Tokens(c));
-  const auto dy = ToFloats(UniformValues(c.size(), 1));
-  std::vector<float> token(c.shape.token_size()), y(c.size());
-  std::vector<float> position(c.shape.position_size());
-  const double bytes = sizeof(float) * c.size() * (backward ? 3.0 : 2.0);
-  bench.Bytes(c.name + Direction(backward), bytes, [&] {
-    return backward ? op->Backward(c.samples, x.data(), dy.data(), false,
-                                   token.data(), position.data())
-                    : op->Forward(c.samples, x.data(), token.data(),
-                                  position.data(), y.data());
+void LayerNormBoth(KernelBench* bench, const kernels::LayerNormCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareLayerNorm(c.shape, c.samples));
+  const auto features = [&] { return bench->Array(c.shape.features); };
+  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
+  const DeviceArray gamma = features(), beta = features();
+  bench->Bytes(c.name + Direction(false), BytesOf(2 * x.size), x.size, [&] {
+    return op->Forward(c.samples, x.data(), gamma.data(), beta.data(),
+                       y.data());
+  });
+  const DeviceArray dy = bench->Array(x.size, 2), dx = bench->Array(x.size);
+  const DeviceArray dgamma = features(), dbeta = features();
+  bench->Bytes(c.name + Direction(true), BytesOf(3 * x.size), x.size, [&] {
+    return op->Backward(c.samples, x.data(), gamma.data(), dy.data(), dx.data(),
+                        dgamma.data(), dbeta.data());
   });
 }
 
-// Bytes: x and y once each, a row stays in cache; backward x and dy twice and
-// dx once.
-void LayerNormBoth(const Bench& bench, const LayerNormCase& c, bool backward) {
-  auto op = *bench.device->PrepareLayerNorm(c.shape, c.samples);
-  const auto x = ToFloats(SpreadValues(c.size(), 1));
-  const auto dy = ToFloats(UniformValues(c.size(), 2));
-  const std::vector<float> gamma(c.shape.features, 1), beta(c.shape.features);
-  std::vector<float> dgamma(gamma), dbeta(gamma), y(x.size()), dx(x.size());
-  const double bytes = sizeof(float) * x.size() * (backward ? 5.0 : 2.0);
-  bench.Bytes(c.name + Direction(backward), bytes, [&] {
-    return backward ? op->Backward(c.samples, x.data(), gamma.data(), dy.data(),
-                                   dx.data(), dgamma.data(), dbeta.data())
-                    : op->Forward(c.samples, x.data(), gamma.data(),
-                                  beta.data(), y.data());
+// The tables are read, or written, once.
+void EmbeddingBoth(KernelBench* bench, const kernels::EmbeddingCase& c) {
+  const auto op =
+      bench->Must(bench->device()->PrepareEmbedding(c.shape, c.samples));
+  const DeviceArray x = bench->ArrayOf(kernels::ToFloats(Tokens(c)));
+  const DeviceArray y = bench->Array(c.size());
+  const DeviceArray token = bench->Array(c.shape.token_size());
+  const DeviceArray position = bench->Array(c.shape.position_size());
+  const double bytes = BytesOf(x.size + y.size + token.size + position.size);
+  bench->Bytes(c.name + Direction(false), bytes, y.size, [&] {
+    return op->Forward(c.samples, x.data(), token.data(), position.data(),
+                       y.data());
+  });
+  bench->Bytes(c.name + Direction(true), bytes, y.size, [&] {
+    return op->Backward(c.samples, x.data(), y.data(), false, token.data(),
+                        position.data());
   });
 }
 
-void AttentionBoth(const Bench& bench, const AttentionCase& c, bool backward) {
-  auto op = *bench.device->PrepareAttention(c.shape, c.samples);
-  const auto x = ToFloats(UniformValues(c.input_size(), 1));
-  const auto dy = ToFloats(UniformValues(c.output_size(), 2));
-  std::vector<float> y(dy.size()), dx(x.size());
-  const double operations = static_cast<double>(c.operations());
-  bench.Operations(
-      c.name + Direction(backward), (backward ? 2.5 : 1) * operations, [&] {
-        return backward ? op->Backward(c.samples, x.data(), y.data(), dy.data(),
-                                       dx.data())
-                        : op->Forward(c.samples, x.data(), y.data());
-      });
+template <typename Case>
+void ForEach(KernelBench* bench, const std::vector<Case>& cases,
+             void (*measure)(KernelBench*, const Case&)) {
+  for (const Case& c : cases) measure(bench, c);
 }
 
-void MeasureAll(const Bench& bench) {
-  for (const LinearCase& c : LinearCases()) {
-    if (!c.benchmark) continue;
-    LinearForward(bench, c);
-    LinearBackward(bench, c);
-  }
-  for (const bool backward : {false, true}) {
-    for (const BatchNormCase& c : BatchNormCases()) {
-      if (c.benchmark) BatchNormBoth(bench, c, backward);
-    }
-    for (const MapCase& c : MapCases()) {
-      if (c.benchmark) MapBoth(bench, c, backward);
-    }
-    for (const AttentionCase& c : AttentionCases()) {
-      if (c.benchmark) AttentionBoth(bench, c, backward);
-    }
-    for (const LayerNormCase& c : LayerNormCases()) {
-      if (c.benchmark) LayerNormBoth(bench, c, backward);
-    }
-    for (const EmbeddingCase& c : EmbeddingCases()) {
-      if (c.benchmark) EmbeddingBoth(bench, c, backward);
-    }
-  }
+void MeasureComputing(KernelBench* bench, const KernelCases& cases) {
+  ForEach(bench, cases.linear, LinearBoth);
+  ForEach(bench, cases.attentions, AttentionBoth);
 }
 
-int Run(bool avx512, bool tiny, bool json) {
-  CpuOptions options;
-  if (avx512) options.instruction_set = CpuOptions::InstructionSet::kAvx512;
-  const auto device = MakeCpuDevice(options);
-  if (!device.ok()) {
-    std::fprintf(stderr, "%s\n", device.status().ToString().c_str());
-    return 1;
+void MeasureMoving(KernelBench* bench, const KernelCases& cases) {
+  ForEach(bench, cases.maps, MapBoth);
+  ForEach(bench, cases.dropouts, Dropout);
+  ForEach(bench, cases.sums, Sum);
+  ForEach(bench, cases.batch_norms, BatchNormAll);
+  ForEach(bench, cases.layer_norms, LayerNormBoth);
+  ForEach(bench, cases.embeddings, EmbeddingBoth);
+  ForEach(bench, cases.cross_entropies, CrossEntropy);
+  ForEach(bench, cases.squared_errors, SquaredError);
+}
+
+// Where operands of the large product have four times `mib` MiB.
+int64_t ProductSide(int64_t mib) {
+  int64_t side = 1024;
+  while (4 * side * side <= mib << 20) side *= 2;
+  return side;
+}
+
+KernelBench::Options InMemory(const Options& options, std::string suffix) {
+  return {.json = options.json,
+          .tiny = options.tiny,
+          .product_side = ProductSide(options.mib),
+          .least_ratio = 0.8,
+          .suffix = std::move(suffix)};
+}
+
+void NoteInMemory(const Options& options, const KernelBench& bench,
+                  Report* report) {
+  report->Note(absl::StrCat(
+      "arrays of ", options.mib, " MiB, the losses' four times that; ",
+      bench.shortfall().empty()
+          ? "all that moves memory reaches 0.8 of a copy"
+          : absl::StrCat("below 0.8 of a copy: ", bench.shortfall())));
+}
+
+absl::Status RunCpu(const Options& options, Report* report) {
+  kernels::CpuOptions cpu;
+  if (options.avx512) {
+    cpu.instruction_set = kernels::CpuOptions::InstructionSet::kAvx512;
   }
-  (*device)->EnterThread();
-  bench::Report report("kernels",
-                       "How much of the machine does each operation use?");
-  report.Note((*device)->Description());
-  MeasureAll({device->get(), PeakOperationsPerSecond(device->get()),
-              CopyBytesPerSecond(), tiny ? 1 : 20, &report});
-  report.Print(json);
-  return 0;
+  SLUICE_ASSIGN_OR_RETURN(const auto device, kernels::MakeCpuDevice(cpu));
+  device->EnterThread();
+  report->Note(device->Description());
+  const bool in_cache = options.mib == 0;
+  // Copied from one half of the second-level cache to the other.
+  const KernelBench::Options cache = {
+      .json = options.json, .tiny = options.tiny, .copy_size = 1 << 16};
+  KernelBench bench(device.get(), in_cache ? cache : InMemory(options, ""),
+                    report);
+  const KernelCases cases =
+      in_cache ? CasesInCache() : CasesInMemory(options.mib);
+  MeasureComputing(&bench, cases);
+  MeasureMoving(&bench, cases);
+  if (!in_cache) NoteInMemory(options, bench, report);
+  return absl::OkStatus();
+}
+
+absl::Status RunCuda(const Options& options, Report* report) {
+  const KernelCases cases = CasesInMemory(options.mib);
+  for (const Precision precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
+    SLUICE_ASSIGN_OR_RETURN(const auto device,
+                            kernels::MakeCudaDevice({options.gpu, precision}));
+    device->EnterThread();
+    report->Note(device->Description());
+    KernelBench bench(device.get(),
+                      InMemory(options, absl::StrCat(", ", NameOf(precision))),
+                      report);
+    MeasureComputing(&bench, cases);
+    // What moves memory does so in FP32.
+    if (precision != Precision::kFp32) continue;
+    MeasureMoving(&bench, cases);
+    NoteInMemory(options, bench, report);
+  }
+  return absl::OkStatus();
+}
+
+// The process's exit status.
+int Run(Options options) {
+  Report report("kernels", "How much of the machine does each operation use?");
+  const bool gpu = options.device == "cuda";
+  if (gpu && options.mib == 0) options.mib = 64;
+  const absl::Status status =
+      gpu ? RunCuda(options, &report) : RunCpu(options, &report);
+  const bool skipped = absl::IsNotFound(status);
+  if (!status.ok()) {
+    report.Note(
+        absl::StrCat(skipped ? "SKIPPED: " : "FAILED: ", status.message()));
+  }
+  report.Print(options.json);
+  return status.ok() || skipped ? 0 : 1;
 }
 
 }  // namespace
-}  // namespace sluice::kernels
+}  // namespace sluice::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Operations of the CPU device, on one thread");
-  bool avx512 = false, json = false, tiny = false;
-  app.add_flag("--avx512", avx512, "Allow AVX-512 instructions");
-  app.add_flag("--json", json, "Print the results as JSON");
-  app.add_flag("--tiny", tiny, "Few calls, to see that it works");
+  CLI::App app("Operations of the CPU device, on one thread, or of a GPU");
+  sluice::bench::Options options;
+  app.add_option("--device", options.device)
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--gpu", options.gpu, "Its number");
+  app.add_option("--mib", options.mib,
+                 "Arrays of so many MiB beside a copy of as many; default: 64 "
+                 "on a GPU, on the CPU small ones beside a copy in cache")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--avx512", options.avx512, "Allow AVX-512 instructions");
+  app.add_flag("--json", options.json, "Print the results as JSON");
+  app.add_flag("--tiny", options.tiny, "Few calls, to see that it works");
   CLI11_PARSE(app, argc, argv);
-  return sluice::kernels::Run(avx512, tiny, json);
+  return sluice::bench::Run(options);
 }

@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -48,6 +49,30 @@ class BenchmarksTest(unittest.TestCase):
                     capture_output=True, text=True, check=False)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.check(json.loads(result.stdout), name)
+
+    def kernels(self, *args):
+        result = subprocess.run(
+            [BENCH / "kernels", "--tiny", "--json", *args],
+            timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+            check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(result.stdout)
+        self.check(report, "kernels")
+        return report
+
+    def test_what_is_measured_on_a_gpu_is_measured_on_the_cpu_on_request(self):
+        rows = {row["what"]: row for row in self.kernels("--mib=1")["rows"]}
+        self.assertEqual(rows["relu backward"]["expected_from"],
+                         "a copy of that size")
+        self.assertEqual(rows["dense 4096 to 4096 forward"]["expected_from"],
+                         "a large product")
+
+    def test_without_a_gpu_its_operations_are_skipped_with_the_reason(self):
+        if pathlib.Path("/proc/driver/nvidia").exists():
+            self.skipTest("SKIPPED: this machine has an NVIDIA driver")
+        report = self.kernels("--device=cuda")
+        self.assertEqual(report["rows"], [])
+        self.assertRegex(report["notes"][0], "^SKIPPED: no CUDA device: .")
 
 
 if __name__ == "__main__":

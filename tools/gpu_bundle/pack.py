@@ -37,8 +37,8 @@ TESTS = [
     "worker/model/loss_scale_test",
     "worker/model/gradient_array_test",
 ]
-PROGRAMS = ["bench/peers/one_worker", "cli/sluice", "ps_server/ps_server",
-            "worker/evaluator", "worker/worker"]
+PROGRAMS = ["bench/kernels", "bench/peers/one_worker", "cli/sluice",
+            "ps_server/ps_server", "worker/evaluator", "worker/worker"]
 SOURCES = ["bench/compute.py", "bench/report.py", "bench/peers/*.py",
            "configs/*.textproto"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")

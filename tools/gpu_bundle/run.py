@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tests and measures Sluice on this machine's GPU; prints a table.
 
-    ./run.py                  the tests, a training job, the benchmark
+    ./run.py                  the tests, a training job, the benchmarks
     ./run.py --only tests     one part, or several
-    ./run.py --only train compute --device CPU     what needs no GPU
+    ./run.py --only train kernels compute --device CPU     what needs no GPU
 
 What each part printed stays in --results. Where the machine lacks a GPU or one
 of CUDA's libraries it says SKIPPED and what is missing, and ends with 0; with 1
@@ -22,7 +22,7 @@ import sys
 import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
-PARTS = ["tests", "sanitizer", "train", "compute"]
+PARTS = ["tests", "sanitizer", "train", "kernels", "compute"]
 TIMEOUT_S = 600  # Of one program,
 COMPUTE_TIMEOUT_S = 5400  # and where PyTorch compiles every model three times.
 # Mini-batch gradients of the devices and precisions agree to rounding; after two
@@ -182,15 +182,23 @@ class Runner:
         if max(accuracy.values()) - min(accuracy.values()) > ACCURACY_APART:
             self.fail("train", f"expected accuracies within {ACCURACY_APART}")
 
+    def measure(self, name, command, timeout_s=TIMEOUT_S):
+        """Runs a benchmark and prints its table."""
+        code = self.run(name, [*command, f"--device={self.args.device.lower()}",
+                               *["--tiny"] * self.args.tiny], timeout_s)
+        print(self.log_of(name))
+        if code != 0:
+            self.fail(name, f"ended with {code}")
+
+    def kernels(self):
+        # The same operations on a CPU, smaller.
+        size = ["--mib=1"] if self.args.device == "CPU" else []
+        self.measure("kernels", [self.tree / "bench/kernels", *size])
+
     def compute(self):
         python = shutil.which("python3") or sys.executable
-        code = self.run(
-            "compute", [python, "-B", self.tree / "bench/compute.py",
-                        f"--device={self.args.device.lower()}",
-                        *["--tiny"] * self.args.tiny], COMPUTE_TIMEOUT_S)
-        print(self.log_of("compute"))
-        if code != 0:
-            self.fail("compute", f"ended with {code}")
+        self.measure("compute", [python, "-B", self.tree / "bench/compute.py"],
+                     COMPUTE_TIMEOUT_S)
 
 
 def main():
@@ -201,7 +209,7 @@ def main():
     parser.add_argument("--device", choices=["CUDA", "CPU"], default="CUDA")
     parser.add_argument("--epochs", type=float, default=2, help="of the job")
     parser.add_argument("--tiny", action="store_true",
-                        help="the benchmark in a few seconds")
+                        help="the benchmarks in a few seconds")
     parser.add_argument("--results", type=pathlib.Path, default=BUNDLE / "results",
                         help="folder for what is unpacked and printed")
     args = parser.parse_args()

@@ -1,0 +1,132 @@
+#include "bench/kernel_bench.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/clock.h"
+#include "kernels/testing/op_cases.h"
+
+namespace sluice::bench {
+namespace {
+
+// Of one round: the clock of the CPU has steps of 1 us, and the end of a GPU's
+// round is seen some 10 us late.
+constexpr double kRoundSeconds = 5e-3;
+
+std::vector<float> Repeated(int64_t size, uint64_t seed) {
+  // A prime, so that rows do not begin alike.
+  constexpr int64_t kPeriod = 65537;
+  std::vector<float> values =
+      kernels::ToFloats(kernels::UniformValues(std::min(size, kPeriod), seed));
+  values.resize(size);
+  for (int64_t i = kPeriod; i < size; ++i) values[i] = values[i - kPeriod];
+  return values;
+}
+
+}  // namespace
+
+void KernelBench::Must(const absl::Status& status) const {
+  if (status.ok()) return;
+  report_->Note(absl::StrCat("FAILED: ", status.ToString()));
+  report_->Print(options_.json);
+  std::exit(1);
+}
+
+DeviceArray KernelBench::Array(int64_t size, uint64_t seed) const {
+  return ArrayOf(Repeated(size, seed));
+}
+
+KernelBench::KernelBench(kernels::Device* device, Options options,
+                         Report* report)
+    : device_(device),
+      options_(std::move(options)),
+      report_(report),
+      rounds_(options_.tiny ? 2 : 10) {
+  const int64_t side = options_.product_side;
+  const std::shared_ptr<kernels::LinearOp> op =
+      Must(device->PrepareDense({side, side, false}, side));
+  const auto array = [&] {
+    return std::make_shared<DeviceArray>(Array(side * side));
+  };
+  product_ = {2.0 * static_cast<double>(side * side * side),
+              [side, op, x = array(), w = array(), y = array()] {
+                return op->Forward(side, x->data(), w->data(), nullptr,
+                                   y->data());
+              }};
+}
+
+double KernelBench::Seconds(int64_t calls, const Step& step) const {
+  const auto now = [this] {
+    return device_->uses_host_memory()
+               ? static_cast<double>(std::clock()) / CLOCKS_PER_SEC
+               : absl::ToDoubleSeconds(Clock::Real()->Now() -
+                                       absl::UnixEpoch());
+  };
+  const double start = now();
+  for (int64_t i = 0; i < calls; ++i) Must(step());
+  Must(device_->Synchronize());
+  return (now() - start) / static_cast<double>(calls);
+}
+
+int64_t KernelBench::CallsOf(const Step& step) const {
+  Seconds(1, step);  // What is only made at the first call.
+  if (options_.tiny) return 1;
+  int64_t calls = 1;
+  while (calls < 1 << 20 &&
+         Seconds(calls, step) * static_cast<double>(calls) < kRoundSeconds) {
+    calls *= 2;
+  }
+  return calls;
+}
+
+Row KernelBench::Compare(const std::string& what, double amount,
+                         const Step& step, const Reference& reference) {
+  const int64_t calls = CallsOf(step), others = CallsOf(reference.step);
+  double seconds = std::numeric_limits<double>::infinity();
+  double expected = seconds;
+  for (int round = 0; round < rounds_; ++round) {
+    expected = std::min(expected, Seconds(others, reference.step));
+    seconds = std::min(seconds, Seconds(calls, step));
+  }
+  Row row;
+  row.what = absl::StrCat(what, options_.suffix);
+  row.expected = reference.amount / expected / 1e9;
+  row.measured = amount / seconds / 1e9;
+  return row;
+}
+
+void KernelBench::Bytes(const std::string& what, double bytes, int64_t size,
+                        const Step& step) {
+  const int64_t copied = options_.copy_size > 0 ? options_.copy_size : size;
+  // Without a draw it copies.
+  const auto copy = Must(device_->PrepareDropout(copied, 0, 1));
+  const DeviceArray from = Array(copied), to = Array(copied);
+  Row row = Compare(
+      what, bytes, step,
+      {2.0 * sizeof(float) * static_cast<double>(copied),
+       [&] { return copy->Run(1, std::nullopt, from.data(), to.data()); }});
+  row.unit = "GB/s";
+  row.expected_from =
+      options_.copy_size > 0 ? "a copy in cache" : "a copy of that size";
+  if (row.ratio() < options_.least_ratio) {
+    absl::StrAppendFormat(&shortfall_, "%s%s (%.2f)",
+                          shortfall_.empty() ? "" : ", ", row.what,
+                          row.ratio());
+  }
+  report_->Add(std::move(row));
+}
+
+void KernelBench::Operations(const std::string& what, double operations,
+                             const Step& step) {
+  Row row = Compare(what, operations, step, product_);
+  row.unit = "GFLOP/s";
+  row.expected_from = "a large product";
+  report_->Add(std::move(row));
+}
+
+}  // namespace sluice::bench
