@@ -42,6 +42,23 @@ class Download {
   virtual absl::Status Drop() = 0;
 };
 
+// Brings arrays to the device, beside operations that go on. None may outlive
+// its device.
+//
+// Thread-compatible.
+class Upload {
+ public:
+  // Waits for what is under way.
+  virtual ~Upload() = default;
+
+  // What Send brings from now on comes when all operations called so far are
+  // done: they may still use what it overwrites.
+  virtual absl::Status Begin() = 0;
+  // Operations called from now on find the bytes at `device`; those called
+  // since Begin do not use it. `host` may change when it returns.
+  virtual absl::Status Send(const void* host, void* device, int64_t bytes) = 0;
+};
+
 // Where a model computes: makes operations, each prepared once for a shape
 // and executed many times. Operations and buffers must not outlive their
 // device.
@@ -73,6 +90,7 @@ class Device {
   // Waits until `host` holds the bytes.
   virtual absl::Status CopyToHost(const void* device, void* host,
                                   int64_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() = 0;
   // For parts of up to `bytes` together. kResourceExhausted as Allocate.
   virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) = 0;

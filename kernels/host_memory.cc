@@ -20,6 +20,15 @@ class HostBuffer : public Buffer {
   void* const data_;
 };
 
+class HostUpload : public Upload {
+ public:
+  absl::Status Begin() override { return absl::OkStatus(); }
+  absl::Status Send(const void* host, void* device, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+};
+
 // Nothing is under way: a part is read when it is taken.
 class HostDownload : public Download {
  public:
@@ -43,6 +52,10 @@ class HostDownload : public Download {
 };
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Upload>> HostMemoryDevice::PrepareUpload() {
+  return std::make_unique<HostUpload>();
+}
 
 absl::StatusOr<std::unique_ptr<Download>> HostMemoryDevice::PrepareDownload(
     int64_t) {

@@ -17,6 +17,7 @@ class HostMemoryDevice : public Device {
                             int64_t bytes) override;
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override;
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }

@@ -17,29 +17,46 @@ LocalExchange::LocalExchange(const ParameterLayout* layout, WireTypes types,
   SLUICE_CHECK(static_cast<int>(shards_.size()) == layout_.shards());
 }
 
-absl::StatusOr<std::vector<Version>> LocalExchange::Pull(
-    const PullSpec& spec, absl::Span<float> weights, const CancelToken&) {
+void LocalExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
+  spec_ = spec;
+  weights_ = weights;
+}
+
+absl::StatusOr<int64_t> LocalExchange::AwaitPulled(int64_t,
+                                                   const CancelToken& cancel) {
+  SLUICE_RETURN_IF_ERROR(FinishPull(cancel).status());
+  return layout_.size();
+}
+
+absl::StatusOr<std::vector<Version>> LocalExchange::FinishPull(
+    const CancelToken&) {
   SLUICE_CHECK(snapshots_.size() == shards_.size());
   std::vector<Version> versions;
   for (size_t s = 0; s < shards_.size(); ++s) {
-    const WeightStore::Snapshot& snapshot = *snapshots_[s];
-    const Version version = snapshot.version;
-    if (spec.exact ? version != spec.version : version < spec.version) {
-      return absl::InternalError(
-          absl::StrCat("shard ", s, ": version ", version.value(),
-                       " was chosen, ", spec.version.value(), " is asked for"));
-    }
-    const ChunkGrid& grid = shards_[s]->grid();
-    const ParameterRange range = layout_.range(ShardId(s));
-    const auto slice = weights.subspan(range.begin, range.size());
-    for (int chunk = 0; chunk < grid.count(); ++chunk) {
-      std::copy_n(snapshot.chunks[chunk].data(), grid.size(chunk),
-                  slice.begin() + grid.begin(chunk));
-    }
-    format_.Travel(types_.pull, range, slice);
+    SLUICE_ASSIGN_OR_RETURN(const Version version,
+                            PullSlice(static_cast<int>(s)));
     versions.push_back(version);
   }
   return versions;
+}
+
+absl::StatusOr<Version> LocalExchange::PullSlice(int shard) {
+  const WeightStore::Snapshot& snapshot = *snapshots_[shard];
+  const Version version = snapshot.version;
+  if (spec_.exact ? version != spec_.version : version < spec_.version) {
+    return absl::InternalError(
+        absl::StrCat("shard ", shard, ": version ", version.value(),
+                     " was chosen, ", spec_.version.value(), " is asked for"));
+  }
+  const ChunkGrid& grid = shards_[shard]->grid();
+  const ParameterRange range = layout_.range(ShardId(shard));
+  const auto slice = weights_.subspan(range.begin, range.size());
+  for (int chunk = 0; chunk < grid.count(); ++chunk) {
+    std::copy_n(snapshot.chunks[chunk].data(), grid.size(chunk),
+                slice.begin() + grid.begin(chunk));
+  }
+  format_.Travel(types_.pull, range, slice);
+  return version;
 }
 
 void LocalExchange::BeginPush(const GradientKey& key, uint64_t grant,

@@ -34,10 +34,13 @@ class LocalExchange final : public Exchange {
   // The next pulls copy these, and no later call holds them.
   void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
 
-  // kInternal: what was chosen is not what `spec` asks for.
-  absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec,
-                                            absl::Span<float> weights,
-                                            const CancelToken& cancel) override;
+  void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
+  // kInternal: what was chosen is not what the pull asks for.
+  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
+                                      const CancelToken& cancel) override;
+  absl::StatusOr<std::vector<Version>> FinishPull(
+      const CancelToken& cancel) override;
+  void AbortPull() override {}
   void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {}
   void AbortPullAhead() override {}
   void BeginPush(const GradientKey& key, uint64_t grant,
@@ -49,6 +52,7 @@ class LocalExchange final : public Exchange {
   void Wake() override {}
 
  private:
+  absl::StatusOr<Version> PullSlice(int shard);
   absl::Status Stage(int shard);
 
   // Constant after construction.
@@ -58,6 +62,8 @@ class LocalExchange final : public Exchange {
   const std::vector<Shard*> shards_;
 
   Snapshots snapshots_;
+  PullSpec spec_;
+  absl::Span<float> weights_;
   GradientKey key_;
   uint64_t grant_ = 0;
   absl::Span<const float> gradient_;

@@ -41,10 +41,9 @@ absl::StatusOr<Model::Result> BatchGradient::ComputePart(
     const CancelToken& cancel, const Observer& observer) {
   observer.on_forward();
   return model_.ComputeGradient(batch_, weights, gradient, cancel,
-                                [&](int64_t from) {
-                                  observer.on_backward();
-                                  observer.on_ready(from);
-                                });
+                                {.on_ready = observer.on_ready,
+                                 .await = observer.await,
+                                 .on_backward = observer.on_backward});
 }
 
 absl::StatusOr<BatchGradient::Result> BatchGradient::ComputeParts(

@@ -60,9 +60,11 @@ class BatchGradient {
     int overflows = 0;  // As Model::Result's, of all micro-batches.
   };
   struct Observer {
-    // Each time a forward pass begins; each time more of its gradient is there.
+    // Each time a forward pass begins, and a backward pass.
     std::function<void()> on_forward = [] {};
     std::function<void()> on_backward = [] {};
+    // As Model::Observer's. The samples have been gathered when it is called.
+    std::function<absl::StatusOr<int64_t>(int64_t end)> await = nullptr;
     // As Model::OnGradientReady, of the whole mini-batch's gradient: during the
     // last backward pass, or after it where the gradient is clipped, whose
     // factor is known only then.

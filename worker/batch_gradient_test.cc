@@ -19,14 +19,15 @@ using ::testing::IsEmpty;
 // Remembers the samples of each forward pass.
 class RecordingModel final : public Model {
  public:
-  absl::StatusOr<Result> ComputeGradient(
-      const Batch& batch, absl::Span<const float> weights,
-      absl::Span<float> gradient, const CancelToken& cancel,
-      const OnGradientReady& on_ready) override {
+  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
+                                         absl::Span<const float> weights,
+                                         absl::Span<float> gradient,
+                                         const CancelToken& cancel,
+                                         const Observer& observer) override {
     passes.push_back(batch.inputs);
     ids.push_back(batch.id.value());
     firsts.push_back(batch.first);
-    return fake.ComputeGradient(batch, weights, gradient, cancel, on_ready);
+    return fake.ComputeGradient(batch, weights, gradient, cancel, observer);
   }
   absl::StatusOr<Result> Evaluate(const Batch& batch,
                                   absl::Span<const float> weights) override {
@@ -121,7 +122,7 @@ TEST_F(BatchGradientTest, PassesAreTold) {
   observer_.on_forward = [&] { told += 'f'; };
   observer_.on_backward = [&] { told += 'b'; };
   ASSERT_TRUE(Compute(4, 0).ok());
-  EXPECT_EQ(told, "fbbfbb");
+  EXPECT_EQ(told, "fbfb");
 }
 
 TEST_F(BatchGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {

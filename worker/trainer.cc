@@ -38,14 +38,16 @@ absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
 
 absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
                                                    const CancelToken& cancel) {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Version> bases, Pull(task, cancel));
-  PullNext(task);
-  SLUICE_RETURN_IF_ERROR(Straggle(task, cancel));
+  BeginPull(task);
+  absl::Status delayed = Straggle(task, cancel);
+  if (!delayed.ok()) {
+    exchange_.AbortPull();
+    return delayed;
+  }
   exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
-  const absl::StatusOr<Computed> computed =
-      task.batches() > 1 ? ComputeLocalSteps(task, cancel)
-                         : Compute(task, cancel);
+  const absl::StatusOr<Computed> computed = Compute(task, cancel);
   if (!computed.ok()) {
+    exchange_.AbortPull();
     exchange_.AbortPush();
     return computed.status();
   }
@@ -58,7 +60,7 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return rejected;
   }
   SLUICE_RETURN_IF_ERROR(pushed);
-  return MakeReady(task, bases, *computed);
+  return MakeReady(task, *computed);
 }
 
 PullSpec Trainer::SpecFor(const proto::Task& task) const {
@@ -68,14 +70,30 @@ PullSpec Trainer::SpecFor(const proto::Task& task) const {
           .deadline = options_.clock->Now() + options_.task_deadline};
 }
 
-absl::StatusOr<std::vector<Version>> Trainer::Pull(const proto::Task& task,
-                                                   const CancelToken& cancel) {
+void Trainer::BeginPull(const proto::Task& task) {
   const PullSpec spec = SpecFor(task);
   if (next_.has_value() && next_->SameWeights(spec)) {
     weights_.swap(next_weights_);
     next_.reset();
   }
-  return exchange_.Pull(spec, absl::MakeSpan(weights_), cancel);
+  pulled_ = 0;
+  exchange_.BeginPull(spec, absl::MakeSpan(weights_));
+}
+
+absl::StatusOr<int64_t> Trainer::AwaitWeights(int64_t end,
+                                              const proto::Task& task,
+                                              const CancelToken& cancel) {
+  if (end <= pulled_) return pulled_;
+  Enter(Stage::kPull);
+  SLUICE_ASSIGN_OR_RETURN(pulled_, exchange_.AwaitPulled(end, cancel));
+  pulled_anew_ = pulled_ < end;
+  if (pulled_anew_) return absl::AbortedError("a shard's weights come anew");
+  if (pulled_ == options_.parameters) {
+    SLUICE_ASSIGN_OR_RETURN(bases_, exchange_.FinishPull(cancel));
+    PullNext(task);
+  }
+  Enter(Stage::kForward);
+  return pulled_;
 }
 
 void Trainer::PullNext(const proto::Task& task) {
@@ -93,6 +111,10 @@ absl::Status Trainer::Straggle(const proto::Task& task,
   const double seconds = options_.delay.Draw(
       task.key().worker(), task.key().sequence(), task.batches());
   if (seconds == 0) return absl::OkStatus();
+  do {
+    const auto there = AwaitWeights(options_.parameters, task, cancel);
+    if (!there.ok() && !pulled_anew_) return there.status();
+  } while (pulled_anew_);
   Enter(Stage::kForward);  // It counts as computing.
   return options_.wait(absl::Seconds(seconds), cancel)
              ? absl::AbortedError("the task was cancelled")
@@ -101,8 +123,17 @@ absl::Status Trainer::Straggle(const proto::Task& task,
 
 absl::StatusOr<Trainer::Computed> Trainer::Compute(const proto::Task& task,
                                                    const CancelToken& cancel) {
-  return ComputeBatch(BatchId(task.first_batch()), absl::MakeSpan(gradient_),
-                      cancel,
+  while (true) {
+    auto computed = task.batches() > 1 ? ComputeLocalSteps(task, cancel)
+                                       : ComputeOneBatch(task, cancel);
+    if (!std::exchange(pulled_anew_, false)) return computed;
+  }
+}
+
+absl::StatusOr<Trainer::Computed> Trainer::ComputeOneBatch(
+    const proto::Task& task, const CancelToken& cancel) {
+  return ComputeBatch(task, BatchId(task.first_batch()),
+                      absl::MakeSpan(gradient_), cancel,
                       [this](int64_t from) { exchange_.PushFrom(from); });
 }
 
@@ -114,7 +145,7 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
   for (int i = 0; i < task.batches(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(
         const Computed computed,
-        ComputeBatch(BatchId(task.first_batch()) + i,
+        ComputeBatch(task, BatchId(task.first_batch()) + i,
                      absl::MakeSpan(step_gradient_), cancel, [](int64_t) {}));
     LocalStep(rate);
     if (i == 0) {
@@ -156,12 +187,13 @@ void Trainer::LocalStep(float rate) {
 }
 
 absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
-    BatchId batch, absl::Span<float> gradient, const CancelToken& cancel,
-    const Model::OnGradientReady& on_ready) {
+    const proto::Task& task, BatchId batch, absl::Span<float> gradient,
+    const CancelToken& cancel, const Model::OnGradientReady& on_ready) {
   BatchGradient::Observer observer;
   observer.on_forward = [this] { Enter(Stage::kForward); };
   observer.on_backward = [this] { Enter(Stage::kBackward); };
   observer.on_ready = on_ready;
+  observer.await = [&](int64_t end) { return AwaitWeights(end, task, cancel); };
   auto computed =
       batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
   if (computed.ok()) overflows_ += computed->overflows;
@@ -169,11 +201,10 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,
-                                const std::vector<Version>& bases,
                                 const Computed& computed) const {
   proto::Ready ready;
   *ready.mutable_key() = task.key();
-  for (const Version base : bases) ready.add_shard_base(base.value());
+  for (const Version base : bases_) ready.add_shard_base(base.value());
   ready.set_samples(computed.samples);
   ready.set_loss(computed.loss);
   return ready;

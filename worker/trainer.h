@@ -22,7 +22,9 @@
 
 namespace sluice {
 
-// Carries out tasks: pull, compute, push. What a task gives is a function of
+// Carries out tasks: pull, compute, push, each beside the one before it as far
+// as it can: forward begins with the first weights that are there, and the push
+// with the gradient's last part. What a task gives is a function of
 // the task and the weights alone; nothing persists from one to the next but
 // memory that is written before it is read.
 //
@@ -68,17 +70,22 @@ class Trainer {
   absl::StatusOr<Answer> RunStages(const proto::Task& task,
                                    const CancelToken& cancel);
   PullSpec SpecFor(const proto::Task& task) const;
-  absl::StatusOr<std::vector<Version>> Pull(const proto::Task& task,
-                                            const CancelToken& cancel);
+  void BeginPull(const proto::Task& task);
+  // As Model::Observer's `await`. When all are there the pull is over.
+  absl::StatusOr<int64_t> AwaitWeights(int64_t end, const proto::Task& task,
+                                       const CancelToken& cancel);
   // Begins to pull the version after that of a task that takes exactly one:
   // whoever computes at v goes on at v+1, whether it delivers or is cancelled.
   void PullNext(const proto::Task& task);
-  // Takes the time that the job adds to the task's computation.
+  // Takes the time that the job adds to the task's computation, which begins
+  // when the weights are there.
   absl::Status Straggle(const proto::Task& task, const CancelToken& cancel);
   // Makes the task's gradient in `gradient_`, offering it to the exchange as
-  // it becomes final.
+  // it becomes final; once more where a shard's weights changed under it.
   absl::StatusOr<Computed> Compute(const proto::Task& task,
                                    const CancelToken& cancel);
+  absl::StatusOr<Computed> ComputeOneBatch(const proto::Task& task,
+                                           const CancelToken& cancel);
   // The same for several local steps: plain SGD on the worker's own copy of
   // the weights; the gradient is the sum over the steps, and of a running
   // statistic the mean.
@@ -87,12 +94,11 @@ class Trainer {
   // Moves `weights_`, but for the statistics, against `step_gradient_`.
   void LocalStep(float rate);
   // The gradient of one mini-batch at `weights_`.
-  absl::StatusOr<Computed> ComputeBatch(BatchId batch,
+  absl::StatusOr<Computed> ComputeBatch(const proto::Task& task, BatchId batch,
                                         absl::Span<float> gradient,
                                         const CancelToken& cancel,
                                         const Model::OnGradientReady& on_ready);
   proto::Ready MakeReady(const proto::Task& task,
-                         const std::vector<Version>& bases,
                          const Computed& computed) const;
   void Enter(Stage stage) { progress_.Enter(stage, options_.clock->Now()); }
 
@@ -105,6 +111,9 @@ class Trainer {
   std::vector<float> weights_;
   std::vector<float> next_weights_;  // Empty until there are such tasks.
   std::optional<PullSpec> next_;     // What is on its way there.
+  int64_t pulled_ = 0;               // Floats of `weights_` that are there.
+  bool pulled_anew_ = false;         // Some that were there come again.
+  std::vector<Version> bases_;       // Each shard's, when the pull is over.
   std::vector<float> gradient_;
   std::vector<float> step_gradient_;  // Empty until there are local steps.
   TaskProgress progress_;

@@ -184,6 +184,20 @@ TEST_F(StragglerTest, TheTasksDelayCountsAsComputing) {
   EXPECT_NEAR(trainer.progress().compute_seconds(), Expected(2), 1e-9);
 }
 
+TEST_F(StragglerTest, TheDelayBeginsWhenAllWeightsAreThere) {
+  exchange_.breaks = 1;
+  Trainer::Options options = Options(&clock_);
+  options.delay = delay_;
+  std::vector<int64_t> awaited;
+  options.wait = [&](absl::Duration, const CancelToken&) {
+    awaited = exchange_.awaited;
+    return false;
+  };
+  Trainer trainer(options, &data_, &model_, &exchange_);
+  ASSERT_TRUE(trainer.Run(TaskOf(0, 5), token_).ok());
+  EXPECT_THAT(awaited, ElementsAre(4, 4));
+}
+
 TEST_F(StragglerTest, ACancelEndsTheDelayAndNothingIsComputed) {
   Trainer trainer = Straggling(/*cancelled=*/true);
   EXPECT_TRUE(absl::IsAborted(trainer.Run(TaskOf(0, 5), token_).status()));
@@ -195,7 +209,60 @@ TEST_F(TrainerTest, ACancelDuringThePullComputesNothing) {
   exchange_.on_pull = [&] { token_.Cancel(); };
   EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
   EXPECT_EQ(trainer_.progress().stage(), Stage::kPull);
-  EXPECT_FALSE(exchange_.push_key.has_value());
+  EXPECT_EQ(exchange_.pulls_under_way, 0);
+  EXPECT_EQ(exchange_.aborted_pushes, 1);
+  EXPECT_THAT(exchange_.offers, IsEmpty());
+}
+
+TEST_F(TrainerTest, ForwardBeginsWithTheWeightsThatAreThere) {
+  std::vector<int64_t> awaited;
+  int pulls = 0;
+  model_.on_half = [&] {
+    awaited = exchange_.awaited;
+    pulls = exchange_.pulls_under_way;
+  };
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  EXPECT_THAT(awaited, ElementsAre(2));
+  EXPECT_EQ(pulls, 1);
+  EXPECT_THAT(exchange_.awaited, ElementsAre(2, 4));
+  EXPECT_EQ(exchange_.pulls_under_way, 0);
+}
+
+TEST_F(TrainerTest, NothingIsAskedForAheadBeforeAllWeightsAreThere) {
+  std::vector<PullSpec> asked;
+  model_.on_half = [&] { asked = exchange_.pulled_ahead; };
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  EXPECT_THAT(asked, IsEmpty());
+  EXPECT_THAT(exchange_.pulled_ahead, SizeIs(1));
+}
+
+TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {
+  exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
+  model_.on_half = [&] { clock_.Advance(absl::Seconds(2)); };
+  const auto ready = RunReady(TaskOf(0, 5));
+  ASSERT_TRUE(ready.ok());
+  EXPECT_EQ(ready->pull_seconds(), 1);
+  EXPECT_EQ(ready->compute_seconds(), 2);
+}
+
+TEST_F(TrainerTest, WhatWasComputedFromWeightsThatComeAnewIsComputedAgain) {
+  for (const int batches : {1, 2}) {
+    proto::Task task = TaskOf(0, 5);
+    task.set_batches(batches);
+    task.set_local_learning_rate(0.5);
+    ASSERT_TRUE(RunReady(task).ok());
+    const std::vector<float> expected = std::move(exchange_.pushed);
+    exchange_.awaited.clear();
+    exchange_.breaks = 1;
+    // The first time the first shard's weights are wrong as well.
+    model_.on_half = [&] {
+      if (exchange_.breaks == 1) exchange_.pulled_into[0] = 1e6f;
+    };
+    ASSERT_TRUE(RunReady(task).ok());
+    EXPECT_THAT(exchange_.awaited, ElementsAre(2, 4, 2, 4));
+    EXPECT_EQ(exchange_.pushed, expected);
+    model_.on_half = nullptr;
+  }
 }
 
 TEST_F(TrainerTest, ACancelDuringForwardPushesNothing) {

@@ -158,7 +158,7 @@ absl::StatusOr<nlohmann::json> OneWorker::Describe(const std::string& folder) {
   SLUICE_ASSIGN_OR_RETURN(
       const Model::Result result,
       model_->ComputeGradient(batch_, weights_, absl::MakeSpan(gradient_),
-                              CancelToken(), [](int64_t) {}));
+                              CancelToken(), {}));
   SLUICE_ASSIGN_OR_RETURN(const double peak,
                           PeakOperationsPerSecond(device_.get()));
   if (!folder.empty()) {
@@ -187,7 +187,7 @@ absl::StatusOr<int64_t> OneWorker::Gradient() {
   SLUICE_RETURN_IF_ERROR(model_
                              ->ComputeGradient(batch_, weights_,
                                                absl::MakeSpan(gradient_),
-                                               CancelToken(), [](int64_t) {})
+                                               CancelToken(), {})
                              .status());
   return batch_.samples;
 }

@@ -90,6 +90,7 @@ class Backend {
                                     int64_t bytes) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host,
                                   int64_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() = 0;
   virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_download.h"
 #include "kernels/cuda/cuda_libraries.h"
+#include "kernels/cuda/cuda_upload.h"
 #include "kernels/cuda/gpu_number.h"
 #include "kernels/cuda/staging.h"
 
@@ -54,6 +55,9 @@ class CudaBackend : public Backend {
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override {
     return staging_->ToHost(device, host, bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override {
+    return MakeCudaUpload(stream_);
   }
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override {

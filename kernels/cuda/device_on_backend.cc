@@ -36,6 +36,9 @@ class DeviceOnBackend : public Device {
     SLUICE_RETURN_IF_ERROR(entered_);
     return context_.backend().CopyToHost(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override {
+    return context_.backend().PrepareUpload();
+  }
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(entered_);

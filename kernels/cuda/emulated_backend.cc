@@ -230,6 +230,15 @@ class LateDownload : public Download {
   std::deque<Part> parts_;
 };
 
+class EmulatedUpload : public Upload {
+ public:
+  absl::Status Begin() override { return absl::OkStatus(); }
+  absl::Status Send(const void* host, void* device, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+};
+
 class EmulatedBackend : public Backend {
  public:
   explicit EmulatedBackend(bool libraries) : libraries_(libraries) {}
@@ -246,6 +255,9 @@ class EmulatedBackend : public Backend {
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override {
     return Copy(device, host, bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override {
+    return std::make_unique<EmulatedUpload>();
   }
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override {

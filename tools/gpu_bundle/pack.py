@@ -36,6 +36,7 @@ TESTS = [
     "worker/model/cuda_model_test",
     "worker/model/loss_scale_test",
     "worker/model/gradient_array_test",
+    "worker/model/weights_array_test",
 ]
 PROGRAMS = ["bench/kernels", "bench/peers/one_worker", "cli/sluice",
             "ps_server/ps_server", "worker/evaluator", "worker/worker"]

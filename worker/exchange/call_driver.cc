@@ -17,17 +17,34 @@ CallDriver::CallDriver(std::vector<std::string> names,
 void CallDriver::Begin() {
   absl::MutexLock lock(&mu_);
   calls_ = ShardCalls(names_, rejoin_timeout_);
+  travel_ = {};
+  travels_ = false;
 }
 
 absl::Status CallDriver::Drive(absl::Time deadline, const CancelToken& cancel,
                                const std::function<void(int)>& repeat) {
+  return DriveUntil([](const ShardCalls& calls) { return calls.succeeded(); },
+                    deadline, cancel, repeat);
+}
+
+absl::Status CallDriver::DriveTo(absl::Span<const int64_t> floats,
+                                 absl::Time deadline, const CancelToken& cancel,
+                                 const std::function<void(int)>& repeat) {
+  return DriveUntil(
+      [floats](const ShardCalls& calls) { return calls.reached(floats); },
+      deadline, cancel, repeat);
+}
+
+absl::Status CallDriver::DriveUntil(const Enough& enough, absl::Time deadline,
+                                    const CancelToken& cancel,
+                                    const std::function<void(int)>& repeat) {
   while (true) {
-    AwaitNews(deadline, cancel);
+    AwaitNews(enough, deadline, cancel);
     const absl::Time now = clock_->Now();
     std::vector<int> due;
     {
       absl::MutexLock lock(&mu_);
-      if (calls_.succeeded()) return absl::OkStatus();
+      if (enough(calls_)) return absl::OkStatus();
       if (cancel.cancelled()) return absl::AbortedError("cancelled");
       if (!calls_.failure().ok()) return calls_.failure();
       if (now >= deadline) return calls_.DescribeWait();
@@ -41,11 +58,12 @@ absl::Status CallDriver::Drive(absl::Time deadline, const CancelToken& cancel,
   }
 }
 
-void CallDriver::AwaitNews(absl::Time deadline, const CancelToken& cancel) {
+void CallDriver::AwaitNews(const Enough& enough, absl::Time deadline,
+                           const CancelToken& cancel) {
   absl::MutexLock lock(&mu_);
   const absl::Time due = calls_.next_due();
   const auto news = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return cancel.cancelled() || calls_.succeeded() || !calls_.failure().ok() ||
+    return cancel.cancelled() || enough(calls_) || !calls_.failure().ok() ||
            calls_.next_due() != due;
   };
   mu_.AwaitWithTimeout(absl::Condition(&news),
@@ -55,6 +73,16 @@ void CallDriver::AwaitNews(absl::Time deadline, const CancelToken& cancel) {
 bool CallDriver::sound() const {
   absl::MutexLock lock(&mu_);
   return calls_.failure().ok() && calls_.next_due() == absl::InfiniteFuture();
+}
+
+std::vector<int64_t> CallDriver::progress() const {
+  absl::MutexLock lock(&mu_);
+  return calls_.progress();
+}
+
+Exchange::Travel CallDriver::travel() const {
+  absl::MutexLock lock(&mu_);
+  return travel_;
 }
 
 void CallDriver::Drain() {
@@ -67,9 +95,18 @@ void CallDriver::Wake() {
   absl::MutexLock lock(&mu_);
 }
 
+void CallDriver::OnProgress(int shard, int64_t floats) {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mu_);
+  if (!std::exchange(travels_, true)) travel_.begin = now;
+  travel_.end = now;
+  calls_.Progressed(shard, floats);
+}
+
 void CallDriver::OnCallEnded(int shard, const absl::Status& status) {
   const absl::Time now = clock_->Now();
   absl::MutexLock lock(&mu_);
+  if (travels_) travel_.end = now;
   calls_.Ended(shard, status, now);
 }
 

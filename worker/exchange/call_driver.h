@@ -11,15 +11,18 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/clock.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/completion_loop.h"
+#include "worker/exchange/exchange.h"
 #include "worker/exchange/shard_calls.h"
 
 namespace sluice {
 
 // One call to each shard, from the thread that waits for them: hears how each
-// ends, has it repeated where that helps, and blocks until all are through.
+// goes and ends, has it repeated where that helps, and blocks until all are
+// through, or far enough.
 //
 // Begin, Drive and Drain: from one thread; the others from any.
 class CallDriver final : public CallObserver {
@@ -37,6 +40,14 @@ class CallDriver final : public CallObserver {
   // deadline has passed (kDeadlineExceeded). Errors name the shard.
   absl::Status Drive(absl::Time deadline, const CancelToken& cancel,
                      const std::function<void(int)>& repeat);
+  // The same, until every call has come as far as `floats` says of its shard.
+  absl::Status DriveTo(absl::Span<const int64_t> floats, absl::Time deadline,
+                       const CancelToken& cancel,
+                       const std::function<void(int)>& repeat);
+  // How far each call has come, in floats.
+  std::vector<int64_t> progress() const;
+  // From the first progress of any call since Begin to the last call's end.
+  Exchange::Travel travel() const;
   // No call has failed: each runs or has succeeded.
   bool sound() const;
   // Waits until no call runs. REQUIRES: all have ended or been cancelled.
@@ -44,14 +55,20 @@ class CallDriver final : public CallObserver {
   // Makes Drive look at its cancel token.
   void Wake();
 
+  void OnProgress(int shard, int64_t floats) override;
   void OnCallEnded(int shard, const absl::Status& status) override;
 
   // Calls that were repeated, so far.
   int64_t repeated_total() const { return repeated_total_; }
 
  private:
-  // Waits until something has happened that Drive must look at.
-  void AwaitNews(absl::Time deadline, const CancelToken& cancel);
+  using Enough = std::function<bool(const ShardCalls&)>;
+  absl::Status DriveUntil(const Enough& enough, absl::Time deadline,
+                          const CancelToken& cancel,
+                          const std::function<void(int)>& repeat);
+  // Waits until something has happened that DriveUntil must look at.
+  void AwaitNews(const Enough& enough, absl::Time deadline,
+                 const CancelToken& cancel);
 
   // Constant after construction.
   const std::vector<std::string> names_;
@@ -62,6 +79,8 @@ class CallDriver final : public CallObserver {
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   ShardCalls calls_ ABSL_GUARDED_BY(mu_);
+  Exchange::Travel travel_ ABSL_GUARDED_BY(mu_);
+  bool travels_ ABSL_GUARDED_BY(mu_) = false;  // Something has.
 };
 
 }  // namespace sluice

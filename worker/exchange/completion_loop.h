@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 
+#include <cstdint>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -22,9 +23,13 @@ class Completion {
   ~Completion() = default;
 };
 
-// Hears how a call ended.
+// Hears how a call goes and how it ended.
 class CallObserver {
  public:
+  // So many floats of the slice are in their place, or have been sent, from its
+  // beginning or, of a push, from its end. From the loop's thread or the one
+  // that computes.
+  virtual void OnProgress(int shard, int64_t floats) = 0;
   // The call to shard `shard` has ended and does nothing more; it may be
   // destroyed as soon as this has been called. From the loop's thread or the
   // one that cancelled the call.

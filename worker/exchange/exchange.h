@@ -41,24 +41,43 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Fills `weights` from all shards at once and returns each shard's version,
-  // in shard order. The bytes of one shard are all of that one version.
-  // Blocks; a version that is not there yet is waited for. Errors, each naming
-  // the shard:
+  // Begins to fill `weights` from all shards at once. They must stay until
+  // FinishPull or AbortPull has returned. REQUIRES: no pull is under way.
+  virtual void BeginPull(const PullSpec& spec, absl::Span<float> weights) = 0;
+  // Waits until the floats before `end` are there, and returns how many are
+  // from the first on; these stay as they are. 0: a shard's call broke, was
+  // begun anew and may bring another version; whatever has been made of its
+  // floats must be made again, from the first await on. Blocks; a version that
+  // is not there yet is waited for. Errors, each naming the shard:
   //   kAborted             `cancel` was set, or a shard is past the version
   //   kDeadlineExceeded    not there by the deadline
   //   kFailedPrecondition  another generation or job
   //   kUnavailable         a shard could not be reached for too long
   //   kDataLoss            a checksum is wrong, or the chunks do not fit
-  // `weights` is then undefined.
-  virtual absl::StatusOr<std::vector<Version>> Pull(
-      const PullSpec& spec, absl::Span<float> weights,
+  // The weights are then undefined. REQUIRES: a pull is under way, `end` >= 1.
+  virtual absl::StatusOr<int64_t> AwaitPulled(int64_t end,
+                                              const CancelToken& cancel) = 0;
+  // Waits for all of them and returns each shard's version, in shard order: the
+  // bytes of one shard are all of that one version. Whatever it returns, the
+  // pull is over. Errors as above. REQUIRES: none of them have been waited for,
+  // or all.
+  virtual absl::StatusOr<std::vector<Version>> FinishPull(
       const CancelToken& cancel) = 0;
+  // Stops the pull, if one is under way; nothing writes into its weights any
+  // more.
+  virtual void AbortPull() = 0;
+  // All at once.
+  absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec,
+                                            absl::Span<float> weights,
+                                            const CancelToken& cancel) {
+    BeginPull(spec, weights);
+    return FinishPull(cancel);
+  }
 
   // A pull to come will probably be this one: begins it without waiting, so
   // that the shards answer as soon as they can, beside whatever else is under
   // way. Whether that pull comes or another one is right as if this had not
-  // been called, but `weights` must stay and is undefined until a Pull fills
+  // been called, but `weights` must stay and is undefined until a pull fills
   // it or AbortPullAhead has returned. Replaces what was begun ahead before.
   virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
   // Stops what was begun ahead, if anything; nothing writes into its weights
@@ -88,6 +107,15 @@ class Exchange {
 
   // Makes a waiting call look at its cancel token. From any thread.
   virtual void Wake() = 0;
+
+  // When floats travelled: from when the first chunk of any shard had come, or
+  // was sent, to when the last shard's call ended. Equal times: not known.
+  struct Travel {
+    absl::Time begin, end;
+  };
+  // Of the last pull, and of the last push, that ended well.
+  virtual Travel pull_travel() const { return {}; }
+  virtual Travel push_travel() const { return {}; }
 };
 
 }  // namespace sluice

@@ -95,6 +95,10 @@ grpc::Status FakeShard::Pull(grpc::ServerContext* context,
   int index = 0;
   const int64_t size = static_cast<int64_t>(weights_.size());
   for (int64_t at = 0; at < size; at += chunk_floats_, ++index) {
+    if (behaviour.before_pull_chunk != nullptr) {
+      const grpc::Status status = behaviour.before_pull_chunk(index);
+      if (!status.ok()) return status;
+    }
     const int64_t floats = std::min(chunk_floats_, size - at);
     proto::PullChunk chunk;
     chunk.set_version(version_);

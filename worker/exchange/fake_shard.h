@@ -24,6 +24,8 @@ class FakeShard final : public proto::Exchange::Service {
   struct Behaviour {
     // Asked for each pull; OK: the weights are sent.
     std::function<grpc::Status(const proto::PullRequest&)> on_pull = nullptr;
+    // Asked before the `i`-th chunk; not OK: the pull ends so.
+    std::function<grpc::Status(int i)> before_pull_chunk = nullptr;
     // May spoil the `i`-th chunk that is about to be sent.
     std::function<void(int i, proto::PullChunk*)> on_pull_chunk = nullptr;
     // Asked for each chunk of a push that came.

@@ -60,13 +60,33 @@ GrpcExchange::~GrpcExchange() {
   AbortPush();
 }
 
-absl::StatusOr<std::vector<Version>> GrpcExchange::Pull(
-    const PullSpec& spec, absl::Span<float> weights,
-    const CancelToken& cancel) {
-  if (ahead_.Brings(spec, weights)) return ahead_.Await(spec.deadline, cancel);
+void GrpcExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
+  SLUICE_CHECK(pulling_ == nullptr);
+  pull_deadline_ = spec.deadline;
+  if (ahead_.Brings(spec, weights)) {
+    pulling_ = &ahead_;
+    return;
+  }
   if (ahead_.Fills(weights)) ahead_.Abort();
   pull_.Begin(spec, weights);
-  return pull_.Await(spec.deadline, cancel);
+  pulling_ = &pull_;
+}
+
+absl::StatusOr<int64_t> GrpcExchange::AwaitPulled(int64_t end,
+                                                  const CancelToken& cancel) {
+  return pulling_->Await(end, pull_deadline_, cancel);
+}
+
+absl::StatusOr<std::vector<Version>> GrpcExchange::FinishPull(
+    const CancelToken& cancel) {
+  VectorPull& pull = *std::exchange(pulling_, nullptr);
+  SLUICE_ASSIGN_OR_RETURN(auto versions, pull.Finish(pull_deadline_, cancel));
+  pull_travel_ = pull.travel();
+  return versions;
+}
+
+void GrpcExchange::AbortPull() {
+  if (pulling_ != nullptr) std::exchange(pulling_, nullptr)->Abort();
 }
 
 void GrpcExchange::PullAhead(const PullSpec& spec, absl::Span<float> weights) {
@@ -107,6 +127,7 @@ absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
         MakePush(shard);
         pushes_[shard]->Offer(0);
       });
+  if (status.ok()) push_travel_ = push_calls_.travel();
   AbortPush();
   return status;
 }

@@ -59,9 +59,12 @@ class GrpcExchange final : public Exchange {
                std::vector<std::string> addresses, Options options);
   ~GrpcExchange() override;
 
-  absl::StatusOr<std::vector<Version>> Pull(const PullSpec& spec,
-                                            absl::Span<float> weights,
-                                            const CancelToken& cancel) override;
+  void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
+  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
+                                      const CancelToken& cancel) override;
+  absl::StatusOr<std::vector<Version>> FinishPull(
+      const CancelToken& cancel) override;
+  void AbortPull() override;
   void PullAhead(const PullSpec& spec, absl::Span<float> weights) override;
   void AbortPullAhead() override { ahead_.Abort(); }
   void BeginPush(const GradientKey& key, uint64_t grant,
@@ -70,6 +73,8 @@ class GrpcExchange final : public Exchange {
   absl::Status FinishPush(const CancelToken& cancel) override;
   void AbortPush() override;
   void Wake() override;
+  Travel pull_travel() const override { return pull_travel_; }
+  Travel push_travel() const override { return push_travel_; }
 
   // Calls that were repeated, so far.
   int64_t repeated_calls_total() const {
@@ -92,7 +97,10 @@ class GrpcExchange final : public Exchange {
 
   // Of the thread that computes.
   VectorPull pull_;
-  VectorPull ahead_;                                  // What PullAhead began.
+  VectorPull ahead_;               // What PullAhead began.
+  VectorPull* pulling_ = nullptr;  // One of these, while a pull is under way.
+  absl::Time pull_deadline_;
+  Travel pull_travel_, push_travel_;
   std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
   PushedGradient pushed_;
   absl::Time push_deadline_;

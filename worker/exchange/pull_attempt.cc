@@ -51,6 +51,7 @@ void PullAttempt::OnCompletion(bool ok) {
       return TakeChunk();
     case Stage::kWhole:
       if (chunk_.Valid()) problem_ = Copy(chunk_);
+      Progressed();
       [[fallthrough]];
     case Stage::kStatus:
       slice_.observer->OnCallEnded(slice_.shard, Outcome());
@@ -74,8 +75,8 @@ void PullAttempt::TakeChunk() {
   const grpc::ByteBuffer message = std::exchange(chunk_, {});
   ReadChunk();
   problem_ = Copy(message);
-  // Then the read under way ends soon.
-  if (!problem_.ok()) context_.TryCancel();
+  if (problem_.ok()) return Progressed();
+  context_.TryCancel();  // The read under way ends soon.
 }
 
 absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
@@ -100,6 +101,10 @@ absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
       assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
   return slice_.format->Decode(slice_.type, range, chunk.payload,
                                slice_.into.subspan(at, floats));
+}
+
+void PullAttempt::Progressed() {
+  slice_.observer->OnProgress(slice_.shard, assembly_.received());
 }
 
 absl::Status PullAttempt::Outcome() const {

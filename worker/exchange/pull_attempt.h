@@ -61,6 +61,7 @@ class PullAttempt final : private Completion {
   void TakeChunk();
   // Checks a chunk and brings its floats to their place.
   absl::Status Copy(const grpc::ByteBuffer& message);
+  void Progressed();
   absl::Status Outcome() const;
 
   // Constant after construction.

@@ -49,6 +49,7 @@ void PushAttempt::Cancel() {
 
 void PushAttempt::SendChunk(ParameterRange chunk) {
   floats_sent_ += chunk.size();
+  path_.observer->OnProgress(path_.shard, floats_sent_);
   // The transport may hold a message beyond the end of its call, when the
   // gradient's memory already takes the next gradient: hence the copy.
   const grpc::ByteBuffer message = EncodePushChunk(

@@ -31,6 +31,10 @@ ShardCalls::ShardCalls(std::vector<std::string> names,
   }
 }
 
+void ShardCalls::Progressed(int shard, int64_t floats) {
+  calls_[shard].progress = floats;
+}
+
 void ShardCalls::Ended(int shard, const absl::Status& status, absl::Time now) {
   Call& call = calls_[shard];
   SLUICE_CHECK(call.state == State::kRunning);
@@ -55,6 +59,7 @@ std::vector<int> ShardCalls::TakeDue(absl::Time now) {
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (calls_[i].state != State::kWaiting || calls_[i].due > now) continue;
     calls_[i].state = State::kRunning;
+    calls_[i].progress = 0;
     due.push_back(static_cast<int>(i));
   }
   repeated_ += static_cast<int64_t>(due.size());
@@ -73,6 +78,22 @@ bool ShardCalls::succeeded() const {
   return std::all_of(calls_.begin(), calls_.end(), [](const Call& call) {
     return call.state == State::kSucceeded;
   });
+}
+
+std::vector<int64_t> ShardCalls::progress() const {
+  std::vector<int64_t> progress;
+  for (const Call& call : calls_) progress.push_back(call.progress);
+  return progress;
+}
+
+bool ShardCalls::reached(absl::Span<const int64_t> floats) const {
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (calls_[i].state != State::kSucceeded &&
+        calls_[i].progress < floats[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool ShardCalls::idle() const {

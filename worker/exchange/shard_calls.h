@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "worker/exchange/patience.h"
 
 namespace sluice {
@@ -21,6 +22,8 @@ class ShardCalls {
   // One call to each of `names` ("shard 1 at host:port") is running.
   ShardCalls(std::vector<std::string> names, absl::Duration rejoin_timeout);
 
+  // The running call to shard `shard` has come so far, in floats.
+  void Progressed(int shard, int64_t floats);
   // The running call to shard `shard` has ended.
   void Ended(int shard, const absl::Status& status, absl::Time now);
   // The shards whose call is to be repeated by now; they run again.
@@ -30,6 +33,10 @@ class ShardCalls {
 
   // Every call has succeeded.
   bool succeeded() const;
+  // How far each call has come; one that is repeated begins at 0.
+  std::vector<int64_t> progress() const;
+  // Every call has come so far or succeeded.
+  bool reached(absl::Span<const int64_t> floats) const;
   // The first call that failed for good, with the shard's name; else OK.
   const absl::Status& failure() const { return failure_; }
   // No call runs.
@@ -46,6 +53,7 @@ class ShardCalls {
     std::string name;
     Patience patience;
     State state = State::kRunning;
+    int64_t progress = 0;
     absl::Time due{};     // kWaiting: when it is repeated.
     absl::Status last{};  // How the attempt before ended.
   };

@@ -43,6 +43,29 @@ TEST(ShardCallsTest, OnlyTheCallThatBrokeIsRepeatedOnceItsTimeHasCome) {
   EXPECT_TRUE(calls.failure().ok());
 }
 
+TEST(ShardCallsTest, ACallIsFarEnoughWhenItHasProgressedOrSucceeded) {
+  ShardCalls calls = TwoCalls();
+  EXPECT_TRUE(calls.reached({0, 0}));
+  EXPECT_FALSE(calls.reached({1, 0}));
+  calls.Progressed(0, 10);
+  EXPECT_TRUE(calls.reached({10, 0}));
+  EXPECT_FALSE(calls.reached({11, 0}));
+  EXPECT_FALSE(calls.reached({10, 1}));
+  calls.Ended(1, absl::OkStatus(), kStart);
+  EXPECT_TRUE(calls.reached({10, 1}));
+  EXPECT_THAT(calls.progress(), ElementsAre(10, 0));
+}
+
+TEST(ShardCallsTest, ACallThatIsRepeatedBeginsAtNothing) {
+  ShardCalls calls = TwoCalls();
+  calls.Progressed(1, 10);
+  calls.Ended(1, kRefused, kStart);
+  EXPECT_TRUE(calls.reached({0, 10}));
+  ASSERT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(1));
+  EXPECT_FALSE(calls.reached({0, 10}));
+  EXPECT_THAT(calls.progress(), ElementsAre(0, 0));
+}
+
 TEST(ShardCallsTest, TheFirstFailureIsKeptWithTheShardsName) {
   ShardCalls calls = TwoCalls();
   calls.Ended(1, absl::AbortedError("shard 1: VERSION_GONE 3"), kStart);

@@ -1,5 +1,6 @@
 #include "worker/exchange/vector_pull.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -16,6 +17,8 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
   Abort();
   begun_ = spec;
   weights_ = weights;
+  given_ = 0;
+  broken_ = false;
   calls_.Begin();
   attempts_.resize(path_.stubs->size());
   for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
@@ -40,10 +43,38 @@ void VectorPull::Start(int shard) {
                           path_.queue);
 }
 
-absl::StatusOr<std::vector<Version>> VectorPull::Await(
+void VectorPull::Repeat(int shard) {
+  broken_ |= given_ > path_.layout->range(ShardId(shard)).begin;
+  Start(shard);
+}
+
+int64_t VectorPull::There() const {
+  const std::vector<int64_t> progress = calls_.progress();
+  int64_t there = 0;
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) {
+    there += progress[shard];
+    if (progress[shard] < path_.layout->range(ShardId(shard)).size()) break;
+  }
+  return there;
+}
+
+absl::StatusOr<int64_t> VectorPull::Await(int64_t end, absl::Time deadline,
+                                          const CancelToken& cancel) {
+  std::vector<int64_t> enough;
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) {
+    const ParameterRange range = path_.layout->range(ShardId(shard));
+    enough.push_back(std::clamp<int64_t>(end - range.begin, 0, range.size()));
+  }
+  SLUICE_RETURN_IF_ERROR(calls_.DriveTo(enough, deadline, cancel,
+                                        [this](int shard) { Repeat(shard); }));
+  given_ = std::exchange(broken_, false) ? 0 : There();
+  return given_;
+}
+
+absl::StatusOr<std::vector<Version>> VectorPull::Finish(
     absl::Time deadline, const CancelToken& cancel) {
   const absl::Status status =
-      calls_.Drive(deadline, cancel, [this](int shard) { Start(shard); });
+      calls_.Drive(deadline, cancel, [this](int shard) { Repeat(shard); });
   std::vector<Version> versions;
   if (status.ok()) {
     for (const auto& attempt : attempts_) {

@@ -48,18 +48,21 @@ class VectorPull {
   // REQUIRES: Abort was called, or nothing begun.
   ~VectorPull() = default;
 
-  // Begins to fill `weights`, which must stay until Await or Abort has
+  // Begins to fill `weights`, which must stay until Finish or Abort has
   // returned. What was begun before is aborted.
   void Begin(const PullSpec& spec, absl::Span<float> weights);
-  // Waits for what was begun. Errors: Exchange::Pull's. REQUIRES: begun().
-  absl::StatusOr<std::vector<Version>> Await(absl::Time deadline,
-                                             const CancelToken& cancel);
+  // As Exchange::AwaitPulled. REQUIRES: begun().
+  absl::StatusOr<int64_t> Await(int64_t end, absl::Time deadline,
+                                const CancelToken& cancel);
+  // As Exchange::FinishPull. REQUIRES: begun().
+  absl::StatusOr<std::vector<Version>> Finish(absl::Time deadline,
+                                              const CancelToken& cancel);
   // Nothing writes into the weights any more.
   void Abort();
-  // Makes Await look at its cancel token.
+  // Makes Await and Finish look at their cancel token.
   void Wake() { calls_.Wake(); }
 
-  // Something has been begun, and neither been waited for nor aborted.
+  // Something has been begun, and neither been finished nor aborted.
   bool begun() const { return begun_.has_value(); }
   // The same, into that memory.
   bool Fills(absl::Span<float> weights) const {
@@ -71,14 +74,21 @@ class VectorPull {
   }
 
   int64_t repeated_total() const { return calls_.repeated_total(); }
+  Exchange::Travel travel() const { return calls_.travel(); }
 
  private:
   void Start(int shard);
+  // The same, where the call before has broken.
+  void Repeat(int shard);
+  // Floats that are there, from the first on.
+  int64_t There() const;
 
   const Path path_;  // Constant after construction.
 
   std::optional<PullSpec> begun_;
   absl::Span<float> weights_;
+  int64_t given_ = 0;    // Await said that so many are there.
+  bool broken_ = false;  // Some of these come anew.
   std::vector<std::unique_ptr<PullAttempt>> attempts_;
 
   CallDriver calls_;

@@ -95,7 +95,7 @@ TEST(BatchNormLayerTest, AnEvaluationTakesTheRunningStatistics) {
   std::vector<float> weights = InitialWeights(job);
   std::vector<float> gradient(weights.size());
   const auto training = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
   ASSERT_TRUE(training.ok());
   EXPECT_NE(model->Evaluate(batch, weights)->loss, training->loss);
   // With the mini-batch's own as the running ones both are the same.
@@ -157,13 +157,13 @@ TEST(BatchNormLayerTest, StatisticsAreFinalWhenTheyAreAnnounced) {
   std::vector<int64_t> froms = {job.layout.size()};
   const auto result = model->ComputeGradient(
       batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
+      {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                               (want.size() - from) * sizeof(float)),
                   0);
-      });
+      }});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(froms.back(), 0);
   // Three batch norms, two convolutions, the projection and the dense layer.

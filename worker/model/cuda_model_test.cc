@@ -200,12 +200,12 @@ TEST_P(CudaModelTest, WhatIsAnnouncedIsFinalInTheHostsMemory) {
   int calls = 0;
   const auto result = model->ComputeGradient(
       batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
+      {[&](int64_t from) {
         ++calls;
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                               (want.size() - from) * sizeof(float)),
                   0);
-      });
+      }});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(calls, 3);
 }
@@ -219,7 +219,7 @@ TEST_P(CudaModelTest, WhatWasCutShortLeavesNoTrace) {
   CancelToken cancel;
   const auto cancelled =
       model->ComputeGradient(batch, weights, absl::MakeSpan(gradient), cancel,
-                             [&](int64_t) { cancel.Cancel(); });
+                             {[&](int64_t) { cancel.Cancel(); }});
   // A GPU may be done with all layers when the first part has come.
   EXPECT_TRUE(absl::IsAborted(cancelled.status()) ||
               (on_gpu() && cancelled.ok()));

@@ -27,6 +27,12 @@ struct Pass {
   std::optional<BatchId> batch = std::nullopt;
   int64_t first = 0;  // Where its samples begin in the mini-batch.
 
+  // Of forward only: called before operations that read weights, whose range
+  // ends at float `end`.
+  std::function<absl::Status(int64_t end)> need = [](int64_t) {
+    return absl::OkStatus();
+  };
+
   // Of training only. In forward a layer may write running statistics, which
   // stay until its backward has reported its part.
   float* gradient = nullptr;

@@ -71,8 +71,9 @@ absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
 absl::Status LayerStack::Forward(const Pass& pass, const float* x) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));
-    SLUICE_RETURN_IF_ERROR(
-        steps_[i].layer->Forward(pass, InputOf(i, x), steps_[i].y));
+    Layer& layer = *steps_[i].layer;
+    SLUICE_RETURN_IF_ERROR(pass.need(layer.parameters().end));
+    SLUICE_RETURN_IF_ERROR(layer.Forward(pass, InputOf(i, x), steps_[i].y));
   }
   return BetweenLayers(pass);
 }

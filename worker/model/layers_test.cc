@@ -12,7 +12,6 @@
 namespace sluice {
 namespace {
 
-
 constexpr char kResidualNet[] = R"(
   layer { conv2d { channels: 3 kernel: 3 padding: 1 } }
   layer { tanh {} }
@@ -73,13 +72,13 @@ TEST(LayersTest, AResidualsGradientBecomesReadyFromTheEndToTheBeginning) {
   std::vector<int64_t> froms = {job.layout.size()};
   const auto result = model->ComputeGradient(
       batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
+      {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                               (want.size() - from) * sizeof(float)),
                   0);
-      });
+      }});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(froms.back(), 0);
   // One call for each layer with parameters.
@@ -168,16 +167,15 @@ TEST(LayersTest, WhatIsDroppedGoesByThePlaceInTheMiniBatch) {
       part.labels.assign(whole.labels.begin() + at,
                          whole.labels.begin() + at + part.samples);
       std::vector<float> gradient(weights.size());
-      const auto result =
-          model->ComputeGradient(part, weights, absl::MakeSpan(gradient),
-                                 CancelToken(), [](int64_t) {});
+      const auto result = model->ComputeGradient(
+          part, weights, absl::MakeSpan(gradient), CancelToken(), {});
       loss += result->loss * static_cast<double>(part.samples);
     }
     return loss;
   };
   std::vector<float> gradient(weights.size());
   const auto at_once = model->ComputeGradient(
-      whole, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+      whole, weights, absl::MakeSpan(gradient), CancelToken(), {});
   // Sums of 16 products of about 1, and an exp and log, per sample.
   EXPECT_NEAR(in_parts(4), at_once->loss * 6, 6 * 32 * kUnit);
   EXPECT_GT(std::abs(in_parts(0) - at_once->loss * 6), 6 * 1024 * kUnit);

@@ -79,10 +79,10 @@ class LossScaleModelTest : public kernels::CudaTest {
     std::vector<float> last;
     const auto result =
         model->ComputeGradient(batch, weights, absl::MakeSpan(*gradient),
-                               CancelToken(), [&](int64_t from) {
+                               CancelToken(), {[&](int64_t from) {
                                  announced.push_back(from);
                                  last = *gradient;
-                               });
+                               }});
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(announced.back(), 0);
     announced.pop_back();

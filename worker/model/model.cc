@@ -12,6 +12,7 @@
 #include "worker/model/layer_stack.h"
 #include "worker/model/loss.h"
 #include "worker/model/loss_scale.h"
+#include "worker/model/weights_array.h"
 
 namespace sluice {
 namespace {
@@ -31,19 +32,24 @@ class SequentialModel : public Model {
 
   absl::Status Prepare(const ResolvedJob& job);
 
-  absl::StatusOr<Result> ComputeGradient(
-      const Batch& batch, absl::Span<const float> weights,
-      absl::Span<float> gradient, const CancelToken& cancel,
-      const OnGradientReady& on_ready) override;
+  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
+                                         absl::Span<const float> weights,
+                                         absl::Span<float> gradient,
+                                         const CancelToken& cancel,
+                                         const Observer& observer) override;
   absl::StatusOr<Result> Evaluate(const Batch& batch,
                                   absl::Span<const float> weights) override;
 
  private:
   void CheckArguments(const Batch& batch, size_t weights) const;
+  // Pass::need, of the weights that were begun.
+  std::function<absl::Status(int64_t)> Need() {
+    return [this](int64_t end) { return weights_on_device_->Need(end); };
+  }
   // Forward and backward, once; `gradient` is multiplied by `scale`.
   absl::StatusOr<Result> Compute(const Batch& batch, float scale,
                                  absl::Span<float> gradient, const float* x,
-                                 Pass* pass, const OnGradientReady& on_ready);
+                                 Pass* pass, const Observer& observer);
 
   // Constant after Prepare.
   const int64_t max_samples_;
@@ -56,7 +62,8 @@ class SequentialModel : public Model {
   std::unique_ptr<Loss> loss_;
 
   // Scratch, overwritten by every call before it is read.
-  std::optional<HostArray> inputs_on_device_, weights_on_device_;
+  std::optional<HostArray> inputs_on_device_;
+  std::optional<WeightsArray> weights_on_device_;
   std::optional<GradientArray> gradient_;
 };
 
@@ -74,11 +81,11 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
       loss_, MakeLoss(job.job.model().loss(), job.data.classification,
                       FloatsOf(output) / output.back(), output.back(),
                       max_samples_, device_));
-  const int64_t flat = weights_ * sizeof(float);
   SLUICE_ASSIGN_OR_RETURN(
       inputs_on_device_,
       HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
-  SLUICE_ASSIGN_OR_RETURN(weights_on_device_, HostArray::Create(device_, flat));
+  SLUICE_ASSIGN_OR_RETURN(weights_on_device_,
+                          WeightsArray::Create(device_, weights_));
   SLUICE_ASSIGN_OR_RETURN(gradient_, GradientArray::Create(device_, weights_));
   return absl::OkStatus();
 }
@@ -93,23 +100,24 @@ void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
 absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
     const Batch& batch, absl::Span<const float> weights,
     absl::Span<float> gradient, const CancelToken& cancel,
-    const OnGradientReady& on_ready) {
+    const Observer& observer) {
   CheckArguments(batch, weights.size());
   SLUICE_CHECK(gradient.size() == weights.size());
   device_->EnterThread();
   SLUICE_ASSIGN_OR_RETURN(const float* x,
                           inputs_on_device_->ToDevice<float>(batch.inputs));
-  SLUICE_ASSIGN_OR_RETURN(const float* w,
-                          weights_on_device_->ToDevice<float>(weights));
+  SLUICE_RETURN_IF_ERROR(weights_on_device_->Begin(weights, observer.await));
   Pass pass = {.samples = batch.samples,
-               .weights = w,
+               .weights = weights_on_device_->on_device(),
                .cancel = cancel,
                .batch = batch.id,
-               .first = batch.first};
+               .first = batch.first,
+               .need = Need()};
   if (first_scale_ == 1) {
-    return Compute(batch, 1, gradient, x, &pass, on_ready);
+    return Compute(batch, 1, gradient, x, &pass, observer);
   }
-  const auto none_yet = [&](int64_t) { on_ready(weights_); };
+  Observer none_yet = observer;
+  none_yet.on_ready = [](int64_t) {};
   float scale = first_scale_;
   int overflows = 0;
   while (true) {
@@ -119,7 +127,7 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
     const bool finite = Unscale(scale, statistics_, gradient);
     // Another scale does not help a loss that is not finite.
     if (finite || scale == 1 || !std::isfinite(result.loss)) {
-      on_ready(0);
+      observer.on_ready(0);
       return result;
     }
     scale /= 2;
@@ -129,16 +137,18 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
 
 absl::StatusOr<Model::Result> SequentialModel::Compute(
     const Batch& batch, float scale, absl::Span<float> gradient, const float* x,
-    Pass* pass, const OnGradientReady& on_ready) {
-  SLUICE_RETURN_IF_ERROR(gradient_->Begin(gradient, on_ready));
+    Pass* pass, const Observer& observer) {
+  SLUICE_RETURN_IF_ERROR(gradient_->Begin(gradient, observer.on_ready));
   pass->gradient = gradient_->on_device();
   pass->on_final = [this](ParameterRange range) {
     return gradient_->Final(range.begin);
   };
   SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
+  SLUICE_RETURN_IF_ERROR(pass->need(weights_));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
       loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
+  observer.on_backward();
   SLUICE_RETURN_IF_ERROR(
       layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
           .status());
@@ -153,10 +163,12 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
   device_->EnterThread();
   SLUICE_ASSIGN_OR_RETURN(const float* x,
                           inputs_on_device_->ToDevice<float>(batch.inputs));
-  SLUICE_ASSIGN_OR_RETURN(const float* w,
-                          weights_on_device_->ToDevice<float>(weights));
+  SLUICE_RETURN_IF_ERROR(weights_on_device_->Begin(weights, nullptr));
   const CancelToken never;
-  const Pass pass = {.samples = batch.samples, .weights = w, .cancel = never};
+  const Pass pass = {.samples = batch.samples,
+                     .weights = weights_on_device_->on_device(),
+                     .cancel = never,
+                     .need = Need()};
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
                           loss_->Run(batch, layers_->Output(x), 1, nullptr));

@@ -40,8 +40,20 @@ class Model {
   // is final. `from` does not grow from call to call and ends at 0.
   using OnGradientReady = std::function<void(int64_t from)>;
 
+  // What a gradient waits for, and whom it tells.
+  struct Observer {
+    OnGradientReady on_ready = [](int64_t) {};
+    // Called in forward, before the first operation that reads them: waits
+    // until the weights before float `end` are there, and returns how many are
+    // from the first on. Its errors end the computation. nullptr: all are.
+    std::function<absl::StatusOr<int64_t>(int64_t end)> await = nullptr;
+    // Forward has ended.
+    std::function<void()> on_backward = [] {};
+  };
+
   // Mean gradient over the batch at `weights`, written whole into `gradient`;
-  // both are the flat vector (the layout's size) in host memory. The slots
+  // both are the flat vector (the layout's size) in host memory. The batch is
+  // on its way to the device before any weights are awaited. The slots
   // of running statistics carry the batch's own. In FP16 the loss is scaled
   // (loss_scale.h), and nothing is final before the end. Looks at `cancel`
   // between layers: kAborted when it is set. kInvalidArgument where the batch's
@@ -49,7 +61,7 @@ class Model {
   virtual absl::StatusOr<Result> ComputeGradient(
       const Batch& batch, absl::Span<const float> weights,
       absl::Span<float> gradient, const CancelToken& cancel,
-      const OnGradientReady& on_ready) = 0;
+      const Observer& observer) = 0;
 
   // Forward only, with the running statistics in `weights` and no dropout.
   // Else as above.

@@ -24,13 +24,13 @@ TEST(ModelFlowTest, ReadyRangesGrowFromTheEndToTheWholeGradient) {
   std::vector<int64_t> froms;
   const auto result = model->ComputeGradient(
       batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
+      {[&](int64_t from) {
         froms.push_back(from);
         // What was announced is final.
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                               (want.size() - from) * sizeof(float)),
                   0);
-      });
+      }});
   ASSERT_TRUE(result.ok());
   std::vector<int64_t> weights_begin;
   for (const LayerPlan& layer : job.model.layers) {
@@ -43,6 +43,64 @@ TEST(ModelFlowTest, ReadyRangesGrowFromTheEndToTheWholeGradient) {
   EXPECT_EQ(froms.back(), 0);
 }
 
+// The ends of the layers' parameters, which the flat vector has in order.
+std::vector<int64_t> EndsOfParameters(const ResolvedJob& job) {
+  std::vector<int64_t> ends;
+  for (const LayerPlan& layer : job.model.layers) {
+    if (layer.weight < 0) continue;
+    const TensorSpec& last =
+        job.model.tensors[layer.bias < 0 ? layer.weight : layer.bias];
+    ends.push_back(last.offset + last.size);
+  }
+  return ends;
+}
+
+TEST(ModelFlowTest, ForwardAwaitsTheWeightsOfOneLayerAfterTheOther) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want = Gradient(model.get(), batch, weights);
+
+  // Weights that have not come are NaN.
+  std::vector<float> come(weights.size(), std::nanf(""));
+  std::vector<int64_t> awaited;
+  bool backward = false;
+  std::vector<float> gradient(weights.size());
+  const auto result = model->ComputeGradient(
+      batch, come, absl::MakeSpan(gradient), CancelToken(),
+      {.await =
+           [&](int64_t end) {
+             EXPECT_FALSE(backward);
+             awaited.push_back(end);
+             std::copy_n(weights.begin(), end, come.begin());
+             return end;
+           },
+       .on_backward = [&] { backward = true; }});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(backward);
+  EXPECT_EQ(awaited, EndsOfParameters(job));
+  EXPECT_TRUE(SameBits(gradient, want));
+}
+
+TEST(ModelFlowTest, WeightsThatDoNotComeEndThePass) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  std::vector<float> gradient(weights.size());
+  const absl::Status lost = absl::UnavailableError("shard 1 is lost");
+  const auto result = model->ComputeGradient(
+      MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient), CancelToken(),
+      {.on_ready = [](int64_t) { FAIL() << "nothing can be ready"; },
+       .await = [&](int64_t end) -> absl::StatusOr<int64_t> {
+         if (end > 1000) return lost;
+         return end;
+       }});
+  EXPECT_EQ(result.status(), lost);
+}
+
 TEST(ModelFlowTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
   const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
   const auto device = Cpu();
@@ -53,9 +111,9 @@ TEST(ModelFlowTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
   CancelToken cancel;
   int calls = 0;
   const auto cancelled = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), cancel, [&](int64_t) {
+      batch, weights, absl::MakeSpan(gradient), cancel, {[&](int64_t) {
         if (++calls == 2) cancel.Cancel();
-      });
+      }});
   EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(calls, 2);
   // What was cut short leaves no trace.
@@ -80,9 +138,8 @@ TEST(ModelFlowTest, ThePassWaitsForTheDeviceBeforeEachLayerAndSeesACancelThen) {
     device.on_pace = [&] {
       if (++paces == last) cancel.Cancel();
     };
-    const auto result = model->ComputeGradient(MakeBatch(job, 4, 5), weights,
-                                               absl::MakeSpan(gradient), cancel,
-                                               [](int64_t) {});
+    const auto result = model->ComputeGradient(
+        MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient), cancel, {});
     EXPECT_EQ(absl::IsAborted(result.status()), last < 8) << last;
     EXPECT_EQ(paces, std::min(last, 7));
   }
@@ -98,7 +155,7 @@ TEST(ModelFlowTest, ACancelledTaskComputesNothing) {
   cancel.Cancel();
   const auto result = model->ComputeGradient(
       MakeBatch(job, 2, 5), weights, absl::MakeSpan(gradient), cancel,
-      [](int64_t) { FAIL() << "nothing can be ready"; });
+      {[](int64_t) { FAIL() << "nothing can be ready"; }});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(gradient, std::vector<float>(weights.size(), 7));
 }
@@ -111,7 +168,7 @@ TEST(ModelFlowTest, EvaluateReportsTheLossAndCountOfComputeGradient) {
   const Batch batch = MakeBatch(job, 32, 5);
   std::vector<float> gradient(weights.size());
   const auto computed = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
   const auto evaluated = model->Evaluate(batch, weights);
   ASSERT_TRUE(computed.ok() && evaluated.ok());
   EXPECT_EQ(computed->loss, evaluated->loss);
@@ -155,12 +212,12 @@ TEST(ModelFlowTest, ADeviceWithItsOwnMemoryGivesTheSameGradient) {
   std::vector<float> gradient(weights.size(), std::nanf(""));
   const auto result =
       far->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
-                           CancelToken(), [&](int64_t from) {
+                           CancelToken(), {[&](int64_t from) {
                              // What was announced is already in the host's
                              // memory.
                              EXPECT_EQ(gradient[from], want[from]);
                              EXPECT_EQ(gradient.back(), want.back());
-                           });
+                           }});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(SameBits(gradient, want));
 }

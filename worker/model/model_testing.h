@@ -97,7 +97,7 @@ inline std::vector<float> Gradient(Model* model, const Batch& batch,
                                    const std::vector<float>& weights) {
   std::vector<float> gradient(weights.size(), std::nanf(""));
   const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), [](int64_t) {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
   EXPECT_TRUE(result.ok()) << result.status();
   return gradient;
 }
@@ -114,7 +114,7 @@ inline double LossAt(Model* model, const Batch& batch,
   weights[i] += step;
   std::vector<float> unused(weights.size());
   const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(unused), CancelToken(), [](int64_t) {});
+      batch, weights, absl::MakeSpan(unused), CancelToken(), {});
   EXPECT_TRUE(result.ok()) << result.status();
   return result->loss;
 }

@@ -45,6 +45,9 @@ class SeparateMemoryDevice : public kernels::Device {
                           int64_t bytes) override {
     return reference_->CopyToHost(device, host, bytes);
   }
+  absl::StatusOr<std::unique_ptr<kernels::Upload>> PrepareUpload() override {
+    return reference_->PrepareUpload();
+  }
   absl::StatusOr<std::unique_ptr<kernels::Download>> PrepareDownload(
       int64_t bytes) override {
     return reference_->PrepareDownload(bytes);

@@ -132,13 +132,13 @@ TEST(TransformerTest, TheTiedGradientIsFinalWhenTheEmbeddingAnnouncesIt) {
   const auto model = Create(job, 5, reference.get());
   const auto result = model->ComputeGradient(
       batch, weights, absl::MakeSpan(gradient), CancelToken(),
-      [&](int64_t from) {
+      {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                               (want.size() - from) * sizeof(float)),
                   0);
-      });
+      }});
   ASSERT_TRUE(result.ok()) << result.status();
   // The embedding, two norms and two dense layers in the block, the last norm.
   EXPECT_EQ(froms.back(), 0);
@@ -239,9 +239,8 @@ TEST(TransformerTest, TrainingGoesBelowTheEntropyOfTheBytesFrequencies) {
         batch.labels.push_back(text[t + 1]);
       }
     }
-    const auto result =
-        model->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
-                               CancelToken(), [](int64_t) {});
+    const auto result = model->ComputeGradient(
+        batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
     EXPECT_TRUE(result.ok()) << result.status();
     for (size_t i = 0; i < weights.size(); ++i) {
       velocity[i] = 0.9f * velocity[i] + gradient[i];

@@ -5,9 +5,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/status_macros.h"
 #include "worker/data/data_source.h"
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
@@ -43,25 +45,33 @@ class FakeDataSource final : public DataSource {
 };
 
 // Gradient: everywhere the mean of the inputs, plus the weight at the same
-// place. Becomes final in two halves, the second one first. Loss: the mean of
-// the inputs.
+// place. Needs the first half of the weights, and then the second; becomes
+// final in two halves, the second one first. Loss: the mean of the inputs.
 class FakeModel final : public Model {
  public:
-  absl::StatusOr<Result> ComputeGradient(
-      const Batch& batch, absl::Span<const float> weights,
-      absl::Span<float> gradient, const CancelToken& cancel,
-      const OnGradientReady& on_ready) override {
+  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
+                                         absl::Span<const float> weights,
+                                         absl::Span<float> gradient,
+                                         const CancelToken& cancel,
+                                         const Observer& observer) override {
+    const int64_t size = static_cast<int64_t>(gradient.size());
+    const int64_t half = size / 2;
+    for (const int64_t end : {half, size}) {
+      if (observer.await == nullptr) continue;
+      SLUICE_RETURN_IF_ERROR(observer.await(end).status());
+      if (end == half && on_half != nullptr) on_half();
+    }
     if (on_forward != nullptr) on_forward();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    observer.on_backward();
     const float mean = Mean(batch);
-    const int64_t half = static_cast<int64_t>(gradient.size()) / 2;
-    for (int64_t i = gradient.size() - 1; i >= 0; --i) {
+    for (int64_t i = size - 1; i >= 0; --i) {
       gradient[i] = mean + weights[i];
-      if (i == half) on_ready(half);
+      if (i == half) observer.on_ready(half);
     }
     if (on_backward != nullptr) on_backward();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    on_ready(0);
+    observer.on_ready(0);
     return Result{.loss = mean, .correct = 0, .overflows = overflows};
   }
   absl::StatusOr<Result> Evaluate(const Batch& batch,
@@ -70,7 +80,9 @@ class FakeModel final : public Model {
     return Result{.loss = Mean(batch), .correct = batch.samples / 2};
   }
 
-  // Called before the forward pass and in the middle of the backward pass.
+  // Called when half of the weights are there, in the forward pass and in the
+  // middle of the backward pass.
+  std::function<void()> on_half;
   std::function<void()> on_forward;
   std::function<void()> on_backward;
   int overflows = 0;               // Of each gradient.
@@ -84,20 +96,39 @@ class FakeModel final : public Model {
   }
 };
 
-// Two shards that hold `weights` and remember what was pushed.
+// Two shards that hold half of `weights` each and remember what was pushed.
 class FakeExchange final : public Exchange {
  public:
-  absl::StatusOr<std::vector<Version>> Pull(
-      const PullSpec& spec, absl::Span<float> weights,
-      const CancelToken& cancel) override {
-    if (on_pull != nullptr) on_pull();
-    if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    if (!pull_status.ok()) return pull_status;
+  void BeginPull(const PullSpec& spec, absl::Span<float> weights) override {
     pulled = spec;
     pulled_into = weights.data();
-    std::copy(this->weights.begin(), this->weights.end(), weights.begin());
-    return std::vector<Version>{spec.version, spec.version + 1};
+    ++pulls_under_way;
+    asked_ = false;
   }
+  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
+                                      const CancelToken& cancel) override {
+    if (!std::exchange(asked_, true) && on_pull != nullptr) on_pull();
+    if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    if (!pull_status.ok()) return pull_status;
+    awaited.push_back(end);
+    const int64_t half = static_cast<int64_t>(weights.size()) / 2;
+    if (end > half && breaks > 0) {
+      --breaks;
+      return 0;
+    }
+    const int64_t there = end > half ? 2 * half : half;
+    std::copy_n(weights.begin(), there, pulled_into);
+    return there;
+  }
+  absl::StatusOr<std::vector<Version>> FinishPull(
+      const CancelToken& cancel) override {
+    --pulls_under_way;
+    if (!asked_) {
+      SLUICE_RETURN_IF_ERROR(AwaitPulled(weights.size(), cancel).status());
+    }
+    return std::vector<Version>{pulled->version, pulled->version + 1};
+  }
+  void AbortPull() override { pulls_under_way = 0; }
   void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {
     pulled_ahead.push_back(spec);
     ahead_into = weights.data();
@@ -125,7 +156,10 @@ class FakeExchange final : public Exchange {
   std::function<void()> on_pull;
 
   std::optional<PullSpec> pulled;
-  const float* pulled_into = nullptr;
+  float* pulled_into = nullptr;
+  std::vector<int64_t> awaited;  // The ends.
+  int pulls_under_way = 0;
+  int breaks = 0;  // Times that the second shard begins anew.
   std::vector<PullSpec> pulled_ahead;
   const float* ahead_into = nullptr;
   std::optional<GradientKey> push_key;
@@ -135,6 +169,7 @@ class FakeExchange final : public Exchange {
   int aborted_pushes = 0;
 
  private:
+  bool asked_ = false;
   absl::Span<const float> gradient_;
 };
 

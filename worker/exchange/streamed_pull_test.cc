@@ -1,0 +1,190 @@
+// What a pull gives before all of it is there.
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/exchange/fake_shard.h"
+#include "worker/exchange/grpc_exchange.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::Le;
+
+constexpr int64_t kChunk = 64, kRange = 4 * kChunk, kFloats = 2 * kRange;
+constexpr int64_t kVersion = 7;
+
+// Far longer than any test takes: a wait that lasts so long is a failure.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "broken");
+
+ParameterLayout TwoShards() {
+  TensorSpec tensor;
+  tensor.name = "dense0.weight";
+  tensor.shape = {kFloats};
+  tensor.size = kFloats;
+  return ParameterLayout({tensor}, /*shards=*/2);
+}
+
+std::vector<float> Ramp(int64_t begin, int64_t end) {
+  std::vector<float> ramp(end - begin);
+  std::iota(ramp.begin(), ramp.end(), static_cast<float>(begin));
+  return ramp;
+}
+
+// Two fake shards that hold 0, 1, 2, ... at version 7, four chunks each.
+class StreamedPullTest : public ::testing::Test {
+ protected:
+  ~StreamedPullTest() override {
+    if (!go_on_.HasBeenNotified()) go_on_.Notify();
+  }
+
+  GrpcExchange::Options Options() {
+    GrpcExchange::Options options;
+    options.chunk_bytes = kChunk * sizeof(float);
+    options.call_timeout = kLong;
+    options.rejoin_timeout = kLong;
+    return options;
+  }
+  void Begin() {
+    exchange_.BeginPull({.generation = Generation(1),
+                         .version = Version(kVersion),
+                         .exact = true,
+                         .deadline = Clock::Real()->Now() + kLong},
+                        absl::MakeSpan(weights_));
+  }
+  int64_t Await(int64_t end) {
+    const auto there = exchange_.AwaitPulled(end, token_);
+    EXPECT_TRUE(there.ok()) << there.status();
+    return there.value_or(-1);
+  }
+  void FinishAndExpectAll() {
+    const auto versions = exchange_.FinishPull(token_);
+    ASSERT_TRUE(versions.ok()) << versions.status();
+    EXPECT_THAT(*versions, ElementsAre(Version(kVersion), Version(kVersion)));
+    EXPECT_EQ(weights_, Ramp(0, kFloats));
+  }
+  std::vector<float> First(int64_t floats) const {
+    return {weights_.begin(), weights_.begin() + floats};
+  }
+  // Holds the shard back before its chunk `i` until `go_on_`; where that is
+  // the first time it is asked it then breaks, if it is to.
+  FakeShard::Behaviour HeldBefore(int chunk, bool breaks = false) {
+    return {.before_pull_chunk = [this, chunk, breaks](int i) {
+      if (i != chunk) return grpc::Status::OK;
+      go_on_.WaitForNotificationWithTimeout(kLong);
+      return breaks && asked_++ == 0 ? kBroken : grpc::Status::OK;
+    }};
+  }
+
+  absl::Notification go_on_;  // Outlives the shards, which may wait for it.
+  std::atomic<int> asked_ = 0;
+  const ParameterLayout layout_ = TwoShards();
+  FakeShard shard0_{Ramp(0, kRange), kVersion, kChunk};
+  FakeShard shard1_{Ramp(kRange, kFloats), kVersion, kChunk};
+  CancelToken token_;
+  std::vector<float> weights_ = std::vector<float>(kFloats, -1);
+  GrpcExchange exchange_{
+      &layout_, {shard0_.address(), shard1_.address()}, Options()};
+};
+
+TEST_F(StreamedPullTest, WhatHasComeIsThereBeforeTheRest) {
+  shard0_.set_behaviour(HeldBefore(2));
+  Begin();
+  EXPECT_EQ(Await(kChunk + 1), 2 * kChunk);
+  EXPECT_EQ(First(2 * kChunk), Ramp(0, 2 * kChunk));
+  go_on_.Notify();
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+}
+
+TEST_F(StreamedPullTest, TheFirstFloatsCountWhateverTheSecondShardHasSent) {
+  shard1_.set_behaviour(HeldBefore(1));
+  Begin();
+  EXPECT_THAT(Await(kRange), AllOf(Ge(kRange), Le(kRange + kChunk)));
+  EXPECT_EQ(Await(kRange + 1), kRange + kChunk);
+  go_on_.Notify();
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+}
+
+TEST_F(StreamedPullTest, AShardThatBreaksBehindWhatWasGivenIsToldOnce) {
+  shard0_.set_behaviour(HeldBefore(2, /*breaks=*/true));
+  Begin();
+  ASSERT_EQ(Await(kChunk + 1), 2 * kChunk);
+  go_on_.Notify();
+  EXPECT_EQ(Await(2 * kChunk + 1), 0);
+  EXPECT_GE(Await(1), 2 * kChunk + 1);
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+  EXPECT_EQ(exchange_.repeated_calls_total(), 1);
+}
+
+TEST_F(StreamedPullTest, AShardThatBreaksBeforeAnythingWasGivenIsNotTold) {
+  shard0_.set_behaviour(HeldBefore(1));
+  shard1_.set_behaviour(HeldBefore(2, /*breaks=*/true));
+  Begin();
+  ASSERT_EQ(Await(1), kChunk);
+  go_on_.Notify();
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+  EXPECT_EQ(exchange_.repeated_calls_total(), 1);
+}
+
+TEST_F(StreamedPullTest, ACancelEndsTheWaitForAPart) {
+  shard0_.set_behaviour(HeldBefore(1));
+  Begin();
+  ASSERT_EQ(Await(1), kChunk);
+  std::thread cancels([this] {
+    token_.Cancel();
+    exchange_.Wake();
+  });
+  const auto there = exchange_.AwaitPulled(kChunk + 1, token_);
+  cancels.join();
+  EXPECT_TRUE(absl::IsAborted(there.status()));
+  exchange_.AbortPull();
+  // Another pull begins from nothing.
+  token_.Reset();
+  go_on_.Notify();
+  Begin();
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+}
+
+TEST_F(StreamedPullTest, AnErrorOfALaterChunkIsNamedWithItsShard) {
+  shard1_.set_behaviour({.on_pull_chunk = [](int i, proto::PullChunk* chunk) {
+    if (i == 3) (*chunk->mutable_data())[5] ^= 1;
+  }});
+  Begin();
+  const auto there = exchange_.AwaitPulled(kFloats, token_);
+  EXPECT_EQ(there.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(there.status().message()),
+              ::testing::HasSubstr("shard 1 at " + shard1_.address()));
+  exchange_.AbortPull();
+}
+
+TEST_F(StreamedPullTest, ItIsToldWhenTheFloatsTravelled) {
+  shard0_.set_behaviour(HeldBefore(2));
+  const absl::Time begin = Clock::Real()->Now();
+  Begin();
+  ASSERT_EQ(Await(kChunk + 1), 2 * kChunk);
+  const absl::Time held = Clock::Real()->Now();
+  go_on_.Notify();
+  ASSERT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+  const Exchange::Travel travel = exchange_.pull_travel();
+  EXPECT_GE(travel.begin, begin);
+  EXPECT_LE(travel.begin, held);
+  EXPECT_GE(travel.end, held);
+  EXPECT_LE(travel.end, Clock::Real()->Now());
+}
+
+}  // namespace
+}  // namespace sluice
