@@ -11,6 +11,10 @@
 //
 // A row's rate is that of each direction: the vector's bytes over the time in
 // which it was pushed, applied, pulled and stored. The two sides take turns.
+//
+// BF16 has half of FP32's bytes, FP16 17/32: so fewer seconds for a vector,
+// less what converting it takes. Their rows compare with FP32, in turn with it,
+// times its bytes over theirs; rates are of vectors, as FP32's bytes.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -37,6 +41,7 @@
 #include "bench/report.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
+#include "common/wire/float_code.h"
 
 namespace sluice::bench {
 namespace {
@@ -101,32 +106,28 @@ struct Side {
   double cpu_seconds = 0;
 };
 
-void MeasureInTurns(int64_t bytes, const Options& options, Side* sluice,
-                    Side* plain) {
+void MeasureInTurns(int64_t bytes, const Options& options,
+                    const std::vector<Side*>& sides) {
+  const auto turns = [&](bool verify) {
+    for (Side* side : sides) side->Turn(verify);
+  };
   // Twice, so that memory has been touched and TCP's windows have grown.
   const int warm_up = options.tiny ? 1 : bytes < 16 << 20 ? 50 : 2;
-  for (int i = 0; i < warm_up; ++i) {
-    sluice->Turn(i == 0);
-    plain->Turn(i == 0);
+  for (int i = 0; i < warm_up; ++i) turns(i == 0);
+  for (Side* side : sides) {
+    side->rounds.clear();
+    side->cpu_seconds = -side->team->CpuSeconds();
   }
-  sluice->rounds.clear();
-  plain->rounds.clear();
-  const double before[] = {sluice->team->CpuSeconds(),
-                           plain->team->CpuSeconds()};
   const size_t least = options.tiny ? 2 : 9;
   double seconds = 0;
-  while (sluice->rounds.size() < least ||
+  while (sides[0]->rounds.size() < least ||
          (!options.tiny && seconds < options.seconds)) {
-    sluice->Turn(false);
-    plain->Turn(false);
-    seconds += sluice->rounds.back().seconds;
+    turns(false);
+    seconds += sides[0]->rounds.back().seconds;
   }
-  sluice->cpu_seconds = sluice->team->CpuSeconds() - before[0];
-  plain->cpu_seconds = plain->team->CpuSeconds() - before[1];
-  sluice->Turn(true);
-  plain->Turn(true);
-  sluice->rounds.pop_back();
-  plain->rounds.pop_back();
+  for (Side* side : sides) side->cpu_seconds += side->team->CpuSeconds();
+  turns(true);
+  for (Side* side : sides) side->rounds.pop_back();
 }
 
 std::string SizeName(int64_t bytes) {
@@ -180,7 +181,7 @@ void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
   const int64_t bytes = plan.floats * sizeof(float);
   Side sluice(plan, SluiceSide());
   Side plain(plan, PlainSide());
-  MeasureInTurns(bytes, options, &sluice, &plain);
+  MeasureInTurns(bytes, options, {&sluice, &plain});
   const std::string pairs = absl::StrCat(plan.workers, "x", plan.shards);
   const std::string size = SizeName(bytes);
   if (bytes >= 1 << 20) {
@@ -197,6 +198,36 @@ void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
              plain, report);
   AddLatency(absl::StrCat(pairs, " commit, pull ", size), &Note::pull_seconds,
              sluice, plain, report);
+}
+
+// Vectors in 16 bits beside FP32's.
+void CompareTypes(ExchangePlan plan, const Options& options, Report* report) {
+  Side fp32(plan, SluiceSide());
+  plan.type = FloatType::kBf16;
+  Side bf16(plan, SluiceSide());
+  plan.type = FloatType::kFp16;
+  Side fp16(plan, SluiceSide());
+  const int64_t bytes = plan.floats * sizeof(float);
+  MeasureInTurns(bytes, options, {&fp32, &bf16, &fp16});
+  const double before = fp32.Quantile(0.5, &Note::seconds);
+  const auto add = [&](FloatType type, const Side& side) {
+    const double seconds = side.Quantile(0.5, &Note::seconds);
+    const double fewer = static_cast<double>(bytes) /
+                         static_cast<double>(EncodedBytes(type, plan.floats));
+    const double moved = static_cast<double>(bytes) * plan.workers / 1e9;
+    report->Add(
+        {.what = absl::StrCat(plan.workers, "x", plan.shards, " in turn ",
+                              SizeName(bytes), ", ", NameOf(type)),
+         .unit = "GB/s each way",
+         .expected_from = "FP32 by bytes",
+         .expected = moved / before * fewer,
+         .measured = moved / seconds,
+         .more = {{"of_fp32", before / seconds},
+                  {"seconds", seconds},
+                  {"fp32_seconds", before}}});
+  };
+  add(FloatType::kBf16, bf16);
+  add(FloatType::kFp16, fp16);
 }
 
 void Run(const Options& options) {
@@ -216,6 +247,7 @@ void Run(const Options& options) {
             .at_once = at_once,
             .chunk_bytes = options.chunk_kib << 10};
         Compare(plan, options, &report);
+        if (!at_once && kib >= 1024) CompareTypes(plan, options, &report);
       }
     }
   }

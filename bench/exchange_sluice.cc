@@ -54,6 +54,7 @@ void RunShard(const ExchangePlan& plan, int index, const Control& control) {
                        {}};
   options.optimizer.mutable_sgd();
   options.chunk_bytes = plan.chunk_bytes;
+  options.push_type = plan.type;
   options.staged_gradients = 2 * plan.workers;
   Shard shard(options);
   ExchangeService exchange(&shard, Clock::Real());
@@ -107,6 +108,7 @@ class Worker {
     const GrpcExchange::Options options{
         .client = absl::StrCat("worker ", index),
         .chunk_bytes = plan.chunk_bytes,
+        .types = {.pull = plan.type, .push = plan.type},
         .loop = std::make_shared<CompletionLoop>()};
     pushes_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
     // A worker's exchange does one thing at a time, so what goes on at once

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -50,11 +51,15 @@ float WeightAt(int workers, int64_t rounds, int64_t i) {
 
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights) {
+  // BF16 has 8 bits, FP16 11.
+  const float rounding = plan.type == FloatType::kFp32 ? 0 : 0x1p-8f;
   for (int64_t i = 0; i < plan.floats; ++i) {
-    const float least = WeightAt(plan.workers, round, i);
-    const float most =
-        plan.at_once ? WeightAt(plan.workers, round - 1, i) : least;
-    if (weights[i] < least || weights[i] > most) {
+    const float after = WeightAt(plan.workers, round, i);
+    const float before =
+        plan.at_once ? WeightAt(plan.workers, round - 1, i) : after;
+    const float least = after - rounding * std::abs(after);
+    const float most = before + rounding * std::abs(before);
+    if (!(least <= weights[i] && weights[i] <= most)) {
       Fail(absl::StrCat("weight ", i, " is ", weights[i], " after round ",
                         round, ", expected ", least, " to ", most));
     }

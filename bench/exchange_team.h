@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/parameter_layout.h"
+#include "common/wire/float_type.h"
 
 // The processes of bench/exchange.cc: who there is, and how they are told what
 // to do. Both sides of the comparison are driven alike.
@@ -21,20 +22,21 @@ struct ExchangePlan {
   int64_t floats = 0;    // Of the whole vector; each shard has its part.
   bool at_once = false;  // Both directions at once; else push, then pull.
   int64_t chunk_bytes = 1 << 20;
+  FloatType type = FloatType::kFp32;  // Of both directions; Sluice's only.
 };
 
 // One tensor, all 1 at first, and which shard holds what of it.
 ParameterLayout LayoutOf(const ExchangePlan& plan);
 
 // Worker w's gradient at float i, and what the weights are after `rounds`
-// updates by the workers' mean; all exact in float32.
+// updates by the workers' mean; all exact in float32, gradients in 16 bits.
 inline constexpr float kRate = 1.0f / 1024;
 float GradientAt(int worker, int64_t i);
 float WeightAt(int workers, int64_t rounds, int64_t i);
 
 // Ends the process with a message unless `weights` are what round `round` must
 // have brought: the weights after it or, where both directions went at once,
-// any mixture of it and the one before.
+// any mixture of it and the one before; rounded, where they travel in 16 bits.
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights);
 
