@@ -60,14 +60,17 @@ class DropoutOp {
     uint64_t key = 0;
     int64_t first = 0;  // Samples that the draw has before those of the call.
   };
+  // Of the calls of Run from now on, those of recordings too; at first there is
+  // none. Not to be called while operations are recorded.
+  virtual absl::Status SetDraw(std::optional<Draw> draw) = 0;
   // Forward with x and y, backward with dy and dx: number i, counted from the
   // draw's first sample, is kept and multiplied by float(1 / (1 - rate)) when
   // the i-th of the 32-bit numbers of Random(key, 0), block after block, is at
   // least rate * 2^32 (rounded down); else it becomes 0. So samples may be
-  // computed in parts. Without a draw all are kept as they are. `y` may be `x`.
-  // The same bits on every device.
-  virtual absl::Status Run(int64_t samples, std::optional<Draw> draw,
-                           const float* x, float* y) = 0;
+  // computed in parts. Without a draw all are kept as they are; what was
+  // recorded with a draw must be run with one. `y` may be `x`. The same bits on
+  // every device.
+  virtual absl::Status Run(int64_t samples, const float* x, float* y) = 0;
 };
 
 // y = a + b, elementwise.

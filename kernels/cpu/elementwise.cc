@@ -15,19 +15,23 @@ class CpuDropout : public DropoutOp {
         threshold_(static_cast<uint32_t>(rate * 0x1p32)),
         scale_(static_cast<float>(1 / (1 - rate))) {}
 
-  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
-                   float* y) override {
+  absl::Status SetDraw(std::optional<Draw> draw) override {
+    draw_ = draw;
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(int64_t samples, const float* x, float* y) override {
     const int64_t size = samples * size_;
-    if (!draw.has_value()) {
+    if (!draw_.has_value()) {
       if (x != y) std::copy_n(x, size, y);
       return absl::OkStatus();
     }
     // Numbers [first, end) of the draw, four a block; one block costs about as
     // much as touching 32.
-    const int64_t first = draw->first * size_;
+    const int64_t first = draw_->first * size_;
     const int64_t end = first + size;
     const int64_t first_block = first / 4;
-    const Random random(draw->key, uint64_t{0});
+    const Random random(draw_->key, uint64_t{0});
     ParallelFor(context_.threads, (end + 3) / 4 - first_block, 32,
                 [&](int64_t from, int64_t to) {
                   for (int64_t k = from; k < to; ++k) {
@@ -49,6 +53,7 @@ class CpuDropout : public DropoutOp {
   const int64_t size_;
   const uint32_t threshold_;
   const float scale_;
+  std::optional<Draw> draw_;
 };
 
 class CpuSum : public SumOp {

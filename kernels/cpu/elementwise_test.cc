@@ -39,14 +39,16 @@ TEST(ElementwiseTest, DropoutIsThatOfTheReferenceBitForBit) {
           auto plain = *reference->PrepareDropout(size, rate, 200);
           auto x = ToFloats(UniformValues(samples * size, 5));
           std::vector<float> got(x.size(), 7), want(x.size(), 7);
-          ASSERT_TRUE(op->Run(samples, Draw{11}, x.data(), got.data()).ok());
-          ASSERT_TRUE(
-              plain->Run(samples, Draw{11}, x.data(), want.data()).ok());
+          ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
+          ASSERT_TRUE(op->Run(samples, x.data(), got.data()).ok());
+          ASSERT_TRUE(plain->SetDraw(Draw{11}).ok());
+          ASSERT_TRUE(plain->Run(samples, x.data(), want.data()).ok());
           EXPECT_TRUE(SameBits(got, want)) << size << " n" << samples;
-          ASSERT_TRUE(
-              op->Run(samples, std::nullopt, x.data(), got.data()).ok());
+          ASSERT_TRUE(op->SetDraw(std::nullopt).ok());
+          ASSERT_TRUE(op->Run(samples, x.data(), got.data()).ok());
           EXPECT_TRUE(SameBits(got, x));
-          ASSERT_TRUE(op->Run(samples, Draw{11}, x.data(), x.data()).ok());
+          ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
+          ASSERT_TRUE(op->Run(samples, x.data(), x.data()).ok());
           EXPECT_TRUE(SameBits(x, want));
         }
       }
@@ -62,16 +64,15 @@ TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
     auto plain = *reference->PrepareDropout(size, 0.5, 20);
     const auto x = ToFloats(UniformValues(20 * size, 5));
     std::vector<float> whole(x.size()), parts(x.size()), slow(x.size());
-    ASSERT_TRUE(op->Run(20, Draw{11}, x.data(), whole.data()).ok());
+    ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
+    ASSERT_TRUE(op->Run(20, x.data(), whole.data()).ok());
     for (int64_t first = 0; first < 20; first += 7) {
       const int64_t samples = std::min<int64_t>(7, 20 - first);
       const int64_t at = first * size;
-      ASSERT_TRUE(
-          op->Run(samples, Draw{11, first}, x.data() + at, parts.data() + at)
-              .ok());
-      ASSERT_TRUE(
-          plain->Run(samples, Draw{11, first}, x.data() + at, slow.data() + at)
-              .ok());
+      ASSERT_TRUE(op->SetDraw(Draw{11, first}).ok());
+      ASSERT_TRUE(op->Run(samples, x.data() + at, parts.data() + at).ok());
+      ASSERT_TRUE(plain->SetDraw(Draw{11, first}).ok());
+      ASSERT_TRUE(plain->Run(samples, x.data() + at, slow.data() + at).ok());
     }
     EXPECT_TRUE(SameBits(parts, whole)) << size;
     EXPECT_TRUE(SameBits(slow, whole)) << size;
@@ -83,8 +84,10 @@ TEST(ElementwiseTest, DropoutLeavesOutItsShareAndKeepsTheSum) {
   auto op = *cpu->PrepareDropout(1000, 0.25, 100);
   const std::vector<float> x(100000, 1);
   std::vector<float> y(x.size()), other(x.size());
-  ASSERT_TRUE(op->Run(100, Draw{1}, x.data(), y.data()).ok());
-  ASSERT_TRUE(op->Run(100, Draw{2}, x.data(), other.data()).ok());
+  ASSERT_TRUE(op->SetDraw(Draw{1}).ok());
+  ASSERT_TRUE(op->Run(100, x.data(), y.data()).ok());
+  ASSERT_TRUE(op->SetDraw(Draw{2}).ok());
+  ASSERT_TRUE(op->Run(100, x.data(), other.data()).ok());
   int64_t dropped = 0, both = 0;
   for (size_t i = 0; i < y.size(); ++i) {
     if (y[i] == 0) ++dropped;

@@ -6,18 +6,21 @@ int Sum(Stream stream, int64_t size, const float* a, const float* b, float* y) {
   return Map(stream, size, Add{}, a, b, y);
 }
 
-int Dropout(Stream stream, int64_t size, double rate, uint64_t key,
-            int64_t first, const float* x, float* y) {
+int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to) {
+  return ForEach(stream, 1, CopyDraw{draw, to});
+}
+
+int Dropout(Stream stream, int64_t size, double rate, const DropoutDraw* draw,
+            const float* x, float* y) {
   if (size == 0) return 0;
   const DropoutQuads quads = {
       static_cast<uint32_t>(size),
       static_cast<uint32_t>(rate * 0x1p32),
       static_cast<float>(1 / (1 - rate)),
-      key,
-      static_cast<uint64_t>(first),
+      draw,
       x,
       y,
-      first % 4 == 0 && Aligned(x) && Aligned(y),
+      Aligned(x) && Aligned(y),
   };
   return ForEach(stream, quads.threads(), quads);
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/host_device.h"
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/philox.h"
 
 // What a thread of an elementwise kernel does. Formulas as in
@@ -123,26 +124,34 @@ struct AddChannelBias {
   }
 };
 
-// Thread t computes the numbers of block first / 4 + t of the draw.
+// A draw travels to device memory as a kernel's argument, so that nobody waits.
+struct CopyDraw {
+  DropoutDraw draw;
+  DropoutDraw* to;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t) const { *to = draw; }
+};
+
+// Thread t computes the numbers of block draw->first / 4 + t of the draw.
 struct DropoutQuads {
   uint32_t size;
   uint32_t threshold;
   float scale;
-  uint64_t key;
-  uint64_t first;
+  const DropoutDraw* draw;
   const float* x;
   float* y;
-  bool vector;  // Both are aligned, and `first` is a multiple of 4.
+  bool vector;  // Both are aligned.
 
-  // Threads that there is work for.
+  // Enough wherever in a block the draw begins.
   SLUICE_HOST_DEVICE uint32_t threads() const {
-    return static_cast<uint32_t>((first % 4 + size + 3) / 4);
+    return static_cast<uint32_t>((uint64_t{size} + 3 + 3) / 4);
   }
 
   SLUICE_HOST_DEVICE void operator()(uint32_t t) const {
-    const PhiloxBlock bits(key, first / 4 + t);
+    const uint64_t first = draw->first;
+    const PhiloxBlock bits(draw->key, first / 4 + t);
     const auto skipped = static_cast<uint32_t>(first % 4);
-    if (vector && size - 4 * t >= 4) {
+    if (vector && skipped == 0 && size >= 4 * t + 4) {
       const Quad u = *reinterpret_cast<const Quad*>(x + 4 * t);
       Quad result;
       for (uint32_t j = 0; j < 4; ++j) {

@@ -44,10 +44,17 @@ int ActivationBackward(Stream stream, ActivationKind kind, int64_t size,
 
 // y = a + b; y may be either.
 int Sum(Stream stream, int64_t size, const float* a, const float* b, float* y);
-// DropoutOp::Run with a draw, of `size` numbers that have `first` before them;
-// y may be x.
-int Dropout(Stream stream, int64_t size, double rate, uint64_t key,
-            int64_t first, const float* x, float* y);
+// Which of a key's numbers dropout takes.
+struct DropoutDraw {
+  uint64_t key;
+  uint64_t first;
+};
+// *to = draw, in device memory.
+int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to);
+// DropoutOp::Run with a draw, of `size` numbers that have `draw->first` before
+// them; y may be x. `draw` is device memory.
+int Dropout(Stream stream, int64_t size, double rate, const DropoutDraw* draw,
+            const float* x, float* y);
 // y += b, with y (samples, channels, pixels) and b (channels).
 int AddBias(Stream stream, int64_t samples, int64_t channels, int64_t pixels,
             const float* b, float* y);

@@ -94,26 +94,44 @@ class GlobalAveragePool : public MapOp {
 
 class DropoutOnGpu : public DropoutOp {
  public:
-  DropoutOnGpu(OpContext* context, std::string name, int64_t size, double rate)
-      : context_(*context), name_(std::move(name)), size_(size), rate_(rate) {}
+  // `draw` is device memory.
+  DropoutOnGpu(OpContext* context, std::string name, int64_t size, double rate,
+               std::unique_ptr<Buffer> draw)
+      : context_(*context),
+        name_(std::move(name)),
+        size_(size),
+        rate_(rate),
+        draw_(std::move(draw)) {}
 
-  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
-                   float* y) override {
+  absl::Status SetDraw(std::optional<Draw> draw) override {
+    draws_ = draw.has_value();
+    if (!draws_) return absl::OkStatus();
+    const DropoutDraw numbers = {draw->key,
+                                 static_cast<uint64_t>(draw->first * size_)};
+    return context_.Launched(
+        name_, StoreDraw(context_.stream(), numbers, DrawOnGpu()));
+  }
+
+  absl::Status Run(int64_t samples, const float* x, float* y) override {
     const int64_t size = samples * size_;
-    if (draw.has_value()) {
+    if (draws_) {
       return context_.Launched(
-          name_, Dropout(context_.stream(), size, rate_, draw->key,
-                         draw->first * size_, x, y));
+          name_, Dropout(context_.stream(), size, rate_, DrawOnGpu(), x, y));
     }
     if (x == y || size == 0) return absl::OkStatus();
     return Named(name_, context_.backend().Copy(x, y, size * sizeof(float)));
   }
 
  private:
+  DropoutDraw* DrawOnGpu() { return static_cast<DropoutDraw*>(draw_->data()); }
+
   OpContext& context_;
   const std::string name_;
   const int64_t size_;
   const double rate_;
+  // A recording reads the draw of when it runs.
+  const std::unique_ptr<Buffer> draw_;
+  bool draws_ = false;  // Whether there is one.
 };
 
 class SumOnGpu : public SumOp {
@@ -186,7 +204,10 @@ absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
                                                        int64_t max_samples) {
   std::string name = absl::StrCat("dropout ", size);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
-  return std::make_unique<DropoutOnGpu>(context, std::move(name), size, rate);
+  SLUICE_ASSIGN_OR_RETURN(auto draw,
+                          context->backend().Allocate(sizeof(DropoutDraw)));
+  return std::make_unique<DropoutOnGpu>(context, std::move(name), size, rate,
+                                        std::move(draw));
 }
 
 absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,

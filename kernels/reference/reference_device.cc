@@ -149,11 +149,14 @@ class GlobalAveragePool : public MapOp {
 class Dropout : public DropoutOp {
  public:
   Dropout(int64_t size, double rate) : size_(size), rate_(rate) {}
-  absl::Status Run(int64_t samples, std::optional<Draw> draw, const float* x,
-                   float* y) override {
-    if (draw.has_value()) {
-      reference::Dropout(samples * size_, rate_, draw->key, draw->first * size_,
-                         x, y);
+  absl::Status SetDraw(std::optional<Draw> draw) override {
+    draw_ = draw;
+    return absl::OkStatus();
+  }
+  absl::Status Run(int64_t samples, const float* x, float* y) override {
+    if (draw_.has_value()) {
+      reference::Dropout(samples * size_, rate_, draw_->key,
+                         draw_->first * size_, x, y);
     } else {
       std::copy_n(x, samples * size_, y);
     }
@@ -163,6 +166,7 @@ class Dropout : public DropoutOp {
  private:
   const int64_t size_;
   const double rate_;
+  std::optional<Draw> draw_;
 };
 
 class Sum : public SumOp {

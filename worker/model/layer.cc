@@ -80,23 +80,21 @@ class DropoutLayer : public Layer {
   DropoutLayer(std::unique_ptr<kernels::DropoutOp> op, const Random& random)
       : op_(std::move(op)), random_(random) {}
 
+  absl::Status BeginPass(const Pass& pass) override {
+    if (!pass.batch.has_value()) return op_->SetDraw(std::nullopt);
+    return op_->SetDraw(kernels::DropoutOp::Draw{
+        random_.Uint64(pass.batch->value()), pass.first});
+  }
   absl::Status Forward(const Pass& pass, const float* x, float* y) override {
-    return op_->Run(pass.samples, Draw(pass), x, y);
+    return op_->Run(pass.samples, x, y);
   }
   absl::Status Backward(const Pass& pass, const float* x, const float* y,
                         const float* dy, float* dx) override {
-    return dx == nullptr ? absl::OkStatus()
-                         : op_->Run(pass.samples, Draw(pass), dy, dx);
+    return dx == nullptr ? absl::OkStatus() : op_->Run(pass.samples, dy, dx);
   }
   bool is_activation() const override { return true; }
 
  private:
-  std::optional<kernels::DropoutOp::Draw> Draw(const Pass& pass) const {
-    if (!pass.batch.has_value()) return std::nullopt;
-    return kernels::DropoutOp::Draw{random_.Uint64(pass.batch->value()),
-                                    pass.first};
-  }
-
   const std::unique_ptr<kernels::DropoutOp> op_;
   const Random random_;
 };

@@ -50,6 +50,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
+  // Comes before a pass's Forward, and before that of any other layer.
+  virtual absl::Status BeginPass(const Pass& pass) { return absl::OkStatus(); }
   virtual absl::Status Forward(const Pass& pass, const float* x, float* y) = 0;
   // From `dy`, the gradient at y: writes the layer's part of the pass's
   // gradient and reports it, and writes `dx` unless it is nullptr. `x` and `y`

@@ -68,6 +68,13 @@ absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
                                  : absl::OkStatus();
 }
 
+absl::Status LayerStack::BeginPass(const Pass& pass) {
+  for (const Step& step : steps_) {
+    SLUICE_RETURN_IF_ERROR(step.layer->BeginPass(pass));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LayerStack::Forward(const Pass& pass, const float* x) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));

@@ -24,6 +24,8 @@ class LayerStack {
   static absl::StatusOr<std::unique_ptr<LayerStack>> Create(
       const LayerContext& context, absl::Span<const LayerPlan> layers);
 
+  // Comes before a pass's Forward.
+  absl::Status BeginPass(const Pass& pass);
   // kAborted when the pass is cancelled.
   absl::Status Forward(const Pass& pass, const float* x);
   // Of the last Forward, whose input was `x`.

@@ -143,6 +143,7 @@ absl::StatusOr<Model::Result> SequentialModel::Compute(
   pass->on_final = [this](ParameterRange range) {
     return gradient_->Final(range.begin);
   };
+  SLUICE_RETURN_IF_ERROR(layers_->BeginPass(*pass));
   SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
   SLUICE_RETURN_IF_ERROR(pass->need(weights_));
   SLUICE_ASSIGN_OR_RETURN(
@@ -169,6 +170,7 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
                      .weights = weights_on_device_->on_device(),
                      .cancel = never,
                      .need = Need()};
+  SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
                           loss_->Run(batch, layers_->Output(x), 1, nullptr));

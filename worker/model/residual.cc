@@ -19,6 +19,12 @@ class Residual : public Layer {
         sum_outputs_(std::move(sum_outputs)),
         sum_inputs_(std::move(sum_inputs)) {}
 
+  absl::Status BeginPass(const Pass& pass) override {
+    SLUICE_RETURN_IF_ERROR(body_->BeginPass(pass));
+    return projection_ == nullptr ? absl::OkStatus()
+                                  : projection_->BeginPass(pass);
+  }
+
   absl::Status Forward(const Pass& pass, const float* x, float* y) override {
     SLUICE_RETURN_IF_ERROR(body_->Forward(pass, x));
     const float* beside = x;
