@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/operations.h"
@@ -59,6 +60,18 @@ class Upload {
   virtual absl::Status Send(const void* host, void* device, int64_t bytes) = 0;
 };
 
+// Operations that were recorded, to be run again with the arrays they had, and
+// with what these hold by then. It must not outlive its device, nor be run once
+// one of the arrays or operations is gone.
+//
+// Thread-compatible.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // As the operations, one after the other.
+  virtual absl::Status Run() = 0;
+};
+
 // Where a model computes: makes operations, each prepared once for a shape
 // and executed many times. Operations and buffers must not outlive their
 // device.
@@ -97,9 +110,20 @@ class Device {
   // Waits until all operations are done and reports their errors.
   virtual absl::Status Synchronize() = 0;
   // To be called between the layers of a pass: waits while more than the last
-  // four stretches between two such calls are not done, so that whoever stops
-  // calling operations soon finds the device idle.
-  virtual absl::Status Pace() = 0;
+  // `ahead` stretches between two such calls are not done, so that whoever
+  // stops calling operations soon finds the device idle.
+  // REQUIRES: 1 <= ahead <= 4.
+  virtual absl::Status Pace(int ahead) = 0;
+
+  // Whether it can record at all.
+  virtual bool can_record() const { return false; }
+  // What `calls` calls, without running it: operations that do not wait, each
+  // of which has run before with as many samples, and nothing else of this
+  // device. Where anything cannot be recorded: why, and nothing has changed.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls) {
+    return absl::UnimplementedError("this device records nothing");
+  }
 
   // Each operation computes up to `max_samples` samples at once.
   // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument

@@ -21,7 +21,7 @@ class HostMemoryDevice : public Device {
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override;
   absl::Status Synchronize() override { return absl::OkStatus(); }
-  absl::Status Pace() override { return absl::OkStatus(); }
+  absl::Status Pace(int ahead) override { return absl::OkStatus(); }
 };
 
 }  // namespace sluice::kernels

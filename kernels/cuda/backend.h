@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/kernels.h"
@@ -94,7 +95,11 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
-  virtual absl::Status Pace() = 0;
+  virtual absl::Status Pace(int ahead) = 0;
+  // What `calls` puts into the stream. It must not allocate, nor copy from or
+  // to the host, nor wait; what it calls stays as long as the recording.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls) = 0;
 
   // Makes the calling thread use this GPU.
   virtual absl::Status EnterThread() = 0;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_download.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_libraries.h"
 #include "kernels/cuda/cuda_upload.h"
 #include "kernels/cuda/gpu_number.h"
@@ -67,12 +68,19 @@ class CudaBackend : public Backend {
     return CudaStatus(cudaStreamSynchronize(stream_),
                       "an operation since the last wait");
   }
-  absl::Status Pace() override {
-    // The oldest. A wait for one that was never recorded returns at once.
-    const cudaEvent_t mark = marks_[turn_++ % std::size(marks_)];
-    SLUICE_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(mark),
-                                      "an operation since the last wait"));
-    return CudaStatus(cudaEventRecord(mark, stream_), "cudaEventRecord");
+  absl::Status Pace(int ahead) override {
+    SLUICE_CHECK(ahead >= 1 && ahead <= std::size(marks_));
+    // A wait for a mark that was never recorded returns at once.
+    SLUICE_RETURN_IF_ERROR(CudaStatus(
+        cudaEventSynchronize(marks_[(turn_ - ahead) % std::size(marks_)]),
+        "an operation since the last wait"));
+    return CudaStatus(
+        cudaEventRecord(marks_[turn_++ % std::size(marks_)], stream_),
+        "cudaEventRecord");
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls) override {
+    return RecordGraph(stream_, calls);
   }
 
   Stream stream() const override { return stream_; }

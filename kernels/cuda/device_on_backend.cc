@@ -48,7 +48,15 @@ class DeviceOnBackend : public Device {
     SLUICE_RETURN_IF_ERROR(entered_);
     return context_.backend().Synchronize();
   }
-  absl::Status Pace() override { return context_.backend().Pace(); }
+  absl::Status Pace(int ahead) override {
+    return context_.backend().Pace(ahead);
+  }
+  bool can_record() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return context_.Record(calls);
+  }
 
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) override {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "kernels/cuda/activations.cu"
 #include "kernels/cuda/attention.cu"
 #include "kernels/cuda/casts.cu"
@@ -33,6 +34,26 @@ class HostBuffer : public Buffer {
 
  private:
   void* const data_;
+};
+
+// What CUDA forbids while a stream is captured.
+absl::Status CheckExecuting() {
+  if (emulation::recording == nullptr) return absl::OkStatus();
+  return absl::InternalError("not while operations are recorded");
+}
+
+class EmulatedRecording : public Recording {
+ public:
+  explicit EmulatedRecording(emulation::Calls calls)
+      : calls_(std::move(calls)) {}
+  absl::Status Run() override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
+    for (const auto& call : calls_) call();
+    return absl::OkStatus();
+  }
+
+ private:
+  const emulation::Calls calls_;
 };
 
 absl::Status CheckAligned(std::initializer_list<const void*> arrays) {
@@ -77,6 +98,14 @@ class LoopProduct : public Product {
 
   absl::Status Run(const void* all_a, const void* all_b, const float* bias,
                    float* d, void* workspace) override {
+    emulation::Execute(
+        [=, this] { Multiply(all_a, all_b, bias, d, workspace); });
+    return CheckAligned({all_a, all_b, bias, d});
+  }
+
+ private:
+  void Multiply(const void* all_a, const void* all_b, const float* bias,
+                float* d, void* workspace) const {
     const ProductShape& s = shape();
     std::memset(workspace, 0xff, kWorkspace);
     const auto a_factors = Factors(s.precision, all_a, s.a_size());
@@ -87,7 +116,6 @@ class LoopProduct : public Product {
       if (transpose) std::swap(row, column);
       return static_cast<double>(matrix[row + column * stride]);
     };
-    const absl::Status aligned = CheckAligned({all_a, all_b, bias, d});
     for (int64_t n = 0; n < s.batch; ++n) {
       for (int64_t column = 0; column < s.columns; ++column) {
         for (int64_t row = 0; row < s.rows; ++row) {
@@ -103,7 +131,6 @@ class LoopProduct : public Product {
       b += s.inner * s.columns;
       d += s.rows * s.columns;
     }
-    return aligned;
   }
 };
 
@@ -116,6 +143,13 @@ class LoopConvolution : public Convolution {
 
   absl::Status Run(const void* first, const void* second, void* out,
                    void* workspace) override {
+    emulation::Execute([=, this] { Convolve(first, second, out, workspace); });
+    return CheckAligned({first, second, out});
+  }
+
+ private:
+  void Convolve(const void* first, const void* second, void* out,
+                void* workspace) const {
     std::memset(workspace, 0xff, kWorkspace);
     const Conv2dShape& s = shape_;
     const Images x = {samples_, s.inputs, s.height * s.width};
@@ -148,10 +182,8 @@ class LoopConvolution : public Convolution {
         break;
       }
     }
-    return CheckAligned({first, second, out});
   }
 
- private:
   struct Images {
     int64_t samples, channels, pixels;
 
@@ -201,12 +233,14 @@ class LateDownload : public Download {
   explicit LateDownload(int64_t bytes) : bytes_(bytes) {}
 
   absl::Status Begin(const void* device, int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     begun_ = parts_.empty() ? bytes : begun_ + bytes;
     if (begun_ > bytes_) return absl::InternalError("no room for the part");
     parts_.push_back({device, bytes});
     return absl::OkStatus();
   }
   absl::StatusOr<bool> Take(void* host, bool wait) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     Part& part = parts_.front();
     if (!wait && !std::exchange(part.asked_for, true)) return false;
     if (part.bytes > 0) std::memcpy(host, part.device, part.bytes);
@@ -215,7 +249,7 @@ class LateDownload : public Download {
   }
   absl::Status Drop() override {
     parts_.clear();
-    return absl::OkStatus();
+    return CheckExecuting();
   }
 
  private:
@@ -232,8 +266,9 @@ class LateDownload : public Download {
 
 class EmulatedUpload : public Upload {
  public:
-  absl::Status Begin() override { return absl::OkStatus(); }
+  absl::Status Begin() override { return CheckExecuting(); }
   absl::Status Send(const void* host, void* device, int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     if (bytes > 0) std::memcpy(device, host, bytes);
     return absl::OkStatus();
   }
@@ -246,32 +281,49 @@ class EmulatedBackend : public Backend {
   std::string Description() const override { return "emulated"; }
   absl::Status EnterThread() override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return std::make_unique<HostBuffer>(bytes);
   }
   absl::Status CopyToDevice(const void* host, void* device,
                             int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return Copy(host, device, bytes);
   }
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return Copy(device, host, bytes);
   }
   absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return std::make_unique<EmulatedUpload>();
   }
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return std::make_unique<LateDownload>(bytes);
   }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
-  absl::Status Pace() override { return absl::OkStatus(); }
+  absl::Status Synchronize() override { return CheckExecuting(); }
+  absl::Status Pace(int ahead) override { return CheckExecuting(); }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls) override {
+    SLUICE_RETURN_IF_ERROR(CheckExecuting());
+    emulation::Calls recorded;
+    emulation::recording = &recorded;
+    const absl::Status called = calls();
+    emulation::recording = nullptr;
+    SLUICE_RETURN_IF_ERROR(called);
+    return std::make_unique<EmulatedRecording>(std::move(recorded));
+  }
   Stream stream() const override { return nullptr; }
   absl::Status Copy(const void* from, void* to, int64_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);  // Nothing may be nowhere.
+    if (bytes == 0) return absl::OkStatus();  // Nothing may be nowhere.
+    emulation::Execute([=] { std::memcpy(to, from, bytes); });
     return absl::OkStatus();
   }
   absl::Status Zero(void* to, int64_t bytes) override {
-    if (bytes > 0) std::memset(to, 0, bytes);
+    if (bytes == 0) return absl::OkStatus();
+    emulation::Execute([=] { std::memset(to, 0, bytes); });
     return absl::OkStatus();
   }
   std::string ErrorText(int error) const override {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 // What the .cu files take from CUDA, on the host: so that a machine without a
@@ -109,6 +110,22 @@ class Block {
 };
 
 extern Block* block;  // That runs.
+
+// What was called, in its order.
+using Calls = std::vector<std::function<void()>>;
+
+// Where calls go instead of being executed; nullptr: nowhere.
+inline Calls* recording = nullptr;
+
+// Executes `call`, now or when what is recorded runs.
+template <typename F>
+void Execute(F call) {
+  if (recording == nullptr) {
+    call();
+  } else {
+    recording->push_back(std::move(call));
+  }
+}
 
 template <typename F>
 void ForEachBlock(Index3 grid, const F& run) {

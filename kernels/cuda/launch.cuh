@@ -35,8 +35,10 @@ int Launch(void (*kernel)(Parameters...), Grid grid, Stream stream,
 template <typename... Parameters, typename... Arguments>
 int Launch(void (*kernel)(Parameters...), Grid grid, Stream,
            const Arguments&... arguments) {
-  emulation::Run({grid.width, grid.height}, kBlock,
-                 [&] { kernel(arguments...); });
+  emulation::Execute([=] {
+    emulation::Run({grid.width, grid.height}, kBlock,
+                   [&] { kernel(arguments...); });
+  });
   return 0;
 }
 
@@ -56,8 +58,10 @@ int ForEach(Stream stream, uint32_t count, const F& f) {
   return Launch(ForEachKernel<F>, {Blocks(count)}, stream, count, f);
 #else
   // They do not wait for each other.
-  emulation::RunEach({Blocks(count), 1}, kBlock,
-                     [&] { ForEachKernel(count, f); });
+  emulation::Execute([=] {
+    emulation::RunEach({Blocks(count), 1}, kBlock,
+                       [&] { ForEachKernel(count, f); });
+  });
   return 0;
 #endif
 }

@@ -1,5 +1,7 @@
 #include "kernels/cuda/op_context.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/elementwise.h"
@@ -15,10 +17,36 @@ int64_t RoundUp(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// With the scratch memory that it uses.
+class KeptRecording : public Recording {
+ public:
+  KeptRecording(std::shared_ptr<Buffer> scratch,
+                std::unique_ptr<Recording> recording)
+      : scratch_(std::move(scratch)), recording_(std::move(recording)) {}
+  absl::Status Run() override { return recording_->Run(); }
+
+ private:
+  const std::shared_ptr<Buffer> scratch_;
+  const std::unique_ptr<Recording> recording_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Recording>> OpContext::Record(
+    absl::FunctionRef<absl::Status()> calls) {
+  recording_ = true;
+  auto recorded = backend_->Record(calls);
+  recording_ = false;
+  if (!recorded.ok()) return recorded.status();
+  return std::make_unique<KeptRecording>(scratch_, *std::move(recorded));
+}
 
 absl::StatusOr<char*> OpContext::Scratch(int64_t bytes) {
   if (bytes > scratch_bytes_ || scratch_ == nullptr) {
+    if (recording_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "scratch memory of ", bytes, " bytes cannot be had while recording"));
+    }
     scratch_.reset();  // Waits until nothing uses it.
     scratch_bytes_ = 0;
     SLUICE_ASSIGN_OR_RETURN(scratch_, backend_->Allocate(bytes));

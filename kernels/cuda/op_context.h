@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend.h"
@@ -30,9 +32,13 @@ class OpContext {
   Precision precision() const { return precision_; }
   Stream stream() const { return backend_->stream(); }
 
-  // At least `bytes`, aligned to 256, good until the next call.
-  // kResourceExhausted as Device::Allocate.
+  // At least `bytes`, aligned to 256, good until the next call; or as long as
+  // what is recorded meanwhile. kResourceExhausted as Device::Allocate.
   absl::StatusOr<char*> Scratch(int64_t bytes);
+
+  // As Device::Record.
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::FunctionRef<absl::Status()> calls);
 
   // What the launch of a kernel of operation `name` returned, as a status.
   absl::Status Launched(const std::string& name, int error) const;
@@ -40,9 +46,10 @@ class OpContext {
  private:
   const std::unique_ptr<Backend> backend_;
   const Precision precision_;
-  // Grows to what the largest call needs.
-  std::unique_ptr<Buffer> scratch_;
+  // Grows to what the largest call needs; recordings keep what they use.
+  std::shared_ptr<Buffer> scratch_;
   int64_t scratch_bytes_ = 0;
+  bool recording_ = false;
 };
 
 // `status` with `name` before its message.
@@ -106,7 +113,8 @@ class LibraryArrays {
 };
 
 // What an operation prepared, by number of samples, for a few of them. Results
-// of a short batch are those of an operation prepared for just that size.
+// of a short batch are those of an operation prepared for just that size. What
+// was prepared for the most samples stays.
 //
 // Not thread-safe: call from the thread that computes.
 template <typename T>
@@ -119,8 +127,10 @@ class PerSamples {
     const auto found = prepared_.find(samples);
     if (found != prepared_.end()) return found->second.get();
     // A run has full mini-batches, the last of an epoch, and the same two of
-    // the test split.
-    if (prepared_.size() >= 4) prepared_.clear();
+    // the test split. Those of full ones may be in recordings.
+    if (prepared_.size() >= 4) {
+      prepared_.erase(prepared_.begin(), std::prev(prepared_.end()));
+    }
     auto made = make(samples);
     if (!made.ok()) return made.status();
     return (prepared_[samples] = *std::move(made)).get();

@@ -29,6 +29,7 @@ CUDA_OBJECT = "kernels/cuda/libsluice_cuda.so"
 TESTS = [
     "kernels/cuda/cuda_object_test",
     "kernels/cuda/cuda_map_test",
+    "kernels/cuda/cuda_recording_test",
     "kernels/cuda/cuda_linear_test",
     "kernels/cuda/cuda_batch_norm_test",
     "kernels/cuda/cuda_sequence_test",

@@ -6,6 +6,13 @@
 #include "common/status_macros.h"
 
 namespace sluice {
+namespace {
+
+// Layers that are handed to the device before it is done with the first: enough
+// that it never waits for the host where they are short.
+constexpr int kLayersAhead = 4;
+
+}  // namespace
 
 int64_t FloatsOf(const std::vector<int64_t>& shape) {
   int64_t floats = 1;
@@ -63,7 +70,7 @@ absl::Status LayerStack::AddStep(const LayerContext& context,
 
 absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
   // First the wait, so that a cancel during it is seen.
-  SLUICE_RETURN_IF_ERROR(device_->Pace());
+  SLUICE_RETURN_IF_ERROR(device_->Pace(kLayersAhead));
   return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
                                  : absl::OkStatus();
 }

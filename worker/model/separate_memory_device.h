@@ -53,9 +53,9 @@ class SeparateMemoryDevice : public kernels::Device {
     return reference_->PrepareDownload(bytes);
   }
   absl::Status Synchronize() override { return reference_->Synchronize(); }
-  absl::Status Pace() override {
+  absl::Status Pace(int ahead) override {
     on_pace();
-    return reference_->Pace();
+    return reference_->Pace(ahead);
   }
   std::function<void()> on_pace = [] {};  // Called by each Pace.
 
