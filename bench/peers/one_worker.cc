@@ -110,7 +110,8 @@ void Write(const std::string& path, const std::vector<T>& values) {
 
 class OneWorker {
  public:
-  explicit OneWorker(ResolvedJob job) : job_(std::move(job)) {}
+  OneWorker(ResolvedJob job, const ModelOptions& options)
+      : job_(std::move(job)), options_(options) {}
 
   absl::Status Prepare();
   // Writes weights, inputs and labels of one mini-batch and its gradient into
@@ -122,6 +123,7 @@ class OneWorker {
 
  private:
   const ResolvedJob job_;
+  const ModelOptions options_;
   std::unique_ptr<kernels::Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DataSource> data_;
@@ -133,8 +135,8 @@ class OneWorker {
 
 absl::Status OneWorker::Prepare() {
   SLUICE_ASSIGN_OR_RETURN(device_, MakeDevice(job_.job.worker(), WorkerId(0)));
-  SLUICE_ASSIGN_OR_RETURN(
-      model_, Model::Create(job_, JobMicroBatch(job_), device_.get()));
+  SLUICE_ASSIGN_OR_RETURN(model_, Model::Create(job_, JobMicroBatch(job_),
+                                                device_.get(), options_));
   SLUICE_ASSIGN_OR_RETURN(
       data_, OpenDataSource(job_.job.data(), Split::kTrain, job_.job.seed()));
   kernels::SetNumericMode();
@@ -226,8 +228,9 @@ absl::StatusOr<std::string> Rates(double seconds, F step) {
       static_cast<double>(samples) / absl::ToDoubleSeconds(took));
 }
 
-absl::Status Serve(const ResolvedJob& job, const std::string& folder) {
-  OneWorker worker(job);
+absl::Status Serve(const ResolvedJob& job, const ModelOptions& options,
+                   const std::string& folder) {
+  OneWorker worker(job, options);
   SLUICE_RETURN_IF_ERROR(worker.Prepare());
   SLUICE_ASSIGN_OR_RETURN(const nlohmann::json about, worker.Describe(folder));
   std::cout << about.dump() << std::endl;
@@ -254,10 +257,14 @@ int main(int argc, char** argv) {
   app.add_option("--set", overrides, "override a field of the job; repeatable")
       ->allow_extra_args(false);
   app.add_option("--folder", folder, "where to write the arrays");
+  bool uncaptured = false;
+  app.add_flag("--uncaptured", uncaptured,
+               "launch every kernel of a GPU by itself, without CUDA graphs");
   CLI11_PARSE(app, argc, argv);
   const auto job = sluice::LoadJob(path, overrides);
   const absl::Status status =
-      job.ok() ? sluice::bench::Serve(*job, folder) : job.status();
+      job.ok() ? sluice::bench::Serve(*job, {.records = !uncaptured}, folder)
+               : job.status();
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   }

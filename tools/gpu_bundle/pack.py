@@ -35,6 +35,7 @@ TESTS = [
     "kernels/cuda/cuda_sequence_test",
     "kernels/cuda/cuda_attention_test",
     "worker/model/cuda_model_test",
+    "worker/model/recorded_model_test",
     "worker/model/loss_scale_test",
     "worker/model/gradient_array_test",
     "worker/model/weights_array_test",

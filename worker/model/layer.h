@@ -39,6 +39,9 @@ struct Pass {
   // Of backward only: called when a layer has written its part of the gradient;
   // the parts come from the vector's end to its beginning.
   std::function<absl::Status(ParameterRange)> on_final = nullptr;
+  // Its operations are recorded, and nothing but them: nobody waits for the
+  // device, and cancelling is not looked at.
+  bool recorded = false;
 };
 
 // One layer on one device: its operation, and where in the flat vector its

@@ -20,6 +20,15 @@ int64_t FloatsOf(const std::vector<int64_t>& shape) {
   return floats;
 }
 
+absl::Status PauseBetween(kernels::Device* device, int ahead,
+                          const Pass& pass) {
+  if (pass.recorded) return absl::OkStatus();
+  // First the wait, so that a cancel during it is seen.
+  SLUICE_RETURN_IF_ERROR(device->Pace(ahead));
+  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
+                                 : absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     const LayerContext& context, absl::Span<const LayerPlan> layers) {
   auto stack = std::unique_ptr<LayerStack>(new LayerStack(context.device));
@@ -68,13 +77,6 @@ absl::Status LayerStack::AddStep(const LayerContext& context,
   return absl::OkStatus();
 }
 
-absl::Status LayerStack::BetweenLayers(const Pass& pass) const {
-  // First the wait, so that a cancel during it is seen.
-  SLUICE_RETURN_IF_ERROR(device_->Pace(kLayersAhead));
-  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                                 : absl::OkStatus();
-}
-
 absl::Status LayerStack::BeginPass(const Pass& pass) {
   for (const Step& step : steps_) {
     SLUICE_RETURN_IF_ERROR(step.layer->BeginPass(pass));
@@ -82,23 +84,49 @@ absl::Status LayerStack::BeginPass(const Pass& pass) {
   return absl::OkStatus();
 }
 
+int64_t LayerStack::ParametersEnd(size_t begin, size_t end) const {
+  int64_t last = 0;
+  for (size_t i = begin; i < end; ++i) {
+    last = std::max(last, steps_[i].layer->parameters().end);
+  }
+  return last;
+}
+
 absl::Status LayerStack::Forward(const Pass& pass, const float* x) {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));
+  SLUICE_RETURN_IF_ERROR(ForwardPart(pass, x, 0, size()).status());
+  return PauseBetween(device_, kLayersAhead, pass);
+}
+
+absl::StatusOr<const float*> LayerStack::ForwardPart(const Pass& pass,
+                                                     const float* x,
+                                                     size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
     Layer& layer = *steps_[i].layer;
     SLUICE_RETURN_IF_ERROR(pass.need(layer.parameters().end));
     SLUICE_RETURN_IF_ERROR(layer.Forward(pass, InputOf(i, x), steps_[i].y));
   }
-  return BetweenLayers(pass);
+  return InputOf(end, x);
 }
 
 absl::StatusOr<const float*> LayerStack::Backward(const Pass& pass,
                                                   const float* x,
                                                   const float* dy,
                                                   bool wants_dx) {
-  const size_t end = wants_dx ? 0 : first_with_parameters_;
-  for (size_t i = steps_.size(); i-- > end;) {
-    SLUICE_RETURN_IF_ERROR(BetweenLayers(pass));
+  SLUICE_ASSIGN_OR_RETURN(
+      const float* dx,
+      BackwardPart(pass, x, dy, wants_dx ? 0 : first_with_parameters_, size(),
+                   wants_dx));
+  return wants_dx ? dx : nullptr;
+}
+
+absl::StatusOr<const float*> LayerStack::BackwardPart(const Pass& pass,
+                                                      const float* x,
+                                                      const float* dy,
+                                                      size_t begin, size_t end,
+                                                      bool wants_dx) {
+  for (size_t i = end; i-- > begin;) {
+    SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
     Layer& layer = *steps_[i].layer;
     float* const dy_scratch =
         dy == scratch_[0]->floats()   ? scratch_[0]->floats()
@@ -106,12 +134,12 @@ absl::StatusOr<const float*> LayerStack::Backward(const Pass& pass,
                                       : nullptr;
     float* dx = scratch_[dy_scratch == scratch_[0]->floats() ? 1 : 0]->floats();
     if (layer.is_activation() && dy_scratch != nullptr) dx = dy_scratch;
-    if (i == end && !wants_dx) dx = nullptr;
+    if (i == first_with_parameters_ && !wants_dx) dx = nullptr;
     SLUICE_RETURN_IF_ERROR(
         layer.Backward(pass, InputOf(i, x), steps_[i].y, dy, dx));
     dy = dx;
   }
-  return wants_dx ? dy : nullptr;
+  return dy;
 }
 
 }  // namespace sluice

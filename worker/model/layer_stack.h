@@ -1,6 +1,7 @@
 #ifndef SLUICE_WORKER_MODEL_LAYER_STACK_H_
 #define SLUICE_WORKER_MODEL_LAYER_STACK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,6 +16,10 @@ namespace sluice {
 
 // Floats of one sample of this shape.
 int64_t FloatsOf(const std::vector<int64_t>& shape);
+
+// What comes between layers: waits as Device::Pace, then looks whether the pass
+// is cancelled, and is kAborted where it is. Nothing while it is recorded.
+absl::Status PauseBetween(kernels::Device* device, int ahead, const Pass& pass);
 
 // Layers one after the other, with the memory for what lies between them.
 //
@@ -42,6 +47,21 @@ class LayerStack {
     return scratch_[0] == nullptr ? nullptr : scratch_[0]->floats();
   }
 
+  // Of Forward and Backward those layers [begin, end), the parts one after the
+  // other: in Backward from the last one down to first_with_parameters(), or to
+  // 0 when the gradient at `x` is wanted, with the `dy` that the part before
+  // returned. Forward's part returns where its output is.
+  absl::StatusOr<const float*> ForwardPart(const Pass& pass, const float* x,
+                                           size_t begin, size_t end);
+  absl::StatusOr<const float*> BackwardPart(const Pass& pass, const float* x,
+                                            const float* dy, size_t begin,
+                                            size_t end, bool wants_dx);
+  size_t size() const { return steps_.size(); }
+  // Where the last of these layers' parameters end; 0 when they have none.
+  int64_t ParametersEnd(size_t begin, size_t end) const;
+  // size() when there is none.
+  size_t first_with_parameters() const { return first_with_parameters_; }
+
   // From the first layer's to the last one's; empty when none has any.
   ParameterRange parameters() const { return parameters_; }
 
@@ -53,10 +73,7 @@ class LayerStack {
   };
 
   explicit LayerStack(kernels::Device* device) : device_(device) {}
-  // kAborted when the pass is cancelled.
-  absl::Status BetweenLayers(const Pass& pass) const;
   absl::Status AddStep(const LayerContext& context, const LayerPlan& plan);
-  size_t size() const { return steps_.size(); }
   // Where the step's input is, with the stack's at `x`.
   const float* InputOf(size_t step, const float* x) const {
     return step == 0 ? x : steps_[step - 1].y;
@@ -65,7 +82,6 @@ class LayerStack {
   // Constant after Create.
   kernels::Device* const device_;
   std::vector<Step> steps_;
-  // The first step with parameters, or size() when there is none.
   size_t first_with_parameters_ = 0;
   ParameterRange parameters_;
 

@@ -146,6 +146,28 @@ TEST(LayersTest, DropoutIsAFunctionOfSeedMiniBatchAndLayerAlone) {
   EXPECT_GT(dropped(twice), dropped(once));
 }
 
+TEST(LayersTest, WithinAResidualDropoutGoesByTheMiniBatchToo) {
+  const ResolvedJob job = MakeJob(R"(
+    layer { residual {
+      layer { dense { units: 40 } }
+      layer { dropout { rate: 0.4 } }
+    } }
+    layer { dense { units: 3 } }
+  )",
+                                  {5});
+  const auto device = Cpu();
+  const auto model = Create(job, 4, device.get());
+  const auto weights = InitialWeights(job);
+  Batch batch = MakeBatch(job, 4, 5);
+  batch.id = BatchId(7);
+  const auto want = Gradient(model.get(), batch, weights);
+  batch.id = BatchId(8);
+  EXPECT_FALSE(SameBits(Gradient(model.get(), batch, weights), want));
+  batch.id = BatchId(7);
+  ASSERT_TRUE(model->Evaluate(batch, weights).ok());
+  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights), want));
+}
+
 TEST(LayersTest, WhatIsDroppedGoesByThePlaceInTheMiniBatch) {
   const auto job = MakeJob(
       "layer { name: 'a' dense { units: 16 } } layer { dropout {} } "

@@ -12,6 +12,7 @@
 #include "worker/model/layer_stack.h"
 #include "worker/model/loss.h"
 #include "worker/model/loss_scale.h"
+#include "worker/model/recorded_stack.h"
 #include "worker/model/weights_array.h"
 
 namespace sluice {
@@ -30,7 +31,7 @@ class SequentialModel : public Model {
         first_scale_(FirstLossScale(job.job.worker())),
         device_(device) {}
 
-  absl::Status Prepare(const ResolvedJob& job);
+  absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
 
   absl::StatusOr<Result> ComputeGradient(const Batch& batch,
                                          absl::Span<const float> weights,
@@ -58,7 +59,7 @@ class SequentialModel : public Model {
   const std::vector<ParameterRange> statistics_;
   const float first_scale_;  // Of the loss.
   Device* const device_;
-  std::unique_ptr<LayerStack> layers_;
+  std::optional<RecordedStack> layers_;
   std::unique_ptr<Loss> loss_;
 
   // Scratch, overwritten by every call before it is read.
@@ -67,14 +68,17 @@ class SequentialModel : public Model {
   std::optional<GradientArray> gradient_;
 };
 
-absl::Status SequentialModel::Prepare(const ResolvedJob& job) {
+absl::Status SequentialModel::Prepare(const ResolvedJob& job,
+                                      const ModelOptions& options) {
   device_->EnterThread();
   const LayerContext context = {.plan = job.model,
                                 .seed = job.job.seed(),
                                 .max_samples = max_samples_,
                                 .device = device_};
-  SLUICE_ASSIGN_OR_RETURN(layers_,
+  SLUICE_ASSIGN_OR_RETURN(auto layers,
                           LayerStack::Create(context, job.model.layers));
+  layers_.emplace(std::move(layers), max_samples_, device_,
+                  options.records ? options.clock : nullptr);
   // (outputs), or (length, outputs).
   const std::vector<int64_t>& output = job.model.layers.back().output_shape;
   SLUICE_ASSIGN_OR_RETURN(
@@ -143,16 +147,13 @@ absl::StatusOr<Model::Result> SequentialModel::Compute(
   pass->on_final = [this](ParameterRange range) {
     return gradient_->Final(range.begin);
   };
-  SLUICE_RETURN_IF_ERROR(layers_->BeginPass(*pass));
   SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
   SLUICE_RETURN_IF_ERROR(pass->need(weights_));
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
       loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
   observer.on_backward();
-  SLUICE_RETURN_IF_ERROR(
-      layers_->Backward(*pass, x, layers_->scratch(), /*wants_dx=*/false)
-          .status());
+  SLUICE_RETURN_IF_ERROR(layers_->Backward(*pass, x, layers_->scratch()));
   SLUICE_RETURN_IF_ERROR(gradient_->Finish());
   SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   return Result{.loss = loss.loss, .correct = loss.correct};
@@ -170,7 +171,6 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
                      .weights = weights_on_device_->on_device(),
                      .cancel = never,
                      .need = Need()};
-  SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));
   SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
   SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
                           loss_->Run(batch, layers_->Output(x), 1, nullptr));
@@ -179,11 +179,11 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ResolvedJob& job,
-                                                     int max_samples,
-                                                     Device* device) {
+absl::StatusOr<std::unique_ptr<Model>> Model::Create(
+    const ResolvedJob& job, int max_samples, Device* device,
+    const ModelOptions& options) {
   auto model = std::make_unique<SequentialModel>(job, max_samples, device);
-  SLUICE_RETURN_IF_ERROR(model->Prepare(job));
+  SLUICE_RETURN_IF_ERROR(model->Prepare(job, options));
   return model;
 }
 

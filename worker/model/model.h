@@ -7,12 +7,20 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/clock.h"
 #include "common/resolved_job.h"
 #include "kernels/device.h"
 #include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
 
 namespace sluice {
+
+struct ModelOptions {
+  // Whether the training passes over full mini-batches are recorded where the
+  // device can; it changes no result.
+  bool records = true;
+  Clock* clock = Clock::Real();  // Measures what is recorded together.
+};
 
 // The job's model on one device: layers prepared once for a mini-batch size
 // and run many times. Keeps nothing between calls that could change a result.
@@ -21,12 +29,12 @@ namespace sluice {
 // Not thread-safe: call from the thread that computes.
 class Model {
  public:
-  // Prepares for up to `max_samples` per call. `device` must outlive the
-  // model. kInvalidArgument where the device lacks an operation, or the loss
-  // does not fit the data.
-  static absl::StatusOr<std::unique_ptr<Model>> Create(const ResolvedJob& job,
-                                                       int max_samples,
-                                                       kernels::Device* device);
+  // Prepares for up to `max_samples` per call. `device` and the options' clock
+  // must outlive the model. kInvalidArgument where the device lacks an
+  // operation, or the loss does not fit the data.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(
+      const ResolvedJob& job, int max_samples, kernels::Device* device,
+      const ModelOptions& options = {});
   virtual ~Model() = default;
 
   struct Result {

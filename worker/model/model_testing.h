@@ -86,8 +86,9 @@ inline std::unique_ptr<kernels::Device> Cpu(int threads = 1) {
 }
 
 inline std::unique_ptr<Model> Create(const ResolvedJob& job, int max_samples,
-                                     kernels::Device* device) {
-  auto model = Model::Create(job, max_samples, device);
+                                     kernels::Device* device,
+                                     const ModelOptions& options = {}) {
+  auto model = Model::Create(job, max_samples, device, options);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }

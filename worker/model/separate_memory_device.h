@@ -14,12 +14,18 @@
 
 namespace sluice {
 
-// The reference on arrays that the host must not touch itself: memory is the
-// host's, but arguments of dense products are expected in buffers.
+// A device, the reference at first, on arrays that the host must not touch
+// itself: memory may be the host's, but arguments of dense products are
+// expected in buffers.
 //
 // Not thread-safe: call from the thread of the test.
 class SeparateMemoryDevice : public kernels::Device {
  public:
+  SeparateMemoryDevice()
+      : SeparateMemoryDevice(kernels::MakeReferenceDevice()) {}
+  explicit SeparateMemoryDevice(std::unique_ptr<kernels::Device> device)
+      : device_(std::move(device)) {}
+
   bool InBuffers(const float* p) const {
     const auto* byte = reinterpret_cast<const char*>(p);
     for (const auto& [begin, bytes] : buffers_) {
@@ -29,105 +35,108 @@ class SeparateMemoryDevice : public kernels::Device {
   }
 
   std::string Description() const override { return "separate"; }
-  void EnterThread() override { reference_->EnterThread(); }
+  void EnterThread() override { device_->EnterThread(); }
   bool uses_host_memory() const override { return false; }
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Allocate(
       int64_t bytes) override {
-    auto buffer = reference_->Allocate(bytes);
+    auto buffer = device_->Allocate(bytes);
     buffers_.emplace_back(static_cast<char*>((*buffer)->data()), bytes);
     return buffer;
   }
   absl::Status CopyToDevice(const void* host, void* device,
                             int64_t bytes) override {
-    return reference_->CopyToDevice(host, device, bytes);
+    return device_->CopyToDevice(host, device, bytes);
   }
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override {
-    return reference_->CopyToHost(device, host, bytes);
+    return device_->CopyToHost(device, host, bytes);
   }
   absl::StatusOr<std::unique_ptr<kernels::Upload>> PrepareUpload() override {
-    return reference_->PrepareUpload();
+    return device_->PrepareUpload();
   }
   absl::StatusOr<std::unique_ptr<kernels::Download>> PrepareDownload(
       int64_t bytes) override {
-    return reference_->PrepareDownload(bytes);
+    return device_->PrepareDownload(bytes);
   }
-  absl::Status Synchronize() override { return reference_->Synchronize(); }
+  absl::Status Synchronize() override { return device_->Synchronize(); }
   absl::Status Pace(int ahead) override {
     on_pace();
-    return reference_->Pace(ahead);
+    return device_->Pace(ahead);
   }
   std::function<void()> on_pace = [] {};  // Called by each Pace.
 
   absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
       const kernels::DenseShape& shape, int64_t max_samples) override {
-    return std::make_unique<Dense>(
-        this, *reference_->PrepareDense(shape, max_samples));
+    return std::make_unique<Dense>(this,
+                                   *device_->PrepareDense(shape, max_samples));
   }
   absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
       const kernels::Conv2dShape& shape, int64_t max_samples) override {
-    return reference_->PrepareConv2d(shape, max_samples);
+    return device_->PrepareConv2d(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareMaxPool(
       const kernels::PoolShape& shape, int64_t max_samples) override {
-    return reference_->PrepareMaxPool(shape, max_samples);
+    return device_->PrepareMaxPool(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAveragePool(
       const kernels::PoolShape& shape, int64_t max_samples) override {
-    return reference_->PrepareAveragePool(shape, max_samples);
+    return device_->PrepareAveragePool(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareRelu(
       int64_t size, int64_t max_samples) override {
-    return reference_->PrepareRelu(size, max_samples);
+    return device_->PrepareRelu(size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareTanh(
       int64_t size, int64_t max_samples) override {
-    return reference_->PrepareTanh(size, max_samples);
+    return device_->PrepareTanh(size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareSigmoid(
       int64_t size, int64_t max_samples) override {
-    return reference_->PrepareSigmoid(size, max_samples);
+    return device_->PrepareSigmoid(size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGelu(
       int64_t size, int64_t max_samples) override {
-    return reference_->PrepareGelu(size, max_samples);
+    return device_->PrepareGelu(size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGlobalAveragePool(
       int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return reference_->PrepareGlobalAveragePool(channels, pixels, max_samples);
+    return device_->PrepareGlobalAveragePool(channels, pixels, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::DropoutOp>> PrepareDropout(
       int64_t size, double rate, int64_t max_samples) override {
-    return reference_->PrepareDropout(size, rate, max_samples);
+    return device_->PrepareDropout(size, rate, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {
-    return reference_->PrepareSum(size, max_samples);
+    return device_->PrepareSum(size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
       const kernels::BatchNormShape& shape, int64_t max_samples) override {
-    return reference_->PrepareBatchNorm(shape, max_samples);
+    return device_->PrepareBatchNorm(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::EmbeddingOp>> PrepareEmbedding(
       const kernels::EmbeddingShape& shape, int64_t max_samples) override {
-    return reference_->PrepareEmbedding(shape, max_samples);
+    return device_->PrepareEmbedding(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::LayerNormOp>> PrepareLayerNorm(
       const kernels::LayerNormShape& shape, int64_t max_samples) override {
-    return reference_->PrepareLayerNorm(shape, max_samples);
+    return device_->PrepareLayerNorm(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAttention(
       const kernels::AttentionShape& shape, int64_t max_samples) override {
-    return reference_->PrepareAttention(shape, max_samples);
+    return device_->PrepareAttention(shape, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
   PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
-    return reference_->PrepareSoftmaxCrossEntropy(classes, max_samples);
+    return device_->PrepareSoftmaxCrossEntropy(classes, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::MeanSquaredErrorOp>>
   PrepareMeanSquaredError(int64_t outputs, int64_t max_samples) override {
-    return reference_->PrepareMeanSquaredError(outputs, max_samples);
+    return device_->PrepareMeanSquaredError(outputs, max_samples);
   }
+
+ protected:
+  kernels::Device& device() const { return *device_; }
 
  private:
   class Dense : public kernels::LinearOp {
@@ -157,8 +166,7 @@ class SeparateMemoryDevice : public kernels::Device {
     const std::unique_ptr<kernels::LinearOp> op_;
   };
 
-  const std::unique_ptr<kernels::Device> reference_ =
-      kernels::MakeReferenceDevice();
+  const std::unique_ptr<kernels::Device> device_;
   std::vector<std::pair<const char*, int64_t>> buffers_;
 };
 

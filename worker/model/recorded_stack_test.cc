@@ -1,0 +1,96 @@
+#include "worker/model/recorded_stack.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// One on which every layer takes 0.7 ms.
+class TickingClock : public Clock {
+ public:
+  absl::Time Now() override { return now_ += absl::Microseconds(700); }
+
+ private:
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+// Three layers that compute nothing, and tell when they are called.
+class RecordedLayersTest : public ::testing::Test {
+ protected:
+  absl::Status Run(const float* weights) {
+    calls_.clear();
+    const Pass pass = {.samples = 1, .weights = weights, .cancel = cancel_};
+    const auto out = layers_.Run(pass, numbers_, numbers_);
+    // One number further behind each layer.
+    EXPECT_TRUE(!out.ok() || *out == numbers_ + 3);
+    return out.status();
+  }
+
+  absl::StatusOr<const float*> RunLayers(Segment layers, const float* x,
+                                         const float* in) {
+    EXPECT_EQ(in, x + layers.begin);
+    calls_.push_back(layers);
+    if (fails_at_.has_value() && *fails_at_ >= layers.begin &&
+        *fails_at_ < layers.end) {
+      return absl::AbortedError("as wished");
+    }
+    return in + (layers.end - layers.begin);
+  }
+
+  const std::unique_ptr<kernels::Device> device_ = kernels::cuda::MakeDeviceOn(
+      kernels::cuda::MakeEmulatedBackend(/*libraries=*/true),
+      kernels::Precision::kFp32);
+  TickingClock clock_;
+  const float numbers_[4] = {};
+  CancelToken cancel_;
+  std::vector<Segment> calls_;
+  std::optional<size_t> fails_at_;  // A layer.
+  RecordedLayers layers_{
+      device_.get(), &clock_, 3,
+      [this](const Pass&, Segment layers, const float* x, const float* in) {
+        return RunLayers(layers, x, in);
+      },
+      [](Segment) { return 0; }};
+};
+
+TEST_F(RecordedLayersTest, LayersAreCalledUntilTheyAreRecorded) {
+  ASSERT_TRUE(Run(numbers_).ok());
+  EXPECT_THAT(calls_, ElementsAre(Segment{0, 3}));
+  ASSERT_TRUE(Run(numbers_).ok());
+  EXPECT_THAT(calls_, ElementsAre(Segment{0, 1}, Segment{1, 2}, Segment{2, 3}));
+  ASSERT_TRUE(Run(numbers_).ok());
+  EXPECT_THAT(calls_, ElementsAre(Segment{0, 2}, Segment{2, 3}));
+  ASSERT_TRUE(Run(numbers_).ok());
+  EXPECT_THAT(calls_, IsEmpty());
+}
+
+TEST_F(RecordedLayersTest, APassThatWasCutShortPreparesOrMeasuresNothing) {
+  for (const size_t calls : {1, 3}) {
+    fails_at_ = 2;
+    EXPECT_FALSE(Run(numbers_).ok());
+    fails_at_.reset();
+    ASSERT_TRUE(Run(numbers_).ok());
+    EXPECT_EQ(calls_.size(), calls);
+  }
+}
+
+TEST_F(RecordedLayersTest, APassOnOtherArraysRunsLayerByLayer) {
+  const float others[4] = {};
+  for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(Run(numbers_).ok());
+  ASSERT_TRUE(Run(others).ok());
+  EXPECT_THAT(calls_, ElementsAre(Segment{0, 3}));
+  ASSERT_TRUE(Run(numbers_).ok());
+  EXPECT_THAT(calls_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace sluice
