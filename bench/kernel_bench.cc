@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <limits>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -106,10 +105,9 @@ void KernelBench::Bytes(const std::string& what, double bytes, int64_t size,
   // Without a draw it copies.
   const auto copy = Must(device_->PrepareDropout(copied, 0, 1));
   const DeviceArray from = Array(copied), to = Array(copied);
-  Row row = Compare(
-      what, bytes, step,
-      {2.0 * sizeof(float) * static_cast<double>(copied),
-       [&] { return copy->Run(1, std::nullopt, from.data(), to.data()); }});
+  Row row = Compare(what, bytes, step,
+                    {2.0 * sizeof(float) * static_cast<double>(copied),
+                     [&] { return copy->Run(1, from.data(), to.data()); }});
   row.unit = "GB/s";
   row.expected_from =
       options_.copy_size > 0 ? "a copy in cache" : "a copy of that size";

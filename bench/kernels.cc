@@ -102,11 +102,10 @@ void MapBoth(KernelBench* bench, const kernels::MapCase& c) {
 void Dropout(KernelBench* bench, const RowsCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareDropout(c.width, 0.1, c.samples));
+  bench->Must(op->SetDraw(kernels::DropoutOp::Draw{7, 0}));
   const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
-  bench->Bytes(c.name, BytesOf(2 * x.size), x.size, [&] {
-    return op->Run(c.samples, kernels::DropoutOp::Draw{7, 0}, x.data(),
-                   y.data());
-  });
+  bench->Bytes(c.name, BytesOf(2 * x.size), x.size,
+               [&] { return op->Run(c.samples, x.data(), y.data()); });
 }
 
 void Sum(KernelBench* bench, const RowsCase& c) {
