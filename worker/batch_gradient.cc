@@ -43,7 +43,8 @@ absl::StatusOr<Model::Result> BatchGradient::ComputePart(
   return model_.ComputeGradient(batch_, weights, gradient, cancel,
                                 {.on_ready = observer.on_ready,
                                  .await = observer.await,
-                                 .on_backward = observer.on_backward});
+                                 .on_backward = observer.on_backward,
+                                 .on_copy = observer.on_copy});
 }
 
 absl::StatusOr<BatchGradient::Result> BatchGradient::ComputeParts(

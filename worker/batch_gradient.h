@@ -65,6 +65,7 @@ class BatchGradient {
     std::function<void()> on_backward = [] {};
     // As Model::Observer's. The samples have been gathered when it is called.
     std::function<absl::StatusOr<int64_t>(int64_t end)> await = nullptr;
+    std::function<void(bool to_device, bool begin)> on_copy = [](bool, bool) {};
     // As Model::OnGradientReady, of the whole mini-batch's gradient: during the
     // last backward pass, or after it where the gradient is clipped, whose
     // factor is known only then.

@@ -26,14 +26,38 @@ inline absl::string_view StageName(Stage stage) {
   return "";
 }
 
-// How far a task got, and how long each stage took. With local steps the
-// stages forward and backward alternate.
+// What travels beside the stages: weights and gradients over the network, and
+// what a GPU computes with to its memory and back.
+enum class Transfer { kPull, kPush, kToDevice, kToHost };
+
+inline absl::string_view TransferName(Transfer transfer) {
+  switch (transfer) {
+    case Transfer::kPull:
+      return "weights travel";
+    case Transfer::kPush:
+      return "gradient travels";
+    case Transfer::kToDevice:
+      return "copy to the device";
+    case Transfer::kToHost:
+      return "copy to the host";
+  }
+  return "";
+}
+
+// How far a task got, how long each stage took, and what travelled meanwhile.
+// Pull is what forward waits for weights, push what is left of the push behind
+// backward: stages take turns.
 //
 // Not thread-safe: call from the thread that computes.
 class TaskProgress {
  public:
   struct Span {
     Stage stage;
+    absl::Time begin, end;
+  };
+
+  struct Travel {
+    Transfer transfer;
     absl::Time begin, end;
   };
 
@@ -53,9 +77,13 @@ class TaskProgress {
   // The task ends now, in the stage it is in.
   void End(absl::Time now) { Enter(stage_, now); }
 
+  // Something was on its way.
+  void Travelled(const Travel& travel) { travels_.push_back(travel); }
+
   Stage stage() const { return stage_; }
   // The stages left so far, in order; after End all of them, at least one.
   const std::vector<Span>& spans() const { return spans_; }
+  const std::vector<Travel>& travels() const { return travels_; }
   double seconds(Stage stage) const {
     return absl::ToDoubleSeconds(spent_[static_cast<int>(stage)]);
   }
@@ -71,6 +99,7 @@ class TaskProgress {
   absl::Time since_;
   std::array<absl::Duration, 4> spent_ = {};
   std::vector<Span> spans_;
+  std::vector<Travel> travels_;
 };
 
 }  // namespace sluice

@@ -19,6 +19,9 @@ double Microseconds(absl::Duration time) {
   return static_cast<double>(absl::ToInt64Nanoseconds(time)) / 1e3;
 }
 
+// Tasks and their stages are on track 0.
+int TrackOf(Transfer transfer) { return 1 + static_cast<int>(transfer); }
+
 // A line of the array. Its reader takes a comma after the last.
 std::string Line(const nlohmann::json& event) { return event.dump() + ",\n"; }
 
@@ -35,12 +38,22 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
   }
   if (file < 0) return absl::ErrnoToStatus(errno, path);
   auto timeline = std::unique_ptr<Timeline>(new Timeline(path, file, worker));
-  timeline->Write(
-      (is_new ? "[\n" : "") +
-      Line({{"name", "process_name"},
-            {"ph", "M"},
-            {"pid", worker.value()},
-            {"args", {{"name", absl::StrCat("worker ", worker.value())}}}}));
+  const auto name = [&](absl::string_view kind, int track,
+                        absl::string_view name) {
+    return Line({{"name", std::string(kind)},
+                 {"ph", "M"},
+                 {"pid", worker.value()},
+                 {"tid", track},
+                 {"args", {{"name", std::string(name)}}}});
+  };
+  std::string lines = is_new ? "[\n" : "";
+  lines += name("process_name", 0, absl::StrCat("worker ", worker.value()));
+  lines += name("thread_name", 0, "tasks");
+  for (const Transfer transfer : {Transfer::kPull, Transfer::kPush,
+                                  Transfer::kToDevice, Transfer::kToHost}) {
+    lines += name("thread_name", TrackOf(transfer), TransferName(transfer));
+  }
+  timeline->Write(lines);
   return timeline;
 }
 
@@ -54,17 +67,18 @@ Timeline::~Timeline() {
 void Timeline::Add(const proto::Task& task, const TaskProgress& progress,
                    absl::string_view outcome) {
   if (file_ < 0) return;
-  const auto event = [this](absl::string_view name, absl::Time begin,
+  const auto event = [this](absl::string_view name, int track, absl::Time begin,
                             absl::Time end) {
     return nlohmann::json{{"name", std::string(name)},
                           {"ph", "X"},
                           {"pid", worker_.value()},
-                          {"tid", 0},
+                          {"tid", track},
                           {"ts", Microseconds(begin - absl::UnixEpoch())},
                           {"dur", Microseconds(end - begin)}};
   };
   const auto& spans = progress.spans();
-  nlohmann::json whole = event("task", spans.front().begin, spans.back().end);
+  nlohmann::json whole =
+      event("task", 0, spans.front().begin, spans.back().end);
   whole["args"] = {{"key", KeyFromProto(task.key()).ToString()},
                    {"first_batch", task.first_batch()},
                    {"batches", task.batches()},
@@ -72,7 +86,11 @@ void Timeline::Add(const proto::Task& task, const TaskProgress& progress,
                    {"outcome", std::string(outcome)}};
   std::string lines = Line(whole);
   for (const TaskProgress::Span& span : spans) {
-    lines += Line(event(StageName(span.stage), span.begin, span.end));
+    lines += Line(event(StageName(span.stage), 0, span.begin, span.end));
+  }
+  for (const TaskProgress::Travel& travel : progress.travels()) {
+    lines += Line(event(TransferName(travel.transfer), TrackOf(travel.transfer),
+                        travel.begin, travel.end));
   }
   Write(lines);
 }

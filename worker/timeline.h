@@ -14,9 +14,10 @@ namespace sluice {
 
 // Writes what a worker did, task by task, in Chrome's trace event format
 // ("Trace Event Format", JSON array, which may lack its end), as
-// ui.perfetto.dev and chrome://tracing show it: one line for each task and each
-// of its stages, with times of the machine's clock. All workers of a machine
-// may write to one file.
+// ui.perfetto.dev and chrome://tracing show it: one line for each task, for
+// each of its stages and for what travelled meanwhile, on tracks of its own,
+// with times of the machine's clock. All workers of a machine may write to one
+// file.
 //
 // Not thread-safe: call from the thread that computes.
 class Timeline {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -39,7 +40,8 @@ class TimelineTest : public ::testing::Test {
     return nlohmann::json::parse(text.substr(0, text.size() - 2) + "]");
   }
   // A task that spends 2 ms in pull, 5 in forward, 4 and 1 in backward, 3 in
-  // push.
+  // push, while weights travel for 4 ms from 1 ms on and its gradient is copied
+  // for 2 ms from 8 ms on.
   TaskProgress Progress() {
     absl::Time now = begin_;
     TaskProgress progress(now);
@@ -48,10 +50,18 @@ class TimelineTest : public ::testing::Test {
     progress.Enter(Stage::kBackward, now += absl::Milliseconds(4));
     progress.Enter(Stage::kPush, now += absl::Milliseconds(1));
     progress.End(now += absl::Milliseconds(3));
+    progress.Travelled({Transfer::kPull, begin_ + absl::Milliseconds(1),
+                        begin_ + absl::Milliseconds(5)});
+    progress.Travelled({Transfer::kToHost, begin_ + absl::Milliseconds(8),
+                        begin_ + absl::Milliseconds(10)});
     return progress;
   }
 
   const std::string path_ = testing::TempDir() + "/timeline.json";
+  // Lines that name the worker and its tracks; the task, four stages, and two
+  // for what travels.
+  static constexpr int kNames = 6, kOfATask = 7;
+  static constexpr double kBegin = 1700000000e6;
   const absl::Time begin_ = absl::FromUnixSeconds(1700000000);
   proto::Task task_;
 };
@@ -59,25 +69,48 @@ class TimelineTest : public ::testing::Test {
 TEST_F(TimelineTest, ATaskIsOneEventAndEachOfItsStagesOneWithin) {
   (*Timeline::Open(path_, WorkerId(3)))->Add(task_, Progress(), "delivered");
   const nlohmann::json events = Events();
-  ASSERT_EQ(events.size(), 6);
+  ASSERT_EQ(events.size(), kNames + kOfATask);
   EXPECT_EQ(events[0]["name"], "process_name");
   EXPECT_EQ(events[0]["args"]["name"], "worker 3");
-  EXPECT_EQ(events[1]["args"]["outcome"], "delivered");
-  EXPECT_EQ(events[1]["args"]["first_batch"], 40);
-  EXPECT_EQ(events[1]["args"]["version"], 7);
-  double begin = 1700000000e6;
-  EXPECT_EQ(events[1]["ts"], begin);  // Since 1970, to half a microsecond.
-  EXPECT_EQ(events[1]["dur"], 15e3);
+  const nlohmann::json& whole = events[kNames];
+  EXPECT_EQ(whole["args"]["outcome"], "delivered");
+  EXPECT_EQ(whole["args"]["first_batch"], 40);
+  EXPECT_EQ(whole["args"]["version"], 7);
+  double begin = kBegin;
+  EXPECT_EQ(whole["ts"], begin);  // Since 1970, to half a microsecond.
+  EXPECT_EQ(whole["dur"], 15e3);
   const std::pair<const char*, double> stages[] = {
       {"pull", 2e3}, {"forward", 5e3}, {"backward", 5e3}, {"push", 3e3}};
   for (int i = 0; i < 4; ++i) {
-    const nlohmann::json& stage = events[2 + i];
+    const nlohmann::json& stage = events[kNames + 1 + i];
     EXPECT_EQ(stage["name"], stages[i].first);
     EXPECT_NEAR(stage["ts"], begin, 0.5) << stage["name"];
     EXPECT_EQ(stage["dur"], stages[i].second) << stage["name"];
     EXPECT_EQ(stage["pid"], 3);
+    EXPECT_EQ(stage["tid"], 0);
     begin += stages[i].second;
   }
+}
+
+TEST_F(TimelineTest, WhatTravelsHasTracksOfItsOwnThatSayWhatItIs) {
+  (*Timeline::Open(path_, WorkerId(3)))->Add(task_, Progress(), "delivered");
+  const nlohmann::json events = Events();
+  ASSERT_EQ(events.size(), kNames + kOfATask);
+  std::map<int, std::string> tracks;
+  for (int i = 1; i < kNames; ++i) {
+    EXPECT_EQ(events[i]["name"], "thread_name");
+    tracks[events[i]["tid"]] = events[i]["args"]["name"];
+  }
+  EXPECT_EQ(tracks.size(), kNames - 1);
+  const nlohmann::json& weights = events[kNames + 5];
+  EXPECT_EQ(weights["name"], "weights travel");
+  EXPECT_EQ(tracks[weights["tid"]], weights["name"]);
+  EXPECT_NEAR(weights["ts"], kBegin + 1e3, 0.5);
+  EXPECT_EQ(weights["dur"], 4e3);
+  const nlohmann::json& copy = events[kNames + 6];
+  EXPECT_EQ(copy["name"], "copy to the host");
+  EXPECT_EQ(tracks[copy["tid"]], copy["name"]);
+  EXPECT_EQ(copy["dur"], 2e3);
 }
 
 TEST_F(TimelineTest, WorkersAndTheirNextLivesAddToOneFile) {
@@ -86,8 +119,9 @@ TEST_F(TimelineTest, WorkersAndTheirNextLivesAddToOneFile) {
         ->Add(task_, Progress(), "cancelled");
   }
   const nlohmann::json events = Events();
-  ASSERT_EQ(events.size(), 3 * 6);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(events[6 * i]["pid"], i % 2);
+  constexpr int kOfALife = kNames + kOfATask;
+  ASSERT_EQ(events.size(), 3 * kOfALife);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(events[kOfALife * i]["pid"], i % 2);
 }
 
 TEST_F(TimelineTest, AFileThatCannotBeWrittenToIsNamed) {

@@ -60,6 +60,7 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return rejected;
   }
   SLUICE_RETURN_IF_ERROR(pushed);
+  Travelled(Transfer::kPush, exchange_.push_travels());
   return MakeReady(task, *computed);
 }
 
@@ -90,6 +91,7 @@ absl::StatusOr<int64_t> Trainer::AwaitWeights(int64_t end,
   if (pulled_anew_) return absl::AbortedError("a shard's weights come anew");
   if (pulled_ == options_.parameters) {
     SLUICE_ASSIGN_OR_RETURN(bases_, exchange_.FinishPull(cancel));
+    Travelled(Transfer::kPull, exchange_.pull_travels());
     PullNext(task);
   }
   Enter(Stage::kForward);
@@ -193,11 +195,29 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
   observer.on_forward = [this] { Enter(Stage::kForward); };
   observer.on_backward = [this] { Enter(Stage::kBackward); };
   observer.on_ready = on_ready;
+  observer.on_copy = [this](bool to_device, bool begin) {
+    OnCopy(to_device, begin);
+  };
   observer.await = [&](int64_t end) { return AwaitWeights(end, task, cancel); };
   auto computed =
       batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
   if (computed.ok()) overflows_ += computed->overflows;
   return computed;
+}
+
+void Trainer::Travelled(Transfer transfer,
+                        const std::vector<Exchange::Travel>& travels) {
+  for (const Exchange::Travel& travel : travels) {
+    progress_.Travelled({transfer, travel.begin, travel.end});
+  }
+}
+
+void Trainer::OnCopy(bool to_device, bool begin) {
+  const absl::Time now = options_.clock->Now();
+  const absl::Time before = std::exchange(copy_begin_[to_device ? 1 : 0], now);
+  if (begin) return;
+  Travelled(to_device ? Transfer::kToDevice : Transfer::kToHost,
+            {{before, now}});
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,

@@ -101,6 +101,10 @@ class Trainer {
   proto::Ready MakeReady(const proto::Task& task,
                          const Computed& computed) const;
   void Enter(Stage stage) { progress_.Enter(stage, options_.clock->Now()); }
+  void Travelled(Transfer transfer,
+                 const std::vector<Exchange::Travel>& travels);
+  // As Model::Observer's.
+  void OnCopy(bool to_device, bool begin);
 
   // Constant after construction.
   const Options options_;
@@ -117,6 +121,7 @@ class Trainer {
   std::vector<float> gradient_;
   std::vector<float> step_gradient_;  // Empty until there are local steps.
   TaskProgress progress_;
+  absl::Time copy_begin_[2];  // Of copies to the host, and to the device.
   int overflows_ = 0;
 };
 

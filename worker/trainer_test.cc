@@ -245,6 +245,18 @@ TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {
   EXPECT_EQ(ready->compute_seconds(), 2);
 }
 
+TEST_F(TrainerTest, WhatTravelledIsTold) {
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  EXPECT_THAT(trainer_.progress().travels(), IsEmpty());  // It is not known.
+  exchange_.travels = {{clock_.Now(), clock_.Now() + absl::Seconds(1)}};
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  const auto& travels = trainer_.progress().travels();
+  ASSERT_THAT(travels, SizeIs(2));
+  EXPECT_EQ(travels[0].transfer, Transfer::kPull);
+  EXPECT_EQ(travels[1].transfer, Transfer::kPush);
+  EXPECT_EQ(travels[1].end, clock_.Now() + absl::Seconds(1));
+}
+
 TEST_F(TrainerTest, WhatWasComputedFromWeightsThatComeAnewIsComputedAgain) {
   for (const int batches : {1, 2}) {
     proto::Task task = TaskOf(0, 5);

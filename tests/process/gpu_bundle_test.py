@@ -53,10 +53,11 @@ class GpuBundleTest(unittest.TestCase):
         self.assertIn(f"{results}/programs/lib/libgrpc++.so", listed)
 
     def test_the_benchmarks_of_the_bundle_find_all_they_need(self):
-        ran = run_bundle(self.folder, "--only", "kernels", "compute",
-                         "--device=CPU", "--tiny",
+        ran = run_bundle(self.folder, "--only", "overlap", "kernels",
+                         "compute", "--device=CPU", "--tiny",
                          f"--results={harness.scratch()}/measured")
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"\nSYNC, cifar10_resnet20 +\d")
         self.assertRegex(ran.stdout, r"\nbatch_norm 64x64x64 backward +\d")
         self.assertRegex(ran.stdout, r"\ntransformer, 8, AVX2 +\d")
 

@@ -42,8 +42,8 @@ TESTS = [
 ]
 PROGRAMS = ["bench/kernels", "bench/peers/one_worker", "cli/sluice",
             "ps_server/ps_server", "worker/evaluator", "worker/worker"]
-SOURCES = ["bench/compute.py", "bench/report.py", "bench/peers/*.py",
-           "configs/*.textproto"]
+SOURCES = ["bench/compute.py", "bench/overlap.py", "bench/report.py",
+           "bench/peers/*.py", "configs/*.textproto"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # Whoever starts programs of Debian 12 has these, or newer ones that other
 # programs of the machine need.

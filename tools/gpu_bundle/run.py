@@ -3,7 +3,8 @@
 
     ./run.py                  the tests, a training job, the benchmarks
     ./run.py --only tests     one part, or several
-    ./run.py --only train kernels compute --device CPU     what needs no GPU
+    ./run.py --only train overlap kernels compute --device CPU
+                            what needs no GPU
 
 What each part printed stays in --results. Where the machine lacks a GPU or one
 of CUDA's libraries it says SKIPPED and what is missing, and ends with 0; with 1
@@ -22,7 +23,7 @@ import sys
 import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
-PARTS = ["tests", "sanitizer", "train", "kernels", "compute"]
+PARTS = ["tests", "sanitizer", "train", "overlap", "kernels", "compute"]
 TIMEOUT_S = 600  # Of one program,
 COMPUTE_TIMEOUT_S = 5400  # and where PyTorch compiles every model three times.
 # Mini-batch gradients of the devices and precisions agree to rounding; after two
@@ -195,10 +196,18 @@ class Runner:
         size = ["--mib=1"] if self.args.device == "CPU" else []
         self.measure("kernels", [self.tree / "bench/kernels", *size])
 
+    def overlap(self):
+        # Mini-batches as large as a GPU is given.
+        size = ["--batch=64", "--updates=40"] if self.args.device == "CUDA" else []
+        self.script("overlap", size)
+
     def compute(self):
+        self.script("compute", timeout_s=COMPUTE_TIMEOUT_S)
+
+    def script(self, name, options=(), timeout_s=TIMEOUT_S):
         python = shutil.which("python3") or sys.executable
-        self.measure("compute", [python, "-B", self.tree / "bench/compute.py"],
-                     COMPUTE_TIMEOUT_S)
+        self.measure(name, [python, "-B", self.tree / f"bench/{name}.py", *options],
+                     timeout_s)
 
 
 def main():

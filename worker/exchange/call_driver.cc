@@ -17,8 +17,8 @@ CallDriver::CallDriver(std::vector<std::string> names,
 void CallDriver::Begin() {
   absl::MutexLock lock(&mu_);
   calls_ = ShardCalls(names_, rejoin_timeout_);
-  travel_ = {};
-  travels_ = false;
+  travelling_.clear();
+  travels_.clear();
 }
 
 absl::Status CallDriver::Drive(absl::Time deadline, const CancelToken& cancel,
@@ -80,9 +80,9 @@ std::vector<int64_t> CallDriver::progress() const {
   return calls_.progress();
 }
 
-Exchange::Travel CallDriver::travel() const {
+std::vector<Exchange::Travel> CallDriver::travels() const {
   absl::MutexLock lock(&mu_);
-  return travel_;
+  return travels_;
 }
 
 void CallDriver::Drain() {
@@ -98,15 +98,27 @@ void CallDriver::Wake() {
 void CallDriver::OnProgress(int shard, int64_t floats) {
   const absl::Time now = clock_->Now();
   absl::MutexLock lock(&mu_);
-  if (!std::exchange(travels_, true)) travel_.begin = now;
-  travel_.end = now;
+  if (travelling_.empty()) travels_.push_back({now, now});
+  travelling_.insert(shard);
   calls_.Progressed(shard, floats);
+}
+
+void CallDriver::OnRest(int shard) {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mu_);
+  Arrive(shard, now);
+}
+
+void CallDriver::Arrive(int shard, absl::Time now) {
+  if (travelling_.erase(shard) > 0 && travelling_.empty()) {
+    travels_.back().end = now;
+  }
 }
 
 void CallDriver::OnCallEnded(int shard, const absl::Status& status) {
   const absl::Time now = clock_->Now();
   absl::MutexLock lock(&mu_);
-  if (travels_) travel_.end = now;
+  Arrive(shard, now);
   calls_.Ended(shard, status, now);
 }
 

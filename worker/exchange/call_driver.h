@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,9 @@ class CallDriver final : public CallObserver {
                        const std::function<void(int)>& repeat);
   // How far each call has come, in floats.
   std::vector<int64_t> progress() const;
-  // From the first progress of any call since Begin to the last call's end.
-  Exchange::Travel travel() const;
+  // When any call was under way since Begin, from its first progress on, and
+  // did not rest.
+  std::vector<Exchange::Travel> travels() const;
   // No call has failed: each runs or has succeeded.
   bool sound() const;
   // Waits until no call runs. REQUIRES: all have ended or been cancelled.
@@ -56,6 +58,7 @@ class CallDriver final : public CallObserver {
   void Wake();
 
   void OnProgress(int shard, int64_t floats) override;
+  void OnRest(int shard) override;
   void OnCallEnded(int shard, const absl::Status& status) override;
 
   // Calls that were repeated, so far.
@@ -66,6 +69,7 @@ class CallDriver final : public CallObserver {
   absl::Status DriveUntil(const Enough& enough, absl::Time deadline,
                           const CancelToken& cancel,
                           const std::function<void(int)>& repeat);
+  void Arrive(int shard, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits until something has happened that DriveUntil must look at.
   void AwaitNews(const Enough& enough, absl::Time deadline,
                  const CancelToken& cancel);
@@ -79,8 +83,9 @@ class CallDriver final : public CallObserver {
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   ShardCalls calls_ ABSL_GUARDED_BY(mu_);
-  Exchange::Travel travel_ ABSL_GUARDED_BY(mu_);
-  bool travels_ ABSL_GUARDED_BY(mu_) = false;  // Something has.
+  std::set<int> travelling_ ABSL_GUARDED_BY(mu_);  // Shards.
+  // The last is as yet without an end while any is.
+  std::vector<Exchange::Travel> travels_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace sluice

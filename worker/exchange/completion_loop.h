@@ -30,6 +30,8 @@ class CallObserver {
   // beginning or, of a push, from its end. From the loop's thread or the one
   // that computes.
   virtual void OnProgress(int shard, int64_t floats) = 0;
+  // Nothing travels until more of the gradient is final.
+  virtual void OnRest(int shard) = 0;
   // The call to shard `shard` has ended and does nothing more; it may be
   // destroyed as soon as this has been called. From the loop's thread or the
   // one that cancelled the call.

@@ -108,14 +108,16 @@ class Exchange {
   // Makes a waiting call look at its cancel token. From any thread.
   virtual void Wake() = 0;
 
-  // When floats travelled: from when the first chunk of any shard had come, or
-  // was sent, to when the last shard's call ended. Equal times: not known.
+  // When floats travelled, between any shard and here: weights from when the
+  // first chunk had come to when the call ended, a gradient while a chunk was
+  // being sent, and from the last one to when it was staged.
   struct Travel {
     absl::Time begin, end;
   };
-  // Of the last pull, and of the last push, that ended well.
-  virtual Travel pull_travel() const { return {}; }
-  virtual Travel push_travel() const { return {}; }
+  // In order, of the last pull, and of the last push, that ended well; empty
+  // where it is not known.
+  virtual std::vector<Travel> pull_travels() const { return {}; }
+  virtual std::vector<Travel> push_travels() const { return {}; }
 };
 
 }  // namespace sluice

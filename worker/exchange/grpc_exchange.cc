@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<Version>> GrpcExchange::FinishPull(
     const CancelToken& cancel) {
   VectorPull& pull = *std::exchange(pulling_, nullptr);
   SLUICE_ASSIGN_OR_RETURN(auto versions, pull.Finish(pull_deadline_, cancel));
-  pull_travel_ = pull.travel();
+  pull_travels_ = pull.travels();
   return versions;
 }
 
@@ -127,7 +127,7 @@ absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
         MakePush(shard);
         pushes_[shard]->Offer(0);
       });
-  if (status.ok()) push_travel_ = push_calls_.travel();
+  if (status.ok()) push_travels_ = push_calls_.travels();
   AbortPush();
   return status;
 }

@@ -73,8 +73,8 @@ class GrpcExchange final : public Exchange {
   absl::Status FinishPush(const CancelToken& cancel) override;
   void AbortPush() override;
   void Wake() override;
-  Travel pull_travel() const override { return pull_travel_; }
-  Travel push_travel() const override { return push_travel_; }
+  std::vector<Travel> pull_travels() const override { return pull_travels_; }
+  std::vector<Travel> push_travels() const override { return push_travels_; }
 
   // Calls that were repeated, so far.
   int64_t repeated_calls_total() const {
@@ -100,7 +100,7 @@ class GrpcExchange final : public Exchange {
   VectorPull ahead_;               // What PullAhead began.
   VectorPull* pulling_ = nullptr;  // One of these, while a pull is under way.
   absl::Time pull_deadline_;
-  Travel pull_travel_, push_travel_;
+  std::vector<Travel> pull_travels_, push_travels_;
   std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
   PushedGradient pushed_;
   absl::Time push_deadline_;

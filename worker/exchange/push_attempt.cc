@@ -109,7 +109,10 @@ void PushAttempt::AfterChunk(bool ok) {
     if (!cancelled_) {
       chunk = feed_.Take();
       busy_ = chunk.has_value();
-      if (!busy_) return;  // Rests until the next Offer.
+      if (!busy_) {  // Rests until the next Offer.
+        path_.observer->OnRest(path_.shard);
+        return;
+      }
     }
   }
   chunk.has_value() ? SendChunk(*chunk) : AskStatus();

@@ -179,11 +179,12 @@ TEST_F(StreamedPullTest, ItIsToldWhenTheFloatsTravelled) {
   go_on_.Notify();
   ASSERT_EQ(Await(kFloats), kFloats);
   FinishAndExpectAll();
-  const Exchange::Travel travel = exchange_.pull_travel();
-  EXPECT_GE(travel.begin, begin);
-  EXPECT_LE(travel.begin, held);
-  EXPECT_GE(travel.end, held);
-  EXPECT_LE(travel.end, Clock::Real()->Now());
+  const auto travels = exchange_.pull_travels();
+  ASSERT_FALSE(travels.empty());
+  EXPECT_GE(travels.front().begin, begin);
+  EXPECT_LE(travels.front().begin, held);
+  EXPECT_GE(travels.back().end, held);
+  EXPECT_LE(travels.back().end, Clock::Real()->Now());
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class VectorPull {
   }
 
   int64_t repeated_total() const { return calls_.repeated_total(); }
-  Exchange::Travel travel() const { return calls_.travel(); }
+  std::vector<Exchange::Travel> travels() const { return calls_.travels(); }
 
  private:
   void Start(int shard);

@@ -24,9 +24,11 @@ absl::StatusOr<GradientArray> GradientArray::Create(kernels::Device* device,
 }
 
 absl::Status GradientArray::Begin(absl::Span<float> values,
-                                  std::function<void(int64_t)> on_ready) {
+                                  std::function<void(int64_t)> on_ready,
+                                  std::function<void(bool)> on_copy) {
   values_ = values;
   on_ready_ = std::move(on_ready);
+  on_copy_ = std::move(on_copy);
   final_from_ = sent_from_ = static_cast<int64_t>(values.size());
   under_way_.clear();
   return download_ == nullptr ? absl::OkStatus() : download_->Drop();
@@ -59,6 +61,7 @@ absl::Status GradientArray::Send() {
   const ParameterRange part = {final_from_, sent_from_};
   if (part.size() == 0) return absl::OkStatus();
   sent_from_ = final_from_;
+  if (under_way_.empty()) on_copy_(true);
   under_way_.push_back(part);
   return download_->Begin(buffer_->floats() + part.begin,
                           part.size() * static_cast<int64_t>(sizeof(float)));
@@ -71,6 +74,7 @@ absl::Status GradientArray::Take(bool wait) {
                             download_->Take(values_.data() + part.begin, wait));
     if (!taken) break;
     under_way_.pop_front();
+    if (under_way_.empty()) on_copy_(false);
     on_ready_(part.begin);
   }
   return absl::OkStatus();

@@ -27,9 +27,11 @@ class GradientArray {
 
   // Begins a gradient, and gives up one that did not come to its end. `values`
   // gets it until Finish or the next Begin; `on_ready` hears that everything
-  // from a float on is there, in falling order, down to 0.
-  absl::Status Begin(absl::Span<float> values,
-                     std::function<void(int64_t from)> on_ready);
+  // from a float on is there, in falling order, down to 0; `on_copy` when the
+  // first of some parts is asked for (true) and the last of them has come.
+  absl::Status Begin(
+      absl::Span<float> values, std::function<void(int64_t from)> on_ready,
+      std::function<void(bool)> on_copy = [](bool) {});
   // Device memory for operations to write it. REQUIRES: begun.
   float* on_device();
   // Operations have been called that write everything from float `from` on.
@@ -51,6 +53,7 @@ class GradientArray {
 
   absl::Span<float> values_;
   std::function<void(int64_t)> on_ready_;
+  std::function<void(bool)> on_copy_;
   int64_t final_from_ = 0;
   int64_t sent_from_ = 0;
   std::deque<ParameterRange> under_way_;

@@ -37,8 +37,10 @@ class GradientArrayTest : public ::testing::Test {
   void Begin() {
     ready_.clear();
     ASSERT_TRUE(array_
-                    ->Begin(absl::MakeSpan(values_),
-                            [this](int64_t from) { ready_.push_back(from); })
+                    ->Begin(
+                        absl::MakeSpan(values_),
+                        [this](int64_t from) { ready_.push_back(from); },
+                        [this](bool begin) { copies_ += begin ? '(' : ')'; })
                     .ok());
   }
   // As a layer does: writes floats `from` to `until`, number + `plus` each.
@@ -61,6 +63,7 @@ class GradientArrayTest : public ::testing::Test {
   std::optional<GradientArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats, -1);
   std::vector<int64_t> ready_;
+  std::string copies_;  // "(": one has begun; ")": the last has ended.
 };
 
 TEST_F(GradientArrayTest, OnTheHostEveryPartIsThereAtOnce) {
@@ -72,6 +75,7 @@ TEST_F(GradientArrayTest, OnTheHostEveryPartIsThereAtOnce) {
   Write(0, 100);
   ASSERT_TRUE(array_->Finish().ok());
   EXPECT_THAT(ready_, ElementsAre(100, 0));
+  EXPECT_EQ(copies_, "");
   ExpectAll();
 }
 
@@ -87,6 +91,7 @@ TEST_F(GradientArrayTest, PartsComeWhileLaterOnesAreComputed) {
   Write(0, kFloats - 2 * kCopy);
   ASSERT_TRUE(array_->Finish().ok());
   EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy, kFloats - 2 * kCopy, 0));
+  EXPECT_EQ(copies_, "()");
   ExpectAll();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/status_macros.h"
@@ -27,12 +28,17 @@ class HostArray {
     return HostArray(device, std::move(buffer));
   }
 
-  // `values` in device memory, to be read by operations.
+  // `values` in device memory, to be read by operations. `on_copy` hears when a
+  // copy begins (true) and ends.
   template <typename T>
-  absl::StatusOr<const T*> ToDevice(absl::Span<const T> values) {
+  absl::StatusOr<const T*> ToDevice(
+      absl::Span<const T> values,
+      absl::FunctionRef<void(bool)> on_copy = [](bool) {}) {
     if (buffer_ == nullptr) return values.data();
+    on_copy(true);
     SLUICE_RETURN_IF_ERROR(device_->CopyToDevice(values.data(), buffer_->data(),
                                                  values.size() * sizeof(T)));
+    on_copy(false);
     return static_cast<const T*>(buffer_->data());
   }
 

@@ -108,9 +108,11 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
   CheckArguments(batch, weights.size());
   SLUICE_CHECK(gradient.size() == weights.size());
   device_->EnterThread();
-  SLUICE_ASSIGN_OR_RETURN(const float* x,
-                          inputs_on_device_->ToDevice<float>(batch.inputs));
-  SLUICE_RETURN_IF_ERROR(weights_on_device_->Begin(weights, observer.await));
+  const auto on_upload = [&](bool begin) { observer.on_copy(true, begin); };
+  SLUICE_ASSIGN_OR_RETURN(const float* x, inputs_on_device_->ToDevice<float>(
+                                              batch.inputs, on_upload));
+  SLUICE_RETURN_IF_ERROR(
+      weights_on_device_->Begin(weights, observer.await, on_upload));
   Pass pass = {.samples = batch.samples,
                .weights = weights_on_device_->on_device(),
                .cancel = cancel,
@@ -142,7 +144,9 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
 absl::StatusOr<Model::Result> SequentialModel::Compute(
     const Batch& batch, float scale, absl::Span<float> gradient, const float* x,
     Pass* pass, const Observer& observer) {
-  SLUICE_RETURN_IF_ERROR(gradient_->Begin(gradient, observer.on_ready));
+  SLUICE_RETURN_IF_ERROR(gradient_->Begin(
+      gradient, observer.on_ready,
+      [&](bool begin) { observer.on_copy(/*to_device=*/false, begin); }));
   pass->gradient = gradient_->on_device();
   pass->on_final = [this](ParameterRange range) {
     return gradient_->Final(range.begin);

@@ -57,6 +57,8 @@ class Model {
     std::function<absl::StatusOr<int64_t>(int64_t end)> await = nullptr;
     // Forward has ended.
     std::function<void()> on_backward = [] {};
+    // Copies to or from a device with memory of its own begin, or have ended.
+    std::function<void(bool to_device, bool begin)> on_copy = [](bool, bool) {};
   };
 
   // Mean gradient over the batch at `weights`, written whole into `gradient`;

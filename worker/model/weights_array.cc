@@ -17,9 +17,11 @@ absl::StatusOr<WeightsArray> WeightsArray::Create(kernels::Device* device,
   return made;
 }
 
-absl::Status WeightsArray::Begin(absl::Span<const float> values, Await await) {
+absl::Status WeightsArray::Begin(absl::Span<const float> values, Await await,
+                                 std::function<void(bool)> on_copy) {
   values_ = values;
   await_ = std::move(await);
+  on_copy_ = std::move(on_copy);
   there_ = 0;
   return upload_ == nullptr ? absl::OkStatus() : upload_->Begin();
 }
@@ -37,8 +39,12 @@ absl::Status WeightsArray::Need(int64_t end) {
   }
   const int64_t before = std::exchange(there_, there);
   if (upload_ == nullptr) return absl::OkStatus();
-  return upload_->Send(values_.data() + before, buffer_->floats() + before,
-                       (there - before) * static_cast<int64_t>(sizeof(float)));
+  on_copy_(true);
+  SLUICE_RETURN_IF_ERROR(
+      upload_->Send(values_.data() + before, buffer_->floats() + before,
+                    (there - before) * static_cast<int64_t>(sizeof(float))));
+  on_copy_(false);
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -28,9 +28,11 @@ class WeightsArray {
   static absl::StatusOr<WeightsArray> Create(kernels::Device* device,
                                              int64_t floats);
 
-  // Begins a vector, which stays until the next Begin. nullptr: all of it is
-  // there.
-  absl::Status Begin(absl::Span<const float> values, Await await);
+  // Begins a vector, which stays until the next Begin. Where `await` is nullptr
+  // all of it is there. `on_copy` hears when a copy begins (true) and ends.
+  absl::Status Begin(
+      absl::Span<const float> values, Await await,
+      std::function<void(bool)> on_copy = [](bool) {});
   // Device memory for operations to read it. REQUIRES: begun.
   const float* on_device() const;
   // Operations called from now on find the floats before `end`. Errors:
@@ -46,6 +48,7 @@ class WeightsArray {
 
   absl::Span<const float> values_;
   Await await_;
+  std::function<void(bool)> on_copy_;
   int64_t there_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,12 +36,15 @@ class WeightsArrayTest : public ::testing::Test {
   // Each await is answered with a thousand more than it asks for.
   void Begin() {
     awaited_.clear();
+    copies_.clear();
     ASSERT_TRUE(array_
-                    ->Begin(values_,
-                            [this](int64_t end) {
-                              awaited_.push_back(end);
-                              return std::min(end + 1000, kFloats);
-                            })
+                    ->Begin(
+                        values_,
+                        [this](int64_t end) {
+                          awaited_.push_back(end);
+                          return std::min(end + 1000, kFloats);
+                        },
+                        [this](bool begin) { copies_ += begin ? '(' : ')'; })
                     .ok());
   }
   std::vector<float> OnDevice(int64_t floats) {
@@ -69,17 +73,20 @@ class WeightsArrayTest : public ::testing::Test {
   std::optional<WeightsArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats);
   std::vector<int64_t> awaited_;
+  std::string copies_;  // "(": one begins; ")": it has ended.
 };
 
 TEST_F(WeightsArrayTest, OnTheHostTheyAreReadWhereTheyAre) {
   Use(kernels::MakeReferenceDevice());
   ExpectPartsThenAll();
   EXPECT_EQ(array_->on_device(), values_.data());
+  EXPECT_EQ(copies_, "");
 }
 
 TEST_F(WeightsArrayTest, WhatHasComeIsBroughtToTheDevice) {
   UseEmulation();
   ExpectPartsThenAll();
+  EXPECT_EQ(copies_, "()()");
   // Nothing of one vector is taken for the next one's.
   for (float& value : values_) value += 0.5f;
   ExpectPartsThenAll();

@@ -149,8 +149,11 @@ class FakeExchange final : public Exchange {
   }
   void AbortPush() override { ++aborted_pushes; }
   void Wake() override {}
+  std::vector<Travel> pull_travels() const override { return travels; }
+  std::vector<Travel> push_travels() const override { return travels; }
 
   std::vector<float> weights;
+  std::vector<Travel> travels;  // What it says of every pull and push.
   absl::Status pull_status;
   absl::Status push_status;
   std::function<void()> on_pull;

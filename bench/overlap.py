@@ -1,0 +1,146 @@
+#!/usr/bin/python3 -B
+"""How much of the time that weights and gradients travel is hidden behind compute?
+
+ResNet-50 with two workers and two shards on one machine, in real daemons, SYNC and
+ASYNC, from the workers' timeline. A worker's weights travel from when their first
+chunk has come to when the last has, its gradient while chunks are sent, and until
+every shard has staged all of it. Hidden is what of that lies under the forward and
+backward of the same worker. Expected: all of it, or, where it takes
+longer than the computation, as much as that covers. Only the weights of the first
+layers, whose forward waits for them, and the gradient of these, which come last,
+cannot be hidden: a small part in a network whose weights lie in its last layers.
+"""
+
+import argparse
+import json
+import pathlib
+import tempfile
+
+from peers import programs
+from report import Report
+
+COMPUTE = {"forward", "backward"}
+TRAVELS = {"pull": "weights travel", "push": "gradient travels"}
+WARM_UP = 1  # Tasks of each worker that do not count: connections, first calls.
+
+
+def union(spans):
+    """Spans (begin, end) in order, none of which touch each other."""
+    merged = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def length(spans):
+    return sum(end - begin for begin, end in union(spans))
+
+
+def common(some, others):
+    """Seconds that lie in both."""
+    return length(some) + length(others) - length([*some, *others])
+
+
+def tasks_of(events):
+    """Worker -> the spans, by name, of each task that was delivered. A task's
+    events follow its own."""
+    tasks = {}
+    for event in events:
+        if event["ph"] != "X":
+            continue
+        mine = tasks.setdefault(event["pid"], [])
+        if event["name"] == "task":
+            mine.append({"delivered": event["args"]["outcome"] == "delivered"})
+        else:
+            mine[-1].setdefault(event["name"], []).append(
+                (event["ts"] / 1e6, (event["ts"] + event["dur"]) / 1e6))
+    return {worker: [task for task in mine if task["delivered"]]
+            for worker, mine in tasks.items()}
+
+
+def shares(events):
+    """Seconds of a task, and of what travels for it the part that is hidden."""
+    seconds = dict.fromkeys([*TRAVELS, "compute", "travel", "hidden"], 0)
+    hidden = dict.fromkeys(TRAVELS, 0)
+    count = 0
+    for mine in tasks_of(events).values():
+        # What a task asked for may travel while the one before computes.
+        compute = [span for task in mine for name in COMPUTE
+                   for span in task.get(name, [])]
+        for task in mine[WARM_UP:]:
+            travels = {way: task.get(name, []) for way, name in TRAVELS.items()}
+            for way, spans in travels.items():
+                seconds[way] += length(spans)
+                hidden[way] += common(spans, compute)
+            both = [span for spans in travels.values() for span in spans]
+            seconds["travel"] += length(both)
+            seconds["hidden"] += common(both, compute)
+            seconds["compute"] += length(
+                [span for name in COMPUTE for span in task.get(name, [])])
+            count += 1
+    if count == 0 or min(seconds.values()) < 0 or seconds["travel"] == 0:
+        raise SystemExit(f"nothing travelled in {count} tasks: expected slices "
+                         "of more than one chunk")
+    return {**{f"{way}_hidden": hidden[way] / seconds[way]
+               for way in TRAVELS if seconds[way] > 0},
+            "hidden": seconds["hidden"] / seconds["travel"],
+            "travel_ms": 1e3 * seconds["travel"] / count,
+            "compute_ms": 1e3 * seconds["compute"] / count}
+
+
+def run(policy, args):
+    """The timeline's events."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = pathlib.Path(folder, "run")
+        programs.output_of([
+            programs.built("cli/sluice"), "train",
+            programs.ROOT / f"configs/{args.job}.textproto",
+            f"--run-dir={run_dir}", "--timeline", *args.sets,
+            f"--set=sync={{policy: {policy}}}",
+            "--set=cluster.shards=2", "--set=cluster.workers=2",
+            "--set=evaluation.enabled=false",
+            f"--set=worker.device={args.device.upper()}",
+            f"--set=worker.precision={args.precision}",
+            f"--set=data.batch_size={args.batch}",
+            f"--set=stop={{updates: {args.updates}}}"])
+        # Its reader takes a comma after the last event, and no end.
+        lines = (run_dir / "timeline.json").read_text().rstrip().rstrip(",")
+        return json.loads(lines + "]")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tiny", action="store_true",
+                        help="a small network for a few seconds")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", default="FP32")
+    parser.add_argument("--job", default="synthetic_resnet50",
+                        help="of configs/, by name")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--updates", type=int, default=12)
+    args = parser.parse_args()
+    args.sets = []
+    if args.tiny:
+        args.job, args.updates = "cifar10_resnet20", 8
+        args.sets = ["--set=data={synthetic_images {height: 32 classes: 10 "
+                     "train_samples: 256 test_samples: 1} batch_size: 4}",
+                     "--set=limits.chunk_bytes=65536"]
+    report = Report("overlap", __doc__.splitlines()[0])
+    for policy in ("SYNC", "ASYNC"):
+        found = shares(run(policy, args))
+        hidden = found.pop("hidden")
+        report.add(f"{policy}, {args.job}", "share of the time",
+                   "as much as the computation covers",
+                   min(1, found["compute_ms"] / found["travel_ms"]), hidden,
+                   **found)
+    report.note("pull_hidden, push_hidden: of the weights, of the gradient; ms of "
+                "a task")
+    report.print(args.json)
+
+
+if __name__ == "__main__":
+    main()
