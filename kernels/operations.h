@@ -27,12 +27,14 @@ namespace sluice::kernels {
 class LinearOp {
  public:
   virtual ~LinearOp() = default;
-  // y = w applied to x, plus b. `b` is nullptr when the shape has no bias.
+  // y = w applied to x, plus b, and relu of that where the shape has one: the
+  // same bits as with relu by itself. `b` is nullptr when the shape has no
+  // bias.
   virtual absl::Status Forward(int64_t samples, const float* x, const float* w,
                                const float* b, float* y) = 0;
-  // From `dy`, the gradient at y: `dw` and `db` are summed over the samples
-  // and overwritten (zero when `samples` is 0); `dx` is left out when it is
-  // nullptr, `db` is nullptr when the shape has no bias.
+  // From `dy`, the gradient at y, or at what relu makes y of: `dw` and `db` are
+  // summed over the samples and overwritten (zero when `samples` is 0); `dx` is
+  // left out when it is nullptr, `db` is nullptr when the shape has no bias.
   virtual absl::Status Backward(int64_t samples, const float* x, const float* w,
                                 const float* dy, float* dx, float* dw,
                                 float* db) = 0;

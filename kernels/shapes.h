@@ -14,6 +14,7 @@ struct DenseShape {
   int64_t inputs = 1;
   int64_t outputs = 1;
   bool bias = true;
+  bool relu = false;  // y is then max(0, that); NaN stays NaN.
 
   int64_t input_size() const { return inputs; }
   int64_t output_size() const { return outputs; }
@@ -32,6 +33,7 @@ struct Conv2dShape {
   int64_t stride = 1;
   int64_t padding = 0;  // Zeros added on each side; 0 or more.
   bool bias = true;
+  bool relu = false;  // As dense's.
 
   int64_t output_height() const {
     return (height + 2 * padding - kernel) / stride + 1;

@@ -11,12 +11,7 @@ class CpuRelu : public MapOp {
       : context_(*context), size_(size) {}
 
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    ParallelFor(context_.threads, samples * size_, 1,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    y[i] = x[i] <= 0 ? 0 : x[i];  // NaN stays NaN.
-                  }
-                });
+    CpuReluForward(context_, samples * size_, x, y);
     return absl::OkStatus();
   }
 
@@ -181,6 +176,15 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakePrepared(
 }
 
 }  // namespace
+
+void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
+                    float* y) {
+  ParallelFor(context.threads, size, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      y[i] = x[i] <= 0 ? 0 : x[i];  // NaN stays NaN.
+    }
+  });
+}
 
 std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size) {
   return std::make_unique<CpuRelu>(context, size);

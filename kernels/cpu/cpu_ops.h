@@ -28,6 +28,9 @@ std::unique_ptr<MapOp> MakeCpuGlobalAveragePool(const OneDnnContext* context,
                                                 int64_t channels,
                                                 int64_t pixels);
 
+// y = relu of x, which may be y.
+void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
+                    float* y);
 std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size);
 absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuTanh(const OneDnnContext* context,
                                                    int64_t size,

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/operations.h"
 
@@ -42,8 +43,12 @@ class OneDnnLinearOp final : public LinearOp {
   absl::Status Forward(int64_t samples, const float* x, const float* w,
                        const float* b, float* y) override {
     if (samples == 0) return absl::OkStatus();
-    return Run(absl::StatusCode::kInternal, samples,
-               [&](Prepared& p) { p.Forward(context_, x, w, b, y); });
+    return Run(absl::StatusCode::kInternal, samples, [&](Prepared& p) {
+      p.Forward(context_, x, w, b, y);
+      // By itself: the relu that oneDNN appends makes 0 of NaN.
+      if (!shape_.relu) return;
+      CpuReluForward(context_, samples * shape_.output_size(), y, y);
+    });
   }
 
   absl::Status Backward(int64_t samples, const float* x, const float* w,

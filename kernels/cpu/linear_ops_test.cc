@@ -91,6 +91,25 @@ TEST(LinearOpsTest, LinearBitsDoNotDependOnAlignmentNorOnWhatRanBefore) {
   }
 }
 
+TEST(LinearOpsTest, WithReluTheBitsAreThoseOfReluBehindIt) {
+  const auto cpu = Cpu(), reference = MakeReferenceDevice();
+  for (Device* device : {cpu.get(), reference.get()}) {
+    for (const LinearCase& c : LinearCases()) {
+      SCOPED_TRACE(c.name);
+      LinearRun without = LinearArguments(c);
+      if (!without.x.empty()) {
+        without.x[0] = std::numeric_limits<float>::quiet_NaN();
+      }
+      LinearRun with = without;
+      const auto plain = *Prepare(device, c);
+      const auto op = *Prepare(device, WithRelu(c));
+      Execute(plain.get(), c, 1, &without);
+      Execute(op.get(), c, 1, &with);
+      ExpectReluOf(without, with);
+    }
+  }
+}
+
 // As in a worker, whose every life computes on a thread of its own.
 TEST(LinearOpsTest, AnOperationRunsOnAnotherThreadThanTheOneThatPreparedIt) {
   const auto cpu = Cpu();

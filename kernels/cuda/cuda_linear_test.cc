@@ -106,6 +106,21 @@ TEST_P(CudaLinearTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
   }
 }
 
+TEST_P(CudaLinearTest, WithReluTheBitsAreThoseOfReluBehindIt) {
+  for (const LinearCase& c : LinearCases()) {
+    if (TooLargeFor(c)) continue;
+    SCOPED_TRACE(c.name);
+    LinearRun without = LinearArguments(c);
+    if (!without.x.empty()) without.x[0] = std::nanf("");
+    LinearRun with = without;
+    const auto plain = *Prepare(device_.get(), c);
+    const auto op = *Prepare(device_.get(), WithRelu(c));
+    Execute(device_.get(), plain.get(), c, 1, &without);
+    Execute(device_.get(), op.get(), c, 1, &with);
+    ExpectReluOf(without, with);
+  }
+}
+
 TEST_P(CudaLinearTest, TheGradientAtTheInputMayBeLeftOut) {
   for (const LinearCase& c : LinearCases()) {
     if (TooLargeFor(c)) continue;

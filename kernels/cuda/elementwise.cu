@@ -26,11 +26,13 @@ int Dropout(Stream stream, int64_t size, double rate, const DropoutDraw* draw,
 }
 
 int AddBias(Stream stream, int64_t samples, int64_t channels, int64_t pixels,
-            const float* b, float* y) {
+            const float* b, bool relu, float* y) {
   const AddChannelBias f = {{FastDivide(static_cast<uint32_t>(pixels)),
                              FastDivide(static_cast<uint32_t>(channels))},
                             b};
-  return Map(stream, samples * channels * pixels, f, y, y);
+  const int64_t size = samples * channels * pixels;
+  return relu ? Map(stream, size, AddChannelBiasRelu{f}, y, y)
+              : Map(stream, size, f, y, y);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -123,6 +123,13 @@ struct AddChannelBias {
     return y + bias[channel(i)];
   }
 };
+struct AddChannelBiasRelu {
+  AddChannelBias add;
+
+  SLUICE_HOST_DEVICE float operator()(uint32_t i, float y, float) const {
+    return ReluForward{}(i, add(i, y, y), 0);
+  }
+};
 
 // A draw travels to device memory as a kernel's argument, so that nobody waits.
 struct CopyDraw {

@@ -55,9 +55,9 @@ int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to);
 // them; y may be x. `draw` is device memory.
 int Dropout(Stream stream, int64_t size, double rate, const DropoutDraw* draw,
             const float* x, float* y);
-// y += b, with y (samples, channels, pixels) and b (channels).
+// y += b, with y (samples, channels, pixels) and b (channels), or relu of that.
 int AddBias(Stream stream, int64_t samples, int64_t channels, int64_t pixels,
-            const float* b, float* y);
+            const float* b, bool relu, float* y);
 
 // ---- Windows: pool.cu
 

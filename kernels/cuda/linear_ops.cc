@@ -18,6 +18,22 @@ absl::StatusOr<std::unique_ptr<T>> OrNone(
   return prepared;
 }
 
+// What follows a product: y += b, unless that is nullptr, and relu, in one pass
+// over y (samples, channels, pixels). cuBLASLt's own relu does not say what it
+// makes of NaN.
+absl::Status AddBiasAndRelu(OpContext* context, const std::string& name,
+                            int64_t samples, int64_t channels, int64_t pixels,
+                            const float* b, bool relu, float* y) {
+  if (b != nullptr) {
+    return context->Launched(name, AddBias(context->stream(), samples, channels,
+                                           pixels, b, relu, y));
+  }
+  if (!relu) return absl::OkStatus();
+  return context->Launched(
+      name, ActivationForward(context->stream(), ActivationKind::kRelu,
+                              samples * channels * pixels, y, y));
+}
+
 // db from dy (samples, channels, pixels).
 absl::Status SumBiasGradient(OpContext* context, const std::string& name,
                              int64_t samples, int64_t channels, int64_t pixels,
@@ -77,9 +93,8 @@ class Dense : public LinearOp {
     SLUICE_RETURN_IF_ERROR(Run(products->forward.get(), w_read, x_read, b_read,
                                y_written, arrays));
     SLUICE_RETURN_IF_ERROR(arrays.End());
-    if (b == nullptr || products->fused_bias) return absl::OkStatus();
-    return context_.Launched(
-        name_, AddBias(context_.stream(), samples, shape_.outputs, 1, b, y));
+    return AddBiasAndRelu(&context_, name_, samples, shape_.outputs, 1,
+                          products->fused_bias ? nullptr : b, shape_.relu, y);
   }
 
   absl::Status Backward(int64_t samples, const float* x, const float* w,
@@ -212,9 +227,8 @@ class Conv2d : public LinearOp {
           Run(found->forward.get(), x_read, w_read, y_written, arrays));
       SLUICE_RETURN_IF_ERROR(arrays.End());
     }
-    if (b == nullptr) return absl::OkStatus();
-    return context_.Launched(name_, AddBias(context_.stream(), samples,
-                                            shape_.outputs, pixels_, b, y));
+    return AddBiasAndRelu(&context_, name_, samples, shape_.outputs, pixels_, b,
+                          shape_.relu, y);
   }
 
   absl::Status Backward(int64_t samples, const float* x, const float* w,

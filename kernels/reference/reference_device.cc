@@ -21,6 +21,8 @@ class Dense : public LinearOp {
   absl::Status Forward(int64_t samples, const float* x, const float* w,
                        const float* b, float* y) override {
     reference::DenseForward(shape_, samples, x, w, b, y);
+    if (!shape_.relu) return absl::OkStatus();
+    reference::ReluForward(samples * shape_.output_size(), y, y);
     return absl::OkStatus();
   }
   absl::Status Backward(int64_t samples, const float* x, const float* w,
@@ -40,6 +42,8 @@ class Conv2d : public LinearOp {
   absl::Status Forward(int64_t samples, const float* x, const float* w,
                        const float* b, float* y) override {
     reference::Conv2dForward(shape_, samples, x, w, b, y);
+    if (!shape_.relu) return absl::OkStatus();
+    reference::ReluForward(samples * shape_.output_size(), y, y);
     return absl::OkStatus();
   }
   absl::Status Backward(int64_t samples, const float* x, const float* w,

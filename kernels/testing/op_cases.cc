@@ -234,6 +234,13 @@ std::vector<BatchNormCase> BatchNormCases() {
   return cases;
 }
 
+LinearCase WithRelu(const LinearCase& c) {
+  LinearCase with = c;
+  with.name += " relu";
+  std::visit([](auto& shape) { shape.relu = true; }, with.shape);
+  return with;
+}
+
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c) {
   const int64_t most = std::max<int64_t>(c.samples, 1);

@@ -81,6 +81,9 @@ std::vector<MapCase> MapCases();
 std::vector<LossCase> LossCases();
 std::vector<BatchNormCase> BatchNormCases();
 
+// The case with relu behind its sums.
+LinearCase WithRelu(const LinearCase& c);
+
 // The case's operation, for its samples.
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c);

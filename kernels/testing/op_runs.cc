@@ -51,6 +51,13 @@ void ExpectSameBits(const LinearRun& a, const LinearRun& b) {
   EXPECT_TRUE(SameBits(a.db, b.db)) << "db";
 }
 
+void ExpectReluOf(const LinearRun& without, const LinearRun& with) {
+  LinearRun want = without;
+  // NaN stays NaN.
+  for (float& y : want.y) y = y <= 0 ? 0 : y;
+  ExpectSameBits(with, want);
+}
+
 BatchNormRun BatchNormArguments(const BatchNormCase& c) {
   BatchNormRun run;
   run.x = ToFloats(SpreadValues(c.size(), 1));

@@ -33,6 +33,10 @@ void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
 
 void ExpectSameBits(const LinearRun& a, const LinearRun& b);
 
+// The bits of a case with relu must be those of the case `without`, but for y,
+// which is its relu.
+void ExpectReluOf(const LinearRun& without, const LinearRun& with);
+
 struct BatchNormRun {
   std::vector<float> x, gamma, beta, dy;
   std::vector<float> mean, variance, y, dx, dgamma, dbeta;

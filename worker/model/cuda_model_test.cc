@@ -65,6 +65,16 @@ void ExpectGradientsNear(const ResolvedJob& job, const std::vector<float>& got,
   }
 }
 
+TEST_P(CudaPrecisionModelTest, ReluBehindASumChangesNoBitByBeingPartOfIt) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const ResolvedJob apart = MakeJob(WithReluApart(kLeNet), {1, 28, 28});
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 2, 5);
+  EXPECT_TRUE(SameBits(
+      Gradient(Create(job, 2, device_.get()).get(), batch, weights),
+      Gradient(Create(apart, 2, device_.get()).get(), batch, weights)));
+}
+
 TEST_P(CudaModelTest, LeNetIsComputedAsTheReferenceDoes) {
   const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
   const auto weights = InitialWeights(job);

@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Map(
   return std::make_unique<MapLayer>(*std::move(op), is_activation);
 }
 
-kernels::Conv2dShape ConvShape(const LayerPlan& layer) {
+kernels::Conv2dShape ConvShape(const LayerPlan& layer, bool relu) {
   const proto::Conv2d& conv = layer.layer.conv2d();
   kernels::Conv2dShape shape;
   shape.inputs = layer.input_shape[0];
@@ -136,6 +136,7 @@ kernels::Conv2dShape ConvShape(const LayerPlan& layer) {
   shape.stride = conv.stride();
   shape.padding = conv.padding();
   shape.bias = layer.bias >= 0;
+  shape.relu = relu;
   return shape;
 }
 
@@ -162,7 +163,7 @@ int64_t Size(const std::vector<int64_t>& shape) {
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
-                                            const LayerPlan& layer) {
+                                            const LayerPlan& layer, bool relu) {
   const ModelPlan& plan = context.plan;
   Device* const device = context.device;
   const int64_t n = context.max_samples;
@@ -170,14 +171,15 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
   const int64_t inputs = Size(layer.input_shape);
   switch (p.kind_case()) {
     case proto::Layer::kDense: {
-      const kernels::DenseShape shape{
-          layer.input_shape.back(), layer.output_shape.back(), layer.bias >= 0};
+      const kernels::DenseShape shape{layer.input_shape.back(),
+                                      layer.output_shape.back(),
+                                      layer.bias >= 0, relu};
       const int64_t rows = inputs / shape.inputs;
       return Linear(device->PrepareDense(shape, n * rows), rows, plan, layer);
     }
     case proto::Layer::kConv2D:
-      return Linear(device->PrepareConv2d(ConvShape(layer), n), /*rows=*/1,
-                    plan, layer);
+      return Linear(device->PrepareConv2d(ConvShape(layer, relu), n),
+                    /*rows=*/1, plan, layer);
     case proto::Layer::kMaxPool:
       return Map(device->PrepareMaxPool(PoolShape(layer, p.max_pool()), n),
                  /*is_activation=*/false);
@@ -225,8 +227,9 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
-                                                 const LayerPlan& layer) {
-  auto made = Make(context, layer);
+                                                 const LayerPlan& layer,
+                                                 bool relu) {
+  auto made = Make(context, layer, relu);
   // A residual's layers have already said who they are.
   if (made.ok() || layer.layer.has_residual()) return made;
   return absl::Status(

@@ -78,10 +78,13 @@ struct LayerContext {
   kernels::Device* device = nullptr;  // Must outlive the layers.
 };
 
-// Prepares `layer` of the context's plan.
+// Prepares `layer` of the context's plan. With `relu`, which dense and conv2d
+// may have, y is that of the relu behind it; its backward is still that of what
+// the relu is given.
 // REQUIRES: it is no flatten, which leaves the numbers where they are.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
-                                                 const LayerPlan& layer);
+                                                 const LayerPlan& layer,
+                                                 bool relu = false);
 
 }  // namespace sluice
 

@@ -29,14 +29,35 @@ absl::Status PauseBetween(kernels::Device* device, int ahead,
                                  : absl::OkStatus();
 }
 
+namespace {
+
+// Whether a relu follows a layer that computes it as well: a pass over memory
+// less, where the device can do so.
+bool TakesRelu(absl::Span<const LayerPlan> layers, size_t i) {
+  if (!layers[i].layer.has_dense() && !layers[i].layer.has_conv2d()) {
+    return false;
+  }
+  do {
+    if (++i == layers.size()) return false;
+  } while (layers[i].layer.has_flatten());
+  return layers[i].layer.has_relu();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     const LayerContext& context, absl::Span<const LayerPlan> layers) {
   auto stack = std::unique_ptr<LayerStack>(new LayerStack(context.device));
   int64_t largest = layers.empty() ? 0 : FloatsOf(layers[0].input_shape);
-  for (const LayerPlan& layer : layers) {
+  bool taken = false;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerPlan& layer = layers[i];
     // Flatten gives the numbers, in their order, another shape.
     if (layer.layer.has_flatten()) continue;
-    SLUICE_RETURN_IF_ERROR(stack->AddStep(context, layer));
+    const bool relu = TakesRelu(layers, i);
+    SLUICE_RETURN_IF_ERROR(stack->AddStep(context, layer, relu));
+    stack->steps_.back().within = taken;
+    taken = relu;
     largest = std::max(largest, FloatsOf(layer.output_shape));
   }
   std::vector<Step>& steps = stack->steps_;
@@ -58,9 +79,9 @@ absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
 }
 
 absl::Status LayerStack::AddStep(const LayerContext& context,
-                                 const LayerPlan& plan) {
+                                 const LayerPlan& plan, bool relu) {
   Step step;
-  SLUICE_ASSIGN_OR_RETURN(step.layer, MakeLayer(context, plan));
+  SLUICE_ASSIGN_OR_RETURN(step.layer, MakeLayer(context, plan, relu));
   // Behind a layer with parameters, whose backward does not look at its
   // output, an activation overwrites that output: a pass over memory less.
   if (step.layer->is_activation() && !steps_.empty() &&
@@ -101,6 +122,7 @@ absl::StatusOr<const float*> LayerStack::ForwardPart(const Pass& pass,
                                                      const float* x,
                                                      size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
+    if (steps_[i].within) continue;
     SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
     Layer& layer = *steps_[i].layer;
     SLUICE_RETURN_IF_ERROR(pass.need(layer.parameters().end));

@@ -70,10 +70,13 @@ class LayerStack {
     std::unique_ptr<Layer> layer;
     std::unique_ptr<kernels::Buffer> buffer;  // Of y; none when in place.
     float* y = nullptr;
+    bool within = false;  // Its forward is part of the step's before it.
   };
 
   explicit LayerStack(kernels::Device* device) : device_(device) {}
-  absl::Status AddStep(const LayerContext& context, const LayerPlan& plan);
+  // `relu`: the next step is one, and part of this one's forward.
+  absl::Status AddStep(const LayerContext& context, const LayerPlan& plan,
+                       bool relu);
   // Where the step's input is, with the stack's at `x`.
   const float* InputOf(size_t step, const float* x) const {
     return step == 0 ? x : steps_[step - 1].y;

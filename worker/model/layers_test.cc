@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"
 #include "worker/model/model_testing.h"
+#include "worker/model/separate_memory_device.h"
 
 namespace sluice {
 namespace {
@@ -97,6 +98,65 @@ TEST(LayersTest, ARepeatIsTheSameAsItsLayersWrittenOut) {
   EXPECT_TRUE(SameBits(
       Gradient(Create(repeated, 3, device.get()).get(), batch, weights),
       Gradient(Create(written, 3, device.get()).get(), batch, weights)));
+}
+
+// The reference, with a note of who was asked for relu as well.
+class NotingDevice : public SeparateMemoryDevice {
+ public:
+  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
+      const kernels::DenseShape& shape, int64_t max_samples) override {
+    relu.push_back(shape.relu);
+    return SeparateMemoryDevice::PrepareDense(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
+      const kernels::Conv2dShape& shape, int64_t max_samples) override {
+    relu.push_back(shape.relu);
+    return SeparateMemoryDevice::PrepareConv2d(shape, max_samples);
+  }
+  std::vector<bool> relu;
+};
+
+TEST(LayersTest, ReluIsPartOfTheDenseOrConvolutionRightBeforeIt) {
+  NotingDevice device;
+  Create(MakeJob(kLeNet, {1, 28, 28}), 1, &device);
+  EXPECT_THAT(device.relu, testing::ElementsAre(true, true, true, true, false));
+  device.relu.clear();
+  Create(MakeJob(WithReluApart(kLeNet), {1, 28, 28}), 1, &device);
+  EXPECT_THAT(device.relu, testing::Each(false));
+  device.relu.clear();
+  // Also behind a flatten, but not with something else between.
+  Create(MakeJob("layer { conv2d { channels: 2 kernel: 1 } }"
+                 "layer { flatten {} } layer { relu {} }"
+                 "layer { dense { units: 2 } } layer { tanh {} }"
+                 "layer { relu {} } layer { dense { units: 2 } }",
+                 {1, 3, 3}),
+         1, &device);
+  EXPECT_THAT(device.relu, testing::ElementsAre(true, false, false));
+}
+
+TEST(LayersTest, ReluThatIsPartOfALayerIsNotComputedAgain) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  SeparateMemoryDevice device;
+  const auto model = Create(job, 1, &device);
+  int paces = 0;
+  device.on_pace = [&] { ++paces; };
+  ASSERT_TRUE(model->Evaluate(MakeBatch(job, 1, 5), InitialWeights(job)).ok());
+  // Before each of two convolutions, two pools and three dense, and at the end.
+  EXPECT_EQ(paces, 8);
+}
+
+TEST(LayersTest, ReluBehindASumChangesNoBitByBeingPartOfIt) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const ResolvedJob apart = MakeJob(WithReluApart(kLeNet), {1, 28, 28});
+  const auto device = Cpu();
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 3, 5);
+  const auto model = Create(job, 3, device.get());
+  const auto other = Create(apart, 3, device.get());
+  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
+                       Gradient(other.get(), batch, weights)));
+  EXPECT_EQ(model->Evaluate(batch, weights)->loss,
+            other->Evaluate(batch, weights)->loss);
 }
 
 constexpr char kDropoutNet[] = R"(
