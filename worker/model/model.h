@@ -66,8 +66,9 @@ class Model {
   // on its way to the device before any weights are awaited. The slots
   // of running statistics carry the batch's own. In FP16 the loss is scaled
   // (loss_scale.h), and nothing is final before the end. Looks at `cancel`
-  // between layers: kAborted when it is set. kInvalidArgument where the batch's
-  // labels or targets do not fit. REQUIRES: 1 <= batch.samples <= max_samples.
+  // between layers, or recorded segments of them: kAborted when it is set.
+  // kInvalidArgument where the batch's labels or targets do not fit. REQUIRES:
+  // 1 <= batch.samples <= max_samples.
   virtual absl::StatusOr<Result> ComputeGradient(
       const Batch& batch, absl::Span<const float> weights,
       absl::Span<float> gradient, const CancelToken& cancel,

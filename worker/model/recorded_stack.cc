@@ -54,10 +54,10 @@ absl::StatusOr<const float*> RecordedLayers::Measure(const Pass& pass,
                                                      const float* in) {
   const Arrays arrays = {pass.weights, pass.gradient, x, in};
   std::vector<double> seconds;
-  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   for (size_t i = 0; i < all_.end; ++i) {
     // The ways of weights and gradient are no part of a layer's time.
     SLUICE_RETURN_IF_ERROR(pass.need(needed_({i, i + 1})));
+    SLUICE_RETURN_IF_ERROR(device_->Synchronize());
     std::vector<ParameterRange> final;
     const absl::Time start = clock_->Now();
     SLUICE_ASSIGN_OR_RETURN(in, run_(Quiet(pass, &final), {i, i + 1}, x, in));
