@@ -95,7 +95,7 @@ int BiasGradient(Stream stream, int64_t samples, int64_t channels,
   const Geometry g(samples, channels, pixels);
   const int error = Sums(stream, g, FirstAsItIs{}, dy, dy, parts);
   if (error != 0) return error;
-  return ForEach(stream, g.channels, FinishSum{{parts, g.splits.parts}, 1, db});
+  return ForEach(stream, g.channels, FinishSum{{parts, g.splits.parts}, db});
 }
 
 int LayerNormParameterGradients(Stream stream, int64_t rows, int64_t features,
@@ -113,15 +113,15 @@ int BatchNormStatistics(Stream stream, const BatchNormShape& shape,
                         int64_t samples, const float* x, Pair* parts,
                         float* mean, float* variance) {
   const Geometry g(samples, shape.channels, shape.pixels);
-  const PartsOfChannels sums = {parts, g.splits.parts};
-  const double count = g.count;
-  int error = Sums(stream, g, FirstAsItIs{}, x, x, parts);
+  const PivotOf pivot = {x, g.by_pixels.divisor()};
+  const int error = Sums(stream, g, DistanceSums{pivot}, x, x, parts);
   if (error != 0) return error;
-  error = ForEach(stream, g.channels, FinishSum{sums, count, mean});
-  if (error != 0) return error;
-  error = Sums(stream, g, SquaredDistance{mean}, x, x, parts);
-  if (error != 0) return error;
-  return ForEach(stream, g.channels, FinishSum{sums, count, variance});
+  return ForEach(stream, g.channels,
+                 FinishMoments{{parts, g.splits.parts},
+                               pivot,
+                               static_cast<double>(g.count),
+                               mean,
+                               variance});
 }
 
 int BatchNormApply(Stream stream, const BatchNormShape& shape, int64_t samples,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_KERNELS_CUDA_CHANNELS_H_
 #define SLUICE_KERNELS_CUDA_CHANNELS_H_
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 
@@ -19,12 +20,25 @@ struct FirstAsItIs {
   }
 };
 
-struct SquaredDistance {
-  const float* mean;
+// A number near those of its channel, taken off them before they are squared:
+// the channel's first, or 0 where that is not finite, so that infinity less
+// infinity is not in the sums from which the mean follows.
+struct PivotOf {
+  const float* x;
+  uint32_t pixels;
+  SLUICE_HOST_DEVICE double operator()(uint32_t c) const {
+    const float first = x[c * pixels];
+    return fabsf(first) <= FLT_MAX ? first : 0;
+  }
+};
+
+// x - pivot, and its square.
+struct DistanceSums {
+  PivotOf pivot;
   SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
                                      float) const {
-    const double distance = static_cast<double>(x) - mean[c];
-    return {distance * distance, 0};
+    const double distance = static_cast<double>(x) - pivot(c);
+    return {distance, distance * distance};
   }
 };
 
@@ -62,13 +76,39 @@ struct PartsOfChannels {
   }
 };
 
-// out[c] = sum / divisor
 struct FinishSum {
   PartsOfChannels sums;
-  double divisor;
   float* out;
   SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
-    out[c] = static_cast<float>(sums.Of(c).first / divisor);
+    out[c] = static_cast<float>(sums.Of(c).first);
+  }
+};
+
+// From DistanceSums over m numbers a channel, s1 and s2:
+//
+//   mean     = pivot + s1 / m
+//   variance = s2 / m - (s1 / m)^2 + (mean as computed - mean as rounded)^2,
+//
+// which is the mean of (x - mean as rounded)^2. The difference of the first two
+// is off by about 2^-52 (1 + (mean - pivot)^2 / variance) of the variance:
+// 2^-51 or so where the pivot is a usual number of its channel, however large
+// the mean is. At worst the pivot is the one that lies apart; but its square is
+// one of the m whose mean the variance is, so (mean - pivot)^2 / variance is at
+// most m. m 2^-52 is less than a float rounds for m up to 2^28; it is below 1
+// for every m, so that no variance is below 0.
+struct FinishMoments {
+  PartsOfChannels sums;
+  PivotOf pivot;
+  double count;
+  float* mean;
+  float* variance;
+  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
+    const Pair sum = sums.Of(c);
+    const double shift = sum.first / count;
+    mean[c] = static_cast<float>(pivot(c) + shift);
+    const double rounding = mean[c] - pivot(c) - shift;
+    variance[c] = static_cast<float>(sum.second / count - shift * shift +
+                                     rounding * rounding);
   }
 };
 

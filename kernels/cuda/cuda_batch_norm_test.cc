@@ -123,19 +123,63 @@ TEST_P(CudaBatchNormTest, BitsDoNotDependOnAlignment) {
   }
 }
 
+// Near 1000 floats are 2^-14 apart; the variance is 1e-4, 1e10 times below the
+// square of the mean.
+TEST_P(CudaBatchNormTest, AVarianceIsAsPreciseBesideALargeMean) {
+  for (const BatchNormCase& c : Cases()) {
+    SCOPED_TRACE(c.name);
+    BatchNormRun got = BatchNormArguments(c);
+    got.x = ToFloats(UniformValues(c.size(), 5));
+    for (float& x : got.x) x = 1000 + 0.0173f * x;
+    BatchNormRun want = got;
+    Execute(device_.get(), c, 0, &got);
+    Execute(reference_.get(), c, 0, &want);
+    EXPECT_TRUE(SameBits(got.mean, want.mean));
+    // What sums in double lose is below a rounding: neighbouring floats.
+    const auto neighbour = [&](size_t i) {
+      return 2 * kUnit * want.variance[i];
+    };
+    ExpectNear(got.variance, want.variance, neighbour, "variance");
+  }
+}
+
+// Mean and variance of a channel of 2 samples of ones but for one number, the
+// first or the last.
+BatchNormRun StatisticsWith(Device* device, float value, int64_t pixels,
+                            bool first) {
+  auto op = *device->PrepareBatchNorm({1, pixels, 1e-5}, 2);
+  std::vector<float> values(2 * pixels, 1);
+  (first ? values.front() : values.back()) = value;
+  const Floats x(device, values), y(device, values), gamma(device, {1}),
+      beta(device, {0}), mean(device, {0}), variance(device, {0});
+  EXPECT_TRUE(op->Normalize(2, x.data(), gamma.data(), beta.data(), mean.data(),
+                            variance.data(), y.data())
+                  .ok());
+  BatchNormRun run;
+  run.mean = mean.Read();
+  run.variance = variance.Read();
+  return run;
+}
+
 TEST_P(CudaBatchNormTest, NanReachesTheStatistics) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   for (int64_t pixels : {1, 40}) {
-    auto op = *device_->PrepareBatchNorm({1, pixels, 1e-5}, 2);
-    std::vector<float> values(2 * pixels, 1);
-    values.back() = std::numeric_limits<float>::quiet_NaN();
-    const Floats x(device_.get(), values), y(device_.get(), values),
-        gamma(device_.get(), {1}), beta(device_.get(), {0}),
-        mean(device_.get(), {0}), variance(device_.get(), {0});
-    ASSERT_TRUE(op->Normalize(2, x.data(), gamma.data(), beta.data(),
-                              mean.data(), variance.data(), y.data())
-                    .ok());
-    EXPECT_TRUE(std::isnan(mean.Read()[0]));
-    EXPECT_TRUE(std::isnan(variance.Read()[0]));
+    for (bool first : {false, true}) {
+      const auto run = StatisticsWith(device_.get(), nan, pixels, first);
+      EXPECT_TRUE(std::isnan(run.mean[0]));
+      EXPECT_TRUE(std::isnan(run.variance[0]));
+    }
+  }
+}
+
+TEST_P(CudaBatchNormTest, AnInfiniteNumberMakesTheMeanInfinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int64_t pixels : {1, 40}) {
+    for (bool first : {false, true}) {
+      const auto run = StatisticsWith(device_.get(), -infinity, pixels, first);
+      EXPECT_EQ(run.mean[0], -infinity);
+      EXPECT_TRUE(std::isnan(run.variance[0]));
+    }
   }
 }
 

@@ -83,7 +83,8 @@ int64_t ChannelSumParts(int64_t samples, int64_t channels, int64_t pixels);
 int BiasGradient(Stream stream, int64_t samples, int64_t channels,
                  int64_t pixels, const float* dy, Pair* parts, float* db);
 
-// BatchNormOp's mean and variance. REQUIRES: samples >= 1.
+// BatchNormOp's mean and variance, from one pass over x.
+// REQUIRES: samples >= 1.
 int BatchNormStatistics(Stream stream, const BatchNormShape& shape,
                         int64_t samples, const float* x, Pair* parts,
                         float* mean, float* variance);
