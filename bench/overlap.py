@@ -5,7 +5,8 @@ ResNet-50 with two workers and two shards on one machine, in real daemons, SYNC 
 ASYNC, from the workers' timeline. A worker's weights travel from when their first
 chunk has come to when the last has, its gradient while chunks are sent, and until
 every shard has staged all of it. Hidden is what of that lies under the forward and
-backward of the same worker. Expected: all of it, or, where it takes
+backward of the same worker; what a worker waits for before the first chunk has come
+is in neither. Expected: all of it, or, where it takes
 longer than the computation, as much as that covers. Only the weights of the first
 layers, whose forward waits for them, and the gradient of these, which come last,
 cannot be hidden: a small part in a network whose weights lie in its last layers.
@@ -40,8 +41,8 @@ def length(spans):
 
 
 def common(some, others):
-    """Seconds that lie in both."""
-    return length(some) + length(others) - length([*some, *others])
+    """Seconds that lie in both; rounding aside not below 0."""
+    return max(0, length(some) + length(others) - length([*some, *others]))
 
 
 def tasks_of(events):
@@ -81,11 +82,10 @@ def shares(events):
             seconds["compute"] += length(
                 [span for name in COMPUTE for span in task.get(name, [])])
             count += 1
-    if count == 0 or min(seconds.values()) < 0 or seconds["travel"] == 0:
-        raise SystemExit(f"nothing travelled in {count} tasks: expected slices "
-                         "of more than one chunk")
-    return {**{f"{way}_hidden": hidden[way] / seconds[way]
-               for way in TRAVELS if seconds[way] > 0},
+    if not all(seconds[name] for name in [*TRAVELS, "compute"]):
+        raise SystemExit(f"{count} tasks, of these {seconds}: expected slices of "
+                         "several chunks, and tasks that were delivered")
+    return {**{f"{way}_hidden": hidden[way] / seconds[way] for way in TRAVELS},
             "hidden": seconds["hidden"] / seconds["travel"],
             "travel_ms": 1e3 * seconds["travel"] / count,
             "compute_ms": 1e3 * seconds["compute"] / count}
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--job", default="synthetic_resnet50",
                         help="of configs/, by name")
     parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--updates", type=int, default=12)
+    parser.add_argument("--updates", type=int, default=8)
     args = parser.parse_args()
     args.sets = []
     if args.tiny:

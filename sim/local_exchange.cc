@@ -20,24 +20,26 @@ LocalExchange::LocalExchange(const ParameterLayout* layout, WireTypes types,
 void LocalExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
   spec_ = spec;
   weights_ = weights;
+  pulled_.clear();
 }
 
 absl::StatusOr<int64_t> LocalExchange::AwaitPulled(int64_t,
-                                                   const CancelToken& cancel) {
-  SLUICE_RETURN_IF_ERROR(FinishPull(cancel).status());
+                                                   const CancelToken&) {
+  SLUICE_CHECK(snapshots_.size() == shards_.size());
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    SLUICE_ASSIGN_OR_RETURN(const Version version,
+                            PullSlice(static_cast<int>(s)));
+    pulled_.push_back(version);
+  }
   return layout_.size();
 }
 
 absl::StatusOr<std::vector<Version>> LocalExchange::FinishPull(
-    const CancelToken&) {
-  SLUICE_CHECK(snapshots_.size() == shards_.size());
-  std::vector<Version> versions;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    SLUICE_ASSIGN_OR_RETURN(const Version version,
-                            PullSlice(static_cast<int>(s)));
-    versions.push_back(version);
+    const CancelToken& cancel) {
+  if (pulled_.empty()) {
+    SLUICE_RETURN_IF_ERROR(AwaitPulled(layout_.size(), cancel).status());
   }
-  return versions;
+  return pulled_;
 }
 
 absl::StatusOr<Version> LocalExchange::PullSlice(int shard) {

@@ -64,6 +64,7 @@ class LocalExchange final : public Exchange {
   Snapshots snapshots_;
   PullSpec spec_;
   absl::Span<float> weights_;
+  std::vector<Version> pulled_;  // Empty: nothing yet.
   GradientKey key_;
   uint64_t grant_ = 0;
   absl::Span<const float> gradient_;

@@ -45,8 +45,9 @@ inline absl::string_view TransferName(Transfer transfer) {
 }
 
 // How far a task got, how long each stage took, and what travelled meanwhile.
-// Pull is what forward waits for weights, push what is left of the push behind
-// backward: stages take turns.
+// Stages take turns: pull is what forward waits for weights, and what the
+// mini-batch takes that is read meanwhile; push what is left of the push behind
+// backward.
 //
 // Not thread-safe: call from the thread that computes.
 class TaskProgress {

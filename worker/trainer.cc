@@ -84,6 +84,7 @@ void Trainer::BeginPull(const proto::Task& task) {
 absl::StatusOr<int64_t> Trainer::AwaitWeights(int64_t end,
                                               const proto::Task& task,
                                               const CancelToken& cancel) {
+  pulled_anew_ = false;
   if (end <= pulled_) return pulled_;
   Enter(Stage::kPull);
   SLUICE_ASSIGN_OR_RETURN(pulled_, exchange_.AwaitPulled(end, cancel));

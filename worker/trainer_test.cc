@@ -198,6 +198,14 @@ TEST_F(StragglerTest, TheDelayBeginsWhenAllWeightsAreThere) {
   EXPECT_THAT(awaited, ElementsAre(4, 4));
 }
 
+TEST_F(StragglerTest, ACancelWhileWeightsComeAnewEndsTheTask) {
+  exchange_.breaks = 1;
+  exchange_.on_break = [&] { token_.Cancel(); };
+  Trainer trainer = Straggling(/*cancelled=*/false);
+  EXPECT_TRUE(absl::IsAborted(trainer.Run(TaskOf(0, 5), token_).status()));
+  EXPECT_EQ(exchange_.pulls_under_way, 0);
+}
+
 TEST_F(StragglerTest, ACancelEndsTheDelayAndNothingIsComputed) {
   Trainer trainer = Straggling(/*cancelled=*/true);
   EXPECT_TRUE(absl::IsAborted(trainer.Run(TaskOf(0, 5), token_).status()));

@@ -111,6 +111,9 @@ grpc::Status FakeShard::Pull(grpc::ServerContext* context,
     }
     if (!writer->Write(chunk)) break;
   }
+  if (behaviour.after_pull_chunks != nullptr) {
+    return behaviour.after_pull_chunks();
+  }
   return grpc::Status::OK;
 }
 

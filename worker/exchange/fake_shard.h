@@ -28,6 +28,8 @@ class FakeShard final : public proto::Exchange::Service {
     std::function<grpc::Status(int i)> before_pull_chunk = nullptr;
     // May spoil the `i`-th chunk that is about to be sent.
     std::function<void(int i, proto::PullChunk*)> on_pull_chunk = nullptr;
+    // Asked behind the last chunk how the pull ends.
+    std::function<grpc::Status()> after_pull_chunks = nullptr;
     // Asked for each chunk of a push that came.
     std::function<grpc::Status(const proto::PushChunk&)> on_push_chunk =
         nullptr;

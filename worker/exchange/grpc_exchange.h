@@ -43,7 +43,8 @@ class GrpcExchange final : public Exchange {
     // One attempt to pull or push a slice. A shard parks a pull until shortly
     // before; a slice of 4 GiB takes 35 s at 1 Gbit/s.
     absl::Duration call_timeout = absl::Seconds(60);
-    // A push lasts as long as the backward pass that makes it.
+    // A push lasts as long as the passes that make its gradient, and what these
+    // wait for.
     absl::Duration push_timeout = absl::Seconds(600);
     // How long a shard that cannot be reached is tried again.
     absl::Duration rejoin_timeout = absl::Seconds(5);

@@ -51,7 +51,7 @@ void PullAttempt::OnCompletion(bool ok) {
       return TakeChunk();
     case Stage::kWhole:
       if (chunk_.Valid()) problem_ = Copy(chunk_);
-      Progressed();
+      if (chunk_.Valid() && problem_.ok()) Progressed();
       [[fallthrough]];
     case Stage::kStatus:
       slice_.observer->OnCallEnded(slice_.shard, Outcome());

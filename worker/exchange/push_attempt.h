@@ -84,7 +84,7 @@ class PushAttempt final : private Completion {
   bool replied_ = false;
   grpc::Status status_;
 
-  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  absl::Mutex mu_;  // Only the observer's is acquired under it.
   ChunkFeed feed_ ABSL_GUARDED_BY(mu_);
   bool busy_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;

@@ -67,6 +67,11 @@ absl::StatusOr<int64_t> VectorPull::Await(int64_t end, absl::Time deadline,
   }
   SLUICE_RETURN_IF_ERROR(calls_.DriveTo(enough, deadline, cancel,
                                         [this](int shard) { Repeat(shard); }));
+  if (There() == path_.layout->size()) {
+    // A call that breaks behind its last chunk brings another version, too.
+    SLUICE_RETURN_IF_ERROR(
+        calls_.Drive(deadline, cancel, [this](int shard) { Repeat(shard); }));
+  }
   given_ = std::exchange(broken_, false) ? 0 : There();
   return given_;
 }

@@ -114,6 +114,7 @@ class FakeExchange final : public Exchange {
     const int64_t half = static_cast<int64_t>(weights.size()) / 2;
     if (end > half && breaks > 0) {
       --breaks;
+      if (on_break != nullptr) on_break();
       return 0;
     }
     const int64_t there = end > half ? 2 * half : half;
@@ -163,6 +164,7 @@ class FakeExchange final : public Exchange {
   std::vector<int64_t> awaited;  // The ends.
   int pulls_under_way = 0;
   int breaks = 0;  // Times that the second shard begins anew.
+  std::function<void()> on_break;
   std::vector<PullSpec> pulled_ahead;
   const float* ahead_into = nullptr;
   std::optional<GradientKey> push_key;
