@@ -71,23 +71,15 @@ HWY_INLINE WordVector ToBf16(WordVector x) {
                    rounded);
 }
 
-// A group, aligned and with zeros behind the last of a shorter one.
-struct Group {
-  HWY_ALIGN uint32_t floats[kGroup] = {};
-  HWY_ALIGN uint16_t halves[kGroup] = {};
-};
-
-HWY_INLINE void EncodeBf16(Group* group) {
+HWY_INLINE void EncodeBf16(const uint32_t* floats, uint16_t* halves) {
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
-    StoreHalves(ToBf16(hn::Load(Words(), group->floats + i)),
-                group->halves + i);
+    StoreHalves(ToBf16(hn::LoadU(Words(), floats + i)), halves + i);
   }
 }
 
-HWY_INLINE void DecodeBf16(Group* group) {
+HWY_INLINE void DecodeBf16(const uint16_t* halves, uint32_t* floats) {
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
-    hn::Store(hn::ShiftLeft<16>(LoadHalves(group->halves + i)), Words(),
-              group->floats + i);
+    hn::StoreU(hn::ShiftLeft<16>(LoadHalves(halves + i)), Words(), floats + i);
   }
 }
 
@@ -143,12 +135,12 @@ HWY_INLINE WordVector FromFp16(WordVector half, FloatVector scale) {
 }
 
 // Returns k.
-HWY_INLINE int EncodeFp16(Group* group) {
+HWY_INLINE int EncodeFp16(const uint32_t* floats, uint16_t* halves) {
   const Words words;
   const Ints ints;
   auto largest = hn::Zero(ints);
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
-    const auto x = hn::Load(words, group->floats + i);
+    const auto x = hn::LoadU(words, floats + i);
     largest = hn::Max(
         largest, hn::BitCast(ints, hn::And(x, hn::Set(words, kMagnitude))));
   }
@@ -156,53 +148,80 @@ HWY_INLINE int EncodeFp16(Group* group) {
   // To 2^14 and above; but 2^-k must be a normal float.
   const int k = std::min(127 + 14 - exponent, 126);
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
-    const auto x = hn::Load(words, group->floats + i);
-    StoreHalves(ToFp16(x, PowerOfTwo(k)), group->halves + i);
+    const auto x = hn::LoadU(words, floats + i);
+    StoreHalves(ToFp16(x, PowerOfTwo(k)), halves + i);
   }
   return k;
 }
 
-HWY_INLINE void DecodeFp16(int k, Group* group) {
+HWY_INLINE void DecodeFp16(int k, const uint16_t* halves, uint32_t* floats) {
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
-    hn::Store(FromFp16(LoadHalves(group->halves + i), PowerOfTwo(-k)), Words(),
-              group->floats + i);
+    hn::StoreU(FromFp16(LoadHalves(halves + i), PowerOfTwo(-k)), Words(),
+               floats + i);
   }
 }
 
 // ---- Arrays of groups ----
 
+// A shorter group than others goes through one of these, with zeros behind it.
+struct Group {
+  uint32_t floats[kGroup] = {};
+  uint16_t halves[kGroup] = {};
+};
+
+template <FloatType kType>
+HWY_INLINE void EncodeGroup(const uint32_t* floats, uint16_t* halves,
+                            uint8_t** exponents) {
+  if constexpr (kType == FloatType::kBf16) {
+    EncodeBf16(floats, halves);
+  } else {
+    *(*exponents)++ = static_cast<uint8_t>(EncodeFp16(floats, halves));
+  }
+}
+
+template <FloatType kType>
+HWY_INLINE void DecodeGroup(const uint16_t* halves, const uint8_t** exponents,
+                            uint32_t* floats) {
+  if constexpr (kType == FloatType::kBf16) {
+    DecodeBf16(halves, floats);
+  } else {
+    DecodeFp16(static_cast<int8_t>(*(*exponents)++), halves, floats);
+  }
+}
+
+// Neither array need be aligned: loads and stores of vectors do not ask for it.
 template <FloatType kType>
 void Encode(const float* HWY_RESTRICT floats, size_t count,
             uint8_t* HWY_RESTRICT bytes) {
+  const auto* words = reinterpret_cast<const uint32_t*>(floats);
+  auto* halves = reinterpret_cast<uint16_t*>(bytes);
   uint8_t* exponents = bytes + 2 * count;
-  for (size_t at = 0; at < count; at += kGroup) {
-    Group group;
-    const size_t n = std::min(kGroup, count - at);
-    std::memcpy(group.floats, floats + at, 4 * n);
-    if constexpr (kType == FloatType::kBf16) {
-      EncodeBf16(&group);
-    } else {
-      *exponents++ = static_cast<uint8_t>(EncodeFp16(&group));
-    }
-    std::memcpy(bytes + 2 * at, group.halves, 2 * n);
+  size_t at = 0;
+  for (; at + kGroup <= count; at += kGroup) {
+    EncodeGroup<kType>(words + at, halves + at, &exponents);
   }
+  if (at == count) return;
+  Group rest;
+  std::memcpy(rest.floats, floats + at, 4 * (count - at));
+  EncodeGroup<kType>(rest.floats, rest.halves, &exponents);
+  std::memcpy(bytes + 2 * at, rest.halves, 2 * (count - at));
 }
 
 template <FloatType kType>
 void Decode(const uint8_t* HWY_RESTRICT bytes, size_t count,
             float* HWY_RESTRICT floats) {
+  const auto* halves = reinterpret_cast<const uint16_t*>(bytes);
+  auto* words = reinterpret_cast<uint32_t*>(floats);
   const uint8_t* exponents = bytes + 2 * count;
-  for (size_t at = 0; at < count; at += kGroup) {
-    Group group;
-    const size_t n = std::min(kGroup, count - at);
-    std::memcpy(group.halves, bytes + 2 * at, 2 * n);
-    if constexpr (kType == FloatType::kBf16) {
-      DecodeBf16(&group);
-    } else {
-      DecodeFp16(static_cast<int8_t>(*exponents++), &group);
-    }
-    std::memcpy(floats + at, group.floats, 4 * n);
+  size_t at = 0;
+  for (; at + kGroup <= count; at += kGroup) {
+    DecodeGroup<kType>(halves + at, &exponents, words + at);
   }
+  if (at == count) return;
+  Group rest;
+  std::memcpy(rest.halves, bytes + 2 * at, 2 * (count - at));
+  DecodeGroup<kType>(rest.halves, &exponents, rest.floats);
+  std::memcpy(floats + at, rest.floats, 4 * (count - at));
 }
 
 void ToBf16s(const float* floats, size_t count, uint8_t* bytes) {
