@@ -5,11 +5,16 @@
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
+#include "spdlog/spdlog.h"
 #include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 
 namespace sluice {
 namespace {
+
+void LogRefusal(const absl::Status& why) {
+  spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
+}
 
 absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
                                     int batch_size, Split split,
@@ -17,7 +22,8 @@ absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
   Workbench bench;
   SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker(), id));
   SLUICE_ASSIGN_OR_RETURN(bench.model,
-                          Model::Create(job, batch_size, bench.device.get()));
+                          Model::Create(job, batch_size, bench.device.get(),
+                                        {.on_refused = LogRefusal}));
   bench.data = std::move(data);
   if (bench.data != nullptr) return bench;
   SLUICE_ASSIGN_OR_RETURN(

@@ -94,8 +94,9 @@ struct FinishSum {
 // 2^-51 or so where the pivot is a usual number of its channel, however large
 // the mean is. At worst the pivot is the one that lies apart; but its square is
 // one of the m whose mean the variance is, so (mean - pivot)^2 / variance is at
-// most m. m 2^-52 is less than a float rounds for m up to 2^28; it is below 1
-// for every m, so that no variance is below 0.
+// most m. By the same factor counts what the sums themselves round, 2^-53 for
+// each number that a thread adds. All of it is less than a float rounds for m
+// up to some 2^21, and below 1 for every m, so that no variance is below 0.
 struct FinishMoments {
   PartsOfChannels sums;
   PivotOf pivot;

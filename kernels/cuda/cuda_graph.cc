@@ -45,12 +45,17 @@ absl::StatusOr<Graph> Capture(cudaStream_t stream,
   return graph;
 }
 
-absl::StatusOr<Executable> Instantiate(const Graph& graph) {
+// Ready to be launched: what memory that takes has been found.
+absl::StatusOr<Executable> Instantiate(const Graph& graph,
+                                       cudaStream_t stream) {
   cudaGraphExec_t made = nullptr;
   SLUICE_RETURN_IF_ERROR(
       CudaStatus(cudaGraphInstantiateWithFlags(&made, graph.get(), 0),
                  "cudaGraphInstantiateWithFlags"));
-  return Executable(made);
+  Executable executable(made);
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(cudaGraphUpload(made, stream), "cudaGraphUpload"));
+  return executable;
 }
 
 }  // namespace
@@ -58,7 +63,7 @@ absl::StatusOr<Executable> Instantiate(const Graph& graph) {
 absl::StatusOr<std::unique_ptr<Recording>> RecordGraph(
     cudaStream_t stream, absl::FunctionRef<absl::Status()> calls) {
   auto graph = Capture(stream, calls);
-  auto executable = graph.ok() ? Instantiate(*graph) : graph.status();
+  auto executable = graph.ok() ? Instantiate(*graph, stream) : graph.status();
   if (!executable.ok()) {
     cudaGetLastError();  // It is reported here; later calls are well.
     return executable.status();

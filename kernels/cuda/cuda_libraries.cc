@@ -6,6 +6,7 @@ namespace sluice::kernels::cuda {
 
 absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // It is reported here, and by no later call again.
   return absl::InternalError(absl::StrCat(what,
                                           ": CUDA: ", cudaGetErrorName(error),
                                           ": ", cudaGetErrorString(error)));

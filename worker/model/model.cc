@@ -78,7 +78,8 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(auto layers,
                           LayerStack::Create(context, job.model.layers));
   layers_.emplace(std::move(layers), max_samples_, device_,
-                  options.records ? options.clock : nullptr);
+                  options.records ? options.clock : nullptr,
+                  options.on_refused);
   // (outputs), or (length, outputs).
   const std::vector<int64_t>& output = job.model.layers.back().output_shape;
   SLUICE_ASSIGN_OR_RETURN(

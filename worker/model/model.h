@@ -20,6 +20,9 @@ struct ModelOptions {
   // device can; it changes no result.
   bool records = true;
   Clock* clock = Clock::Real();  // Measures what is recorded together.
+  // Hears why the device did not record layers, which costs time only.
+  std::function<void(const absl::Status& why)> on_refused =
+      [](const absl::Status&) {};
 };
 
 // The job's model on one device: layers prepared once for a mini-batch size

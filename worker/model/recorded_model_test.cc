@@ -117,7 +117,11 @@ class RecordedModelTest : public kernels::CudaTest {
     watched_ = std::make_unique<WatchedDevice>(std::move(device_));
   }
   std::unique_ptr<Model> Recorded(const ResolvedJob& job, int samples) {
-    return Create(job, samples, watched_.get(), {.clock = &clock_});
+    return Create(job, samples, watched_.get(),
+                  {.clock = &clock_, .on_refused = [this](const auto& why) {
+                     EXPECT_EQ(why, absl::InternalError("refused"));
+                     ++told_;
+                   }});
   }
   std::unique_ptr<Model> Unrecorded(const ResolvedJob& job, int samples) {
     return Create(job, samples, watched_.get(), {.records = false});
@@ -125,6 +129,7 @@ class RecordedModelTest : public kernels::CudaTest {
 
   TickingClock clock_;
   std::unique_ptr<WatchedDevice> watched_;
+  int told_ = 0;  // That it was refused.
 };
 SLUICE_CUDA_TEST_SUITE(RecordedModelTest);
 
@@ -200,11 +205,12 @@ TEST_P(RecordedModelTest, WhatIsRefusedRunsLayerByLayerForGood) {
   const auto want = Train(job, Unrecorded(job, 4).get(), steps);
   for (const int every : {1, 2}) {
     watched_->refuse = [&](int call) { return call % every == 0; };
-    watched_->asked = watched_->runs = 0;
+    watched_->asked = watched_->runs = told_ = 0;
     EXPECT_TRUE(SameBits(Train(job, Recorded(job, 4).get(), steps), want));
     // Eight layers are four segments there and four back.
     EXPECT_EQ(watched_->asked, 8);
     EXPECT_EQ(watched_->runs, every == 1 ? 0 : 3 * 4);
+    EXPECT_EQ(told_, every == 1 ? 8 : 4);
   }
 }
 

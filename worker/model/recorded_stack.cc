@@ -83,9 +83,13 @@ void RecordedLayers::Record(const Pass& pass, const float* x, const float* in,
                             run_(recorded, segment->layers, x, in));
     return absl::OkStatus();
   });
+  if (recording.ok()) {
+    segment->recording = *std::move(recording);
+    return;
+  }
   // Without it the layers run as they always can, and an error of the device
   // shows itself again.
-  if (recording.ok()) segment->recording = *std::move(recording);
+  on_refused_(recording.status());
 }
 
 absl::StatusOr<const float*> RecordedLayers::RunSegment(const Pass& pass,
@@ -104,7 +108,8 @@ absl::StatusOr<const float*> RecordedLayers::RunSegment(const Pass& pass,
 }
 
 RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
-                             kernels::Device* device, Clock* clock)
+                             kernels::Device* device, Clock* clock,
+                             OnRefused on_refused)
     : layers_(std::move(layers)),
       full_(full),
       records_(clock != nullptr && device->can_record()),
@@ -116,7 +121,8 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
           },
           [this](Segment part) {
             return layers_->ParametersEnd(part.begin, part.end);
-          }),
+          },
+          on_refused),
       backward_(
           device, clock, layers_->size() - layers_->first_with_parameters(),
           [this](const Pass& pass, Segment part, const float* x,
@@ -126,7 +132,7 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
                                          last - part.begin,
                                          /*wants_dx=*/false);
           },
-          [](Segment) { return 0; }) {}
+          [](Segment) { return 0; }, on_refused) {}
 
 absl::Status RecordedStack::Forward(const Pass& pass, const float* x) {
   SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));

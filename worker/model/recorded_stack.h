@@ -19,6 +19,9 @@
 
 namespace sluice {
 
+// Hears, once for each segment, why the device did not record it.
+using OnRefused = std::function<void(const absl::Status& why)>;
+
 // Runs the layers of passes over equally large mini-batches in one direction.
 // The first pass runs them as they are, so that everything is prepared; the
 // second measures each; the third records them in segments (see segments.h),
@@ -40,13 +43,15 @@ class RecordedLayers {
   using NeededOf = std::function<int64_t(Segment layers)>;
 
   // `device` and `clock` must outlive it.
-  RecordedLayers(kernels::Device* device, Clock* clock, size_t layers,
-                 RunLayers run, NeededOf needed)
+  RecordedLayers(
+      kernels::Device* device, Clock* clock, size_t layers, RunLayers run,
+      NeededOf needed, OnRefused on_refused = [](const absl::Status&) {})
       : device_(device),
         clock_(clock),
         all_{0, layers},
         run_(std::move(run)),
-        needed_(std::move(needed)) {}
+        needed_(std::move(needed)),
+        on_refused_(std::move(on_refused)) {}
 
   // What RunLayers returns for all of them. kAborted when the pass is
   // cancelled.
@@ -84,6 +89,7 @@ class RecordedLayers {
   const Segment all_;
   const RunLayers run_;
   const NeededOf needed_;
+  const OnRefused on_refused_;
 
   bool prepared_ = false;  // All layers have run.
   Arrays arrays_ = {};     // With which they were measured.
@@ -99,7 +105,7 @@ class RecordedStack {
   // Records passes over `full` samples. `clock` measures layers; nullptr:
   // nothing is recorded. It and `device` must outlive the stack.
   RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
-                kernels::Device* device, Clock* clock);
+                kernels::Device* device, Clock* clock, OnRefused on_refused);
 
   // As LayerStack's, but that Forward begins the pass, and that nobody wants
   // the gradient at `x`.

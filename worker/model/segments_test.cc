@@ -20,6 +20,12 @@ TEST(SegmentsTest, ALongerLayerIsAlone) {
                           Segment{4, 5}, Segment{5, 6}));
 }
 
+TEST(SegmentsTest, WhatTakesNextToNothingIsNoSegmentOfItsOwn) {
+  EXPECT_THAT(
+      JoinLayers({3e-3, 10e-6, 3e-3, 30e-6, 3e-3}),
+      ElementsAre(Segment{0, 2}, Segment{2, 3}, Segment{3, 4}, Segment{4, 5}));
+}
+
 TEST(SegmentsTest, LayersThatTakeNoTimeAreOneSegment) {
   EXPECT_THAT(JoinLayers({0, 0, 0}), ElementsAre(Segment{0, 3}));
   EXPECT_THAT(JoinLayers({}), IsEmpty());
