@@ -193,7 +193,10 @@ absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
     const proto::Task& task, BatchId batch, absl::Span<float> gradient,
     const CancelToken& cancel, const Model::OnGradientReady& on_ready) {
   BatchGradient::Observer observer;
-  observer.on_forward = [this] { Enter(Stage::kForward); };
+  observer.on_forward = [this] {
+    // Else it begins with the first weights.
+    if (pulled_ == options_.parameters) Enter(Stage::kForward);
+  };
   observer.on_backward = [this] { Enter(Stage::kBackward); };
   observer.on_ready = on_ready;
   observer.on_copy = [this](bool to_device, bool begin) {

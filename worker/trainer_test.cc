@@ -253,6 +253,19 @@ TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {
   EXPECT_EQ(ready->compute_seconds(), 2);
 }
 
+TEST_F(TrainerTest, ForwardIsAStageOnceItHasWeights) {
+  exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
+  model_.on_half = [&] { clock_.Advance(absl::Seconds(1)); };
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  std::vector<Stage> stages;
+  for (const auto& span : trainer_.progress().spans()) {
+    stages.push_back(span.stage);
+  }
+  EXPECT_THAT(stages,
+              ElementsAre(Stage::kPull, Stage::kForward, Stage::kPull,
+                          Stage::kForward, Stage::kBackward, Stage::kPush));
+}
+
 TEST_F(TrainerTest, WhatTravelledIsTold) {
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   EXPECT_THAT(trainer_.progress().travels(), IsEmpty());  // It is not known.

@@ -42,7 +42,8 @@ class TimelineTest(unittest.TestCase):
 
     def test_the_stages_of_a_task_fill_it_in_their_order(self):
         for worker in range(3):
-            mine = [e for e in self.events if e["pid"] == worker][1:]
+            mine = [e for e in self.events if e["ph"] == "X" and
+                    (e["pid"], e["tid"]) == (worker, 0)]
             end_of_last = 0
             while mine:
                 task, mine = mine[0], mine[1:]
@@ -58,6 +59,16 @@ class TimelineTest(unittest.TestCase):
                 if task["args"]["outcome"] == "delivered":
                     self.assertEqual(names, STAGES)
                 end_of_last = at
+
+    def test_what_travelled_for_a_gradient_has_tracks_of_its_own(self):
+        delivered = [e for e in self.tasks if e["args"]["outcome"] == "delivered"]
+        for name in ("weights travel", "gradient travels"):
+            travels = [e for e in self.events if e["name"] == name]
+            self.assertGreaterEqual(len(travels), len(delivered))
+            for travel in travels:
+                self.assertIn({"name": "thread_name", "ph": "M",
+                               "pid": travel["pid"], "tid": travel["tid"],
+                               "args": {"name": name}}, self.events)
 
     def test_without_the_flag_there_is_none(self):
         run = harness.train(harness.write_job(harness.LINEAR_JOB))
