@@ -17,8 +17,10 @@ import ledger
 # on however many workers.
 LONG = ["stop.epochs=20", "sync.gradients_per_update=2",
         "checkpoint.every_updates=10"]
-# So that there is time to look at a run before it ends; it changes no bit.
+# So that there is time to look at a run before it ends; it changes no bit. Of 12
+# updates the last must come long after the first checkpoint, whatever that takes.
 SLOW = "--set=delays.compute.constant.ms=10"
+SLOWER = "--set=delays.compute.constant.ms=150"
 
 
 def kill_all(run):
@@ -44,9 +46,9 @@ def resume(job, folder, *args):
 
 class ResumeTest(unittest.TestCase):
 
-    def killed(self, job, *args, version=55):
+    def killed(self, job, *args, version=55, slow=SLOW):
         """The folder of a run that was killed with kill -9 beyond `version`."""
-        with cluster.Training(job, *args, SLOW) as run:
+        with cluster.Training(job, *args, slow) as run:
             run.await_version(version)
             harness.wait_until(lambda: checkpoints(run.dir), "a checkpoint",
                                run.process)
@@ -131,7 +133,7 @@ class ResumeTest(unittest.TestCase):
                 "sync={ policy: SYNC gradients_per_update: 2 }",
                 "data.batch_size=32"]
         undisturbed = harness.train(job, *harness.sets(sets)).summary
-        folder = self.killed(job, *harness.sets(sets), version=5)
+        folder = self.killed(job, *harness.sets(sets), version=5, slow=SLOWER)
         summary, _ = self.goes_on(job, folder, *harness.sets(sets),
                                   "--workers=3", "--shards=1")
         self.assertEqual(summary["weights_sha256"],
