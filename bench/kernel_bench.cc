@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -40,6 +41,17 @@ DeviceArray KernelBench::Array(int64_t size, uint64_t seed) const {
   return ArrayOf(Repeated(size, seed));
 }
 
+DeviceArray KernelBench::Activations(int64_t size, uint64_t seed) const {
+  DeviceArray floats = Array(size, seed);
+  const auto input = Must(device_->PrepareInput(size, /*pixels=*/1, 1));
+  if (input == nullptr) return floats;
+  const int64_t bytes = size * device_->activation_bytes();
+  DeviceArray array = {Must(device_->Allocate(bytes)), size, bytes};
+  Must(input->Run(1, floats.floats(), array.data()));
+  Must(device_->Synchronize());
+  return array;
+}
+
 KernelBench::KernelBench(kernels::Device* device, Options options,
                          Report* report)
     : device_(device),
@@ -49,14 +61,15 @@ KernelBench::KernelBench(kernels::Device* device, Options options,
   const int64_t side = options_.product_side;
   const std::shared_ptr<kernels::LinearOp> op =
       Must(device->PrepareDense({side, side, false}, side));
-  const auto array = [&] {
-    return std::make_shared<DeviceArray>(Array(side * side));
+  const auto shared = [](DeviceArray array) {
+    return std::make_shared<DeviceArray>(std::move(array));
   };
-  product_ = {2.0 * static_cast<double>(side * side * side),
-              [side, op, x = array(), w = array(), y = array()] {
-                return op->Forward(side, x->data(), w->data(), nullptr,
-                                   y->data());
-              }};
+  product_ = {
+      2.0 * static_cast<double>(side * side * side),
+      [side, op, x = shared(Activations(side * side)),
+       w = shared(Array(side * side)), y = shared(Activations(side * side))] {
+        return op->Forward(side, x->data(), w->floats(), nullptr, y->data());
+      }};
 }
 
 double KernelBench::Seconds(int64_t calls, const Step& step) const {
@@ -99,14 +112,14 @@ Row KernelBench::Compare(const std::string& what, double amount,
   return row;
 }
 
-void KernelBench::Bytes(const std::string& what, double bytes, int64_t size,
+void KernelBench::Bytes(const std::string& what, int64_t bytes, int64_t size,
                         const Step& step) {
   const int64_t copied = options_.copy_size > 0 ? options_.copy_size : size;
   // Without a draw it copies.
-  const auto copy = Must(device_->PrepareDropout(copied, 0, 1));
-  const DeviceArray from = Array(copied), to = Array(copied);
-  Row row = Compare(what, bytes, step,
-                    {2.0 * sizeof(float) * static_cast<double>(copied),
+  const auto copy = Must(device_->PrepareDropout(copied, /*pixels=*/1, 0, 1));
+  const DeviceArray from = Activations(copied), to = Activations(copied);
+  Row row = Compare(what, static_cast<double>(bytes), step,
+                    {2.0 * static_cast<double>(from.bytes),
                      [&] { return copy->Run(1, from.data(), to.data()); }});
   row.unit = "GB/s";
   row.expected_from =

@@ -15,12 +15,14 @@
 
 namespace sluice::bench {
 
-// An array in a device's memory, of `size` numbers of 4 bytes.
+// An array in a device's memory: of numbers of 4 bytes, or of activations.
 struct DeviceArray {
   std::unique_ptr<kernels::Buffer> buffer;
-  int64_t size = 0;
+  int64_t size = 0;  // Numbers.
+  int64_t bytes = 0;
 
-  float* data() const { return buffer->floats(); }
+  void* data() const { return buffer->data(); }
+  float* floats() const { return buffer->floats(); }
 };
 
 // Measures operations of one device in turn with what bounds them, so that both
@@ -42,7 +44,7 @@ class KernelBench {
     bool json = false;  // How to print where something fails.
     bool tiny = false;  // One call a round, and two rounds.
     int64_t copy_size =
-        0;  // Floats of the copy; 0: as many as the operation's.
+        0;  // Numbers of the copy; 0: as many as the operation's.
     int64_t product_side = 512;  // Of the large product's three matrices.
     double least_ratio = 0;      // Rows below are named by Shortfall.
     std::string suffix = "";     // Of the rows' names.
@@ -66,17 +68,19 @@ class KernelBench {
     static_assert(sizeof(T) == sizeof(float));
     const auto size = static_cast<int64_t>(values.size());
     const int64_t bytes = size * static_cast<int64_t>(sizeof(T));
-    DeviceArray array = {Must(device_->Allocate(bytes)), size};
+    DeviceArray array = {Must(device_->Allocate(bytes)), size, bytes};
     Must(device_->CopyToDevice(values.data(), array.data(), bytes));
     return array;
   }
   // Of numbers in [-1, 1), which repeat themselves after some ten thousand.
   DeviceArray Array(int64_t size, uint64_t seed = 1) const;
+  // Such numbers as activations.
+  DeviceArray Activations(int64_t size, uint64_t seed = 1) const;
 
   // One call moves `bytes`, each array of the formula once, of which the
-  // largest has `size` floats. Beside it a copy within the device's memory,
-  // which reads and writes each byte.
-  void Bytes(const std::string& what, double bytes, int64_t size,
+  // largest has `size` activations. Beside it a copy of these within the
+  // device's memory, which reads and writes each byte.
+  void Bytes(const std::string& what, int64_t bytes, int64_t size,
              const Step& step);
   // So many multiplications and additions, beside a large matrix product.
   void Operations(const std::string& what, double operations, const Step& step);

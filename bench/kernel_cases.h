@@ -10,7 +10,7 @@
 
 namespace sluice::bench {
 
-// Dropout, a sum or a loss: rows of `width` floats.
+// Dropout, a sum or a loss: rows of `width` numbers.
 struct RowsCase {
   std::string name;
   int64_t width = 1;
@@ -35,9 +35,9 @@ struct KernelCases {
 // of a CPU.
 KernelCases CasesInCache();
 
-// Whose inputs have `mib` MiB, or a part of a sample more. The losses' have
-// four times as many, since each call waits for its result; what embedding
-// looks up becomes so many.
+// Whose inputs have `mib` MiB as floats, or a part of a sample more. The
+// losses' have four times as many, since each call waits for its result; what
+// embedding looks up becomes so many.
 KernelCases CasesInMemory(int64_t mib);
 
 }  // namespace sluice::bench

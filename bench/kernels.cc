@@ -39,34 +39,32 @@ const char* Direction(bool backward) {
   return backward ? " backward" : " forward";
 }
 
-double BytesOf(int64_t floats) {
-  return sizeof(float) * static_cast<double>(floats);
-}
-
 void LinearBoth(KernelBench* bench, const kernels::LinearCase& c) {
   const auto op = bench->Must(Prepare(bench->device(), c));
-  const DeviceArray x = bench->Array(c.samples * c.input_size());
+  const DeviceArray x = bench->Activations(c.samples * c.input_size());
   const DeviceArray w = bench->Array(c.weight_size());
   const DeviceArray b = bench->Array(c.bias_size());
-  const DeviceArray y = bench->Array(c.samples * c.output_size());
+  const DeviceArray y = bench->Activations(c.samples * c.output_size());
   const auto operations = static_cast<double>(c.operations());
   bench->Operations(c.name + Direction(false), operations, [&] {
-    return op->Forward(c.samples, x.data(), w.data(), b.data(), y.data());
+    return op->Forward(c.samples, x.data(), w.floats(), b.floats(), y.data());
   });
-  const DeviceArray dx = bench->Array(x.size), dw = bench->Array(w.size);
+  const DeviceArray dx = bench->Activations(x.size);
+  const DeviceArray dw = bench->Array(w.size);
   const DeviceArray db = bench->Array(b.size);
   bench->Operations(c.name + Direction(true), 2 * operations, [&] {
-    return op->Backward(c.samples, x.data(), w.data(), y.data(), dx.data(),
-                        dw.data(), db.data());
+    return op->Backward(c.samples, x.data(), w.floats(), y.data(), dx.data(),
+                        dw.floats(), db.floats());
   });
 }
 
 void AttentionBoth(KernelBench* bench, const kernels::AttentionCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareAttention(c.shape, c.samples));
-  const DeviceArray x = bench->Array(c.input_size());
-  const DeviceArray y = bench->Array(c.output_size());
-  const DeviceArray dy = bench->Array(y.size, 2), dx = bench->Array(x.size);
+  const DeviceArray x = bench->Activations(c.input_size());
+  const DeviceArray y = bench->Activations(c.output_size());
+  const DeviceArray dy = bench->Activations(y.size, 2);
+  const DeviceArray dx = bench->Activations(x.size);
   const auto operations = static_cast<double>(c.operations());
   bench->Operations(c.name + Direction(false), operations,
                     [&] { return op->Forward(c.samples, x.data(), y.data()); });
@@ -76,43 +74,43 @@ void AttentionBoth(KernelBench* bench, const kernels::AttentionCase& c) {
   });
 }
 
-// Floats that backward reads and writes: activations look at one of x and y,
-// the maximum at x, means at neither.
-int64_t BackwardFloats(const kernels::MapCase& c) {
-  const int64_t x = c.samples * c.input_size();
-  const int64_t y = c.samples * c.output_size();
-  const bool looks = c.is_activation() || c.kind == kernels::MapKind::kMaxPool;
-  return looks ? 2 * x + y : x + y;
+// Whether backward looks at an array as large as x: activations at one of x and
+// y, the maximum at x, means at neither.
+bool LooksBack(const kernels::MapCase& c) {
+  return c.is_activation() || c.kind == kernels::MapKind::kMaxPool;
 }
 
 void MapBoth(KernelBench* bench, const kernels::MapCase& c) {
   const auto op = bench->Must(Prepare(bench->device(), c));
-  const DeviceArray x = bench->Array(c.samples * c.input_size());
-  const DeviceArray y = bench->Array(c.samples * c.output_size());
-  const DeviceArray dy = bench->Array(y.size, 2), dx = bench->Array(x.size);
-  bench->Bytes(c.name + Direction(false), BytesOf(x.size + y.size), x.size,
+  const DeviceArray x = bench->Activations(c.samples * c.input_size());
+  const DeviceArray y = bench->Activations(c.samples * c.output_size());
+  const DeviceArray dy = bench->Activations(y.size, 2);
+  const DeviceArray dx = bench->Activations(x.size);
+  bench->Bytes(c.name + Direction(false), x.bytes + y.bytes, x.size,
                [&] { return op->Forward(c.samples, x.data(), y.data()); });
-  bench->Bytes(c.name + Direction(true), BytesOf(BackwardFloats(c)), x.size,
-               [&] {
+  bench->Bytes(c.name + Direction(true),
+               (LooksBack(c) ? 2 : 1) * x.bytes + y.bytes, x.size, [&] {
                  return op->Backward(c.samples, x.data(), y.data(), dy.data(),
                                      dx.data());
                });
 }
 
 void Dropout(KernelBench* bench, const RowsCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareDropout(c.width, 0.1, c.samples));
+  const auto op = bench->Must(
+      bench->device()->PrepareDropout(c.width, /*pixels=*/1, 0.1, c.samples));
   bench->Must(op->SetDraw(kernels::DropoutOp::Draw{7, 0}));
-  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
-  bench->Bytes(c.name, BytesOf(2 * x.size), x.size,
+  const DeviceArray x = bench->Activations(c.size());
+  const DeviceArray y = bench->Activations(x.size);
+  bench->Bytes(c.name, 2 * x.bytes, x.size,
                [&] { return op->Run(c.samples, x.data(), y.data()); });
 }
 
 void Sum(KernelBench* bench, const RowsCase& c) {
   const auto op = bench->Must(bench->device()->PrepareSum(c.width, c.samples));
-  const DeviceArray a = bench->Array(c.size()), b = bench->Array(a.size);
-  const DeviceArray y = bench->Array(a.size);
-  bench->Bytes(c.name, BytesOf(3 * a.size), a.size, [&] {
+  const DeviceArray a = bench->Activations(c.size());
+  const DeviceArray b = bench->Activations(a.size);
+  const DeviceArray y = bench->Activations(a.size);
+  bench->Bytes(c.name, 3 * a.bytes, a.size, [&] {
     return op->Run(c.samples, a.data(), b.data(), y.data());
   });
 }
@@ -123,8 +121,9 @@ void CrossEntropy(KernelBench* bench, const RowsCase& c) {
   const DeviceArray labels =
       bench->ArrayOf(kernels::Labels(c.samples, c.width, 1));
   const auto* of = static_cast<const int32_t*>(labels.buffer->data());
-  const DeviceArray x = bench->Array(c.size()), dx = bench->Array(x.size);
-  bench->Bytes(c.name, BytesOf(2 * x.size + labels.size), x.size, [&] {
+  const DeviceArray x = bench->Activations(c.size());
+  const DeviceArray dx = bench->Activations(x.size);
+  bench->Bytes(c.name, 2 * x.bytes + labels.bytes, x.size, [&] {
     return op->Run(c.samples, x.data(), of, 1, dx.data()).status();
   });
 }
@@ -132,10 +131,12 @@ void CrossEntropy(KernelBench* bench, const RowsCase& c) {
 void SquaredError(KernelBench* bench, const RowsCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareMeanSquaredError(c.width, c.samples));
-  const DeviceArray x = bench->Array(c.size()), dx = bench->Array(x.size);
+  const DeviceArray x = bench->Activations(c.size());
+  const DeviceArray dx = bench->Activations(x.size);
   const DeviceArray targets = bench->Array(x.size, 2);
-  bench->Bytes(c.name, BytesOf(3 * x.size), x.size, [&] {
-    return op->Run(c.samples, x.data(), targets.data(), 1, dx.data()).status();
+  bench->Bytes(c.name, 3 * x.bytes, x.size, [&] {
+    return op->Run(c.samples, x.data(), targets.floats(), 1, dx.data())
+        .status();
   });
 }
 
@@ -143,23 +144,25 @@ void BatchNormAll(KernelBench* bench, const kernels::BatchNormCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareBatchNorm(c.shape, c.samples));
   const auto channels = [&] { return bench->Array(c.shape.channels); };
-  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
+  const DeviceArray x = bench->Activations(c.size());
+  const DeviceArray y = bench->Activations(x.size);
   const DeviceArray gamma = channels(), beta = channels();
   const DeviceArray mean = channels(), variance = channels();
-  bench->Bytes(c.name + Direction(false), BytesOf(3 * x.size), x.size, [&] {
-    return op->Normalize(c.samples, x.data(), gamma.data(), beta.data(),
-                         mean.data(), variance.data(), y.data());
+  bench->Bytes(c.name + Direction(false), 3 * x.bytes, x.size, [&] {
+    return op->Normalize(c.samples, x.data(), gamma.floats(), beta.floats(),
+                         mean.floats(), variance.floats(), y.data());
   });
-  bench->Bytes(c.name + " apply", BytesOf(2 * x.size), x.size, [&] {
-    return op->Apply(c.samples, x.data(), gamma.data(), beta.data(),
-                     mean.data(), variance.data(), y.data());
+  bench->Bytes(c.name + " apply", 2 * x.bytes, x.size, [&] {
+    return op->Apply(c.samples, x.data(), gamma.floats(), beta.floats(),
+                     mean.floats(), variance.floats(), y.data());
   });
-  const DeviceArray dy = bench->Array(x.size, 2), dx = bench->Array(x.size);
+  const DeviceArray dy = bench->Activations(x.size, 2);
+  const DeviceArray dx = bench->Activations(x.size);
   const DeviceArray dgamma = channels(), dbeta = channels();
-  bench->Bytes(c.name + Direction(true), BytesOf(5 * x.size), x.size, [&] {
-    return op->Backward(c.samples, x.data(), gamma.data(), mean.data(),
-                        variance.data(), dy.data(), dx.data(), dgamma.data(),
-                        dbeta.data());
+  bench->Bytes(c.name + Direction(true), 5 * x.bytes, x.size, [&] {
+    return op->Backward(c.samples, x.data(), gamma.floats(), mean.floats(),
+                        variance.floats(), dy.data(), dx.data(),
+                        dgamma.floats(), dbeta.floats());
   });
 }
 
@@ -167,17 +170,19 @@ void LayerNormBoth(KernelBench* bench, const kernels::LayerNormCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareLayerNorm(c.shape, c.samples));
   const auto features = [&] { return bench->Array(c.shape.features); };
-  const DeviceArray x = bench->Array(c.size()), y = bench->Array(x.size);
+  const DeviceArray x = bench->Activations(c.size());
+  const DeviceArray y = bench->Activations(x.size);
   const DeviceArray gamma = features(), beta = features();
-  bench->Bytes(c.name + Direction(false), BytesOf(2 * x.size), x.size, [&] {
-    return op->Forward(c.samples, x.data(), gamma.data(), beta.data(),
+  bench->Bytes(c.name + Direction(false), 2 * x.bytes, x.size, [&] {
+    return op->Forward(c.samples, x.data(), gamma.floats(), beta.floats(),
                        y.data());
   });
-  const DeviceArray dy = bench->Array(x.size, 2), dx = bench->Array(x.size);
+  const DeviceArray dy = bench->Activations(x.size, 2);
+  const DeviceArray dx = bench->Activations(x.size);
   const DeviceArray dgamma = features(), dbeta = features();
-  bench->Bytes(c.name + Direction(true), BytesOf(3 * x.size), x.size, [&] {
-    return op->Backward(c.samples, x.data(), gamma.data(), dy.data(), dx.data(),
-                        dgamma.data(), dbeta.data());
+  bench->Bytes(c.name + Direction(true), 3 * x.bytes, x.size, [&] {
+    return op->Backward(c.samples, x.data(), gamma.floats(), dy.data(),
+                        dx.data(), dgamma.floats(), dbeta.floats());
   });
 }
 
@@ -186,17 +191,17 @@ void EmbeddingBoth(KernelBench* bench, const kernels::EmbeddingCase& c) {
   const auto op =
       bench->Must(bench->device()->PrepareEmbedding(c.shape, c.samples));
   const DeviceArray x = bench->ArrayOf(kernels::ToFloats(Tokens(c)));
-  const DeviceArray y = bench->Array(c.size());
+  const DeviceArray y = bench->Activations(c.size());
   const DeviceArray token = bench->Array(c.shape.token_size());
   const DeviceArray position = bench->Array(c.shape.position_size());
-  const double bytes = BytesOf(x.size + y.size + token.size + position.size);
+  const int64_t bytes = x.bytes + y.bytes + token.bytes + position.bytes;
   bench->Bytes(c.name + Direction(false), bytes, y.size, [&] {
-    return op->Forward(c.samples, x.data(), token.data(), position.data(),
+    return op->Forward(c.samples, x.floats(), token.floats(), position.floats(),
                        y.data());
   });
   bench->Bytes(c.name + Direction(true), bytes, y.size, [&] {
-    return op->Backward(c.samples, x.data(), y.data(), false, token.data(),
-                        position.data());
+    return op->Backward(c.samples, x.floats(), y.data(), false, token.floats(),
+                        position.floats());
   });
 }
 
@@ -280,9 +285,11 @@ absl::Status RunCuda(const Options& options, Report* report) {
                       InMemory(options, absl::StrCat(", ", NameOf(precision))),
                       report);
     MeasureComputing(&bench, cases);
-    // What moves memory does so in FP32.
-    if (precision != Precision::kFp32) continue;
-    MeasureMoving(&bench, cases);
+    // What moves memory does so as in FP32.
+    if (precision == Precision::kTf32) continue;
+    // Arrays of as many MiB have more of smaller numbers.
+    MeasureMoving(&bench, CasesInMemory(options.mib * int64_t{sizeof(float)} /
+                                        device->activation_bytes()));
     NoteInMemory(options, bench, report);
   }
   return absl::OkStatus();

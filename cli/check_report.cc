@@ -47,18 +47,29 @@ ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   return memory;
 }
 
-// Of one sample, in layers one after the other: backward needs every output,
-// and two gradients of the largest array.
-int64_t FloatsOf(const std::vector<LayerPlan>& layers) {
-  int64_t floats = 0;
+// Numbers of one sample, in layers one after the other: backward needs every
+// output, and two gradients of the largest array. A flatten only gives another
+// shape, unless it `moves` the numbers.
+int64_t NumbersOf(const std::vector<LayerPlan>& layers, bool moves) {
+  int64_t numbers = 0;
   int64_t largest = layers.empty() ? 0 : Product(layers[0].input_shape);
   for (const LayerPlan& layer : layers) {
-    if (layer.layer.has_flatten()) continue;  // Only another shape.
-    floats += Product(layer.output_shape) + FloatsOf(layer.body) +
-              FloatsOf(layer.projection);
+    if (layer.layer.has_flatten() && !moves) continue;
+    numbers += Product(layer.output_shape) + NumbersOf(layer.body, moves) +
+               NumbersOf(layer.projection, moves);
     largest = std::max(largest, Product(layer.output_shape));
   }
-  return floats + 2 * largest;
+  return numbers + 2 * largest;
+}
+
+// Of a mini-batch's `samples`, of `input` numbers each. In 16 bits inputs are
+// brought to such arrays as well.
+int64_t Activations(const ResolvedJob& job, int64_t samples, int64_t input) {
+  const proto::Worker::Precision precision = job.job.worker().precision();
+  const bool narrow =
+      precision == proto::Worker::BF16 || precision == proto::Worker::FP16;
+  const int64_t numbers = NumbersOf(job.model.layers, /*moves=*/narrow);
+  return narrow ? samples * (numbers + input) * 2 : samples * numbers * kFloat;
 }
 
 // Whether tasks are of exactly one version, so that the next one's weights are
@@ -94,7 +105,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   memory.gradient = job.layout.size() * kFloat *
                     (1 + (job.job.sync().local_steps() > 1 ? 1 : 0) +
                      (samples < batch_size ? 1 : 0));
-  memory.activations = samples * FloatsOf(job.model.layers) * kFloat;
+  memory.activations = Activations(job, samples, input);
   // With its labels, or one target a sample.
   memory.batch = samples * (input + job.data.labels) * kFloat;
   memory.training_data = TrainingData(job, input);

@@ -97,6 +97,19 @@ TEST(CheckReportTest, MemoryOfAWorkerIsWeightsGradientActivationsAndData) {
   EXPECT_EQ(worker.training_data, 1000 * 21 * 4);
 }
 
+TEST(CheckReportTest, ActivationsHaveTwoBytesInBf16AndFp16) {
+  for (const std::string precision : {"BF16", "FP16"}) {
+    const WorkerMemory worker =
+        Report({"worker.device=CUDA", "worker.precision=" + precision}).worker;
+    // With the inputs, which are brought to 16 bits.
+    EXPECT_EQ(worker.activations, 100 * (33 + 40 + 20) * 2);
+    EXPECT_EQ(worker.weights, 2 * 1412);
+  }
+  EXPECT_EQ(Report({"worker.device=CUDA", "worker.precision=TF32"})
+                .worker.activations,
+            100 * (33 + 40) * 4);
+}
+
 TEST(CheckReportTest, MicroBatchesBoundActivationsAndNeedAnotherGradient) {
   const WorkerMemory worker = Report({"worker.micro_batch=10"}).worker;
   EXPECT_EQ(worker.weights, 2 * 1412);

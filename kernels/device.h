@@ -91,6 +91,11 @@ class Device {
   // calling thread. Cheap; call before a series of operations.
   virtual void EnterThread() = 0;
 
+  // Bytes of a number in an array of activations: those of a float, which such
+  // arrays then have in row-major order, or 2, of which only the device knows
+  // what they mean and in which order the numbers of a sample lie.
+  virtual int64_t activation_bytes() const { return sizeof(float); }
+
   // Whether device memory is host memory, so that host arrays can be given
   // to operations without a copy.
   virtual bool uses_host_memory() const = 0;
@@ -128,6 +133,19 @@ class Device {
   // Each operation computes up to `max_samples` samples at once.
   // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument
   // where the device cannot do the shape.
+  //
+  // What inputs of `channels` of `pixels` each pass first; nullptr where
+  // activations are floats, as inputs are.
+  virtual absl::StatusOr<std::unique_ptr<InputOp>> PrepareInput(
+      int64_t channels, int64_t pixels, int64_t max_samples) {
+    return nullptr;
+  }
+  // Gives images the row-major order, in which operations without channels
+  // (dense among them) read them; nullptr where they have it.
+  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareFlatten(
+      int64_t channels, int64_t pixels, int64_t max_samples) {
+    return nullptr;
+  }
   virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
@@ -136,10 +154,10 @@ class Device {
       const PoolShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
       const PoolShape& shape, int64_t max_samples) = 0;
-  // The mean of each channel of `pixels` floats.
+  // The mean of each channel of `pixels` numbers.
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
       int64_t channels, int64_t pixels, int64_t max_samples) = 0;
-  // Elementwise over `size` floats per sample.
+  // Elementwise over `size` numbers per sample.
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
       int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
@@ -149,9 +167,9 @@ class Device {
   // x (1 + erf(x / sqrt 2)) / 2.
   virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
       int64_t size, int64_t max_samples) = 0;
-  // REQUIRES: 0 <= rate < 1.
+  // Over (channels, pixels). REQUIRES: 0 <= rate < 1.
   virtual absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t size, double rate, int64_t max_samples) = 0;
+      int64_t channels, int64_t pixels, double rate, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(

@@ -13,8 +13,12 @@ namespace sluice::kernels {
 //
 // Shapes    `samples` is 0 to the maximum the operation was prepared for;
 //           every array has it as its first dimension.
-// Memory    all pointers are device memory (see Device), aligned as float;
-//           their alignment beyond that never changes a bit of the result.
+// Memory    all pointers are device memory (see Device), aligned as their
+//           numbers; alignment beyond that never changes a bit of the result.
+// Types     `float*` are floats in row-major order. `void*` are activations,
+//           and the gradients at them, in the device's own type and order (see
+//           Device::activation_bytes): what one operation writes, another
+//           reads.
 // Aliasing  no output overlaps any other argument, unless said.
 // Numerics  the result is a function of the arguments alone, never of what
 //           ran before.
@@ -30,27 +34,35 @@ class LinearOp {
   // y = w applied to x, plus b, and relu of that where the shape has one: the
   // same bits as with relu by itself. `b` is nullptr when the shape has no
   // bias.
-  virtual absl::Status Forward(int64_t samples, const float* x, const float* w,
-                               const float* b, float* y) = 0;
+  virtual absl::Status Forward(int64_t samples, const void* x, const float* w,
+                               const float* b, void* y) = 0;
   // From `dy`, the gradient at y, or at what relu makes y of: `dw` and `db` are
   // summed over the samples and overwritten (zero when `samples` is 0); `dx` is
   // left out when it is nullptr, `db` is nullptr when the shape has no bias.
-  virtual absl::Status Backward(int64_t samples, const float* x, const float* w,
-                                const float* dy, float* dx, float* dw,
+  virtual absl::Status Backward(int64_t samples, const void* x, const float* w,
+                                const void* dy, void* dx, float* dw,
                                 float* db) = 0;
 };
 
-// An operation without weights: pooling, an activation or attention.
+// An operation without weights: pooling, an activation, attention or flatten.
 class MapOp {
  public:
   virtual ~MapOp() = default;
   // Activations other than gelu may run in place: `y` may be `x`.
-  virtual absl::Status Forward(int64_t samples, const float* x, float* y) = 0;
+  virtual absl::Status Forward(int64_t samples, const void* x, void* y) = 0;
   // `x` and `y` are those of a Forward. Activations look at `y` only (gelu at
   // `x` only: its `y` belongs to two of them); their `dx` may be `dy`. The
   // maximum of a window is its first in row-major order.
-  virtual absl::Status Backward(int64_t samples, const float* x, const float* y,
-                                const float* dy, float* dx) = 0;
+  virtual absl::Status Backward(int64_t samples, const void* x, const void* y,
+                                const void* dy, void* dx) = 0;
+};
+
+// Makes activations of a mini-batch's inputs, floats (samples, channels,
+// pixels).
+class InputOp {
+ public:
+  virtual ~InputOp() = default;
+  virtual absl::Status Run(int64_t samples, const float* x, void* y) = 0;
 };
 
 // Leaves out a share of the numbers, and scales the others so that their
@@ -66,13 +78,13 @@ class DropoutOp {
   // none. Not to be called while operations are recorded.
   virtual absl::Status SetDraw(std::optional<Draw> draw) = 0;
   // Forward with x and y, backward with dy and dx: number i, counted from the
-  // draw's first sample, is kept and multiplied by float(1 / (1 - rate)) when
-  // the i-th of the 32-bit numbers of Random(key, 0), block after block, is at
-  // least rate * 2^32 (rounded down); else it becomes 0. So samples may be
-  // computed in parts. Without a draw all are kept as they are; what was
-  // recorded with a draw must be run with one. `y` may be `x`. The same bits on
-  // every device.
-  virtual absl::Status Run(int64_t samples, const float* x, float* y) = 0;
+  // draw's first sample in row-major order, is kept and multiplied by float(1 /
+  // (1 - rate)) when the i-th of the 32-bit numbers of Random(key, 0), block
+  // after block, is at least rate * 2^32 (rounded down); else it becomes 0. So
+  // samples may be computed in parts. Without a draw all are kept as they are;
+  // what was recorded with a draw must be run with one. `y` may be `x`. The
+  // same bits on every device.
+  virtual absl::Status Run(int64_t samples, const void* x, void* y) = 0;
 };
 
 // y = a + b, elementwise.
@@ -80,8 +92,8 @@ class SumOp {
  public:
   virtual ~SumOp() = default;
   // `y` may be `a` or `b`.
-  virtual absl::Status Run(int64_t samples, const float* a, const float* b,
-                           float* y) = 0;
+  virtual absl::Status Run(int64_t samples, const void* a, const void* b,
+                           void* y) = 0;
 };
 
 // Brings each channel to mean 0 and variance 1, and from there to a mean and a
@@ -97,41 +109,39 @@ class BatchNormOp {
   // With the mini-batch's own mean and variance, which are written: taken over
   // samples and pixels, the variance as the mean of (x - mean)^2; both are 0
   // when `samples` is 0.
-  virtual absl::Status Normalize(int64_t samples, const float* x,
+  virtual absl::Status Normalize(int64_t samples, const void* x,
                                  const float* gamma, const float* beta,
-                                 float* mean, float* variance, float* y) = 0;
+                                 float* mean, float* variance, void* y) = 0;
   // With those given.
-  virtual absl::Status Apply(int64_t samples, const float* x,
-                             const float* gamma, const float* beta,
-                             const float* mean, const float* variance,
-                             float* y) = 0;
+  virtual absl::Status Apply(int64_t samples, const void* x, const float* gamma,
+                             const float* beta, const float* mean,
+                             const float* variance, void* y) = 0;
   // After Normalize, which wrote `mean` and `variance`; as LinearOp's.
-  virtual absl::Status Backward(int64_t samples, const float* x,
+  virtual absl::Status Backward(int64_t samples, const void* x,
                                 const float* gamma, const float* mean,
-                                const float* variance, const float* dy,
-                                float* dx, float* dgamma, float* dbeta) = 0;
+                                const float* variance, const void* dy, void* dx,
+                                float* dgamma, float* dbeta) = 0;
 };
 
 // Looks up tokens in one table and their places in another:
 //
 //   y[n][t] = token[x[n][t]] + position[t]
 //
-// `x` (samples, length) has whole numbers in [0, vocabulary), `y` (samples,
-// length, features), `token` (vocabulary, features), `position` (length,
-// features).
+// `x` (samples, length) are inputs, whole numbers in [0, vocabulary), `y`
+// (samples, length, features), `token` (vocabulary, features), `position`
+// (length, features).
 class EmbeddingOp {
  public:
   virtual ~EmbeddingOp() = default;
   virtual absl::Status Forward(int64_t samples, const float* x,
                                const float* token, const float* position,
-                               float* y) = 0;
+                               void* y) = 0;
   // From `dy`, the gradient at y: `dposition` is summed over the samples and
   // overwritten, `dtoken` over all places of a token, in an order that depends
   // on the sizes and on x alone. With `add` that is added to what `dtoken` has
   // (the part of another layer with the same weights), else it is overwritten.
-  virtual absl::Status Backward(int64_t samples, const float* x,
-                                const float* dy, bool add, float* dtoken,
-                                float* dposition) = 0;
+  virtual absl::Status Backward(int64_t samples, const float* x, const void* dy,
+                                bool add, float* dtoken, float* dposition) = 0;
 };
 
 // Brings each row to mean 0 and variance 1, and from there to what is learned
@@ -144,12 +154,12 @@ class EmbeddingOp {
 class LayerNormOp {
  public:
   virtual ~LayerNormOp() = default;
-  virtual absl::Status Forward(int64_t samples, const float* x,
+  virtual absl::Status Forward(int64_t samples, const void* x,
                                const float* gamma, const float* beta,
-                               float* y) = 0;
+                               void* y) = 0;
   // As LinearOp's.
-  virtual absl::Status Backward(int64_t samples, const float* x,
-                                const float* gamma, const float* dy, float* dx,
+  virtual absl::Status Backward(int64_t samples, const void* x,
+                                const float* gamma, const void* dy, void* dx,
                                 float* dgamma, float* dbeta) = 0;
 };
 
@@ -165,9 +175,9 @@ class SoftmaxCrossEntropyOp {
   // `logits` (samples, classes), `labels` (samples) in [0, classes).
   // `dlogits`, the gradient times `scale`, is left out when it is nullptr; it
   // may be `logits`. Waits. REQUIRES: scale is a power of two.
-  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const void* logits,
                                          const int32_t* labels, float scale,
-                                         float* dlogits) = 0;
+                                         void* dlogits) = 0;
 };
 
 // Half the squared error, summed over outputs, mean over samples.
@@ -175,9 +185,9 @@ class MeanSquaredErrorOp {
  public:
   virtual ~MeanSquaredErrorOp() = default;
   // `outputs`, `targets` (samples, outputs); `doutputs` and `scale` as above.
-  virtual absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+  virtual absl::StatusOr<LossResult> Run(int64_t samples, const void* outputs,
                                          const float* targets, float scale,
-                                         float* doutputs) = 0;
+                                         void* doutputs) = 0;
 };
 
 }  // namespace sluice::kernels

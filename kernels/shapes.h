@@ -6,8 +6,8 @@
 namespace sluice::kernels {
 
 // Sizes of one operation without the batch dimension. All sizes, also those of
-// the output, are 1 or more unless noted; memory is row-major fp32, images are
-// NCHW.
+// the output, are 1 or more unless noted; weights are row-major FP32, images
+// NCHW where activations are floats (see Device::activation_bytes).
 
 // y (n, outputs) = x (n, inputs) w^T + b; w (outputs, inputs), b (outputs).
 struct DenseShape {

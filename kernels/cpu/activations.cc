@@ -1,11 +1,12 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuRelu : public MapOp {
+class CpuRelu : public FloatMapOp {
  public:
   CpuRelu(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
@@ -49,7 +50,7 @@ struct PreparedFormula {
 // An activation whose forward is oneDNN's. T gives its name, the formula, and
 // the derivative from y.
 template <typename T>
-class CpuFormula : public MapOp {
+class CpuFormula : public FloatMapOp {
  public:
   CpuFormula(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
@@ -124,7 +125,7 @@ struct PreparedGelu {
   dnnl::eltwise_backward backward;
 };
 
-class CpuGelu : public MapOp {
+class CpuGelu : public FloatMapOp {
  public:
   CpuGelu(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}

@@ -7,6 +7,7 @@
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/linear_op.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 // Products and softmax by oneDNN, a sample at a time with all its heads: their
 // rows are taken where they lie in x and y, and the scores of one sample stay
@@ -113,7 +114,7 @@ struct PreparedAttention {
 
 constexpr char kName[] = "attention";
 
-class CpuAttention : public MapOp {
+class CpuAttention : public FloatMapOp {
  public:
   CpuAttention(const OneDnnContext* context, const AttentionShape& shape)
       : context_(*context),

@@ -5,13 +5,14 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
 // Loops of its own, because oneDNN divides the sums of a channel among its
 // threads: their order, and so the bits, would depend on how many there are.
-class CpuBatchNorm : public BatchNormOp {
+class CpuBatchNorm : public FloatBatchNormOp {
  public:
   CpuBatchNorm(const OneDnnContext* context, const BatchNormShape& shape)
       : context_(*context),

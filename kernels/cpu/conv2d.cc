@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear_op.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
@@ -132,7 +133,7 @@ struct PreparedConv2d {
 // looks at: the backward of oneDNN 2.6 writes beyond its own scratch for such
 // a filter with a stride (found with valgrind: 3 channels of 6 x 6 to 4,
 // stride 2, AVX2).
-class CpuStrided1x1 : public LinearOp {
+class CpuStrided1x1 : public FloatLinearOp {
  public:
   CpuStrided1x1(const Conv2dShape& shape, std::unique_ptr<LinearOp> dense)
       : s_(shape), dense_(std::move(dense)) {}

@@ -89,8 +89,9 @@ class CpuDevice : public HostMemoryDevice {
     return MakeCpuGlobalAveragePool(&context_, channels, pixels);
   }
   absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t size, double rate, int64_t max_samples) override {
-    return MakeCpuDropout(&context_, size, rate);
+      int64_t channels, int64_t pixels, double rate,
+      int64_t max_samples) override {
+    return MakeCpuDropout(&context_, channels * pixels, rate);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {

@@ -3,11 +3,12 @@
 #include "common/random.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuDropout : public DropoutOp {
+class CpuDropout : public FloatDropoutOp {
  public:
   CpuDropout(const OneDnnContext* context, int64_t size, double rate)
       : context_(*context),
@@ -56,7 +57,7 @@ class CpuDropout : public DropoutOp {
   std::optional<Draw> draw_;
 };
 
-class CpuSum : public SumOp {
+class CpuSum : public FloatSumOp {
  public:
   CpuSum(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}

@@ -35,8 +35,8 @@ TEST(ElementwiseTest, DropoutIsThatOfTheReferenceBitForBit) {
     for (int64_t size : {1, 5, 33, 1025}) {
       for (int64_t samples : {0, 1, 3, 200}) {
         for (double rate : {0.0, 0.1, 0.5}) {
-          auto op = *cpu->PrepareDropout(size, rate, 200);
-          auto plain = *reference->PrepareDropout(size, rate, 200);
+          auto op = *cpu->PrepareDropout(size, 1, rate, 200);
+          auto plain = *reference->PrepareDropout(size, 1, rate, 200);
           auto x = ToFloats(UniformValues(samples * size, 5));
           std::vector<float> got(x.size(), 7), want(x.size(), 7);
           ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
@@ -60,8 +60,8 @@ TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
   const auto reference = MakeReferenceDevice();
   const auto cpu = Cpu(2);
   for (int64_t size : {1, 3, 33, 1025}) {
-    auto op = *cpu->PrepareDropout(size, 0.5, 20);
-    auto plain = *reference->PrepareDropout(size, 0.5, 20);
+    auto op = *cpu->PrepareDropout(size, 1, 0.5, 20);
+    auto plain = *reference->PrepareDropout(size, 1, 0.5, 20);
     const auto x = ToFloats(UniformValues(20 * size, 5));
     std::vector<float> whole(x.size()), parts(x.size()), slow(x.size());
     ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
@@ -81,7 +81,7 @@ TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
 
 TEST(ElementwiseTest, DropoutLeavesOutItsShareAndKeepsTheSum) {
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareDropout(1000, 0.25, 100);
+  auto op = *cpu->PrepareDropout(1000, 1, 0.25, 100);
   const std::vector<float> x(100000, 1);
   std::vector<float> y(x.size()), other(x.size());
   ASSERT_TRUE(op->SetDraw(Draw{1}).ok());

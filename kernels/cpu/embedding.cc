@@ -2,11 +2,12 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuEmbedding : public EmbeddingOp {
+class CpuEmbedding : public FloatEmbeddingOp {
  public:
   CpuEmbedding(const OneDnnContext* context, const EmbeddingShape& shape)
       : context_(*context), s_(shape) {}

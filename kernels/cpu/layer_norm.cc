@@ -4,6 +4,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
@@ -14,7 +15,7 @@ struct Row {
   float inverse;  // Of the deviation.
 };
 
-class CpuLayerNorm : public LayerNormOp {
+class CpuLayerNorm : public FloatLayerNormOp {
  public:
   CpuLayerNorm(const OneDnnContext* context, const LayerNormShape& shape)
       : context_(*context),

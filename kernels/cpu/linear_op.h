@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/operations.h"
+#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 
@@ -25,7 +25,7 @@ namespace sluice::kernels {
 //
 // Not thread-safe: call from the thread that computes.
 template <typename Shape, typename Prepared>
-class OneDnnLinearOp final : public LinearOp {
+class OneDnnLinearOp final : public FloatLinearOp {
  public:
   // Prepares for `max_samples`. kInvalidArgument, beginning with `name`, where
   // oneDNN cannot do the shape. `context` must outlive the operation.

@@ -2,13 +2,14 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/float_operations.h"
 
 // The losses touch a few floats per sample, so they stay on one thread: the
 // sum over the samples is then in their order. Formulas: reference/losses.h.
 namespace sluice::kernels {
 namespace {
 
-class CpuSoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
+class CpuSoftmaxCrossEntropy : public FloatSoftmaxCrossEntropyOp {
  public:
   explicit CpuSoftmaxCrossEntropy(int64_t classes)
       : classes_(classes), p_(classes) {}
@@ -48,7 +49,7 @@ class CpuSoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
   std::vector<float> p_;  // exp(z - m) of one sample.
 };
 
-class CpuMeanSquaredError : public MeanSquaredErrorOp {
+class CpuMeanSquaredError : public FloatMeanSquaredErrorOp {
  public:
   explicit CpuMeanSquaredError(int64_t outputs) : outputs_(outputs) {}
 

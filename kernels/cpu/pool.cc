@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/float_operations.h"
 
 // Plain loops, laid out so that the compiler vectorises them along a row.
 // oneDNN's pooling on NCHW is scalar (1392 us for 64 x 6 x 28 x 28, window 2),
@@ -123,7 +124,7 @@ class Planes {
   const PoolShape s_;
 };
 
-class CpuMaxPool : public MapOp, private Planes {
+class CpuMaxPool : public FloatMapOp, private Planes {
  public:
   using Planes::Planes;
 
@@ -203,7 +204,7 @@ class CpuMaxPool : public MapOp, private Planes {
   }
 };
 
-class CpuAveragePool : public MapOp, private Planes {
+class CpuAveragePool : public FloatMapOp, private Planes {
  public:
   CpuAveragePool(const OneDnnContext* context, const PoolShape& shape)
       : Planes(context, shape) {
@@ -266,7 +267,7 @@ float SumOfPlane(const float* x, int64_t pixels) {
   return sum;
 }
 
-class CpuGlobalAveragePool : public MapOp {
+class CpuGlobalAveragePool : public FloatMapOp {
  public:
   CpuGlobalAveragePool(const OneDnnContext* context, int64_t channels,
                        int64_t pixels)

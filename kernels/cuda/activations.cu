@@ -2,32 +2,33 @@
 
 namespace sluice::kernels::cuda {
 
-int ActivationForward(Stream stream, ActivationKind kind, int64_t size,
-                      const float* x, float* y) {
+int ActivationForward(Stream stream, Precision precision, ActivationKind kind,
+                      int64_t size, const void* x, void* y) {
   switch (kind) {
     case ActivationKind::kRelu:
-      return Map(stream, size, ReluForward{}, x, y);
+      return Map(stream, precision, size, ReluForward{}, x, y);
     case ActivationKind::kTanh:
-      return Map(stream, size, TanhForward{}, x, y);
+      return Map(stream, precision, size, TanhForward{}, x, y);
     case ActivationKind::kSigmoid:
-      return Map(stream, size, SigmoidForward{}, x, y);
+      return Map(stream, precision, size, SigmoidForward{}, x, y);
     case ActivationKind::kGelu:
-      return Map(stream, size, GeluForward{}, x, y);
+      return Map(stream, precision, size, GeluForward{}, x, y);
   }
   return 0;
 }
 
-int ActivationBackward(Stream stream, ActivationKind kind, int64_t size,
-                       const float* seen, const float* dy, float* dx) {
+int ActivationBackward(Stream stream, Precision precision, ActivationKind kind,
+                       int64_t size, const void* seen, const void* dy,
+                       void* dx) {
   switch (kind) {
     case ActivationKind::kRelu:
-      return Map(stream, size, ReluBackward{}, seen, dy, dx);
+      return Map(stream, precision, size, ReluBackward{}, seen, dy, dx);
     case ActivationKind::kTanh:
-      return Map(stream, size, TanhBackward{}, seen, dy, dx);
+      return Map(stream, precision, size, TanhBackward{}, seen, dy, dx);
     case ActivationKind::kSigmoid:
-      return Map(stream, size, SigmoidBackward{}, seen, dy, dx);
+      return Map(stream, precision, size, SigmoidBackward{}, seen, dy, dx);
     case ActivationKind::kGelu:
-      return Map(stream, size, GeluBackward{}, seen, dy, dx);
+      return Map(stream, precision, size, GeluBackward{}, seen, dy, dx);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/quads.cuh"
+#include "kernels/cuda/sequence_kernels.h"
 #include "kernels/cuda/sequences.h"
 
 namespace sluice::kernels::cuda {
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(kBlock)
   float* s = scores + mine.at;
   float largest = -INFINITY;
   ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
-    const Quad v = Load(s + begin, count, f.vector);
+    const Quad v = Load<Fp32>(s + begin, count, f.vector);
     for (uint32_t j = 0; j < count; ++j) {
       if (f.scale * v.v[j] > largest) largest = f.scale * v.v[j];
     }
@@ -49,19 +50,19 @@ __global__ void __launch_bounds__(kBlock)
   largest = WarpLargest(largest);
   Pair sum = {0, 0};
   ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
-    const Quad v = Load(s + begin, count, f.vector);
+    const Quad v = Load<Fp32>(s + begin, count, f.vector);
     for (uint32_t j = 0; j < count; ++j) {
       sum.first += expf(f.scale * v.v[j] - largest);
     }
   });
   const auto share = static_cast<float>(1 / WarpSumInAll(sum).first);
   ForQuads(f.by_length.divisor(), [&](uint32_t begin, uint32_t count) {
-    const Quad v = Load(s + begin, count, f.vector);
+    const Quad v = Load<Fp32>(s + begin, count, f.vector);
     Quad p = {};
     for (uint32_t j = 0; j < count && begin + j < mine.end; ++j) {
       p.v[j] = expf(f.scale * v.v[j] - largest) * share;
     }
-    Store(p, count, f.vector, s + begin);
+    Store<Fp32>(p, count, f.vector, s + begin);
   });
 }
 
@@ -76,21 +77,21 @@ __global__ void __launch_bounds__(kBlock)
   float* g = gradient + mine.at;
   Pair sum = {0, 0};
   ForQuads(mine.end, [&](uint32_t begin, uint32_t count) {
-    const Quad u = Load(p + begin, count, f.vector);
-    const Quad v = Load(g + begin, count, f.vector);
+    const Quad u = Load<Fp32>(p + begin, count, f.vector);
+    const Quad v = Load<Fp32>(g + begin, count, f.vector);
     for (uint32_t j = 0; j < count; ++j) {
       sum.first += static_cast<double>(u.v[j]) * v.v[j];
     }
   });
   const auto mean = static_cast<float>(WarpSumInAll(sum).first);
   ForQuads(f.by_length.divisor(), [&](uint32_t begin, uint32_t count) {
-    const Quad u = Load(p + begin, count, f.vector);
-    const Quad v = Load(g + begin, count, f.vector);
+    const Quad u = Load<Fp32>(p + begin, count, f.vector);
+    const Quad v = Load<Fp32>(g + begin, count, f.vector);
     Quad result = {};
     for (uint32_t j = 0; j < count && begin + j < mine.end; ++j) {
       result.v[j] = f.scale * (u.v[j] * (v.v[j] - mean));
     }
-    Store(result, count, f.vector, g + begin);
+    Store<Fp32>(result, count, f.vector, g + begin);
   });
 }
 
@@ -106,19 +107,28 @@ uint32_t CountRows(const AttentionShape& shape, int64_t samples) {
 
 }  // namespace
 
-int SplitHeads(Stream stream, const AttentionShape& shape, int64_t samples,
-               int64_t parts, int64_t part, const float* from, float* to) {
-  const SplitPart split = {HeadDivisors(shape), static_cast<uint32_t>(parts),
-                           static_cast<uint32_t>(part), from};
-  return Map(stream, samples * shape.output_size(), split, to, to);
+int SplitHeads(Stream stream, Precision precision, Precision to_precision,
+               const AttentionShape& shape, int64_t samples, int64_t parts,
+               int64_t part, const void* from, void* to) {
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    const SplitPart<Type> split = {
+        HeadDivisors(shape), static_cast<uint32_t>(parts),
+        static_cast<uint32_t>(part),
+        static_cast<const typename Type::Stored*>(from)};
+    return Map(stream, to_precision, samples * shape.output_size(), split, to,
+               to);
+  });
 }
 
-int MergeHeads(Stream stream, const AttentionShape& shape, int64_t samples,
-               int64_t parts, const float* const from[3], float* to) {
+int MergeHeads(Stream stream, Precision precision, const AttentionShape& shape,
+               int64_t samples, int64_t parts, const float* const from[3],
+               void* to) {
   const MergeParts merge = {HeadDivisors(shape),
                             FastDivide(static_cast<uint32_t>(parts)), from[0],
                             from[1], from[2]};
-  return Map(stream, samples * parts * shape.output_size(), merge, to, to);
+  return Map(stream, precision, samples * parts * shape.output_size(), merge,
+             to, to);
 }
 
 int CausalSoftmax(Stream stream, const AttentionShape& shape, int64_t samples,
@@ -126,7 +136,8 @@ int CausalSoftmax(Stream stream, const AttentionShape& shape, int64_t samples,
   const uint32_t rows = CountRows(shape, samples);
   if (rows == 0) return 0;
   return Launch(CausalSoftmaxKernel, {Ceiling(rows, kWarpsOfBlock)}, stream,
-                rows, RowsOf(shape, RowsAligned(scores, shape.length)), scores);
+                rows, RowsOf(shape, RowsAligned<Fp32>(scores, shape.length)),
+                scores);
 }
 
 int CausalSoftmaxGradient(Stream stream, const AttentionShape& shape,
@@ -134,8 +145,8 @@ int CausalSoftmaxGradient(Stream stream, const AttentionShape& shape,
                           float* gradient) {
   const uint32_t rows = CountRows(shape, samples);
   if (rows == 0) return 0;
-  const bool aligned = RowsAligned(probabilities, shape.length) &&
-                       RowsAligned(gradient, shape.length);
+  const bool aligned = RowsAligned<Fp32>(probabilities, shape.length) &&
+                       RowsAligned<Fp32>(gradient, shape.length);
   return Launch(CausalSoftmaxGradientKernel, {Ceiling(rows, kWarpsOfBlock)},
                 stream, rows, RowsOf(shape, aligned), probabilities, gradient);
 }

@@ -31,6 +31,7 @@ struct ProductShape {
   bool bias = false;
   int64_t batch = 1;
   Precision precision = Precision::kFp32;  // Of A and B.
+  bool narrow = false;  // D and the bias are stored as these, not as floats.
 
   int64_t a_size() const { return batch * rows * inner; }
   int64_t b_size() const { return batch * inner * columns; }
@@ -56,8 +57,8 @@ class Product : public Prepared {
   const ProductShape& shape() const { return shape_; }
   // `a` and `b` are floats, or 16-bit numbers where the precision is of these;
   // `bias` is nullptr where the shape has none.
-  virtual absl::Status Run(const void* a, const void* b, const float* bias,
-                           float* d, void* workspace) = 0;
+  virtual absl::Status Run(const void* a, const void* b, const void* bias,
+                           void* d, void* workspace) = 0;
 
  private:
   const ProductShape shape_;

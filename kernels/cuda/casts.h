@@ -6,34 +6,33 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/precision.h"
 
-// The own kernels that bring floats to 16 bits and back, as half.h says. What
-// kernels.h says of all holds for these.
-//
-// REQUIRES: Is16Bit(type), and what has 16 bits is aligned to 16 bytes.
+// The own kernels that bring numbers to another type, as number_types.h says,
+// and to another order. What kernels.h says of all holds for these.
 namespace sluice::kernels::cuda {
 
-int Narrow(Stream stream, Precision type, int64_t size, const float* x,
-           uint16_t* y);
-
-// Images as (samples, channels, pixels) floats; and as 16-bit numbers with
-// channels last, (all_samples, pixels, all_channels), of which what the former
-// does not have is zeros. A convolution's filters are images, too: a sample for
-// each output.
-struct ImageShape {
+// How an array of images lies in memory, or one of a convolution's filters,
+// which are images, too: a sample for each output. Rows of numbers are images
+// of one pixel.
+struct Images {
+  Precision precision = Precision::kFp32;  // Floats, or a type of 16 bits.
+  bool channels_last = false;              // (samples, pixels, channels).
   int64_t samples = 1;
   int64_t channels = 1;
   int64_t pixels = 1;
-  int64_t all_samples = 1;
-  int64_t all_channels = 8;  // A multiple of 8.
 
-  int64_t floats() const { return samples * channels * pixels; }
-  int64_t halves() const { return all_samples * all_channels * pixels; }
+  int64_t size() const { return samples * channels * pixels; }
+  int64_t bytes() const { return size() * BytesOf(precision); }
 };
 
-int ToChannelsLast(Stream stream, Precision type, const ImageShape& shape,
-                   const float* x, uint16_t* y);
-int FromChannelsLast(Stream stream, Precision type, const ImageShape& shape,
-                     const uint16_t* x, float* y);
+// Whether the same bits stand for the same numbers.
+bool SameLayout(const Images& a, const Images& b);
+
+// y = x, the samples and channels that both have; what only y has is zero.
+// REQUIRES: the same pixels, and not two types of 16 bits. Where there is more
+// than one pixel, what has channels last has 16 bits, and what has them first
+// as many samples and channels as the other or fewer.
+int Convert(Stream stream, const Images& from, const void* x, const Images& to,
+            void* y);
 
 }  // namespace sluice::kernels::cuda
 

@@ -8,7 +8,7 @@
 
 #include "common/random.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/half.h"
+#include "kernels/cuda/number_types.h"
 
 namespace sluice::kernels::cuda {
 namespace {
@@ -82,91 +82,179 @@ class Aligned16 {
   T* data_;
 };
 
-uint16_t NarrowOf(Precision type, float x) {
-  return type == Precision::kBf16 ? Bf16::Narrow(x) : Fp16::Narrow(x);
-}
-float WidenOf(Precision type, uint16_t x) {
-  return type == Precision::kBf16 ? Bf16::Widen(x) : Fp16::Widen(x);
-}
+// An array as `images` says, with one number more behind it.
+class Array {
+ public:
+  Array(const Images& images, int64_t offset)
+      : images_(images),
+        floats_(Is16Bit(images.precision) ? 0 : images.size() + 1, 0, offset),
+        halves_(Is16Bit(images.precision) ? images.size() + 1 : 0, 0, offset) {}
 
-constexpr uint16_t kUntouched = 0x1234;
-
-TEST(CastsTest, EveryNumberIsNarrowedWhateverTheAlignment) {
-  const Random random(1, uint64_t{0});
-  for (const Precision type : {Precision::kBf16, Precision::kFp16}) {
-    for (const int64_t size : {0, 1, 7, 8, 9, 31, 33, 2053}) {
-      for (const int64_t offset : {0, 1, 3}) {
-        Aligned16<float> x(size, 0, offset);
-        Aligned16<uint16_t> y(size + 1, kUntouched, 0);
-        for (int64_t i = 0; i < size; ++i) {
-          x.data()[i] = random.UniformFloat(i) - 0.5f;
-        }
-        ASSERT_EQ(Narrow(nullptr, type, size, x.data(), y.data()), 0);
-        for (int64_t i = 0; i < size; ++i) {
-          ASSERT_EQ(y.data()[i], NarrowOf(type, x.data()[i])) << i;
-        }
-        EXPECT_EQ(y.data()[size], kUntouched);
-      }
-    }
+  void* data() {
+    if (Is16Bit(images_.precision)) return halves_.data();
+    return floats_.data();
   }
-}
+  // Where sample n's channel c has pixel p; the last number of all where there
+  // is no such sample.
+  int64_t Place(int64_t n, int64_t c, int64_t p) const {
+    const Images& s = images_;
+    if (n == s.samples) return s.size();
+    return s.channels_last ? (n * s.pixels + p) * s.channels + c
+                           : (n * s.channels + c) * s.pixels + p;
+  }
+  float Get(int64_t i) {
+    return WithType(images_.precision, [&](auto type) {
+      using Stored = typename decltype(type)::Stored;
+      return type.Widen(static_cast<Stored*>(data())[i]);
+    });
+  }
+  void Set(int64_t i, float value) {
+    WithType(images_.precision, [&](auto type) {
+      using Stored = typename decltype(type)::Stored;
+      static_cast<Stored*>(data())[i] = type.Narrow(value);
+    });
+  }
 
-const ImageShape kImages[] = {
-    // samples, channels, pixels, all samples, all channels.
-    {0, 3, 4, 0, 8},    {1, 1, 1, 1, 8},      {2, 8, 1, 2, 8},
-    {2, 8, 1, 8, 8},    {2, 6, 35, 2, 8},     {3, 8, 32, 3, 8},
-    {6, 1, 25, 8, 8},   {10, 6, 9, 16, 8},    {2, 64, 33, 2, 64},
-    {1, 65, 31, 1, 72}, {2, 130, 49, 2, 136}, {1, 17, 100, 1, 24},
+ private:
+  const Images images_;
+  Aligned16<float> floats_;
+  Aligned16<uint16_t> halves_;
 };
 
-TEST(CastsTest, ImagesGetTheirChannelsLastAndZerosAround) {
+float RoundedTo(Precision precision, float value) {
+  return WithType(precision, [&](auto type) {
+    return static_cast<float>(type.Widen(type.Narrow(value)));
+  });
+}
+
+// Converts random numbers and looks at each of the result.
+void ExpectConverts(const Images& from, const Images& to) {
+  const auto text = [](const Images& s) {
+    return testing::Message()
+           << NameOf(s.precision) << (s.channels_last ? " last " : " first ")
+           << s.samples << "x" << s.channels << "x" << s.pixels;
+  };
   const Random random(2, uint64_t{0});
-  for (const Precision type : {Precision::kBf16, Precision::kFp16}) {
-    for (const ImageShape& s : kImages) {
-      SCOPED_TRACE(testing::Message()
-                   << s.samples << "x" << s.channels << "x" << s.pixels);
-      Aligned16<float> x(s.floats(), 0, 1);
-      Aligned16<uint16_t> y(s.halves() + 1, kUntouched, 0);
-      for (int64_t i = 0; i < s.floats(); ++i) {
-        x.data()[i] = random.UniformFloat(i) - 0.5f;
+  for (const int64_t offset : {0, 1}) {
+    SCOPED_TRACE(text(from) << " to " << text(to) << ", offset " << offset);
+    Array x(from, offset), y(to, 3 * offset);
+    for (int64_t i = 0; i < from.size(); ++i) {
+      x.Set(i, random.UniformFloat(i) - 0.5f);
+    }
+    constexpr float kUntouched = 17, kOld = 18;
+    for (int64_t i = 0; i < to.size(); ++i) y.Set(i, kOld);
+    y.Set(to.size(), kUntouched);
+    ASSERT_EQ(Convert(nullptr, from, x.data(), to, y.data()), 0);
+    for (int64_t n = 0; n < to.samples; ++n) {
+      for (int64_t c = 0; c < to.channels; ++c) {
+        for (int64_t p = 0; p < to.pixels; ++p) {
+          const bool inside = n < from.samples && c < from.channels;
+          const float of_x = inside ? x.Get(x.Place(n, c, p)) : 0;
+          ASSERT_EQ(y.Get(y.Place(n, c, p)), RoundedTo(to.precision, of_x))
+              << n << ", " << c << ", " << p;
+        }
       }
-      ASSERT_EQ(ToChannelsLast(nullptr, type, s, x.data(), y.data()), 0);
-      for (int64_t i = 0; i < s.halves(); ++i) {
-        const int64_t c = i % s.all_channels, p = i / s.all_channels % s.pixels;
-        const int64_t n = i / s.all_channels / s.pixels;
-        const bool inside = n < s.samples && c < s.channels;
-        ASSERT_EQ(
-            y.data()[i],
-            inside
-                ? NarrowOf(type, x.data()[(n * s.channels + c) * s.pixels + p])
-                : 0)
-            << i;
-      }
-      EXPECT_EQ(y.data()[s.halves()], kUntouched);
+    }
+    EXPECT_EQ(y.Get(to.size()), kUntouched);
+  }
+}
+
+constexpr Precision kNarrow[] = {Precision::kBf16, Precision::kFp16};
+
+TEST(CastsTest, RowsGetAnotherTypeWhateverTheirAlignment) {
+  for (const Precision type : kNarrow) {
+    for (const int64_t size : {0, 1, 7, 8, 9, 31, 33, 2053}) {
+      const Images floats = {Precision::kFp32, true, 1, size, 1};
+      const Images halves = {type, true, 1, size, 1};
+      ExpectConverts(floats, halves);
+      ExpectConverts(halves, floats);
+      ExpectConverts(halves, halves);
     }
   }
 }
 
-TEST(CastsTest, ImagesComeBackWithoutWhatIsAround) {
-  for (const Precision type : {Precision::kBf16, Precision::kFp16}) {
-    for (const ImageShape& s : kImages) {
-      SCOPED_TRACE(testing::Message()
-                   << s.samples << "x" << s.channels << "x" << s.pixels);
-      Aligned16<uint16_t> x(s.halves(), 0, 0);
-      Aligned16<float> y(s.floats() + 1, -1, 1);
-      for (int64_t i = 0; i < s.halves(); ++i) {
-        x.data()[i] = static_cast<uint16_t>(i % 0x7c00);
-      }
-      ASSERT_EQ(FromChannelsLast(nullptr, type, s, x.data(), y.data()), 0);
-      for (int64_t i = 0; i < s.floats(); ++i) {
-        const int64_t p = i % s.pixels, c = i / s.pixels % s.channels;
-        const int64_t n = i / s.pixels / s.channels;
-        const uint16_t want = x.data()[(n * s.pixels + p) * s.all_channels + c];
-        ASSERT_EQ(y.data()[i], WidenOf(type, want)) << i;
-      }
-      EXPECT_EQ(y.data()[s.floats()], -1);
+TEST(CastsTest, OneChannelOrOnePixelIsInTheSameOrderEitherWay) {
+  for (const Precision type : kNarrow) {
+    ExpectConverts({Precision::kFp32, false, 3, 1, 33}, {type, true, 3, 1, 33});
+    ExpectConverts({type, true, 3, 33, 1}, {Precision::kFp32, false, 3, 33, 1});
+    ExpectConverts({Precision::kFp32, false, 3, 5, 1}, {type, true, 8, 8, 1});
+    ExpectConverts({type, true, 8, 8, 1}, {Precision::kFp32, false, 3, 5, 1});
+  }
+}
+
+// (samples, channels, pixels) with channels first, and how many samples and
+// channels there are where these are last.
+struct Padding {
+  int64_t samples, channels, pixels, all_samples, all_channels;
+};
+constexpr Padding kPaddings[] = {
+    {0, 3, 4, 0, 8},
+    {1, 1, 2, 1, 8},
+    {2, 8, 3, 8, 8},
+    {2, 6, 35, 2, 8},
+    {3, 8, 32, 3, 8},
+    {6, 1, 25, 8, 8},
+    {10, 6, 9, 16, 8},
+    {2, 64, 33, 2, 64},
+    {1, 65, 31, 1, 72},
+    {1, 17, 100, 1, 24},
+    {2, 130, 49, 2, 136},
+    // Not in packs.
+    {2, 3, 70, 2, 3},
+    {3, 65, 5, 3, 65},
+};
+
+TEST(CastsTest, ImagesGetTheirChannelsLastAndZerosAroundAndComeBack) {
+  for (const Precision type : kNarrow) {
+    for (const Padding& s : kPaddings) {
+      const Images floats = {Precision::kFp32, false, s.samples, s.channels,
+                             s.pixels};
+      const Images last = {type, true, s.all_samples, s.all_channels, s.pixels};
+      ExpectConverts(floats, last);
+      ExpectConverts(last, floats);
     }
   }
+}
+
+TEST(CastsTest, ImagesChangeTheirOrderAndKeepTheirType) {
+  for (const Precision type : kNarrow) {
+    for (const Padding& s : kPaddings) {
+      const Images first = {type, false, s.samples, s.channels, s.pixels};
+      const Images last = {type, true, s.samples, s.channels, s.pixels};
+      ExpectConverts(first, last);
+      ExpectConverts(last, first);
+    }
+  }
+}
+
+TEST(CastsTest, ChannelsAreAddedAndTakenAwayWhereTheyAreLast) {
+  for (const Precision type : kNarrow) {
+    for (const Padding& s : kPaddings) {
+      const Images few = {type, true, s.samples, s.channels, s.pixels};
+      const Images all = {type, true, s.samples, s.all_channels, s.pixels};
+      ExpectConverts(few, all);
+      ExpectConverts(all, few);
+    }
+  }
+}
+
+TEST(CastsTest, ArraysAreTheSameWhereTheSameBitsMeanTheSame) {
+  const Images x = {Precision::kBf16, true, 2, 3, 4};
+  const auto with = [&x](auto member, auto value) {
+    Images y = x;
+    y.*member = value;
+    return y;
+  };
+  EXPECT_TRUE(SameLayout(x, x));
+  EXPECT_FALSE(SameLayout(x, with(&Images::precision, Precision::kFp16)));
+  EXPECT_FALSE(SameLayout(x, with(&Images::precision, Precision::kFp32)));
+  EXPECT_FALSE(SameLayout(x, with(&Images::channels_last, false)));
+  EXPECT_FALSE(SameLayout(x, with(&Images::samples, 5)));
+  EXPECT_FALSE(SameLayout(x, with(&Images::channels, 5)));
+  EXPECT_TRUE(SameLayout({Precision::kFp32, false, 2, 3, 1},
+                         {Precision::kTf32, true, 2, 3, 1}));
+  EXPECT_TRUE(SameLayout({Precision::kFp32, false, 2, 1, 3},
+                         {Precision::kFp32, true, 2, 1, 3}));
 }
 
 }  // namespace

@@ -1,31 +1,33 @@
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/channels.h"
+#include "kernels/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::cuda {
 namespace {
 
-// Arrays (samples, channels, pixels) whose channels are summed in parts.
+// Images (samples, channels, pixels), in the order of `precision`, whose
+// channels are summed in parts.
 struct Geometry {
-  Geometry(int64_t n, int64_t c, int64_t p)
+  Geometry(Precision precision, int64_t n, int64_t c, int64_t p)
       : channels(static_cast<uint32_t>(c)),
         count(static_cast<uint32_t>(n * p)),
-        by_pixels(static_cast<uint32_t>(p)),
-        splits(ChannelSplits::Of(static_cast<uint32_t>(n),
-                                 static_cast<uint32_t>(p))) {}
+        by_pixels(static_cast<uint32_t>(PixelsOfPlane(precision, p))),
+        splits(ChannelSplits::Of(count / by_pixels.divisor(),
+                                 by_pixels.divisor())) {}
 
   uint32_t channels;
-  uint32_t count;  // Numbers of a channel.
-  FastDivide by_pixels;
+  uint32_t count;        // Numbers of a channel.
+  FastDivide by_pixels;  // Those side by side.
   Splits splits;
 };
 
 // A block for each part of each channel. Neighbours in a block read
 // neighbouring pixels, 4 bytes each: whole lines where planes are long, which
 // need not begin at a multiple of 16 bytes.
-template <typename F>
+template <typename Type, typename F>
 __global__ void __launch_bounds__(kBlock)
-    PlaneSumsKernel(Geometry g, F f, const float* a, const float* b,
-                    Pair* parts) {
+    PlaneSumsKernel(Geometry g, F f, const typename Type::Stored* a,
+                    const typename Type::Stored* b, Pair* parts) {
   const uint32_t c = blockIdx.x, begin = blockIdx.y * g.splits.size;
   const uint32_t end =
       g.count - begin < g.splits.size ? g.count : begin + g.splits.size;
@@ -34,7 +36,7 @@ __global__ void __launch_bounds__(kBlock)
     // (n channels + c) pixels + p, where e is n pixels + p.
     const uint32_t n = g.by_pixels(e);
     const uint32_t i = e + (n * (g.channels - 1) + c) * g.by_pixels.divisor();
-    sum = sum + f(n, c, a[i], b[i]);
+    sum = sum + f(n, c, Type::Widen(a[i]), Type::Widen(b[i]));
   }
   sum = BlockSum(sum);
   if (threadIdx.x == 0) parts[c * g.splits.parts + blockIdx.y] = sum;
@@ -42,10 +44,10 @@ __global__ void __launch_bounds__(kBlock)
 
 // The same for planes of one pixel: a warp reads 32 neighbouring channels, the
 // block's warps have every eighth sample.
-template <typename F>
+template <typename Type, typename F>
 __global__ void __launch_bounds__(kBlock)
-    ColumnSumsKernel(Geometry g, F f, const float* a, const float* b,
-                     Pair* parts) {
+    ColumnSumsKernel(Geometry g, F f, const typename Type::Stored* a,
+                     const typename Type::Stored* b, Pair* parts) {
   __shared__ Pair of_row[kWarpsOfBlock][kWarp];
   const uint32_t lane = threadIdx.x % kWarp, row = threadIdx.x / kWarp;
   const uint32_t c = blockIdx.x * kWarp + lane;
@@ -56,7 +58,7 @@ __global__ void __launch_bounds__(kBlock)
   for (uint32_t n = begin + row; n < end && c < g.channels;
        n += kWarpsOfBlock) {
     const uint32_t i = n * g.channels + c;
-    sum = sum + f(n, c, a[i], b[i]);
+    sum = sum + f(n, c, Type::Widen(a[i]), Type::Widen(b[i]));
   }
   of_row[row][lane] = sum;
   __syncthreads();
@@ -65,84 +67,102 @@ __global__ void __launch_bounds__(kBlock)
   parts[c * g.splits.parts + blockIdx.y] = sum;
 }
 
-// The parts of the channels' sums over f(n, c, a[i], b[i]).
-template <typename F>
-int Sums(Stream stream, const Geometry& g, const F& f, const float* a,
-         const float* b, Pair* parts) {
+// The parts of the channels' sums over f(n, c, a[i], b[i]), of arrays of
+// `Type`.
+template <typename Type, typename F>
+int SumsOf(Stream stream, const Geometry& g, const F& f, const void* a,
+           const void* b, Pair* parts) {
+  using Stored = typename Type::Stored;
+  const auto* first = static_cast<const Stored*>(a);
+  const auto* second = static_cast<const Stored*>(b);
   if (g.by_pixels.divisor() == 1) {
-    return Launch(ColumnSumsKernel<F>,
-                  {Ceiling(g.channels, kWarp), g.splits.parts}, stream, g, f, a,
-                  b, parts);
+    return Launch(ColumnSumsKernel<Type, F>,
+                  {Ceiling(g.channels, kWarp), g.splits.parts}, stream, g, f,
+                  first, second, parts);
   }
-  return Launch(PlaneSumsKernel<F>, {g.channels, g.splits.parts}, stream, g, f,
-                a, b, parts);
+  return Launch(PlaneSumsKernel<Type, F>, {g.channels, g.splits.parts}, stream,
+                g, f, first, second, parts);
 }
 
-ChannelOf Channels(const BatchNormShape& shape) {
-  return {FastDivide(static_cast<uint32_t>(shape.pixels)),
-          FastDivide(static_cast<uint32_t>(shape.channels))};
+// The same of activations.
+template <typename F>
+int Sums(Stream stream, Precision precision, const Geometry& g, const F& f,
+         const void* a, const void* b, Pair* parts) {
+  return WithType(precision, [&](auto type) {
+    return SumsOf<decltype(type)>(stream, g, f, a, b, parts);
+  });
 }
 
 }  // namespace
 
-int64_t ChannelSumParts(int64_t samples, int64_t channels, int64_t pixels) {
-  const Geometry g(samples, channels, pixels);
+int64_t ChannelSumParts(Precision precision, int64_t samples, int64_t channels,
+                        int64_t pixels) {
+  const Geometry g(precision, samples, channels, pixels);
   return int64_t{g.channels} * g.splits.parts;
 }
 
-int BiasGradient(Stream stream, int64_t samples, int64_t channels,
-                 int64_t pixels, const float* dy, Pair* parts, float* db) {
-  const Geometry g(samples, channels, pixels);
-  const int error = Sums(stream, g, FirstAsItIs{}, dy, dy, parts);
+int BiasGradient(Stream stream, Precision precision, int64_t samples,
+                 int64_t channels, int64_t pixels, const void* dy, Pair* parts,
+                 float* db) {
+  const Geometry g(precision, samples, channels, pixels);
+  const int error = Sums(stream, precision, g, FirstAsItIs{}, dy, dy, parts);
   if (error != 0) return error;
   return ForEach(stream, g.channels, FinishSum{{parts, g.splits.parts}, db});
 }
 
-int LayerNormParameterGradients(Stream stream, int64_t rows, int64_t features,
-                                const float* x, const float* dy,
-                                const float* statistics, Pair* parts,
-                                float* dgamma, float* dbeta) {
-  const Geometry g(rows, features, 1);
-  const int error = Sums(stream, g, RowGradientSums{statistics}, x, dy, parts);
+int LayerNormParameterGradients(Stream stream, Precision precision,
+                                int64_t rows, int64_t features, const void* x,
+                                const void* dy, const float* statistics,
+                                Pair* parts, float* dgamma, float* dbeta) {
+  const Geometry g(precision, rows, features, 1);
+  const int error =
+      Sums(stream, precision, g, RowGradientSums{statistics}, x, dy, parts);
   if (error != 0) return error;
   return ForEach(stream, g.channels,
                  FinishBothSums{{parts, g.splits.parts}, dbeta, dgamma});
 }
 
-int BatchNormStatistics(Stream stream, const BatchNormShape& shape,
-                        int64_t samples, const float* x, Pair* parts,
-                        float* mean, float* variance) {
-  const Geometry g(samples, shape.channels, shape.pixels);
-  const PivotOf pivot = {x, g.by_pixels.divisor()};
-  const int error = Sums(stream, g, DistanceSums{pivot}, x, x, parts);
-  if (error != 0) return error;
-  return ForEach(stream, g.channels,
-                 FinishMoments{{parts, g.splits.parts},
-                               pivot,
-                               static_cast<double>(g.count),
-                               mean,
-                               variance});
+int BatchNormStatistics(Stream stream, Precision precision,
+                        const BatchNormShape& shape, int64_t samples,
+                        const void* x, Pair* parts, float* mean,
+                        float* variance) {
+  const Geometry g(precision, samples, shape.channels, shape.pixels);
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    const PivotOf<Type> pivot = {static_cast<const typename Type::Stored*>(x),
+                                 g.by_pixels.divisor()};
+    const int error =
+        SumsOf<Type>(stream, g, DistanceSums<Type>{pivot}, x, x, parts);
+    if (error != 0) return error;
+    return ForEach(stream, g.channels,
+                   FinishMoments<Type>{{parts, g.splits.parts},
+                                       pivot,
+                                       static_cast<double>(g.count),
+                                       mean,
+                                       variance});
+  });
 }
 
-int BatchNormApply(Stream stream, const BatchNormShape& shape, int64_t samples,
-                   const float* x, const float* gamma, const float* beta,
-                   const float* mean, const float* variance, float* factor,
-                   float* y) {
+int BatchNormApply(Stream stream, Precision precision,
+                   const BatchNormShape& shape, int64_t samples, const void* x,
+                   const float* gamma, const float* beta, const float* mean,
+                   const float* variance, float* factor, void* y) {
   const int error =
       ForEach(stream, static_cast<uint32_t>(shape.channels),
               FactorOfChannel{gamma, variance, shape.epsilon, factor});
   if (error != 0) return error;
-  return Map(stream, samples * shape.size(),
-             ApplyFactor{Channels(shape), mean, factor, beta}, x, y);
+  const ApplyFactor apply = {ChannelOf(precision, shape.channels, shape.pixels),
+                             mean, factor, beta};
+  return Map(stream, precision, samples * shape.size(), apply, x, y);
 }
 
-int BatchNormBackward(Stream stream, const BatchNormShape& shape,
-                      int64_t samples, const float* x, const float* gamma,
-                      const float* mean, const float* variance, const float* dy,
-                      Pair* parts, float* table, float* dx, float* dgamma,
-                      float* dbeta) {
-  const Geometry g(samples, shape.channels, shape.pixels);
-  int error = Sums(stream, g, GradientSums{mean}, x, dy, parts);
+int BatchNormBackward(Stream stream, Precision precision,
+                      const BatchNormShape& shape, int64_t samples,
+                      const void* x, const float* gamma, const float* mean,
+                      const float* variance, const void* dy, Pair* parts,
+                      float* table, void* dx, float* dgamma, float* dbeta) {
+  const Geometry g(precision, samples, shape.channels, shape.pixels);
+  int error = Sums(stream, precision, g, GradientSums{mean}, x, dy, parts);
   if (error != 0) return error;
   const FinishGradients finish = {{parts, g.splits.parts},
                                   gamma,
@@ -155,8 +175,9 @@ int BatchNormBackward(Stream stream, const BatchNormShape& shape,
                                   table};
   error = ForEach(stream, g.channels, finish);
   if (error != 0 || dx == nullptr) return error;
-  return Map(stream, samples * shape.size(),
-             ApplyGradients{Channels(shape), mean, table}, x, dy, dx);
+  const ApplyGradients apply = {
+      ChannelOf(precision, shape.channels, shape.pixels), mean, table};
+  return Map(stream, precision, samples * shape.size(), apply, x, dy, dx);
 }
 
 }  // namespace sluice::kernels::cuda

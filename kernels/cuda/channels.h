@@ -23,18 +23,20 @@ struct FirstAsItIs {
 // A number near those of its channel, taken off them before they are squared:
 // the channel's first, or 0 where that is not finite, so that infinity less
 // infinity is not in the sums from which the mean follows.
+template <typename Type>
 struct PivotOf {
-  const float* x;
+  const typename Type::Stored* x;
   uint32_t pixels;
   SLUICE_HOST_DEVICE double operator()(uint32_t c) const {
-    const float first = x[c * pixels];
+    const float first = Type::Widen(x[c * pixels]);
     return fabsf(first) <= FLT_MAX ? first : 0;
   }
 };
 
 // x - pivot, and its square.
+template <typename Type>
 struct DistanceSums {
-  PivotOf pivot;
+  PivotOf<Type> pivot;
   SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
                                      float) const {
     const double distance = static_cast<double>(x) - pivot(c);
@@ -97,9 +99,10 @@ struct FinishSum {
 // most m. By the same factor counts what the sums themselves round, 2^-53 for
 // each number that a thread adds. All of it is less than a float rounds for m
 // up to some 2^21, and below 1 for every m, so that no variance is below 0.
+template <typename Type>
 struct FinishMoments {
   PartsOfChannels sums;
-  PivotOf pivot;
+  PivotOf<Type> pivot;
   double count;
   float* mean;
   float* variance;

@@ -59,6 +59,10 @@ cudaDataType_t TypeOf(Precision precision) {
   return CUDA_R_32F;
 }
 
+cudaDataType_t ResultType(const ProductShape& shape) {
+  return shape.narrow ? TypeOf(shape.precision) : CUDA_R_32F;
+}
+
 // Column-major, which is the default order; `batch` of them packed.
 absl::StatusOr<Layout> MakeLayout(cudaDataType_t type, int64_t rows,
                                   int64_t columns, int64_t stride,
@@ -100,17 +104,25 @@ absl::StatusOr<Operation> MakeOperation(const ProductShape& shape) {
     SLUICE_RETURN_IF_ERROR(
         Set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
             reinterpret_cast<const void*>(static_cast<uintptr_t>(kAlignment))));
+    SLUICE_RETURN_IF_ERROR(Set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                               static_cast<int32_t>(ResultType(shape))));
   }
   return operation;
 }
 
-absl::StatusOr<Preference> MakePreference() {
+absl::StatusOr<Preference> MakePreference(const ProductShape& shape) {
   cublasLtMatmulPreference_t made = nullptr;
   SLUICE_RETURN_IF_ERROR(CublasStatus(cublasLtMatmulPreferenceCreate(&made),
                                       "cublasLtMatmulPreferenceCreate"));
   Preference preference(made);
   SLUICE_RETURN_IF_ERROR(Set(
       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit));
+  if (shape.narrow) {
+    // Parts of a sum are added up as floats, not as they are stored.
+    SLUICE_RETURN_IF_ERROR(
+        Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+  }
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
@@ -167,11 +179,11 @@ class CublasProduct : public Product {
     return static_cast<int64_t>(chosen_.workspaceSize);
   }
 
-  absl::Status Run(const void* a, const void* b, const float* bias, float* d,
+  absl::Status Run(const void* a, const void* b, const void* bias, void* d,
                    void* workspace) override {
     if (bias != nullptr) {
-      SLUICE_RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                 static_cast<const void*>(bias)));
+      SLUICE_RETURN_IF_ERROR(
+          Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     }
     const float one = 1, zero = 0;
     // C is D, of which nothing is read since beta is 0.
@@ -201,8 +213,8 @@ class CublasProduct : public Product {
     SLUICE_ASSIGN_OR_RETURN(
         b_, layout(s.transpose_b, s.inner, s.columns, s.stride_b()));
     SLUICE_ASSIGN_OR_RETURN(
-        d_, MakeLayout(CUDA_R_32F, s.rows, s.columns, s.rows, s.batch));
-    SLUICE_ASSIGN_OR_RETURN(const Preference preference, MakePreference());
+        d_, MakeLayout(ResultType(s), s.rows, s.columns, s.rows, s.batch));
+    SLUICE_ASSIGN_OR_RETURN(const Preference preference, MakePreference(s));
     cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(

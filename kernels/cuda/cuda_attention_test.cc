@@ -15,18 +15,29 @@ class CudaAttentionTest : public CudaTest {
     const bool casts = Is16Bit(precision());  // They cost most.
     return TooLarge(c.operations() / (casts ? 2 : 10));
   }
+
+  AttentionRun Arguments(const AttentionCase& c) const {
+    AttentionRun run = AttentionArguments(c);
+    run.x = Rounded(run.x);
+    run.dy = Rounded(run.dy);
+    return run;
+  }
 };
 SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaAttentionTest);
 
-// Runs both directions on `device`; every array begins `offset` floats after a
-// multiple of 256 bytes. Outputs hold NaN before, which must not shine through.
-void Execute(Device* device, const AttentionCase& c, int64_t offset,
-             AttentionRun* run) {
+// Runs both directions on a device that has activations in `precision`; every
+// array begins `offset` numbers after a multiple of 256 bytes. Outputs hold NaN
+// before, which must not shine through.
+void Execute(Device* device, Precision precision, const AttentionCase& c,
+             int64_t offset, AttentionRun* run) {
   auto op = device->PrepareAttention(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
-  const Floats x(device, run->x, offset), dy(device, run->dy, offset);
-  const auto y = Floats::Unwritten(device, c.output_size(), offset);
-  const auto dx = Floats::Unwritten(device, c.input_size(), offset);
+  const Activations x(device, precision, run->x, offset),
+      dy(device, precision, run->dy, offset);
+  const auto y =
+      Activations::Unwritten(device, precision, c.output_size(), offset);
+  const auto dx =
+      Activations::Unwritten(device, precision, c.input_size(), offset);
   const auto forward = (*op)->Forward(c.samples, x.data(), y.data());
   ASSERT_TRUE(forward.ok()) << forward;
   const auto backward =
@@ -40,22 +51,22 @@ TEST_P(CudaAttentionTest, AttentionAgreesWithTheReference) {
   for (const AttentionCase& c : AttentionCases()) {
     if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
-    AttentionRun got = AttentionArguments(c), want = got, moved = got;
-    Execute(device_.get(), c, 0, &got);
-    Execute(reference_.get(), c, 0, &want);
-    ExpectWithinRounding(c, got, want, rounding());
-    Execute(device_.get(), c, 1, &moved);
+    AttentionRun got = Arguments(c), want = got, moved = got;
+    Execute(device_.get(), precision(), c, 0, &got);
+    Execute(reference_.get(), Precision::kFp32, c, 0, &want);
+    ExpectWithinRounding(c, got, want, rounding(), stored());
+    Execute(device_.get(), precision(), c, 1, &moved);
     ExpectSameBits(got, moved);
   }
 }
 
 TEST_P(CudaAttentionTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
   const AttentionCase c = {"", {33, 2, 4}, 2};
-  AttentionRun first = AttentionArguments(c), second = first;
-  Execute(device_.get(), c, 0, &first);
+  AttentionRun first = Arguments(c), second = first;
+  Execute(device_.get(), precision(), c, 0, &first);
   const int64_t row = 3 * 8, place = 17;
   for (int64_t i = 0; i < row; ++i) second.x[place * row + i] += 100;
-  Execute(device_.get(), c, 0, &second);
+  Execute(device_.get(), precision(), c, 0, &second);
   EXPECT_TRUE(SameBits({first.y.begin(), first.y.begin() + place * 8},
                        {second.y.begin(), second.y.begin() + place * 8}));
   EXPECT_FALSE(SameBits(first.y, second.y));
@@ -63,10 +74,11 @@ TEST_P(CudaAttentionTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
 
 TEST_P(CudaAttentionTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
   const AttentionCase c = {"", {9, 2, 3}, 4};
-  AttentionRun all = AttentionArguments(c);
+  AttentionRun all = Arguments(c);
   auto op = *device_->PrepareAttention(c.shape, 4);
-  const Floats x(device_.get(), all.x);
-  const auto y = Floats::Unwritten(device_.get(), c.output_size());
+  const Activations x(device_.get(), precision(), all.x);
+  const auto y =
+      Activations::Unwritten(device_.get(), precision(), c.output_size());
   ASSERT_TRUE(op->Forward(4, x.data(), y.data()).ok());
   const std::vector<float> of_all = y.Read();
   ASSERT_TRUE(op->Forward(2, x.data(), y.data()).ok());
@@ -76,8 +88,8 @@ TEST_P(CudaAttentionTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
 TEST_P(CudaAttentionTest, NanReachesTheOutput) {
   std::vector<float> values(12, 1);
   values[6] = std::numeric_limits<float>::quiet_NaN();
-  const Floats x(device_.get(), values);
-  const auto attended = Floats::Unwritten(device_.get(), 4);
+  const Activations x(device_.get(), precision(), values);
+  const auto attended = Activations::Unwritten(device_.get(), precision(), 4);
   ASSERT_TRUE((*device_->PrepareAttention({4, 1, 1}, 1))
                   ->Forward(1, x.data(), attended.data())
                   .ok());

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -18,17 +19,55 @@ class CudaLinearTest : public CudaTest {
     const double most = Is16Bit(precision()) ? 4e5 : 4e6;
     return !on_gpu() && c.operations() > most;
   }
+
+  LinearRun Arguments(const LinearCase& c) const {
+    LinearRun run = LinearArguments(c);
+    run.x = Rounded(run.x);
+    run.dy = Rounded(run.dy);
+    return run;
+  }
+  // On the device.
+  void Execute(LinearOp* op, const LinearCase& c, int64_t offset,
+               LinearRun* run) {
+    ExecuteOn(device_.get(), precision(), op, c, offset, run);
+  }
+  // Runs both directions on a device that has activations in `precision`; every
+  // array begins `offset` numbers after a multiple of 256 bytes. Outputs hold
+  // NaN before, which must not shine through.
+  static void ExecuteOn(Device* device, Precision precision, LinearOp* op,
+                        const LinearCase& c, int64_t offset, LinearRun* run);
 };
 SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaLinearTest);
 
-// Runs both directions; every array begins `offset` floats after a multiple of
-// 256 bytes. Outputs hold NaN before, which must not shine through.
-void Execute(Device* device, LinearOp* op, const LinearCase& c, int64_t offset,
-             LinearRun* run) {
-  const Floats x(device, run->x, offset), w(device, run->w, offset),
-      b(device, run->b, offset), dy(device, run->dy, offset);
-  const auto y = Floats::Unwritten(device, c.samples * c.output_size(), offset);
-  const auto dx = Floats::Unwritten(device, c.samples * c.input_size(), offset);
+struct ImageSize {
+  int64_t channels, pixels;
+};
+ImageSize InputOf(const LinearCase& c) {
+  const auto* conv = std::get_if<Conv2dShape>(&c.shape);
+  if (conv == nullptr) return {c.input_size(), 1};
+  return {conv->inputs, conv->height * conv->width};
+}
+ImageSize OutputOf(const LinearCase& c) {
+  const auto* conv = std::get_if<Conv2dShape>(&c.shape);
+  if (conv == nullptr) return {c.output_size(), 1};
+  return {conv->outputs, conv->output_height() * conv->output_width()};
+}
+
+void CudaLinearTest::ExecuteOn(Device* device, Precision precision,
+                               LinearOp* op, const LinearCase& c,
+                               int64_t offset, LinearRun* run) {
+  const ImageSize in = InputOf(c), out = OutputOf(c);
+  const Floats w(device, run->w, offset), b(device, run->b, offset);
+  const Activations x(device, precision, run->x, offset, in.channels,
+                      in.pixels);
+  const Activations dy(device, precision, run->dy, offset, out.channels,
+                       out.pixels);
+  const auto y =
+      Activations::Unwritten(device, precision, c.samples * c.output_size(),
+                             offset, out.channels, out.pixels);
+  const auto dx =
+      Activations::Unwritten(device, precision, c.samples * c.input_size(),
+                             offset, in.channels, in.pixels);
   const auto dw = Floats::Unwritten(device, c.weight_size(), offset);
   const auto db = Floats::Unwritten(device, c.bias_size(), offset);
   const bool bias = c.bias_size() > 0;
@@ -49,14 +88,14 @@ TEST_P(CudaLinearTest, LinearOperationsAgreeWithTheReference) {
   for (const LinearCase& c : LinearCases()) {
     if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
-    LinearRun got = LinearArguments(c), want = got;
+    LinearRun got = Arguments(c), want = got;
     LinearRun size = MagnitudesOf(got);
     auto op = Prepare(device_.get(), c);
     ASSERT_TRUE(op.ok()) << op.status();
     const auto plain = *Prepare(reference_.get(), c);
-    Execute(device_.get(), op->get(), c, 0, &got);
-    Execute(reference_.get(), plain.get(), c, 0, &want);
-    Execute(reference_.get(), plain.get(), c, 0, &size);
+    Execute(op->get(), c, 0, &got);
+    ExecuteOn(reference_.get(), Precision::kFp32, plain.get(), c, 0, &want);
+    ExecuteOn(reference_.get(), Precision::kFp32, plain.get(), c, 0, &size);
     ExpectWithinRounding(c, got, want, size, rounding());
   }
 }
@@ -67,14 +106,14 @@ TEST_P(CudaLinearTest, BitsDoNotDependOnAlignmentNorOnWhatRanBefore) {
     SCOPED_TRACE(c.name);
     auto op = *Prepare(device_.get(), c);
     auto fresh = *Prepare(device_.get(), c);
-    LinearRun first = LinearArguments(c);
+    LinearRun first = Arguments(c);
     LinearRun moved = first, anew = first;
-    Execute(device_.get(), op.get(), c, 0, &first);
+    Execute(op.get(), c, 0, &first);
     for (int64_t offset : {1, 6}) {
-      Execute(device_.get(), op.get(), c, offset, &moved);
+      Execute(op.get(), c, offset, &moved);
       ExpectSameBits(first, moved);
     }
-    Execute(device_.get(), fresh.get(), c, 3, &anew);
+    Execute(fresh.get(), c, 3, &anew);
     ExpectSameBits(first, anew);
   }
 }
@@ -87,21 +126,21 @@ TEST_P(CudaLinearTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
     LinearCase shorter = c;
     shorter.samples = c.samples - 2;
     auto exact = *Prepare(device_.get(), shorter);
-    LinearRun full = LinearArguments(c);
-    LinearRun got = LinearArguments(shorter), want = got;
-    Execute(device_.get(), op.get(), c, 0, &full);
-    Execute(device_.get(), op.get(), shorter, 0, &got);
-    Execute(device_.get(), exact.get(), shorter, 0, &want);
+    LinearRun full = Arguments(c);
+    LinearRun got = Arguments(shorter), want = got;
+    Execute(op.get(), c, 0, &full);
+    Execute(op.get(), shorter, 0, &got);
+    Execute(exact.get(), shorter, 0, &want);
     ExpectSameBits(got, want);
     // More sizes than the operation keeps prepared at once.
     for (int64_t n = 1; n <= std::min<int64_t>(c.samples, 6); ++n) {
       LinearCase some = c;
       some.samples = n;
-      LinearRun run = LinearArguments(some);
-      Execute(device_.get(), op.get(), some, 0, &run);
+      LinearRun run = Arguments(some);
+      Execute(op.get(), some, 0, &run);
     }
-    LinearRun again = LinearArguments(c);
-    Execute(device_.get(), op.get(), c, 0, &again);
+    LinearRun again = Arguments(c);
+    Execute(op.get(), c, 0, &again);
     ExpectSameBits(full, again);
   }
 }
@@ -110,13 +149,13 @@ TEST_P(CudaLinearTest, WithReluTheBitsAreThoseOfReluBehindIt) {
   for (const LinearCase& c : LinearCases()) {
     if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
-    LinearRun without = LinearArguments(c);
+    LinearRun without = Arguments(c);
     if (!without.x.empty()) without.x[0] = std::nanf("");
     LinearRun with = without;
     const auto plain = *Prepare(device_.get(), c);
     const auto op = *Prepare(device_.get(), WithRelu(c));
-    Execute(device_.get(), plain.get(), c, 1, &without);
-    Execute(device_.get(), op.get(), c, 1, &with);
+    Execute(plain.get(), c, 1, &without);
+    Execute(op.get(), c, 1, &with);
     ExpectReluOf(without, with);
   }
 }
@@ -126,10 +165,14 @@ TEST_P(CudaLinearTest, TheGradientAtTheInputMayBeLeftOut) {
     if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
     auto op = *Prepare(device_.get(), c);
-    LinearRun run = LinearArguments(c);
-    Execute(device_.get(), op.get(), c, 0, &run);
-    const Floats x(device_.get(), run.x), w(device_.get(), run.w),
-        dy(device_.get(), run.dy);
+    LinearRun run = Arguments(c);
+    Execute(op.get(), c, 0, &run);
+    const ImageSize in = InputOf(c), out = OutputOf(c);
+    const Floats w(device_.get(), run.w);
+    const Activations x(device_.get(), precision(), run.x, 0, in.channels,
+                        in.pixels);
+    const Activations dy(device_.get(), precision(), run.dy, 0, out.channels,
+                         out.pixels);
     const auto dw = Floats::Unwritten(device_.get(), c.weight_size());
     const auto db = Floats::Unwritten(device_.get(), c.bias_size());
     ASSERT_TRUE(op->Backward(c.samples, x.data(), w.data(), dy.data(), nullptr,
@@ -140,32 +183,36 @@ TEST_P(CudaLinearTest, TheGradientAtTheInputMayBeLeftOut) {
   }
 }
 
-// `x`, rows of 8, by a dense layer of 8 that leaves them as they are.
-std::vector<float> ThroughIdentity(Device* device,
-                                   const std::vector<float>& x) {
-  const auto samples = static_cast<int64_t>(x.size() / 8);
-  std::vector<float> identity(64);
-  for (int i = 0; i < 8; ++i) identity[9 * i] = 1;
-  auto op = *device->PrepareDense({8, 8, false}, samples);
-  const auto y = Floats::Unwritten(device, samples * 8);
-  EXPECT_TRUE(op->Forward(samples, Floats(device, x).data(),
-                          Floats(device, identity).data(), nullptr, y.data())
+// w - 1 for each weight w, by an operation of as many outputs: with the inputs
+// 1 and -1, the former times w, the latter times 1, and six zeros. What a
+// weight is rounded to is seen in the difference, whatever that is stored as.
+std::vector<float> LessOne(Device* device, Precision precision, LinearOp* op,
+                           const std::vector<float>& w) {
+  std::vector<float> weights(8 * w.size());
+  for (size_t i = 0; i < w.size(); ++i) {
+    weights[8 * i] = w[i];
+    weights[8 * i + 1] = 1;
+  }
+  const Activations x(device, precision, {1, -1, 0, 0, 0, 0, 0, 0});
+  const auto y = Activations::Unwritten(device, precision, w.size());
+  EXPECT_TRUE(op->Forward(1, x.data(), Floats(device, weights).data(), nullptr,
+                          y.data())
                   .ok());
   return y.Read();
 }
 
-// The same by a convolution of one pixel and 8 channels; channels first.
-std::vector<float> ThroughConvolution(Device* device,
-                                      const std::vector<float>& x) {
-  const auto width = static_cast<int64_t>(x.size() / 8);
-  std::vector<float> identity(64);
-  for (int i = 0; i < 8; ++i) identity[9 * i] = 1;
-  auto op = *device->PrepareConv2d({8, 1, width, 8, 1, 1, 0, false}, 1);
-  const auto y = Floats::Unwritten(device, width * 8);
-  EXPECT_TRUE(op->Forward(1, Floats(device, x).data(),
-                          Floats(device, identity).data(), nullptr, y.data())
-                  .ok());
-  return y.Read();
+std::vector<float> LessOneByDense(Device* device, Precision precision,
+                                  const std::vector<float>& w) {
+  const auto outputs = static_cast<int64_t>(w.size());
+  auto op = *device->PrepareDense({8, outputs, false}, 1);
+  return LessOne(device, precision, op.get(), w);
+}
+
+std::vector<float> LessOneByConvolution(Device* device, Precision precision,
+                                        const std::vector<float>& w) {
+  const auto outputs = static_cast<int64_t>(w.size());
+  auto op = *device->PrepareConv2d({8, 1, 1, outputs, 1, 1, 0, false}, 1);
+  return LessOne(device, precision, op.get(), w);
 }
 
 // 1 to 2 with 13 bits behind the point.
@@ -198,21 +245,24 @@ void ExpectRounded(Precision precision, bool may_stay, float x, float y) {
 }
 
 TEST_P(CudaLinearTest, FactorsAreRoundedToTheDevicesPrecision) {
-  const std::vector<float> x = Fine();
-  const auto y = ThroughIdentity(device_.get(), x);
-  for (size_t i = 0; i < x.size(); ++i) {
-    ExpectRounded(precision(), on_gpu(), x[i], y[i]);
+  const std::vector<float> w = Fine();
+  const auto y = LessOneByDense(device_.get(), precision(), w);
+  for (size_t i = 0; i < w.size(); ++i) {
+    ExpectRounded(precision(), on_gpu(), w[i], 1 + y[i]);
   }
 }
 
 // And not computed in FP32, as what a library refuses is.
 TEST_P(CudaLinearTest, SoAreAConvolutions) {
   const bool refused = GetParam().where == Where::kEmulatedAlone;
-  const std::vector<float> x = Fine();
-  const auto y = ThroughConvolution(device_.get(), x);
-  for (size_t i = 0; i < x.size(); ++i) {
-    ExpectRounded(refused ? Precision::kFp32 : precision(), on_gpu(), x[i],
-                  y[i]);
+  const std::vector<float> w = Fine();
+  const auto y = LessOneByConvolution(device_.get(), precision(), w);
+  for (size_t i = 0; i < w.size(); ++i) {
+    if (refused) {
+      ASSERT_EQ(y[i], Rounded({w[i] - 1})[0]);
+    } else {
+      ExpectRounded(precision(), on_gpu(), w[i], 1 + y[i]);
+    }
   }
 }
 
@@ -223,12 +273,13 @@ TEST_P(CudaLinearTest, TheDescriptionNamesThePrecision) {
   EXPECT_EQ(text.substr(text.size() - end.size()), end);
 }
 
-// y of a convolution of one pixel and one product.
-float OneProduct(Device* device, float x, float w) {
-  auto op = *device->PrepareConv2d({1, 1, 1, 1, 1, 1, 0, false}, 1);
-  const auto y = Floats::Unwritten(device, 1);
-  EXPECT_TRUE(op->Forward(1, Floats(device, {x}).data(),
-                          Floats(device, {w}).data(), nullptr, y.data())
+// y of a convolution of one pixel: x0 w0 + x1 w1.
+float TwoProducts(Device* device, Precision precision, std::vector<float> x,
+                  std::vector<float> w) {
+  auto op = *device->PrepareConv2d({2, 1, 1, 1, 1, 1, 0, false}, 1);
+  const auto y = Activations::Unwritten(device, precision, 1);
+  EXPECT_TRUE(op->Forward(1, Activations(device, precision, x, 0, 2).data(),
+                          Floats(device, w).data(), nullptr, y.data())
                   .ok());
   return y.Read()[0];
 }
@@ -238,26 +289,70 @@ TEST(CudaPrecisionTest, ConvolutionsOfAnyChannelsComputeIn16Bits) {
       cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kBf16);
   const auto fp16 =
       cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kFp16);
-  EXPECT_EQ(OneProduct(bf16.get(), 1 + 0x1p-9, 1), 1);
-  EXPECT_EQ(OneProduct(fp16.get(), 1 + 0x1p-9, 1), 1 + 0x1p-9);
-  EXPECT_EQ(OneProduct(fp16.get(), 1, 1 + 0x1p-12), 1);
+  const std::vector<float> x = {1, -1};
+  const auto of_bf16 = [&](float w) {
+    return TwoProducts(bf16.get(), Precision::kBf16, x, {w, 1});
+  };
+  const auto of_fp16 = [&](float w) {
+    return TwoProducts(fp16.get(), Precision::kFp16, x, {w, 1});
+  };
+  EXPECT_EQ(of_bf16(1 + 0x1p-7), 0x1p-7);
+  EXPECT_EQ(of_bf16(1 + 0x1p-9), 0);
+  EXPECT_EQ(of_fp16(1 + 0x1p-9), 0x1p-9);
+  EXPECT_EQ(of_fp16(1 + 0x1p-12), 0);
   // So does their result.
-  EXPECT_EQ(OneProduct(fp16.get(), 256, 256),
+  EXPECT_EQ(TwoProducts(fp16.get(), Precision::kFp16, {256, 0}, {256, 0}),
             std::numeric_limits<float>::infinity());
 }
 
 TEST(CudaPrecisionTest, WhatTheLibrariesRefuseIn16BitsIsComputedInFp32) {
   const auto device =
       cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(false), Precision::kBf16);
-  EXPECT_EQ(OneProduct(device.get(), 1 + 0x1p-20, 1), 1 + 0x1p-20);
-  const auto dense = *device->PrepareDense({1, 1, false}, 1);
-  const Floats x(device.get(), {1 + 0x1p-20}), w(device.get(), {1});
-  const auto y = Floats::Unwritten(device.get(), 1);
-  ASSERT_TRUE(dense->Forward(1, x.data(), w.data(), nullptr, y.data()).ok());
-  EXPECT_EQ(y.Read()[0], 1 + 0x1p-20);
+  const std::vector<float> x = {1, -1}, w = {1 + 0x1p-20, 1};
+  EXPECT_EQ(TwoProducts(device.get(), Precision::kBf16, x, w), 0x1p-20);
+  const auto dense = *device->PrepareDense({2, 1, false}, 1);
+  const auto y = Activations::Unwritten(device.get(), Precision::kBf16, 1);
+  ASSERT_TRUE(
+      dense
+          ->Forward(1,
+                    Activations(device.get(), Precision::kBf16, x, 0, 2).data(),
+                    Floats(device.get(), w).data(), nullptr, y.data())
+          .ok());
+  EXPECT_EQ(y.Read()[0], 0x1p-20);
   // What they do not refuse is not.
-  EXPECT_EQ(ThroughIdentity(device.get(), std::vector<float>(8, 1 + 0x1p-20)),
-            std::vector<float>(8, 1));
+  EXPECT_EQ(LessOneByDense(device.get(), Precision::kBf16,
+                           std::vector<float>(8, 1 + 0x1p-20)),
+            std::vector<float>(8, 0));
+}
+
+// What brings inputs and images into another order, in 16 bits; nothing where
+// activations are floats.
+TEST_P(CudaLinearTest, InputsGetTheirChannelsLastAndAreFlattenedBack) {
+  constexpr int64_t kSamples = 3, kChannels = 5, kPixels = 7;
+  const auto input = *device_->PrepareInput(kChannels, kPixels, kSamples);
+  const auto flatten = *device_->PrepareFlatten(kChannels, kPixels, kSamples);
+  ASSERT_EQ(input != nullptr, Is16Bit(precision()));
+  ASSERT_EQ(flatten != nullptr, Is16Bit(precision()));
+  if (input == nullptr) return;
+  const auto values =
+      ToFloats(UniformValues(kSamples * kChannels * kPixels, 1));
+  const auto images = Activations::Unwritten(
+      device_.get(), precision(), values.size(), 0, kChannels, kPixels);
+  ASSERT_TRUE(
+      input->Run(kSamples, Floats(device_.get(), values).data(), images.data())
+          .ok());
+  EXPECT_EQ(images.Read(), Rounded(values));
+  const auto rows =
+      Activations::Unwritten(device_.get(), precision(), values.size());
+  ASSERT_TRUE(flatten->Forward(kSamples, images.data(), rows.data()).ok());
+  EXPECT_EQ(rows.Read(), Rounded(values));
+  const auto back = Activations::Unwritten(
+      device_.get(), precision(), values.size(), 0, kChannels, kPixels);
+  ASSERT_TRUE(flatten
+                  ->Backward(kSamples, images.data(), rows.data(), rows.data(),
+                             back.data())
+                  .ok());
+  EXPECT_EQ(back.Read(), Rounded(values));
 }
 
 }  // namespace

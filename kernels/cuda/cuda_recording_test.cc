@@ -25,21 +25,17 @@ constexpr int64_t kSamples = 5, kInputs = 16, kOutputs = 24;
 // A product, with arrays that must go through scratch memory, and what drops a
 // part of it.
 struct DenseAndDropout {
-  DenseAndDropout(Device* device, int64_t samples)
+  DenseAndDropout(Device* device, Precision precision, int64_t samples)
       : samples(samples),
         dense(*device->PrepareDense({kInputs, kOutputs, true}, samples)),
-        dropout(*device->PrepareDropout(kOutputs, 0.5, samples)),
+        dropout(*device->PrepareDropout(kOutputs, 1, 0.5, samples)),
         w(device, ToFloats(UniformValues(kInputs * kOutputs, 6)), 1),
         b(device, ToFloats(UniformValues(kOutputs, 7)), 1),
-        x(Floats::Unwritten(device, samples * kInputs, 1)),
-        y(Floats::Unwritten(device, samples * kOutputs, 1)) {}
+        x(Activations::Unwritten(device, precision, samples * kInputs, 1)),
+        y(Activations::Unwritten(device, precision, samples * kOutputs, 1)) {}
 
-  void SetInputs(Device* device, uint64_t seed) {
-    const auto values = ToFloats(UniformValues(samples * kInputs, seed));
-    ASSERT_TRUE(device
-                    ->CopyToDevice(values.data(), x.data(),
-                                   values.size() * sizeof(float))
-                    .ok());
+  void SetInputs(uint64_t seed) {
+    x.Write(ToFloats(UniformValues(samples * kInputs, seed)));
     ASSERT_TRUE(dropout->SetDraw(DropoutOp::Draw{seed, 2}).ok());
   }
   absl::Status Run() {
@@ -51,33 +47,34 @@ struct DenseAndDropout {
   const int64_t samples;
   const std::unique_ptr<LinearOp> dense;
   const std::unique_ptr<DropoutOp> dropout;
-  const Floats w, b, x, y;
+  const Floats w, b;
+  const Activations x, y;
 };
 
 TEST_P(CudaRecordingTest, ARecordingComputesWithWhatItsArraysHoldWhenItRuns) {
-  DenseAndDropout work(device_.get(), kSamples);
-  work.SetInputs(device_.get(), 1);
+  DenseAndDropout work(device_.get(), precision(), kSamples);
+  work.SetInputs(1);
   ASSERT_TRUE(work.Run().ok());
   const auto first = work.y.Read();
   const auto recording = Record([&] { return work.Run(); });
   ASSERT_NE(recording, nullptr);
-  work.SetInputs(device_.get(), 2);
+  work.SetInputs(2);
   EXPECT_TRUE(SameBits(work.y.Read(), first));  // Nothing ran.
   ASSERT_TRUE(recording->Run().ok());
   const auto second = work.y.Read();
   EXPECT_FALSE(SameBits(second, first));
   ASSERT_TRUE(work.Run().ok());
   EXPECT_TRUE(SameBits(work.y.Read(), second));
-  work.SetInputs(device_.get(), 1);
+  work.SetInputs(1);
   ASSERT_TRUE(recording->Run().ok());
   EXPECT_TRUE(SameBits(work.y.Read(), first));
 }
 
 TEST_P(CudaRecordingTest, ARecordingOutlivesTheScratchMemoryOfItsTime) {
-  DenseAndDropout work(device_.get(), kSamples);
-  DenseAndDropout larger(device_.get(), 1000);
-  work.SetInputs(device_.get(), 1);
-  larger.SetInputs(device_.get(), 1);
+  DenseAndDropout work(device_.get(), precision(), kSamples);
+  DenseAndDropout larger(device_.get(), precision(), 1000);
+  work.SetInputs(1);
+  larger.SetInputs(1);
   ASSERT_TRUE(work.Run().ok());
   const auto want = work.y.Read();
   const auto recording = Record([&] { return work.Run(); });
@@ -91,8 +88,8 @@ TEST_P(CudaRecordingTest, ARecordingOutlivesTheScratchMemoryOfItsTime) {
 }
 
 TEST_P(CudaRecordingTest, WhatWaitsOrAllocatesIsRefusedAndLeavesTheDeviceWell) {
-  DenseAndDropout work(device_.get(), kSamples);
-  work.SetInputs(device_.get(), 1);
+  DenseAndDropout work(device_.get(), precision(), kSamples);
+  work.SetInputs(1);
   ASSERT_TRUE(work.Run().ok());
   const auto want = work.y.Read();
   const auto refused = [&](absl::FunctionRef<absl::Status()> call) {
@@ -123,8 +120,8 @@ TEST_P(CudaRecordingTest, WhatWaitsOrAllocatesIsRefusedAndLeavesTheDeviceWell) {
 }
 
 TEST_P(CudaRecordingTest, ARecordingOfFullMiniBatchesOutlivesManyOtherSizes) {
-  DenseAndDropout work(device_.get(), 7);
-  work.SetInputs(device_.get(), 1);
+  DenseAndDropout work(device_.get(), precision(), 7);
+  work.SetInputs(1);
   ASSERT_TRUE(work.Run().ok());
   const auto want = work.y.Read();
   const auto recording = Record([&] { return work.Run(); });

@@ -12,24 +12,46 @@ namespace {
 
 class CudaSequenceTest : public CudaTest {
  protected:
-  // An emulated block costs as much as some thousand floats.
   bool TooLargeFor(const EmbeddingCase& c) const {
-    return TooLarge(c.size()) || TooLarge(64 * c.shape.vocabulary);
+    return TooLarge(c.size()) || TooManyBlocks(c.shape.vocabulary);
+  }
+  bool TooLargeFor(const LayerNormCase& c) const {
+    const int64_t rows = c.samples * c.shape.rows;
+    return TooLarge(c.size()) || TooManyBlocks(rows / cuda::kWarpsOfBlock);
+  }
+  // An emulated block costs as much as some thousand floats. What the blocks
+  // are does not depend on the precision, so a few are enough of the others.
+  bool TooManyBlocks(int64_t blocks) const {
+    return TooLarge(blocks * (precision() == Precision::kFp32 ? 64 : 1024));
+  }
+
+  // What a case is given.
+  EmbeddingRun Arguments(const EmbeddingCase& c) const {
+    EmbeddingRun run = EmbeddingArguments(c);
+    run.dy = Rounded(run.dy);
+    return run;
+  }
+  LayerNormRun Arguments(const LayerNormCase& c) const {
+    LayerNormRun run = LayerNormArguments(c);
+    run.x = Rounded(run.x);
+    run.dy = Rounded(run.dy);
+    return run;
   }
 };
-SLUICE_CUDA_TEST_SUITE(CudaSequenceTest);
+SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaSequenceTest);
 
-// Each runs both directions on `device`; every array begins `offset` floats
-// after a multiple of 256 bytes. Outputs hold NaN before, which must not shine
-// through.
-void Execute(Device* device, const EmbeddingCase& c, int64_t offset,
-             EmbeddingRun* run) {
+// Each runs both directions on a device that has activations in `precision`;
+// every array begins `offset` numbers after a multiple of 256 bytes. Outputs
+// hold NaN before, which must not shine through.
+void Execute(Device* device, Precision precision, const EmbeddingCase& c,
+             int64_t offset, EmbeddingRun* run) {
   auto op = device->PrepareEmbedding(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const Floats x(device, run->x, offset), token(device, run->token, offset),
-      position(device, run->position, offset), dy(device, run->dy, offset),
+      position(device, run->position, offset),
       added(device, run->before, offset);
-  const auto y = Floats::Unwritten(device, c.size(), offset);
+  const Activations dy(device, precision, run->dy, offset);
+  const auto y = Activations::Unwritten(device, precision, c.size(), offset);
   const auto dtoken = Floats::Unwritten(device, c.shape.token_size(), offset);
   const auto dposition =
       Floats::Unwritten(device, c.shape.position_size(), offset);
@@ -52,14 +74,16 @@ void Execute(Device* device, const EmbeddingCase& c, int64_t offset,
   run->added = added.Read();
 }
 
-void Execute(Device* device, const LayerNormCase& c, int64_t offset,
-             LayerNormRun* run) {
+void Execute(Device* device, Precision precision, const LayerNormCase& c,
+             int64_t offset, LayerNormRun* run) {
   auto op = device->PrepareLayerNorm(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
-  const Floats x(device, run->x, offset), gamma(device, run->gamma, offset),
-      beta(device, run->beta, offset), dy(device, run->dy, offset);
-  const auto y = Floats::Unwritten(device, c.size(), offset);
-  const auto dx = Floats::Unwritten(device, c.size(), offset);
+  const Activations x(device, precision, run->x, offset),
+      dy(device, precision, run->dy, offset);
+  const Floats gamma(device, run->gamma, offset),
+      beta(device, run->beta, offset);
+  const auto y = Activations::Unwritten(device, precision, c.size(), offset);
+  const auto dx = Activations::Unwritten(device, precision, c.size(), offset);
   const auto dgamma = Floats::Unwritten(device, c.shape.features, offset);
   const auto dbeta = Floats::Unwritten(device, c.shape.features, offset);
   ASSERT_TRUE(
@@ -87,26 +111,30 @@ TEST_P(CudaSequenceTest, EmbeddingAgreesWithTheReference) {
   for (const EmbeddingCase& c : EmbeddingCases()) {
     if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
-    EmbeddingRun got = EmbeddingArguments(c), want = got, moved = got;
-    Execute(device_.get(), c, 0, &got);
-    Execute(reference_.get(), c, 0, &want);
+    EmbeddingRun got = Arguments(c), want = got, moved = got;
+    Execute(device_.get(), precision(), c, 0, &got);
+    Execute(reference_.get(), Precision::kFp32, c, 0, &want);
+    want.y = Rounded(want.y);
     ExpectWithinRounding(c, got, want);
-    Execute(device_.get(), c, 1, &moved);
+    Execute(device_.get(), precision(), c, 1, &moved);
     ExpectSameBits(got, moved);
   }
 }
 
 TEST_P(CudaSequenceTest, LayerNormAgreesWithTheReference) {
   for (const LayerNormCase& c : LayerNormCases()) {
-    if (TooLarge(c.size())) continue;
+    if (TooLargeFor(c)) continue;
     SCOPED_TRACE(c.name);
-    LayerNormRun got = LayerNormArguments(c), want = got, moved = got;
-    Execute(device_.get(), c, 0, &got);
-    Execute(reference_.get(), c, 0, &want);
+    LayerNormRun got = Arguments(c), want = got, moved = got;
+    Execute(device_.get(), precision(), c, 0, &got);
+    Execute(reference_.get(), Precision::kFp32, c, 0, &want);
     // Sums are in double: one rounding.
-    ExpectWithinRounding(c, kUnit, got, want);
-    Execute(device_.get(), c, 1, &moved);
-    ExpectSameBits(got, moved);
+    ExpectWithinRounding(c, kUnit, got, want, stored());
+    // Four of 16 bits are aligned to 8 bytes.
+    for (int64_t offset : {1, 4}) {
+      Execute(device_.get(), precision(), c, offset, &moved);
+      ExpectSameBits(got, moved);
+    }
   }
 }
 
@@ -116,10 +144,10 @@ TEST_P(CudaSequenceTest, NanReachesTheOutput) {
       beta(device_.get(), std::vector<float>(4, 0));
   std::vector<float> values(12, 1);
   values[6] = nan;
-  const auto y = Floats::Unwritten(device_.get(), 12);
+  const Activations x(device_.get(), precision(), values);
+  const auto y = Activations::Unwritten(device_.get(), precision(), 12);
   ASSERT_TRUE((*device_->PrepareLayerNorm({3, 4, 1e-5}, 1))
-                  ->Forward(1, Floats(device_.get(), values).data(),
-                            gamma.data(), beta.data(), y.data())
+                  ->Forward(1, x.data(), gamma.data(), beta.data(), y.data())
                   .ok());
   const auto normed = y.Read();
   EXPECT_FALSE(std::isnan(normed[0]));

@@ -1,7 +1,6 @@
 #ifndef SLUICE_KERNELS_CUDA_CUDA_TESTING_H_
 #define SLUICE_KERNELS_CUDA_CUDA_TESTING_H_
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/array_testing.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/device_on_backend.h"
 #include "kernels/cuda/emulated_backend.h"
@@ -88,6 +88,17 @@ class CudaTest : public testing::TestWithParam<Setting> {
     return {};
   }
 
+  // Values as activations of the device hold them.
+  std::vector<float> Rounded(std::vector<float> values) const {
+    return RoundedTo(precision(), std::move(values));
+  }
+
+  // As activations.
+  StoredRounding stored() const {
+    if (!Is16Bit(precision())) return {};
+    return {.factor = rounding().factor, .tiny = rounding().tiny};
+  }
+
   // Whether the case takes too long where the GPU is emulated.
   bool TooLarge(int64_t floats) const { return !on_gpu() && floats > 20000; }
 
@@ -107,47 +118,6 @@ class CudaTest : public testing::TestWithParam<Setting> {
       testing::ValuesIn(SettingsIn({Precision::kFp32, Precision::kTf32,    \
                                     Precision::kBf16, Precision::kFp16})), \
       NameOfSetting)
-
-// An array in the device's memory that begins `offset` elements after a
-// multiple of 256 bytes.
-//
-// Not thread-safe: call from the thread of the test.
-template <typename T>
-class OnDevice {
- public:
-  OnDevice(Device* device, const std::vector<T>& values, int64_t offset = 0)
-      : device_(device), size_(static_cast<int64_t>(values.size())) {
-    auto buffer = device->Allocate((size_ + offset) * sizeof(T));
-    EXPECT_TRUE(buffer.ok()) << buffer.status();
-    buffer_ = *std::move(buffer);
-    data_ = static_cast<T*>(buffer_->data()) + offset;
-    const auto copied =
-        device->CopyToDevice(values.data(), data_, size_ * sizeof(T));
-    EXPECT_TRUE(copied.ok()) << copied;
-  }
-  // Of `size` NaN.
-  static OnDevice Unwritten(Device* device, int64_t size, int64_t offset = 0) {
-    return OnDevice(device, std::vector<T>(size, std::nanf("")), offset);
-  }
-
-  T* data() const { return data_; }
-  // Waits for what was computed.
-  std::vector<T> Read() const {
-    std::vector<T> values(size_);
-    const auto copied =
-        device_->CopyToHost(data_, values.data(), size_ * sizeof(T));
-    EXPECT_TRUE(copied.ok()) << copied;
-    return values;
-  }
-
- private:
-  Device* device_;
-  int64_t size_;
-  std::unique_ptr<Buffer> buffer_;
-  T* data_;
-};
-
-using Floats = OnDevice<float>;
 
 }  // namespace sluice::kernels
 

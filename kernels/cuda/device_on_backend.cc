@@ -20,6 +20,9 @@ class DeviceOnBackend : public Device {
                         NameOf(context_.precision()), ")");
   }
   void EnterThread() override { entered_ = context_.backend().EnterThread(); }
+  int64_t activation_bytes() const override {
+    return BytesOf(context_.precision());
+  }
   bool uses_host_memory() const override { return false; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
@@ -58,6 +61,14 @@ class DeviceOnBackend : public Device {
     return context_.Record(calls);
   }
 
+  absl::StatusOr<std::unique_ptr<InputOp>> PrepareInput(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return MakeInput(&context_, channels, pixels, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<MapOp>> PrepareFlatten(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return MakeFlatten(&context_, channels, pixels, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) override {
     return MakeDense(&context_, shape, max_samples);
@@ -96,8 +107,9 @@ class DeviceOnBackend : public Device {
     return MakeActivation(&context_, ActivationKind::kGelu, size, max_samples);
   }
   absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t size, double rate, int64_t max_samples) override {
-    return MakeDropout(&context_, size, rate, max_samples);
+      int64_t channels, int64_t pixels, double rate,
+      int64_t max_samples) override {
+    return MakeDropout(&context_, channels, pixels, rate, max_samples);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {

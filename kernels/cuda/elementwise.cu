@@ -1,38 +1,48 @@
+#include "kernels/cuda/dropout.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace sluice::kernels::cuda {
 
-int Sum(Stream stream, int64_t size, const float* a, const float* b, float* y) {
-  return Map(stream, size, Add{}, a, b, y);
+int Sum(Stream stream, Precision precision, int64_t size, const void* a,
+        const void* b, void* y) {
+  return Map(stream, precision, size, Add{}, a, b, y);
 }
 
 int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to) {
   return ForEach(stream, 1, CopyDraw{draw, to});
 }
 
-int Dropout(Stream stream, int64_t size, double rate, const DropoutDraw* draw,
-            const float* x, float* y) {
+int Dropout(Stream stream, Precision precision, int64_t samples,
+            int64_t channels, int64_t pixels, double rate,
+            const DropoutDraw* draw, const void* x, void* y) {
+  const int64_t size = samples * channels * pixels;
   if (size == 0) return 0;
-  const DropoutQuads quads = {
-      static_cast<uint32_t>(size),
-      static_cast<uint32_t>(rate * 0x1p32),
-      static_cast<float>(1 / (1 - rate)),
-      draw,
-      x,
-      y,
-      Aligned(x) && Aligned(y),
-  };
-  return ForEach(stream, quads.threads(), quads);
+  if (Is16Bit(precision) && channels > 1 && pixels > 1) {
+    const DropoutChannelsLast f = {FastDivide(static_cast<uint32_t>(channels)),
+                                   FastDivide(static_cast<uint32_t>(pixels)),
+                                   DropoutRate(rate), draw};
+    return Map(stream, precision, size, f, x, y);
+  }
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    using Stored = typename Type::Stored;
+    const DropoutPacks<Type> packs = {static_cast<uint32_t>(size),
+                                      DropoutRate(rate),
+                                      draw,
+                                      static_cast<const Stored*>(x),
+                                      static_cast<Stored*>(y),
+                                      Aligned(x) && Aligned(y)};
+    return ForEach(stream, packs.threads(), packs);
+  });
 }
 
-int AddBias(Stream stream, int64_t samples, int64_t channels, int64_t pixels,
-            const float* b, bool relu, float* y) {
-  const AddChannelBias f = {{FastDivide(static_cast<uint32_t>(pixels)),
-                             FastDivide(static_cast<uint32_t>(channels))},
-                            b};
+int AddBias(Stream stream, Precision precision, int64_t samples,
+            int64_t channels, int64_t pixels, const float* b, bool relu,
+            void* y) {
+  const AddChannelBias f = {ChannelOf(precision, channels, pixels), b};
   const int64_t size = samples * channels * pixels;
-  return relu ? Map(stream, size, AddChannelBiasRelu{f}, y, y)
-              : Map(stream, size, f, y, y);
+  return relu ? Map(stream, precision, size, AddChannelBiasRelu{f}, y, y)
+              : Map(stream, precision, size, f, y, y);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -7,7 +7,7 @@
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/host_device.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/philox.h"
+#include "kernels/cuda/number_types.h"
 
 // What a thread of an elementwise kernel does. Formulas as in
 // kernels/reference.
@@ -15,34 +15,38 @@ namespace sluice::kernels::cuda {
 
 // Whether 16 bytes at a time can be moved from and to there.
 inline bool Aligned(const void* p) {
-  return reinterpret_cast<uintptr_t>(p) % sizeof(Quad) == 0;
+  return reinterpret_cast<uintptr_t>(p) % 16 == 0;
 }
 
-// Thread t computes out[i] = f(i, a[i], b[i]) for i = 4 t to 4 t + 3. `out` may
-// be `a` or `b`.
-template <typename F>
-struct MapQuads {
+// Thread t computes out[i] = f(i, a[i], b[i]), in floats, for the numbers of
+// pack t. `out` may be `a` or `b`.
+template <typename Type, typename F>
+struct MapPacks {
+  using Stored = typename Type::Stored;
+
   uint32_t size;
   F f;
-  const float* a;
-  const float* b;
-  float* out;
+  const Stored* a;
+  const Stored* b;
+  Stored* out;
   bool vector;  // All three are aligned.
 
   SLUICE_HOST_DEVICE void operator()(uint32_t t) const {
-    const uint32_t begin = 4 * t;
-    if (vector && size - begin >= 4) {
-      const Quad u = *reinterpret_cast<const Quad*>(a + begin);
-      const Quad v = *reinterpret_cast<const Quad*>(b + begin);
-      Quad result;
-      for (uint32_t j = 0; j < 4; ++j) {
-        result.v[j] = f(begin + j, u.v[j], v.v[j]);
+    constexpr uint32_t kSize = Pack<Type>::kSize;
+    const uint32_t begin = kSize * t;
+    if (vector && size - begin >= kSize) {
+      const auto u = *reinterpret_cast<const Pack<Type>*>(a + begin);
+      const auto v = *reinterpret_cast<const Pack<Type>*>(b + begin);
+      Pack<Type> result;
+      for (uint32_t j = 0; j < kSize; ++j) {
+        result.v[j] = Type::Narrow(
+            f(begin + j, Type::Widen(u.v[j]), Type::Widen(v.v[j])));
       }
-      *reinterpret_cast<Quad*>(out + begin) = result;
+      *reinterpret_cast<Pack<Type>*>(out + begin) = result;
       return;
     }
-    for (uint32_t i = begin; i < size && i < begin + 4; ++i) {
-      out[i] = f(i, a[i], b[i]);
+    for (uint32_t i = begin; i < size && i < begin + kSize; ++i) {
+      out[i] = Type::Narrow(f(i, Type::Widen(a[i]), Type::Widen(b[i])));
     }
   }
 };
@@ -104,8 +108,18 @@ struct Add {
   }
 };
 
-// The channel of element i of (samples, channels, pixels).
+// With channels last an image is as many rows of channels as it has pixels:
+// pixels of a channel that lie side by side.
+inline int64_t PixelsOfPlane(Precision precision, int64_t pixels) {
+  return Is16Bit(precision) ? 1 : pixels;
+}
+
+// The channel of element i of images.
 struct ChannelOf {
+  ChannelOf(Precision precision, int64_t channels, int64_t pixels)
+      : by_pixels(static_cast<uint32_t>(PixelsOfPlane(precision, pixels))),
+        by_channels(static_cast<uint32_t>(channels)) {}
+
   FastDivide by_pixels;
   FastDivide by_channels;
 
@@ -128,51 +142,6 @@ struct AddChannelBiasRelu {
 
   SLUICE_HOST_DEVICE float operator()(uint32_t i, float y, float) const {
     return ReluForward{}(i, add(i, y, y), 0);
-  }
-};
-
-// A draw travels to device memory as a kernel's argument, so that nobody waits.
-struct CopyDraw {
-  DropoutDraw draw;
-  DropoutDraw* to;
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t) const { *to = draw; }
-};
-
-// Thread t computes the numbers of block draw->first / 4 + t of the draw.
-struct DropoutQuads {
-  uint32_t size;
-  uint32_t threshold;
-  float scale;
-  const DropoutDraw* draw;
-  const float* x;
-  float* y;
-  bool vector;  // Both are aligned.
-
-  // Enough wherever in a block the draw begins.
-  SLUICE_HOST_DEVICE uint32_t threads() const {
-    return static_cast<uint32_t>((uint64_t{size} + 3 + 3) / 4);
-  }
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t t) const {
-    const uint64_t first = draw->first;
-    const PhiloxBlock bits(draw->key, first / 4 + t);
-    const auto skipped = static_cast<uint32_t>(first % 4);
-    if (vector && skipped == 0 && size >= 4 * t + 4) {
-      const Quad u = *reinterpret_cast<const Quad*>(x + 4 * t);
-      Quad result;
-      for (uint32_t j = 0; j < 4; ++j) {
-        result.v[j] = bits.v[j] >= threshold ? scale * u.v[j] : 0;
-      }
-      *reinterpret_cast<Quad*>(y + 4 * t) = result;
-      return;
-    }
-    for (uint32_t j = 0; j < 4; ++j) {
-      const uint32_t at = 4 * t + j;  // Counted from the first block's start.
-      if (at < skipped || at - skipped >= size) continue;
-      const uint32_t i = at - skipped;
-      y[i] = bits.v[j] >= threshold ? scale * x[i] : 0;
-    }
   }
 };
 

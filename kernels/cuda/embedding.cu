@@ -1,4 +1,5 @@
 #include "kernels/cuda/block_sum.cuh"
+#include "kernels/cuda/sequence_kernels.h"
 #include "kernels/cuda/sequences.h"
 
 namespace sluice::kernels::cuda {
@@ -7,9 +8,11 @@ namespace {
 // A block for each token and 32 features, a thread of a warp for each of them.
 // The warps have every eighth 32 places: each looks which of them have the
 // token, and adds up these in order.
+template <typename Type>
 __global__ void __launch_bounds__(kBlock)
     TokenGradientKernel(uint32_t places, uint32_t features, bool add,
-                        const float* x, const float* dy, float* dtoken) {
+                        const float* x, const typename Type::Stored* dy,
+                        float* dtoken) {
   __shared__ double of_warp[kWarpsOfBlock][kWarp];
   const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const uint32_t c = blockIdx.y * kWarp + lane;
@@ -20,7 +23,7 @@ __global__ void __launch_bounds__(kBlock)
     uint32_t left = __ballot_sync(kAllLanes, found);
     for (; left != 0; left &= left - 1) {
       const uint32_t place = first + static_cast<uint32_t>(__ffs(left)) - 1;
-      if (c < features) sum += dy[place * features + c];
+      if (c < features) sum += Type::Widen(dy[place * features + c]);
     }
   }
   of_warp[warp][lane] = sum;
@@ -33,24 +36,29 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-int EmbeddingForward(Stream stream, const EmbeddingShape& shape,
-                     int64_t samples, const float* x, const float* token,
-                     const float* position, float* y) {
+int EmbeddingForward(Stream stream, Precision precision,
+                     const EmbeddingShape& shape, int64_t samples,
+                     const float* x, const float* token, const float* position,
+                     void* y) {
   const LookUp look_up = {FastDivide(static_cast<uint32_t>(shape.features)),
                           FastDivide(static_cast<uint32_t>(shape.length)), x,
                           token, position};
-  return Map(stream, samples * shape.output_size(), look_up, y, y);
+  return Map(stream, precision, samples * shape.output_size(), look_up, y, y);
 }
 
-int EmbeddingTokenGradient(Stream stream, const EmbeddingShape& shape,
-                           int64_t samples, const float* x, const float* dy,
-                           bool add, float* dtoken) {
+int EmbeddingTokenGradient(Stream stream, Precision precision,
+                           const EmbeddingShape& shape, int64_t samples,
+                           const float* x, const void* dy, bool add,
+                           float* dtoken) {
   const auto features = static_cast<uint32_t>(shape.features);
   const Grid grid = {static_cast<uint32_t>(shape.vocabulary),
                      Ceiling(features, kWarp)};
-  return Launch(TokenGradientKernel, grid, stream,
-                static_cast<uint32_t>(samples * shape.length), features, add, x,
-                dy, dtoken);
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    return Launch(TokenGradientKernel<Type>, grid, stream,
+                  static_cast<uint32_t>(samples * shape.length), features, add,
+                  x, static_cast<const typename Type::Stored*>(dy), dtoken);
+  });
 }
 
 }  // namespace sluice::kernels::cuda

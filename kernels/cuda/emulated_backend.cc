@@ -14,9 +14,9 @@
 #include "kernels/cuda/direct_conv.cu"
 #include "kernels/cuda/elementwise.cu"
 #include "kernels/cuda/embedding.cu"
-#include "kernels/cuda/half.h"
 #include "kernels/cuda/layer_norm.cu"
 #include "kernels/cuda/losses.cu"
+#include "kernels/cuda/number_types.h"
 #include "kernels/cuda/pool.cu"
 #include "kernels/reference/linear_ops.h"
 
@@ -91,26 +91,36 @@ std::vector<float> Factors(Precision precision, const void* array,
   return factors;
 }
 
+// Writes number `i` of a result.
+void Store(Precision precision, float value, void* array, int64_t i) {
+  WithType(precision, [&](auto type) {
+    using Stored = typename decltype(type)::Stored;
+    static_cast<Stored*>(array)[i] = type.Narrow(value);
+  });
+}
+
 class LoopProduct : public Product {
  public:
   explicit LoopProduct(const ProductShape& shape) : Product(shape) {}
   int64_t workspace_bytes() const override { return kWorkspace; }
 
-  absl::Status Run(const void* all_a, const void* all_b, const float* bias,
-                   float* d, void* workspace) override {
+  absl::Status Run(const void* all_a, const void* all_b, const void* bias,
+                   void* d, void* workspace) override {
     emulation::Execute(
         [=, this] { Multiply(all_a, all_b, bias, d, workspace); });
     return CheckAligned({all_a, all_b, bias, d});
   }
 
  private:
-  void Multiply(const void* all_a, const void* all_b, const float* bias,
-                float* d, void* workspace) const {
+  void Multiply(const void* all_a, const void* all_b, const void* all_biases,
+                void* all_d, void* workspace) const {
     const ProductShape& s = shape();
     std::memset(workspace, 0xff, kWorkspace);
     const auto a_factors = Factors(s.precision, all_a, s.a_size());
     const auto b_factors = Factors(s.precision, all_b, s.b_size());
     const float *a = a_factors.data(), *b = b_factors.data();
+    const Precision stored = s.narrow ? s.precision : Precision::kFp32;
+    const auto bias = Factors(stored, all_biases, s.bias ? s.rows : 0);
     const auto element = [](const float* matrix, bool transpose, int64_t row,
                             int64_t column, int64_t stride) {
       if (transpose) std::swap(row, column);
@@ -124,12 +134,12 @@ class LoopProduct : public Product {
             sum += element(a, s.transpose_a, row, k, s.stride_a()) *
                    element(b, s.transpose_b, k, column, s.stride_b());
           }
-          d[row + column * s.rows] = static_cast<float>(sum);
+          Store(stored, static_cast<float>(sum), all_d,
+                (n * s.columns + column) * s.rows + row);
         }
       }
       a += s.rows * s.inner;
       b += s.inner * s.columns;
-      d += s.rows * s.columns;
     }
   }
 };
@@ -209,14 +219,8 @@ class LoopConvolution : public Convolution {
 
   void Write(const Images& images, const std::vector<float>& result,
              void* out) const {
-    auto* const halves = static_cast<uint16_t*>(out);
     images.ForEach([&](int64_t i, int64_t last) {
-      if (!Is16Bit(precision_)) {
-        static_cast<float*>(out)[i] = result[i];
-      } else {
-        halves[last] = precision_ == Precision::kBf16 ? Bf16::Narrow(result[i])
-                                                      : Fp16::Narrow(result[i]);
-      }
+      Store(precision_, result[i], out, Is16Bit(precision_) ? last : i);
     });
   }
 

@@ -66,18 +66,32 @@ int ForEach(Stream stream, uint32_t count, const F& f) {
 #endif
 }
 
-// out[i] = f(i, a[i], b[i]).
-template <typename F>
-int Map(Stream stream, int64_t size, const F& f, const float* a, const float* b,
-        float* out) {
-  const auto floats = static_cast<uint32_t>(size);
+// out[i] = f(i, a[i], b[i]), in floats; all three are arrays of `Type`.
+template <typename Type, typename F>
+int MapAs(Stream stream, int64_t size, const F& f, const void* a, const void* b,
+          void* out) {
+  using Stored = typename Type::Stored;
+  const auto numbers = static_cast<uint32_t>(size);
   const bool vector = Aligned(a) && Aligned(b) && Aligned(out);
-  return ForEach(stream, Ceiling(floats, 4),
-                 MapQuads<F>{floats, f, a, b, out, vector});
+  return ForEach(stream, Ceiling(numbers, Pack<Type>::kSize),
+                 MapPacks<Type, F>{numbers, f, static_cast<const Stored*>(a),
+                                   static_cast<const Stored*>(b),
+                                   static_cast<Stored*>(out), vector});
+}
+
+// The same for arrays of activations.
+template <typename F>
+int Map(Stream stream, Precision precision, int64_t size, const F& f,
+        const void* a, const void* b, void* out) {
+  return WithType(precision, [&](auto type) {
+    return MapAs<decltype(type)>(stream, size, f, a, b, out);
+  });
 }
 template <typename F>
-int Map(Stream stream, int64_t size, const F& f, const float* a, float* out) {
-  return Map(stream, size, f, a, a, out);  // What is not looked at is not read.
+int Map(Stream stream, Precision precision, int64_t size, const F& f,
+        const void* a, void* out) {
+  // What is not looked at is not read.
+  return Map(stream, precision, size, f, a, a, out);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -1,5 +1,6 @@
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/quads.cuh"
+#include "kernels/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::cuda {
 namespace {
@@ -10,16 +11,18 @@ struct Row {
   float inverse;  // Of the deviation.
 };
 
-// The sum of the pairs f(value of a, value of b) over a row, in all the warp's
-// threads.
-template <typename F>
-__device__ inline Pair RowSum(uint32_t size, bool vector, const float* a,
-                              const float* b, const float* gamma, const F& f) {
+// The sum of the pairs f(value of a, of b, of c) over a row, in all the warp's
+// threads; c is an array of `Other`.
+template <typename Type, typename Other, typename F>
+__device__ inline Pair RowSum(uint32_t size, bool vector,
+                              const typename Type::Stored* a,
+                              const typename Type::Stored* b,
+                              const typename Other::Stored* c, const F& f) {
   Pair sum = {0, 0};
   ForQuads(size, [&](uint32_t begin, uint32_t count) {
-    const Quad u = Load(a + begin, count, vector);
-    const Quad v = Load(b + begin, count, vector);
-    const Quad w = Load(gamma + begin, count, vector);
+    const Quad u = Load<Type>(a + begin, count, vector);
+    const Quad v = Load<Type>(b + begin, count, vector);
+    const Quad w = Load<Other>(c + begin, count, vector);
     for (uint32_t j = 0; j < count; ++j) {
       sum = sum + f(u.v[j], v.v[j], w.v[j]);
     }
@@ -27,15 +30,17 @@ __device__ inline Pair RowSum(uint32_t size, bool vector, const float* a,
   return WarpSumInAll(sum);
 }
 
+template <typename Type>
 __device__ inline Row StatisticsOf(uint32_t size, bool vector, double epsilon,
-                                   const float* x) {
+                                   const typename Type::Stored* x) {
   // What is not looked at is not read.
-  const Pair total = RowSum(size, vector, x, x, x, [](float v, float, float) {
-    return Pair{v, 0};
-  });
+  const Pair total =
+      RowSum<Type, Type>(size, vector, x, x, x, [](float v, float, float) {
+        return Pair{v, 0};
+      });
   const auto mean = static_cast<float>(total.first / size);
   const Pair squares =
-      RowSum(size, vector, x, x, x, [mean](float v, float, float) {
+      RowSum<Type, Type>(size, vector, x, x, x, [mean](float v, float, float) {
         const double distance = static_cast<double>(v) - mean;
         return Pair{distance * distance, 0};
       });
@@ -44,89 +49,107 @@ __device__ inline Row StatisticsOf(uint32_t size, bool vector, double epsilon,
 
 // A warp for each row: rows have some hundred numbers to a few thousand, so
 // that a thread has four at a time of them.
+template <typename Type>
 __global__ void __launch_bounds__(kBlock)
     LayerNormForwardKernel(uint32_t rows, uint32_t size, double epsilon,
-                           bool vector, const float* x, const float* gamma,
-                           const float* beta, float* y) {
+                           bool vector, const typename Type::Stored* x,
+                           const float* gamma, const float* beta,
+                           typename Type::Stored* y) {
   const uint32_t row = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
   if (row >= rows) return;  // The whole warp.
-  const float* from = x + row * size;
-  const Row of = StatisticsOf(size, vector, epsilon, from);
+  const auto* from = x + row * size;
+  const Row of = StatisticsOf<Type>(size, vector, epsilon, from);
   ForQuads(size, [&](uint32_t begin, uint32_t count) {
-    const Quad v = Load(from + begin, count, vector);
-    const Quad factor = Load(gamma + begin, count, vector);
-    const Quad offset = Load(beta + begin, count, vector);
+    const Quad v = Load<Type>(from + begin, count, vector);
+    const Quad factor = Load<Fp32>(gamma + begin, count, vector);
+    const Quad offset = Load<Fp32>(beta + begin, count, vector);
     Quad result = {};
     for (uint32_t j = 0; j < count; ++j) {
       result.v[j] =
           factor.v[j] * ((v.v[j] - of.mean) * of.inverse) + offset.v[j];
     }
-    Store(result, count, vector, y + row * size + begin);
+    Store<Type>(result, count, vector, y + row * size + begin);
   });
 }
 
+template <typename Type>
 __global__ void __launch_bounds__(kBlock)
     LayerNormBackwardKernel(uint32_t rows, uint32_t size, double epsilon,
-                            bool vector, const float* x, const float* gamma,
-                            const float* dy, float* statistics, float* dx) {
+                            bool vector, const typename Type::Stored* x,
+                            const float* gamma, const typename Type::Stored* dy,
+                            float* statistics, typename Type::Stored* dx) {
   const uint32_t row = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
   if (row >= rows) return;  // The whole warp.
-  const float* from = x + row * size;
-  const float* above = dy + row * size;
-  const Row of = StatisticsOf(size, vector, epsilon, from);
+  const auto* from = x + row * size;
+  const auto* above = dy + row * size;
+  const Row of = StatisticsOf<Type>(size, vector, epsilon, from);
   if (threadIdx.x % kWarp == 0) {
     statistics[2 * row] = of.mean;
     statistics[2 * row + 1] = of.inverse;
   }
   if (dx == nullptr) return;
-  const Pair sums = RowSum(size, vector, from, above, gamma,
-                           [of](float v, float d, float factor) {
-                             const float g = factor * d;
-                             const float h = (v - of.mean) * of.inverse;
-                             return Pair{g, static_cast<double>(g) * h};
-                           });
+  const Pair sums = RowSum<Type, Fp32>(
+      size, vector, from, above, gamma, [of](float v, float d, float factor) {
+        const float g = factor * d;
+        const float h = (v - of.mean) * of.inverse;
+        return Pair{g, static_cast<double>(g) * h};
+      });
   const auto mean = static_cast<float>(sums.first / size);
   const auto slope = static_cast<float>(sums.second / size);
   ForQuads(size, [&](uint32_t begin, uint32_t count) {
-    const Quad v = Load(from + begin, count, vector);
-    const Quad d = Load(above + begin, count, vector);
-    const Quad factor = Load(gamma + begin, count, vector);
+    const Quad v = Load<Type>(from + begin, count, vector);
+    const Quad d = Load<Type>(above + begin, count, vector);
+    const Quad factor = Load<Fp32>(gamma + begin, count, vector);
     Quad result = {};
     for (uint32_t j = 0; j < count; ++j) {
       const float h = (v.v[j] - of.mean) * of.inverse;
       result.v[j] = of.inverse * ((factor.v[j] * d.v[j] - mean) - h * slope);
     }
-    Store(result, count, vector, dx + row * size + begin);
+    Store<Type>(result, count, vector, dx + row * size + begin);
   });
 }
 
 }  // namespace
 
-int LayerNormForward(Stream stream, const LayerNormShape& shape, int64_t rows,
-                     const float* x, const float* gamma, const float* beta,
-                     float* y) {
+int LayerNormForward(Stream stream, Precision precision,
+                     const LayerNormShape& shape, int64_t rows, const void* x,
+                     const float* gamma, const float* beta, void* y) {
   if (rows == 0) return 0;
   const int64_t size = shape.features;
-  const bool vector = RowsAligned(x, size) && RowsAligned(gamma, size) &&
-                      RowsAligned(beta, size) && RowsAligned(y, size);
   const auto count = static_cast<uint32_t>(rows);
-  return Launch(LayerNormForwardKernel, {Ceiling(count, kWarpsOfBlock)}, stream,
-                count, static_cast<uint32_t>(size), shape.epsilon, vector, x,
-                gamma, beta, y);
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    using Stored = typename Type::Stored;
+    const bool vector =
+        RowsAligned<Type>(x, size) && RowsAligned<Fp32>(gamma, size) &&
+        RowsAligned<Fp32>(beta, size) && RowsAligned<Type>(y, size);
+    return Launch(LayerNormForwardKernel<Type>, {Ceiling(count, kWarpsOfBlock)},
+                  stream, count, static_cast<uint32_t>(size), shape.epsilon,
+                  vector, static_cast<const Stored*>(x), gamma, beta,
+                  static_cast<Stored*>(y));
+  });
 }
 
-int LayerNormBackward(Stream stream, const LayerNormShape& shape, int64_t rows,
-                      const float* x, const float* gamma, const float* dy,
-                      float* statistics, float* dx) {
+int LayerNormBackward(Stream stream, Precision precision,
+                      const LayerNormShape& shape, int64_t rows, const void* x,
+                      const float* gamma, const void* dy, float* statistics,
+                      void* dx) {
   if (rows == 0) return 0;
   const int64_t size = shape.features;
-  // nullptr is aligned.
-  const bool vector = RowsAligned(x, size) && RowsAligned(gamma, size) &&
-                      RowsAligned(dy, size) && RowsAligned(dx, size);
   const auto count = static_cast<uint32_t>(rows);
-  return Launch(LayerNormBackwardKernel, {Ceiling(count, kWarpsOfBlock)},
-                stream, count, static_cast<uint32_t>(size), shape.epsilon,
-                vector, x, gamma, dy, statistics, dx);
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    using Stored = typename Type::Stored;
+    // nullptr is aligned.
+    const bool vector =
+        RowsAligned<Type>(x, size) && RowsAligned<Fp32>(gamma, size) &&
+        RowsAligned<Type>(dy, size) && RowsAligned<Type>(dx, size);
+    return Launch(
+        LayerNormBackwardKernel<Type>, {Ceiling(count, kWarpsOfBlock)}, stream,
+        count, static_cast<uint32_t>(size), shape.epsilon, vector,
+        static_cast<const Stored*>(x), gamma, static_cast<const Stored*>(dy),
+        statistics, static_cast<Stored*>(dx));
+  });
 }
 
 }  // namespace sluice::kernels::cuda

@@ -26,25 +26,29 @@ __device__ inline Largest WarpLargest(Largest mine) {
 
 // A warp for each sample: what a thread writes of `dlogits`, it alone has read
 // of `logits`, but for the label's, which all have read before.
+template <typename Type>
 __global__ void __launch_bounds__(kBlock)
     SoftmaxCrossEntropyKernel(uint32_t classes, uint32_t samples,
-                              const float* logits, const int32_t* labels,
-                              float scale, float* dlogits, Pair* parts) {
+                              const typename Type::Stored* logits,
+                              const int32_t* labels, float scale,
+                              typename Type::Stored* dlogits, Pair* parts) {
   const uint32_t n = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
   const uint32_t lane = threadIdx.x % kWarp;
   if (n >= samples) return;  // The whole warp.
-  const float* z = logits + n * classes;
+  const auto z = [logits, first = n * classes](uint32_t j) {
+    return Type::Widen(logits[first + j]);
+  };
   const auto label = static_cast<uint32_t>(labels[n]);
-  const float of_label = z[label];
+  const float of_label = z(label);
   Largest largest = {-INFINITY, 0xffffffff};
-  if (lane < classes) largest = {z[lane], lane};
+  if (lane < classes) largest = {z(lane), lane};
   for (uint32_t j = lane + kWarp; j < classes; j += kWarp) {
-    if (z[j] > largest.value) largest = {z[j], j};
+    if (z(j) > largest.value) largest = {z(j), j};
   }
   largest = WarpLargest(largest);
   double sum = 0;
   for (uint32_t j = lane; j < classes; j += kWarp) {
-    sum += expf(z[j] - largest.value);
+    sum += expf(z(j) - largest.value);
   }
   // In either order of the two the same, so all threads have the same.
   for (uint32_t step = kWarp / 2; step > 0; step /= 2) {
@@ -57,24 +61,27 @@ __global__ void __launch_bounds__(kBlock)
   }
   if (dlogits == nullptr) return;
   for (uint32_t j = lane; j < classes; j += kWarp) {
-    const double p = expf(z[j] - largest.value) / sum;
-    dlogits[n * classes + j] =
-        static_cast<float>((j == label ? p - 1 : p) / samples * scale);
+    const double p = expf(z(j) - largest.value) / sum;
+    dlogits[n * classes + j] = Type::Narrow(
+        static_cast<float>((j == label ? p - 1 : p) / samples * scale));
   }
 }
 
 // Threads take elements a grid apart.
+template <typename Type>
 __global__ void __launch_bounds__(kBlock)
     MeanSquaredErrorKernel(uint32_t size, uint32_t samples,
-                           const float* outputs, const float* targets,
-                           float scale, float* doutputs, Pair* parts) {
+                           const typename Type::Stored* outputs,
+                           const float* targets, float scale,
+                           typename Type::Stored* doutputs, Pair* parts) {
   Pair sum = {0, 0};
   for (uint64_t i = blockIdx.x * kBlock + threadIdx.x; i < size;
        i += gridDim.x * kBlock) {
-    const double error = static_cast<double>(outputs[i]) - targets[i];
+    const double error =
+        static_cast<double>(Type::Widen(outputs[i])) - targets[i];
     sum.first += error * error / 2;
     if (doutputs != nullptr) {
-      doutputs[i] = static_cast<float>(error / samples * scale);
+      doutputs[i] = Type::Narrow(static_cast<float>(error / samples * scale));
     }
   }
   sum = BlockSum(sum);
@@ -105,28 +112,38 @@ int64_t LossParts(int64_t samples, int64_t width) {
   return samples < blocks ? blocks : samples;
 }
 
-int SoftmaxCrossEntropy(Stream stream, int64_t classes, int64_t samples,
-                        const float* logits, const int32_t* labels,
-                        float scale, float* dlogits, Pair* parts, Pair* total) {
+int SoftmaxCrossEntropy(Stream stream, Precision precision, int64_t classes,
+                        int64_t samples, const void* logits,
+                        const int32_t* labels, float scale, void* dlogits,
+                        Pair* parts, Pair* total) {
   const auto count = static_cast<uint32_t>(samples);
-  const int error = Launch(
-      SoftmaxCrossEntropyKernel, {Ceiling(count, kWarpsOfBlock)}, stream,
-      static_cast<uint32_t>(classes), count, logits, labels, scale, dlogits,
-      parts);
+  const int error = WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    using Stored = typename Type::Stored;
+    return Launch(SoftmaxCrossEntropyKernel<Type>,
+                  {Ceiling(count, kWarpsOfBlock)}, stream,
+                  static_cast<uint32_t>(classes), count,
+                  static_cast<const Stored*>(logits), labels, scale,
+                  static_cast<Stored*>(dlogits), parts);
+  });
   if (error != 0) return error;
   return Launch(TotalKernel, {1}, stream, count,
                 static_cast<const Pair*>(parts), total);
 }
 
-int MeanSquaredError(Stream stream, int64_t width, int64_t samples,
-                     const float* outputs, const float* targets, float scale,
-                     float* doutputs, Pair* parts, Pair* total) {
+int MeanSquaredError(Stream stream, Precision precision, int64_t width,
+                     int64_t samples, const void* outputs, const float* targets,
+                     float scale, void* doutputs, Pair* parts, Pair* total) {
   const auto size = static_cast<uint32_t>(samples * width);
   const uint32_t blocks = SquaredErrorBlocks(size);
-  const int error =
-      Launch(MeanSquaredErrorKernel, {blocks}, stream, size,
-             static_cast<uint32_t>(samples), outputs, targets, scale, doutputs,
-             parts);
+  const int error = WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    using Stored = typename Type::Stored;
+    return Launch(MeanSquaredErrorKernel<Type>, {blocks}, stream, size,
+                  static_cast<uint32_t>(samples),
+                  static_cast<const Stored*>(outputs), targets, scale,
+                  static_cast<Stored*>(doutputs), parts);
+  });
   if (error != 0) return error;
   return Launch(TotalKernel, {1}, stream, blocks,
                 static_cast<const Pair*>(parts), total);

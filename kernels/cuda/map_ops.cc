@@ -14,16 +14,17 @@ class Activation : public MapOp {
              int64_t size)
       : context_(*context), name_(std::move(name)), kind_(kind), size_(size) {}
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    return context_.Launched(name_, ActivationForward(context_.stream(), kind_,
-                                                      samples * size_, x, y));
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    const float* seen = kind_ == ActivationKind::kGelu ? x : y;
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     return context_.Launched(
-        name_, ActivationBackward(context_.stream(), kind_, samples * size_,
-                                  seen, dy, dx));
+        name_, ActivationForward(context_.stream(), context_.precision(), kind_,
+                                 samples * size_, x, y));
+  }
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    const void* seen = kind_ == ActivationKind::kGelu ? x : y;
+    return context_.Launched(
+        name_, ActivationBackward(context_.stream(), context_.precision(),
+                                  kind_, samples * size_, seen, dy, dx));
   }
 
  private:
@@ -42,19 +43,21 @@ class Pool : public MapOp {
         kind_(kind),
         shape_(shape) {}
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     const auto run =
         kind_ == PoolKind::kMax ? MaxPoolForward : AveragePoolForward;
-    return context_.Launched(name_,
-                             run(context_.stream(), shape_, samples, x, y));
+    return context_.Launched(name_, run(context_.stream(), context_.precision(),
+                                        shape_, samples, x, y));
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    const Stream stream = context_.stream();
+    const Precision precision = context_.precision();
     return context_.Launched(
         name_,
         kind_ == PoolKind::kMax
-            ? MaxPoolBackward(context_.stream(), shape_, samples, x, dy, dx)
-            : AveragePoolBackward(context_.stream(), shape_, samples, dy, dx));
+            ? MaxPoolBackward(stream, precision, shape_, samples, x, dy, dx)
+            : AveragePoolBackward(stream, precision, shape_, samples, dy, dx));
   }
 
  private:
@@ -73,16 +76,16 @@ class GlobalAveragePool : public MapOp {
         channels_(channels),
         pixels_(pixels) {}
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     return context_.Launched(
-        name_, GlobalAveragePoolForward(context_.stream(), samples * channels_,
-                                        pixels_, x, y));
+        name_, GlobalAveragePoolForward(context_.stream(), context_.precision(),
+                                        samples, channels_, pixels_, x, y));
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    return context_.Launched(
-        name_, GlobalAveragePoolBackward(context_.stream(), samples * channels_,
-                                         pixels_, dy, dx));
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    return context_.Launched(name_, GlobalAveragePoolBackward(
+                                        context_.stream(), context_.precision(),
+                                        samples, channels_, pixels_, dy, dx));
   }
 
  private:
@@ -95,31 +98,34 @@ class GlobalAveragePool : public MapOp {
 class DropoutOnGpu : public DropoutOp {
  public:
   // `draw` is device memory.
-  DropoutOnGpu(OpContext* context, std::string name, int64_t size, double rate,
-               std::unique_ptr<Buffer> draw)
+  DropoutOnGpu(OpContext* context, std::string name, int64_t channels,
+               int64_t pixels, double rate, std::unique_ptr<Buffer> draw)
       : context_(*context),
         name_(std::move(name)),
-        size_(size),
+        channels_(channels),
+        pixels_(pixels),
         rate_(rate),
         draw_(std::move(draw)) {}
 
   absl::Status SetDraw(std::optional<Draw> draw) override {
     draws_ = draw.has_value();
     if (!draws_) return absl::OkStatus();
-    const DropoutDraw numbers = {draw->key,
-                                 static_cast<uint64_t>(draw->first * size_)};
+    const DropoutDraw numbers = {
+        draw->key, static_cast<uint64_t>(draw->first * channels_ * pixels_)};
     return context_.Launched(
         name_, StoreDraw(context_.stream(), numbers, DrawOnGpu()));
   }
 
-  absl::Status Run(int64_t samples, const float* x, float* y) override {
-    const int64_t size = samples * size_;
+  absl::Status Run(int64_t samples, const void* x, void* y) override {
+    const Precision precision = context_.precision();
     if (draws_) {
       return context_.Launched(
-          name_, Dropout(context_.stream(), size, rate_, DrawOnGpu(), x, y));
+          name_, Dropout(context_.stream(), precision, samples, channels_,
+                         pixels_, rate_, DrawOnGpu(), x, y));
     }
-    if (x == y || size == 0) return absl::OkStatus();
-    return Named(name_, context_.backend().Copy(x, y, size * sizeof(float)));
+    if (x == y || samples == 0) return absl::OkStatus();
+    const int64_t bytes = samples * channels_ * pixels_ * BytesOf(precision);
+    return Named(name_, context_.backend().Copy(x, y, bytes));
   }
 
  private:
@@ -127,7 +133,8 @@ class DropoutOnGpu : public DropoutOp {
 
   OpContext& context_;
   const std::string name_;
-  const int64_t size_;
+  const int64_t channels_;
+  const int64_t pixels_;
   const double rate_;
   // A recording reads the draw of when it runs.
   const std::unique_ptr<Buffer> draw_;
@@ -139,10 +146,10 @@ class SumOnGpu : public SumOp {
   SumOnGpu(OpContext* context, std::string name, int64_t size)
       : context_(*context), name_(std::move(name)), size_(size) {}
 
-  absl::Status Run(int64_t samples, const float* a, const float* b,
-                   float* y) override {
-    return context_.Launched(name_,
-                             Sum(context_.stream(), samples * size_, a, b, y));
+  absl::Status Run(int64_t samples, const void* a, const void* b,
+                   void* y) override {
+    return context_.Launched(name_, Sum(context_.stream(), context_.precision(),
+                                        samples * size_, a, b, y));
   }
 
  private:
@@ -199,15 +206,17 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakeActivation(OpContext* context,
 }
 
 absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
-                                                       int64_t size,
+                                                       int64_t channels,
+                                                       int64_t pixels,
                                                        double rate,
                                                        int64_t max_samples) {
+  const int64_t size = channels * pixels;
   std::string name = absl::StrCat("dropout ", size);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
   SLUICE_ASSIGN_OR_RETURN(auto draw,
                           context->backend().Allocate(sizeof(DropoutDraw)));
-  return std::make_unique<DropoutOnGpu>(context, std::move(name), size, rate,
-                                        std::move(draw));
+  return std::make_unique<DropoutOnGpu>(context, std::move(name), channels,
+                                        pixels, rate, std::move(draw));
 }
 
 absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,

@@ -76,61 +76,26 @@ absl::Status CheckSize(const std::string& name, int64_t max_samples,
                    " of an array; take a smaller micro-batch"));
 }
 
-void LibraryArrays::Read(Precision precision, int64_t size,
+void LibraryArrays::Read(const Images& has, const Images& wants,
                          const void** array) {
-  if (*array == nullptr) return;
-  if (!Is16Bit(precision) && Aligned(*array)) return;
-  const int64_t bytes = size * BytesOf(precision);
+  if (*array == nullptr || (SameLayout(has, wants) && Aligned(*array))) return;
   const auto begin = [=, this](void* scratch) {
     const void* const from = std::exchange(*array, scratch);
-    if (!Is16Bit(precision)) return Copy(from, scratch, bytes);
-    return context_.Launched(name_, Narrow(context_.stream(), precision, size,
-                                           static_cast<const float*>(from),
-                                           static_cast<uint16_t*>(scratch)));
+    return Bring(has, from, wants, scratch);
   };
-  moved_.push_back({bytes, begin, [] { return absl::OkStatus(); }});
+  moved_.push_back({wants.bytes(), begin, [] { return absl::OkStatus(); }});
 }
 
-void LibraryArrays::Write(int64_t size, void** array) {
-  if (*array == nullptr || Aligned(*array)) return;
-  const int64_t bytes = size * static_cast<int64_t>(sizeof(float));
+void LibraryArrays::Write(const Images& has, const Images& wants,
+                          void** array) {
+  if (*array == nullptr || (SameLayout(has, wants) && Aligned(*array))) return;
   void* const home = *array;
   const auto begin = [array](void* scratch) {
     *array = scratch;
     return absl::OkStatus();
   };
-  moved_.push_back(
-      {bytes, begin, [=, this] { return Copy(*array, home, bytes); }});
-}
-
-void LibraryArrays::Read(Precision precision, const ImageShape& shape,
-                         const void** array) {
-  if (!Is16Bit(precision)) return Read(precision, shape.floats(), array);
-  const auto begin = [=, this](void* scratch) {
-    const void* const from = std::exchange(*array, scratch);
-    return context_.Launched(name_,
-                             ToChannelsLast(context_.stream(), precision, shape,
-                                            static_cast<const float*>(from),
-                                            static_cast<uint16_t*>(scratch)));
-  };
-  moved_.push_back({shape.halves() * BytesOf(precision), begin,
-                    [] { return absl::OkStatus(); }});
-}
-
-void LibraryArrays::Write(Precision precision, const ImageShape& shape,
-                          void** array) {
-  if (!Is16Bit(precision)) return Write(shape.floats(), array);
-  auto* const home = static_cast<float*>(*array);
-  const auto begin = [array](void* scratch) {
-    *array = scratch;
-    return absl::OkStatus();
-  };
-  const auto end = [=, this] {
-    return context_.Launched(
-        name_, FromChannelsLast(context_.stream(), precision, shape,
-                                static_cast<const uint16_t*>(*array), home));
-  };
-  moved_.push_back({shape.halves() * BytesOf(precision), begin, end});
+  const auto end = [=, this] { return Bring(wants, *array, has, home); };
+  moved_.push_back({wants.bytes(), begin, end});
 }
 
 absl::Status LibraryArrays::Begin(int64_t workspace_bytes) {
@@ -154,8 +119,12 @@ absl::Status LibraryArrays::End() {
   return absl::OkStatus();
 }
 
-absl::Status LibraryArrays::Copy(const void* from, void* to, int64_t bytes) {
-  return Named(name_, context_.backend().Copy(from, to, bytes));
+absl::Status LibraryArrays::Bring(const Images& from, const void* x,
+                                  const Images& to, void* y) {
+  if (SameLayout(from, to)) {
+    return Named(name_, context_.backend().Copy(x, y, to.bytes()));
+  }
+  return context_.Launched(name_, Convert(context_.stream(), from, x, to, y));
 }
 
 }  // namespace sluice::kernels::cuda

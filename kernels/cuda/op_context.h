@@ -72,10 +72,15 @@ auto InPrecisionOrFp32(Precision precision, const F& make)
   return make(Precision::kFp32);
 }
 
-// The arrays of calls to a library, as it wants them: of the type that it
-// multiplies, and aligned to 16 bytes, so that the same algorithm computes
-// whatever their alignment was. Those that are not go through scratch. Errors
-// name the operation.
+// Rows of so many numbers.
+inline Images Rows(Precision precision, int64_t rows, int64_t length) {
+  return {precision, /*channels_last=*/true, rows, length, 1};
+}
+
+// The arrays of calls to a library, as it wants them: of its types and order,
+// and aligned to 16 bytes, so that the same algorithm computes whatever their
+// alignment was. Those that are not go through scratch. Errors name the
+// operation.
 //
 // Not thread-safe: call from the thread that computes.
 class LibraryArrays {
@@ -83,13 +88,10 @@ class LibraryArrays {
   LibraryArrays(OpContext* context, const std::string& name)
       : context_(*context), name_(name) {}
 
-  // `*array` points to so many floats, and between Begin and End to as many
-  // numbers of `precision`. Nothing for nullptr.
-  void Read(Precision precision, int64_t size, const void** array);
-  void Write(int64_t size, void** array);
-  // The same for images, which have channels last in 16 bits.
-  void Read(Precision precision, const ImageShape& shape, const void** array);
-  void Write(Precision precision, const ImageShape& shape, void** array);
+  // `*array` points to numbers that lie as `has` says, and between Begin and
+  // End to the same as the library `wants` them. Nothing for nullptr.
+  void Read(const Images& has, const Images& wants, const void** array);
+  void Write(const Images& has, const Images& wants, void** array);
 
   // Brings what is read, and has `workspace_bytes` at workspace().
   absl::Status Begin(int64_t workspace_bytes);
@@ -104,7 +106,8 @@ class LibraryArrays {
     std::function<absl::Status()> end;
   };
 
-  absl::Status Copy(const void* from, void* to, int64_t bytes);
+  absl::Status Bring(const Images& from, const void* x, const Images& to,
+                     void* y);
 
   OpContext& context_;
   const std::string& name_;

@@ -19,6 +19,15 @@ absl::StatusOr<std::unique_ptr<LinearOp>> MakeConv2d(OpContext* context,
                                                      const Conv2dShape& shape,
                                                      int64_t max_samples);
 
+absl::StatusOr<std::unique_ptr<InputOp>> MakeInput(OpContext* context,
+                                                   int64_t channels,
+                                                   int64_t pixels,
+                                                   int64_t max_samples);
+absl::StatusOr<std::unique_ptr<MapOp>> MakeFlatten(OpContext* context,
+                                                   int64_t channels,
+                                                   int64_t pixels,
+                                                   int64_t max_samples);
+
 enum class PoolKind { kMax, kAverage };
 absl::StatusOr<std::unique_ptr<MapOp>> MakePool(OpContext* context,
                                                 PoolKind kind,
@@ -32,7 +41,8 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakeActivation(OpContext* context,
                                                       int64_t max_samples);
 
 absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
-                                                       int64_t size,
+                                                       int64_t channels,
+                                                       int64_t pixels,
                                                        double rate,
                                                        int64_t max_samples);
 absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,

@@ -3,8 +3,9 @@
 
 namespace sluice::kernels {
 
-// What the factors of products are rounded to, in dense, conv2d and attention.
-// The products are added up in FP32; everything else computes with FP32.
+// What the factors of products are rounded to, in dense, conv2d and attention,
+// and what activations and the gradients at them are stored in: 16 bits, or
+// floats. Products are added up in FP32, and everything computes with FP32.
 enum class Precision {
   kFp32,  // As they are.
   kTf32,  // 10 bits of mantissa behind the leading one, FP32's range.
@@ -12,7 +13,7 @@ enum class Precision {
   kFp16,  // 10 bits, up to 65504.
 };
 
-// Whether a factor is stored in 16 bits, not as a float.
+// Whether a number is stored in 16 bits, not as a float.
 inline constexpr bool Is16Bit(Precision precision) {
   return precision == Precision::kBf16 || precision == Precision::kFp16;
 }

@@ -4,14 +4,22 @@
 #include "kernels/cuda/launch.cuh"
 
 // A warp's way over a row: each thread has four neighbours, then those 128
-// further on, whether 16 bytes at a time can be moved or not; so neither a
+// further on, whether all four can be moved at once or not; so neither a
 // sum's order nor its bits depend on that.
 namespace sluice::kernels::cuda {
 
+// Four neighbours as they are stored, moved by one access.
+template <typename Type>
+struct alignas(4 * sizeof(typename Type::Stored)) StoredQuad {
+  typename Type::Stored v[4];
+};
+
 // Whether the rows of `size` numbers of an array that begins at `p` can be
-// moved 16 bytes at a time.
-inline bool RowsAligned(const float* p, int64_t size) {
-  return size % 4 == 0 && Aligned(p);
+// moved four at a time.
+template <typename Type>
+bool RowsAligned(const void* p, int64_t size) {
+  return size % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(p) % sizeof(StoredQuad<Type>) == 0;
 }
 
 // Calls f(begin, count) for this thread's parts of [0, size), of at most four.
@@ -24,20 +32,29 @@ __device__ inline void ForQuads(uint32_t size, const F& f) {
 }
 
 // The `count` numbers at `from`. With `vector` the row has all four.
-__device__ inline Quad Load(const float* from, uint32_t count, bool vector) {
-  if (vector) return *reinterpret_cast<const Quad*>(from);
+template <typename Type>
+__device__ inline Quad Load(const typename Type::Stored* from, uint32_t count,
+                            bool vector) {
   Quad quad = {};
-  for (uint32_t j = 0; j < count; ++j) quad.v[j] = from[j];
+  if (vector) {
+    const auto stored = *reinterpret_cast<const StoredQuad<Type>*>(from);
+    for (uint32_t j = 0; j < 4; ++j) quad.v[j] = Type::Widen(stored.v[j]);
+    return quad;
+  }
+  for (uint32_t j = 0; j < count; ++j) quad.v[j] = Type::Widen(from[j]);
   return quad;
 }
 
+template <typename Type>
 __device__ inline void Store(const Quad& quad, uint32_t count, bool vector,
-                             float* to) {
+                             typename Type::Stored* to) {
   if (vector) {
-    *reinterpret_cast<Quad*>(to) = quad;
+    StoredQuad<Type> stored;
+    for (uint32_t j = 0; j < 4; ++j) stored.v[j] = Type::Narrow(quad.v[j]);
+    *reinterpret_cast<StoredQuad<Type>*>(to) = stored;
     return;
   }
-  for (uint32_t j = 0; j < count; ++j) to[j] = quad.v[j];
+  for (uint32_t j = 0; j < count; ++j) to[j] = Type::Narrow(quad.v[j]);
 }
 
 }  // namespace sluice::kernels::cuda

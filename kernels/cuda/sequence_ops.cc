@@ -1,10 +1,12 @@
 // Embedding, layer norm and attention.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/dense_products.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::cuda {
 namespace {
@@ -15,26 +17,28 @@ class Embedding : public EmbeddingOp {
       : context_(*context), name_(std::move(name)), shape_(shape) {}
 
   absl::Status Forward(int64_t samples, const float* x, const float* token,
-                       const float* position, float* y) override {
+                       const float* position, void* y) override {
     return context_.Launched(
-        name_, EmbeddingForward(context_.stream(), shape_, samples, x, token,
-                                position, y));
+        name_, EmbeddingForward(context_.stream(), context_.precision(), shape_,
+                                samples, x, token, position, y));
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* dy,
+  absl::Status Backward(int64_t samples, const float* x, const void* dy,
                         bool add, float* dtoken, float* dposition) override {
     if (samples == 0) return BackwardOfNone(add, dtoken, dposition);
+    const Precision precision = context_.precision();
     SLUICE_RETURN_IF_ERROR(context_.Launched(
-        name_, EmbeddingTokenGradient(context_.stream(), shape_, samples, x, dy,
-                                      add, dtoken)));
+        name_, EmbeddingTokenGradient(context_.stream(), precision, shape_,
+                                      samples, x, dy, add, dtoken)));
     // A sum over samples, as a bias's is.
     const int64_t positions = shape_.position_size();
-    auto parts = context_.Scratch(ChannelSumParts(samples, positions, 1) *
-                                  static_cast<int64_t>(sizeof(Pair)));
+    auto parts =
+        context_.Scratch(ChannelSumParts(precision, samples, positions, 1) *
+                         static_cast<int64_t>(sizeof(Pair)));
     if (!parts.ok()) return Named(name_, parts.status());
     return context_.Launched(
-        name_, BiasGradient(context_.stream(), samples, positions, 1, dy,
-                            reinterpret_cast<Pair*>(*parts), dposition));
+        name_, BiasGradient(context_.stream(), precision, samples, positions, 1,
+                            dy, reinterpret_cast<Pair*>(*parts), dposition));
   }
 
  private:
@@ -58,16 +62,17 @@ class LayerNorm : public LayerNormOp {
   LayerNorm(OpContext* context, std::string name, const LayerNormShape& shape)
       : context_(*context), name_(std::move(name)), shape_(shape) {}
 
-  absl::Status Forward(int64_t samples, const float* x, const float* gamma,
-                       const float* beta, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, const float* gamma,
+                       const float* beta, void* y) override {
     return context_.Launched(
-        name_, LayerNormForward(context_.stream(), shape_,
+        name_, LayerNormForward(context_.stream(), context_.precision(), shape_,
                                 samples * shape_.rows, x, gamma, beta, y));
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
-                        const float* dy, float* dx, float* dgamma,
+  absl::Status Backward(int64_t samples, const void* x, const float* gamma,
+                        const void* dy, void* dx, float* dgamma,
                         float* dbeta) override {
+    const Precision precision = context_.precision();
     const int64_t rows = samples * shape_.rows;
     if (rows == 0) {
       Backend& backend = context_.backend();
@@ -75,18 +80,19 @@ class LayerNorm : public LayerNormOp {
       SLUICE_RETURN_IF_ERROR(Named(name_, backend.Zero(dgamma, bytes)));
       return Named(name_, backend.Zero(dbeta, bytes));
     }
-    const int64_t parts = ChannelSumParts(rows, shape_.features, 1) *
+    const int64_t parts = ChannelSumParts(precision, rows, shape_.features, 1) *
                           static_cast<int64_t>(sizeof(Pair));
     auto memory = context_.Scratch(parts + 2 * rows * sizeof(float));
     if (!memory.ok()) return Named(name_, memory.status());
     auto* statistics = reinterpret_cast<float*>(*memory + parts);
     SLUICE_RETURN_IF_ERROR(context_.Launched(
-        name_, LayerNormBackward(context_.stream(), shape_, rows, x, gamma, dy,
-                                 statistics, dx)));
+        name_, LayerNormBackward(context_.stream(), precision, shape_, rows, x,
+                                 gamma, dy, statistics, dx)));
     return context_.Launched(
-        name_, LayerNormParameterGradients(
-                   context_.stream(), rows, shape_.features, x, dy, statistics,
-                   reinterpret_cast<Pair*>(*memory), dgamma, dbeta));
+        name_, LayerNormParameterGradients(context_.stream(), precision, rows,
+                                           shape_.features, x, dy, statistics,
+                                           reinterpret_cast<Pair*>(*memory),
+                                           dgamma, dbeta));
   }
 
  private:
@@ -108,6 +114,13 @@ struct HeadProducts {
   // The same of the transpose of the first: dv from the probabilities and dy,
   // dk from the scores' gradient and the queries.
   std::unique_ptr<Product> transposed;
+
+  // Of all factors.
+  Precision precision() const { return scores->shape().precision; }
+  int64_t workspace_bytes() const {
+    return std::max({scores->workspace_bytes(), outputs->workspace_bytes(),
+                     transposed->workspace_bytes()});
+  }
 };
 
 class Attention : public MapOp {
@@ -121,62 +134,59 @@ class Attention : public MapOp {
     return found;
   }
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     if (samples == 0) return absl::OkStatus();
     SLUICE_ASSIGN_OR_RETURN(HeadProducts * products, For(samples));
     SLUICE_ASSIGN_OR_RETURN(const Arrays a, Take(samples, *products));
-    SLUICE_RETURN_IF_ERROR(Split(samples, x, a));
+    SLUICE_RETURN_IF_ERROR(SplitInput(samples, x, a));
     SLUICE_RETURN_IF_ERROR(Probabilities(samples, products, a));
+    SLUICE_ASSIGN_OR_RETURN(const void* p, Factor(samples, a.probabilities, a));
     SLUICE_RETURN_IF_ERROR(
-        Run(products->outputs.get(), a.value, a.probabilities, a.output, a));
-    const float* const merged[3] = {a.output, nullptr, nullptr};
-    return context_.Launched(
-        name_, MergeHeads(context_.stream(), shape_, samples, 1, merged, y));
+        Run(products->outputs.get(), a.value, p, a.results[0], a));
+    return Merge(samples, 1, a, y);
   }
 
   // Takes the probabilities anew, in place of as much memory for them as for
   // many layers.
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     if (samples == 0) return absl::OkStatus();
     SLUICE_ASSIGN_OR_RETURN(HeadProducts * products, For(samples));
     SLUICE_ASSIGN_OR_RETURN(const Arrays a, Take(samples, *products));
-    SLUICE_RETURN_IF_ERROR(Split(samples, x, a));
+    auto* const dq = a.results[0];
+    auto* const dk = a.results[1];
+    auto* const dv = a.results[2];
+    SLUICE_RETURN_IF_ERROR(SplitInput(samples, x, a));
     SLUICE_RETURN_IF_ERROR(Probabilities(samples, products, a));
-    SLUICE_RETURN_IF_ERROR(context_.Launched(
-        name_,
-        SplitHeads(context_.stream(), shape_, samples, 1, 0, dy, a.output)));
+    SLUICE_RETURN_IF_ERROR(Split(samples, 1, 0, dy, a, a.dy));
     SLUICE_RETURN_IF_ERROR(
-        Run(products->scores.get(), a.value, a.output, a.gradient, a));
-    // The values are done with, then the queries, then the keys.
-    SLUICE_RETURN_IF_ERROR(
-        Run(products->transposed.get(), a.output, a.probabilities, a.value, a));
+        Run(products->scores.get(), a.value, a.dy, a.gradient, a));
+    SLUICE_ASSIGN_OR_RETURN(const void* p, Factor(samples, a.probabilities, a));
+    SLUICE_RETURN_IF_ERROR(Run(products->transposed.get(), a.dy, p, dv, a));
     SLUICE_RETURN_IF_ERROR(context_.Launched(
         name_, CausalSoftmaxGradient(context_.stream(), shape_, samples,
                                      a.probabilities, a.gradient)));
-    SLUICE_RETURN_IF_ERROR(
-        Run(products->outputs.get(), a.key, a.gradient, a.output, a));
-    SLUICE_RETURN_IF_ERROR(
-        Run(products->transposed.get(), a.query, a.gradient, a.key, a));
-    const float* const merged[3] = {a.output, a.key, a.value};
-    return context_.Launched(
-        name_, MergeHeads(context_.stream(), shape_, samples, 3, merged, dx));
+    SLUICE_ASSIGN_OR_RETURN(const void* g, Factor(samples, a.gradient, a));
+    SLUICE_RETURN_IF_ERROR(Run(products->outputs.get(), a.key, g, dq, a));
+    SLUICE_RETURN_IF_ERROR(Run(products->transposed.get(), a.query, g, dk, a));
+    return Merge(samples, 3, a, dx);
   }
 
  private:
   // Scratch of one call, each aligned to 256 bytes.
   struct Arrays {
-    // (samples, heads, length, head_size)
-    float* query;
-    float* key;
-    float* value;
-    float* output;
-    // (samples, heads, length, length)
+    Precision precision;  // Of the products' factors.
+    // Factors (samples, heads, length, head_size).
+    void* query;
+    void* key;
+    void* value;
+    void* dy;
+    // What products make of them: y; or dq, dk, dv.
+    float* results[3];
+    // (samples, heads, length, length), and one of them as a factor.
     float* probabilities;
     float* gradient;
-    // The factors of a product, where they have 16 bits.
-    uint16_t* narrow_a;
-    uint16_t* narrow_b;
+    void* factor;
     void* workspace;
   };
 
@@ -205,48 +215,67 @@ class Attention : public MapOp {
   }
 
   absl::StatusOr<Arrays> Take(int64_t samples, const HeadProducts& products) {
-    const auto round_up = [](int64_t floats) {
-      return (floats * static_cast<int64_t>(sizeof(float)) + 255) / 256 * 256;
+    const auto round_up = [](int64_t bytes) {
+      return (bytes + 255) / 256 * 256;
     };
-    const int64_t rows = round_up(samples * shape_.output_size());
-    const int64_t squares =
-        round_up(samples * shape_.heads * shape_.length * shape_.length);
-    int64_t a = 0, b = 0, workspace = 0;  // Bytes.
-    for (const Product* product :
-         {products.scores.get(), products.outputs.get(),
-          products.transposed.get()}) {
-      const ProductShape& shape = product->shape();
-      if (Is16Bit(shape.precision)) {
-        a = std::max(a, round_up((shape.a_size() + 1) / 2));
-        b = std::max(b, round_up((shape.b_size() + 1) / 2));
-      }
-      workspace = std::max(workspace, product->workspace_bytes());
-    }
-    auto memory = context_.Scratch(4 * rows + 2 * squares + a + b + workspace);
+    const Precision precision = products.precision();
+    const int64_t rows = samples * shape_.output_size();
+    const int64_t factors = round_up(rows * BytesOf(precision));
+    const int64_t results = round_up(rows * sizeof(float));
+    const int64_t squares = round_up(Squares(samples) * sizeof(float));
+    const int64_t narrow = Is16Bit(precision)
+                               ? round_up(Squares(samples) * BytesOf(precision))
+                               : 0;
+    auto memory = context_.Scratch(4 * factors + 3 * results + 2 * squares +
+                                   narrow + products.workspace_bytes());
     if (!memory.ok()) return Named(name_, memory.status());
-    const auto at = [&](int64_t bytes) {
-      return reinterpret_cast<float*>(*memory + bytes);
+    char* next = *memory;
+    const auto take = [&next](int64_t bytes) -> void* {
+      return std::exchange(next, next + bytes);
     };
-    const int64_t floats = 4 * rows + 2 * squares;
-    return Arrays{at(0),
-                  at(rows),
-                  at(2 * rows),
-                  at(3 * rows),
-                  at(4 * rows),
-                  at(4 * rows + squares),
-                  reinterpret_cast<uint16_t*>(at(floats)),
-                  reinterpret_cast<uint16_t*>(at(floats + a)),
-                  at(floats + a + b)};
+    const auto floats = [&](int64_t bytes) {
+      return static_cast<float*>(take(bytes));
+    };
+    return Arrays{
+        .precision = precision,
+        .query = take(factors),
+        .key = take(factors),
+        .value = take(factors),
+        .dy = take(factors),
+        .results = {floats(results), floats(results), floats(results)},
+        .probabilities = floats(squares),
+        .gradient = floats(squares),
+        .factor = take(narrow),
+        .workspace = next,
+    };
   }
 
-  absl::Status Split(int64_t samples, const float* x, const Arrays& a) {
-    float* const parts[3] = {a.query, a.key, a.value};
+  // Numbers of the scores of all heads.
+  int64_t Squares(int64_t samples) const {
+    return samples * shape_.heads * shape_.length * shape_.length;
+  }
+
+  // `to`, a factor, is part `part` of `from`.
+  absl::Status Split(int64_t samples, int64_t parts, int64_t part,
+                     const void* from, const Arrays& a, void* to) {
+    return context_.Launched(
+        name_, SplitHeads(context_.stream(), context_.precision(), a.precision,
+                          shape_, samples, parts, part, from, to));
+  }
+
+  absl::Status SplitInput(int64_t samples, const void* x, const Arrays& a) {
+    void* const parts[3] = {a.query, a.key, a.value};
     for (int part = 0; part < 3; ++part) {
-      SLUICE_RETURN_IF_ERROR(context_.Launched(
-          name_, SplitHeads(context_.stream(), shape_, samples, 3, part, x,
-                            parts[part])));
+      SLUICE_RETURN_IF_ERROR(Split(samples, 3, part, x, a, parts[part]));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Merge(int64_t samples, int64_t parts, const Arrays& a,
+                     void* to) {
+    return context_.Launched(
+        name_, MergeHeads(context_.stream(), context_.precision(), shape_,
+                          samples, parts, a.results, to));
   }
 
   absl::Status Probabilities(int64_t samples, HeadProducts* products,
@@ -257,24 +286,20 @@ class Attention : public MapOp {
                                                   samples, a.probabilities));
   }
 
-  absl::Status Run(Product* product, const float* a, const float* b, float* d,
-                   const Arrays& arrays) {
-    const ProductShape& shape = product->shape();
-    if (!Is16Bit(shape.precision)) {
-      return Named(name_, product->Run(a, b, nullptr, d, arrays.workspace));
-    }
-    SLUICE_RETURN_IF_ERROR(
-        NarrowTo(arrays.narrow_a, shape.precision, shape.a_size(), a));
-    SLUICE_RETURN_IF_ERROR(
-        NarrowTo(arrays.narrow_b, shape.precision, shape.b_size(), b));
-    return Named(name_, product->Run(arrays.narrow_a, arrays.narrow_b, nullptr,
-                                     d, arrays.workspace));
+  // `squares`, those of all heads, as a factor: good until the next is made.
+  absl::StatusOr<const void*> Factor(int64_t samples, const float* squares,
+                                     const Arrays& a) {
+    if (!Is16Bit(a.precision)) return squares;
+    const int64_t size = Squares(samples);
+    SLUICE_RETURN_IF_ERROR(context_.Launched(
+        name_, Convert(context_.stream(), Rows(Precision::kFp32, 1, size),
+                       squares, Rows(a.precision, 1, size), a.factor)));
+    return a.factor;
   }
 
-  absl::Status NarrowTo(uint16_t* to, Precision precision, int64_t size,
-                        const float* from) {
-    return context_.Launched(
-        name_, Narrow(context_.stream(), precision, size, from, to));
+  absl::Status Run(Product* product, const void* first, const void* second,
+                   float* d, const Arrays& a) {
+    return Named(name_, product->Run(first, second, nullptr, d, a.workspace));
   }
 
   OpContext& context_;

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/host_device.h"
+#include "kernels/cuda/number_types.h"
 #include "kernels/shapes.h"
 
 // What a thread of the elementwise kernels over sequences does: each is number
@@ -40,18 +41,21 @@ struct HeadDivisors {
 };
 
 // (samples, heads, length, head_size).
+template <typename Type>
 struct SplitPart {
   HeadDivisors d;
   uint32_t parts;
   uint32_t part;
-  const float* from;  // (samples, length, parts, heads, head_size)
+  // (samples, length, parts, heads, head_size)
+  const typename Type::Stored* from;
 
   SLUICE_HOST_DEVICE float operator()(uint32_t i, float, float) const {
     const uint32_t row = d.by_size(i), c = d.by_size.Rest(i, row);
     const uint32_t head = d.by_length(row), t = d.by_length.Rest(row, head);
     const uint32_t n = d.by_heads(head), h = d.by_heads.Rest(head, n);
     const uint32_t place = (n * d.by_length.divisor() + t) * parts + part;
-    return from[(place * d.by_heads.divisor() + h) * d.by_size.divisor() + c];
+    const uint32_t above = place * d.by_heads.divisor() + h;
+    return Type::Widen(from[above * d.by_size.divisor() + c]);
   }
 };
 

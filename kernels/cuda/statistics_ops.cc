@@ -13,37 +13,40 @@ class BatchNorm : public BatchNormOp {
   BatchNorm(OpContext* context, std::string name, const BatchNormShape& shape)
       : context_(*context), name_(std::move(name)), shape_(shape) {}
 
-  absl::Status Normalize(int64_t samples, const float* x, const float* gamma,
+  absl::Status Normalize(int64_t samples, const void* x, const float* gamma,
                          const float* beta, float* mean, float* variance,
-                         float* y) override {
+                         void* y) override {
     if (samples == 0) return ZeroChannels(mean, variance);
     SLUICE_ASSIGN_OR_RETURN(const Scratch scratch, Take(samples));
     SLUICE_RETURN_IF_ERROR(context_.Launched(
-        name_, BatchNormStatistics(context_.stream(), shape_, samples, x,
-                                   scratch.parts, mean, variance)));
+        name_,
+        BatchNormStatistics(context_.stream(), context_.precision(), shape_,
+                            samples, x, scratch.parts, mean, variance)));
     return Apply(samples, x, gamma, beta, mean, variance, y);
   }
 
-  absl::Status Apply(int64_t samples, const float* x, const float* gamma,
+  absl::Status Apply(int64_t samples, const void* x, const float* gamma,
                      const float* beta, const float* mean,
-                     const float* variance, float* y) override {
+                     const float* variance, void* y) override {
     if (samples == 0) return absl::OkStatus();
     SLUICE_ASSIGN_OR_RETURN(const Scratch scratch, Take(samples));
     return context_.Launched(
-        name_, BatchNormApply(context_.stream(), shape_, samples, x, gamma,
-                              beta, mean, variance, scratch.table, y));
+        name_,
+        BatchNormApply(context_.stream(), context_.precision(), shape_, samples,
+                       x, gamma, beta, mean, variance, scratch.table, y));
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
+  absl::Status Backward(int64_t samples, const void* x, const float* gamma,
                         const float* mean, const float* variance,
-                        const float* dy, float* dx, float* dgamma,
+                        const void* dy, void* dx, float* dgamma,
                         float* dbeta) override {
     if (samples == 0) return ZeroChannels(dgamma, dbeta);
     SLUICE_ASSIGN_OR_RETURN(const Scratch scratch, Take(samples));
     return context_.Launched(
-        name_, BatchNormBackward(context_.stream(), shape_, samples, x, gamma,
-                                 mean, variance, dy, scratch.parts,
-                                 scratch.table, dx, dgamma, dbeta));
+        name_,
+        BatchNormBackward(context_.stream(), context_.precision(), shape_,
+                          samples, x, gamma, mean, variance, dy, scratch.parts,
+                          scratch.table, dx, dgamma, dbeta));
   }
 
  private:
@@ -53,9 +56,9 @@ class BatchNorm : public BatchNormOp {
   };
 
   absl::StatusOr<Scratch> Take(int64_t samples) {
-    const int64_t parts =
-        ChannelSumParts(samples, shape_.channels, shape_.pixels) *
-        static_cast<int64_t>(sizeof(Pair));
+    const int64_t parts = ChannelSumParts(context_.precision(), samples,
+                                          shape_.channels, shape_.pixels) *
+                          static_cast<int64_t>(sizeof(Pair));
     const int64_t table =
         3 * shape_.channels * static_cast<int64_t>(sizeof(float));
     auto memory = context_.Scratch(parts + table);
@@ -102,14 +105,14 @@ class SoftmaxCrossEntropyOnGpu : public SoftmaxCrossEntropyOp {
                            int64_t classes)
       : context_(*context), name_(std::move(name)), classes_(classes) {}
 
-  absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+  absl::StatusOr<LossResult> Run(int64_t samples, const void* logits,
                                  const int32_t* labels, float scale,
-                                 float* dlogits) override {
+                                 void* dlogits) override {
     return WaitForLoss(
         &context_, name_, samples, classes_, [&](Pair* parts, Pair* total) {
-          return SoftmaxCrossEntropy(context_.stream(), classes_, samples,
-                                     logits, labels, scale, dlogits, parts,
-                                     total);
+          return SoftmaxCrossEntropy(context_.stream(), context_.precision(),
+                                     classes_, samples, logits, labels, scale,
+                                     dlogits, parts, total);
         });
   }
 
@@ -124,13 +127,14 @@ class MeanSquaredErrorOnGpu : public MeanSquaredErrorOp {
   MeanSquaredErrorOnGpu(OpContext* context, std::string name, int64_t outputs)
       : context_(*context), name_(std::move(name)), outputs_(outputs) {}
 
-  absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+  absl::StatusOr<LossResult> Run(int64_t samples, const void* outputs,
                                  const float* targets, float scale,
-                                 float* doutputs) override {
+                                 void* doutputs) override {
     return WaitForLoss(
         &context_, name_, samples, outputs_, [&](Pair* parts, Pair* total) {
-          return MeanSquaredError(context_.stream(), outputs_, samples, outputs,
-                                  targets, scale, doutputs, parts, total);
+          return MeanSquaredError(context_.stream(), context_.precision(),
+                                  outputs_, samples, outputs, targets, scale,
+                                  doutputs, parts, total);
         });
   }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/host_device.h"
+#include "kernels/cuda/number_types.h"
 #include "kernels/shapes.h"
 
 // What a thread of a pooling kernel does. Formulas as in kernels/reference. The
@@ -19,12 +20,15 @@ struct Window {
   uint32_t rows, columns;
 };
 
+// Over images (planes, height, width, inner): `inner` is channels where they
+// are last, so that neighbouring threads have neighbouring memory, else 1.
 struct Windows {
-  explicit Windows(const PoolShape& s)
+  Windows(const PoolShape& s, bool channels_last)
       : width(static_cast<uint32_t>(s.width)),
         height(static_cast<uint32_t>(s.height)),
         kernel(static_cast<uint32_t>(s.kernel)),
         padding(static_cast<uint32_t>(s.padding)),
+        by_inner(channels_last ? static_cast<uint32_t>(s.channels) : 1),
         by_width(width),
         by_height(height),
         by_stride(static_cast<uint32_t>(s.stride)),
@@ -33,14 +37,17 @@ struct Windows {
 
   // Window i.
   SLUICE_HOST_DEVICE Window At(uint32_t i) const {
-    const uint32_t above = by_columns(i), column = by_columns.Rest(i, above);
+    const uint32_t place = by_inner(i), inner = by_inner.Rest(i, place);
+    const uint32_t above = by_columns(place);
+    const uint32_t column = by_columns.Rest(place, above);
     const uint32_t plane = by_rows(above), row = by_rows.Rest(above, plane);
-    return At(plane, row, column);
+    return At(plane, row, column, inner);
   }
-  SLUICE_HOST_DEVICE Window At(uint32_t plane, uint32_t row,
-                               uint32_t column) const {
+  SLUICE_HOST_DEVICE Window At(uint32_t plane, uint32_t row, uint32_t column,
+                               uint32_t inner) const {
     const uint32_t top = Begin(row), left = Begin(column);
-    return {(plane * height + top) * width + left, End(row, height) - top,
+    const uint32_t place = (plane * height + top) * width + left;
+    return {place * by_inner.divisor() + inner, End(row, height) - top,
             End(column, width) - left};
   }
 
@@ -49,17 +56,18 @@ struct Windows {
   SLUICE_HOST_DEVICE void ForEachIn(const Window& window, const F& f) const {
     for (uint32_t r = 0; r < window.rows; ++r) {
       for (uint32_t c = 0; c < window.columns; ++c) {
-        f(window.first + r * width + c);
+        f(window.first + (r * width + c) * by_inner.divisor());
       }
     }
   }
 
   // Index into x of the first largest value of the window.
-  SLUICE_HOST_DEVICE uint32_t FirstMaximum(const float* x,
+  template <typename Type>
+  SLUICE_HOST_DEVICE uint32_t FirstMaximum(const typename Type::Stored* x,
                                            const Window& window) const {
     uint32_t best = window.first;
     ForEachIn(window, [&](uint32_t i) {
-      if (x[i] > x[best]) best = i;
+      if (Type::Widen(x[i]) > Type::Widen(x[best])) best = i;
     });
     return best;
   }
@@ -67,12 +75,15 @@ struct Windows {
   // Calls f(its number, window) for those that element i of x lies in.
   template <typename F>
   SLUICE_HOST_DEVICE void ForThoseAround(uint32_t i, const F& f) const {
-    const uint32_t above = by_width(i), column = by_width.Rest(i, above);
+    const uint32_t place = by_inner(i), inner = by_inner.Rest(i, place);
+    const uint32_t above = by_width(place);
+    const uint32_t column = by_width.Rest(place, above);
     const uint32_t plane = by_height(above), row = by_height.Rest(above, plane);
     const uint32_t rows = by_rows.divisor(), columns = by_columns.divisor();
     for (uint32_t r = First(row); r < rows && r <= Last(row); ++r) {
       for (uint32_t c = First(column); c < columns && c <= Last(column); ++c) {
-        f((plane * rows + r) * columns + c, At(plane, r, c));
+        const uint32_t window = (plane * rows + r) * columns + c;
+        f(window * by_inner.divisor() + inner, At(plane, r, c, inner));
       }
     }
   }
@@ -98,72 +109,69 @@ struct Windows {
   }
 
   uint32_t width, height, kernel, padding;
-  FastDivide by_width, by_height, by_stride, by_columns, by_rows;
+  FastDivide by_inner, by_width, by_height, by_stride, by_columns, by_rows;
 };
 
 // Thread i has window i.
+template <typename Type>
 struct MaxForward {
   Windows windows;
-  const float* x;
-  float* y;
+  const typename Type::Stored* x;
+  typename Type::Stored* y;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    y[i] = x[windows.FirstMaximum(x, windows.At(i))];
+    y[i] = x[windows.FirstMaximum<Type>(x, windows.At(i))];
   }
 };
 
 // Thread i has element i of x.
+template <typename Type>
 struct MaxBackward {
   Windows windows;
-  const float* x;
-  const float* dy;
-  float* dx;
+  const typename Type::Stored* x;
+  const typename Type::Stored* dy;
+  typename Type::Stored* dx;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
     float sum = 0;
     windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
-      if (windows.FirstMaximum(x, window) == i) sum += dy[number];
+      if (windows.FirstMaximum<Type>(x, window) == i) {
+        sum += Type::Widen(dy[number]);
+      }
     });
-    dx[i] = sum;
+    dx[i] = Type::Narrow(sum);
   }
 };
 
+template <typename Type>
 struct AverageForward {
   Windows windows;
-  const float* x;
-  float* y;
+  const typename Type::Stored* x;
+  typename Type::Stored* y;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
     const Window window = windows.At(i);
     double sum = 0;
-    windows.ForEachIn(window, [&](uint32_t place) { sum += x[place]; });
-    y[i] = static_cast<float>(
-        sum / (static_cast<double>(window.rows) * window.columns));
+    windows.ForEachIn(window,
+                      [&](uint32_t place) { sum += Type::Widen(x[place]); });
+    y[i] = Type::Narrow(static_cast<float>(
+        sum / (static_cast<double>(window.rows) * window.columns)));
   }
 };
 
+template <typename Type>
 struct AverageBackward {
   Windows windows;
-  const float* dy;
-  float* dx;
+  const typename Type::Stored* dy;
+  typename Type::Stored* dx;
 
   SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
     float sum = 0;
     windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
-      sum += dy[number] / (static_cast<float>(window.rows) *
-                           static_cast<float>(window.columns));
+      sum += Type::Widen(dy[number]) / (static_cast<float>(window.rows) *
+                                        static_cast<float>(window.columns));
     });
-    dx[i] = sum;
-  }
-};
-
-// Element i of dx, whose plane has dy in equal parts.
-struct GlobalAverageBackward {
-  FastDivide by_pixels;
-  const float* dy;
-
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float, float) const {
-    return dy[by_pixels(i)] / static_cast<float>(by_pixels.divisor());
+    dx[i] = Type::Narrow(sum);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/float_operations.h"
 #include "kernels/host_memory.h"
 #include "kernels/numerics.h"
 #include "kernels/reference/attention.h"
@@ -15,7 +16,7 @@
 namespace sluice::kernels {
 namespace {
 
-class Dense : public LinearOp {
+class Dense : public FloatLinearOp {
  public:
   explicit Dense(const DenseShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, const float* w,
@@ -36,7 +37,7 @@ class Dense : public LinearOp {
   const DenseShape shape_;
 };
 
-class Conv2d : public LinearOp {
+class Conv2d : public FloatLinearOp {
  public:
   explicit Conv2d(const Conv2dShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, const float* w,
@@ -57,7 +58,7 @@ class Conv2d : public LinearOp {
   const Conv2dShape shape_;
 };
 
-class MaxPool : public MapOp {
+class MaxPool : public FloatMapOp {
  public:
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
@@ -74,7 +75,7 @@ class MaxPool : public MapOp {
   const PoolShape shape_;
 };
 
-class AveragePool : public MapOp {
+class AveragePool : public FloatMapOp {
  public:
   explicit AveragePool(const PoolShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
@@ -92,7 +93,7 @@ class AveragePool : public MapOp {
 };
 
 // An elementwise operation of two loops.
-class Activation : public MapOp {
+class Activation : public FloatMapOp {
  public:
   using ForwardLoop = void (*)(int64_t, const float*, float*);
   using BackwardLoop = void (*)(int64_t, const float*, const float*, float*);
@@ -114,7 +115,7 @@ class Activation : public MapOp {
   const BackwardLoop backward_;
 };
 
-class Gelu : public MapOp {
+class Gelu : public FloatMapOp {
  public:
   explicit Gelu(int64_t size) : size_(size) {}
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
@@ -131,7 +132,7 @@ class Gelu : public MapOp {
   const int64_t size_;
 };
 
-class GlobalAveragePool : public MapOp {
+class GlobalAveragePool : public FloatMapOp {
  public:
   GlobalAveragePool(int64_t channels, int64_t pixels)
       : channels_(channels), pixels_(pixels) {}
@@ -150,7 +151,7 @@ class GlobalAveragePool : public MapOp {
   const int64_t pixels_;
 };
 
-class Dropout : public DropoutOp {
+class Dropout : public FloatDropoutOp {
  public:
   Dropout(int64_t size, double rate) : size_(size), rate_(rate) {}
   absl::Status SetDraw(std::optional<Draw> draw) override {
@@ -173,7 +174,7 @@ class Dropout : public DropoutOp {
   std::optional<Draw> draw_;
 };
 
-class Sum : public SumOp {
+class Sum : public FloatSumOp {
  public:
   explicit Sum(int64_t size) : size_(size) {}
   absl::Status Run(int64_t samples, const float* a, const float* b,
@@ -186,7 +187,7 @@ class Sum : public SumOp {
   const int64_t size_;
 };
 
-class BatchNorm : public BatchNormOp {
+class BatchNorm : public FloatBatchNormOp {
  public:
   explicit BatchNorm(const BatchNormShape& shape) : shape_(shape) {}
   absl::Status Normalize(int64_t samples, const float* x, const float* gamma,
@@ -215,7 +216,7 @@ class BatchNorm : public BatchNormOp {
   const BatchNormShape shape_;
 };
 
-class Embedding : public EmbeddingOp {
+class Embedding : public FloatEmbeddingOp {
  public:
   explicit Embedding(const EmbeddingShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, const float* token,
@@ -234,7 +235,7 @@ class Embedding : public EmbeddingOp {
   const EmbeddingShape shape_;
 };
 
-class LayerNorm : public LayerNormOp {
+class LayerNorm : public FloatLayerNormOp {
  public:
   explicit LayerNorm(const LayerNormShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, const float* gamma,
@@ -254,7 +255,7 @@ class LayerNorm : public LayerNormOp {
   const LayerNormShape shape_;
 };
 
-class Attention : public MapOp {
+class Attention : public FloatMapOp {
  public:
   explicit Attention(const AttentionShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
@@ -271,7 +272,7 @@ class Attention : public MapOp {
   const AttentionShape shape_;
 };
 
-class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
+class SoftmaxCrossEntropy : public FloatSoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
   absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
@@ -285,7 +286,7 @@ class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
   const int64_t classes_;
 };
 
-class MeanSquaredError : public MeanSquaredErrorOp {
+class MeanSquaredError : public FloatMeanSquaredErrorOp {
  public:
   explicit MeanSquaredError(int64_t outputs) : outputs_(outputs) {}
   absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
@@ -346,8 +347,9 @@ class ReferenceDevice : public HostMemoryDevice {
     return std::make_unique<GlobalAveragePool>(channels, pixels);
   }
   absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t size, double rate, int64_t max_samples) override {
-    return std::make_unique<Dropout>(size, rate);
+      int64_t channels, int64_t pixels, double rate,
+      int64_t max_samples) override {
+    return std::make_unique<Dropout>(channels * pixels, rate);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {

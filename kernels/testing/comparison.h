@@ -25,6 +25,19 @@ struct ProductRounding {
   double sum = kUnit;
 };
 
+// What a device's results may be off by since they are stored in fewer bits:
+// half the distance to the next number, which is a share of it, or `tiny` where
+// that is more.
+struct StoredRounding {
+  double factor = 0;
+  double tiny = 0;
+
+  // The same of a result near `value`, by `error` off before.
+  double Total(double value, double error) const {
+    return error + factor * (std::abs(value) + error) + tiny;
+  }
+};
+
 // Element i may be off by tolerance(i).
 inline void ExpectNear(const std::vector<float>& got,
                        const std::vector<float>& want,
@@ -35,6 +48,16 @@ inline void ExpectNear(const std::vector<float>& got,
     ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance(i))
         << what << "[" << i << "]: got " << got[i] << ", want " << want[i];
   }
+}
+
+// Each may be off by `tolerance` before it is stored.
+inline void ExpectStoredNear(const std::vector<float>& got,
+                             const std::vector<float>& want, double tolerance,
+                             const StoredRounding& stored,
+                             const std::string& what) {
+  ExpectNear(
+      got, want, [&](size_t i) { return stored.Total(want[i], tolerance); },
+      what);
 }
 
 inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -75,7 +75,8 @@ LayerNormRun LayerNormArguments(const LayerNormCase& c) {
 }
 
 void ExpectWithinRounding(const LayerNormCase& c, double sum,
-                          const LayerNormRun& got, const LayerNormRun& want) {
+                          const LayerNormRun& got, const LayerNormRun& want,
+                          const StoredRounding& stored) {
   const double deviation = LeastDeviation(c, got.x);
   // h = (x - mean) / deviation, |h| < 4 / deviation: the mean is off by 2 sum,
   // the variance, a mean of squares below 16, by 16 sum and the rounding of
@@ -84,17 +85,16 @@ void ExpectWithinRounding(const LayerNormCase& c, double sum,
   const double share = 8 * (sum + 3 * kUnit) / (deviation * deviation);
   const double h_error =
       (2 * sum + 4 * kUnit) / deviation + h * share + 4 * kUnit * h;
-  ExpectAllNear(got.y, want.y, h_error + 2 * kUnit * (h + 1), "y");
+  ExpectStoredNear(got.y, want.y, h_error + 2 * kUnit * (h + 1), stored, "y");
   // Over the rows, of which each adds at most 1 or h.
   const double rows = static_cast<double>(c.samples * c.shape.rows);
   ExpectAllNear(got.dbeta, want.dbeta, rows * (rows + 1) * kUnit, "dbeta");
   ExpectAllNear(got.dgamma, want.dgamma,
                 rows * (h_error + (rows + 2) * kUnit * h), "dgamma");
   // (g - mean of g - h times the mean of g h) / deviation
-  ExpectAllNear(got.dx, want.dx,
-                (1 / deviation) * ((2 + h * h) * (2 * share + sum + 8 * kUnit) +
-                                   2 * h * h_error),
-                "dx");
+  const double slopes =
+      (2 + h * h) * (2 * share + sum + 8 * kUnit) + 2 * h * h_error;
+  ExpectStoredNear(got.dx, want.dx, (1 / deviation) * slopes, stored, "dx");
 }
 
 void ExpectSameBits(const LayerNormRun& a, const LayerNormRun& b) {
@@ -113,7 +113,8 @@ AttentionRun AttentionArguments(const AttentionCase& c) {
 
 void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
                           const AttentionRun& want,
-                          const ProductRounding& rounding) {
+                          const ProductRounding& rounding,
+                          const StoredRounding& stored) {
   const auto d = static_cast<double>(c.shape.head_size);
   const auto length = static_cast<double>(c.shape.length);
   const double root = std::sqrt(d);
@@ -132,7 +133,7 @@ void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
   const double p = std::expm1(2 * score) + (length + 16) * kUnit;
   // y is a mean of values below 2, dv a sum over places of p dy.
   const double row = (1 + p) * (1 + share(length + 2)) - 1;
-  ExpectAllNear(got.y, want.y, 2 * row + length * tiny(1, 2), "y");
+  ExpectStoredNear(got.y, want.y, 2 * row + length * tiny(1, 2), stored, "y");
   const double dv = length * (row + tiny(1, 1));
   // a = dy . v is a sum of d products below 2; of b = p (a - mean of a) the p
   // sum to 1 over a row, and to at most `length` over a column. dq and dk are
@@ -143,7 +144,7 @@ void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
   const double dk =
       length / root *
       (2 * (b + (b + 4 * d) * share(length + 3)) + tiny(4 * d + b, 2));
-  ExpectAllNear(got.dx, want.dx, std::max(dv, dk), "dx");
+  ExpectStoredNear(got.dx, want.dx, std::max(dv, dk), stored, "dx");
 }
 
 void ExpectSameBits(const AttentionRun& a, const AttentionRun& b) {

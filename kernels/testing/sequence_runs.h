@@ -30,9 +30,11 @@ struct LayerNormRun {
 
 // |x| < 2, the others in [-1, 1); outputs empty.
 LayerNormRun LayerNormArguments(const LayerNormCase& c);
-// `sum`: how far a sum over a row may be off, in units of its magnitudes' sum.
+// `sum`: how far a sum over a row may be off, in units of its magnitudes' sum;
+// `stored`: y and dx.
 void ExpectWithinRounding(const LayerNormCase& c, double sum,
-                          const LayerNormRun& got, const LayerNormRun& want);
+                          const LayerNormRun& got, const LayerNormRun& want,
+                          const StoredRounding& stored = {});
 void ExpectSameBits(const LayerNormRun& a, const LayerNormRun& b);
 
 struct AttentionRun {
@@ -42,10 +44,11 @@ struct AttentionRun {
 
 // |x| < 2, |dy| <= 1; outputs empty.
 AttentionRun AttentionArguments(const AttentionCase& c);
-// Sums in any order.
+// Sums in any order; `stored`: y and dx.
 void ExpectWithinRounding(const AttentionCase& c, const AttentionRun& got,
                           const AttentionRun& want,
-                          const ProductRounding& rounding = {});
+                          const ProductRounding& rounding = {},
+                          const StoredRounding& stored = {});
 void ExpectSameBits(const AttentionRun& a, const AttentionRun& b);
 
 }  // namespace sluice::kernels

@@ -19,7 +19,7 @@ class BatchNorm : public Layer {
         variance_(plan.tensors[layer.running_variance].offset),
         end_(variance_ + plan.tensors[layer.running_variance].size) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     const float* const w = pass.weights;
     if (!pass.batch.has_value()) {
       return op_->Apply(pass.samples, x, w + gamma_, w + beta_, w + mean_,
@@ -28,8 +28,8 @@ class BatchNorm : public Layer {
     return op_->Normalize(pass.samples, x, w + gamma_, w + beta_,
                           pass.gradient + mean_, pass.gradient + variance_, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     float* const g = pass.gradient;
     SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, pass.weights + gamma_,
                                          g + mean_, g + variance_, dy, dx,
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeBatchNorm(
     const LayerContext& context, const LayerPlan& layer) {
   kernels::BatchNormShape shape;
   shape.channels = layer.input_shape[0];
-  shape.pixels = FloatsOf(layer.input_shape) / shape.channels;
+  shape.pixels = SizeOf(layer.input_shape) / shape.channels;
   shape.epsilon = layer.layer.batch_norm().epsilon();
   SLUICE_ASSIGN_OR_RETURN(
       auto op, context.device->PrepareBatchNorm(shape, context.max_samples));

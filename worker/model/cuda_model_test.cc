@@ -140,6 +140,27 @@ TEST_P(CudaModelTest, EveryKindOfLayerIsComputedAsTheReferenceDoes) {
       Gradient(Create(job, 7, reference_.get()).get(), batch, weights), kTerms);
 }
 
+// The kinds without kinks, and images whose channels are no multiple of 8, are
+// one, and are 8 or more.
+constexpr char kSmoothImageNet[] = R"(
+  layer { conv2d { channels: 3 kernel: 3 padding: 1 bias: false } }
+  layer { batch_norm {} }
+  layer { gelu {} }
+  layer { residual {
+    layer { conv2d { channels: 16 kernel: 3 stride: 2 padding: 1 bias: false } }
+    layer { batch_norm {} }
+    layer { tanh {} }
+  } }
+  layer { average_pool { kernel: 2 stride: 1 } }
+  layer { dropout { rate: 0.25 } }
+  layer { conv2d { channels: 8 kernel: 2 } }
+  layer { sigmoid {} }
+  layer { flatten {} }
+  layer { dense { units: 9 } }
+  layer { dropout { rate: 0.5 } }
+  layer { dense { units: 4 } }
+)";
+
 constexpr char kTransformer[] = R"(
   layer { embedding { vocabulary: 7 features: 6 } }
   layer { residual {
@@ -170,6 +191,50 @@ TEST_P(CudaModelTest, ATransformerIsComputedAsTheReferenceDoes) {
   ExpectGradientsNear(
       job, Gradient(fast.get(), batch, weights),
       Gradient(Create(job, 7, reference_.get()).get(), batch, weights), kTerms);
+}
+
+// Roundings by at most the share `factor` that fall either way add up like the
+// square root of their number; sums of `terms` numbers like that, too. Both of
+// the root mean square of each tensor, and twice as much, since norms stretch
+// what comes before them.
+void ExpectNearInTheMean(const ResolvedJob& job, const std::vector<float>& got,
+                         const std::vector<float>& want, int roundings,
+                         double factor, double terms) {
+  const double share = 2 * (std::sqrt(roundings) * factor + 2 * terms * kUnit);
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    double error = 0, size = 0;
+    for (int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+      error += std::pow(static_cast<double>(got[i]) - want[i], 2);
+      size += std::pow(static_cast<double>(want[i]), 2);
+    }
+    EXPECT_GT(size, 0) << tensor.name;
+    EXPECT_LE(std::sqrt(error / size), share) << tensor.name;
+  }
+}
+
+// Of each layer's weights, results and gradients; forward and backward.
+constexpr int RoundingsOf(int layers) { return layers * 3 * 2; }
+
+TEST_P(CudaPrecisionModelTest, ImagesOfAnyChannelsAreComputedAsInTheReference) {
+  const ResolvedJob job = MakeJob(kSmoothImageNet, {2, 9, 9});
+  auto weights = InitialWeights(job);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.1f * (i % 7);
+  const Batch batch = MakeBatch(job, 5, 5);
+  ExpectNearInTheMean(
+      job, Gradient(Create(job, 7, device_.get()).get(), batch, weights),
+      Gradient(Create(job, 7, reference_.get()).get(), batch, weights),
+      RoundingsOf(13), rounding().factor, 18 + 27 + 64 + 5 * 81 + 72 + 9);
+}
+
+TEST_P(CudaPrecisionModelTest, SequencesAreComputedAsInTheReference) {
+  const ResolvedJob job = MakeJob(kTransformer, {9});
+  auto weights = InitialWeights(job);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.1f * (i % 7);
+  const Batch batch = MakeBatch(job, 5, 5);
+  ExpectNearInTheMean(
+      job, Gradient(Create(job, 7, device_.get()).get(), batch, weights),
+      Gradient(Create(job, 7, reference_.get()).get(), batch, weights),
+      RoundingsOf(11), rounding().factor, 4 * 6 + 5 * 9 + 2 * (5 * 9 + 24));
 }
 
 TEST_P(CudaModelTest, AGradientIsAFunctionOfBatchAndWeightsAlone) {

@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "worker/model/batch_norm.h"
+#include "worker/model/layer_stack.h"
 #include "worker/model/residual.h"
 #include "worker/model/sequence_layers.h"
 
@@ -31,12 +32,12 @@ class LinearLayer : public Layer {
         end_(bias == nullptr ? weight.offset + weight.size
                              : bias->offset + bias->size) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     return op_->Forward(pass.samples * rows_, x, pass.weights + weight_,
                         bias_ < 0 ? nullptr : pass.weights + bias_, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     SLUICE_RETURN_IF_ERROR(op_->Backward(
         pass.samples * rows_, x, pass.weights + weight_, dy, dx,
         pass.gradient + weight_, bias_ < 0 ? nullptr : pass.gradient + bias_));
@@ -53,17 +54,17 @@ class LinearLayer : public Layer {
   const int64_t end_;
 };
 
-// Pooling or an activation.
+// Pooling, flatten or an activation.
 class MapLayer : public Layer {
  public:
   MapLayer(std::unique_ptr<MapOp> op, bool is_activation)
       : op_(std::move(op)), is_activation_(is_activation) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     return op_->Forward(pass.samples, x, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     return dx == nullptr ? absl::OkStatus()
                          : op_->Backward(pass.samples, x, y, dy, dx);
   }
@@ -85,11 +86,11 @@ class DropoutLayer : public Layer {
     return op_->SetDraw(kernels::DropoutOp::Draw{
         random_.Uint64(pass.batch->value()), pass.first});
   }
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     return op_->Run(pass.samples, x, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     return dx == nullptr ? absl::OkStatus() : op_->Run(pass.samples, dy, dx);
   }
   bool is_activation() const override { return true; }
@@ -100,11 +101,12 @@ class DropoutLayer : public Layer {
 };
 
 absl::StatusOr<std::unique_ptr<Layer>> Dropout(const LayerContext& context,
-                                               const LayerPlan& layer,
-                                               int64_t size) {
+                                               const LayerPlan& layer) {
+  const ImageSize in = ImageSizeOf(layer.input_shape);
   SLUICE_ASSIGN_OR_RETURN(
-      auto op, context.device->PrepareDropout(
-                   size, layer.layer.dropout().rate(), context.max_samples));
+      auto op, context.device->PrepareDropout(in.channels, in.pixels,
+                                              layer.layer.dropout().rate(),
+                                              context.max_samples));
   return std::make_unique<DropoutLayer>(
       std::move(op),
       Random(context.seed, absl::StrCat("dropout ", layer.name)));
@@ -156,10 +158,14 @@ kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
   return {layer.input_shape[0], heads, layer.output_shape[1] / heads};
 }
 
-int64_t Size(const std::vector<int64_t>& shape) {
-  int64_t size = 1;
-  for (int64_t dimension : shape) size *= dimension;
-  return size;
+absl::StatusOr<std::unique_ptr<Layer>> Flatten(const LayerContext& context,
+                                               const LayerPlan& layer) {
+  const ImageSize in = ImageSizeOf(layer.input_shape);
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          context.device->PrepareFlatten(in.channels, in.pixels,
+                                                         context.max_samples));
+  if (op == nullptr) return nullptr;
+  return std::make_unique<MapLayer>(std::move(op), /*is_activation=*/false);
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
@@ -168,7 +174,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
   Device* const device = context.device;
   const int64_t n = context.max_samples;
   const proto::Layer& p = layer.layer;
-  const int64_t inputs = Size(layer.input_shape);
+  const int64_t inputs = SizeOf(layer.input_shape);
   switch (p.kind_case()) {
     case proto::Layer::kDense: {
       const kernels::DenseShape shape{layer.input_shape.back(),
@@ -213,11 +219,12 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     case proto::Layer::kTiedOutput:
       return MakeTiedOutput(context, layer);
     case proto::Layer::kDropout:
-      return Dropout(context, layer, inputs);
+      return Dropout(context, layer);
     case proto::Layer::kResidual:
       return MakeResidual(context, layer);
-    case proto::Layer::kRepeat:  // The plan has its layers in its place.
     case proto::Layer::kFlatten:
+      return Flatten(context, layer);
+    case proto::Layer::kRepeat:  // The plan has its layers in its place.
     case proto::Layer::KIND_NOT_SET:
       break;
   }

@@ -45,8 +45,10 @@ struct Pass {
 };
 
 // One layer on one device: its operation, and where in the flat vector its
-// parameters lie. Arrays are device memory with the samples first. Keeps
-// nothing from one Forward and its Backward to the next.
+// parameters lie. Arrays are activations and the gradients at them, as
+// kernels/operations.h says, in device memory with the samples first; an
+// embedding's `x` are the inputs, floats. Keeps nothing from one Forward and
+// its Backward to the next.
 //
 // Not thread-safe: call from the thread that computes.
 class Layer {
@@ -55,12 +57,12 @@ class Layer {
 
   // Comes before a pass's Forward, and before that of any other layer.
   virtual absl::Status BeginPass(const Pass& pass) { return absl::OkStatus(); }
-  virtual absl::Status Forward(const Pass& pass, const float* x, float* y) = 0;
+  virtual absl::Status Forward(const Pass& pass, const void* x, void* y) = 0;
   // From `dy`, the gradient at y: writes the layer's part of the pass's
   // gradient and reports it, and writes `dx` unless it is nullptr. `x` and `y`
   // are those of Forward.
-  virtual absl::Status Backward(const Pass& pass, const float* x,
-                                const float* y, const float* dy, float* dx) = 0;
+  virtual absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                                const void* dy, void* dx) = 0;
 
   // The layer's parameters; empty where it has none. A layer that has some
   // does not look at `y` in Backward.
@@ -78,10 +80,10 @@ struct LayerContext {
   kernels::Device* device = nullptr;  // Must outlive the layers.
 };
 
-// Prepares `layer` of the context's plan. With `relu`, which dense and conv2d
-// may have, y is that of the relu behind it; its backward is still that of what
-// the relu is given.
-// REQUIRES: it is no flatten, which leaves the numbers where they are.
+// Prepares `layer` of the context's plan; nullptr for a flatten that leaves the
+// numbers where they are. With `relu`, which dense and conv2d may have, y is
+// that of the relu behind it; its backward is still that of what the relu is
+// given.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
                                                  const LayerPlan& layer,
                                                  bool relu = false);

@@ -14,10 +14,15 @@ constexpr int kLayersAhead = 4;
 
 }  // namespace
 
-int64_t FloatsOf(const std::vector<int64_t>& shape) {
-  int64_t floats = 1;
-  for (int64_t dimension : shape) floats *= dimension;
-  return floats;
+int64_t SizeOf(const std::vector<int64_t>& shape) {
+  int64_t size = 1;
+  for (int64_t dimension : shape) size *= dimension;
+  return size;
+}
+
+ImageSize ImageSizeOf(const std::vector<int64_t>& shape) {
+  if (shape.size() != 3) return {.channels = SizeOf(shape)};
+  return {.channels = shape[0], .pixels = shape[1] * shape[2]};
 }
 
 absl::Status PauseBetween(kernels::Device* device, int ahead,
@@ -31,16 +36,35 @@ absl::Status PauseBetween(kernels::Device* device, int ahead,
 
 namespace {
 
+// What becomes a step.
+struct Planned {
+  const LayerPlan* plan = nullptr;
+  std::unique_ptr<Layer> flatten;  // Of one, already made.
+};
+
+// All layers but flattens that leave the numbers where they are: those give
+// them, in their order, another shape.
+absl::StatusOr<std::vector<Planned>> PlanSteps(
+    const LayerContext& context, absl::Span<const LayerPlan> layers) {
+  std::vector<Planned> steps;
+  for (const LayerPlan& layer : layers) {
+    Planned step;
+    step.plan = &layer;
+    if (layer.layer.has_flatten()) {
+      SLUICE_ASSIGN_OR_RETURN(step.flatten, MakeLayer(context, layer));
+      if (step.flatten == nullptr) continue;
+    }
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
 // Whether a relu follows a layer that computes it as well: a pass over memory
 // less, where the device can do so.
-bool TakesRelu(absl::Span<const LayerPlan> layers, size_t i) {
-  if (!layers[i].layer.has_dense() && !layers[i].layer.has_conv2d()) {
-    return false;
-  }
-  do {
-    if (++i == layers.size()) return false;
-  } while (layers[i].layer.has_flatten());
-  return layers[i].layer.has_relu();
+bool TakesRelu(const std::vector<Planned>& steps, size_t i) {
+  const proto::Layer& layer = steps[i].plan->layer;
+  return (layer.has_dense() || layer.has_conv2d()) && i + 1 < steps.size() &&
+         steps[i + 1].plan->layer.has_relu();
 }
 
 }  // namespace
@@ -48,17 +72,21 @@ bool TakesRelu(absl::Span<const LayerPlan> layers, size_t i) {
 absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     const LayerContext& context, absl::Span<const LayerPlan> layers) {
   auto stack = std::unique_ptr<LayerStack>(new LayerStack(context.device));
-  int64_t largest = layers.empty() ? 0 : FloatsOf(layers[0].input_shape);
+  int64_t largest = layers.empty() ? 0 : SizeOf(layers[0].input_shape);
   bool taken = false;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const LayerPlan& layer = layers[i];
-    // Flatten gives the numbers, in their order, another shape.
-    if (layer.layer.has_flatten()) continue;
-    const bool relu = TakesRelu(layers, i);
-    SLUICE_RETURN_IF_ERROR(stack->AddStep(context, layer, relu));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<Planned> planned,
+                          PlanSteps(context, layers));
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const LayerPlan& plan = *planned[i].plan;
+    const bool relu = TakesRelu(planned, i);
+    std::unique_ptr<Layer> layer = std::move(planned[i].flatten);
+    if (layer == nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(layer, MakeLayer(context, plan, relu));
+    }
+    SLUICE_RETURN_IF_ERROR(stack->AddStep(context, plan, std::move(layer)));
     stack->steps_.back().within = taken;
     taken = relu;
-    largest = std::max(largest, FloatsOf(layer.output_shape));
+    largest = std::max(largest, SizeOf(plan.output_shape));
   }
   std::vector<Step>& steps = stack->steps_;
   stack->first_with_parameters_ = steps.size();
@@ -73,15 +101,16 @@ absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     if (steps.empty()) break;
     SLUICE_ASSIGN_OR_RETURN(
         scratch, context.device->Allocate(context.max_samples * largest *
-                                          sizeof(float)));
+                                          context.device->activation_bytes()));
   }
   return stack;
 }
 
 absl::Status LayerStack::AddStep(const LayerContext& context,
-                                 const LayerPlan& plan, bool relu) {
+                                 const LayerPlan& plan,
+                                 std::unique_ptr<Layer> layer) {
   Step step;
-  SLUICE_ASSIGN_OR_RETURN(step.layer, MakeLayer(context, plan, relu));
+  step.layer = std::move(layer);
   // Behind a layer with parameters, whose backward does not look at its
   // output, an activation overwrites that output: a pass over memory less.
   if (step.layer->is_activation() && !steps_.empty() &&
@@ -89,10 +118,10 @@ absl::Status LayerStack::AddStep(const LayerContext& context,
     step.y = steps_.back().y;
   } else {
     SLUICE_ASSIGN_OR_RETURN(
-        step.buffer,
-        context.device->Allocate(context.max_samples *
-                                 FloatsOf(plan.output_shape) * sizeof(float)));
-    step.y = step.buffer->floats();
+        step.buffer, context.device->Allocate(
+                         context.max_samples * SizeOf(plan.output_shape) *
+                         context.device->activation_bytes()));
+    step.y = step.buffer->data();
   }
   steps_.push_back(std::move(step));
   return absl::OkStatus();
@@ -113,14 +142,14 @@ int64_t LayerStack::ParametersEnd(size_t begin, size_t end) const {
   return last;
 }
 
-absl::Status LayerStack::Forward(const Pass& pass, const float* x) {
+absl::Status LayerStack::Forward(const Pass& pass, const void* x) {
   SLUICE_RETURN_IF_ERROR(ForwardPart(pass, x, 0, size()).status());
   return PauseBetween(device_, kLayersAhead, pass);
 }
 
-absl::StatusOr<const float*> LayerStack::ForwardPart(const Pass& pass,
-                                                     const float* x,
-                                                     size_t begin, size_t end) {
+absl::StatusOr<const void*> LayerStack::ForwardPart(const Pass& pass,
+                                                    const void* x, size_t begin,
+                                                    size_t end) {
   for (size_t i = begin; i < end; ++i) {
     if (steps_[i].within) continue;
     SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
@@ -131,30 +160,28 @@ absl::StatusOr<const float*> LayerStack::ForwardPart(const Pass& pass,
   return InputOf(end, x);
 }
 
-absl::StatusOr<const float*> LayerStack::Backward(const Pass& pass,
-                                                  const float* x,
-                                                  const float* dy,
-                                                  bool wants_dx) {
+absl::StatusOr<const void*> LayerStack::Backward(const Pass& pass,
+                                                 const void* x, const void* dy,
+                                                 bool wants_dx) {
   SLUICE_ASSIGN_OR_RETURN(
-      const float* dx,
+      const void* dx,
       BackwardPart(pass, x, dy, wants_dx ? 0 : first_with_parameters_, size(),
                    wants_dx));
   return wants_dx ? dx : nullptr;
 }
 
-absl::StatusOr<const float*> LayerStack::BackwardPart(const Pass& pass,
-                                                      const float* x,
-                                                      const float* dy,
-                                                      size_t begin, size_t end,
-                                                      bool wants_dx) {
+absl::StatusOr<const void*> LayerStack::BackwardPart(const Pass& pass,
+                                                     const void* x,
+                                                     const void* dy,
+                                                     size_t begin, size_t end,
+                                                     bool wants_dx) {
   for (size_t i = end; i-- > begin;) {
     SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
     Layer& layer = *steps_[i].layer;
-    float* const dy_scratch =
-        dy == scratch_[0]->floats()   ? scratch_[0]->floats()
-        : dy == scratch_[1]->floats() ? scratch_[1]->floats()
-                                      : nullptr;
-    float* dx = scratch_[dy_scratch == scratch_[0]->floats() ? 1 : 0]->floats();
+    void* const dy_scratch = dy == scratch_[0]->data()   ? scratch_[0]->data()
+                             : dy == scratch_[1]->data() ? scratch_[1]->data()
+                                                         : nullptr;
+    void* dx = scratch_[dy_scratch == scratch_[0]->data() ? 1 : 0]->data();
     if (layer.is_activation() && dy_scratch != nullptr) dx = dy_scratch;
     if (i == first_with_parameters_ && !wants_dx) dx = nullptr;
     SLUICE_RETURN_IF_ERROR(

@@ -14,8 +14,15 @@
 
 namespace sluice {
 
-// Floats of one sample of this shape.
-int64_t FloatsOf(const std::vector<int64_t>& shape);
+// Numbers of one sample of this shape.
+int64_t SizeOf(const std::vector<int64_t>& shape);
+
+// Those of (channels, height, width); of another shape all are channels.
+struct ImageSize {
+  int64_t channels = 1;
+  int64_t pixels = 1;  // Of each channel.
+};
+ImageSize ImageSizeOf(const std::vector<int64_t>& shape);
 
 // What comes between layers: waits as Device::Pace, then looks whether the pass
 // is cancelled, and is kAborted where it is. Nothing while it is recorded.
@@ -32,30 +39,30 @@ class LayerStack {
   // Comes before a pass's Forward.
   absl::Status BeginPass(const Pass& pass);
   // kAborted when the pass is cancelled.
-  absl::Status Forward(const Pass& pass, const float* x);
+  absl::Status Forward(const Pass& pass, const void* x);
   // Of the last Forward, whose input was `x`.
-  const float* Output(const float* x) const { return InputOf(size(), x); }
+  const void* Output(const void* x) const { return InputOf(size(), x); }
 
   // After Forward with the same `x`, from `dy`, the gradient at the output:
   // the gradient at `x`, which is there until the next Backward; nullptr when
   // it is not wanted, and what leads only to it is then left out. `dy` is kept
   // unless it is `scratch`. kAborted when the pass is cancelled.
-  absl::StatusOr<const float*> Backward(const Pass& pass, const float* x,
-                                        const float* dy, bool wants_dx);
+  absl::StatusOr<const void*> Backward(const Pass& pass, const void* x,
+                                       const void* dy, bool wants_dx);
   // Where a caller may put `dy`. nullptr when there are no layers.
-  float* scratch() const {
-    return scratch_[0] == nullptr ? nullptr : scratch_[0]->floats();
+  void* scratch() const {
+    return scratch_[0] == nullptr ? nullptr : scratch_[0]->data();
   }
 
   // Of Forward and Backward those layers [begin, end), the parts one after the
   // other: in Backward from the last one down to first_with_parameters(), or to
   // 0 when the gradient at `x` is wanted, with the `dy` that the part before
   // returned. Forward's part returns where its output is.
-  absl::StatusOr<const float*> ForwardPart(const Pass& pass, const float* x,
-                                           size_t begin, size_t end);
-  absl::StatusOr<const float*> BackwardPart(const Pass& pass, const float* x,
-                                            const float* dy, size_t begin,
-                                            size_t end, bool wants_dx);
+  absl::StatusOr<const void*> ForwardPart(const Pass& pass, const void* x,
+                                          size_t begin, size_t end);
+  absl::StatusOr<const void*> BackwardPart(const Pass& pass, const void* x,
+                                           const void* dy, size_t begin,
+                                           size_t end, bool wants_dx);
   size_t size() const { return steps_.size(); }
   // Where the last of these layers' parameters end; 0 when they have none.
   int64_t ParametersEnd(size_t begin, size_t end) const;
@@ -69,16 +76,15 @@ class LayerStack {
   struct Step {
     std::unique_ptr<Layer> layer;
     std::unique_ptr<kernels::Buffer> buffer;  // Of y; none when in place.
-    float* y = nullptr;
+    void* y = nullptr;
     bool within = false;  // Its forward is part of the step's before it.
   };
 
   explicit LayerStack(kernels::Device* device) : device_(device) {}
-  // `relu`: the next step is one, and part of this one's forward.
   absl::Status AddStep(const LayerContext& context, const LayerPlan& plan,
-                       bool relu);
+                       std::unique_ptr<Layer> layer);
   // Where the step's input is, with the stack's at `x`.
-  const float* InputOf(size_t step, const float* x) const {
+  const void* InputOf(size_t step, const void* x) const {
     return step == 0 ? x : steps_[step - 1].y;
   }
 

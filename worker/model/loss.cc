@@ -20,8 +20,8 @@ class SoftmaxCrossEntropy : public Loss {
         classes_(classes),
         labels_(std::move(labels)) {}
 
-  absl::StatusOr<LossResult> Run(const Batch& batch, const float* outputs,
-                                 float scale, float* doutputs) override {
+  absl::StatusOr<LossResult> Run(const Batch& batch, const void* outputs,
+                                 float scale, void* doutputs) override {
     const int64_t expected = batch.samples * places_;
     if (static_cast<int64_t>(batch.labels.size()) != expected) {
       return absl::InvalidArgumentError(
@@ -53,8 +53,8 @@ class MeanSquaredError : public Loss {
                    int64_t outputs, HostArray targets)
       : op_(std::move(op)), outputs_(outputs), targets_(std::move(targets)) {}
 
-  absl::StatusOr<LossResult> Run(const Batch& batch, const float* outputs,
-                                 float scale, float* doutputs) override {
+  absl::StatusOr<LossResult> Run(const Batch& batch, const void* outputs,
+                                 float scale, void* doutputs) override {
     const int64_t expected = batch.samples * outputs_;
     if (static_cast<int64_t>(batch.targets.size()) != expected) {
       return absl::InvalidArgumentError(

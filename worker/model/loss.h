@@ -21,14 +21,15 @@ class Loss {
   // The loss of the model's `outputs` (samples, places, outputs), the mean over
   // samples and places, against the batch's labels (samples, places) or
   // targets, and the gradient at `outputs`, times `scale`, a power of two,
-  // unless `doutputs` is nullptr; both are device memory and may be the same.
+  // unless `doutputs` is nullptr; both are activations in device memory and may
+  // be the same.
   // Waits for the result.
   // kInvalidArgument where the batch does not fit: says which sample or how
   // many numbers, and what was expected.
   virtual absl::StatusOr<kernels::LossResult> Run(const Batch& batch,
-                                                  const float* outputs,
+                                                  const void* outputs,
                                                   float scale,
-                                                  float* doutputs) = 0;
+                                                  void* doutputs) = 0;
 };
 
 // Prepares `kind` over `outputs` numbers at each of a sample's `places`, for up

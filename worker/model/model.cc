@@ -25,7 +25,7 @@ class SequentialModel : public Model {
  public:
   SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
       : max_samples_(max_samples),
-        input_size_(FloatsOf(job.model.input_shape)),
+        input_size_(SizeOf(job.model.input_shape)),
         weights_(job.layout.size()),
         statistics_(job.layout.statistics()),
         first_scale_(FirstLossScale(job.job.worker())),
@@ -42,6 +42,8 @@ class SequentialModel : public Model {
                                   absl::Span<const float> weights) override;
 
  private:
+  // An embedding reads inputs as they are.
+  absl::Status PrepareInput(const ModelPlan& plan);
   void CheckArguments(const Batch& batch, size_t weights) const;
   // Pass::need, of the weights that were begun.
   std::function<absl::Status(int64_t)> Need() {
@@ -49,8 +51,10 @@ class SequentialModel : public Model {
   }
   // Forward and backward, once; `gradient` is multiplied by `scale`.
   absl::StatusOr<Result> Compute(const Batch& batch, float scale,
-                                 absl::Span<float> gradient, const float* x,
+                                 absl::Span<float> gradient, const void* x,
                                  Pass* pass, const Observer& observer);
+  // What the layers are given of inputs on the device.
+  absl::StatusOr<const void*> Enter(int64_t samples, const float* inputs);
 
   // Constant after Prepare.
   const int64_t max_samples_;
@@ -59,14 +63,28 @@ class SequentialModel : public Model {
   const std::vector<ParameterRange> statistics_;
   const float first_scale_;  // Of the loss.
   Device* const device_;
+  std::unique_ptr<kernels::InputOp> input_;  // nullptr: layers read inputs.
   std::optional<RecordedStack> layers_;
   std::unique_ptr<Loss> loss_;
 
   // Scratch, overwritten by every call before it is read.
   std::optional<HostArray> inputs_on_device_;
+  std::unique_ptr<kernels::Buffer> entered_;  // What input_ writes.
   std::optional<WeightsArray> weights_on_device_;
   std::optional<GradientArray> gradient_;
 };
+
+absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
+  if (plan.layers[0].layer.has_embedding()) return absl::OkStatus();
+  const ImageSize in = ImageSizeOf(plan.input_shape);
+  SLUICE_ASSIGN_OR_RETURN(
+      input_, device_->PrepareInput(in.channels, in.pixels, max_samples_));
+  if (input_ == nullptr) return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(entered_,
+                          device_->Allocate(max_samples_ * input_size_ *
+                                            device_->activation_bytes()));
+  return absl::OkStatus();
+}
 
 absl::Status SequentialModel::Prepare(const ResolvedJob& job,
                                       const ModelOptions& options) {
@@ -75,6 +93,7 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job,
                                 .seed = job.job.seed(),
                                 .max_samples = max_samples_,
                                 .device = device_};
+  SLUICE_RETURN_IF_ERROR(PrepareInput(job.model));
   SLUICE_ASSIGN_OR_RETURN(auto layers,
                           LayerStack::Create(context, job.model.layers));
   layers_.emplace(std::move(layers), max_samples_, device_,
@@ -84,7 +103,7 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job,
   const std::vector<int64_t>& output = job.model.layers.back().output_shape;
   SLUICE_ASSIGN_OR_RETURN(
       loss_, MakeLoss(job.job.model().loss(), job.data.classification,
-                      FloatsOf(output) / output.back(), output.back(),
+                      SizeOf(output) / output.back(), output.back(),
                       max_samples_, device_));
   SLUICE_ASSIGN_OR_RETURN(
       inputs_on_device_,
@@ -102,6 +121,13 @@ void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
   SLUICE_CHECK(static_cast<int64_t>(weights) == weights_);
 }
 
+absl::StatusOr<const void*> SequentialModel::Enter(int64_t samples,
+                                                   const float* inputs) {
+  if (input_ == nullptr) return inputs;
+  SLUICE_RETURN_IF_ERROR(input_->Run(samples, inputs, entered_->data()));
+  return entered_->data();
+}
+
 absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
     const Batch& batch, absl::Span<const float> weights,
     absl::Span<float> gradient, const CancelToken& cancel,
@@ -110,8 +136,10 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
   SLUICE_CHECK(gradient.size() == weights.size());
   device_->EnterThread();
   const auto on_upload = [&](bool begin) { observer.on_copy(true, begin); };
-  SLUICE_ASSIGN_OR_RETURN(const float* x, inputs_on_device_->ToDevice<float>(
-                                              batch.inputs, on_upload));
+  SLUICE_ASSIGN_OR_RETURN(
+      const float* inputs,
+      inputs_on_device_->ToDevice<float>(batch.inputs, on_upload));
+  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
   SLUICE_RETURN_IF_ERROR(
       weights_on_device_->Begin(weights, observer.await, on_upload));
   Pass pass = {.samples = batch.samples,
@@ -143,7 +171,7 @@ absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
 }
 
 absl::StatusOr<Model::Result> SequentialModel::Compute(
-    const Batch& batch, float scale, absl::Span<float> gradient, const float* x,
+    const Batch& batch, float scale, absl::Span<float> gradient, const void* x,
     Pass* pass, const Observer& observer) {
   SLUICE_RETURN_IF_ERROR(gradient_->Begin(
       gradient, observer.on_ready,
@@ -168,8 +196,9 @@ absl::StatusOr<Model::Result> SequentialModel::Evaluate(
     const Batch& batch, absl::Span<const float> weights) {
   CheckArguments(batch, weights.size());
   device_->EnterThread();
-  SLUICE_ASSIGN_OR_RETURN(const float* x,
+  SLUICE_ASSIGN_OR_RETURN(const float* inputs,
                           inputs_on_device_->ToDevice<float>(batch.inputs));
+  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
   SLUICE_RETURN_IF_ERROR(weights_on_device_->Begin(weights, nullptr));
   const CancelToken never;
   const Pass pass = {.samples = batch.samples,

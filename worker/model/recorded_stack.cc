@@ -31,11 +31,10 @@ absl::Status Report(const Pass& pass,
 
 }  // namespace
 
-absl::StatusOr<const float*> RecordedLayers::Run(const Pass& pass,
-                                                 const float* x,
-                                                 const float* in) {
+absl::StatusOr<const void*> RecordedLayers::Run(const Pass& pass, const void* x,
+                                                const void* in) {
   if (!prepared_) {
-    SLUICE_ASSIGN_OR_RETURN(const float* out, run_(pass, all_, x, in));
+    SLUICE_ASSIGN_OR_RETURN(const void* out, run_(pass, all_, x, in));
     prepared_ = true;
     return out;
   }
@@ -49,9 +48,9 @@ absl::StatusOr<const float*> RecordedLayers::Run(const Pass& pass,
   return in;
 }
 
-absl::StatusOr<const float*> RecordedLayers::Measure(const Pass& pass,
-                                                     const float* x,
-                                                     const float* in) {
+absl::StatusOr<const void*> RecordedLayers::Measure(const Pass& pass,
+                                                    const void* x,
+                                                    const void* in) {
   const Arrays arrays = {pass.weights, pass.gradient, x, in};
   std::vector<double> seconds;
   for (size_t i = 0; i < all_.end; ++i) {
@@ -72,7 +71,7 @@ absl::StatusOr<const float*> RecordedLayers::Measure(const Pass& pass,
   return in;
 }
 
-void RecordedLayers::Record(const Pass& pass, const float* x, const float* in,
+void RecordedLayers::Record(const Pass& pass, const void* x, const void* in,
                             Recorded* segment) {
   segment->tried = true;
   Pass recorded = Quiet(pass, &segment->final);
@@ -92,10 +91,10 @@ void RecordedLayers::Record(const Pass& pass, const float* x, const float* in,
   on_refused_(recording.status());
 }
 
-absl::StatusOr<const float*> RecordedLayers::RunSegment(const Pass& pass,
-                                                        const float* x,
-                                                        const float* in,
-                                                        Recorded* segment) {
+absl::StatusOr<const void*> RecordedLayers::RunSegment(const Pass& pass,
+                                                       const void* x,
+                                                       const void* in,
+                                                       Recorded* segment) {
   if (!segment->tried) Record(pass, x, in, segment);
   if (segment->recording == nullptr) {
     return run_(pass, segment->layers, x, in);
@@ -115,8 +114,8 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
       records_(clock != nullptr && device->can_record()),
       forward_(
           device, clock, layers_->size(),
-          [this](const Pass& pass, Segment part, const float* x,
-                 const float* in) -> absl::StatusOr<const float*> {
+          [this](const Pass& pass, Segment part, const void* x,
+                 const void* in) -> absl::StatusOr<const void*> {
             return layers_->ForwardPart(pass, x, part.begin, part.end);
           },
           [this](Segment part) {
@@ -125,8 +124,8 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
           on_refused),
       backward_(
           device, clock, layers_->size() - layers_->first_with_parameters(),
-          [this](const Pass& pass, Segment part, const float* x,
-                 const float* dy) {
+          [this](const Pass& pass, Segment part, const void* x,
+                 const void* dy) {
             const size_t last = layers_->size();
             return layers_->BackwardPart(pass, x, dy, last - part.end,
                                          last - part.begin,
@@ -134,7 +133,7 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
           },
           [](Segment) { return 0; }, on_refused) {}
 
-absl::Status RecordedStack::Forward(const Pass& pass, const float* x) {
+absl::Status RecordedStack::Forward(const Pass& pass, const void* x) {
   SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));
   if (!MayRecord(pass)) return layers_->Forward(pass, x);
   SLUICE_RETURN_IF_ERROR(forward_.Run(pass, x, x).status());
@@ -142,8 +141,8 @@ absl::Status RecordedStack::Forward(const Pass& pass, const float* x) {
                                  : absl::OkStatus();
 }
 
-absl::Status RecordedStack::Backward(const Pass& pass, const float* x,
-                                     const float* dy) {
+absl::Status RecordedStack::Backward(const Pass& pass, const void* x,
+                                     const void* dy) {
   if (!MayRecord(pass)) {
     return layers_->Backward(pass, x, dy, /*wants_dx=*/false).status();
   }

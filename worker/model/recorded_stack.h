@@ -36,8 +36,8 @@ class RecordedLayers {
   // Runs `layers`, counted in the order of this direction, from what is at
   // `in`; returns where the last one's result is, which depends on the pointers
   // alone.
-  using RunLayers = std::function<absl::StatusOr<const float*>(
-      const Pass& pass, Segment layers, const float* x, const float* in)>;
+  using RunLayers = std::function<absl::StatusOr<const void*>(
+      const Pass& pass, Segment layers, const void* x, const void* in)>;
 
   // Where the last of the weights end that `layers` need.
   using NeededOf = std::function<int64_t(Segment layers)>;
@@ -55,13 +55,14 @@ class RecordedLayers {
 
   // What RunLayers returns for all of them. kAborted when the pass is
   // cancelled.
-  absl::StatusOr<const float*> Run(const Pass& pass, const float* x,
-                                   const float* in);
+  absl::StatusOr<const void*> Run(const Pass& pass, const void* x,
+                                  const void* in);
 
  private:
   // What a recording has in it.
   struct Arrays {
-    const float *weights, *gradient, *x, *in;
+    const float *weights, *gradient;
+    const void *x, *in;
     bool operator==(const Arrays& other) const {
       return weights == other.weights && gradient == other.gradient &&
              x == other.x && in == other.in;
@@ -73,16 +74,16 @@ class RecordedLayers {
     Segment layers;
     bool tried = false;
     std::unique_ptr<kernels::Recording> recording;  // nullptr: refused.
-    const float* out = nullptr;
+    const void* out = nullptr;
     std::vector<ParameterRange> final;  // What its layers report, in order.
   };
 
-  absl::StatusOr<const float*> Measure(const Pass& pass, const float* x,
-                                       const float* in);
-  void Record(const Pass& pass, const float* x, const float* in,
+  absl::StatusOr<const void*> Measure(const Pass& pass, const void* x,
+                                      const void* in);
+  void Record(const Pass& pass, const void* x, const void* in,
               Recorded* segment);
-  absl::StatusOr<const float*> RunSegment(const Pass& pass, const float* x,
-                                          const float* in, Recorded* segment);
+  absl::StatusOr<const void*> RunSegment(const Pass& pass, const void* x,
+                                         const void* in, Recorded* segment);
 
   kernels::Device* const device_;
   Clock* const clock_;
@@ -109,10 +110,10 @@ class RecordedStack {
 
   // As LayerStack's, but that Forward begins the pass, and that nobody wants
   // the gradient at `x`.
-  absl::Status Forward(const Pass& pass, const float* x);
-  const float* Output(const float* x) const { return layers_->Output(x); }
-  absl::Status Backward(const Pass& pass, const float* x, const float* dy);
-  float* scratch() const { return layers_->scratch(); }
+  absl::Status Forward(const Pass& pass, const void* x);
+  const void* Output(const void* x) const { return layers_->Output(x); }
+  absl::Status Backward(const Pass& pass, const void* x, const void* dy);
+  void* scratch() const { return layers_->scratch(); }
 
  private:
   bool MayRecord(const Pass& pass) const {

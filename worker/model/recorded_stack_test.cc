@@ -35,15 +35,16 @@ class RecordedLayersTest : public ::testing::Test {
     return out.status();
   }
 
-  absl::StatusOr<const float*> RunLayers(Segment layers, const float* x,
-                                         const float* in) {
-    EXPECT_EQ(in, x + layers.begin);
+  absl::StatusOr<const void*> RunLayers(Segment layers, const void* x,
+                                        const void* in) {
+    const auto* numbers = static_cast<const float*>(x);
+    EXPECT_EQ(in, numbers + layers.begin);
     calls_.push_back(layers);
     if (fails_at_.has_value() && *fails_at_ >= layers.begin &&
         *fails_at_ < layers.end) {
       return absl::AbortedError("as wished");
     }
-    return in + (layers.end - layers.begin);
+    return numbers + layers.end;
   }
 
   const std::unique_ptr<kernels::Device> device_ = kernels::cuda::MakeDeviceOn(
@@ -56,7 +57,7 @@ class RecordedLayersTest : public ::testing::Test {
   std::optional<size_t> fails_at_;  // A layer.
   RecordedLayers layers_{
       device_.get(), &clock_, 3,
-      [this](const Pass&, Segment layers, const float* x, const float* in) {
+      [this](const Pass&, Segment layers, const void* x, const void* in) {
         return RunLayers(layers, x, in);
       },
       [](Segment) { return 0; }};

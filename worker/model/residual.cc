@@ -25,9 +25,9 @@ class Residual : public Layer {
                                   : projection_->BeginPass(pass);
   }
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     SLUICE_RETURN_IF_ERROR(body_->Forward(pass, x));
-    const float* beside = x;
+    const void* beside = x;
     if (projection_ != nullptr) {
       SLUICE_RETURN_IF_ERROR(projection_->Forward(pass, x, y));
       beside = y;
@@ -36,15 +36,15 @@ class Residual : public Layer {
   }
 
   // The projection lies behind the body in the flat vector, so it goes first.
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    const float* beside = dy;
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    const void* beside = dy;
     if (projection_ != nullptr) {
       SLUICE_RETURN_IF_ERROR(projection_->Backward(pass, x, nullptr, dy, dx));
       beside = dx;
     }
     SLUICE_ASSIGN_OR_RETURN(
-        const float* through_body,
+        const void* through_body,
         body_->Backward(pass, x, dy, /*wants_dx=*/dx != nullptr));
     if (dx == nullptr) return absl::OkStatus();
     return sum_inputs_->Run(pass.samples, through_body, beside, dx);
@@ -77,10 +77,10 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeResidual(const LayerContext& context,
   kernels::Device& device = *context.device;
   SLUICE_ASSIGN_OR_RETURN(
       auto outputs,
-      device.PrepareSum(FloatsOf(layer.output_shape), context.max_samples));
+      device.PrepareSum(SizeOf(layer.output_shape), context.max_samples));
   SLUICE_ASSIGN_OR_RETURN(
       auto inputs,
-      device.PrepareSum(FloatsOf(layer.input_shape), context.max_samples));
+      device.PrepareSum(SizeOf(layer.input_shape), context.max_samples));
   return std::make_unique<Residual>(std::move(body), std::move(projection),
                                     std::move(outputs), std::move(inputs));
 }

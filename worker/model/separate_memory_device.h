@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,8 +27,8 @@ class SeparateMemoryDevice : public kernels::Device {
   explicit SeparateMemoryDevice(std::unique_ptr<kernels::Device> device)
       : device_(std::move(device)) {}
 
-  bool InBuffers(const float* p) const {
-    const auto* byte = reinterpret_cast<const char*>(p);
+  bool InBuffers(const void* p) const {
+    const auto* byte = static_cast<const char*>(p);
     for (const auto& [begin, bytes] : buffers_) {
       if (byte >= begin && byte < begin + bytes) return true;
     }
@@ -36,6 +37,9 @@ class SeparateMemoryDevice : public kernels::Device {
 
   std::string Description() const override { return "separate"; }
   void EnterThread() override { device_->EnterThread(); }
+  int64_t activation_bytes() const override {
+    return device_->activation_bytes();
+  }
   bool uses_host_memory() const override { return false; }
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Allocate(
       int64_t bytes) override {
@@ -65,6 +69,14 @@ class SeparateMemoryDevice : public kernels::Device {
   }
   std::function<void()> on_pace = [] {};  // Called by each Pace.
 
+  absl::StatusOr<std::unique_ptr<kernels::InputOp>> PrepareInput(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return device_->PrepareInput(channels, pixels, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareFlatten(
+      int64_t channels, int64_t pixels, int64_t max_samples) override {
+    return device_->PrepareFlatten(channels, pixels, max_samples);
+  }
   absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
       const kernels::DenseShape& shape, int64_t max_samples) override {
     return std::make_unique<Dense>(this,
@@ -103,8 +115,9 @@ class SeparateMemoryDevice : public kernels::Device {
     return device_->PrepareGlobalAveragePool(channels, pixels, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::DropoutOp>> PrepareDropout(
-      int64_t size, double rate, int64_t max_samples) override {
-    return device_->PrepareDropout(size, rate, max_samples);
+      int64_t channels, int64_t pixels, double rate,
+      int64_t max_samples) override {
+    return device_->PrepareDropout(channels, pixels, rate, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
       int64_t size, int64_t max_samples) override {
@@ -144,18 +157,18 @@ class SeparateMemoryDevice : public kernels::Device {
     Dense(const SeparateMemoryDevice* device,
           std::unique_ptr<kernels::LinearOp> op)
         : device_(device), op_(std::move(op)) {}
-    absl::Status Forward(int64_t samples, const float* x, const float* w,
-                         const float* b, float* y) override {
-      for (const float* p : {x, w, b, const_cast<const float*>(y)}) {
+    absl::Status Forward(int64_t samples, const void* x, const float* w,
+                         const float* b, void* y) override {
+      for (const void* p : std::initializer_list<const void*>{x, w, b, y}) {
         EXPECT_TRUE(device_->InBuffers(p));
       }
       return op_->Forward(samples, x, w, b, y);
     }
-    absl::Status Backward(int64_t samples, const float* x, const float* w,
-                          const float* dy, float* dx, float* dw,
+    absl::Status Backward(int64_t samples, const void* x, const float* w,
+                          const void* dy, void* dx, float* dw,
                           float* db) override {
-      for (const float* p : {x, w, dy, const_cast<const float*>(dw),
-                             const_cast<const float*>(db)}) {
+      for (const void* p :
+           std::initializer_list<const void*>{x, w, dy, dw, db}) {
         EXPECT_TRUE(device_->InBuffers(p));
       }
       return op_->Backward(samples, x, w, dy, dx, dw, db);

@@ -18,15 +18,15 @@ class Embedding : public Layer {
         position_(plan.tensors[layer.bias].offset),
         end_(position_ + plan.tensors[layer.bias].size) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
-    return op_->Forward(pass.samples, x, pass.weights + token_,
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
+    return op_->Forward(pass.samples, Inputs(x), pass.weights + token_,
                         pass.weights + position_, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     SLUICE_CHECK(dx == nullptr);  // Nothing comes before it.
-    SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, dy, /*add=*/tied_,
-                                         pass.gradient + token_,
+    SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, Inputs(x), dy,
+                                         /*add=*/tied_, pass.gradient + token_,
                                          pass.gradient + position_));
     return pass.on_final(parameters());
   }
@@ -34,6 +34,10 @@ class Embedding : public Layer {
   ParameterRange parameters() const override { return {token_, end_}; }
 
  private:
+  static const float* Inputs(const void* x) {
+    return static_cast<const float*>(x);
+  }
+
   const std::unique_ptr<kernels::EmbeddingOp> op_;
   const bool tied_;
   // Floats from the start of the flat vector.
@@ -49,12 +53,12 @@ class LayerNorm : public Layer {
         beta_(plan.tensors[layer.bias].offset),
         end_(beta_ + plan.tensors[layer.bias].size) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     return op_->Forward(pass.samples, x, pass.weights + gamma_,
                         pass.weights + beta_, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, pass.weights + gamma_,
                                          dy, dx, pass.gradient + gamma_,
                                          pass.gradient + beta_));
@@ -74,12 +78,12 @@ class TiedOutput : public Layer {
              const TensorSpec& token)
       : op_(std::move(op)), places_(places), token_(token.offset) {}
 
-  absl::Status Forward(const Pass& pass, const float* x, float* y) override {
+  absl::Status Forward(const Pass& pass, const void* x, void* y) override {
     return op_->Forward(pass.samples * places_, x, pass.weights + token_,
                         nullptr, y);
   }
-  absl::Status Backward(const Pass& pass, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(const Pass& pass, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     return op_->Backward(pass.samples * places_, x, pass.weights + token_, dy,
                          dx, pass.gradient + token_, nullptr);
   }
@@ -106,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(
     const LayerContext& context, const LayerPlan& layer) {
   kernels::LayerNormShape shape;
   shape.features = layer.input_shape.back();
-  shape.rows = FloatsOf(layer.input_shape) / shape.features;
+  shape.rows = SizeOf(layer.input_shape) / shape.features;
   shape.epsilon = layer.layer.layer_norm().epsilon();
   SLUICE_ASSIGN_OR_RETURN(
       auto op, context.device->PrepareLayerNorm(shape, context.max_samples));

@@ -158,7 +158,8 @@ std::vector<float> Outputs(const ResolvedJob& job, kernels::Device* device,
   const Pass pass = {
       .samples = batch.samples, .weights = weights.data(), .cancel = never};
   EXPECT_TRUE((*stack)->Forward(pass, batch.inputs.data()).ok());
-  const float* y = (*stack)->Output(batch.inputs.data());
+  const auto* y =
+      static_cast<const float*>((*stack)->Output(batch.inputs.data()));
   const auto& shape = job.model.layers.back().output_shape;
   return std::vector<float>(y, y + batch.samples * shape[0] * shape[1]);
 }

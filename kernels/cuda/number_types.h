@@ -1,19 +1,21 @@
-#ifndef SLUICE_KERNELS_CUDA_HALF_H_
-#define SLUICE_KERNELS_CUDA_HALF_H_
+#ifndef SLUICE_KERNELS_CUDA_NUMBER_TYPES_H_
+#define SLUICE_KERNELS_CUDA_NUMBER_TYPES_H_
 
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/cuda/host_device.h"
+#include "kernels/cuda/precision.h"
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
 
-// The two 16-bit types, as bits. Narrow rounds to the nearest, halves to the
-// even one, what is too large to infinity; NaN becomes 0x7fff. Widen is exact.
-// A GPU has instructions for it; the host's code gives the same bits.
+// The types of an array's numbers: floats, and two of 16 bits, as bits. Narrow
+// rounds to the nearest, halves to the even one, what is too large to infinity;
+// NaN becomes 0x7fff. Widen is exact. A GPU has instructions for it; the host's
+// code gives the same bits.
 namespace sluice::kernels::cuda {
 
 inline uint32_t BitsOf(float x) {
@@ -27,8 +29,15 @@ inline float FloatOf(uint32_t bits) {
   return x;
 }
 
+struct Fp32 {
+  using Stored = float;
+  SLUICE_HOST_DEVICE static float Narrow(float x) { return x; }
+  SLUICE_HOST_DEVICE static float Widen(float x) { return x; }
+};
+
 // A float's upper half: 8 bits of exponent, 7 of mantissa.
 struct Bf16 {
+  using Stored = uint16_t;
   SLUICE_HOST_DEVICE static uint16_t Narrow(float x) {
 #if defined(__CUDA_ARCH__)
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
@@ -50,6 +59,7 @@ struct Bf16 {
 
 // IEEE's binary16: 5 bits of exponent, 10 of mantissa, with denormal numbers.
 struct Fp16 {
+  using Stored = uint16_t;
   SLUICE_HOST_DEVICE static uint16_t Narrow(float x) {
 #if defined(__CUDA_ARCH__)
     return __half_as_ushort(__float2half_rn(x));
@@ -92,11 +102,30 @@ struct Fp16 {
   static constexpr uint32_t kExponents = (127 - 15) << 23;
 };
 
-// Eight neighbours, moved by one access of 16 bytes.
-struct alignas(16) Octet {
-  uint16_t v[8];
+// Neighbours that are moved by one access of 16 bytes: four floats, or eight
+// numbers of 16 bits.
+template <typename Type>
+struct alignas(16) Pack {
+  static constexpr uint32_t kSize = 16 / sizeof(typename Type::Stored);
+  typename Type::Stored v[kSize];
 };
+
+// What `f`, a generic function object, returns for the type of an array in
+// `precision`.
+template <typename F>
+auto WithType(Precision precision, const F& f) {
+  switch (precision) {
+    case Precision::kBf16:
+      return f(Bf16{});
+    case Precision::kFp16:
+      return f(Fp16{});
+    case Precision::kFp32:
+    case Precision::kTf32:
+      break;
+  }
+  return f(Fp32{});
+}
 
 }  // namespace sluice::kernels::cuda
 
-#endif  // SLUICE_KERNELS_CUDA_HALF_H_
+#endif  // SLUICE_KERNELS_CUDA_NUMBER_TYPES_H_
