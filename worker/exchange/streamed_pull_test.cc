@@ -3,6 +3,8 @@
 #include <numeric>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -38,6 +40,27 @@ std::vector<float> Ramp(int64_t begin, int64_t end) {
   std::iota(ramp.begin(), ramp.end(), static_cast<float>(begin));
   return ramp;
 }
+
+// Counts how often it is looked at.
+class CountingClock final : public Clock {
+ public:
+  absl::Time Now() override {
+    absl::MutexLock lock(&mu_);
+    ++looks_;
+    return Clock::Real()->Now();
+  }
+  bool AwaitLooks(int looks) {
+    absl::MutexLock lock(&mu_);
+    const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return looks_ >= looks;
+    };
+    return mu_.AwaitWithTimeout(absl::Condition(&enough), kLong);
+  }
+
+ private:
+  absl::Mutex mu_;
+  int looks_ ABSL_GUARDED_BY(mu_) = 0;
+};
 
 // Two fake shards that hold 0, 1, 2, ... at version 7, four chunks each.
 class StreamedPullTest : public ::testing::Test {
@@ -230,6 +253,27 @@ TEST_F(StreamedPullTest, ItIsToldWhenTheFloatsTravelled) {
   EXPECT_LE(travels.front().begin, held);
   EXPECT_GE(travels.back().end, held);
   EXPECT_LE(travels.back().end, Clock::Real()->Now());
+}
+
+TEST_F(StreamedPullTest, AGradientTravelsOnlyWhileItsChunksAreSent) {
+  CountingClock clock;
+  GrpcExchange::Options options = Options();
+  options.clock = &clock;
+  GrpcExchange exchange(&layout_, {shard0_.address(), shard1_.address()},
+                        options);
+  const std::vector<float> gradient(kFloats, 1);
+  exchange.BeginPush({Generation(1), WorkerId(3), Incarnation(2), Sequence(1)},
+                     /*grant=*/5, gradient);
+  exchange.PushFrom(kFloats - kChunk);
+  // For the deadline, when the chunk is sent, and when nothing follows it.
+  ASSERT_TRUE(clock.AwaitLooks(3));
+  const absl::Time rests = Clock::Real()->Now();
+  exchange.PushFrom(0);
+  ASSERT_TRUE(exchange.FinishPush(token_).ok());
+  const auto travels = exchange.push_travels();
+  ASSERT_GE(travels.size(), 2u);
+  EXPECT_LE(travels[0].end, rests);
+  EXPECT_GE(travels[1].begin, rests);
 }
 
 }  // namespace
