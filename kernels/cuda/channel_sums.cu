@@ -1,32 +1,17 @@
 #include "kernels/cuda/block_sum.cuh"
+#include "kernels/cuda/channel_geometry.h"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::cuda {
 namespace {
 
-// Images (samples, channels, pixels), in the order of `precision`, whose
-// channels are summed in parts.
-struct Geometry {
-  Geometry(Precision precision, int64_t n, int64_t c, int64_t p)
-      : channels(static_cast<uint32_t>(c)),
-        count(static_cast<uint32_t>(n * p)),
-        by_pixels(static_cast<uint32_t>(PixelsOfPlane(precision, p))),
-        splits(ChannelSplits::Of(count / by_pixels.divisor(),
-                                 by_pixels.divisor())) {}
-
-  uint32_t channels;
-  uint32_t count;        // Numbers of a channel.
-  FastDivide by_pixels;  // Those side by side.
-  Splits splits;
-};
-
 // A block for each part of each channel. Neighbours in a block read
 // neighbouring pixels, 4 bytes each: whole lines where planes are long, which
 // need not begin at a multiple of 16 bytes.
 template <typename Type, typename F>
 __global__ void __launch_bounds__(kBlock)
-    PlaneSumsKernel(Geometry g, F f, const typename Type::Stored* a,
+    PlaneSumsKernel(ChannelGeometry g, F f, const typename Type::Stored* a,
                     const typename Type::Stored* b, Pair* parts) {
   const uint32_t c = blockIdx.x, begin = blockIdx.y * g.splits.size;
   const uint32_t end =
@@ -42,52 +27,121 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x == 0) parts[c * g.splits.parts + blockIdx.y] = sum;
 }
 
-// The same for planes of one pixel: a warp reads 32 neighbouring channels, the
-// block's warps have every eighth sample.
-template <typename Type, typename F>
+// The `kPack` numbers at `from`, at once where they are aligned.
+template <typename Type, uint32_t kPack>
+__device__ inline void LoadPack(const typename Type::Stored* from, bool vector,
+                                float (&to)[kPack]) {
+  if constexpr (kPack == Pack<Type>::kSize) {
+    if (vector) {
+      const auto pack = *reinterpret_cast<const Pack<Type>*>(from);
+      for (uint32_t j = 0; j < kPack; ++j) to[j] = Type::Widen(pack.v[j]);
+      return;
+    }
+  }
+  for (uint32_t j = 0; j < kPack; ++j) to[j] = Type::Widen(from[j]);
+}
+
+// The same for rows of channels. A thread adds up its pack's numbers in every
+// row that it has; then one for each channel those of the rows of threads.
+template <typename Type, uint32_t kPack, typename F>
 __global__ void __launch_bounds__(kBlock)
-    ColumnSumsKernel(Geometry g, F f, const typename Type::Stored* a,
+    ColumnSumsKernel(ChannelGeometry g, F f, bool vector,
+                     const typename Type::Stored* a,
                      const typename Type::Stored* b, Pair* parts) {
-  __shared__ Pair of_row[kWarpsOfBlock][kWarp];
-  const uint32_t lane = threadIdx.x % kWarp, row = threadIdx.x / kWarp;
-  const uint32_t c = blockIdx.x * kWarp + lane;
+  __shared__ Pair of_thread[kBlock][kPack];
+  const uint32_t row = g.by_width(threadIdx.x);
+  const uint32_t column = g.by_width.Rest(threadIdx.x, row);
+  const uint32_t first = blockIdx.x * g.width() * kPack;  // The block's.
+  const uint32_t mine = first + column * kPack;
   const uint32_t begin = blockIdx.y * g.splits.size;
   const uint32_t end =
       g.count - begin < g.splits.size ? g.count : begin + g.splits.size;
-  Pair sum = {0, 0};
-  for (uint32_t n = begin + row; n < end && c < g.channels;
-       n += kWarpsOfBlock) {
-    const uint32_t i = n * g.channels + c;
-    sum = sum + f(n, c, Type::Widen(a[i]), Type::Widen(b[i]));
+  Pair sum[kPack] = {};
+  if (row < g.rows() && mine < g.channels) {
+    for (uint32_t n = begin + row; n < end; n += g.rows()) {
+      float u[kPack], v[kPack];
+      LoadPack<Type>(a + n * g.channels + mine, vector, u);
+      LoadPack<Type>(b + n * g.channels + mine, vector, v);
+      for (uint32_t j = 0; j < kPack; ++j) {
+        sum[j] = sum[j] + f(n, mine + j, u[j], v[j]);
+      }
+    }
   }
-  of_row[row][lane] = sum;
+  for (uint32_t j = 0; j < kPack; ++j) of_thread[threadIdx.x][j] = sum[j];
   __syncthreads();
-  if (row != 0 || c >= g.channels) return;
-  for (uint32_t r = 1; r < kWarpsOfBlock; ++r) sum = sum + of_row[r][lane];
-  parts[c * g.splits.parts + blockIdx.y] = sum;
+  const uint32_t c = first + threadIdx.x;
+  if (threadIdx.x >= g.width() * kPack || c >= g.channels) return;
+  Pair total = {0, 0};
+  for (uint32_t r = 0; r < g.rows(); ++r) {
+    total = total +
+            of_thread[r * g.width() + threadIdx.x / kPack][threadIdx.x % kPack];
+  }
+  parts[c * g.splits.parts + blockIdx.y] = total;
+}
+
+// What follows from each channel's sums: f(channel, sums). A thread adds up the
+// parts of a channel, or where there are many a warp.
+template <typename F>
+struct FinishChannel {
+  uint32_t count;  // Of parts.
+  const Pair* parts;
+  F f;
+
+  __device__ void operator()(uint32_t c) const {
+    Pair sum = {0, 0};
+    for (uint32_t s = 0; s < count; ++s) sum = sum + parts[c * count + s];
+    f(c, sum);
+  }
+};
+
+template <typename F>
+__global__ void __launch_bounds__(kBlock)
+    FinishKernel(uint32_t channels, uint32_t count, const Pair* parts, F f) {
+  const uint32_t c = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
+  const uint32_t lane = threadIdx.x % kWarp;
+  if (c >= channels) return;  // The whole warp.
+  Pair sum = {0, 0};
+  for (uint32_t s = lane; s < count; s += kWarp) {
+    sum = sum + parts[c * count + s];
+  }
+  sum = WarpSum(sum);
+  if (lane == 0) f(c, sum);
+}
+
+template <typename F>
+int Finish(Stream stream, const ChannelGeometry& g, const Pair* parts,
+           const F& f) {
+  const uint32_t count = g.splits.parts;
+  if (count <= kWarp) {
+    return ForEach(stream, g.channels, FinishChannel<F>{count, parts, f});
+  }
+  return Launch(FinishKernel<F>, {Ceiling(g.channels, kWarpsOfBlock)}, stream,
+                g.channels, count, parts, f);
 }
 
 // The parts of the channels' sums over f(n, c, a[i], b[i]), of arrays of
 // `Type`.
 template <typename Type, typename F>
-int SumsOf(Stream stream, const Geometry& g, const F& f, const void* a,
+int SumsOf(Stream stream, const ChannelGeometry& g, const F& f, const void* a,
            const void* b, Pair* parts) {
   using Stored = typename Type::Stored;
   const auto* first = static_cast<const Stored*>(a);
   const auto* second = static_cast<const Stored*>(b);
-  if (g.by_pixels.divisor() == 1) {
-    return Launch(ColumnSumsKernel<Type, F>,
-                  {Ceiling(g.channels, kWarp), g.splits.parts}, stream, g, f,
-                  first, second, parts);
+  const Grid grid = {g.across, g.splits.parts};
+  if (g.by_pixels.divisor() > 1) {
+    return Launch(PlaneSumsKernel<Type, F>, grid, stream, g, f, first, second,
+                  parts);
   }
-  return Launch(PlaneSumsKernel<Type, F>, {g.channels, g.splits.parts}, stream,
-                g, f, first, second, parts);
+  const bool vector = Aligned(a) && Aligned(b);
+  return Launch(g.pack == 1 ? ColumnSumsKernel<Type, 1, F>
+                            : ColumnSumsKernel<Type, Pack<Type>::kSize, F>,
+                grid, stream, g, f, vector, first, second, parts);
 }
 
 // The same of activations.
 template <typename F>
-int Sums(Stream stream, Precision precision, const Geometry& g, const F& f,
-         const void* a, const void* b, Pair* parts) {
+int Sums(Stream stream, Precision precision, const ChannelGeometry& g,
+         const F& f, const void* a, const void* b, Pair* parts) {
   return WithType(precision, [&](auto type) {
     return SumsOf<decltype(type)>(stream, g, f, a, b, parts);
   });
@@ -97,36 +151,35 @@ int Sums(Stream stream, Precision precision, const Geometry& g, const F& f,
 
 int64_t ChannelSumParts(Precision precision, int64_t samples, int64_t channels,
                         int64_t pixels) {
-  const Geometry g(precision, samples, channels, pixels);
+  const ChannelGeometry g(precision, samples, channels, pixels);
   return int64_t{g.channels} * g.splits.parts;
 }
 
 int BiasGradient(Stream stream, Precision precision, int64_t samples,
                  int64_t channels, int64_t pixels, const void* dy, Pair* parts,
                  float* db) {
-  const Geometry g(precision, samples, channels, pixels);
+  const ChannelGeometry g(precision, samples, channels, pixels);
   const int error = Sums(stream, precision, g, FirstAsItIs{}, dy, dy, parts);
   if (error != 0) return error;
-  return ForEach(stream, g.channels, FinishSum{{parts, g.splits.parts}, db});
+  return Finish(stream, g, parts, FinishSum{db});
 }
 
 int LayerNormParameterGradients(Stream stream, Precision precision,
                                 int64_t rows, int64_t features, const void* x,
                                 const void* dy, const float* statistics,
                                 Pair* parts, float* dgamma, float* dbeta) {
-  const Geometry g(precision, rows, features, 1);
+  const ChannelGeometry g(precision, rows, features, 1);
   const int error =
       Sums(stream, precision, g, RowGradientSums{statistics}, x, dy, parts);
   if (error != 0) return error;
-  return ForEach(stream, g.channels,
-                 FinishBothSums{{parts, g.splits.parts}, dbeta, dgamma});
+  return Finish(stream, g, parts, FinishBothSums{dbeta, dgamma});
 }
 
 int BatchNormStatistics(Stream stream, Precision precision,
                         const BatchNormShape& shape, int64_t samples,
                         const void* x, Pair* parts, float* mean,
                         float* variance) {
-  const Geometry g(precision, samples, shape.channels, shape.pixels);
+  const ChannelGeometry g(precision, samples, shape.channels, shape.pixels);
   return WithType(precision, [&](auto type) {
     using Type = decltype(type);
     const PivotOf<Type> pivot = {static_cast<const typename Type::Stored*>(x),
@@ -134,12 +187,9 @@ int BatchNormStatistics(Stream stream, Precision precision,
     const int error =
         SumsOf<Type>(stream, g, DistanceSums<Type>{pivot}, x, x, parts);
     if (error != 0) return error;
-    return ForEach(stream, g.channels,
-                   FinishMoments<Type>{{parts, g.splits.parts},
-                                       pivot,
-                                       static_cast<double>(g.count),
-                                       mean,
-                                       variance});
+    const auto count = static_cast<double>(g.count);
+    return Finish(stream, g, parts,
+                  FinishMoments<Type>{pivot, count, mean, variance});
   });
 }
 
@@ -161,19 +211,13 @@ int BatchNormBackward(Stream stream, Precision precision,
                       const void* x, const float* gamma, const float* mean,
                       const float* variance, const void* dy, Pair* parts,
                       float* table, void* dx, float* dgamma, float* dbeta) {
-  const Geometry g(precision, samples, shape.channels, shape.pixels);
+  const ChannelGeometry g(precision, samples, shape.channels, shape.pixels);
   int error = Sums(stream, precision, g, GradientSums{mean}, x, dy, parts);
   if (error != 0) return error;
-  const FinishGradients finish = {{parts, g.splits.parts},
-                                  gamma,
-                                  variance,
-                                  shape.epsilon,
-                                  static_cast<double>(g.count),
-                                  g.channels,
-                                  dgamma,
-                                  dbeta,
-                                  table};
-  error = ForEach(stream, g.channels, finish);
+  const FinishGradients finish = {
+      gamma,      variance, shape.epsilon, static_cast<double>(g.count),
+      g.channels, dgamma,   dbeta,         table};
+  error = Finish(stream, g, parts, finish);
   if (error != 0 || dx == nullptr) return error;
   const ApplyGradients apply = {
       ChannelOf(precision, shape.channels, shape.pixels), mean, table};

@@ -64,25 +64,10 @@ struct RowGradientSums {
   }
 };
 
-struct PartsOfChannels {
-  const Pair* parts;
-  uint32_t splits;
-
-  SLUICE_HOST_DEVICE Pair Of(uint32_t c) const {
-    Pair sum = {0, 0};
-    for (uint32_t s = 0; s < splits; ++s) {
-      sum.first += parts[c * splits + s].first;
-      sum.second += parts[c * splits + s].second;
-    }
-    return sum;
-  }
-};
-
 struct FinishSum {
-  PartsOfChannels sums;
   float* out;
-  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
-    out[c] = static_cast<float>(sums.Of(c).first);
+  SLUICE_HOST_DEVICE void operator()(uint32_t c, const Pair& sum) const {
+    out[c] = static_cast<float>(sum.first);
   }
 };
 
@@ -101,13 +86,11 @@ struct FinishSum {
 // up to some 2^21, and below 1 for every m, so that no variance is below 0.
 template <typename Type>
 struct FinishMoments {
-  PartsOfChannels sums;
   PivotOf<Type> pivot;
   double count;
   float* mean;
   float* variance;
-  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
-    const Pair sum = sums.Of(c);
+  SLUICE_HOST_DEVICE void operator()(uint32_t c, const Pair& sum) const {
     const double shift = sum.first / count;
     mean[c] = static_cast<float>(pivot(c) + shift);
     const double rounding = mean[c] - pivot(c) - shift;
@@ -117,11 +100,9 @@ struct FinishMoments {
 };
 
 struct FinishBothSums {
-  PartsOfChannels sums;
   float* first;
   float* second;
-  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
-    const Pair sum = sums.Of(c);
+  SLUICE_HOST_DEVICE void operator()(uint32_t c, const Pair& sum) const {
     first[c] = static_cast<float>(sum.first);
     second[c] = static_cast<float>(sum.second);
   }
@@ -158,7 +139,6 @@ struct ApplyFactor {
 //
 // into `table` (3, channels).
 struct FinishGradients {
-  PartsOfChannels sums;
   const float* gamma;
   const float* variance;
   double epsilon;
@@ -167,8 +147,7 @@ struct FinishGradients {
   float* dgamma;
   float* dbeta;
   float* table;
-  SLUICE_HOST_DEVICE void operator()(uint32_t c) const {
-    const Pair sum = sums.Of(c);
+  SLUICE_HOST_DEVICE void operator()(uint32_t c, const Pair& sum) const {
     const double deviation = Deviation(variance[c], epsilon);
     dbeta[c] = static_cast<float>(sum.first);
     dgamma[c] = static_cast<float>(sum.second / deviation);

@@ -12,20 +12,21 @@ namespace {
 
 class CudaBatchNormTest : public CudaTest {
  protected:
-  // The declared cases, and two whose channels are summed in several parts.
+  // The declared cases, and some whose channels are summed in several parts.
   std::vector<BatchNormCase> Cases() const {
     std::vector<BatchNormCase> cases;
     for (const BatchNormCase& c : BatchNormCases()) {
       if (!TooLarge(c.size())) cases.push_back(c);
     }
     cases.push_back({"plane in parts", {2, 5000, 1e-5}, 3, false});
-    cases.push_back({"column in parts", {3, 1, 1e-5}, 700, false});
-    for (const BatchNormCase& c : {cases.end()[-2], cases.back()}) {
-      const int64_t pixels = c.shape.pixels;
-      const auto splits = Is16Bit(precision())
-                              ? cuda::ChannelSplits::Of(c.samples * pixels, 1)
-                              : cuda::ChannelSplits::Of(c.samples, pixels);
-      EXPECT_GT(splits.parts, 1);
+    cases.push_back({"rows in parts", {3, 1, 1e-5}, 3000, false});
+    cases.push_back({"rows of packs in parts", {24, 1, 1e-5}, 3000, false});
+    cases.push_back({"many parts", {1, 140000, 1e-5}, 1, false});
+    for (auto c = cases.end() - 4; c != cases.end(); ++c) {
+      const int64_t channels = c->shape.channels;
+      EXPECT_GT(cuda::ChannelSumParts(precision(), c->samples, channels,
+                                      c->shape.pixels),
+                channels);
     }
     return cases;
   }

@@ -29,35 +29,26 @@ inline constexpr uint32_t Blocks(uint32_t count) {
   return Ceiling(count, kBlock);
 }
 
-// A grid is at most this high.
-inline constexpr uint32_t kLargestSplits = 64;
+// Blocks that keep a large GPU busy: some for each multiprocessor.
+inline constexpr uint32_t kManyBlocks = 1024;
 
 // Consecutive parts into which a sum of `count` numbers is cut, 1 or more, each
-// by a block of its own, for at least `least` numbers a part; the last may be
-// shorter.
+// by a block of its own, for at least `least` numbers a part and at most `most`
+// parts; the last may be shorter.
 struct Splits {
   uint32_t parts;
   uint32_t size;  // Of a part, 1 or more.
 
-  static constexpr Splits Of(uint32_t count, uint32_t least) {
-    const uint32_t wanted = std::clamp(count / least, 1u, kLargestSplits);
+  static constexpr Splits Of(uint32_t count, uint32_t least, uint32_t most) {
+    const uint32_t wanted = std::clamp(count / least, 1u, most);
     const uint32_t size = std::max(Ceiling(count, wanted), 1u);
     return {std::max(Ceiling(count, size), 1u), size};
   }
 };
 
-// Numbers a part at least: 16 a thread, so that the eight steps of adding up a
+// Numbers that a thread adds up at least, so that the steps of adding up a
 // block's threads are few beside them.
-inline constexpr uint32_t kLeastPart = 16 * kBlock;
-// The same of columns, of which a block adds 32 with 8 rows of threads.
-inline constexpr uint32_t kLeastRows = 16 * kWarpsOfBlock;
-
-// Channels of (samples, channels, pixels), each summed over samples and pixels.
-struct ChannelSplits {
-  static constexpr Splits Of(uint32_t samples, uint32_t pixels) {
-    return Splits::Of(samples * pixels, pixels == 1 ? kLeastRows : kLeastPart);
-  }
-};
+inline constexpr uint32_t kLeastOfThread = 16;
 
 }  // namespace sluice::kernels::cuda
 

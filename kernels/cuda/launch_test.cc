@@ -1,8 +1,10 @@
 // What is pure of the CUDA device: how work is cut, and where it lies.
+#include <array>
 #include <vector>
 
 #include "common/random.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/channel_geometry.h"
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/launch_geometry.h"
 #include "kernels/cuda/philox.h"
@@ -41,21 +43,57 @@ TEST(LaunchGeometryTest, EveryElementHasAThread) {
 }
 
 TEST(LaunchGeometryTest, PartsOfASumCoverItAndNoneIsEmpty) {
-  for (uint32_t count : {1u, 2u, 49u, kLeastPart, 3 * kLeastPart,
-                         3 * kLeastPart + 1, 500 * kLeastPart + 17, kMost}) {
-    const Splits splits = Splits::Of(count, kLeastPart);
+  constexpr uint32_t kLeast = 100, kParts = 64;
+  for (uint32_t count : {1u, 2u, 49u, kLeast, 3 * kLeast, 3 * kLeast + 1,
+                         500 * kLeast + 17, kMost}) {
+    const Splits splits = Splits::Of(count, kLeast, kParts);
     EXPECT_GE(splits.parts, 1u);
-    EXPECT_LE(splits.parts, kLargestSplits);
+    EXPECT_LE(splits.parts, kParts);
     EXPECT_GE(uint64_t{splits.parts} * splits.size, count);
     EXPECT_LT(uint64_t{splits.parts - 1} * splits.size, count);
   }
 }
 
-TEST(LaunchGeometryTest, SmallSumsAreNotCut) {
-  EXPECT_EQ(ChannelSplits::Of(64, 1).parts, 1u);
-  EXPECT_EQ(ChannelSplits::Of(64, 49).parts, 1u);
-  EXPECT_GT(ChannelSplits::Of(64, 784).parts, 1u);
-  EXPECT_GT(ChannelSplits::Of(1024, 1).parts, 1u);
+TEST(ChannelGeometryTest, SmallSumsAreNotCut) {
+  const auto parts = [](Precision precision, int64_t samples, int64_t channels,
+                        int64_t pixels) {
+    return ChannelGeometry(precision, samples, channels, pixels).splits.parts;
+  };
+  EXPECT_EQ(parts(Precision::kFp32, 64, 128, 1), 1u);
+  EXPECT_EQ(parts(Precision::kFp32, 64, 128, 49), 1u);
+  EXPECT_GT(parts(Precision::kFp32, 64, 128, 784), 1u);
+  EXPECT_GT(parts(Precision::kFp32, 1024, 128, 1), 1u);
+  EXPECT_EQ(parts(Precision::kBf16, 1, 256, 100), 1u);
+  EXPECT_GT(parts(Precision::kBf16, 64, 256, 49), 1u);
+}
+
+TEST(ChannelGeometryTest, LargeSumsKeepALargeGpuBusy) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    // ResNet-50's and LeNet's images, by 64 and 512.
+    for (const auto& [samples, channels, pixels] :
+         {std::array<int64_t, 3>{64, 64, 112 * 112},
+          {64, 256, 56 * 56},
+          {64, 1024, 14 * 14},
+          {64, 2048, 7 * 7},
+          {512, 6, 28 * 28}}) {
+      const ChannelGeometry g(precision, samples, channels, pixels);
+      EXPECT_GE(g.across * g.splits.parts, 132u) << channels;
+    }
+  }
+}
+
+TEST(ChannelGeometryTest, EveryChannelHasAThread) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    for (int64_t channels : {1, 3, 8, 12, 24, 64, 250, 256, 1000, 4096}) {
+      const ChannelGeometry g(precision, 100, channels, 1);
+      EXPECT_EQ(channels % g.pack, 0);
+      EXPECT_LE(g.width() * g.rows(), kBlock);
+      EXPECT_LE(g.width() * g.pack, kBlock);
+      EXPECT_GE(g.rows(), kBlock / kWarp);
+      EXPECT_GE(g.across * g.width() * g.pack, channels);
+      EXPECT_LT((g.across - 1) * g.width() * g.pack, channels);
+    }
+  }
 }
 
 TEST(PhiloxTest, BlocksAreThoseOfRandom) {

@@ -16,6 +16,11 @@ _NUMERICS = "-ftz=true -fmad=false -prec-div=true -prec-sqrt=true"
 
 _FLAGS = "-std=c++20 -O3 -Werror all-warnings -Xcompiler -fPIC,-Wall,-Wextra"
 
+# Intermediate files beside the object: in /tmp their names are those of another
+# build's, since nvcc makes them of its process number, which starts anew in each
+# sandbox.
+_PLACES = "--objdir-as-tempdir"
+
 def cuda_objects(name, srcs, hdrs):
     """A cc_library `name` of `srcs`, nothing without a toolkit.
 
@@ -31,8 +36,9 @@ def cuda_objects(name, srcs, hdrs):
             name = src + "_object",
             srcs = [src] + hdrs,
             outs = [src.replace(".cu", ".pic.o")],
-            cmd = "%s/bin/nvcc -c -I. %s %s %s -o $@ $(location %s)" % (
+            cmd = "%s/bin/nvcc -c -I. %s %s %s %s -o $@ $(location %s)" % (
                 TOOLKIT,
+                _PLACES,
                 _FLAGS,
                 _NUMERICS,
                 _TARGETS,
