@@ -106,7 +106,8 @@ void Dropout(KernelBench* bench, const RowsCase& c) {
 }
 
 void Sum(KernelBench* bench, const RowsCase& c) {
-  const auto op = bench->Must(bench->device()->PrepareSum(c.width, c.samples));
+  const auto op = bench->Must(
+      bench->device()->PrepareSum(c.width, /*relu=*/false, c.samples));
   const DeviceArray a = bench->Activations(c.size());
   const DeviceArray b = bench->Activations(a.size);
   const DeviceArray y = bench->Activations(a.size);

@@ -170,8 +170,9 @@ class Device {
   // Over (channels, pixels). REQUIRES: 0 <= rate < 1.
   virtual absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
       int64_t channels, int64_t pixels, double rate, int64_t max_samples) = 0;
+  // Elementwise as well, and with relu of the sum where it is wanted.
   virtual absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, int64_t max_samples) = 0;
+      int64_t size, bool relu, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) = 0;
   virtual absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(

@@ -87,7 +87,8 @@ class DropoutOp {
   virtual absl::Status Run(int64_t samples, const void* x, void* y) = 0;
 };
 
-// y = a + b, elementwise.
+// y = a + b, elementwise, or relu of that: as in LinearOp, the same bits as
+// with relu by itself.
 class SumOp {
  public:
   virtual ~SumOp() = default;
@@ -99,8 +100,9 @@ class SumOp {
 // Brings each channel to mean 0 and variance 1, and from there to a mean and a
 // deviation that are learned (Ioffe, Szegedy 2015):
 //
-//   y = gamma (x - mean) / sqrt(variance + epsilon) + beta
+//   y = gamma (x - mean) / sqrt(variance + epsilon) + beta,
 //
+// and relu of that where the shape has one, as in LinearOp.
 // `x` and `y` are (samples, channels, pixels); gamma, beta, mean, variance and
 // their gradients (channels).
 class BatchNormOp {

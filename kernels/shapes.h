@@ -77,6 +77,7 @@ struct BatchNormShape {
   int64_t channels = 1;
   int64_t pixels = 1;
   double epsilon = 1e-5;  // Added to the variance; above 0.
+  bool relu = false;      // As dense's.
 
   int64_t size() const { return channels * pixels; }
 };

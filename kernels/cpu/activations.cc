@@ -181,9 +181,7 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakePrepared(
 void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
                     float* y) {
   ParallelFor(context.threads, size, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      y[i] = x[i] <= 0 ? 0 : x[i];  // NaN stays NaN.
-    }
+    for (int64_t i = begin; i < end; ++i) y[i] = ReluOf(x[i]);
   });
 }
 

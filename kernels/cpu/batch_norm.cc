@@ -51,9 +51,14 @@ class CpuBatchNorm : public FloatBatchNormOp {
           .slope = static_cast<float>(gamma[c] / Deviation(variance[c])),
           .height = beta[c]};
     }
-    ForEachElement(samples, [=](int64_t i, const Line& line) {
-      y[i] = line.slope * (x[i] - line.center) + line.height;
-    });
+    if (s_.relu) {
+      ForEachElement(samples, [=](int64_t i, const Line& line) {
+        y[i] = ReluOf(line.At(x[i]));
+      });
+    } else {
+      ForEachElement(
+          samples, [=](int64_t i, const Line& line) { y[i] = line.At(x[i]); });
+    }
     return absl::OkStatus();
   }
 
@@ -80,8 +85,7 @@ class CpuBatchNorm : public FloatBatchNormOp {
     }
     if (dx == nullptr) return absl::OkStatus();
     ForEachElement(samples, [=](int64_t i, const Line& line) {
-      dx[i] = line.factor * dy[i] +
-              (line.slope * (x[i] - line.center) + line.height);
+      dx[i] = line.factor * dy[i] + line.At(x[i]);
     });
     return absl::OkStatus();
   }
@@ -93,6 +97,8 @@ class CpuBatchNorm : public FloatBatchNormOp {
     float slope = 0;
     float height = 0;
     float factor = 0;  // Of dy.
+
+    float At(float x) const { return slope * (x - center) + height; }
   };
 
   double Deviation(float variance) const {

@@ -22,7 +22,8 @@ std::unique_ptr<Device> Cpu(int threads = 1) {
   return *std::move(device);
 }
 
-// Both directions; outputs hold NaN before, which must not shine through.
+// Both directions, and Apply with the statistics, which gives the same; outputs
+// hold NaN before, which must not shine through.
 void Execute(BatchNormOp* op, const BatchNormCase& c, BatchNormRun* run) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (auto* v : {&run->mean, &run->variance, &run->dgamma, &run->dbeta}) {
@@ -34,6 +35,12 @@ void Execute(BatchNormOp* op, const BatchNormCase& c, BatchNormRun* run) {
                             run->beta.data(), run->mean.data(),
                             run->variance.data(), run->y.data())
                   .ok());
+  std::vector<float> again(c.size(), kNan);
+  ASSERT_TRUE(op->Apply(c.samples, run->x.data(), run->gamma.data(),
+                        run->beta.data(), run->mean.data(),
+                        run->variance.data(), again.data())
+                  .ok());
+  EXPECT_TRUE(SameBits(again, run->y));
   ASSERT_TRUE(op->Backward(c.samples, run->x.data(), run->gamma.data(),
                            run->mean.data(), run->variance.data(),
                            run->dy.data(), run->dx.data(), run->dgamma.data(),
@@ -82,6 +89,24 @@ TEST(BatchNormTest, AgreesWithTheReference) {
                (1 / deviation) *
                    ((2 + h * h) * (share + sum + 8 * kUnit) + 2 * h * h_error),
                "dx");
+  }
+}
+
+TEST(BatchNormTest, WithReluTheBitsAreThoseOfReluBehindIt) {
+  const auto cpu = Cpu(), reference = MakeReferenceDevice();
+  for (Device* device : {cpu.get(), reference.get()}) {
+    for (const BatchNormCase& c : BatchNormCases()) {
+      SCOPED_TRACE(c.name);
+      BatchNormRun without = BatchNormArguments(c);
+      if (!without.x.empty()) {
+        without.x[0] = std::numeric_limits<float>::quiet_NaN();
+      }
+      BatchNormRun with = without;
+      const BatchNormCase relu = WithRelu(c);
+      Execute((*device->PrepareBatchNorm(c.shape, 64)).get(), c, &without);
+      Execute((*device->PrepareBatchNorm(relu.shape, 64)).get(), relu, &with);
+      ExpectReluOf(without, with);
+    }
   }
 }
 

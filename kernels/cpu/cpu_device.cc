@@ -94,8 +94,8 @@ class CpuDevice : public HostMemoryDevice {
     return MakeCpuDropout(&context_, channels * pixels, rate);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, int64_t max_samples) override {
-    return MakeCpuSum(&context_, size);
+      int64_t size, bool relu, int64_t max_samples) override {
+    return MakeCpuSum(&context_, size, relu);
   }
   absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) override {

@@ -28,6 +28,8 @@ std::unique_ptr<MapOp> MakeCpuGlobalAveragePool(const OneDnnContext* context,
                                                 int64_t channels,
                                                 int64_t pixels);
 
+// NaN stays NaN.
+inline float ReluOf(float x) { return x <= 0 ? 0 : x; }
 // y = relu of x, which may be y.
 void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
                     float* y);
@@ -43,7 +45,8 @@ absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuGelu(const OneDnnContext* context,
 
 std::unique_ptr<DropoutOp> MakeCpuDropout(const OneDnnContext* context,
                                           int64_t size, double rate);
-std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size);
+std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size,
+                                  bool relu);
 
 std::unique_ptr<BatchNormOp> MakeCpuBatchNorm(const OneDnnContext* context,
                                               const BatchNormShape& shape);

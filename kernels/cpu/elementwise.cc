@@ -59,21 +59,30 @@ class CpuDropout : public FloatDropoutOp {
 
 class CpuSum : public FloatSumOp {
  public:
-  CpuSum(const OneDnnContext* context, int64_t size)
-      : context_(*context), size_(size) {}
+  CpuSum(const OneDnnContext* context, int64_t size, bool relu)
+      : context_(*context), size_(size), relu_(relu) {}
 
   absl::Status Run(int64_t samples, const float* a, const float* b,
                    float* y) override {
-    ParallelFor(context_.threads, samples * size_, 1,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
-                });
+    const auto sum = [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
+    };
+    const auto relu_of_sum = [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = ReluOf(a[i] + b[i]);
+    };
+    const int64_t size = samples * size_;
+    if (relu_) {
+      ParallelFor(context_.threads, size, 1, relu_of_sum);
+    } else {
+      ParallelFor(context_.threads, size, 1, sum);
+    }
     return absl::OkStatus();
   }
 
  private:
   const OneDnnContext& context_;
   const int64_t size_;
+  const bool relu_;
 };
 
 }  // namespace
@@ -83,8 +92,9 @@ std::unique_ptr<DropoutOp> MakeCpuDropout(const OneDnnContext* context,
   return std::make_unique<CpuDropout>(context, size, rate);
 }
 
-std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size) {
-  return std::make_unique<CpuSum>(context, size);
+std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size,
+                                  bool relu) {
+  return std::make_unique<CpuSum>(context, size, relu);
 }
 
 }  // namespace sluice::kernels

@@ -109,13 +109,33 @@ TEST(ElementwiseTest, SumsAreThoseOfTheReference) {
     auto a = ToFloats(UniformValues(70 * size, 5));
     const auto b = ToFloats(UniformValues(70 * size, 6));
     std::vector<float> want(a.size());
-    ASSERT_TRUE((*reference->PrepareSum(size, 70))
+    ASSERT_TRUE((*reference->PrepareSum(size, /*relu=*/false, 70))
                     ->Run(70, a.data(), b.data(), want.data())
                     .ok());
-    ASSERT_TRUE((*cpu->PrepareSum(size, 70))
+    ASSERT_TRUE((*cpu->PrepareSum(size, /*relu=*/false, 70))
                     ->Run(70, a.data(), b.data(), a.data())
                     .ok());
     EXPECT_TRUE(SameBits(a, want));
+  }
+}
+
+TEST(ElementwiseTest, WithReluTheBitsAreThoseOfReluBehindTheSum) {
+  const auto cpu = Cpu(2), reference = MakeReferenceDevice();
+  for (Device* device : {cpu.get(), reference.get()}) {
+    for (int64_t size : {1, 31, 1025}) {
+      auto a = ToFloats(UniformValues(70 * size, 5));
+      auto b = ToFloats(UniformValues(70 * size, 6));
+      a[0] = std::nanf("");
+      a[1] = b[1] = -0.0f;
+      std::vector<float> sum(a.size());
+      ASSERT_TRUE((*device->PrepareSum(size, /*relu=*/false, 70))
+                      ->Run(70, a.data(), b.data(), sum.data())
+                      .ok());
+      ASSERT_TRUE((*device->PrepareSum(size, /*relu=*/true, 70))
+                      ->Run(70, a.data(), b.data(), b.data())
+                      .ok());
+      EXPECT_TRUE(SameBits(b, ReluOfEach(sum)));
+    }
   }
 }
 

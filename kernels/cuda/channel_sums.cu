@@ -203,7 +203,8 @@ int BatchNormApply(Stream stream, Precision precision,
   if (error != 0) return error;
   const ApplyFactor apply = {ChannelOf(precision, shape.channels, shape.pixels),
                              mean, factor, beta};
-  return Map(stream, precision, samples * shape.size(), apply, x, y);
+  return MapAndRelu(stream, precision, samples * shape.size(), apply,
+                    shape.relu, x, x, y);
 }
 
 int BatchNormBackward(Stream stream, Precision precision,

@@ -12,12 +12,14 @@ namespace {
 
 class CudaBatchNormTest : public CudaTest {
  protected:
-  // The declared cases, and some whose channels are summed in several parts.
+  // The declared cases, one with relu, and some whose channels are summed in
+  // several parts.
   std::vector<BatchNormCase> Cases() const {
     std::vector<BatchNormCase> cases;
     for (const BatchNormCase& c : BatchNormCases()) {
       if (!TooLarge(c.size())) cases.push_back(c);
     }
+    cases.push_back(WithRelu(cases.back()));
     cases.push_back({"plane in parts", {2, 5000, 1e-5}, 3, false});
     cases.push_back({"rows in parts", {3, 1, 1e-5}, 3000, false});
     cases.push_back({"rows of packs in parts", {24, 1, 1e-5}, 3000, false});
@@ -158,6 +160,18 @@ TEST_P(CudaBatchNormTest, BitsDoNotDependOnAlignment) {
     Execute(c, 0, &want);
     Execute(c, 1, &got);
     ExpectSameBits(got, want);
+  }
+}
+
+TEST_P(CudaBatchNormTest, WithReluTheBitsAreThoseOfReluBehindIt) {
+  for (const BatchNormCase& c : Cases()) {
+    SCOPED_TRACE(c.name);
+    BatchNormRun without = Arguments(c);
+    if (!without.x.empty()) without.x[0] = std::nanf("");
+    BatchNormRun with = without;
+    Execute(c, 1, &without);
+    Execute(WithRelu(c), 1, &with);
+    ExpectReluOf(without, with);
   }
 }
 

@@ -215,15 +215,36 @@ TEST_P(CudaMapTest, SumsAreThoseOfTheReference) {
     const auto a = Rounded(ToFloats(UniformValues(7 * size, 5)));
     const auto b = Rounded(ToFloats(UniformValues(7 * size, 6)));
     std::vector<float> want(a.size());
-    auto op = *device_->PrepareSum(std::max<int64_t>(size, 1), 7);
+    const int64_t width = std::max<int64_t>(size, 1);
     const int64_t samples = size == 0 ? 0 : 7;
-    ASSERT_TRUE((*reference_->PrepareSum(std::max<int64_t>(size, 1), 7))
-                    ->Run(samples, a.data(), b.data(), want.data())
-                    .ok());
-    const auto at_a = Given(a), at_b = Given(b, 1);
-    ASSERT_TRUE(op->Run(samples, at_a.data(), at_b.data(), at_a.data()).ok());
-    EXPECT_TRUE(SameBits(at_a.Read(), Rounded(want)));
+    for (bool relu : {false, true}) {
+      auto op = *device_->PrepareSum(width, relu, 7);
+      ASSERT_TRUE((*reference_->PrepareSum(width, relu, 7))
+                      ->Run(samples, a.data(), b.data(), want.data())
+                      .ok());
+      for (int64_t offset : {0, 1}) {
+        const auto at_a = Given(a), at_b = Given(b, offset);
+        ASSERT_TRUE(
+            op->Run(samples, at_a.data(), at_b.data(), at_a.data()).ok());
+        EXPECT_TRUE(SameBits(at_a.Read(), Rounded(want)));
+      }
+    }
   }
+}
+
+TEST_P(CudaMapTest, WithReluTheBitsAreThoseOfReluBehindTheSum) {
+  auto a = ToFloats(UniformValues(7 * 33, 5));
+  auto b = ToFloats(UniformValues(7 * 33, 6));
+  a[0] = std::nanf("");
+  a[1] = b[1] = -0.0f;
+  const auto at_a = Given(a), at_b = Given(b), sum = Unwritten(a.size());
+  ASSERT_TRUE((*device_->PrepareSum(33, /*relu=*/false, 7))
+                  ->Run(7, at_a.data(), at_b.data(), sum.data())
+                  .ok());
+  ASSERT_TRUE((*device_->PrepareSum(33, /*relu=*/true, 7))
+                  ->Run(7, at_a.data(), at_b.data(), at_b.data())
+                  .ok());
+  EXPECT_TRUE(SameBits(at_b.Read(), ReluOfEach(sum.Read())));
 }
 
 std::vector<float> Times1024(std::vector<float> values) {

@@ -112,8 +112,8 @@ class DeviceOnBackend : public Device {
     return MakeDropout(&context_, channels, pixels, rate, max_samples);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, int64_t max_samples) override {
-    return MakeSum(&context_, size, max_samples);
+      int64_t size, bool relu, int64_t max_samples) override {
+    return MakeSum(&context_, size, relu, max_samples);
   }
   absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) override {

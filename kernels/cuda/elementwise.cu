@@ -3,9 +3,9 @@
 
 namespace sluice::kernels::cuda {
 
-int Sum(Stream stream, Precision precision, int64_t size, const void* a,
-        const void* b, void* y) {
-  return Map(stream, precision, size, Add{}, a, b, y);
+int Sum(Stream stream, Precision precision, int64_t size, bool relu,
+        const void* a, const void* b, void* y) {
+  return MapAndRelu(stream, precision, size, Add{}, relu, a, b, y);
 }
 
 int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to) {
@@ -40,9 +40,8 @@ int AddBias(Stream stream, Precision precision, int64_t samples,
             int64_t channels, int64_t pixels, const float* b, bool relu,
             void* y) {
   const AddChannelBias f = {ChannelOf(precision, channels, pixels), b};
-  const int64_t size = samples * channels * pixels;
-  return relu ? Map(stream, precision, size, AddChannelBiasRelu{f}, y, y)
-              : Map(stream, precision, size, f, y, y);
+  return MapAndRelu(stream, precision, samples * channels * pixels, f, relu, y,
+                    y, y);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -137,11 +137,14 @@ struct AddChannelBias {
     return y + bias[channel(i)];
   }
 };
-struct AddChannelBiasRelu {
-  AddChannelBias add;
 
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float y, float) const {
-    return ReluForward{}(i, add(i, y, y), 0);
+// Relu of what f makes.
+template <typename F>
+struct ThenRelu {
+  F f;
+
+  SLUICE_HOST_DEVICE float operator()(uint32_t i, float a, float b) const {
+    return ReluForward{}(i, f(i, a, b), 0);
   }
 };
 

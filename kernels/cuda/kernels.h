@@ -48,9 +48,9 @@ int ActivationBackward(Stream stream, Precision precision, ActivationKind kind,
 
 // ---- Elementwise: elementwise.cu
 
-// y = a + b; y may be either.
-int Sum(Stream stream, Precision precision, int64_t size, const void* a,
-        const void* b, void* y);
+// y = a + b, or relu of that; y may be either.
+int Sum(Stream stream, Precision precision, int64_t size, bool relu,
+        const void* a, const void* b, void* y);
 // Which of a key's numbers dropout takes.
 struct DropoutDraw {
   uint64_t key;
@@ -105,7 +105,7 @@ int BatchNormStatistics(Stream stream, Precision precision,
                         const void* x, Pair* parts, float* mean,
                         float* variance);
 // y = (x - mean) factor + beta with factor = gamma / sqrt(variance + epsilon)
-// rounded once; `factor` (channels) is scratch.
+// rounded once, or relu of that; `factor` (channels) is scratch.
 int BatchNormApply(Stream stream, Precision precision,
                    const BatchNormShape& shape, int64_t samples, const void* x,
                    const float* gamma, const float* beta, const float* mean,

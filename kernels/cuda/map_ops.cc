@@ -143,19 +143,20 @@ class DropoutOnGpu : public DropoutOp {
 
 class SumOnGpu : public SumOp {
  public:
-  SumOnGpu(OpContext* context, std::string name, int64_t size)
-      : context_(*context), name_(std::move(name)), size_(size) {}
+  SumOnGpu(OpContext* context, std::string name, int64_t size, bool relu)
+      : context_(*context), name_(std::move(name)), size_(size), relu_(relu) {}
 
   absl::Status Run(int64_t samples, const void* a, const void* b,
                    void* y) override {
     return context_.Launched(name_, Sum(context_.stream(), context_.precision(),
-                                        samples * size_, a, b, y));
+                                        samples * size_, relu_, a, b, y));
   }
 
  private:
   OpContext& context_;
   const std::string name_;
   const int64_t size_;
+  const bool relu_;
 };
 
 const char* NameOf(ActivationKind kind) {
@@ -220,10 +221,10 @@ absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
 }
 
 absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,
-                                               int64_t max_samples) {
+                                               bool relu, int64_t max_samples) {
   std::string name = absl::StrCat("sum ", size);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, size));
-  return std::make_unique<SumOnGpu>(context, std::move(name), size);
+  return std::make_unique<SumOnGpu>(context, std::move(name), size, relu);
 }
 
 }  // namespace sluice::kernels::cuda

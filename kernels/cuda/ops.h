@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<DropoutOp>> MakeDropout(OpContext* context,
                                                        double rate,
                                                        int64_t max_samples);
 absl::StatusOr<std::unique_ptr<SumOp>> MakeSum(OpContext* context, int64_t size,
-                                               int64_t max_samples);
+                                               bool relu, int64_t max_samples);
 absl::StatusOr<std::unique_ptr<BatchNormOp>> MakeBatchNorm(
     OpContext* context, const BatchNormShape& shape, int64_t max_samples);
 

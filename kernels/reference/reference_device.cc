@@ -176,15 +176,17 @@ class Dropout : public FloatDropoutOp {
 
 class Sum : public FloatSumOp {
  public:
-  explicit Sum(int64_t size) : size_(size) {}
+  Sum(int64_t size, bool relu) : size_(size), relu_(relu) {}
   absl::Status Run(int64_t samples, const float* a, const float* b,
                    float* y) override {
     for (int64_t i = 0; i < samples * size_; ++i) y[i] = a[i] + b[i];
+    if (relu_) reference::ReluForward(samples * size_, y, y);
     return absl::OkStatus();
   }
 
  private:
   const int64_t size_;
+  const bool relu_;
 };
 
 class BatchNorm : public FloatBatchNormOp {
@@ -201,6 +203,7 @@ class BatchNorm : public FloatBatchNormOp {
                      const float* variance, float* y) override {
     reference::BatchNormApply(shape_, samples, x, gamma, beta, mean, variance,
                               y);
+    if (shape_.relu) reference::ReluForward(samples * shape_.size(), y, y);
     return absl::OkStatus();
   }
   absl::Status Backward(int64_t samples, const float* x, const float* gamma,
@@ -352,8 +355,8 @@ class ReferenceDevice : public HostMemoryDevice {
     return std::make_unique<Dropout>(channels * pixels, rate);
   }
   absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, int64_t max_samples) override {
-    return std::make_unique<Sum>(size);
+      int64_t size, bool relu, int64_t max_samples) override {
+    return std::make_unique<Sum>(size, relu);
   }
   absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
       const BatchNormShape& shape, int64_t max_samples) override {

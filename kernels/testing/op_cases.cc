@@ -241,6 +241,13 @@ LinearCase WithRelu(const LinearCase& c) {
   return with;
 }
 
+BatchNormCase WithRelu(const BatchNormCase& c) {
+  BatchNormCase with = c;
+  with.name += " relu";
+  with.shape.relu = true;
+  return with;
+}
+
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c) {
   const int64_t most = std::max<int64_t>(c.samples, 1);
@@ -299,6 +306,12 @@ std::vector<float> Magnitudes(absl::Span<const float> values) {
   std::vector<float> magnitudes;
   for (float value : values) magnitudes.push_back(std::abs(value));
   return magnitudes;
+}
+
+std::vector<float> ReluOfEach(absl::Span<const float> values) {
+  std::vector<float> of;
+  for (float value : values) of.push_back(value <= 0 ? 0 : value);
+  return of;
 }
 
 std::vector<int32_t> Labels(int64_t samples, int64_t classes, uint64_t seed) {

@@ -81,8 +81,9 @@ std::vector<MapCase> MapCases();
 std::vector<LossCase> LossCases();
 std::vector<BatchNormCase> BatchNormCases();
 
-// The case with relu behind its sums.
+// The case with relu behind its sums, or behind what it normalises.
 LinearCase WithRelu(const LinearCase& c);
+BatchNormCase WithRelu(const BatchNormCase& c);
 
 // The case's operation, for its samples.
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
@@ -102,6 +103,9 @@ std::vector<float> ToFloats(const std::vector<double>& values);
 
 // Absolute values.
 std::vector<float> Magnitudes(absl::Span<const float> values);
+
+// NaN stays NaN.
+std::vector<float> ReluOfEach(absl::Span<const float> values);
 
 // `samples` labels in [0, classes).
 std::vector<int32_t> Labels(int64_t samples, int64_t classes, uint64_t seed);

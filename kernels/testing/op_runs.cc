@@ -53,8 +53,7 @@ void ExpectSameBits(const LinearRun& a, const LinearRun& b) {
 
 void ExpectReluOf(const LinearRun& without, const LinearRun& with) {
   LinearRun want = without;
-  // NaN stays NaN.
-  for (float& y : want.y) y = y <= 0 ? 0 : y;
+  want.y = ReluOfEach(want.y);
   ExpectSameBits(with, want);
 }
 
@@ -74,6 +73,12 @@ void ExpectSameBits(const BatchNormRun& a, const BatchNormRun& b) {
   EXPECT_TRUE(SameBits(a.dx, b.dx)) << "dx";
   EXPECT_TRUE(SameBits(a.dgamma, b.dgamma)) << "dgamma";
   EXPECT_TRUE(SameBits(a.dbeta, b.dbeta)) << "dbeta";
+}
+
+void ExpectReluOf(const BatchNormRun& without, const BatchNormRun& with) {
+  BatchNormRun want = without;
+  want.y = ReluOfEach(want.y);
+  ExpectSameBits(with, want);
 }
 
 }  // namespace sluice::kernels

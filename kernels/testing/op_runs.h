@@ -47,6 +47,9 @@ BatchNormRun BatchNormArguments(const BatchNormCase& c);
 
 void ExpectSameBits(const BatchNormRun& a, const BatchNormRun& b);
 
+// As for a LinearRun.
+void ExpectReluOf(const BatchNormRun& without, const BatchNormRun& with);
+
 }  // namespace sluice::kernels
 
 #endif  // SLUICE_KERNELS_TESTING_OP_RUNS_H_

@@ -48,11 +48,12 @@ class BatchNorm : public Layer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeBatchNorm(
-    const LayerContext& context, const LayerPlan& layer) {
+    const LayerContext& context, const LayerPlan& layer, bool relu) {
   kernels::BatchNormShape shape;
   shape.channels = layer.input_shape[0];
   shape.pixels = SizeOf(layer.input_shape) / shape.channels;
   shape.epsilon = layer.layer.batch_norm().epsilon();
+  shape.relu = relu;
   SLUICE_ASSIGN_OR_RETURN(
       auto op, context.device->PrepareBatchNorm(shape, context.max_samples));
   return std::make_unique<BatchNorm>(std::move(op), context.plan, layer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -65,14 +66,18 @@ void ExpectGradientsNear(const ResolvedJob& job, const std::vector<float>& got,
   }
 }
 
-TEST_P(CudaPrecisionModelTest, ReluBehindASumChangesNoBitByBeingPartOfIt) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
-  const ResolvedJob apart = MakeJob(WithReluApart(kLeNet), {1, 28, 28});
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 2, 5);
-  EXPECT_TRUE(SameBits(
-      Gradient(Create(job, 2, device_.get()).get(), batch, weights),
-      Gradient(Create(apart, 2, device_.get()).get(), batch, weights)));
+TEST_P(CudaPrecisionModelTest, ReluBehindALayerChangesNoBitByBeingPartOfIt) {
+  for (const auto& [net, shape] :
+       {std::pair{kLeNet, std::vector<int64_t>{1, 28, 28}},
+        std::pair{kSmallResNet, std::vector<int64_t>{2, 6, 6}}}) {
+    const ResolvedJob job = MakeJob(net, shape);
+    const ResolvedJob apart = MakeJob(WithReluApart(net), shape);
+    const auto weights = InitialWeights(job);
+    const Batch batch = MakeBatch(job, 2, 5);
+    EXPECT_TRUE(SameBits(
+        Gradient(Create(job, 2, device_.get()).get(), batch, weights),
+        Gradient(Create(apart, 2, device_.get()).get(), batch, weights)));
+  }
 }
 
 TEST_P(CudaModelTest, LeNetIsComputedAsTheReferenceDoes) {

@@ -208,7 +208,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
           /*is_activation=*/false);
     }
     case proto::Layer::kBatchNorm:
-      return MakeBatchNorm(context, layer);
+      return MakeBatchNorm(context, layer, relu);
     case proto::Layer::kEmbedding:
       return MakeEmbedding(context, layer);
     case proto::Layer::kLayerNorm:
@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     case proto::Layer::kDropout:
       return Dropout(context, layer);
     case proto::Layer::kResidual:
-      return MakeResidual(context, layer);
+      return MakeResidual(context, layer, relu);
     case proto::Layer::kFlatten:
       return Flatten(context, layer);
     case proto::Layer::kRepeat:  // The plan has its layers in its place.

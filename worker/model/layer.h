@@ -64,8 +64,8 @@ class Layer {
   virtual absl::Status Backward(const Pass& pass, const void* x, const void* y,
                                 const void* dy, void* dx) = 0;
 
-  // The layer's parameters; empty where it has none. A layer that has some
-  // does not look at `y` in Backward.
+  // The layer's parameters; empty where it has none. A layer that has some, or
+  // that was made with relu, does not look at `y` in Backward.
   virtual ParameterRange parameters() const { return {}; }
   // Forward may run in place, Backward ignores `x` and may run with `dx` =
   // `dy`.
@@ -81,9 +81,9 @@ struct LayerContext {
 };
 
 // Prepares `layer` of the context's plan; nullptr for a flatten that leaves the
-// numbers where they are. With `relu`, which dense and conv2d may have, y is
-// that of the relu behind it; its backward is still that of what the relu is
-// given.
+// numbers where they are. With `relu`, which dense, conv2d, batch_norm and
+// residual may have, y is that of the relu behind it; its backward is still
+// that of what the relu is given.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const LayerContext& context,
                                                  const LayerPlan& layer,
                                                  bool relu = false);

@@ -63,8 +63,9 @@ absl::StatusOr<std::vector<Planned>> PlanSteps(
 // less, where the device can do so.
 bool TakesRelu(const std::vector<Planned>& steps, size_t i) {
   const proto::Layer& layer = steps[i].plan->layer;
-  return (layer.has_dense() || layer.has_conv2d()) && i + 1 < steps.size() &&
-         steps[i + 1].plan->layer.has_relu();
+  const bool can = layer.has_dense() || layer.has_conv2d() ||
+                   layer.has_batch_norm() || layer.has_residual();
+  return can && i + 1 < steps.size() && steps[i + 1].plan->layer.has_relu();
 }
 
 }  // namespace
@@ -83,8 +84,8 @@ absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     if (layer == nullptr) {
       SLUICE_ASSIGN_OR_RETURN(layer, MakeLayer(context, plan, relu));
     }
-    SLUICE_RETURN_IF_ERROR(stack->AddStep(context, plan, std::move(layer)));
-    stack->steps_.back().within = taken;
+    SLUICE_RETURN_IF_ERROR(
+        stack->AddStep(context, plan, std::move(layer), taken));
     taken = relu;
     largest = std::max(largest, SizeOf(plan.output_shape));
   }
@@ -108,13 +109,16 @@ absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
 
 absl::Status LayerStack::AddStep(const LayerContext& context,
                                  const LayerPlan& plan,
-                                 std::unique_ptr<Layer> layer) {
+                                 std::unique_ptr<Layer> layer, bool within) {
   Step step;
   step.layer = std::move(layer);
+  step.within = within;
   // Behind a layer with parameters, whose backward does not look at its
-  // output, an activation overwrites that output: a pass over memory less.
-  if (step.layer->is_activation() && !steps_.empty() &&
-      steps_.back().layer->parameters().size() > 0) {
+  // output, an activation overwrites that output: a pass over memory less. One
+  // that is part of the layer before it, which may be a residual without any,
+  // is written there.
+  if (within || (step.layer->is_activation() && !steps_.empty() &&
+                 steps_.back().layer->parameters().size() > 0)) {
     step.y = steps_.back().y;
   } else {
     SLUICE_ASSIGN_OR_RETURN(

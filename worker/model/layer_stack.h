@@ -82,7 +82,7 @@ class LayerStack {
 
   explicit LayerStack(kernels::Device* device) : device_(device) {}
   absl::Status AddStep(const LayerContext& context, const LayerPlan& plan,
-                       std::unique_ptr<Layer> layer);
+                       std::unique_ptr<Layer> layer, bool within);
   // Where the step's input is, with the stack's at `x`.
   const void* InputOf(size_t step, const void* x) const {
     return step == 0 ? x : steps_[step - 1].y;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -113,6 +114,16 @@ class NotingDevice : public SeparateMemoryDevice {
     relu.push_back(shape.relu);
     return SeparateMemoryDevice::PrepareConv2d(shape, max_samples);
   }
+  absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
+      const kernels::BatchNormShape& shape, int64_t max_samples) override {
+    relu.push_back(shape.relu);
+    return SeparateMemoryDevice::PrepareBatchNorm(shape, max_samples);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
+      int64_t size, bool with_relu, int64_t max_samples) override {
+    relu.push_back(with_relu);
+    return SeparateMemoryDevice::PrepareSum(size, with_relu, max_samples);
+  }
   std::vector<bool> relu;
 };
 
@@ -134,6 +145,35 @@ TEST(LayersTest, ReluIsPartOfTheDenseOrConvolutionRightBeforeIt) {
   EXPECT_THAT(device.relu, testing::ElementsAre(true, false, false));
 }
 
+TEST(LayersTest, ReluIsPartOfTheBatchNormOrTheResidualRightBeforeIt) {
+  NotingDevice device;
+  const auto prepared = [&](const std::string& layers) {
+    device.relu.clear();
+    Create(MakeJob(layers, {3, 4, 4}), 1, &device);
+    return device.relu;
+  };
+  EXPECT_THAT(prepared("layer { batch_norm {} } layer { relu {} }"
+                       "layer { batch_norm {} } layer { tanh {} }"
+                       "layer { relu {} } layer { flatten {} }"),
+              testing::ElementsAre(true, false));
+  // Of the body and of the projection, then the sum of the outputs and that of
+  // the inputs' gradients.
+  EXPECT_THAT(prepared("layer { residual {"
+                       "  layer { batch_norm {} } layer { relu {} }"
+                       "  layer { conv2d { channels: 2 kernel: 1 } }"
+                       "} } layer { relu {} } layer { flatten {} }"),
+              testing::ElementsAre(true, false, false, true, false));
+  // The end of a body is not the end of its residual.
+  EXPECT_THAT(prepared("layer { residual { layer { batch_norm {} } } }"
+                       "layer { relu {} } layer { flatten {} }"),
+              testing::ElementsAre(false, true, false));
+  EXPECT_THAT(prepared("layer { residual { layer { batch_norm {} }"
+                       "layer { relu {} } } } layer { flatten {} }"),
+              testing::ElementsAre(true, false, false));
+  prepared(WithReluApart(kSmallResNet));
+  EXPECT_THAT(device.relu, testing::Each(false));
+}
+
 TEST(LayersTest, ReluThatIsPartOfALayerIsNotComputedAgain) {
   const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
   SeparateMemoryDevice device;
@@ -143,20 +183,31 @@ TEST(LayersTest, ReluThatIsPartOfALayerIsNotComputedAgain) {
   ASSERT_TRUE(model->Evaluate(MakeBatch(job, 1, 5), InitialWeights(job)).ok());
   // Before each of two convolutions, two pools and three dense, and at the end.
   EXPECT_EQ(paces, 8);
+  const ResolvedJob resnet = MakeJob(kSmallResNet, {2, 6, 6});
+  const auto other = Create(resnet, 1, &device);
+  paces = 0;
+  ASSERT_TRUE(
+      other->Evaluate(MakeBatch(resnet, 1, 5), InitialWeights(resnet)).ok());
+  // Nine layers, in the residuals one, four, three and one, and at each end.
+  EXPECT_EQ(paces, 9 + 1 + (1 + 1) + (4 + 1) + (3 + 1) + (1 + 1));
 }
 
-TEST(LayersTest, ReluBehindASumChangesNoBitByBeingPartOfIt) {
-  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
-  const ResolvedJob apart = MakeJob(WithReluApart(kLeNet), {1, 28, 28});
-  const auto device = Cpu();
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 3, 5);
-  const auto model = Create(job, 3, device.get());
-  const auto other = Create(apart, 3, device.get());
-  EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
-                       Gradient(other.get(), batch, weights)));
-  EXPECT_EQ(model->Evaluate(batch, weights)->loss,
-            other->Evaluate(batch, weights)->loss);
+TEST(LayersTest, ReluBehindALayerChangesNoBitByBeingPartOfIt) {
+  for (const auto& [net, shape] :
+       {std::pair{kLeNet, std::vector<int64_t>{1, 28, 28}},
+        std::pair{kSmallResNet, std::vector<int64_t>{2, 6, 6}}}) {
+    const ResolvedJob job = MakeJob(net, shape);
+    const ResolvedJob apart = MakeJob(WithReluApart(net), shape);
+    const auto device = Cpu();
+    const auto weights = InitialWeights(job);
+    const Batch batch = MakeBatch(job, 3, 5);
+    const auto model = Create(job, 3, device.get());
+    const auto other = Create(apart, 3, device.get());
+    EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights),
+                         Gradient(other.get(), batch, weights)));
+    EXPECT_EQ(model->Evaluate(batch, weights)->loss,
+              other->Evaluate(batch, weights)->loss);
+  }
 }
 
 constexpr char kDropoutNet[] = R"(

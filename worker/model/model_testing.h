@@ -36,8 +36,38 @@ inline constexpr char kLeNet[] = R"(
   layer { dense { units: 10 } }
 )";
 
+// Relu behind all that may take it: batch norms and residuals, with parameters,
+// with a projection and without either, and a convolution.
+inline constexpr char kSmallResNet[] = R"(
+  layer { residual { layer { tanh {} } } }
+  layer { relu {} }
+  layer { conv2d { channels: 3 kernel: 3 padding: 1 bias: false } }
+  layer { batch_norm {} }
+  layer { relu {} }
+  layer { residual {
+    layer { conv2d { channels: 3 kernel: 3 padding: 1 bias: false } }
+    layer { batch_norm {} }
+    layer { relu {} }
+    layer { conv2d { channels: 3 kernel: 3 padding: 1 bias: false } }
+    layer { batch_norm {} }
+  } }
+  layer { relu {} }
+  layer { residual {
+    layer { conv2d { channels: 5 kernel: 3 stride: 2 padding: 1 } }
+    layer { relu {} }
+    layer { conv2d { channels: 5 kernel: 1 bias: false } }
+    layer { batch_norm {} }
+  } }
+  layer { relu {} }
+  layer { conv2d { channels: 4 kernel: 1 } }
+  layer { residual { layer { tanh {} } } }
+  layer { relu {} }
+  layer { global_average_pool {} }
+  layer { dense { units: 4 } }
+)";
+
 // The same with numbers in the same places, but no relu right behind a layer
-// with parameters.
+// that may take it.
 inline std::string WithReluApart(std::string model) {
   const std::string relu = "layer { relu {} }";
   const std::string copy = "layer { dropout { rate: 0 } } ";

@@ -170,6 +170,7 @@ std::vector<float> Train(const ResolvedJob& job, Model* model,
 TEST_P(RecordedModelTest, TrainingGivesTheBitsThatItGivesUnrecorded) {
   for (const auto& [net, shape] :
        {std::pair{kMixed, std::vector<int64_t>{2, 4, 4}},
+        std::pair{kSmallResNet, std::vector<int64_t>{2, 4, 4}},
         std::pair{kTransformer, std::vector<int64_t>{5}}}) {
     const ResolvedJob job = MakeJob(net, shape);
     // Mini-batches of 4, 3 and 6, the last in micro-batches.

@@ -67,7 +67,8 @@ class Residual : public Layer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeResidual(const LayerContext& context,
-                                                    const LayerPlan& layer) {
+                                                    const LayerPlan& layer,
+                                                    bool relu) {
   SLUICE_ASSIGN_OR_RETURN(auto body, LayerStack::Create(context, layer.body));
   std::unique_ptr<Layer> projection;
   if (!layer.projection.empty()) {
@@ -77,10 +78,10 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeResidual(const LayerContext& context,
   kernels::Device& device = *context.device;
   SLUICE_ASSIGN_OR_RETURN(
       auto outputs,
-      device.PrepareSum(SizeOf(layer.output_shape), context.max_samples));
+      device.PrepareSum(SizeOf(layer.output_shape), relu, context.max_samples));
   SLUICE_ASSIGN_OR_RETURN(
-      auto inputs,
-      device.PrepareSum(SizeOf(layer.input_shape), context.max_samples));
+      auto inputs, device.PrepareSum(SizeOf(layer.input_shape), /*relu=*/false,
+                                     context.max_samples));
   return std::make_unique<Residual>(std::move(body), std::move(projection),
                                     std::move(outputs), std::move(inputs));
 }

@@ -8,9 +8,11 @@
 
 namespace sluice {
 
-// y = f(x) + x, or f(x) + p(x) where the plan has a projection.
+// y = f(x) + x, or f(x) + p(x) where the plan has a projection. `relu` as
+// MakeLayer's.
 absl::StatusOr<std::unique_ptr<Layer>> MakeResidual(const LayerContext& context,
-                                                    const LayerPlan& layer);
+                                                    const LayerPlan& layer,
+                                                    bool relu);
 
 }  // namespace sluice
 

@@ -120,8 +120,8 @@ class SeparateMemoryDevice : public kernels::Device {
     return device_->PrepareDropout(channels, pixels, rate, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
-      int64_t size, int64_t max_samples) override {
-    return device_->PrepareSum(size, max_samples);
+      int64_t size, bool relu, int64_t max_samples) override {
+    return device_->PrepareSum(size, relu, max_samples);
   }
   absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
       const kernels::BatchNormShape& shape, int64_t max_samples) override {
