@@ -1,5 +1,5 @@
 #include "kernels/cuda/block_sum.cuh"
-#include "kernels/cuda/channel_geometry.h"
+#include "kernels/cuda/channel_maps.cuh"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/sequence_kernels.h"
 
@@ -201,10 +201,9 @@ int BatchNormApply(Stream stream, Precision precision,
       ForEach(stream, static_cast<uint32_t>(shape.channels),
               FactorOfChannel{gamma, variance, shape.epsilon, factor});
   if (error != 0) return error;
-  const ApplyFactor apply = {ChannelOf(precision, shape.channels, shape.pixels),
-                             mean, factor, beta};
-  return MapAndRelu(stream, precision, samples * shape.size(), apply,
-                    shape.relu, x, x, y);
+  return MapChannelsAndRelu(stream, precision, samples, shape.channels,
+                            shape.pixels, ApplyFactor{mean, factor, beta},
+                            shape.relu, x, x, y);
 }
 
 int BatchNormBackward(Stream stream, Precision precision,
@@ -220,9 +219,8 @@ int BatchNormBackward(Stream stream, Precision precision,
       g.channels, dgamma,   dbeta,         table};
   error = Finish(stream, g, parts, finish);
   if (error != 0 || dx == nullptr) return error;
-  const ApplyGradients apply = {
-      ChannelOf(precision, shape.channels, shape.pixels), mean, table};
-  return Map(stream, precision, samples * shape.size(), apply, x, dy, dx);
+  return MapChannels(stream, precision, samples, shape.channels, shape.pixels,
+                     ApplyGradients{g.channels, mean, table}, x, dy, dx);
 }
 
 }  // namespace sluice::kernels::cuda

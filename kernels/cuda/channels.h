@@ -122,14 +122,26 @@ struct FactorOfChannel {
   }
 };
 
+struct AddChannelBias {
+  const float* bias;
+  SLUICE_HOST_DEVICE float At(uint32_t c) const { return bias[c]; }
+  SLUICE_HOST_DEVICE float operator()(float of, float y, float) const {
+    return y + of;
+  }
+};
+
 struct ApplyFactor {
-  ChannelOf channel;
   const float* mean;
   const float* factor;
   const float* beta;
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float x, float) const {
-    const uint32_t c = channel(i);
-    return (x - mean[c]) * factor[c] + beta[c];
+  struct Channel {
+    float mean, factor, beta;
+  };
+  SLUICE_HOST_DEVICE Channel At(uint32_t c) const {
+    return {mean[c], factor[c], beta[c]};
+  }
+  SLUICE_HOST_DEVICE float operator()(const Channel& of, float x, float) const {
+    return (x - of.mean) * of.factor + of.beta;
   }
 };
 
@@ -159,13 +171,18 @@ struct FinishGradients {
 };
 
 struct ApplyGradients {
-  ChannelOf channel;
+  uint32_t channels;
   const float* mean;
   const float* table;
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float x, float dy) const {
-    const uint32_t c = channel(i), channels = channel.by_channels.divisor();
-    return table[c] * ((dy - table[channels + c]) -
-                       (x - mean[c]) * table[2 * channels + c]);
+  struct Channel {
+    float mean, factor, of_dy, of_x;
+  };
+  SLUICE_HOST_DEVICE Channel At(uint32_t c) const {
+    return {mean[c], table[c], table[channels + c], table[2 * channels + c]};
+  }
+  SLUICE_HOST_DEVICE float operator()(const Channel& of, float x,
+                                      float dy) const {
+    return of.factor * ((dy - of.of_dy) - (x - of.mean) * of.of_x);
   }
 };
 

@@ -1,3 +1,5 @@
+#include "kernels/cuda/channel_maps.cuh"
+#include "kernels/cuda/channels.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/launch.cuh"
 
@@ -5,7 +7,8 @@ namespace sluice::kernels::cuda {
 
 int Sum(Stream stream, Precision precision, int64_t size, bool relu,
         const void* a, const void* b, void* y) {
-  return MapAndRelu(stream, precision, size, Add{}, relu, a, b, y);
+  return relu ? Map(stream, precision, size, ThenRelu<Add>{}, a, b, y)
+              : Map(stream, precision, size, Add{}, a, b, y);
 }
 
 int StoreDraw(Stream stream, const DropoutDraw& draw, DropoutDraw* to) {
@@ -39,9 +42,8 @@ int Dropout(Stream stream, Precision precision, int64_t samples,
 int AddBias(Stream stream, Precision precision, int64_t samples,
             int64_t channels, int64_t pixels, const float* b, bool relu,
             void* y) {
-  const AddChannelBias f = {ChannelOf(precision, channels, pixels), b};
-  return MapAndRelu(stream, precision, samples * channels * pixels, f, relu, y,
-                    y, y);
+  return MapChannelsAndRelu(stream, precision, samples, channels, pixels,
+                            AddChannelBias{b}, relu, y, y, y);
 }
 
 }  // namespace sluice::kernels::cuda

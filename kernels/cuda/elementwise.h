@@ -129,22 +129,15 @@ struct ChannelOf {
   }
 };
 
-struct AddChannelBias {
-  ChannelOf channel;
-  const float* bias;
-
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float y, float) const {
-    return y + bias[channel(i)];
-  }
-};
-
 // Relu of what f makes.
 template <typename F>
 struct ThenRelu {
   F f;
 
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float a, float b) const {
-    return ReluForward{}(i, f(i, a, b), 0);
+  SLUICE_HOST_DEVICE auto At(uint32_t c) const { return f.At(c); }
+  template <typename Key>
+  SLUICE_HOST_DEVICE float operator()(const Key& key, float a, float b) const {
+    return ReluForward{}(0, f(key, a, b), 0);
   }
 };
 

@@ -94,14 +94,6 @@ int Map(Stream stream, Precision precision, int64_t size, const F& f,
   return Map(stream, precision, size, f, a, a, out);
 }
 
-// The same, and with `relu` that of f.
-template <typename F>
-int MapAndRelu(Stream stream, Precision precision, int64_t size, const F& f,
-               bool relu, const void* a, const void* b, void* out) {
-  return relu ? Map(stream, precision, size, ThenRelu<F>{f}, a, b, out)
-              : Map(stream, precision, size, f, a, b, out);
-}
-
 }  // namespace sluice::kernels::cuda
 
 #endif  // SLUICE_KERNELS_CUDA_LAUNCH_CUH_
