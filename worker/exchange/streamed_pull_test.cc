@@ -268,6 +268,8 @@ TEST_F(StreamedPullTest, AGradientTravelsOnlyWhileItsChunksAreSent) {
   // For the deadline, when the chunk is sent, and when nothing follows it.
   ASSERT_TRUE(clock.AwaitLooks(3));
   const absl::Time rests = Clock::Real()->Now();
+  // First to the same shard alone, which waits until it has said that it rests.
+  exchange.PushFrom(kFloats - 2 * kChunk);
   exchange.PushFrom(0);
   ASSERT_TRUE(exchange.FinishPush(token_).ok());
   const auto travels = exchange.push_travels();
