@@ -63,13 +63,15 @@ int64_t NumbersOf(const std::vector<LayerPlan>& layers, bool moves) {
 }
 
 // Of a mini-batch's `samples`, of `input` numbers each. In 16 bits inputs are
-// brought to such arrays as well.
+// brought to such arrays as well, unless an embedding reads them.
 int64_t Activations(const ResolvedJob& job, int64_t samples, int64_t input) {
   const proto::Worker::Precision precision = job.job.worker().precision();
   const bool narrow =
       precision == proto::Worker::BF16 || precision == proto::Worker::FP16;
   const int64_t numbers = NumbersOf(job.model.layers, /*moves=*/narrow);
-  return narrow ? samples * (numbers + input) * 2 : samples * numbers * kFloat;
+  if (!narrow) return samples * numbers * kFloat;
+  const bool embedded = job.model.layers[0].layer.has_embedding();
+  return samples * (numbers + (embedded ? 0 : input)) * 2;
 }
 
 // Whether tasks are of exactly one version, so that the next one's weights are

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/channel_maps.cuh"
 #include "kernels/cuda/channels.h"
@@ -9,19 +11,20 @@ namespace {
 // A block for each part of each channel. Neighbours in a block read
 // neighbouring pixels, 4 bytes each: whole lines where planes are long, which
 // need not begin at a multiple of 16 bytes.
-template <typename Type, typename F>
+template <typename F>
 __global__ void __launch_bounds__(kBlock)
-    PlaneSumsKernel(ChannelGeometry g, F f, const typename Type::Stored* a,
-                    const typename Type::Stored* b, Pair* parts) {
+    PlaneSumsKernel(ChannelGeometry g, F f, const float* a, const float* b,
+                    Pair* parts) {
   const uint32_t c = blockIdx.x, begin = blockIdx.y * g.splits.size;
   const uint32_t end =
       g.count - begin < g.splits.size ? g.count : begin + g.splits.size;
+  const auto of = f.At(c);
   Pair sum = {0, 0};
   for (uint32_t e = begin + threadIdx.x; e < end; e += kBlock) {
     // (n channels + c) pixels + p, where e is n pixels + p.
     const uint32_t n = g.by_pixels(e);
     const uint32_t i = e + (n * (g.channels - 1) + c) * g.by_pixels.divisor();
-    sum = sum + f(n, c, Type::Widen(a[i]), Type::Widen(b[i]));
+    sum = sum + f(of, n, a[i], b[i]);
   }
   sum = BlockSum(sum);
   if (threadIdx.x == 0) parts[c * g.splits.parts + blockIdx.y] = sum;
@@ -48,7 +51,8 @@ __global__ void __launch_bounds__(kBlock)
     ColumnSumsKernel(ChannelGeometry g, F f, bool vector,
                      const typename Type::Stored* a,
                      const typename Type::Stored* b, Pair* parts) {
-  __shared__ Pair of_thread[kBlock][kPack];
+  // A warp's threads write side by side, and read from other banks.
+  __shared__ Pair of_thread[kPack][kBlock + 1];
   const uint32_t row = g.by_width(threadIdx.x);
   const uint32_t column = g.by_width.Rest(threadIdx.x, row);
   const uint32_t first = blockIdx.x * g.width() * kPack;  // The block's.
@@ -58,23 +62,25 @@ __global__ void __launch_bounds__(kBlock)
       g.count - begin < g.splits.size ? g.count : begin + g.splits.size;
   Pair sum[kPack] = {};
   if (row < g.rows() && mine < g.channels) {
+    decltype(f.At(0)) of[kPack];
+    for (uint32_t j = 0; j < kPack; ++j) of[j] = f.At(mine + j);
     for (uint32_t n = begin + row; n < end; n += g.rows()) {
       float u[kPack], v[kPack];
       LoadPack<Type>(a + n * g.channels + mine, vector, u);
       LoadPack<Type>(b + n * g.channels + mine, vector, v);
       for (uint32_t j = 0; j < kPack; ++j) {
-        sum[j] = sum[j] + f(n, mine + j, u[j], v[j]);
+        sum[j] = sum[j] + f(of[j], n, u[j], v[j]);
       }
     }
   }
-  for (uint32_t j = 0; j < kPack; ++j) of_thread[threadIdx.x][j] = sum[j];
+  for (uint32_t j = 0; j < kPack; ++j) of_thread[j][threadIdx.x] = sum[j];
   __syncthreads();
   const uint32_t c = first + threadIdx.x;
   if (threadIdx.x >= g.width() * kPack || c >= g.channels) return;
   Pair total = {0, 0};
   for (uint32_t r = 0; r < g.rows(); ++r) {
     total = total +
-            of_thread[r * g.width() + threadIdx.x / kPack][threadIdx.x % kPack];
+            of_thread[threadIdx.x % kPack][r * g.width() + threadIdx.x / kPack];
   }
   parts[c * g.splits.parts + blockIdx.y] = total;
 }
@@ -119,7 +125,7 @@ int Finish(Stream stream, const ChannelGeometry& g, const Pair* parts,
                 g.channels, count, parts, f);
 }
 
-// The parts of the channels' sums over f(n, c, a[i], b[i]), of arrays of
+// The parts of the channels' sums over f(f.At(c), n, a[i], b[i]), of arrays of
 // `Type`.
 template <typename Type, typename F>
 int SumsOf(Stream stream, const ChannelGeometry& g, const F& f, const void* a,
@@ -128,9 +134,11 @@ int SumsOf(Stream stream, const ChannelGeometry& g, const F& f, const void* a,
   const auto* first = static_cast<const Stored*>(a);
   const auto* second = static_cast<const Stored*>(b);
   const Grid grid = {g.across, g.splits.parts};
-  if (g.by_pixels.divisor() > 1) {
-    return Launch(PlaneSumsKernel<Type, F>, grid, stream, g, f, first, second,
-                  parts);
+  if constexpr (std::is_same_v<Type, Fp32>) {  // Others have channels last.
+    if (g.by_pixels.divisor() > 1) {
+      return Launch(PlaneSumsKernel<F>, grid, stream, g, f, first, second,
+                    parts);
+    }
   }
   const bool vector = Aligned(a) && Aligned(b);
   return Launch(g.pack == 1 ? ColumnSumsKernel<Type, 1, F>

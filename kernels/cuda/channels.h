@@ -9,13 +9,16 @@
 #include "kernels/cuda/kernels.h"
 
 // What a thread of the kernels over channels does. Formulas as in
-// kernels/reference. Two kinds: what an element of sample n and channel c adds
-// to the sums of its channel, and what follows from the sums of channel c,
-// whose parts are at [c splits, (c + 1) splits).
+// kernels/reference. Three kinds: what an element of sample n adds to the sums
+// of its channel, and what an element becomes, both with At(c), what they want
+// to know of channel c; and what follows from the sums of channel c.
 namespace sluice::kernels::cuda {
 
+struct Nothing {};
+
 struct FirstAsItIs {
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t, float a, float) const {
+  SLUICE_HOST_DEVICE Nothing At(uint32_t) const { return {}; }
+  SLUICE_HOST_DEVICE Pair operator()(Nothing, uint32_t, float a, float) const {
     return {a, 0};
   }
 };
@@ -36,20 +39,22 @@ struct PivotOf {
 // x - pivot, and its square.
 template <typename Type>
 struct DistanceSums {
-  PivotOf<Type> pivot;
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
+  PivotOf<Type> pivot_of;
+  SLUICE_HOST_DEVICE double At(uint32_t c) const { return pivot_of(c); }
+  SLUICE_HOST_DEVICE Pair operator()(double pivot, uint32_t, float x,
                                      float) const {
-    const double distance = static_cast<double>(x) - pivot(c);
+    const double distance = static_cast<double>(x) - pivot;
     return {distance, distance * distance};
   }
 };
 
 // dy, and dy (x - mean).
 struct GradientSums {
-  const float* mean;
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t, uint32_t c, float x,
+  const float* mean_of;
+  SLUICE_HOST_DEVICE float At(uint32_t c) const { return mean_of[c]; }
+  SLUICE_HOST_DEVICE Pair operator()(float mean, uint32_t, float x,
                                      float dy) const {
-    return {dy, dy * (static_cast<double>(x) - mean[c])};
+    return {dy, dy * (static_cast<double>(x) - mean)};
   }
 };
 
@@ -57,7 +62,8 @@ struct GradientSums {
 // features; `statistics` has two numbers a row.
 struct RowGradientSums {
   const float* statistics;
-  SLUICE_HOST_DEVICE Pair operator()(uint32_t n, uint32_t, float x,
+  SLUICE_HOST_DEVICE Nothing At(uint32_t) const { return {}; }
+  SLUICE_HOST_DEVICE Pair operator()(Nothing, uint32_t n, float x,
                                      float dy) const {
     return {dy, static_cast<double>(dy) *
                     ((x - statistics[2 * n]) * statistics[2 * n + 1])};

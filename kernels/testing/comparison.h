@@ -16,13 +16,20 @@ namespace sluice::kernels {
 // operation.
 inline constexpr double kUnit = 1.0 / (1 << 24);
 
-// What a device's products may be off by: each factor before it is multiplied,
-// by a share of it, and by `tiny` where that is more; each sum by a share of
-// its magnitudes' for each term.
+// What a device's products may be off by: factors before they are multiplied,
+// and results as they are stored, by a share of each, and by `tiny` where that
+// is more; each sum by a share of its magnitudes' for each term. `times` says
+// how often a product is rounded so on its way to y, to dx and to dw.
 struct ProductRounding {
   double factor = 0;
   double tiny = 0;
   double sum = kUnit;
+  struct Times {
+    int y = 2;
+    int dx = 2;
+    int dw = 2;
+  };
+  Times times = {};
 };
 
 // What a device's results may be off by since they are stored in fewer bits:

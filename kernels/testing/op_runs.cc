@@ -27,16 +27,22 @@ LinearRun MagnitudesOf(const LinearRun& run) {
 void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
                           const LinearRun& want, const LinearRun& magnitudes,
                           const ProductRounding& rounding) {
-  const double stored = std::pow(1 + rounding.factor, 3);
-  const auto bound = [&](int64_t terms, const std::vector<float>& size) {
-    const double share = stored * (1 + (terms + 1) * rounding.sum) - 1;
+  const auto bound = [&](int64_t terms, const std::vector<float>& size,
+                         int times) {
+    const double rounded = std::pow(1 + rounding.factor, times);
+    const double share = rounded * (1 + (terms + 1) * rounding.sum) - 1;
     // Of two factors of at most 1, and of the result.
-    const double tiny = (2 * terms + 1) * rounding.tiny * stored;
+    const double tiny =
+        times == 0 ? 0 : (2 * terms + 1) * rounding.tiny * rounded;
     return [=, &size](size_t i) { return share * size[i] + tiny; };
   };
-  ExpectNear(got.y, want.y, bound(c.forward_terms(), magnitudes.y), "y");
-  ExpectNear(got.dx, want.dx, bound(c.input_terms(), magnitudes.dx), "dx");
-  ExpectNear(got.dw, want.dw, bound(c.weight_terms(), magnitudes.dw), "dw");
+  const ProductRounding::Times& times = rounding.times;
+  ExpectNear(got.y, want.y, bound(c.forward_terms(), magnitudes.y, times.y),
+             "y");
+  ExpectNear(got.dx, want.dx, bound(c.input_terms(), magnitudes.dx, times.dx),
+             "dx");
+  ExpectNear(got.dw, want.dw, bound(c.weight_terms(), magnitudes.dw, times.dw),
+             "dw");
   // No products.
   const auto db = [&](size_t i) {
     return (c.weight_terms() + 1) * kUnit * magnitudes.db[i];

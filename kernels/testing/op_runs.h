@@ -24,9 +24,8 @@ LinearRun MagnitudesOf(const LinearRun& run);
 
 // A sum of m products in any order is off by at most m units of the sum of
 // their magnitudes (Higham, Accuracy and Stability, 3.1; one more for the
-// rounding of the reference); a product by what its factors are, and a
-// convolution's result may be stored as they are. `want` and `magnitudes` are
-// the reference's.
+// rounding of the reference); a product by what its factors are, and what it is
+// stored as. `want` and `magnitudes` are the reference's.
 void ExpectWithinRounding(const LinearCase& c, const LinearRun& got,
                           const LinearRun& want, const LinearRun& magnitudes,
                           const ProductRounding& rounding = {});

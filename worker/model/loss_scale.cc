@@ -1,5 +1,6 @@
 #include "worker/model/loss_scale.h"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -17,8 +18,9 @@ bool UnscalePiece(float inverse, absl::Span<float> piece) {
 
 }  // namespace
 
-float FirstLossScale(const proto::Worker& worker) {
-  return worker.precision() == proto::Worker::FP16 ? 1024 : 1;
+float FirstLossScale(const proto::Worker& worker, int64_t places) {
+  if (worker.precision() != proto::Worker::FP16) return 1;
+  return 1024 * static_cast<float>(std::bit_floor<uint64_t>(places));
 }
 
 bool Unscale(float scale, absl::Span<const ParameterRange> statistics,

@@ -1,6 +1,8 @@
 #ifndef SLUICE_WORKER_MODEL_LOSS_SCALE_H_
 #define SLUICE_WORKER_MODEL_LOSS_SCALE_H_
 
+#include <cstdint>
+
 #include "absl/types/span.h"
 #include "common/parameter_layout.h"
 #include "proto/job.pb.h"
@@ -15,9 +17,11 @@
 namespace sluice {
 
 // The first scale: 1, and then nothing is scaled, unless the job computes in
-// FP16. A gradient of up to 65504 / 1024 = 63 fits at once, and one of
-// 2^-24 / 1024 = 6e-11 is not yet zero.
-float FirstLossScale(const proto::Worker& worker);
+// FP16; then 1024. A gradient of up to 65504 / 1024 = 63 fits at once, and one
+// of 2^-24 / 1024 = 6e-11 is not yet zero. Where a sample's loss is a mean over
+// `places` the gradients at these are as many times smaller, and the scale so
+// many times larger, rounded down to a power of two.
+float FirstLossScale(const proto::Worker& worker, int64_t places);
 
 // Divides the gradient by `scale`, a power of two, but for the slots of running
 // `statistics`, in order. Whether all of the former is finite.

@@ -22,14 +22,21 @@ using ::testing::ElementsAre;
 
 TEST(LossScaleTest, OnlyFp16Scales) {
   proto::Worker worker;
-  EXPECT_EQ(FirstLossScale(worker), 1);
+  EXPECT_EQ(FirstLossScale(worker, 256), 1);
   for (const auto precision :
        {proto::Worker::FP32, proto::Worker::TF32, proto::Worker::BF16}) {
     worker.set_precision(precision);
-    EXPECT_EQ(FirstLossScale(worker), 1);
+    EXPECT_EQ(FirstLossScale(worker, 256), 1);
   }
   worker.set_precision(proto::Worker::FP16);
-  EXPECT_EQ(FirstLossScale(worker), 1024);
+  EXPECT_EQ(FirstLossScale(worker, 1), 1024);
+}
+
+TEST(LossScaleTest, TheScaleGrowsWithThePlacesThatALossIsAMeanOver) {
+  proto::Worker worker;
+  worker.set_precision(proto::Worker::FP16);
+  EXPECT_EQ(FirstLossScale(worker, 256), 256 * 1024);
+  EXPECT_EQ(FirstLossScale(worker, 3), 2 * 1024);
 }
 
 TEST(LossScaleTest, StatisticsAreNotScaled) {
@@ -146,7 +153,7 @@ TEST_P(LossScaleModelTest, AnOverflowIsComputedAgainAtHalfTheScale) {
       largest = std::max(largest, std::abs(want[i]));
     }
     for (int i = layer; i < layer + 64; ++i) {
-      // Two layers, twice, of two factors.
+      // Two layers, twice, of two roundings.
       EXPECT_NEAR(gradient[i], want[i], 8 * 0x1p-11 * largest);
     }
   }

@@ -21,6 +21,15 @@ namespace {
 using kernels::Device;
 
 // The job's layers, the loss behind them, and the way to and from the device.
+// Of a sample, those over which its loss is a mean: (length, outputs) has so
+// many. The squared error is a sum over them.
+int64_t PlacesOfMean(const ResolvedJob& job) {
+  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
+  return job.job.model().loss() == proto::Model::MEAN_SQUARED_ERROR
+             ? 1
+             : SizeOf(output) / output.back();
+}
+
 class SequentialModel : public Model {
  public:
   SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
@@ -28,7 +37,7 @@ class SequentialModel : public Model {
         input_size_(SizeOf(job.model.input_shape)),
         weights_(job.layout.size()),
         statistics_(job.layout.statistics()),
-        first_scale_(FirstLossScale(job.job.worker())),
+        first_scale_(FirstLossScale(job.job.worker(), PlacesOfMean(job))),
         device_(device) {}
 
   absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
