@@ -39,6 +39,7 @@ class SoftmaxCrossEntropy : public Loss {
                             labels_.ToDevice<int32_t>(batch.labels));
     return op_->Run(expected, outputs, labels, scale, doutputs);
   }
+  int64_t mean_places() const override { return places_; }
 
  private:
   const std::unique_ptr<kernels::SoftmaxCrossEntropyOp> op_;
@@ -66,6 +67,7 @@ class MeanSquaredError : public Loss {
                             targets_.ToDevice<float>(batch.targets));
     return op_->Run(batch.samples, outputs, targets, scale, doutputs);
   }
+  int64_t mean_places() const override { return 1; }
 
  private:
   const std::unique_ptr<kernels::MeanSquaredErrorOp> op_;

@@ -19,7 +19,7 @@ class Loss {
   virtual ~Loss() = default;
 
   // The loss of the model's `outputs` (samples, places, outputs), the mean over
-  // samples and places, against the batch's labels (samples, places) or
+  // samples and mean_places(), against the batch's labels (samples, places) or
   // targets, and the gradient at `outputs`, times `scale`, a power of two,
   // unless `doutputs` is nullptr; both are activations in device memory and may
   // be the same.
@@ -30,6 +30,8 @@ class Loss {
                                                   const void* outputs,
                                                   float scale,
                                                   void* doutputs) = 0;
+  // A sample's places over which that is a mean; 1 where it is a sum over them.
+  virtual int64_t mean_places() const = 0;
 };
 
 // Prepares `kind` over `outputs` numbers at each of a sample's `places`, for up

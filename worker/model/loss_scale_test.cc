@@ -17,8 +17,10 @@ namespace {
 using kernels::NameOfSetting;
 using kernels::Precision;
 using kernels::SettingsIn;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Ne;
 
 TEST(LossScaleTest, OnlyFp16Scales) {
   proto::Worker worker;
@@ -157,6 +159,49 @@ TEST_P(LossScaleModelTest, AnOverflowIsComputedAgainAtHalfTheScale) {
       EXPECT_NEAR(gradient[i], want[i], 8 * 0x1p-11 * largest);
     }
   }
+}
+
+// Sequences of 16 tokens.
+ResolvedJob SequenceJob(proto::Worker::Precision precision) {
+  ResolvedJob job = MakeJob(
+      "layer { embedding { vocabulary: 8 features: 8 } }"
+      "layer { dense { units: 8 bias: false } }"
+      "layer { dense { units: 8 bias: false } }",
+      {16});
+  job.job.mutable_worker()->set_precision(precision);
+  return job;
+}
+constexpr int64_t kEmbedded = 8 * 8 + 16 * 8;  // Weights of the embedding.
+
+TEST_P(LossScaleModelTest, NorIsThatOfALossThatIsAMeanOverPlaces) {
+  // At the logits of four samples the gradient is at most 2^-6, so 2^-36 at the
+  // embedding, and 1024 times that a fourth of FP16's least number.
+  const ResolvedJob job = SequenceJob(proto::Worker::FP16);
+  std::vector<float> weights(job.layout.size());
+  for (int i = 0; i < 8; ++i) {
+    weights[kEmbedded + 9 * i] = 0x1p-10;
+    weights[kEmbedded + 64 + 9 * i] = 0x1p-20;
+  }
+  const Batch batch = MakeBatch(job, 4, 5);
+  auto gradient = Gradient(Create(job, 4, device_.get()).get(), batch, weights);
+  gradient.resize(kEmbedded);
+  EXPECT_THAT(gradient, Contains(Ne(0)));
+}
+
+TEST_P(LossScaleModelTest, ALossThatIsASumOverPlacesBeginsAtTheSameScale) {
+  ResolvedJob job = SequenceJob(proto::Worker::FP16);
+  job.job.mutable_model()->set_loss(proto::Model::MEAN_SQUARED_ERROR);
+  job.data.classification = false;
+  Batch batch = MakeBatch(job, 4, 5);
+  batch.targets.assign(4 * 16 * 8, 1e6);  // Overflows at every scale.
+  const std::vector<float> weights(job.layout.size());
+  std::vector<float> gradient(weights.size());
+  const auto result =
+      Create(job, 4, device_.get())
+          ->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
+                            CancelToken(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->overflows, 10);
 }
 
 TEST_P(LossScaleModelTest, TheScaleDoesNotDependOnWhatWasComputedBefore) {

@@ -21,15 +21,6 @@ namespace {
 using kernels::Device;
 
 // The job's layers, the loss behind them, and the way to and from the device.
-// Of a sample, those over which its loss is a mean: (length, outputs) has so
-// many. The squared error is a sum over them.
-int64_t PlacesOfMean(const ResolvedJob& job) {
-  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
-  return job.job.model().loss() == proto::Model::MEAN_SQUARED_ERROR
-             ? 1
-             : SizeOf(output) / output.back();
-}
-
 class SequentialModel : public Model {
  public:
   SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
@@ -37,7 +28,6 @@ class SequentialModel : public Model {
         input_size_(SizeOf(job.model.input_shape)),
         weights_(job.layout.size()),
         statistics_(job.layout.statistics()),
-        first_scale_(FirstLossScale(job.job.worker(), PlacesOfMean(job))),
         device_(device) {}
 
   absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
@@ -70,7 +60,7 @@ class SequentialModel : public Model {
   const int64_t input_size_;  // Floats of one sample.
   const int64_t weights_;     // Floats of the flat vector.
   const std::vector<ParameterRange> statistics_;
-  const float first_scale_;  // Of the loss.
+  float first_scale_ = 1;  // Of the loss.
   Device* const device_;
   std::unique_ptr<kernels::InputOp> input_;  // nullptr: layers read inputs.
   std::optional<RecordedStack> layers_;
@@ -114,6 +104,7 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job,
       loss_, MakeLoss(job.job.model().loss(), job.data.classification,
                       SizeOf(output) / output.back(), output.back(),
                       max_samples_, device_));
+  first_scale_ = FirstLossScale(job.job.worker(), loss_->mean_places());
   SLUICE_ASSIGN_OR_RETURN(
       inputs_on_device_,
       HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
