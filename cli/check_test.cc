@@ -1,5 +1,6 @@
 #include "cli/check.h"
 
+#include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -108,6 +109,52 @@ TEST(CheckReportTest, ActivationsHaveTwoBytesInBf16AndFp16) {
   EXPECT_EQ(Report({"worker.device=CUDA", "worker.precision=TF32"})
                 .worker.activations,
             100 * (33 + 40) * 4);
+}
+
+// Of a model on 2 x 4 x 4 images.
+int64_t ActivationsOfImages(const std::string& precision) {
+  const auto job =
+      ParseJob(R"(
+      cluster { workers: 1 shards: 1 }
+      sync { policy: SYNC }
+      optimizer { learning_rate: 0.1 }
+      data { synthetic_images { channels: 2 height: 4 } batch_size: 10 }
+      model { layer { conv2d { channels: 3 kernel: 1 } } layer { flatten {} }
+              layer { dense { units: 10 } } }
+      stop { epochs: 1 }
+  )",
+               "job", {"worker.device=CUDA", "worker.precision=" + precision});
+  EXPECT_TRUE(job.ok()) << job.status();
+  return MakeCheckReport(*job).worker.activations;
+}
+
+TEST(CheckReportTest, AFlattenThatMovesNumbersHasActivationsOfItsOwn) {
+  // Outputs of 48 and 10 numbers, and twice the largest array.
+  EXPECT_EQ(ActivationsOfImages("FP32"), 10 * (48 + 10 + 2 * 48) * 4);
+  // With the inputs, and the flatten's output.
+  EXPECT_EQ(ActivationsOfImages("BF16"), 10 * (32 + 48 + 48 + 10 + 2 * 48) * 2);
+}
+
+TEST(CheckReportTest, AnEmbeddingsInputsAreNotBroughtTo16Bits) {
+  const std::string path = testing::TempDir() + "/check_text";
+  std::ofstream(path) << std::string(100, 'a');
+  const auto job =
+      ParseJob(absl::StrCat(R"(
+      cluster { workers: 1 shards: 1 }
+      sync { policy: SYNC }
+      optimizer { learning_rate: 0.1 }
+      data { text { train: ")",
+                            path, R"(" length: 5 } batch_size: 10 }
+      model { layer { embedding { features: 3 } }
+              layer { dense { units: 256 } } }
+      evaluation { enabled: false }
+      stop { epochs: 1 }
+  )"),
+               "job", {"worker.device=CUDA", "worker.precision=BF16"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  // Outputs of 5 places, and twice the largest array.
+  EXPECT_EQ(MakeCheckReport(*job).worker.activations,
+            10 * 5 * (3 + 256 + 2 * 256) * 2);
 }
 
 TEST(CheckReportTest, MicroBatchesBoundActivationsAndNeedAnotherGradient) {
