@@ -343,6 +343,7 @@ TEST_P(CudaLinearTest, InputsGetTheirChannelsLastAndAreFlattenedBack) {
   const auto flatten = *device_->PrepareFlatten(kChannels, kPixels, kSamples);
   ASSERT_EQ(input != nullptr, Is16Bit(precision()));
   ASSERT_EQ(flatten != nullptr, Is16Bit(precision()));
+  EXPECT_EQ(device_->activation_bytes(), Is16Bit(precision()) ? 2 : 4);
   if (input == nullptr) return;
   const auto values =
       ToFloats(UniformValues(kSamples * kChannels * kPixels, 1));

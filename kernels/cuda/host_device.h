@@ -8,13 +8,4 @@
 #define SLUICE_HOST_DEVICE
 #endif
 
-namespace sluice::kernels::cuda {
-
-// Four neighbours, moved by one access of 16 bytes.
-struct alignas(16) Quad {
-  float v[4];
-};
-
-}  // namespace sluice::kernels::cuda
-
 #endif  // SLUICE_KERNELS_CUDA_HOST_DEVICE_H_

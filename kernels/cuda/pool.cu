@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/windows.h"
 
@@ -122,18 +124,19 @@ int GlobalAveragePoolForward(Stream stream, Precision precision,
   const uint32_t planes = Numbers(samples, channels);
   const auto size = static_cast<uint32_t>(pixels);
   if (planes == 0) return 0;
-  if (!Is16Bit(precision)) {
-    return Launch(GlobalAverageKernel, {Ceiling(planes, kWarpsOfBlock)}, stream,
-                  planes, size, static_cast<const float*>(x),
-                  static_cast<float*>(y));
-  }
   return WithType(precision, [&](auto type) {
     using Type = decltype(type);
     using Stored = typename Type::Stored;
-    return ForEach(stream, planes,
-                   GlobalAverageLast<Type>{
-                       FastDivide(static_cast<uint32_t>(channels)), size,
-                       static_cast<const Stored*>(x), static_cast<Stored*>(y)});
+    const auto* from = static_cast<const Stored*>(x);
+    auto* to = static_cast<Stored*>(y);
+    if constexpr (std::is_same_v<Type, Fp32>) {
+      return Launch(GlobalAverageKernel, {Ceiling(planes, kWarpsOfBlock)},
+                    stream, planes, size, from, to);
+    } else {
+      const FastDivide by_channels(static_cast<uint32_t>(channels));
+      return ForEach(stream, planes,
+                     GlobalAverageLast<Type>{by_channels, size, from, to});
+    }
   });
 }
 

@@ -13,6 +13,7 @@ template <typename Type>
 struct alignas(4 * sizeof(typename Type::Stored)) StoredQuad {
   typename Type::Stored v[4];
 };
+using Quad = StoredQuad<Fp32>;
 
 // Whether the rows of `size` numbers of an array that begins at `p` can be
 // moved four at a time.
