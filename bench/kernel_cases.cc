@@ -88,6 +88,8 @@ KernelCases CasesInCache() {
           .sums = {{"sum 4704 n64", 6 * 28 * 28, 64}},
           .cross_entropies = {{"cross_entropy 10 n64", 10, 64}},
           .squared_errors = {{"squared_error 10 n64", 10, 64}},
+          .vector_adds = {{"vector add 4704 n64", 6 * 28 * 28, 64}},
+          .vector_squares = {{"vector squares 4704 n64", 6 * 28 * 28, 64}},
           .batch_norms = WorthIt(kernels::BatchNormCases()),
           .layer_norms = WorthIt(kernels::LayerNormCases()),
           .embeddings = WorthIt(kernels::EmbeddingCases())};
@@ -109,6 +111,8 @@ KernelCases CasesInMemory(int64_t mib) {
           .cross_entropies = {Rows("cross_entropy 10", 10, 4 * mib),
                               Rows("cross_entropy 1024", 1024, 4 * mib)},
           .squared_errors = {Rows("squared_error 1024", 1024, 4 * mib)},
+          .vector_adds = {Rows("vector add", 1 << 18, mib)},
+          .vector_squares = {Rows("vector squares", 1 << 18, 4 * mib)},
           .batch_norms = BatchNormsInMemory(mib),
           // rows, features; length, vocabulary, features.
           .layer_norms = {{"layer_norm 1024", {256, 1024}, mib}},

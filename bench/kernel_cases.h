@@ -10,7 +10,7 @@
 
 namespace sluice::bench {
 
-// Dropout, a sum or a loss: rows of `width` numbers.
+// Dropout, a sum, a loss or a vector: rows of `width` numbers.
 struct RowsCase {
   std::string name;
   int64_t width = 1;
@@ -26,6 +26,7 @@ struct KernelCases {
   std::vector<kernels::MapCase> maps;
   std::vector<RowsCase> dropouts, sums;
   std::vector<RowsCase> cross_entropies, squared_errors;
+  std::vector<RowsCase> vector_adds, vector_squares;
   std::vector<kernels::BatchNormCase> batch_norms;
   std::vector<kernels::LayerNormCase> layer_norms;
   std::vector<kernels::EmbeddingCase> embeddings;
@@ -35,9 +36,9 @@ struct KernelCases {
 // of a CPU.
 KernelCases CasesInCache();
 
-// Whose inputs have `mib` MiB as floats, or a part of a sample more. The
-// losses' have four times as many, since each call waits for its result; what
-// embedding looks up becomes so many.
+// Whose inputs have `mib` MiB as floats, or a part of a sample more. Those of
+// losses and of sums of squares have four times as many, since each call waits
+// for its result; what embedding looks up becomes so many.
 KernelCases CasesInMemory(int64_t mib);
 
 }  // namespace sluice::bench

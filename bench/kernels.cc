@@ -2,9 +2,10 @@
 //
 // Arithmetic says: products, convolutions and attention are bound by
 // multiply-adds, so they should reach the rate of a large matrix product;
-// activations, pooling, norms, embeddings and losses only move memory and
-// should reach the rate of a copy: in cache on the CPU, with small arrays as
-// LeNet's; with --mib, and on a GPU, in memory, of which 0.8 is expected.
+// activations, pooling, norms, embeddings, losses and arithmetic on vectors
+// only move memory and should reach the rate of a copy: in cache on the CPU,
+// with small arrays as LeNet's; with --mib, and on a GPU, in memory, of which
+// 0.8 is expected.
 //
 // Bytes are counted once for each array that a formula reads or writes. Batch
 // norm reads what it normalizes twice, as a mean is needed before the first
@@ -17,6 +18,7 @@
 #include "bench/kernel_bench.h"
 #include "bench/kernel_cases.h"
 #include "bench/report.h"
+#include "common/parameter_range.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/cuda_device.h"
@@ -206,6 +208,23 @@ void EmbeddingBoth(KernelBench* bench, const kernels::EmbeddingCase& c) {
   });
 }
 
+void VectorAdd(KernelBench* bench, const RowsCase& c) {
+  const ParameterRange all = {0, c.size()};
+  const auto op = bench->Must(bench->device()->PrepareVector({all}));
+  const DeviceArray x = bench->Array(c.size());
+  const DeviceArray y = bench->Array(x.size, 2);
+  // So little that y stays as large as it is.
+  bench->Bytes(c.name, 3 * x.bytes, x.size,
+               [&] { return op->Add(all, 1e-9f, x.floats(), y.floats()); });
+}
+
+void VectorSquares(KernelBench* bench, const RowsCase& c) {
+  const auto op = bench->Must(bench->device()->PrepareVector({{0, c.size()}}));
+  const DeviceArray x = bench->Array(c.size());
+  bench->Bytes(c.name, x.bytes, x.size,
+               [&] { return op->SumOfSquares(x.floats()).status(); });
+}
+
 template <typename Case>
 void ForEach(KernelBench* bench, const std::vector<Case>& cases,
              void (*measure)(KernelBench*, const Case&)) {
@@ -228,6 +247,12 @@ void MeasureMoving(KernelBench* bench, const KernelCases& cases) {
   ForEach(bench, cases.squared_errors, SquaredError);
 }
 
+// These are floats in every precision.
+void MeasureVectors(KernelBench* bench, const KernelCases& cases) {
+  ForEach(bench, cases.vector_adds, VectorAdd);
+  ForEach(bench, cases.vector_squares, VectorSquares);
+}
+
 // Where operands of the large product have four times `mib` MiB.
 int64_t ProductSide(int64_t mib) {
   int64_t side = 1024;
@@ -246,7 +271,8 @@ KernelBench::Options InMemory(const Options& options, std::string suffix) {
 void NoteInMemory(const Options& options, const KernelBench& bench,
                   Report* report) {
   report->Note(absl::StrCat(
-      "arrays of ", options.mib, " MiB, the losses' four times that; ",
+      "arrays of ", options.mib,
+      " MiB, of losses and squares four times that; ",
       bench.shortfall().empty()
           ? "all that moves memory reaches 0.8 of a copy"
           : absl::StrCat("below 0.8 of a copy: ", bench.shortfall())));
@@ -270,6 +296,7 @@ absl::Status RunCpu(const Options& options, Report* report) {
       in_cache ? CasesInCache() : CasesInMemory(options.mib);
   MeasureComputing(&bench, cases);
   MeasureMoving(&bench, cases);
+  MeasureVectors(&bench, cases);
   if (!in_cache) NoteInMemory(options, bench, report);
   return absl::OkStatus();
 }
@@ -291,6 +318,7 @@ absl::Status RunCuda(const Options& options, Report* report) {
     // Arrays of as many MiB have more of smaller numbers.
     MeasureMoving(&bench, CasesInMemory(options.mib * int64_t{sizeof(float)} /
                                         device->activation_bytes()));
+    if (precision == Precision::kFp32) MeasureVectors(&bench, cases);
     NoteInMemory(options, bench, report);
   }
   return absl::OkStatus();

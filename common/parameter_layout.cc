@@ -47,6 +47,17 @@ ParameterLayout::ParameterLayout(std::vector<TensorSpec> tensors, int shards)
   ranges_ = CutRanges(size_, shards);
 }
 
+std::vector<ParameterRange> ParameterLayout::trained() const {
+  std::vector<ParameterRange> trained;
+  int64_t begin = 0;
+  for (const ParameterRange& range : statistics_) {
+    if (begin < range.begin) trained.push_back({begin, range.begin});
+    begin = range.end;
+  }
+  if (begin < size_) trained.push_back({begin, size_});
+  return trained;
+}
+
 const TensorSpec& ParameterLayout::TensorAt(int64_t offset) const {
   SLUICE_CHECK(offset >= 0 && offset < size_);
   // The last tensor that begins at or before `offset`; an empty one before it

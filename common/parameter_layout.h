@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/parameter_range.h"
 
 namespace sluice {
 
@@ -34,13 +35,6 @@ struct TensorSpec {
   bool is_statistic() const { return moving_average.has_value(); }
 };
 
-// A contiguous range of the flat vector, in floats: [begin, end).
-struct ParameterRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-
 // The model's weights as one flat float32 vector: which tensor lies where, and
 // which shard holds what. Every process derives the same layout from the job.
 //
@@ -66,8 +60,9 @@ class ParameterLayout {
   // REQUIRES: 0 <= offset < size().
   const TensorSpec& TensorAt(int64_t offset) const;
 
-  // The running statistics, in order; what lies between them is trained.
+  // The running statistics, in order, and what lies between them.
   const std::vector<ParameterRange>& statistics() const { return statistics_; }
+  std::vector<ParameterRange> trained() const;
 
   // The initial weights of `range`, keyed by (seed, tensor name, position in
   // the tensor): the same whatever the range. REQUIRES: `range` lies in

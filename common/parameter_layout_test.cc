@@ -72,7 +72,16 @@ TEST(ParameterLayoutTest, StatisticsThatTouchAreOneRange) {
   EXPECT_EQ(layout.statistics()[0].end, 2);
   EXPECT_EQ(layout.statistics()[1].begin, 5);
   EXPECT_EQ(layout.statistics()[1].end, 14);
-  EXPECT_TRUE(ParameterLayout({Uniform("b", {3})}, 1).statistics().empty());
+  ASSERT_EQ(layout.trained().size(), 2);
+  EXPECT_EQ(layout.trained()[0].begin, 2);
+  EXPECT_EQ(layout.trained()[0].end, 5);
+  EXPECT_EQ(layout.trained()[1].begin, 14);
+  EXPECT_EQ(layout.trained()[1].end, 20);
+  const ParameterLayout without({Uniform("b", {3})}, 1);
+  EXPECT_TRUE(without.statistics().empty());
+  ASSERT_EQ(without.trained().size(), 1);
+  EXPECT_EQ(without.trained()[0].begin, 0);
+  EXPECT_EQ(without.trained()[0].end, 3);
 }
 
 TEST(ParameterLayoutTest, AnInitialWeightDoesNotDependOnTheRange) {

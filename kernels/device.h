@@ -8,57 +8,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/parameter_range.h"
+#include "kernels/memory.h"
 #include "kernels/operations.h"
 #include "kernels/shapes.h"
+#include "kernels/vector_op.h"
 
 namespace sluice::kernels {
-
-// Memory of a device, aligned to 64 bytes, freed with the object.
-// Thread-compatible.
-class Buffer {
- public:
-  virtual ~Buffer() = default;
-  virtual void* data() = 0;
-  float* floats() { return static_cast<float*>(data()); }
-};
-
-// Brings parts of arrays to the host, one after the other, beside operations
-// that go on. None may outlive its device.
-//
-// Thread-compatible.
-class Download {
- public:
-  // Waits for what is under way.
-  virtual ~Download() = default;
-
-  // Begins to bring `bytes` from `device` as the operations called so far leave
-  // them; later ones must not write there until the part was taken. The parts
-  // since all were taken have at most PrepareDownload's bytes together.
-  virtual absl::Status Begin(const void* device, int64_t bytes) = 0;
-  // Writes the oldest part that was begun and not taken to `host`, and returns
-  // true; false where it is still under way, unless it is to `wait`.
-  // REQUIRES: there is one.
-  virtual absl::StatusOr<bool> Take(void* host, bool wait) = 0;
-  // Waits for what is under way, and forgets it.
-  virtual absl::Status Drop() = 0;
-};
-
-// Brings arrays to the device, beside operations that go on. None may outlive
-// its device.
-//
-// Thread-compatible.
-class Upload {
- public:
-  // Waits for what is under way.
-  virtual ~Upload() = default;
-
-  // What Send brings from now on comes when all operations called so far are
-  // done: they may still use what it overwrites.
-  virtual absl::Status Begin() = 0;
-  // Operations called from now on find the bytes at `device`; those called
-  // since Begin do not use it. `host` may change when it returns.
-  virtual absl::Status Send(const void* host, void* device, int64_t bytes) = 0;
-};
 
 // Operations that were recorded, to be run again with the arrays they had, and
 // with what these hold by then. It must not outlive its device, nor be run once
@@ -129,6 +86,10 @@ class Device {
       absl::FunctionRef<absl::Status()> calls) {
     return absl::UnimplementedError("this device records nothing");
   }
+
+  // For vectors with these ranges, in order and without overlap; maybe none.
+  virtual absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
+      absl::Span<const ParameterRange> ranges) = 0;
 
   // Each operation computes up to `max_samples` samples at once.
   // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument

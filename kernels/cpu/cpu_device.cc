@@ -47,6 +47,10 @@ class CpuDevice : public HostMemoryDevice {
   }
   void EnterThread() override { EnterComputeThreads(context_.threads); }
 
+  absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
+      absl::Span<const ParameterRange> ranges) override {
+    return MakeCpuVectorOp(&context_, ranges);
+  }
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) override {
     EnterThread();

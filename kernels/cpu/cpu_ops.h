@@ -59,6 +59,9 @@ std::unique_ptr<LayerNormOp> MakeCpuLayerNorm(const OneDnnContext* context,
 absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuAttention(
     const OneDnnContext* context, const AttentionShape& shape);
 
+std::unique_ptr<VectorOp> MakeCpuVectorOp(
+    const OneDnnContext* context, absl::Span<const ParameterRange> ranges);
+
 std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
     int64_t classes);
 std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs);

@@ -4,62 +4,16 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "kernels/cuda/number_types.h"
 #include "kernels/device.h"
+#include "kernels/testing/on_device.h"
 
-// Arrays in the memory of the devices that tests compute on.
+// Arrays of activations on the devices that tests compute on.
 namespace sluice::kernels {
-
-// An array in the device's memory that begins `offset` elements after a
-// multiple of 256 bytes.
-//
-// Not thread-safe: call from the thread of the test.
-template <typename T>
-class OnDevice {
- public:
-  OnDevice(Device* device, const std::vector<T>& values, int64_t offset = 0)
-      : device_(device), size_(static_cast<int64_t>(values.size())) {
-    auto buffer = device->Allocate((size_ + offset) * sizeof(T));
-    EXPECT_TRUE(buffer.ok()) << buffer.status();
-    buffer_ = *std::move(buffer);
-    data_ = static_cast<T*>(buffer_->data()) + offset;
-    Write(values);
-  }
-  // Of `size` NaN.
-  static OnDevice Unwritten(Device* device, int64_t size, int64_t offset = 0) {
-    return OnDevice(device, std::vector<T>(size, std::nanf("")), offset);
-  }
-
-  T* data() const { return data_; }
-  // As many values as it has.
-  void Write(const std::vector<T>& values) const {
-    const auto copied =
-        device_->CopyToDevice(values.data(), data_, size_ * sizeof(T));
-    EXPECT_TRUE(copied.ok()) << copied;
-  }
-  // Waits for what was computed.
-  std::vector<T> Read() const {
-    std::vector<T> values(size_);
-    const auto copied =
-        device_->CopyToHost(data_, values.data(), size_ * sizeof(T));
-    EXPECT_TRUE(copied.ok()) << copied;
-    return values;
-  }
-
- private:
-  Device* device_;
-  int64_t size_;
-  std::unique_ptr<Buffer> buffer_;
-  T* data_;
-};
-
-using Floats = OnDevice<float>;
 
 // Values as activations in `precision` hold them.
 inline std::vector<float> RoundedTo(Precision precision,

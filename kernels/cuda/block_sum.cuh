@@ -48,6 +48,9 @@ __device__ inline Pair BlockSum(Pair value) {
   return sum;
 }
 
+// *total = the sum of `count` parts, by one block: losses.cu.
+int Total(Stream stream, uint32_t count, const Pair* parts, Pair* total);
+
 }  // namespace sluice::kernels::cuda
 
 #endif  // SLUICE_KERNELS_CUDA_BLOCK_SUM_CUH_

@@ -61,6 +61,11 @@ class DeviceOnBackend : public Device {
     return context_.Record(calls);
   }
 
+  absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
+      absl::Span<const ParameterRange> ranges) override {
+    SLUICE_RETURN_IF_ERROR(entered_);
+    return MakeVectorOp(&context_, ranges);
+  }
   absl::StatusOr<std::unique_ptr<InputOp>> PrepareInput(
       int64_t channels, int64_t pixels, int64_t max_samples) override {
     return MakeInput(&context_, channels, pixels, max_samples);

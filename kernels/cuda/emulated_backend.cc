@@ -18,6 +18,7 @@
 #include "kernels/cuda/losses.cu"
 #include "kernels/cuda/number_types.h"
 #include "kernels/cuda/pool.cu"
+#include "kernels/cuda/vectors.cu"
 #include "kernels/reference/linear_ops.h"
 
 namespace sluice::kernels::cuda {

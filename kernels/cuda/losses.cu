@@ -107,6 +107,10 @@ uint32_t SquaredErrorBlocks(int64_t size) {
 
 }  // namespace
 
+int Total(Stream stream, uint32_t count, const Pair* parts, Pair* total) {
+  return Launch(TotalKernel, {1}, stream, count, parts, total);
+}
+
 int64_t LossParts(int64_t samples, int64_t width) {
   const int64_t blocks = SquaredErrorBlocks(samples * width);
   return samples < blocks ? blocks : samples;
@@ -127,8 +131,7 @@ int SoftmaxCrossEntropy(Stream stream, Precision precision, int64_t classes,
                   static_cast<Stored*>(dlogits), parts);
   });
   if (error != 0) return error;
-  return Launch(TotalKernel, {1}, stream, count,
-                static_cast<const Pair*>(parts), total);
+  return Total(stream, count, parts, total);
 }
 
 int MeanSquaredError(Stream stream, Precision precision, int64_t width,
@@ -145,8 +148,7 @@ int MeanSquaredError(Stream stream, Precision precision, int64_t width,
                   static_cast<Stored*>(doutputs), parts);
   });
   if (error != 0) return error;
-  return Launch(TotalKernel, {1}, stream, blocks,
-                static_cast<const Pair*>(parts), total);
+  return Total(stream, blocks, parts, total);
 }
 
 }  // namespace sluice::kernels::cuda

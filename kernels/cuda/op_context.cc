@@ -55,6 +55,21 @@ absl::StatusOr<char*> OpContext::Scratch(int64_t bytes) {
   return static_cast<char*>(scratch_->data());
 }
 
+absl::StatusOr<Pair> OpContext::WaitForTotal(
+    const std::string& name, int64_t count,
+    absl::FunctionRef<int(Pair* parts, Pair* total)> launch) {
+  const int64_t bytes = (count + 1) * static_cast<int64_t>(sizeof(Pair));
+  auto memory = Scratch(bytes);
+  if (!memory.ok()) return Named(name, memory.status());
+  auto* parts = reinterpret_cast<Pair*>(*memory);
+  Pair* const total = parts + count;
+  SLUICE_RETURN_IF_ERROR(Launched(name, launch(parts, total)));
+  Pair sums;
+  SLUICE_RETURN_IF_ERROR(
+      Named(name, backend_->CopyToHost(total, &sums, sizeof(sums))));
+  return sums;
+}
+
 absl::Status OpContext::Launched(const std::string& name, int error) const {
   if (error == 0) return absl::OkStatus();
   return absl::InternalError(

@@ -40,6 +40,12 @@ class OpContext {
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       absl::FunctionRef<absl::Status()> calls);
 
+  // What `launch(parts, total)`, with `count` pairs as scratch, makes of
+  // `total`, once it is done. Errors name the operation.
+  absl::StatusOr<Pair> WaitForTotal(
+      const std::string& name, int64_t count,
+      absl::FunctionRef<int(Pair* parts, Pair* total)> launch);
+
   // What the launch of a kernel of operation `name` returned, as a status.
   absl::Status Launched(const std::string& name, int error) const;
 

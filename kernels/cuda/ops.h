@@ -5,12 +5,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/cuda/op_context.h"
 #include "kernels/device.h"
 
 // The CUDA device's operations. `context` must outlive them; sizes are as for
 // Device's Prepare methods.
 namespace sluice::kernels::cuda {
+
+absl::StatusOr<std::unique_ptr<VectorOp>> MakeVectorOp(
+    OpContext* context, absl::Span<const ParameterRange> ranges);
 
 absl::StatusOr<std::unique_ptr<LinearOp>> MakeDense(OpContext* context,
                                                     const DenseShape& shape,

@@ -32,7 +32,8 @@ __device__ inline void ForQuads(uint32_t size, const F& f) {
   }
 }
 
-// The `count` numbers at `from`. With `vector` the row has all four.
+// The `count` numbers at `from`. With `vector` the row has all four. Loops of
+// four keep a quad in registers.
 template <typename Type>
 __device__ inline Quad Load(const typename Type::Stored* from, uint32_t count,
                             bool vector) {
@@ -42,7 +43,9 @@ __device__ inline Quad Load(const typename Type::Stored* from, uint32_t count,
     for (uint32_t j = 0; j < 4; ++j) quad.v[j] = Type::Widen(stored.v[j]);
     return quad;
   }
-  for (uint32_t j = 0; j < count; ++j) quad.v[j] = Type::Widen(from[j]);
+  for (uint32_t j = 0; j < 4; ++j) {
+    if (j < count) quad.v[j] = Type::Widen(from[j]);
+  }
   return quad;
 }
 
@@ -55,7 +58,9 @@ __device__ inline void Store(const Quad& quad, uint32_t count, bool vector,
     *reinterpret_cast<StoredQuad<Type>*>(to) = stored;
     return;
   }
-  for (uint32_t j = 0; j < count; ++j) to[j] = Type::Narrow(quad.v[j]);
+  for (uint32_t j = 0; j < 4; ++j) {
+    if (j < count) to[j] = Type::Narrow(quad.v[j]);
+  }
 }
 
 }  // namespace sluice::kernels::cuda

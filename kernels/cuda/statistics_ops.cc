@@ -85,16 +85,9 @@ absl::StatusOr<LossResult> WaitForLoss(OpContext* context,
                                        const std::string& name, int64_t samples,
                                        int64_t width, const F& launch) {
   if (samples == 0) return LossResult{};
-  const int64_t parts =
-      LossParts(samples, width) * static_cast<int64_t>(sizeof(Pair));
-  auto memory = context->Scratch(parts + sizeof(Pair));
-  if (!memory.ok()) return Named(name, memory.status());
-  auto* total = reinterpret_cast<Pair*>(*memory + parts);
-  SLUICE_RETURN_IF_ERROR(
-      context->Launched(name, launch(reinterpret_cast<Pair*>(*memory), total)));
-  Pair sums;
-  SLUICE_RETURN_IF_ERROR(
-      Named(name, context->backend().CopyToHost(total, &sums, sizeof(sums))));
+  SLUICE_ASSIGN_OR_RETURN(
+      const Pair sums,
+      context->WaitForTotal(name, LossParts(samples, width), launch));
   return LossResult{sums.first / static_cast<double>(samples),
                     static_cast<int64_t>(sums.second)};
 }

@@ -12,6 +12,7 @@
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"
 #include "kernels/reference/sequence_ops.h"
+#include "kernels/reference/vector_op.h"
 
 namespace sluice::kernels {
 namespace {
@@ -310,6 +311,10 @@ class ReferenceDevice : public HostMemoryDevice {
   }
   void EnterThread() override { SetNumericMode(); }
 
+  absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
+      absl::Span<const ParameterRange> ranges) override {
+    return std::make_unique<reference::ReferenceVectorOp>(ranges);
+  }
   absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
       const DenseShape& shape, int64_t max_samples) override {
     return std::make_unique<Dense>(shape);

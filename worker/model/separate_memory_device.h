@@ -69,6 +69,10 @@ class SeparateMemoryDevice : public kernels::Device {
   }
   std::function<void()> on_pace = [] {};  // Called by each Pace.
 
+  absl::StatusOr<std::unique_ptr<kernels::VectorOp>> PrepareVector(
+      absl::Span<const ParameterRange> ranges) override {
+    return device_->PrepareVector(ranges);
+  }
   absl::StatusOr<std::unique_ptr<kernels::InputOp>> PrepareInput(
       int64_t channels, int64_t pixels, int64_t max_samples) override {
     return device_->PrepareInput(channels, pixels, max_samples);
