@@ -101,15 +101,16 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
       std::min<int64_t>(batch_size, job.job.worker().micro_batch());
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
-  memory.weights =
-      job.layout.size() * kFloat * (IsSynchronous(job.job) ? 2 : 1);
-  // Local steps and micro-batches each need another one, for the sum.
-  memory.gradient = job.layout.size() * kFloat *
-                    (1 + (job.job.sync().local_steps() > 1 ? 1 : 0) +
-                     (samples < batch_size ? 1 : 0));
+  const int64_t vector = job.layout.size() * kFloat;
+  // Local steps move a copy, and add up their gradients; so do micro-batches.
+  const int steps = job.job.sync().local_steps() > 1 ? 1 : 0;
+  const int parts = samples < batch_size ? 1 : 0;
+  memory.weights = vector * (1 + (IsSynchronous(job.job) ? 1 : 0) + steps);
+  memory.gradient = vector * (1 + steps + parts);
   memory.activations = Activations(job, samples, input);
-  // With its labels, or one target a sample.
-  memory.batch = samples * (input + job.data.labels) * kFloat;
+  // With its labels, or one target a sample; and the next to be computed.
+  memory.batch = samples * (input + job.data.labels) * kFloat *
+                 (steps + parts > 0 ? 2 : 1);
   memory.training_data = TrainingData(job, input);
   return memory;
 }

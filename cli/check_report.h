@@ -20,19 +20,21 @@ struct ShardMemory {
 
 // Bytes of one worker, without its libraries' own scratch.
 struct WorkerMemory {
-  // Under a synchronous policy also those of the next version.
+  // Under a synchronous policy also those of the next version, and with local
+  // steps those that they move.
   int64_t weights = 0;
-  int64_t gradient = 0;     // With micro-batches: the sum and one of them.
+  int64_t gradient = 0;  // With micro-batches or local steps: their sum, too.
   int64_t activations = 0;  // At most: some layers work in place.
-  int64_t batch = 0;        // Samples of one forward pass.
+  // Samples of one forward pass, and of the next where a task has several.
+  int64_t batch = 0;
   int64_t training_data = 0;
   int64_t total() const {
     return weights + gradient + activations + batch + training_data;
   }
 };
 
-// What one update moves and takes when all workers live that may. Under the policies
-// that cancel, pushes that were cut short come on top.
+// What one update moves and takes when all workers live that may. Under the
+// policies that cancel, pushes that were cut short come on top.
 struct UpdateCost {
   int gradients = 0;       // Pushed and summed.
   int pulls = 0;           // Of all weights.

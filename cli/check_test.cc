@@ -162,7 +162,7 @@ TEST(CheckReportTest, MicroBatchesBoundActivationsAndNeedAnotherGradient) {
   EXPECT_EQ(worker.weights, 2 * 1412);
   EXPECT_EQ(worker.gradient, 2 * 1412);
   EXPECT_EQ(worker.activations, 10 * (33 + 40) * 4);
-  EXPECT_EQ(worker.batch, 10 * 21 * 4);
+  EXPECT_EQ(worker.batch, 2 * 10 * 21 * 4);
   EXPECT_EQ(Report({"worker.micro_batch=1000"}).worker.total(),
             Report().worker.total());
 }
@@ -217,12 +217,15 @@ TEST(CheckReportTest, AnUpdateMovesTheBytesOfItsTypes) {
   EXPECT_EQ(report.update.push_bytes, report.update.gradients * (2 * 353 + 23));
 }
 
-TEST(CheckReportTest, LocalStepsMakeFewerUpdatesAndTakeASecondGradient) {
+TEST(CheckReportTest, LocalStepsMakeFewerUpdatesAndTakeMoreMemory) {
   const CheckReport one = Report({"sync.policy=SYNC"});
   const CheckReport five = Report({"sync.policy=SYNC", "sync.local_steps=5"});
   EXPECT_DOUBLE_EQ(five.update.per_epoch, one.update.per_epoch / 5);
   EXPECT_EQ(five.update.push_bytes, one.update.push_bytes);
   EXPECT_EQ(five.worker.gradient, 2 * one.worker.gradient);
+  EXPECT_EQ(five.worker.weights, 3 * 1412);
+  EXPECT_EQ(one.worker.weights, 2 * 1412);
+  EXPECT_EQ(five.worker.batch, 2 * one.worker.batch);
 }
 
 TEST(CheckReportTest, EachPartitionMayEndWithAShortMiniBatch) {

@@ -46,7 +46,7 @@ class EvaluatorTest : public ::testing::Test {
   FakeModel model_;
   FakeExchange exchange_;
   CancelToken token_;
-  Evaluator evaluator_{Options(), &layout_, &test_, &model_, &exchange_};
+  Evaluator evaluator_{Options(), &layout_, &test_, model_.get(), &exchange_};
 };
 
 TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
@@ -60,7 +60,7 @@ TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
 TEST_F(EvaluatorTest, TheWholeSplitIsMeasuredEachSampleOnce) {
   const proto::Evaluated answer = Run(7);
   EXPECT_EQ(answer.error(), "");
-  EXPECT_THAT(model_.evaluated, ElementsAre(4, 4, 2));
+  EXPECT_THAT(model_->evaluated, ElementsAre(4, 4, 2));
   EXPECT_EQ(answer.samples(), 10);
   EXPECT_EQ(answer.loss(), 4.5);
   EXPECT_EQ(answer.accuracy(), 0.5);
@@ -70,7 +70,7 @@ TEST_F(EvaluatorTest, TheWholeSplitIsMeasuredEachSampleOnce) {
 TEST_F(EvaluatorTest, ARegressionHasNoAccuracy) {
   Evaluator::Options options = Options();
   options.classification = false;
-  Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
+  Evaluator evaluator(options, &layout_, &test_, model_.get(), &exchange_);
   EXPECT_FALSE(
       evaluator.Run(proto::Evaluate(), Generation(2), token_)->has_accuracy());
 }
@@ -105,7 +105,7 @@ TEST_F(EvaluatorTest, ALostShardIsNoAnswer) {
 TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
   Evaluator::Options options = Options();
   options.weights_path = "/nowhere/weights.safetensors";
-  Evaluator evaluator(options, &layout_, &test_, &model_, &exchange_);
+  Evaluator evaluator(options, &layout_, &test_, model_.get(), &exchange_);
   proto::Evaluate request;
   request.set_final(true);
   EXPECT_THAT(evaluator.Run(request, Generation(2), token_)->error(),
@@ -115,7 +115,7 @@ TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
 TEST_F(EvaluatorTest, TheEndOfTheRunStopsAnEvaluation) {
   token_.Cancel();
   EXPECT_NE(Run(7).error(), "");
-  EXPECT_TRUE(model_.evaluated.empty());
+  EXPECT_TRUE(model_->evaluated.empty());
 }
 
 }  // namespace

@@ -40,12 +40,11 @@ BatchSampling JobSampling(const ResolvedJob& resolved) {
   return sampling;
 }
 
-BatchGradient::Options JobBatchGradient(const ResolvedJob& resolved) {
-  BatchGradient::Options options;
+TaskGradient::Options JobTaskGradient(const ResolvedJob& resolved) {
+  TaskGradient::Options options;
   options.sampling = JobSampling(resolved);
   options.micro_batch = JobMicroBatch(resolved);
   options.clip_norm = resolved.job.worker().clip_norm();
-  options.statistics = resolved.layout.statistics();
   if (resolved.job.data().has_augmentation()) {
     options.augmentation = JobAugmentation(resolved);
   }

@@ -2,8 +2,8 @@
 #define SLUICE_WORKER_JOB_SAMPLING_H_
 
 #include "common/resolved_job.h"
-#include "worker/batch_gradient.h"
 #include "worker/data/batch_samples.h"
+#include "worker/task_gradient.h"
 
 namespace sluice {
 
@@ -12,7 +12,7 @@ namespace sluice {
 BatchSampling JobSampling(const ResolvedJob& resolved);
 
 // How the job's mini-batches are read and computed.
-BatchGradient::Options JobBatchGradient(const ResolvedJob& resolved);
+TaskGradient::Options JobTaskGradient(const ResolvedJob& resolved);
 
 // Samples of the largest forward and backward pass.
 int JobMicroBatch(const ResolvedJob& resolved);

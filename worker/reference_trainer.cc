@@ -11,9 +11,9 @@
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
-#include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
 #include "worker/job_sampling.h"
+#include "worker/task_gradient.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {
@@ -220,7 +220,7 @@ class Tasks {
       : statistics_(job.layout.statistics()),
         format_(job.layout.statistics()),
         types_(JobWireTypes(job.job)),
-        batch_gradient_(JobBatchGradient(job), &data, model) {}
+        task_gradient_(JobTaskGradient(job), &data, model) {}
 
   // Of `batches` mini-batches from `first` on, with a step of plain SGD
   // between one and the next; from pulled weights to what a shard stages.
@@ -233,9 +233,9 @@ class Tasks {
     for (int h = 0; h < batches; ++h) {
       std::vector<float> gradient(weights.size());
       SLUICE_ASSIGN_OR_RETURN(
-          const BatchGradient::Result result,
-          batch_gradient_.Compute(BatchId(first + h), weights,
-                                  absl::MakeSpan(gradient), CancelToken(), {}));
+          const Model::Result result,
+          task_gradient_.Compute({BatchId(first + h)}, weights,
+                                 absl::MakeSpan(gradient), CancelToken(), {}));
       const std::vector<float> start = weights;
       for (size_t j = 0; j < weights.size(); ++j) {
         weights[j] =
@@ -245,7 +245,7 @@ class Tasks {
       for (const ParameterRange& range : statistics_) {
         for (int64_t j = range.begin; j < range.end; ++j) {
           weights[j] = start[j];
-          if (h == batches - 1) gradient[j] /= static_cast<float>(batches);
+          if (h == batches - 1) gradient[j] *= 1 / static_cast<float>(batches);
         }
       }
       sum.values = std::move(gradient);
@@ -259,7 +259,7 @@ class Tasks {
   const std::vector<ParameterRange> statistics_;
   const WireFormat format_;
   const WireTypes types_;
-  BatchGradient batch_gradient_;
+  TaskGradient task_gradient_;
 };
 
 }  // namespace

@@ -23,8 +23,9 @@ struct ReferenceResult {
 //   for v = 0, 1, ...
 //     g_i = gradient of mini-batch v P + i at w,   i = 0..P-1; with H local
 //           steps the sum of H gradients, of the mini-batches from
-//           (v P + i) H on, each at the end of the SGD step before; w as it is
-//           pulled (job.wire.pull), g_i as it is pushed (job.wire.push)
+//           (v P + i) H on, each at the end of the SGD step before, and of
+//           running statistics 1 / H times the sum; w as it is pulled
+//           (job.wire.pull), g_i as it is pushed (job.wire.push)
 //     g   = a_0 g_0, then g <- a_i g_i + g in order,
 //           a_i in proportion to the mean samples of g_i's mini-batches
 //     g   <- decay * w + g     where the tensor decays
@@ -33,8 +34,8 @@ struct ReferenceResult {
 //
 // in fp32, one fma for each line; for the other optimizers, instead of the
 // last lines, those of kernels/optimizer_kernels.h written again. Shares model,
-// data, the gradient of a mini-batch (BatchGradient), layout, initial weights
-// and the learning rate with the daemons, and nothing of
+// data, the gradient of a mini-batch (TaskGradient of one), layout, initial
+// weights and the learning rate with the daemons, and nothing of local steps,
 // coordinator, shards, exchange or optimizer: the same bits from both show that
 // they agree.
 //

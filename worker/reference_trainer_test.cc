@@ -33,7 +33,7 @@ ResolvedJob JobWith(const std::string& sync, const std::string& sgd,
 class ReferenceTrainerTest : public ::testing::Test {
  protected:
   absl::StatusOr<ReferenceResult> Train(const ResolvedJob& job) {
-    return TrainReference(job, data_, &model_);
+    return TrainReference(job, data_, model_.get());
   }
 
   FakeDataSource data_{10};

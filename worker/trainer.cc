@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
 #include "common/status_macros.h"
-#include "kernels/optimizer_kernels.h"
 
 namespace sluice {
 
@@ -14,7 +14,7 @@ Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
                  Exchange* exchange)
     : options_(options),
       exchange_(*exchange),
-      batch_gradient_(options.gradient, data, model),
+      task_gradient_(options.gradient, data, model),
       weights_(options.parameters),
       gradient_(options.parameters),
       progress_(options.clock->Now()) {}
@@ -38,6 +38,10 @@ absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
 
 absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
                                                    const CancelToken& cancel) {
+  if (task.batches() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a task has ", task.batches(), " mini-batches, expected 1 or more"));
+  }
   BeginPull(task);
   absl::Status delayed = Straggle(task, cancel);
   if (!delayed.ok()) {
@@ -45,7 +49,7 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return delayed;
   }
   exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
-  const absl::StatusOr<Computed> computed = Compute(task, cancel);
+  const absl::StatusOr<Model::Result> computed = Compute(task, cancel);
   if (!computed.ok()) {
     exchange_.AbortPull();
     exchange_.AbortPush();
@@ -124,89 +128,29 @@ absl::Status Trainer::Straggle(const proto::Task& task,
              : absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::Computed> Trainer::Compute(const proto::Task& task,
-                                                   const CancelToken& cancel) {
+absl::StatusOr<Model::Result> Trainer::Compute(const proto::Task& task,
+                                               const CancelToken& cancel) {
+  const Model::Observer observer = {
+      .on_ready = [this](int64_t from) { exchange_.PushFrom(from); },
+      .await = [&](int64_t end) { return AwaitWeights(end, task, cancel); },
+      .on_forward =
+          [this] {
+            // Else it begins with the first weights.
+            if (pulled_ == options_.parameters) Enter(Stage::kForward);
+          },
+      .on_backward = [this] { Enter(Stage::kBackward); },
+      .on_copy = [this](bool to_device,
+                        bool begin) { OnCopy(to_device, begin); }};
+  const TaskGradient::Batches batches = {
+      .first = BatchId(task.first_batch()),
+      .count = task.batches(),
+      .rate = static_cast<float>(task.local_learning_rate())};
   while (true) {
-    auto computed = task.batches() > 1 ? ComputeLocalSteps(task, cancel)
-                                       : ComputeOneBatch(task, cancel);
+    auto computed = task_gradient_.Compute(
+        batches, weights_, absl::MakeSpan(gradient_), cancel, observer);
+    if (computed.ok()) overflows_ = computed->overflows;
     if (!std::exchange(pulled_anew_, false)) return computed;
   }
-}
-
-absl::StatusOr<Trainer::Computed> Trainer::ComputeOneBatch(
-    const proto::Task& task, const CancelToken& cancel) {
-  return ComputeBatch(task, BatchId(task.first_batch()),
-                      absl::MakeSpan(gradient_), cancel,
-                      [this](int64_t from) { exchange_.PushFrom(from); });
-}
-
-absl::StatusOr<Trainer::Computed> Trainer::ComputeLocalSteps(
-    const proto::Task& task, const CancelToken& cancel) {
-  step_gradient_.resize(gradient_.size());
-  const float rate = static_cast<float>(task.local_learning_rate());
-  Computed total;
-  for (int i = 0; i < task.batches(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(
-        const Computed computed,
-        ComputeBatch(task, BatchId(task.first_batch()) + i,
-                     absl::MakeSpan(step_gradient_), cancel, [](int64_t) {}));
-    LocalStep(rate);
-    if (i == 0) {
-      gradient_ = step_gradient_;
-    } else {
-      for (size_t j = 0; j < gradient_.size(); ++j) {
-        gradient_[j] += step_gradient_[j];
-      }
-    }
-    total.samples += computed.samples;
-    total.loss += computed.loss * static_cast<double>(computed.samples);
-  }
-  total.loss /= static_cast<double>(total.samples);
-  for (const ParameterRange& range : options_.gradient.statistics) {
-    for (int64_t j = range.begin; j < range.end; ++j) {
-      gradient_[j] /= static_cast<float>(task.batches());
-    }
-  }
-  exchange_.PushFrom(0);
-  return total;
-}
-
-void Trainer::LocalStep(float rate) {
-  const float one = 1;
-  int64_t begin = 0;
-  const auto move_until = [&](int64_t end) {
-    const float* const step = step_gradient_.data() + begin;
-    kernels::SgdUpdate({.learning_rate = rate},
-                       {.gradients = absl::MakeSpan(&step, 1),
-                        .weights = absl::MakeSpan(&one, 1)},
-                       end - begin, weights_.data() + begin, nullptr,
-                       weights_.data() + begin);
-  };
-  for (const ParameterRange& range : options_.gradient.statistics) {
-    move_until(range.begin);
-    begin = range.end;
-  }
-  move_until(options_.parameters);
-}
-
-absl::StatusOr<Trainer::Computed> Trainer::ComputeBatch(
-    const proto::Task& task, BatchId batch, absl::Span<float> gradient,
-    const CancelToken& cancel, const Model::OnGradientReady& on_ready) {
-  BatchGradient::Observer observer;
-  observer.on_forward = [this] {
-    // Else it begins with the first weights.
-    if (pulled_ == options_.parameters) Enter(Stage::kForward);
-  };
-  observer.on_backward = [this] { Enter(Stage::kBackward); };
-  observer.on_ready = on_ready;
-  observer.on_copy = [this](bool to_device, bool begin) {
-    OnCopy(to_device, begin);
-  };
-  observer.await = [&](int64_t end) { return AwaitWeights(end, task, cancel); };
-  auto computed =
-      batch_gradient_.Compute(batch, weights_, gradient, cancel, observer);
-  if (computed.ok()) overflows_ += computed->overflows;
-  return computed;
 }
 
 void Trainer::Travelled(Transfer transfer,
@@ -225,7 +169,7 @@ void Trainer::OnCopy(bool to_device, bool begin) {
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,
-                                const Computed& computed) const {
+                                const Model::Result& computed) const {
   proto::Ready ready;
   *ready.mutable_key() = task.key();
   for (const Version base : bases_) ready.add_shard_base(base.value());

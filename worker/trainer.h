@@ -13,11 +13,11 @@
 #include "common/clock.h"
 #include "common/delay_model.h"
 #include "proto/coordinator.pb.h"
-#include "worker/batch_gradient.h"
 #include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
+#include "worker/task_gradient.h"
 #include "worker/task_progress.h"
 
 namespace sluice {
@@ -32,7 +32,7 @@ namespace sluice {
 class Trainer {
  public:
   struct Options {
-    BatchGradient::Options gradient;
+    TaskGradient::Options gradient;
     int64_t parameters = 0;  // Floats of the flat vector.
     // How long a task may take; nothing is waited for any longer.
     absl::Duration task_deadline = absl::Seconds(600);
@@ -61,12 +61,11 @@ class Trainer {
 
   // Of the last Run.
   const TaskProgress& progress() const { return progress_; }
-  // Gradients that it computed again because FP16 overflowed, if it got so far.
+  // Gradients that it computed again because FP16 overflowed, if the task's was
+  // computed to its end.
   int overflows() const { return overflows_; }
 
  private:
-  using Computed = BatchGradient::Result;
-
   absl::StatusOr<Answer> RunStages(const proto::Task& task,
                                    const CancelToken& cancel);
   PullSpec SpecFor(const proto::Task& task) const;
@@ -82,24 +81,10 @@ class Trainer {
   absl::Status Straggle(const proto::Task& task, const CancelToken& cancel);
   // Makes the task's gradient in `gradient_`, offering it to the exchange as
   // it becomes final; once more where a shard's weights changed under it.
-  absl::StatusOr<Computed> Compute(const proto::Task& task,
-                                   const CancelToken& cancel);
-  absl::StatusOr<Computed> ComputeOneBatch(const proto::Task& task,
-                                           const CancelToken& cancel);
-  // The same for several local steps: plain SGD on the worker's own copy of
-  // the weights; the gradient is the sum over the steps, and of a running
-  // statistic the mean.
-  absl::StatusOr<Computed> ComputeLocalSteps(const proto::Task& task,
-                                             const CancelToken& cancel);
-  // Moves `weights_`, but for the statistics, against `step_gradient_`.
-  void LocalStep(float rate);
-  // The gradient of one mini-batch at `weights_`.
-  absl::StatusOr<Computed> ComputeBatch(const proto::Task& task, BatchId batch,
-                                        absl::Span<float> gradient,
-                                        const CancelToken& cancel,
-                                        const Model::OnGradientReady& on_ready);
+  absl::StatusOr<Model::Result> Compute(const proto::Task& task,
+                                        const CancelToken& cancel);
   proto::Ready MakeReady(const proto::Task& task,
-                         const Computed& computed) const;
+                         const Model::Result& computed) const;
   void Enter(Stage stage) { progress_.Enter(stage, options_.clock->Now()); }
   void Travelled(Transfer transfer,
                  const std::vector<Exchange::Travel>& travels);
@@ -111,7 +96,7 @@ class Trainer {
   Exchange& exchange_;
 
   // Written by every task before it is read.
-  BatchGradient batch_gradient_;
+  TaskGradient task_gradient_;
   std::vector<float> weights_;
   std::vector<float> next_weights_;  // Empty until there are such tasks.
   std::optional<PullSpec> next_;     // What is on its way there.
@@ -119,7 +104,6 @@ class Trainer {
   bool pulled_anew_ = false;         // Some that were there come again.
   std::vector<Version> bases_;       // Each shard's, when the pull is over.
   std::vector<float> gradient_;
-  std::vector<float> step_gradient_;  // Empty until there are local steps.
   TaskProgress progress_;
   absl::Time copy_begin_[2];  // Of copies to the host, and to the device.
   int overflows_ = 0;

@@ -1,5 +1,6 @@
 #include "worker/trainer.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -56,7 +57,7 @@ class TrainerTest : public ::testing::Test {
   FakeModel model_;
   FakeExchange exchange_;
   CancelToken token_;
-  Trainer trainer_{Options(&clock_), &data_, &model_, &exchange_};
+  Trainer trainer_{Options(&clock_), &data_, model_.get(), &exchange_};
 };
 
 TEST_F(TrainerTest, ATaskPullsComputesPushesAndIsReady) {
@@ -86,7 +87,7 @@ TEST_F(TrainerTest, AnEpochsLastMiniBatchMayBeShort) {
 
 TEST_F(TrainerTest, TheGradientIsOfferedWhileBackwardRuns) {
   std::vector<int64_t> offered;
-  model_.on_backward = [&] { offered = exchange_.offers; };
+  model_->on_backward = [&] { offered = exchange_.offers; };
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   EXPECT_THAT(offered, ElementsAre(2));
   EXPECT_THAT(exchange_.offers, ElementsAre(2, 0));
@@ -94,8 +95,8 @@ TEST_F(TrainerTest, TheGradientIsOfferedWhileBackwardRuns) {
 
 TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
   exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
-  model_.on_forward = [&] { clock_.Advance(absl::Seconds(2)); };
-  model_.on_backward = [&] { clock_.Advance(absl::Seconds(4)); };
+  model_->on_forward = [&] { clock_.Advance(absl::Seconds(2)); };
+  model_->on_backward = [&] { clock_.Advance(absl::Seconds(4)); };
   const auto ready = RunReady(TaskOf(0, 5));
   ASSERT_TRUE(ready.ok());
   EXPECT_EQ(ready->pull_seconds(), 1);
@@ -105,7 +106,7 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
 
 TEST_F(TrainerTest, TheNextVersionIsAskedForWhileThisOneIsComputed) {
   std::vector<PullSpec> asked;
-  model_.on_forward = [&] { asked = exchange_.pulled_ahead; };
+  model_->on_forward = [&] { asked = exchange_.pulled_ahead; };
   ASSERT_TRUE(RunReady(TaskOf(0, /*version=*/5)).ok());
   ASSERT_THAT(asked, SizeIs(1));
   EXPECT_EQ(asked[0].version, Version(6));
@@ -124,8 +125,8 @@ TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
 }
 
 TEST_F(TrainerTest, WhatIsAskedForAheadEndsBeforeItsMemoryDoes) {
-  auto trainer =
-      std::make_unique<Trainer>(Options(&clock_), &data_, &model_, &exchange_);
+  auto trainer = std::make_unique<Trainer>(Options(&clock_), &data_,
+                                           model_.get(), &exchange_);
   ASSERT_TRUE(trainer->Run(TaskOf(0, 5), token_).ok());
   EXPECT_NE(exchange_.ahead_into, nullptr);
   trainer.reset();
@@ -163,7 +164,7 @@ class StragglerTest : public TrainerTest {
       clock_.Advance(time);
       return cancelled;
     };
-    return Trainer(options, &data_, &model_, &exchange_);
+    return Trainer(options, &data_, model_.get(), &exchange_);
   }
   double Expected(int batches) const {
     return delay_.Draw(kKey.worker.value(), kKey.sequence.value(), batches);
@@ -193,7 +194,7 @@ TEST_F(StragglerTest, TheDelayBeginsWhenAllWeightsAreThere) {
     awaited = exchange_.awaited;
     return false;
   };
-  Trainer trainer(options, &data_, &model_, &exchange_);
+  Trainer trainer(options, &data_, model_.get(), &exchange_);
   ASSERT_TRUE(trainer.Run(TaskOf(0, 5), token_).ok());
   EXPECT_THAT(awaited, ElementsAre(4, 4));
 }
@@ -225,7 +226,7 @@ TEST_F(TrainerTest, ACancelDuringThePullComputesNothing) {
 TEST_F(TrainerTest, ForwardBeginsWithTheWeightsThatAreThere) {
   std::vector<int64_t> awaited;
   int pulls = 0;
-  model_.on_half = [&] {
+  model_->on_half = [&] {
     awaited = exchange_.awaited;
     pulls = exchange_.pulls_under_way;
   };
@@ -238,7 +239,7 @@ TEST_F(TrainerTest, ForwardBeginsWithTheWeightsThatAreThere) {
 
 TEST_F(TrainerTest, NothingIsAskedForAheadBeforeAllWeightsAreThere) {
   std::vector<PullSpec> asked;
-  model_.on_half = [&] { asked = exchange_.pulled_ahead; };
+  model_->on_half = [&] { asked = exchange_.pulled_ahead; };
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   EXPECT_THAT(asked, IsEmpty());
   EXPECT_THAT(exchange_.pulled_ahead, SizeIs(1));
@@ -246,7 +247,7 @@ TEST_F(TrainerTest, NothingIsAskedForAheadBeforeAllWeightsAreThere) {
 
 TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {
   exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
-  model_.on_half = [&] { clock_.Advance(absl::Seconds(2)); };
+  model_->on_half = [&] { clock_.Advance(absl::Seconds(2)); };
   const auto ready = RunReady(TaskOf(0, 5));
   ASSERT_TRUE(ready.ok());
   EXPECT_EQ(ready->pull_seconds(), 1);
@@ -255,7 +256,7 @@ TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {
 
 TEST_F(TrainerTest, ForwardIsAStageOnceItHasWeights) {
   exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
-  model_.on_half = [&] { clock_.Advance(absl::Seconds(1)); };
+  model_->on_half = [&] { clock_.Advance(absl::Seconds(1)); };
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   std::vector<Stage> stages;
   for (const auto& span : trainer_.progress().spans()) {
@@ -288,18 +289,18 @@ TEST_F(TrainerTest, WhatWasComputedFromWeightsThatComeAnewIsComputedAgain) {
     exchange_.awaited.clear();
     exchange_.breaks = 1;
     // The first time the first shard's weights are wrong as well.
-    model_.on_half = [&] {
+    model_->on_half = [&] {
       if (exchange_.breaks == 1) exchange_.pulled_into[0] = 1e6f;
     };
     ASSERT_TRUE(RunReady(task).ok());
     EXPECT_THAT(exchange_.awaited, ElementsAre(2, 4, 2, 4));
     EXPECT_EQ(exchange_.pushed, expected);
-    model_.on_half = nullptr;
+    model_->on_half = nullptr;
   }
 }
 
 TEST_F(TrainerTest, ACancelDuringForwardPushesNothing) {
-  model_.on_forward = [&] { token_.Cancel(); };
+  model_->on_forward = [&] { token_.Cancel(); };
   EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
   EXPECT_EQ(trainer_.progress().stage(), Stage::kForward);
   EXPECT_THAT(exchange_.offers, IsEmpty());
@@ -307,7 +308,7 @@ TEST_F(TrainerTest, ACancelDuringForwardPushesNothing) {
 }
 
 TEST_F(TrainerTest, ACancelDuringBackwardStopsThePush) {
-  model_.on_backward = [&] { token_.Cancel(); };
+  model_->on_backward = [&] { token_.Cancel(); };
   EXPECT_TRUE(absl::IsAborted(RunReady(TaskOf(0, 5)).status()));
   EXPECT_EQ(trainer_.progress().stage(), Stage::kBackward);
   EXPECT_EQ(exchange_.aborted_pushes, 1);
@@ -317,9 +318,9 @@ TEST_F(TrainerTest, ACancelDuringBackwardStopsThePush) {
 TEST_F(TrainerTest, NothingOfACancelledTaskIsInTheNextOne) {
   ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
   const std::vector<float> expected = exchange_.pushed;
-  model_.on_backward = [&] { token_.Cancel(); };
+  model_->on_backward = [&] { token_.Cancel(); };
   EXPECT_FALSE(RunReady(TaskOf(2, 6)).ok());
-  model_.on_backward = nullptr;
+  model_->on_backward = nullptr;
   token_.Reset();
   ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
   EXPECT_EQ(exchange_.pushed, expected);
@@ -341,6 +342,18 @@ TEST_F(TrainerTest, ARefusedGradientIsRejectedInTheShardsWords) {
   EXPECT_EQ(KeyFromProto(rejected.key()), kKey);
 }
 
+TEST_F(TrainerTest, ATaskWithoutMiniBatchesIsRefused) {
+  for (const int batches : {0, -1}) {
+    proto::Task task = TaskOf(0, 5);
+    task.set_batches(batches);
+    EXPECT_EQ(
+        RunReady(task).status(),
+        absl::InvalidArgumentError(absl::StrCat(
+            "a task has ", batches, " mini-batches, expected 1 or more")));
+  }
+  EXPECT_FALSE(exchange_.pulled.has_value());
+}
+
 TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
   proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
   task.set_batches(2);
@@ -355,9 +368,8 @@ TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
 }
 
 TEST_F(TrainerTest, LocalStepsLeaveStatisticsAloneAndPushTheirMean) {
-  Trainer::Options options = Options(&clock_);
-  options.gradient.statistics = {{1, 2}};
-  Trainer trainer(options, &data_, &model_, &exchange_);
+  const FakeModel model(LayoutOfFour(/*has_statistic=*/true));
+  Trainer trainer(Options(&clock_), &data_, model.get(), &exchange_);
   proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
   task.set_batches(2);
   task.set_local_learning_rate(0.5);

@@ -52,7 +52,7 @@ absl::StatusOr<Workbench> MakeTestBench(
 
 Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
   Trainer::Options options;
-  options.gradient = JobBatchGradient(job);
+  options.gradient = JobTaskGradient(job);
   options.parameters = job.layout.size();
   options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
   return options;

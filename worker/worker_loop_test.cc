@@ -52,7 +52,7 @@ class WorkerLoopTest : public ::testing::Test {
   FakeModel model_;
   FakeExchange exchange_;
   TaskInbox inbox_;
-  Trainer trainer_{Options(&clock_), &data_, &model_, &exchange_};
+  Trainer trainer_{Options(&clock_), &data_, model_.get(), &exchange_};
   std::vector<proto::ToCoordinator> sent_;
   // Called after each message that is sent.
   std::function<void()> after_send_ = [this] { inbox_.Close("test is over"); };
@@ -77,8 +77,8 @@ TEST_F(WorkerLoopTest, EachDeliveredGradientIsReportedOnce) {
 }
 
 TEST_F(WorkerLoopTest, WhatOverflowedBeforeItWasDeliveredIsCounted) {
-  model_.on_forward = [this] {
-    model_.overflows = loop_.counts().tasks_started == 1 ? 3 : 0;
+  model_->on_forward = [this] {
+    model_->overflows = loop_.counts().tasks_started == 1 ? 3 : 0;
   };
   after_send_ = [this] {
     if (sent_.size() == 2) inbox_.Close("test is over");
@@ -91,7 +91,7 @@ TEST_F(WorkerLoopTest, WhatOverflowedBeforeItWasDeliveredIsCounted) {
 }
 
 TEST_F(WorkerLoopTest, ACancelledTaskIsCountedAndTheNextOneRuns) {
-  model_.on_forward = [this] {
+  model_->on_forward = [this] {
     if (loop_.counts().tasks_started == 1) ReceiveCancel(1);
   };
   ReceiveTask(1);
@@ -105,11 +105,11 @@ TEST_F(WorkerLoopTest, ACancelledTaskIsCountedAndTheNextOneRuns) {
 
 TEST_F(WorkerLoopTest, ACancelSavesTheComputationThatWasLeft) {
   // A whole task computes 2 + 4 seconds.
-  model_.on_forward = [this] {
+  model_->on_forward = [this] {
     clock_.Advance(absl::Seconds(2));
     if (loop_.counts().tasks_started == 2) ReceiveCancel(2);
   };
-  model_.on_backward = [this] { clock_.Advance(absl::Seconds(4)); };
+  model_->on_backward = [this] { clock_.Advance(absl::Seconds(4)); };
   after_send_ = [this] {
     if (sent_.size() == 2) inbox_.Close("test is over");
   };
@@ -136,7 +136,7 @@ TEST_F(WorkerLoopTest, AShardThatCannotBeReachedEndsTheLoopByName) {
 }
 
 TEST_F(WorkerLoopTest, TheEndOfTheRunStopsATaskInTheMiddle) {
-  model_.on_backward = [this] {
+  model_->on_backward = [this] {
     proto::FromCoordinator message;
     message.mutable_finish();
     inbox_.Receive(message);

@@ -27,11 +27,11 @@
 #include "kernels/numerics.h"
 #include "kernels/optimizer_kernels.h"
 #include "nlohmann/json.hpp"
-#include "worker/batch_gradient.h"
 #include "worker/data/data_source.h"
 #include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 #include "worker/model/model.h"
+#include "worker/task_gradient.h"
 
 namespace sluice::bench {
 namespace {
@@ -132,7 +132,7 @@ class OneWorker {
   std::unique_ptr<kernels::Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DataSource> data_;
-  std::optional<BatchGradient> batches_;
+  std::optional<TaskGradient> task_gradient_;
   Batch batch_;
   std::vector<float> weights_, velocity_, gradient_;
   BatchId next_{0};
@@ -146,7 +146,7 @@ absl::Status OneWorker::Prepare() {
       data_, OpenDataSource(job_.job.data(), Split::kTrain, job_.job.seed()));
   kernels::SetNumericMode();
   device_->EnterThread();
-  batches_.emplace(JobBatchGradient(job_), data_.get(), model_.get());
+  task_gradient_.emplace(JobTaskGradient(job_), data_.get(), model_.get());
   std::vector<int64_t> samples(job_.job.data().batch_size());
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = i;
   data_->Gather(samples, &batch_);
@@ -175,12 +175,9 @@ absl::StatusOr<nlohmann::json> OneWorker::Describe(const std::string& folder) {
     Write(folder + "/gradient.f32", gradient_);
   }
   nlohmann::json trained = nlohmann::json::array();
-  int64_t end = 0;
-  for (const ParameterRange& range : job_.layout.statistics()) {
-    trained.push_back({end, range.begin});
-    end = range.end;
+  for (const ParameterRange& range : job_.layout.trained()) {
+    trained.push_back({range.begin, range.end});
   }
-  trained.push_back({end, job_.layout.size()});
   return nlohmann::json{
       {"device", device_->Description()},
       {"loss", result.loss},
@@ -201,9 +198,9 @@ absl::StatusOr<int64_t> OneWorker::Gradient() {
 
 absl::StatusOr<int64_t> OneWorker::Train() {
   SLUICE_ASSIGN_OR_RETURN(
-      const BatchGradient::Result result,
-      batches_->Compute(next_, weights_, absl::MakeSpan(gradient_),
-                        CancelToken(), {}));
+      const Model::Result result,
+      task_gradient_->Compute({next_}, weights_, absl::MakeSpan(gradient_),
+                              CancelToken(), {}));
   next_ = next_ + 1;
   const float one = 1;
   const float* const gradient = gradient_.data();

@@ -44,8 +44,12 @@ absl::Status GradientArray::Final(int64_t from) {
     on_ready_(from);
     return absl::OkStatus();
   }
+  // What became final at once goes in several, to be pushed as they come.
+  while (sent_from_ - final_from_ >= 2 * kWorthACopy) {
+    SLUICE_RETURN_IF_ERROR(Send(sent_from_ - kWorthACopy));
+  }
   if (sent_from_ - final_from_ >= kWorthACopy) {
-    SLUICE_RETURN_IF_ERROR(Send());
+    SLUICE_RETURN_IF_ERROR(Send(final_from_));
   }
   return Take(/*wait=*/false);
 }
@@ -53,14 +57,14 @@ absl::Status GradientArray::Final(int64_t from) {
 absl::Status GradientArray::Finish() {
   SLUICE_CHECK(final_from_ == 0);
   if (download_ == nullptr) return absl::OkStatus();
-  SLUICE_RETURN_IF_ERROR(Send());
+  SLUICE_RETURN_IF_ERROR(Send(final_from_));
   return Take(/*wait=*/true);
 }
 
-absl::Status GradientArray::Send() {
-  const ParameterRange part = {final_from_, sent_from_};
+absl::Status GradientArray::Send(int64_t from) {
+  const ParameterRange part = {from, sent_from_};
   if (part.size() == 0) return absl::OkStatus();
-  sent_from_ = final_from_;
+  sent_from_ = from;
   if (under_way_.empty()) on_copy_(true);
   under_way_.push_back(part);
   return download_->Begin(buffer_->floats() + part.begin,

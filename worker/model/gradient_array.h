@@ -42,8 +42,8 @@ class GradientArray {
  private:
   GradientArray() = default;
 
-  // Begins to bring what is final and not yet on its way.
-  absl::Status Send();
+  // Begins to bring what lies between `from` and what is on its way already.
+  absl::Status Send(int64_t from);
   // Takes what has come, or, with `wait`, everything.
   absl::Status Take(bool wait);
 

@@ -126,6 +126,18 @@ TEST_F(GradientArrayTest, SmallPartsTravelTogether) {
   ExpectAll();
 }
 
+TEST_F(GradientArrayTest, WhatIsFinalAtOnceTravelsInParts) {
+  UseGpu();
+  Begin();
+  Write(0, kFloats);
+  EXPECT_THAT(ready_, IsEmpty());
+  ASSERT_TRUE(array_->Finish().ok());
+  // The rest is not worth a copy of its own.
+  EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy, kFloats - 2 * kCopy, 0));
+  EXPECT_EQ(copies_, "()");
+  ExpectAll();
+}
+
 TEST_F(GradientArrayTest, OneThatWasGivenUpWritesNothingAnyMore) {
   UseGpu();
   Begin();
@@ -135,7 +147,7 @@ TEST_F(GradientArrayTest, OneThatWasGivenUpWritesNothingAnyMore) {
   Begin();
   Write(0, kFloats);
   ASSERT_TRUE(array_->Finish().ok());
-  EXPECT_THAT(ready_, ElementsAre(0));
+  EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy, kFloats - 2 * kCopy, 0));
   EXPECT_EQ(old, std::vector<float>(kFloats, -1));
   ExpectAll();
 }

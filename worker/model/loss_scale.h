@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
-#include "common/parameter_layout.h"
+#include "absl/status/statusor.h"
+#include "kernels/vector_op.h"
 #include "proto/job.pb.h"
 
 // Loss scaling (Micikevicius et al. 2018, 3.2): what backward computes is
@@ -23,10 +23,10 @@ namespace sluice {
 // many times larger, rounded down to a power of two.
 float FirstLossScale(const proto::Worker& worker, int64_t places);
 
-// Divides the gradient by `scale`, a power of two, but for the slots of running
-// `statistics`, in order. Whether all of the former is finite.
-bool Unscale(float scale, absl::Span<const ParameterRange> statistics,
-             absl::Span<float> gradient);
+// Divides what is `trained` of a gradient of `floats` in device memory by
+// `scale`, a power of two. Whether all of that is finite.
+absl::StatusOr<bool> Unscale(float scale, int64_t floats,
+                             kernels::VectorOp* trained, float* gradient);
 
 }  // namespace sluice
 

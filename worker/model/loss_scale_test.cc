@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
+#include "kernels/reference/reference_device.h"
 #include "worker/model/model_testing.h"
 
 namespace sluice {
@@ -41,9 +42,17 @@ TEST(LossScaleTest, TheScaleGrowsWithThePlacesThatALossIsAMeanOver) {
   EXPECT_EQ(FirstLossScale(worker, 3), 2 * 1024);
 }
 
+// On the reference device.
+bool UnscaleTrained(float scale, const std::vector<ParameterRange>& trained,
+                    std::vector<float>* gradient) {
+  const auto device = kernels::MakeReferenceDevice();
+  const auto vector = device->PrepareVector(trained);
+  return *Unscale(scale, gradient->size(), vector->get(), gradient->data());
+}
+
 TEST(LossScaleTest, StatisticsAreNotScaled) {
   std::vector<float> gradient = {8, 8, 8, -16, 8};
-  EXPECT_TRUE(Unscale(8, {{1, 3}}, absl::MakeSpan(gradient)));
+  EXPECT_TRUE(UnscaleTrained(8, {{0, 1}, {3, 5}}, &gradient));
   EXPECT_THAT(gradient, ElementsAre(1, 8, 8, -2, 1));
 }
 
@@ -54,7 +63,7 @@ TEST(LossScaleTest, WhatIsNotFiniteIsSeenWhereverItIs) {
       std::vector<float> gradient(4, 1);
       gradient[place] = bad;
       // A statistic is not a matter of the scale.
-      EXPECT_EQ(Unscale(2, {{2, 3}}, absl::MakeSpan(gradient)), place == 2);
+      EXPECT_EQ(UnscaleTrained(2, {{0, 2}, {3, 4}}, &gradient), place == 2);
     }
   }
 }
@@ -126,6 +135,25 @@ TEST_P(LossScaleModelTest, AScaleThatNothingNeedsLeavesNoTrace) {
   EXPECT_TRUE(SameBits(gradient, Unscaled(device_.get(), weights)));
 }
 
+TEST_P(LossScaleModelTest, NothingTravelsBeforeItIsUnscaled) {
+  // Worth a copy of its own (see gradient_array.h), and more.
+  ResolvedJob job = MakeJob(
+      "layer { dense { units: 500 } } layer { dense { units: 600 } }"
+      "layer { dense { units: 3 } }",
+      {4});
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 1, 5);
+  const auto want =
+      Gradient(Create(job, 1, device_.get()).get(), batch, weights);
+  job.job.mutable_worker()->set_precision(proto::Worker::FP16);
+  const auto got =
+      Gradient(Create(job, 1, device_.get()).get(), batch, weights);
+  for (size_t i = 0; i < want.size(); ++i) {
+    // Numbers that FP16 does not have as they are.
+    ASSERT_NEAR(got[i], want[i], 0x1p-10 * std::abs(want[i]) + 0x1p-20) << i;
+  }
+}
+
 TEST_P(LossScaleModelTest, AGradientTooSmallForFp16IsNotLost) {
   // At the logits the gradient of four samples is at most 1/4, and so behind
   // the second layer 2^-26: a fourth of FP16's least number.
@@ -158,6 +186,26 @@ TEST_P(LossScaleModelTest, AnOverflowIsComputedAgainAtHalfTheScale) {
       // Two layers, twice, of two roundings.
       EXPECT_NEAR(gradient[i], want[i], 8 * 0x1p-11 * largest);
     }
+  }
+}
+
+TEST_P(LossScaleModelTest, StatisticsAreThoseOfThePassWhateverTheScale) {
+  ResolvedJob job = MakeJob(
+      "layer { dense { units: 8 } } layer { batch_norm {} }"
+      "layer { dense { units: 8 } }",
+      {8});
+  const auto weights = InitialWeights(job);
+  const Batch batch = MakeBatch(job, 4, 5);
+  const auto want =
+      Gradient(Create(job, 4, device_.get()).get(), batch, weights);
+  job.job.mutable_worker()->set_precision(proto::Worker::FP16);
+  const auto got =
+      Gradient(Create(job, 4, device_.get()).get(), batch, weights);
+  const ParameterRange statistics = job.layout.statistics()[0];
+  ASSERT_EQ(statistics.size(), 16);
+  for (int64_t i = statistics.begin; i < statistics.end; ++i) {
+    EXPECT_NE(got[i], 0);
+    EXPECT_EQ(got[i], want[i]);
   }
 }
 
@@ -227,7 +275,7 @@ TEST_P(LossScaleModelTest, WhatOverflowsAtEveryScaleIsGivenAsItIs) {
                               Weights(1, 1), &gradient);
   EXPECT_TRUE(std::isfinite(result.loss));
   EXPECT_EQ(result.overflows, 10);
-  EXPECT_FALSE(Unscale(1, {}, absl::MakeSpan(gradient)));
+  EXPECT_FALSE(UnscaleTrained(1, {{0, 128}}, &gradient));
 }
 
 TEST_P(LossScaleModelTest, ALossThatIsNotFiniteIsNotComputedAgain) {

@@ -1,224 +1,181 @@
 #include "worker/model/model.h"
 
-#include <cmath>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "common/status_macros.h"
-#include "worker/model/gradient_array.h"
-#include "worker/model/host_array.h"
-#include "worker/model/layer.h"
-#include "worker/model/layer_stack.h"
-#include "worker/model/loss.h"
-#include "worker/model/loss_scale.h"
-#include "worker/model/recorded_stack.h"
-#include "worker/model/weights_array.h"
+#include "worker/model/clip_norm.h"
 
 namespace sluice {
 namespace {
 
-using kernels::Device;
+absl::Status Ignore(ParameterRange) { return absl::OkStatus(); }
 
-// The job's layers, the loss behind them, and the way to and from the device.
-class SequentialModel : public Model {
- public:
-  SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
-      : max_samples_(max_samples),
-        input_size_(SizeOf(job.model.input_shape)),
-        weights_(job.layout.size()),
-        statistics_(job.layout.statistics()),
-        device_(device) {}
-
-  absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
-
-  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer) override;
-  absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                  absl::Span<const float> weights) override;
-
- private:
-  // An embedding reads inputs as they are.
-  absl::Status PrepareInput(const ModelPlan& plan);
-  void CheckArguments(const Batch& batch, size_t weights) const;
-  // Pass::need, of the weights that were begun.
-  std::function<absl::Status(int64_t)> Need() {
-    return [this](int64_t end) { return weights_on_device_->Need(end); };
+void AddTo(Model::Result* total, const Model::Result& result) {
+  if (total->samples == 0) {
+    *total = result;
+    return;
   }
-  // Forward and backward, once; `gradient` is multiplied by `scale`.
-  absl::StatusOr<Result> Compute(const Batch& batch, float scale,
-                                 absl::Span<float> gradient, const void* x,
-                                 Pass* pass, const Observer& observer);
-  // What the layers are given of inputs on the device.
-  absl::StatusOr<const void*> Enter(int64_t samples, const float* inputs);
-
-  // Constant after Prepare.
-  const int64_t max_samples_;
-  const int64_t input_size_;  // Floats of one sample.
-  const int64_t weights_;     // Floats of the flat vector.
-  const std::vector<ParameterRange> statistics_;
-  float first_scale_ = 1;  // Of the loss.
-  Device* const device_;
-  std::unique_ptr<kernels::InputOp> input_;  // nullptr: layers read inputs.
-  std::optional<RecordedStack> layers_;
-  std::unique_ptr<Loss> loss_;
-
-  // Scratch, overwritten by every call before it is read.
-  std::optional<HostArray> inputs_on_device_;
-  std::unique_ptr<kernels::Buffer> entered_;  // What input_ writes.
-  std::optional<WeightsArray> weights_on_device_;
-  std::optional<GradientArray> gradient_;
-};
-
-absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
-  if (plan.layers[0].layer.has_embedding()) return absl::OkStatus();
-  const ImageSize in = ImageSizeOf(plan.input_shape);
-  SLUICE_ASSIGN_OR_RETURN(
-      input_, device_->PrepareInput(in.channels, in.pixels, max_samples_));
-  if (input_ == nullptr) return absl::OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(entered_,
-                          device_->Allocate(max_samples_ * input_size_ *
-                                            device_->activation_bytes()));
-  return absl::OkStatus();
-}
-
-absl::Status SequentialModel::Prepare(const ResolvedJob& job,
-                                      const ModelOptions& options) {
-  device_->EnterThread();
-  const LayerContext context = {.plan = job.model,
-                                .seed = job.job.seed(),
-                                .max_samples = max_samples_,
-                                .device = device_};
-  SLUICE_RETURN_IF_ERROR(PrepareInput(job.model));
-  SLUICE_ASSIGN_OR_RETURN(auto layers,
-                          LayerStack::Create(context, job.model.layers));
-  layers_.emplace(std::move(layers), max_samples_, device_,
-                  options.records ? options.clock : nullptr,
-                  options.on_refused);
-  // (outputs), or (length, outputs).
-  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
-  SLUICE_ASSIGN_OR_RETURN(
-      loss_, MakeLoss(job.job.model().loss(), job.data.classification,
-                      SizeOf(output) / output.back(), output.back(),
-                      max_samples_, device_));
-  first_scale_ = FirstLossScale(job.job.worker(), loss_->mean_places());
-  SLUICE_ASSIGN_OR_RETURN(
-      inputs_on_device_,
-      HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
-  SLUICE_ASSIGN_OR_RETURN(weights_on_device_,
-                          WeightsArray::Create(device_, weights_));
-  SLUICE_ASSIGN_OR_RETURN(gradient_, GradientArray::Create(device_, weights_));
-  return absl::OkStatus();
-}
-
-void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
-  SLUICE_CHECK(batch.samples >= 1 && batch.samples <= max_samples_);
-  SLUICE_CHECK(static_cast<int64_t>(batch.inputs.size()) ==
-               batch.samples * input_size_);
-  SLUICE_CHECK(static_cast<int64_t>(weights) == weights_);
-}
-
-absl::StatusOr<const void*> SequentialModel::Enter(int64_t samples,
-                                                   const float* inputs) {
-  if (input_ == nullptr) return inputs;
-  SLUICE_RETURN_IF_ERROR(input_->Run(samples, inputs, entered_->data()));
-  return entered_->data();
-}
-
-absl::StatusOr<Model::Result> SequentialModel::ComputeGradient(
-    const Batch& batch, absl::Span<const float> weights,
-    absl::Span<float> gradient, const CancelToken& cancel,
-    const Observer& observer) {
-  CheckArguments(batch, weights.size());
-  SLUICE_CHECK(gradient.size() == weights.size());
-  device_->EnterThread();
-  const auto on_upload = [&](bool begin) { observer.on_copy(true, begin); };
-  SLUICE_ASSIGN_OR_RETURN(
-      const float* inputs,
-      inputs_on_device_->ToDevice<float>(batch.inputs, on_upload));
-  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
-  SLUICE_RETURN_IF_ERROR(
-      weights_on_device_->Begin(weights, observer.await, on_upload));
-  Pass pass = {.samples = batch.samples,
-               .weights = weights_on_device_->on_device(),
-               .cancel = cancel,
-               .batch = batch.id,
-               .first = batch.first,
-               .need = Need()};
-  if (first_scale_ == 1) {
-    return Compute(batch, 1, gradient, x, &pass, observer);
-  }
-  Observer none_yet = observer;
-  none_yet.on_ready = [](int64_t) {};
-  float scale = first_scale_;
-  int overflows = 0;
-  while (true) {
-    SLUICE_ASSIGN_OR_RETURN(
-        Result result, Compute(batch, scale, gradient, x, &pass, none_yet));
-    result.overflows = overflows;
-    const bool finite = Unscale(scale, statistics_, gradient);
-    // Another scale does not help a loss that is not finite.
-    if (finite || scale == 1 || !std::isfinite(result.loss)) {
-      observer.on_ready(0);
-      return result;
-    }
-    scale /= 2;
-    ++overflows;
-  }
-}
-
-absl::StatusOr<Model::Result> SequentialModel::Compute(
-    const Batch& batch, float scale, absl::Span<float> gradient, const void* x,
-    Pass* pass, const Observer& observer) {
-  SLUICE_RETURN_IF_ERROR(gradient_->Begin(
-      gradient, observer.on_ready,
-      [&](bool begin) { observer.on_copy(/*to_device=*/false, begin); }));
-  pass->gradient = gradient_->on_device();
-  pass->on_final = [this](ParameterRange range) {
-    return gradient_->Final(range.begin);
+  const auto loss_of = [](const Model::Result& of) {
+    return of.loss * static_cast<double>(of.samples);
   };
-  SLUICE_RETURN_IF_ERROR(layers_->Forward(*pass, x));
-  SLUICE_RETURN_IF_ERROR(pass->need(weights_));
-  SLUICE_ASSIGN_OR_RETURN(
-      const kernels::LossResult loss,
-      loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
-  observer.on_backward();
-  SLUICE_RETURN_IF_ERROR(layers_->Backward(*pass, x, layers_->scratch()));
-  SLUICE_RETURN_IF_ERROR(gradient_->Finish());
-  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
-  return Result{.loss = loss.loss, .correct = loss.correct};
-}
-
-absl::StatusOr<Model::Result> SequentialModel::Evaluate(
-    const Batch& batch, absl::Span<const float> weights) {
-  CheckArguments(batch, weights.size());
-  device_->EnterThread();
-  SLUICE_ASSIGN_OR_RETURN(const float* inputs,
-                          inputs_on_device_->ToDevice<float>(batch.inputs));
-  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
-  SLUICE_RETURN_IF_ERROR(weights_on_device_->Begin(weights, nullptr));
-  const CancelToken never;
-  const Pass pass = {.samples = batch.samples,
-                     .weights = weights_on_device_->on_device(),
-                     .cancel = never,
-                     .need = Need()};
-  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
-  SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
-                          loss_->Run(batch, layers_->Output(x), 1, nullptr));
-  return Result{.loss = loss.loss, .correct = loss.correct};
+  const double loss = loss_of(*total) + loss_of(result);
+  total->samples += result.samples;
+  total->loss = loss / static_cast<double>(total->samples);
+  total->correct += result.correct;
+  total->overflows += result.overflows;
 }
 
 }  // namespace
 
+struct Model::Call {
+  const Steps& steps;
+  const CancelToken& cancel;
+  const Observer& observer;
+};
+
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(
-    const ResolvedJob& job, int max_samples, Device* device,
+    const ResolvedJob& job, int max_samples, kernels::Device* device,
     const ModelOptions& options) {
-  auto model = std::make_unique<SequentialModel>(job, max_samples, device);
-  SLUICE_RETURN_IF_ERROR(model->Prepare(job, options));
+  device->EnterThread();
+  SLUICE_ASSIGN_OR_RETURN(
+      auto device_model,
+      DeviceModel::Create(job, max_samples, device, options));
+  return On(device, job.layout, std::move(device_model));
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::On(
+    kernels::Device* device, const ParameterLayout& layout,
+    std::unique_ptr<DeviceModel> device_model) {
+  device->EnterThread();
+  std::unique_ptr<Model> model(
+      new Model(device, std::move(device_model), layout.size()));
+  SLUICE_RETURN_IF_ERROR(model->Prepare(layout));
   return model;
+}
+
+absl::Status Model::Prepare(const ParameterLayout& layout) {
+  SLUICE_ASSIGN_OR_RETURN(all_, device_->PrepareVector({{0, floats_}}));
+  SLUICE_ASSIGN_OR_RETURN(trained_, device_->PrepareVector(layout.trained()));
+  SLUICE_ASSIGN_OR_RETURN(statistics_,
+                          device_->PrepareVector(layout.statistics()));
+  SLUICE_ASSIGN_OR_RETURN(weights_, WeightsArray::Create(device_, floats_));
+  SLUICE_ASSIGN_OR_RETURN(gradient_, GradientArray::Create(device_, floats_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Model::Result> Model::ComputeGradient(
+    const Steps& steps, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel,
+    const Observer& observer) {
+  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == floats_);
+  SLUICE_CHECK(gradient.size() == weights.size());
+  SLUICE_CHECK(steps.count >= 1);
+  device_->EnterThread();
+  SLUICE_RETURN_IF_ERROR(
+      weights_->Begin(weights, observer.await,
+                      [&](bool begin) { observer.on_copy(true, begin); }));
+  SLUICE_RETURN_IF_ERROR(
+      gradient_->Begin(gradient, observer.on_ready,
+                       [&](bool begin) { observer.on_copy(false, begin); }));
+  const Call call = {steps, cancel, observer};
+  float* const sum = gradient_->on_device();
+  const OnFinal send = [this](ParameterRange range) {
+    return gradient_->Final(range.begin);
+  };
+  const OnFinal divide_and_send = [&](ParameterRange range) {
+    SLUICE_RETURN_IF_ERROR(statistics_->Scale(
+        range, 1 / static_cast<float>(steps.count), sum, sum));
+    return send(range);
+  };
+  Result total;
+  for (int i = 0; i < steps.count; ++i) {
+    const bool last = i + 1 == steps.count;
+    Target target = {sum, send};
+    if (steps.count > 1) {
+      target.on_final = last ? divide_and_send : Ignore;
+      SLUICE_ASSIGN_OR_RETURN(target, TermOf(target, i == 0, 1, &of_step_));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const Result result, ComputeStep(call, target));
+    AddTo(&total, result);
+    if (last) break;
+    SLUICE_RETURN_IF_ERROR(trained_->Add({0, floats_}, -steps.rate,
+                                         target.gradient, weights_->Own()));
+  }
+  SLUICE_RETURN_IF_ERROR(gradient_->Finish());
+  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
+  return total;
+}
+
+absl::StatusOr<Model::Result> Model::ComputeGradient(
+    const Batch& batch, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel,
+    const Observer& observer) {
+  Steps one;
+  one.next = [&] { return Part{&batch}; };
+  return ComputeGradient(one, weights, gradient, cancel, observer);
+}
+
+absl::StatusOr<Model::Result> Model::ComputeStep(const Call& call,
+                                                 const Target& target) {
+  const bool clips = call.steps.clip_norm > 0;
+  Result total;
+  for (bool first = true;; first = false) {
+    const Part part = call.steps.next();
+    Target of_part = target;
+    if (clips || !part.last) of_part.on_final = Ignore;
+    if (!first || !part.last) {
+      SLUICE_ASSIGN_OR_RETURN(of_part,
+                              TermOf(of_part, first, part.share, &of_part_));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const Result result,
+                            ComputePart(call, *part.batch, of_part));
+    AddTo(&total, result);
+    if (part.last) break;
+  }
+  if (!clips) return total;
+  SLUICE_RETURN_IF_ERROR(
+      ClipNorm(call.steps.clip_norm, floats_, trained_.get(), target.gradient));
+  SLUICE_RETURN_IF_ERROR(target.on_final({0, floats_}));
+  return total;
+}
+
+absl::StatusOr<Model::Result> Model::ComputePart(const Call& call,
+                                                 const Batch& batch,
+                                                 const Target& target) {
+  int64_t final_from = floats_;
+  call.observer.on_forward();
+  return device_model_->ComputeGradient(
+      batch, absl::MakeConstSpan(weights_->on_device(), floats_),
+      absl::MakeSpan(target.gradient, floats_), call.cancel,
+      {.need = [&](int64_t end) { return weights_->Need(end); },
+       .on_final =
+           [&](int64_t from) {
+             return target.on_final({from, std::exchange(final_from, from)});
+           },
+       .on_backward = call.observer.on_backward,
+       .on_upload = [&](bool begin) { call.observer.on_copy(true, begin); }});
+}
+
+absl::StatusOr<Model::Target> Model::TermOf(const Target& sum, bool first,
+                                            float share,
+                                            ScratchVector* scratch) {
+  SLUICE_ASSIGN_OR_RETURN(float* const term, scratch->Get());
+  return Target{term, [=, this](ParameterRange range) {
+                  SLUICE_RETURN_IF_ERROR(
+                      first ? all_->Scale(range, share, term, sum.gradient)
+                            : all_->Add(range, share, term, sum.gradient));
+                  return sum.on_final(range);
+                }};
+}
+
+absl::StatusOr<Model::Result> Model::Evaluate(const Batch& batch,
+                                              absl::Span<const float> weights) {
+  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == floats_);
+  device_->EnterThread();
+  SLUICE_RETURN_IF_ERROR(weights_->Begin(weights, nullptr));
+  return device_model_->Evaluate(
+      batch, absl::MakeConstSpan(weights_->on_device(), floats_),
+      [this](int64_t end) { return weights_->Need(end); });
 }
 
 }  // namespace sluice

@@ -199,6 +199,33 @@ TEST_P(RecordedModelTest, TheThirdFullMiniBatchIsRecordedInSegments) {
                       {0, 0}, {0, 0}, {0, 0}, {0, 0}, {4, 4}, {4, 4}, {4, 8}}));
 }
 
+TEST_P(RecordedModelTest, LocalStepsRunWhatTheFirstOfThemRecorded) {
+  const ResolvedJob job = MakeJob(kMixed, {2, 4, 4});
+  const auto weights = InitialWeights(job);
+  std::vector<Batch> batches;
+  for (int i = 0; i < 6; ++i) {
+    batches.push_back(MakeBatch(job, 4, i));
+    batches.back().id = BatchId(i);
+  }
+  size_t next = 0;
+  const Model::Steps steps = {.count = 6, .rate = 0.25, .next = [&] {
+                                return Model::Part{&batches[next++ % 6]};
+                              }};
+  const auto sum = [&](Model* model) {
+    std::vector<float> gradient(weights.size(), std::nanf(""));
+    const auto result = model->ComputeGradient(
+        steps, weights, absl::MakeSpan(gradient), CancelToken(), {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return gradient;
+  };
+  const auto model = Recorded(job, 4);
+  const auto recorded = sum(model.get());
+  EXPECT_EQ(watched_->runs, 4 * SegmentsOfMixed());
+  EXPECT_TRUE(SameBits(recorded, sum(Unrecorded(job, 4).get())));
+  EXPECT_TRUE(SameBits(recorded, sum(model.get())));
+  EXPECT_EQ(watched_->runs, 10 * SegmentsOfMixed());
+}
+
 TEST_P(RecordedModelTest, AModelThatIsNotToRecordAsksForNothing) {
   const ResolvedJob job = MakeJob(kTwoLayers, {5});
   Train(job, Unrecorded(job, 4).get(), {{1, 4}, {2, 4}, {3, 4}, {4, 4}});

@@ -23,11 +23,22 @@ absl::Status WeightsArray::Begin(absl::Span<const float> values, Await await,
   await_ = std::move(await);
   on_copy_ = std::move(on_copy);
   there_ = 0;
+  owns_ = false;
   return upload_ == nullptr ? absl::OkStatus() : upload_->Begin();
 }
 
 const float* WeightsArray::on_device() const {
-  return buffer_ == nullptr ? values_.data() : buffer_->floats();
+  if (buffer_ != nullptr) return buffer_->floats();
+  return owns_ ? copy_.data() : values_.data();
+}
+
+float* WeightsArray::Own() {
+  SLUICE_CHECK(there_ == static_cast<int64_t>(values_.size()));
+  if (buffer_ != nullptr) return buffer_->floats();
+  if (!std::exchange(owns_, true)) {
+    copy_.assign(values_.begin(), values_.end());
+  }
+  return copy_.data();
 }
 
 absl::Status WeightsArray::Need(int64_t end) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +35,9 @@ class WeightsArray {
       std::function<void(bool)> on_copy = [](bool) {});
   // Device memory for operations to read it. REQUIRES: begun.
   const float* on_device() const;
+  // From now on on_device(), and for operations to write as well: on a device
+  // with host memory it is a copy. REQUIRES: Need was called for all floats.
+  float* Own();
   // Operations called from now on find the floats before `end`. Errors:
   // those of what is awaited.
   absl::Status Need(int64_t end);
@@ -50,6 +53,8 @@ class WeightsArray {
   Await await_;
   std::function<void(bool)> on_copy_;
   int64_t there_ = 0;
+  bool owns_ = false;
+  std::vector<float> copy_;  // Empty until there is one to own.
 };
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 #include "common/status_macros.h"
 #include "worker/data/data_source.h"
 #include "worker/exchange/exchange.h"
-#include "worker/model/model.h"
+#include "worker/testing/fake_model.h"
 
 // Stand-ins for what a trainer works with. Not thread-safe: call from one
 // thread.
@@ -42,58 +42,6 @@ class FakeDataSource final : public DataSource {
 
  private:
   int64_t size_;
-};
-
-// Gradient: everywhere the mean of the inputs, plus the weight at the same
-// place. Needs the first half of the weights, and then the second; becomes
-// final in two halves, the second one first. Loss: the mean of the inputs.
-class FakeModel final : public Model {
- public:
-  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer) override {
-    const int64_t size = static_cast<int64_t>(gradient.size());
-    const int64_t half = size / 2;
-    for (const int64_t end : {half, size}) {
-      if (observer.await == nullptr) continue;
-      SLUICE_RETURN_IF_ERROR(observer.await(end).status());
-      if (end == half && on_half != nullptr) on_half();
-    }
-    if (on_forward != nullptr) on_forward();
-    if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    observer.on_backward();
-    const float mean = Mean(batch);
-    for (int64_t i = size - 1; i >= 0; --i) {
-      gradient[i] = mean + weights[i];
-      if (i == half) observer.on_ready(half);
-    }
-    if (on_backward != nullptr) on_backward();
-    if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    observer.on_ready(0);
-    return Result{.loss = mean, .correct = 0, .overflows = overflows};
-  }
-  absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                  absl::Span<const float> weights) override {
-    evaluated.push_back(batch.samples);
-    return Result{.loss = Mean(batch), .correct = batch.samples / 2};
-  }
-
-  // Called when half of the weights are there, in the forward pass and in the
-  // middle of the backward pass.
-  std::function<void()> on_half;
-  std::function<void()> on_forward;
-  std::function<void()> on_backward;
-  int overflows = 0;               // Of each gradient.
-  std::vector<int64_t> evaluated;  // Samples of each call of Evaluate.
-
- private:
-  static float Mean(const Batch& batch) {
-    float sum = 0;
-    for (const float input : batch.inputs) sum += input;
-    return sum / static_cast<float>(batch.samples);
-  }
 };
 
 // Two shards that hold half of `weights` each and remember what was pushed.

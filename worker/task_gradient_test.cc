@@ -1,12 +1,16 @@
-#include "worker/batch_gradient.h"
+#include "worker/task_gradient.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/numerics.h"
 #include "worker/model/make_device.h"
 #include "worker/testing/fakes.h"
 
@@ -14,72 +18,77 @@ namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
-// Remembers the samples of each forward pass.
-class RecordingModel final : public Model {
- public:
-  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer) override {
-    passes.push_back(batch.inputs);
-    ids.push_back(batch.id.value());
-    firsts.push_back(batch.first);
-    return fake.ComputeGradient(batch, weights, gradient, cancel, observer);
-  }
-  absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                  absl::Span<const float> weights) override {
-    return fake.Evaluate(batch, weights);
-  }
-
-  FakeModel fake;
-  std::vector<std::vector<float>> passes;
-  std::vector<int64_t> ids;
-  std::vector<int64_t> firsts;
-};
-
 // Ten samples in order, mini-batches of eight: the second has two.
-BatchGradient::Options InOrder(int64_t micro_batch) {
-  BatchGradient::Options options;
+TaskGradient::Options InOrder(int64_t micro_batch) {
+  TaskGradient::Options options;
   options.sampling = {.train_samples = 10, .batch_size = 8, .shuffle = false};
   options.micro_batch = micro_batch;
   return options;
 }
 
-class BatchGradientTest : public ::testing::Test {
+class TaskGradientTest : public ::testing::Test {
  protected:
-  absl::StatusOr<BatchGradient::Result> Compute(int64_t micro_batch,
-                                                int64_t batch) {
+  absl::StatusOr<Model::Result> Compute(int64_t micro_batch, int64_t batch) {
     gradient_.assign(4, -1);
-    BatchGradient compute(InOrder(micro_batch), &data_, &model_);
-    return compute.Compute(BatchId(batch), weights_, absl::MakeSpan(gradient_),
-                           token_, observer_);
+    TaskGradient compute(InOrder(micro_batch), &data_, model_.get());
+    return compute.Compute({BatchId(batch)}, weights_,
+                           absl::MakeSpan(gradient_), token_, observer_);
+  }
+
+  // The inputs of each forward pass.
+  std::vector<std::vector<float>> Passes() const {
+    std::vector<std::vector<float>> inputs;
+    for (const Batch& batch : model_->passes) inputs.push_back(batch.inputs);
+    return inputs;
   }
 
   FakeDataSource data_{10};
-  RecordingModel model_;
+  FakeModel model_;
   CancelToken token_;
-  BatchGradient::Observer observer_;
+  Model::Observer observer_;
   const std::vector<float> weights_ = {1, 2, 3, 4};
-  std::vector<float> gradient_;
+  std::vector<float> gradient_ = std::vector<float>(4, -1);
 };
 
-TEST_F(BatchGradientTest, AMiniBatchIsComputedInPartsInOrder) {
+TEST_F(TaskGradientTest, AMiniBatchIsComputedInPartsInOrder) {
   ASSERT_TRUE(Compute(3, 0).ok());
-  EXPECT_THAT(model_.passes,
-              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5),
-                          ElementsAre(6, 7)));
+  EXPECT_THAT(Passes(), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5),
+                                    ElementsAre(6, 7)));
 }
 
-TEST_F(BatchGradientTest, TheOverflowsOfAllPartsAreCounted) {
-  model_.fake.overflows = 2;
+TEST_F(TaskGradientTest, TheOverflowsOfAllPartsAreCounted) {
+  model_->overflows = 2;
   EXPECT_EQ(Compute(3, 0)->overflows, 3 * 2);
   EXPECT_EQ(Compute(8, 0)->overflows, 2);
 }
 
-TEST_F(BatchGradientTest, EachPartCountsByItsSamples) {
+TEST_F(TaskGradientTest, MiniBatchesFollowOneAnother) {
+  TaskGradient compute(InOrder(3), &data_, model_.get());
+  model_->overflows = 2;
+  const auto result =
+      compute.Compute({.first = BatchId(4), .count = 2, .rate = 0.5}, weights_,
+                      absl::MakeSpan(gradient_), token_, observer_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::vector<std::pair<BatchId, int64_t>> passes;
+  for (const Batch& batch : model_->passes) {
+    passes.emplace_back(batch.id, batch.first);
+  }
+  // The second is the last of its epoch, and has two samples.
+  const std::pair<BatchId, int64_t> want[] = {
+      {BatchId(4), 0}, {BatchId(4), 3}, {BatchId(4), 6}, {BatchId(5), 0}};
+  EXPECT_THAT(passes, ElementsAreArray(want));
+  EXPECT_EQ(result->samples, 10);
+  EXPECT_EQ(result->loss, 4.5);
+  EXPECT_EQ(result->correct, 1 + 1 + 1 + 1);
+  EXPECT_EQ(result->overflows, 4 * 2);
+  // 3.5 + w, and 8.5 + w - (3.5 + w) / 2.
+  EXPECT_THAT(gradient_, ElementsAre(11.75, 13.25, 14.75, 16.25));
+}
+
+TEST_F(TaskGradientTest, EachPartCountsByItsSamples) {
   // The parts' means are 1, 4 and 6.5; their shares 3/8, 3/8 and 2/8.
   const auto result = Compute(3, 0);
   ASSERT_TRUE(result.ok());
@@ -88,36 +97,36 @@ TEST_F(BatchGradientTest, EachPartCountsByItsSamples) {
   EXPECT_EQ(result->loss, 3.5);
 }
 
-TEST_F(BatchGradientTest, AShortMiniBatchIsItsOwnWhole) {
+TEST_F(TaskGradientTest, AShortMiniBatchIsItsOwnWhole) {
   const auto result = Compute(3, 1);
   ASSERT_TRUE(result.ok());
-  EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(8, 9)));
+  EXPECT_THAT(Passes(), ElementsAre(ElementsAre(8, 9)));
   EXPECT_THAT(gradient_, ElementsAre(9.5, 10.5, 11.5, 12.5));
   EXPECT_EQ(result->loss, 8.5);
 }
 
-TEST_F(BatchGradientTest, ALargeMicroBatchSplitsNothing) {
+TEST_F(TaskGradientTest, ALargeMicroBatchSplitsNothing) {
   for (const int64_t micro : {8, 9, 1 << 20}) {
-    model_.passes.clear();
+    model_->passes.clear();
     ASSERT_TRUE(Compute(micro, 0).ok());
-    EXPECT_EQ(model_.passes.size(), 1);
+    EXPECT_EQ(model_->passes.size(), 1);
   }
 }
 
-TEST_F(BatchGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
+TEST_F(TaskGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
   std::vector<int64_t> offers;
   std::vector<float> at_half;
   observer_.on_ready = [&](int64_t from) {
     offers.push_back(from);
     if (from == 2) at_half = {gradient_[2], gradient_[3]};
-    EXPECT_EQ(model_.passes.size(), 3);
+    EXPECT_EQ(model_->passes.size(), 3);
   };
   ASSERT_TRUE(Compute(3, 0).ok());
   EXPECT_THAT(offers, ElementsAre(2, 0));
   EXPECT_THAT(at_half, ElementsAre(6.5, 7.5));
 }
 
-TEST_F(BatchGradientTest, PassesAreTold) {
+TEST_F(TaskGradientTest, PassesAreTold) {
   std::string told;
   observer_.on_forward = [&] { told += 'f'; };
   observer_.on_backward = [&] { told += 'b'; };
@@ -125,7 +134,7 @@ TEST_F(BatchGradientTest, PassesAreTold) {
   EXPECT_EQ(told, "fbfb");
 }
 
-TEST_F(BatchGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
+TEST_F(TaskGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
   for (const int64_t micro : {3, 8}) {
     ASSERT_TRUE(Compute(micro, 0).ok());
     const std::vector<float> whole = gradient_;  // 4.5, 5.5, 6.5, 7.5
@@ -134,11 +143,11 @@ TEST_F(BatchGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
       EXPECT_EQ(from, 0);
       announced.push_back(gradient_);
     };
-    BatchGradient::Options options = InOrder(micro);
+    TaskGradient::Options options = InOrder(micro);
     options.clip_norm = 1.5;
-    BatchGradient compute(options, &data_, &model_);
+    TaskGradient compute(options, &data_, model_.get());
     ASSERT_TRUE(compute
-                    .Compute(BatchId(0), weights_, absl::MakeSpan(gradient_),
+                    .Compute({BatchId(0)}, weights_, absl::MakeSpan(gradient_),
                              token_, observer_)
                     .ok());
     observer_ = {};
@@ -149,15 +158,15 @@ TEST_F(BatchGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
   }
 }
 
-TEST_F(BatchGradientTest, ClippingLeavesRunningStatisticsAsTheyAre) {
+TEST_F(TaskGradientTest, ClippingLeavesRunningStatisticsAsTheyAre) {
   ASSERT_TRUE(Compute(3, 0).ok());
   const std::vector<float> whole = gradient_;
-  BatchGradient::Options options = InOrder(3);
+  TaskGradient::Options options = InOrder(3);
   options.clip_norm = 1.5;
-  options.statistics = {{1, 2}};
-  BatchGradient compute(options, &data_, &model_);
+  const FakeModel model(LayoutOfFour(/*has_statistic=*/true));
+  TaskGradient compute(options, &data_, model.get());
   ASSERT_TRUE(compute
-                  .Compute(BatchId(0), weights_, absl::MakeSpan(gradient_),
+                  .Compute({BatchId(0)}, weights_, absl::MakeSpan(gradient_),
                            token_, observer_)
                   .ok());
   EXPECT_EQ(gradient_[1], whole[1]);
@@ -166,20 +175,94 @@ TEST_F(BatchGradientTest, ClippingLeavesRunningStatisticsAsTheyAre) {
   for (const int i : {0, 2, 3}) EXPECT_EQ(gradient_[i], factor * whole[i]);
 }
 
-TEST_F(BatchGradientTest, EachPartKnowsItsPlaceInTheRun) {
+TEST_F(TaskGradientTest, EachPartKnowsItsPlaceInTheRun) {
   ASSERT_TRUE(Compute(3, 2).ok());
-  EXPECT_THAT(model_.ids, ElementsAre(2, 2, 2));
-  EXPECT_THAT(model_.firsts, ElementsAre(0, 3, 6));
+  std::vector<int64_t> firsts;
+  for (const Batch& batch : model_->passes) {
+    EXPECT_EQ(batch.id, BatchId(2));
+    firsts.push_back(batch.first);
+  }
+  EXPECT_THAT(firsts, ElementsAre(0, 3, 6));
 }
 
-TEST_F(BatchGradientTest, ACancelBetweenMicroBatchesStops) {
+// Reads a part, but the first, when the one before it is computed, and says
+// when it has.
+class MeetingSource final : public DataSource {
+ public:
+  int64_t size() const override { return source_.size(); }
+  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+    EXPECT_TRUE(kernels::NumericModeIsSet());
+    absl::MutexLock lock(&mu_);
+    EXPECT_TRUE(Await([this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return computed_ >= read_;
+    }));
+    source_.Gather(indices, batch);
+    ++read_;
+  }
+  // To be called when a part is computed, and so many will have been read.
+  void Compute(int read) {
+    absl::MutexLock lock(&mu_);
+    ++computed_;
+    EXPECT_TRUE(Await([this, read]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return read_ == read;
+    }));
+  }
+
+ private:
+  // Not forever.
+  template <typename Condition>
+  bool Await(const Condition& condition) const {
+    return mu_.AwaitWithTimeout(absl::Condition(&condition), absl::Seconds(20));
+  }
+
+  const FakeDataSource source_{10};
+  mutable absl::Mutex mu_;
+  mutable int read_ ABSL_GUARDED_BY(mu_) = 0;
+  int computed_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+TEST_F(TaskGradientTest, EachPartIsReadWhileTheOneBeforeItIsComputed) {
+  kernels::SetNumericMode();
+  MeetingSource source;
+  TaskGradient compute(InOrder(3), &source, model_.get());
+  // Three parts and one, of which none follows.
+  constexpr int kParts = 4;
+  model_->on_forward = [&] {
+    const int parts = static_cast<int>(model_->passes.size());
+    source.Compute(std::min(parts + 1, kParts));
+  };
+  ASSERT_TRUE(compute
+                  .Compute({.first = BatchId(0), .count = 2}, weights_,
+                           absl::MakeSpan(gradient_), token_, observer_)
+                  .ok());
+  EXPECT_EQ(model_->passes.size(), kParts);
+}
+
+TEST_F(TaskGradientTest, WhatWasReadForATaskThatIsCutShortIsNotOfTheNextOne) {
+  TaskGradient compute(InOrder(3), &data_, model_.get());
+  token_.Cancel();
+  const auto run = [&](int64_t batch) {
+    return compute
+        .Compute({.first = BatchId(batch), .count = 2}, weights_,
+                 absl::MakeSpan(gradient_), token_, observer_)
+        .status();
+  };
+  EXPECT_TRUE(absl::IsAborted(run(1)));
+  token_.Reset();
+  model_->passes.clear();
+  ASSERT_TRUE(run(0).ok());
+  EXPECT_THAT(Passes(), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5),
+                                    ElementsAre(6, 7), ElementsAre(8, 9)));
+}
+
+TEST_F(TaskGradientTest, ACancelBetweenMicroBatchesStops) {
   observer_.on_forward = [&] {
-    if (model_.passes.size() == 1) token_.Cancel();
+    if (model_->passes.size() == 1) token_.Cancel();
   };
   std::vector<int64_t> offers;
   observer_.on_ready = [&](int64_t from) { offers.push_back(from); };
   EXPECT_TRUE(absl::IsAborted(Compute(3, 0).status()));
-  EXPECT_EQ(model_.passes.size(), 2);
+  EXPECT_EQ(model_->passes.size(), 2);
   EXPECT_THAT(offers, IsEmpty());
 }
 
@@ -196,23 +279,23 @@ class FakeImages final : public DataSource {
   }
 };
 
-TEST(AugmentedBatchGradientTest, PartsAreAugmentedByTheirPlaceInTheMiniBatch) {
+TEST(AugmentedTaskGradientTest, PartsAreAugmentedByTheirPlaceInTheMiniBatch) {
   const auto seen = [](int64_t micro_batch, bool flip, int64_t batch) {
-    BatchGradient::Options options = InOrder(micro_batch);
+    TaskGradient::Options options = InOrder(micro_batch);
     options.augmentation.emplace(AugmentationOptions{
         .height = 1, .width = 4, .horizontal_flip = flip, .background = {0}});
     const FakeImages images;
-    RecordingModel model;
-    BatchGradient compute(options, &images, &model);
+    const FakeModel model;
+    TaskGradient compute(options, &images, model.get());
     const std::vector<float> weights(4);
     std::vector<float> gradient(4);
     EXPECT_TRUE(compute
-                    .Compute(BatchId(batch), weights, absl::MakeSpan(gradient),
-                             CancelToken(), {})
+                    .Compute({BatchId(batch)}, weights,
+                             absl::MakeSpan(gradient), CancelToken(), {})
                     .ok());
     std::vector<float> all;
-    for (const auto& pass : model.passes) {
-      all.insert(all.end(), pass.begin(), pass.end());
+    for (const Batch& pass : model->passes) {
+      all.insert(all.end(), pass.inputs.begin(), pass.inputs.end());
     }
     return all;
   };
@@ -247,13 +330,13 @@ TEST_P(OneDenseLayerTest, TheSplitGradientIsWithinTheBoundOfTheWhole) {
   const auto gradient_of = [&](const BatchSampling& sampling,
                                int64_t micro_batch, int64_t batch) {
     std::vector<float> gradient(floats);
-    BatchGradient::Options options;
+    TaskGradient::Options options;
     options.sampling = sampling;
     options.micro_batch = micro_batch;
-    BatchGradient compute(options, data->get(), model->get());
+    TaskGradient compute(options, data->get(), model->get());
     EXPECT_TRUE(compute
-                    .Compute(BatchId(batch), weights, absl::MakeSpan(gradient),
-                             CancelToken(), {})
+                    .Compute({BatchId(batch)}, weights,
+                             absl::MakeSpan(gradient), CancelToken(), {})
                     .ok());
     return gradient;
   };

@@ -1,0 +1,205 @@
+#include "worker/model/device_model.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "worker/model/host_array.h"
+#include "worker/model/layer.h"
+#include "worker/model/layer_stack.h"
+#include "worker/model/loss.h"
+#include "worker/model/loss_scale.h"
+#include "worker/model/recorded_stack.h"
+
+namespace sluice {
+namespace {
+
+using kernels::Device;
+
+// One layer after the other.
+class SequentialModel : public DeviceModel {
+ public:
+  SequentialModel(const ResolvedJob& job, int max_samples, Device* device)
+      : max_samples_(max_samples),
+        input_size_(SizeOf(job.model.input_shape)),
+        weights_(job.layout.size()),
+        device_(device) {}
+
+  absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
+
+  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
+                                         absl::Span<const float> weights,
+                                         absl::Span<float> gradient,
+                                         const CancelToken& cancel,
+                                         const Observer& observer) override;
+  absl::StatusOr<Result> Evaluate(const Batch& batch,
+                                  absl::Span<const float> weights,
+                                  const Need& need) override;
+
+ private:
+  // An embedding reads inputs as they are.
+  absl::Status PrepareInput(const ModelPlan& plan);
+  void CheckArguments(const Batch& batch, size_t weights) const;
+  // Forward and backward, once; the gradient is multiplied by `scale`.
+  absl::StatusOr<Result> Run(const Batch& batch, float scale, const void* x,
+                             const Pass& pass, const Observer& observer);
+  // What the layers are given of inputs on the device.
+  absl::StatusOr<const void*> Enter(int64_t samples, const float* inputs);
+
+  // Constant after Prepare.
+  const int64_t max_samples_;
+  const int64_t input_size_;  // Floats of one sample.
+  const int64_t weights_;     // Floats of the flat vector.
+  float first_scale_ = 1;     // Of the loss.
+  Device* const device_;
+  std::unique_ptr<kernels::InputOp> input_;  // nullptr: layers read inputs.
+  std::optional<RecordedStack> layers_;
+  std::unique_ptr<Loss> loss_;
+  std::unique_ptr<kernels::VectorOp> trained_;  // All but the statistics.
+
+  // Scratch, overwritten by every call before it is read.
+  std::optional<HostArray> inputs_on_device_;
+  std::unique_ptr<kernels::Buffer> entered_;  // What input_ writes.
+};
+
+absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
+  if (plan.layers[0].layer.has_embedding()) return absl::OkStatus();
+  const ImageSize in = ImageSizeOf(plan.input_shape);
+  SLUICE_ASSIGN_OR_RETURN(
+      input_, device_->PrepareInput(in.channels, in.pixels, max_samples_));
+  if (input_ == nullptr) return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(entered_,
+                          device_->Allocate(max_samples_ * input_size_ *
+                                            device_->activation_bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status SequentialModel::Prepare(const ResolvedJob& job,
+                                      const ModelOptions& options) {
+  device_->EnterThread();
+  const LayerContext context = {.plan = job.model,
+                                .seed = job.job.seed(),
+                                .max_samples = max_samples_,
+                                .device = device_};
+  SLUICE_RETURN_IF_ERROR(PrepareInput(job.model));
+  SLUICE_ASSIGN_OR_RETURN(auto layers,
+                          LayerStack::Create(context, job.model.layers));
+  layers_.emplace(std::move(layers), max_samples_, device_,
+                  options.records ? options.clock : nullptr,
+                  options.on_refused);
+  // (outputs), or (length, outputs).
+  const std::vector<int64_t>& output = job.model.layers.back().output_shape;
+  SLUICE_ASSIGN_OR_RETURN(
+      loss_, MakeLoss(job.job.model().loss(), job.data.classification,
+                      SizeOf(output) / output.back(), output.back(),
+                      max_samples_, device_));
+  first_scale_ = FirstLossScale(job.job.worker(), loss_->mean_places());
+  SLUICE_ASSIGN_OR_RETURN(
+      inputs_on_device_,
+      HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
+  SLUICE_ASSIGN_OR_RETURN(trained_,
+                          device_->PrepareVector(job.layout.trained()));
+  return absl::OkStatus();
+}
+
+void SequentialModel::CheckArguments(const Batch& batch, size_t weights) const {
+  SLUICE_CHECK(batch.samples >= 1 && batch.samples <= max_samples_);
+  SLUICE_CHECK(static_cast<int64_t>(batch.inputs.size()) ==
+               batch.samples * input_size_);
+  SLUICE_CHECK(static_cast<int64_t>(weights) == weights_);
+}
+
+absl::StatusOr<const void*> SequentialModel::Enter(int64_t samples,
+                                                   const float* inputs) {
+  if (input_ == nullptr) return inputs;
+  SLUICE_RETURN_IF_ERROR(input_->Run(samples, inputs, entered_->data()));
+  return entered_->data();
+}
+
+absl::StatusOr<DeviceModel::Result> SequentialModel::ComputeGradient(
+    const Batch& batch, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel,
+    const Observer& observer) {
+  CheckArguments(batch, weights.size());
+  SLUICE_CHECK(gradient.size() == weights.size());
+  SLUICE_ASSIGN_OR_RETURN(
+      const float* inputs,
+      inputs_on_device_->ToDevice<float>(batch.inputs, observer.on_upload));
+  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
+  const bool scaled = first_scale_ != 1;
+  const Pass pass = {.samples = batch.samples,
+                     .weights = weights.data(),
+                     .cancel = cancel,
+                     .batch = batch.id,
+                     .first = batch.first,
+                     .need = observer.need,
+                     .gradient = gradient.data(),
+                     .on_final = [&](ParameterRange range) {
+                       return scaled ? absl::OkStatus()
+                                     : observer.on_final(range.begin);
+                     }};
+  if (!scaled) return Run(batch, 1, x, pass, observer);
+  float scale = first_scale_;
+  int overflows = 0;
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(Result result,
+                            Run(batch, scale, x, pass, observer));
+    result.overflows = overflows;
+    SLUICE_ASSIGN_OR_RETURN(
+        const bool finite,
+        Unscale(scale, weights_, trained_.get(), gradient.data()));
+    // Another scale does not help a loss that is not finite.
+    if (finite || scale == 1 || !std::isfinite(result.loss)) {
+      SLUICE_RETURN_IF_ERROR(observer.on_final(0));
+      return result;
+    }
+    scale /= 2;
+    ++overflows;
+  }
+}
+
+absl::StatusOr<DeviceModel::Result> SequentialModel::Run(
+    const Batch& batch, float scale, const void* x, const Pass& pass,
+    const Observer& observer) {
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
+  SLUICE_RETURN_IF_ERROR(pass.need(weights_));
+  SLUICE_ASSIGN_OR_RETURN(
+      const kernels::LossResult loss,
+      loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
+  observer.on_backward();
+  SLUICE_RETURN_IF_ERROR(layers_->Backward(pass, x, layers_->scratch()));
+  return Result{
+      .samples = batch.samples, .loss = loss.loss, .correct = loss.correct};
+}
+
+absl::StatusOr<DeviceModel::Result> SequentialModel::Evaluate(
+    const Batch& batch, absl::Span<const float> weights, const Need& need) {
+  CheckArguments(batch, weights.size());
+  SLUICE_ASSIGN_OR_RETURN(const float* inputs,
+                          inputs_on_device_->ToDevice<float>(batch.inputs));
+  SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
+  const CancelToken never;
+  const Pass pass = {.samples = batch.samples,
+                     .weights = weights.data(),
+                     .cancel = never,
+                     .need = need};
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
+  SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
+                          loss_->Run(batch, layers_->Output(x), 1, nullptr));
+  return Result{
+      .samples = batch.samples, .loss = loss.loss, .correct = loss.correct};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Create(
+    const ResolvedJob& job, int max_samples, Device* device,
+    const ModelOptions& options) {
+  auto model = std::make_unique<SequentialModel>(job, max_samples, device);
+  SLUICE_RETURN_IF_ERROR(model->Prepare(job, options));
+  return model;
+}
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+#ifndef SLUICE_WORKER_MODEL_DEVICE_MODEL_H_
+#define SLUICE_WORKER_MODEL_DEVICE_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/clock.h"
+#include "common/resolved_job.h"
+#include "kernels/device.h"
+#include "worker/cancel_token.h"
+#include "worker/data/data_source.h"
+
+namespace sluice {
+
+struct ModelOptions {
+  // Whether the training passes over full mini-batches are recorded where the
+  // device can; it changes no result.
+  bool records = true;
+  Clock* clock = Clock::Real();  // Measures what is recorded together.
+  // Hears why the device did not record layers, which costs time only.
+  std::function<void(const absl::Status& why)> on_refused =
+      [](const absl::Status&) {};
+};
+
+// The job's layers and the loss behind them, prepared once for a mini-batch
+// size and run many times: from weights in the device's memory to a gradient
+// there. Keeps nothing between calls that could change a result.
+//
+// Not thread-safe: call from a thread that has entered the device.
+class DeviceModel {
+ public:
+  // Prepares for up to `max_samples` per call. `device` and the options' clock
+  // must outlive the model. kInvalidArgument where the device lacks an
+  // operation, or the loss does not fit the data.
+  static absl::StatusOr<std::unique_ptr<DeviceModel>> Create(
+      const ResolvedJob& job, int max_samples, kernels::Device* device,
+      const ModelOptions& options);
+  virtual ~DeviceModel() = default;
+
+  struct Result {
+    int64_t samples = 0;
+    double loss = 0;      // Mean over the samples, and over their labels.
+    int64_t correct = 0;  // Classification: labels that are the argmax.
+    // Times that the gradient was computed again because FP16 overflowed.
+    int overflows = 0;
+  };
+
+  // What comes before operations that read weights, in forward: later ones find
+  // those before float `end`. Its errors end the computation.
+  using Need = std::function<absl::Status(int64_t end)>;
+
+  // What a gradient needs, and whom it tells.
+  struct Observer {
+    Need need;
+    // Called during backward: operations have been called that write everything
+    // of the gradient from float `from` on, for good. `from` does not grow from
+    // call to call and ends at 0.
+    std::function<absl::Status(int64_t from)> on_final;
+    // Forward has ended.
+    std::function<void()> on_backward = [] {};
+    // The samples' copy to a device with memory of its own begins, or has
+    // ended.
+    std::function<void(bool begin)> on_upload = [](bool) {};
+  };
+
+  // Mean gradient over the batch at `weights`, written whole into `gradient`;
+  // both are the flat vector (the layout's size) in the device's memory. The
+  // batch is on its way to the device before any weights are needed. The slots
+  // of running statistics carry the batch's own. In FP16 the loss is scaled
+  // (loss_scale.h), and nothing is final before the end. Looks at `cancel`
+  // between layers, or recorded segments of them: kAborted when it is set.
+  // kInvalidArgument where the batch's labels or targets do not fit. Returns
+  // when the loss is known; operations may still run. REQUIRES:
+  // 1 <= batch.samples <= max_samples.
+  virtual absl::StatusOr<Result> ComputeGradient(
+      const Batch& batch, absl::Span<const float> weights,
+      absl::Span<float> gradient, const CancelToken& cancel,
+      const Observer& observer) = 0;
+
+  // Forward only, with the running statistics in `weights` and no dropout.
+  // Else as above.
+  virtual absl::StatusOr<Result> Evaluate(const Batch& batch,
+                                          absl::Span<const float> weights,
+                                          const Need& need) = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_MODEL_DEVICE_MODEL_H_

@@ -1,0 +1,349 @@
+// Gradients of several mini-batches and parts: what a model makes of them, and
+// what travels.
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_testing.h"
+#include "worker/model/model_testing.h"
+#include "worker/model/separate_memory_device.h"
+
+namespace sluice {
+namespace {
+
+using kernels::NameOfSetting;
+using kernels::Precision;
+using kernels::SettingsIn;
+using ::testing::ElementsAre;
+
+constexpr char kNet[] = R"(
+  layer { dense { units: 5 } }
+  layer { batch_norm {} }
+  layer { tanh {} }
+  layer { dropout { rate: 0.25 } }
+  layer { dense { units: 3 } }
+)";
+
+constexpr int kSamples = 4;  // At most in a part.
+
+ResolvedJob NetJob(Precision precision = Precision::kFp32) {
+  ResolvedJob job = MakeJob(kNet, {4});
+  if (precision == Precision::kFp16) {
+    job.job.mutable_worker()->set_precision(proto::Worker::FP16);
+  }
+  return job;
+}
+
+// The parts of each mini-batch.
+using Work = std::vector<std::vector<Batch>>;
+
+// Mini-batches of so many samples in each part.
+Work MakeWork(const ResolvedJob& job,
+              const std::vector<std::vector<int64_t>>& samples) {
+  Work work;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    int64_t first = 0;
+    for (const int64_t count : samples[i]) {
+      Batch part = MakeBatch(job, count, 10 * i + first);
+      part.id = BatchId(i);
+      part.first = first;
+      first += count;
+      if (i == work.size()) work.emplace_back();
+      work[i].push_back(std::move(part));
+    }
+  }
+  return work;
+}
+
+float ShareOf(const std::vector<Batch>& parts, size_t part) {
+  int64_t total = 0;
+  for (const Batch& batch : parts) total += batch.samples;
+  return static_cast<float>(static_cast<double>(parts[part].samples) /
+                            static_cast<double>(total));
+}
+
+Model::Steps StepsOf(const Work& work, float rate, double clip_norm = 0) {
+  return {.count = static_cast<int>(work.size()),
+          .rate = rate,
+          .clip_norm = clip_norm,
+          .next = [&work, step = size_t{0}, part = size_t{0}]() mutable {
+            const std::vector<Batch>& parts = work[step];
+            const Model::Part next = {.batch = &parts[part],
+                                      .share = ShareOf(parts, part),
+                                      .last = part + 1 == parts.size()};
+            part = next.last ? 0 : part + 1;
+            if (next.last) step = (step + 1) % work.size();
+            return next;
+          }};
+}
+
+std::vector<float> Sum(Model* model, const Model::Steps& steps,
+                       const std::vector<float>& weights,
+                       const Model::Observer& observer = {}) {
+  std::vector<float> gradient(weights.size(), std::nanf(""));
+  const auto result = model->ComputeGradient(
+      steps, weights, absl::MakeSpan(gradient), CancelToken(), observer);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return gradient;
+}
+
+void Clip(const ResolvedJob& job, double limit, std::vector<float>* gradient) {
+  double squares = 0;
+  for (const ParameterRange& range : job.layout.trained()) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      squares += std::pow(static_cast<double>((*gradient)[i]), 2);
+    }
+  }
+  const float factor = static_cast<float>(limit / std::sqrt(squares));
+  if (factor >= 1) return;
+  for (const ParameterRange& range : job.layout.trained()) {
+    for (int64_t i = range.begin; i < range.end; ++i) (*gradient)[i] *= factor;
+  }
+}
+
+// By the formula in model.h, with gradients of parts by themselves.
+std::vector<float> SumOnTheHost(const ResolvedJob& job, Model* model,
+                                const Work& work, float rate, double clip_norm,
+                                std::vector<float> weights) {
+  std::vector<float> sum(weights.size());
+  for (const std::vector<Batch>& parts : work) {
+    std::vector<float> step(weights.size());
+    for (size_t j = 0; j < parts.size(); ++j) {
+      const auto gradient = Gradient(model, parts[j], weights);
+      const float share = ShareOf(parts, j);
+      for (size_t i = 0; i < step.size(); ++i) {
+        step[i] = std::fma(share, gradient[i], step[i]);
+      }
+    }
+    if (clip_norm > 0) Clip(job, clip_norm, &step);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += step[i];
+    for (const ParameterRange& range : job.layout.trained()) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        weights[i] = std::fma(-rate, step[i], weights[i]);
+      }
+    }
+  }
+  for (const ParameterRange& range : job.layout.statistics()) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      sum[i] *= 1 / static_cast<float>(work.size());
+    }
+  }
+  return sum;
+}
+
+class ModelStepsTest : public kernels::CudaTest {};
+SLUICE_CUDA_PRECISIONS_TEST_SUITE(ModelStepsTest);
+
+TEST_P(ModelStepsTest, AGradientIsTheSumOfItsStepsAndOfTheirParts) {
+  const ResolvedJob job = NetJob(precision());
+  const auto model = Create(job, kSamples, device_.get());
+  const auto weights = InitialWeights(job);
+  for (const auto& samples : std::vector<std::vector<std::vector<int64_t>>>{
+           {{4}, {4}, {4}}, {{4, 4, 1}}, {{3, 2}, {4}, {1, 1, 1}}}) {
+    const Work work = MakeWork(job, samples);
+    for (const double clip_norm : {0.0, 0.25, 100.0}) {
+      EXPECT_EQ(Sum(model.get(), StepsOf(work, 0.5, clip_norm), weights),
+                SumOnTheHost(job, model.get(), work, 0.5, clip_norm, weights));
+    }
+  }
+}
+
+TEST(ModelStepsOnHostTest, TheSumIsTheSameOnTheCpu) {
+  const ResolvedJob job = NetJob();
+  const auto device = Cpu();
+  const auto model = Create(job, kSamples, device.get());
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{3, 2}, {4}, {1, 1, 1}});
+  for (const double clip_norm : {0.0, 0.25}) {
+    EXPECT_EQ(Sum(model.get(), StepsOf(work, 0.5, clip_norm), weights),
+              SumOnTheHost(job, model.get(), work, 0.5, clip_norm, weights));
+  }
+}
+
+TEST(ModelStepsOnHostTest, WhatStepsMovedIsForgottenBehindThem) {
+  const ResolvedJob job = NetJob();
+  const auto device = Cpu();
+  const auto model = Create(job, kSamples, device.get());
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{4}, {4}});
+  const auto gradient = Gradient(model.get(), work[0][0], weights);
+  const auto loss = model->Evaluate(work[0][0], weights)->loss;
+  Sum(model.get(), StepsOf(work, 0.5), weights);
+  EXPECT_EQ(Gradient(model.get(), work[0][0], weights), gradient);
+  EXPECT_EQ(model->Evaluate(work[0][0], weights)->loss, loss);
+}
+
+// When passes begin, and what is ready when.
+struct Told {
+  Model::Observer observer(const std::vector<float>* gradient,
+                           const std::vector<float>& want) {
+    Model::Observer observer;
+    observer.on_forward = [this] { passes += 'f'; };
+    observer.on_backward = [this] { passes += 'b'; };
+    observer.on_ready = [this, gradient, &want](int64_t from) {
+      passes += 'r';
+      froms.push_back(from);
+      for (size_t i = from; i < want.size(); ++i) {
+        EXPECT_EQ((*gradient)[i], want[i]) << i;
+      }
+    };
+    return observer;
+  }
+  std::string passes;
+  std::vector<int64_t> froms;
+};
+
+TEST(ModelStepsOnHostTest, WhatTheLastPartMakesFinalIsReadyAtOnce) {
+  const ResolvedJob job = NetJob();
+  const auto device = Cpu();
+  const auto model = Create(job, kSamples, device.get());
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{3, 2}, {2, 1}});
+  const auto& tensors = job.model.tensors;
+  for (const bool clips : {false, true}) {
+    const Model::Steps steps = StepsOf(work, 0.5, clips ? 0.25 : 0);
+    const auto want = Sum(model.get(), steps, weights);
+    std::vector<float> gradient(weights.size());
+    Told told;
+    ASSERT_TRUE(model
+                    ->ComputeGradient(steps, weights, absl::MakeSpan(gradient),
+                                      CancelToken(),
+                                      told.observer(&gradient, want))
+                    .ok());
+    EXPECT_EQ(told.passes, clips ? "fbfbfbfbr" : "fbfbfbfbrrr");
+    if (clips) {
+      EXPECT_THAT(told.froms, ElementsAre(0));
+    } else {
+      EXPECT_THAT(told.froms, ElementsAre(tensors[6].offset, tensors[2].offset,
+                                          tensors[0].offset));
+    }
+  }
+}
+
+// Counts the bytes that travel, and may have no memory left.
+class CountingDevice : public SeparateMemoryDevice {
+ public:
+  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Allocate(
+      int64_t bytes) override {
+    if (full) return absl::ResourceExhaustedError("full");
+    return SeparateMemoryDevice::Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::Upload>> PrepareUpload() override {
+    return std::make_unique<CountingUpload>(this, *device().PrepareUpload());
+  }
+  absl::StatusOr<std::unique_ptr<kernels::Download>> PrepareDownload(
+      int64_t bytes) override {
+    return std::make_unique<CountingDownload>(this,
+                                              *device().PrepareDownload(bytes));
+  }
+
+  bool full = false;
+  int64_t uploaded = 0, downloaded = 0;
+
+ private:
+  class CountingUpload : public kernels::Upload {
+   public:
+    CountingUpload(CountingDevice* counts,
+                   std::unique_ptr<kernels::Upload> upload)
+        : counts_(*counts), upload_(std::move(upload)) {}
+    absl::Status Begin() override { return upload_->Begin(); }
+    absl::Status Send(const void* host, void* device, int64_t bytes) override {
+      counts_.uploaded += bytes;
+      return upload_->Send(host, device, bytes);
+    }
+
+   private:
+    CountingDevice& counts_;
+    const std::unique_ptr<kernels::Upload> upload_;
+  };
+
+  class CountingDownload : public kernels::Download {
+   public:
+    CountingDownload(CountingDevice* counts,
+                     std::unique_ptr<kernels::Download> download)
+        : counts_(*counts), download_(std::move(download)) {}
+    absl::Status Begin(const void* device, int64_t bytes) override {
+      counts_.downloaded += bytes;
+      return download_->Begin(device, bytes);
+    }
+    absl::StatusOr<bool> Take(void* host, bool wait) override {
+      return download_->Take(host, wait);
+    }
+    absl::Status Drop() override { return download_->Drop(); }
+
+   private:
+    CountingDevice& counts_;
+    const std::unique_ptr<kernels::Download> download_;
+  };
+};
+
+TEST(ModelStepsOnDeviceTest, WeightsAndTheSumTravelOnceHoweverManySteps) {
+  const ResolvedJob job = NetJob();
+  CountingDevice device;
+  const auto model = Create(job, kSamples, &device);
+  const auto reference = kernels::MakeReferenceDevice();
+  const auto near = Create(job, kSamples, reference.get());
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{3, 2}, {4}, {2, 1}});
+  int64_t awaited = 0;
+  Model::Observer observer;
+  observer.await = [&](int64_t end) {
+    EXPECT_GT(end, std::exchange(awaited, end));
+    return end;
+  };
+  const Model::Steps steps = StepsOf(work, 0.5, 0.25);
+  EXPECT_EQ(Sum(model.get(), steps, weights, observer),
+            Sum(near.get(), steps, weights));
+  EXPECT_EQ(awaited, job.layout.size());
+  const int64_t bytes = job.layout.size() * sizeof(float);
+  EXPECT_EQ(device.uploaded, bytes);
+  EXPECT_EQ(device.downloaded, bytes);
+}
+
+TEST(ModelStepsOnDeviceTest, WithoutMemoryForASumAGradientByItselfIsComputed) {
+  const ResolvedJob job = NetJob();
+  CountingDevice device;
+  const auto model = Create(job, kSamples, &device);
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{4}, {4}});
+  const auto gradient = Gradient(model.get(), work[0][0], weights);
+  device.full = true;
+  std::vector<float> sum(weights.size());
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      model
+          ->ComputeGradient(StepsOf(work, 0.5), weights, absl::MakeSpan(sum),
+                            CancelToken(), {})
+          .status()));
+  EXPECT_EQ(Gradient(model.get(), work[0][0], weights), gradient);
+}
+
+TEST(ModelStepsOnDeviceTest, ACancelBetweenStepsEndsThem) {
+  const ResolvedJob job = NetJob();
+  CountingDevice device;
+  const auto model = Create(job, kSamples, &device);
+  const auto weights = InitialWeights(job);
+  const Work work = MakeWork(job, {{4}, {4}, {4}});
+  CancelToken cancel;
+  std::string passes;
+  Model::Observer observer;
+  observer.on_forward = [&] {
+    passes += 'f';
+    if (passes == "fbf") cancel.Cancel();
+  };
+  observer.on_backward = [&] { passes += 'b'; };
+  observer.on_ready = [](int64_t) { FAIL() << "nothing can be ready"; };
+  std::vector<float> sum(weights.size());
+  EXPECT_TRUE(absl::IsAborted(model
+                                  ->ComputeGradient(StepsOf(work, 0.5), weights,
+                                                    absl::MakeSpan(sum), cancel,
+                                                    observer)
+                                  .status()));
+  EXPECT_EQ(passes, "fbf");
+  EXPECT_EQ(device.downloaded, 0);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,66 @@
+#include "worker/task_gradient.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+TaskGradient::TaskGradient(Options options, const DataSource* data,
+                           Model* model)
+    : options_(std::move(options)), data_(*data), model_(*model) {
+  SLUICE_CHECK(options_.micro_batch >= 1);
+}
+
+absl::StatusOr<Model::Result> TaskGradient::Compute(
+    const Batches& batches, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel,
+    const Model::Observer& observer) {
+  AwaitReading();  // For a task that was cut short.
+  batches_ = batches;
+  samples_.clear();
+  ReadOne();
+  return model_.ComputeGradient({.count = batches.count,
+                                 .rate = batches.rate,
+                                 .clip_norm = options_.clip_norm,
+                                 .next = [this] { return Next(); }},
+                                weights, gradient, cancel, observer);
+}
+
+Model::Part TaskGradient::Next() {
+  AwaitReading();
+  // Where no part follows there is no need of memory for two.
+  if (batches_.count == 0) return ahead_.part();
+  std::swap(now_, ahead_);
+  // A thread inherits the numeric mode of the one that starts it.
+  reading_ = StartThread("read samples", [this] { ReadOne(); });
+  return now_.part();
+}
+
+void TaskGradient::ReadOne() {
+  if (samples_.empty()) {
+    samples_ = BatchSamples(options_.sampling, batches_.first);
+    first_ = 0;
+  }
+  const int64_t total = static_cast<int64_t>(samples_.size());
+  const int64_t count = std::min(options_.micro_batch, total - first_);
+  Batch& batch = ahead_.batch;
+  batch.id = batches_.first;
+  batch.first = first_;
+  data_.Gather(absl::MakeConstSpan(samples_).subspan(first_, count), &batch);
+  if (options_.augmentation.has_value()) {
+    options_.augmentation->Apply(batch.id, batch.first, &batch);
+  }
+  ahead_.share = static_cast<float>(static_cast<double>(count) /
+                                    static_cast<double>(total));
+  first_ += count;
+  ahead_.last = first_ == total;
+  if (!ahead_.last) return;
+  samples_.clear();
+  ++batches_.first;
+  --batches_.count;
+}
+
+}  // namespace sluice
