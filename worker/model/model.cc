@@ -168,14 +168,28 @@ absl::StatusOr<Model::Target> Model::TermOf(const Target& sum, bool first,
                 }};
 }
 
-absl::StatusOr<Model::Result> Model::Evaluate(const Batch& batch,
-                                              absl::Span<const float> weights) {
+absl::StatusOr<Model::Result> Model::Evaluate(
+    const std::function<const Batch*()>& next,
+    absl::Span<const float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == floats_);
   device_->EnterThread();
   SLUICE_RETURN_IF_ERROR(weights_->Begin(weights, nullptr));
-  return device_model_->Evaluate(
-      batch, absl::MakeConstSpan(weights_->on_device(), floats_),
-      [this](int64_t end) { return weights_->Need(end); });
+  Result total;
+  while (const Batch* batch = next()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const Result result,
+        device_model_->Evaluate(
+            *batch, absl::MakeConstSpan(weights_->on_device(), floats_),
+            [this](int64_t end) { return weights_->Need(end); }));
+    AddTo(&total, result);
+  }
+  return total;
+}
+
+absl::StatusOr<Model::Result> Model::Evaluate(const Batch& batch,
+                                              absl::Span<const float> weights) {
+  const Batch* one = &batch;
+  return Evaluate([&] { return std::exchange(one, nullptr); }, weights);
 }
 
 }  // namespace sluice

@@ -103,7 +103,12 @@ class Model {
                                          const CancelToken& cancel,
                                          const Observer& observer);
 
-  // Forward only, with the running statistics in `weights` and no dropout.
+  // Forward only, with the running statistics in `weights` and no dropout, of
+  // the batches that `next` returns until it returns nullptr. Each stays until
+  // the next call. The loss is the mean over all samples; other results are
+  // their sums.
+  absl::StatusOr<Result> Evaluate(const std::function<const Batch*()>& next,
+                                  absl::Span<const float> weights);
   absl::StatusOr<Result> Evaluate(const Batch& batch,
                                   absl::Span<const float> weights);
 

@@ -303,6 +303,32 @@ TEST(ModelStepsOnDeviceTest, WeightsAndTheSumTravelOnceHoweverManySteps) {
   EXPECT_EQ(device.downloaded, bytes);
 }
 
+TEST(ModelStepsOnDeviceTest, AnEvaluationTakesTheWeightsOnceForAllBatches) {
+  const ResolvedJob job = NetJob();
+  CountingDevice device;
+  const auto model = Create(job, kSamples, &device);
+  const auto weights = InitialWeights(job);
+  const std::vector<Batch> batches = {
+      MakeBatch(job, 4, 1), MakeBatch(job, 1, 2), MakeBatch(job, 3, 3)};
+  double loss = 0;
+  int64_t correct = 0;
+  for (const Batch& batch : batches) {
+    const auto one = model->Evaluate(batch, weights);
+    ASSERT_TRUE(one.ok()) << one.status();
+    loss += one->loss * static_cast<double>(batch.samples);
+    correct += one->correct;
+  }
+  device.uploaded = 0;
+  size_t i = 0;
+  const auto all = model->Evaluate(
+      [&] { return i < batches.size() ? &batches[i++] : nullptr; }, weights);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->samples, 8);
+  EXPECT_DOUBLE_EQ(all->loss, loss / 8);
+  EXPECT_EQ(all->correct, correct);
+  EXPECT_EQ(device.uploaded, job.layout.size() * sizeof(float));
+}
+
 TEST(ModelStepsOnDeviceTest, WithoutMemoryForASumAGradientByItselfIsComputed) {
   const ResolvedJob job = NetJob();
   CountingDevice device;
