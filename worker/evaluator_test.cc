@@ -57,6 +57,16 @@ TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
   EXPECT_TRUE(exchange_.pulled->exact);
 }
 
+TEST_F(EvaluatorTest, ARunThatIsOverIsMeasuredNoFurther) {
+  model_->on_evaluate = [this] {
+    if (model_->evaluated.size() == 2) token_.Cancel();
+  };
+  const proto::Evaluated evaluated = Run(7);
+  EXPECT_EQ(evaluated.error(), "the run is over");
+  EXPECT_EQ(evaluated.samples(), 0);
+  EXPECT_THAT(model_->evaluated, ElementsAre(4, 4));
+}
+
 TEST_F(EvaluatorTest, TheWholeSplitIsMeasuredEachSampleOnce) {
   const proto::Evaluated answer = Run(7);
   EXPECT_EQ(answer.error(), "");

@@ -50,16 +50,18 @@ class FakeDeviceModel final : public DeviceModel {
                                   absl::Span<const float> weights,
                                   const Need& need) override {
     evaluated.push_back(batch.samples);
+    if (on_evaluate != nullptr) on_evaluate();
     return Result{.samples = batch.samples,
                   .loss = Mean(batch),
                   .correct = batch.samples / 2};
   }
 
   // Called when half of the weights are there, in the forward pass and in the
-  // middle of the backward pass.
+  // middle of the backward pass; and in each call of Evaluate.
   std::function<void()> on_half;
   std::function<void()> on_forward;
   std::function<void()> on_backward;
+  std::function<void()> on_evaluate;
   int overflows = 0;               // Of each gradient.
   std::vector<Batch> passes;       // What gradients were computed of.
   std::vector<int64_t> evaluated;  // Samples of each call of Evaluate.
