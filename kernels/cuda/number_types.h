@@ -102,13 +102,17 @@ struct Fp16 {
   static constexpr uint32_t kExponents = (127 - 15) << 23;
 };
 
-// Neighbours that are moved by one access of 16 bytes: four floats, or eight
-// numbers of 16 bits.
-template <typename Type>
-struct alignas(16) Pack {
-  static constexpr uint32_t kSize = 16 / sizeof(typename Type::Stored);
+// Neighbours as they are stored, moved by one access. REQUIRES: they have at
+// most 16 bytes.
+template <typename T, uint32_t size>
+struct alignas(size * sizeof(typename T::Stored)) Group {
+  using Type = T;
+  static constexpr uint32_t kSize = size;
   typename Type::Stored v[kSize];
 };
+// As many as one access can move: four floats, or eight numbers of 16 bits.
+template <typename Type>
+using Pack = Group<Type, 16 / sizeof(typename Type::Stored)>;
 
 // What `f`, a generic function object, returns for the type of an array in
 // `precision`.

@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <type_traits>
 
 #include "kernels/cuda/block_sum.cuh"
@@ -6,13 +7,163 @@
 namespace sluice::kernels::cuda {
 namespace {
 
-uint32_t Numbers(int64_t samples, int64_t size) {
-  return static_cast<uint32_t>(samples * size);
+// What `f` returns for the group of channels that a thread takes together: a
+// pack where they are last and fill packs, and the arrays are aligned to these,
+// else one.
+template <typename F>
+int WithGroups(Precision precision, int64_t channels,
+               std::initializer_list<const void*> arrays, const F& f) {
+  return WithType(precision, [&](auto type) {
+    using Type = decltype(type);
+    if constexpr (!std::is_same_v<Type, Fp32>) {
+      bool packs = channels % Pack<Type>::kSize == 0;
+      for (const void* array : arrays) packs = packs && Aligned(array);
+      if (packs) return f(Pack<Type>{});
+    }
+    return f(Group<Type, 1>{});
+  });
 }
 
-Windows WindowsOf(Precision precision, const PoolShape& shape) {
-  return Windows(shape, Is16Bit(precision));
+// Images of floats have channels first.
+template <typename G>
+constexpr bool kFloats = std::is_same_v<typename G::Type, Fp32>;
+
+// What Windows calls so.
+template <typename G>
+uint32_t Inner(int64_t channels) {
+  return kFloats<G> ? 1 : static_cast<uint32_t>(channels / G::kSize);
 }
+
+template <typename G>
+uint32_t Groups(int64_t samples, int64_t size) {
+  return static_cast<uint32_t>(samples * size / G::kSize);
+}
+
+template <typename G>
+const G* As(const void* array) {
+  return static_cast<const G*>(array);
+}
+template <typename G>
+G* As(void* array) {
+  return static_cast<G*>(array);
+}
+
+// What a thread does. Formulas as in kernels/reference. The gradient at an
+// element is gathered from the windows it lies in, in row-major order, so that
+// nothing is added by two threads and the sum is the reference's.
+
+template <typename G>
+SLUICE_HOST_DEVICE G Narrowed(const float* numbers) {
+  G group;
+  for (uint32_t j = 0; j < G::kSize; ++j) {
+    group.v[j] = G::Type::Narrow(numbers[j]);
+  }
+  return group;
+}
+
+template <typename G>
+SLUICE_HOST_DEVICE G Mean(const double* sums, double count) {
+  G group;
+  for (uint32_t j = 0; j < G::kSize; ++j) {
+    group.v[j] = G::Type::Narrow(static_cast<float>(sums[j] / count));
+  }
+  return group;
+}
+
+// The first largest number of a window, in each of a group's channels.
+template <typename G>
+struct Maxima {
+  G value;
+  uint32_t here;  // Bit j: in channel j that is group `place` of x.
+
+  SLUICE_HOST_DEVICE Maxima(const Windows& windows, const G* x,
+                            const Window& window, uint32_t place)
+      : value(x[window.first]), here(window.first == place ? ~0u : 0) {
+    using Type = typename G::Type;
+    windows.ForEachIn(window, [&](uint32_t i) {
+      const G group = x[i];
+      for (uint32_t j = 0; j < G::kSize; ++j) {
+        if (!(Type::Widen(group.v[j]) > Type::Widen(value.v[j]))) continue;
+        value.v[j] = group.v[j];
+        here = i == place ? here | 1u << j : here & ~(1u << j);
+      }
+    });
+  }
+};
+
+// Thread i has window i.
+template <typename G>
+struct MaxForward {
+  Windows windows;
+  const G* x;
+  G* y;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
+    y[i] = Maxima<G>(windows, x, windows.At(i), 0).value;
+  }
+};
+
+// Thread i has group i of x.
+template <typename G>
+struct MaxBackward {
+  Windows windows;
+  const G* x;
+  const G* dy;
+  G* dx;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
+    using Type = typename G::Type;
+    float sum[G::kSize] = {};
+    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
+      const Maxima<G> maxima(windows, x, window, i);
+      const G group = dy[number];
+      for (uint32_t j = 0; j < G::kSize; ++j) {
+        if (maxima.here >> j & 1) sum[j] += Type::Widen(group.v[j]);
+      }
+    });
+    dx[i] = Narrowed<G>(sum);
+  }
+};
+
+template <typename G>
+struct AverageForward {
+  Windows windows;
+  const G* x;
+  G* y;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
+    using Type = typename G::Type;
+    const Window window = windows.At(i);
+    double sum[G::kSize] = {};
+    windows.ForEachIn(window, [&](uint32_t place) {
+      const G group = x[place];
+      for (uint32_t j = 0; j < G::kSize; ++j) sum[j] += Type::Widen(group.v[j]);
+    });
+    const double count = static_cast<double>(window.rows) * window.columns;
+    y[i] = Mean<G>(sum, count);
+  }
+};
+
+template <typename G>
+struct AverageBackward {
+  Windows windows;
+  const G* dy;
+  G* dx;
+
+  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
+    using Type = typename G::Type;
+    float sum[G::kSize] = {};
+    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
+      const G group = dy[number];
+      const float count =
+          static_cast<float>(window.rows) * static_cast<float>(window.columns);
+      for (uint32_t j = 0; j < G::kSize; ++j) {
+        sum[j] += Type::Widen(group.v[j]) / count;
+      }
+    });
+    dx[i] = Narrowed<G>(sum);
+  }
+};
 
 // A warp for each plane: planes have 49 to a few hundred pixels where networks
 // average over them.
@@ -30,38 +181,65 @@ __global__ void __launch_bounds__(kBlock)
   if (lane == 0) y[plane] = static_cast<float>(sum.first / pixels);
 }
 
-// The mean of channel i of images with channels last.
-template <typename Type>
-struct GlobalAverageLast {
-  FastDivide by_channels;
-  uint32_t pixels;
-  const typename Type::Stored* x;
-  typename Type::Stored* y;
+// With channels last a warp has this many neighbouring groups of a sample, and
+// each kWarp / kAcross-th of their pixels in a thread: with packs that is 64
+// bytes side by side, two whole sectors, and as many threads as results.
+constexpr uint32_t kAcross = 4;
 
-  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    const uint32_t channels = by_channels.divisor(), n = by_channels(i);
-    const uint32_t first = n * pixels * channels + by_channels.Rest(i, n);
-    double sum = 0;
-    for (uint32_t p = 0; p < pixels; ++p) {
-      sum += Type::Widen(x[first + p * channels]);
+// `inner` groups a pixel, which `by_warps` warps take; y (samples, inner).
+template <typename G>
+__global__ void __launch_bounds__(kBlock)
+    GlobalAverageLastKernel(uint32_t warps, FastDivide by_warps, uint32_t inner,
+                            uint32_t pixels, const G* x, G* y) {
+  using Type = typename G::Type;
+  const uint32_t warp = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
+  const uint32_t lane = threadIdx.x % kWarp;
+  if (warp >= warps) return;  // The whole warp.
+  const uint32_t n = by_warps(warp);
+  const uint32_t mine = kAcross * by_warps.Rest(warp, n) + lane % kAcross;
+  double sum[G::kSize] = {};
+  if (mine < inner) {
+    for (uint32_t p = lane / kAcross; p < pixels; p += kWarp / kAcross) {
+      const G group = x[(n * pixels + p) * inner + mine];
+      for (uint32_t j = 0; j < G::kSize; ++j) sum[j] += Type::Widen(group.v[j]);
     }
-    y[i] = Type::Narrow(static_cast<float>(sum / pixels));
+  }
+  for (uint32_t step = kWarp / 2; step >= kAcross; step /= 2) {
+    for (uint32_t j = 0; j < G::kSize; ++j) {
+      sum[j] += __shfl_down_sync(kAllLanes, sum[j], step);
+    }
+  }
+  if (lane >= kAcross || mine >= inner) return;
+  y[n * inner + mine] = Mean<G>(sum, pixels);
+}
+
+// Element i of dx (planes, pixels): the pixels have dy in equal parts.
+struct GlobalAverageBackward {
+  FastDivide by_pixels;
+  const float* dy;
+
+  SLUICE_HOST_DEVICE float operator()(uint32_t i, float, float) const {
+    return dy[by_pixels(i)] / static_cast<float>(by_pixels.divisor());
   }
 };
 
-// Element i of dx (planes, pixels, inner), with `inner` as in Windows: the
-// pixels of a plane have dy in equal parts.
-template <typename Type>
-struct GlobalAverageBackward {
+// Group i of dx (samples, pixels, inner).
+template <typename G>
+struct GlobalAverageLastBackward {
   FastDivide by_inner;
   FastDivide by_pixels;
-  const typename Type::Stored* dy;
+  const G* dy;
+  G* dx;
 
-  SLUICE_HOST_DEVICE float operator()(uint32_t i, float, float) const {
+  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
     const uint32_t place = by_inner(i), inner = by_inner.Rest(i, place);
-    const uint32_t plane = by_pixels(place);
-    return Type::Widen(dy[plane * by_inner.divisor() + inner]) /
-           static_cast<float>(by_pixels.divisor());
+    const G group = dy[by_pixels(place) * by_inner.divisor() + inner];
+    float parts[G::kSize];
+    for (uint32_t j = 0; j < G::kSize; ++j) {
+      parts[j] =
+          G::Type::Widen(group.v[j]) / static_cast<float>(by_pixels.divisor());
+    }
+    dx[i] = Narrowed<G>(parts);
   }
 };
 
@@ -69,73 +247,64 @@ struct GlobalAverageBackward {
 
 int MaxPoolForward(Stream stream, Precision precision, const PoolShape& shape,
                    int64_t samples, const void* x, void* y) {
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    using Stored = typename Type::Stored;
-    return ForEach(stream, Numbers(samples, shape.output_size()),
-                   MaxForward<Type>{WindowsOf(precision, shape),
-                                    static_cast<const Stored*>(x),
-                                    static_cast<Stored*>(y)});
+  return WithGroups(precision, shape.channels, {x, y}, [&](auto group) {
+    using G = decltype(group);
+    return ForEach(stream, Groups<G>(samples, shape.output_size()),
+                   MaxForward<G>{Windows(shape, Inner<G>(shape.channels)),
+                                 As<G>(x), As<G>(y)});
   });
 }
 
 int MaxPoolBackward(Stream stream, Precision precision, const PoolShape& shape,
                     int64_t samples, const void* x, const void* dy, void* dx) {
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    using Stored = typename Type::Stored;
-    return ForEach(stream, Numbers(samples, shape.input_size()),
-                   MaxBackward<Type>{WindowsOf(precision, shape),
-                                     static_cast<const Stored*>(x),
-                                     static_cast<const Stored*>(dy),
-                                     static_cast<Stored*>(dx)});
+  return WithGroups(precision, shape.channels, {x, dy, dx}, [&](auto group) {
+    using G = decltype(group);
+    return ForEach(stream, Groups<G>(samples, shape.input_size()),
+                   MaxBackward<G>{Windows(shape, Inner<G>(shape.channels)),
+                                  As<G>(x), As<G>(dy), As<G>(dx)});
   });
 }
 
 int AveragePoolForward(Stream stream, Precision precision,
                        const PoolShape& shape, int64_t samples, const void* x,
                        void* y) {
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    using Stored = typename Type::Stored;
-    return ForEach(stream, Numbers(samples, shape.output_size()),
-                   AverageForward<Type>{WindowsOf(precision, shape),
-                                        static_cast<const Stored*>(x),
-                                        static_cast<Stored*>(y)});
+  return WithGroups(precision, shape.channels, {x, y}, [&](auto group) {
+    using G = decltype(group);
+    return ForEach(stream, Groups<G>(samples, shape.output_size()),
+                   AverageForward<G>{Windows(shape, Inner<G>(shape.channels)),
+                                     As<G>(x), As<G>(y)});
   });
 }
 
 int AveragePoolBackward(Stream stream, Precision precision,
                         const PoolShape& shape, int64_t samples, const void* dy,
                         void* dx) {
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    using Stored = typename Type::Stored;
-    return ForEach(stream, Numbers(samples, shape.input_size()),
-                   AverageBackward<Type>{WindowsOf(precision, shape),
-                                         static_cast<const Stored*>(dy),
-                                         static_cast<Stored*>(dx)});
+  return WithGroups(precision, shape.channels, {dy, dx}, [&](auto group) {
+    using G = decltype(group);
+    return ForEach(stream, Groups<G>(samples, shape.input_size()),
+                   AverageBackward<G>{Windows(shape, Inner<G>(shape.channels)),
+                                      As<G>(dy), As<G>(dx)});
   });
 }
 
 int GlobalAveragePoolForward(Stream stream, Precision precision,
                              int64_t samples, int64_t channels, int64_t pixels,
                              const void* x, void* y) {
-  const uint32_t planes = Numbers(samples, channels);
+  if (samples == 0) return 0;
   const auto size = static_cast<uint32_t>(pixels);
-  if (planes == 0) return 0;
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    using Stored = typename Type::Stored;
-    const auto* from = static_cast<const Stored*>(x);
-    auto* to = static_cast<Stored*>(y);
-    if constexpr (std::is_same_v<Type, Fp32>) {
+  return WithGroups(precision, channels, {x, y}, [&](auto group) {
+    using G = decltype(group);
+    if constexpr (kFloats<G>) {
+      const auto planes = static_cast<uint32_t>(samples * channels);
       return Launch(GlobalAverageKernel, {Ceiling(planes, kWarpsOfBlock)},
-                    stream, planes, size, from, to);
+                    stream, planes, size, As<float>(x), As<float>(y));
     } else {
-      const FastDivide by_channels(static_cast<uint32_t>(channels));
-      return ForEach(stream, planes,
-                     GlobalAverageLast<Type>{by_channels, size, from, to});
+      const uint32_t inner = Inner<G>(channels);
+      const FastDivide by_warps(Ceiling(inner, kAcross));
+      const uint32_t warps =
+          static_cast<uint32_t>(samples) * by_warps.divisor();
+      return Launch(GlobalAverageLastKernel<G>, {Ceiling(warps, kWarpsOfBlock)},
+                    stream, warps, by_warps, inner, size, As<G>(x), As<G>(y));
     }
   });
 }
@@ -143,14 +312,19 @@ int GlobalAveragePoolForward(Stream stream, Precision precision,
 int GlobalAveragePoolBackward(Stream stream, Precision precision,
                               int64_t samples, int64_t channels, int64_t pixels,
                               const void* dy, void* dx) {
-  const FastDivide by_inner(Is16Bit(precision) ? static_cast<uint32_t>(channels)
-                                               : 1);
-  return WithType(precision, [&](auto type) {
-    using Type = decltype(type);
-    const GlobalAverageBackward<Type> f = {
-        by_inner, FastDivide(static_cast<uint32_t>(pixels)),
-        static_cast<const typename Type::Stored*>(dy)};
-    return MapAs<Type>(stream, samples * channels * pixels, f, dx, dx, dx);
+  const FastDivide by_pixels(static_cast<uint32_t>(pixels));
+  const int64_t size = samples * channels * pixels;
+  return WithGroups(precision, channels, {dy, dx}, [&](auto group) {
+    using G = decltype(group);
+    if constexpr (kFloats<G>) {
+      const GlobalAverageBackward f = {by_pixels, As<float>(dy)};
+      return MapAs<Fp32>(stream, size, f, dx, dx, dx);
+    } else {
+      const FastDivide by_inner(Inner<G>(channels));
+      return ForEach(stream, Groups<G>(1, size),
+                     GlobalAverageLastBackward<G>{by_inner, by_pixels,
+                                                  As<G>(dy), As<G>(dx)});
+    }
   });
 }
 

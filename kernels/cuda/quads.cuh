@@ -8,11 +8,8 @@
 // sum's order nor its bits depend on that.
 namespace sluice::kernels::cuda {
 
-// Four neighbours as they are stored, moved by one access.
 template <typename Type>
-struct alignas(4 * sizeof(typename Type::Stored)) StoredQuad {
-  typename Type::Stored v[4];
-};
+using StoredQuad = Group<Type, 4>;
 using Quad = StoredQuad<Fp32>;
 
 // Whether the rows of `size` numbers of an array that begins at `p` can be

@@ -5,13 +5,9 @@
 
 #include "kernels/cuda/fast_divide.h"
 #include "kernels/cuda/host_device.h"
-#include "kernels/cuda/number_types.h"
 #include "kernels/shapes.h"
 
-// What a thread of a pooling kernel does. Formulas as in kernels/reference. The
-// gradient at an element is gathered from the windows it lies in, in row-major
-// order, so that nothing is added by two threads and the sum is the
-// reference's.
+// Where the windows of a pooling lie.
 namespace sluice::kernels::cuda {
 
 // What of a window lies in the image.
@@ -20,15 +16,16 @@ struct Window {
   uint32_t rows, columns;
 };
 
-// Over images (planes, height, width, inner): `inner` is channels where they
-// are last, so that neighbouring threads have neighbouring memory, else 1.
+// Over images (planes, height, width, inner): where channels are last, `inner`
+// are the groups of neighbouring channels that a thread takes together, else 1;
+// so neighbouring threads have neighbouring memory. Indices count groups.
 struct Windows {
-  Windows(const PoolShape& s, bool channels_last)
+  Windows(const PoolShape& s, uint32_t inner)
       : width(static_cast<uint32_t>(s.width)),
         height(static_cast<uint32_t>(s.height)),
         kernel(static_cast<uint32_t>(s.kernel)),
         padding(static_cast<uint32_t>(s.padding)),
-        by_inner(channels_last ? static_cast<uint32_t>(s.channels) : 1),
+        by_inner(inner),
         by_width(width),
         by_height(height),
         by_stride(static_cast<uint32_t>(s.stride)),
@@ -59,17 +56,6 @@ struct Windows {
         f(window.first + (r * width + c) * by_inner.divisor());
       }
     }
-  }
-
-  // Index into x of the first largest value of the window.
-  template <typename Type>
-  SLUICE_HOST_DEVICE uint32_t FirstMaximum(const typename Type::Stored* x,
-                                           const Window& window) const {
-    uint32_t best = window.first;
-    ForEachIn(window, [&](uint32_t i) {
-      if (Type::Widen(x[i]) > Type::Widen(x[best])) best = i;
-    });
-    return best;
   }
 
   // Calls f(its number, window) for those that element i of x lies in.
@@ -110,69 +96,6 @@ struct Windows {
 
   uint32_t width, height, kernel, padding;
   FastDivide by_inner, by_width, by_height, by_stride, by_columns, by_rows;
-};
-
-// Thread i has window i.
-template <typename Type>
-struct MaxForward {
-  Windows windows;
-  const typename Type::Stored* x;
-  typename Type::Stored* y;
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    y[i] = x[windows.FirstMaximum<Type>(x, windows.At(i))];
-  }
-};
-
-// Thread i has element i of x.
-template <typename Type>
-struct MaxBackward {
-  Windows windows;
-  const typename Type::Stored* x;
-  const typename Type::Stored* dy;
-  typename Type::Stored* dx;
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    float sum = 0;
-    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
-      if (windows.FirstMaximum<Type>(x, window) == i) {
-        sum += Type::Widen(dy[number]);
-      }
-    });
-    dx[i] = Type::Narrow(sum);
-  }
-};
-
-template <typename Type>
-struct AverageForward {
-  Windows windows;
-  const typename Type::Stored* x;
-  typename Type::Stored* y;
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    const Window window = windows.At(i);
-    double sum = 0;
-    windows.ForEachIn(window,
-                      [&](uint32_t place) { sum += Type::Widen(x[place]); });
-    y[i] = Type::Narrow(static_cast<float>(
-        sum / (static_cast<double>(window.rows) * window.columns)));
-  }
-};
-
-template <typename Type>
-struct AverageBackward {
-  Windows windows;
-  const typename Type::Stored* dy;
-  typename Type::Stored* dx;
-
-  SLUICE_HOST_DEVICE void operator()(uint32_t i) const {
-    float sum = 0;
-    windows.ForThoseAround(i, [&](uint32_t number, const Window& window) {
-      sum += Type::Widen(dy[number]) / (static_cast<float>(window.rows) *
-                                        static_cast<float>(window.columns));
-    });
-    dx[i] = Type::Narrow(sum);
-  }
 };
 
 }  // namespace sluice::kernels::cuda

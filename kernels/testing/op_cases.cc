@@ -179,6 +179,8 @@ std::vector<MapCase> MapCases() {
     cases.push_back(Pool(kind, 2, {3, 5, 4, 3, 1, 2}));   // Corners of one.
     cases.push_back(Pool(kind, 2, {2, 1, 2, 4, 3, 3}));   // Smaller images,
     cases.push_back(Pool(kind, 2, {2, 7, 3, 2, 4, 1}));   // gaps, at an edge.
+    cases.push_back(Pool(kind, 2, {8, 5, 4, 3, 2, 1}));   // Channels that fill
+    cases.push_back(Pool(kind, 1, {24, 4, 5, 2, 2}));     // 16 bytes, or more.
     cases.push_back(Pool(kind, 64, {6, 28, 28, 2, 2}, /*benchmark=*/true));
     cases.push_back(Pool(kind, 64, {16, 10, 10, 2, 2}));
   }
@@ -189,7 +191,8 @@ std::vector<MapCase> MapCases() {
   };
   for (const MapCase& c :
        {global(0, 2, 3, 3), global(1, 1, 1, 1), global(3, 5, 1, 7),
-        global(2, 3, 4, 8), global(2, 3, 31, 3), global(64, 16, 7, 7)}) {
+        global(2, 3, 4, 8), global(2, 3, 31, 3), global(2, 8, 3, 3),
+        global(3, 40, 2, 5), global(64, 16, 7, 7)}) {
     cases.push_back(c);
   }
   for (MapKind kind :
