@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 
 namespace sluice {
+
 float FirstLossScale(const proto::Worker& worker, int64_t places) {
   if (worker.precision() != proto::Worker::FP16) return 1;
   return 1024 * static_cast<float>(std::bit_floor<uint64_t>(places));

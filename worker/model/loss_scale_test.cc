@@ -122,6 +122,13 @@ class LossScaleModelTest : public kernels::CudaTest {
     return Gradient(Create(job, 4, device).get(), MakeBatch(job, 4, 5),
                     weights);
   }
+  // Of `samples` on the test's device: in FP16 scaled, in FP32 not.
+  std::vector<float> GradientIn(proto::Worker::Precision precision,
+                                ResolvedJob job, int samples) {
+    job.job.mutable_worker()->set_precision(precision);
+    return Gradient(Create(job, samples, device_.get()).get(),
+                    MakeBatch(job, samples, 5), InitialWeights(job));
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, LossScaleModelTest,
                          testing::ValuesIn(SettingsIn({Precision::kFp16})),
@@ -137,19 +144,14 @@ TEST_P(LossScaleModelTest, AScaleThatNothingNeedsLeavesNoTrace) {
 
 TEST_P(LossScaleModelTest, NothingTravelsBeforeItIsUnscaled) {
   // Worth a copy of its own (see gradient_array.h), and more.
-  ResolvedJob job = MakeJob(
+  const ResolvedJob job = MakeJob(
       "layer { dense { units: 500 } } layer { dense { units: 600 } }"
       "layer { dense { units: 3 } }",
       {4});
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 1, 5);
-  const auto want =
-      Gradient(Create(job, 1, device_.get()).get(), batch, weights);
-  job.job.mutable_worker()->set_precision(proto::Worker::FP16);
-  const auto got =
-      Gradient(Create(job, 1, device_.get()).get(), batch, weights);
+  const auto want = GradientIn(proto::Worker::FP32, job, 1);
+  const auto got = GradientIn(proto::Worker::FP16, job, 1);
   for (size_t i = 0; i < want.size(); ++i) {
-    // Numbers that FP16 does not have as they are.
+    // Without a scale small factors are rounded to FP16's denormal numbers.
     ASSERT_NEAR(got[i], want[i], 0x1p-10 * std::abs(want[i]) + 0x1p-20) << i;
   }
 }
@@ -190,17 +192,12 @@ TEST_P(LossScaleModelTest, AnOverflowIsComputedAgainAtHalfTheScale) {
 }
 
 TEST_P(LossScaleModelTest, StatisticsAreThoseOfThePassWhateverTheScale) {
-  ResolvedJob job = MakeJob(
+  const ResolvedJob job = MakeJob(
       "layer { dense { units: 8 } } layer { batch_norm {} }"
       "layer { dense { units: 8 } }",
       {8});
-  const auto weights = InitialWeights(job);
-  const Batch batch = MakeBatch(job, 4, 5);
-  const auto want =
-      Gradient(Create(job, 4, device_.get()).get(), batch, weights);
-  job.job.mutable_worker()->set_precision(proto::Worker::FP16);
-  const auto got =
-      Gradient(Create(job, 4, device_.get()).get(), batch, weights);
+  const auto want = GradientIn(proto::Worker::FP32, job, 4);
+  const auto got = GradientIn(proto::Worker::FP16, job, 4);
   const ParameterRange statistics = job.layout.statistics()[0];
   ASSERT_EQ(statistics.size(), 16);
   for (int64_t i = statistics.begin; i < statistics.end; ++i) {
