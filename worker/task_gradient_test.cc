@@ -238,6 +238,20 @@ TEST_F(TaskGradientTest, EachPartIsReadWhileTheOneBeforeItIsComputed) {
   EXPECT_EQ(model_->passes.size(), kParts);
 }
 
+TEST_F(TaskGradientTest, OnlyTasksOfSeveralPartsTakeMemoryForTwo) {
+  TaskGradient compute(InOrder(8), &data_, model_.get());
+  const auto run = [&](int batches) {
+    return compute
+        .Compute({.first = BatchId(0), .count = batches}, weights_,
+                 absl::MakeSpan(gradient_), token_, observer_)
+        .status();
+  };
+  for (int task = 0; task < 3; ++task) ASSERT_TRUE(run(1).ok());
+  EXPECT_EQ(model_->places.size(), 1);
+  ASSERT_TRUE(run(3).ok());
+  EXPECT_EQ(model_->places.size(), 2);
+}
+
 TEST_F(TaskGradientTest, WhatWasReadForATaskThatIsCutShortIsNotOfTheNextOne) {
   TaskGradient compute(InOrder(3), &data_, model_.get());
   token_.Cancel();

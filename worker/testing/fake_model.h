@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ class FakeDeviceModel final : public DeviceModel {
                                          const CancelToken& cancel,
                                          const Observer& observer) override {
     passes.push_back(batch);
+    places.insert(&batch);
     const int64_t size = static_cast<int64_t>(gradient.size());
     const int64_t half = size / 2;
     SLUICE_RETURN_IF_ERROR(observer.need(half));
@@ -64,6 +66,7 @@ class FakeDeviceModel final : public DeviceModel {
   std::function<void()> on_evaluate;
   int overflows = 0;               // Of each gradient.
   std::vector<Batch> passes;       // What gradients were computed of.
+  std::set<const Batch*> places;   // Where those were.
   std::vector<int64_t> evaluated;  // Samples of each call of Evaluate.
 
  private:
