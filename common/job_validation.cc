@@ -251,6 +251,11 @@ void CheckLimits(const proto::Job& job, Checker* check) {
   check->AboveZero("limits.task_deadline_s", limits.task_deadline_s());
   check->AboveZero("limits.rejoin_timeout_s", limits.rejoin_timeout_s());
   check->AboveZero("limits.start_timeout_s", limits.start_timeout_s());
+  check->AboveZero("limits.transfer_stall_s", limits.transfer_stall_s());
+  check->AboveZero("limits.partition_timeout_s", limits.partition_timeout_s());
+  check->Between("limits.regroup_timeout_s", limits.regroup_timeout_s(), 0.0,
+                 Checker::kLongest);
+  check->AboveZero("limits.storage_timeout_s", limits.storage_timeout_s());
 }
 
 void CheckCheckpoint(const proto::Job& job, Checker* check) {

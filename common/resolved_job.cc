@@ -172,6 +172,10 @@ proto::Job DecisiveJob(const proto::Job& job) {
   limits->clear_task_deadline_s();
   limits->clear_rejoin_timeout_s();
   limits->clear_start_timeout_s();
+  limits->clear_transfer_stall_s();
+  limits->clear_partition_timeout_s();
+  limits->clear_regroup_timeout_s();
+  limits->clear_storage_timeout_s();
   return decisive;
 }
 

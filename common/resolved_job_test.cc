@@ -190,6 +190,8 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "evaluation.every_epochs=3", "evaluation.enabled=false",
         "limits.lease_s=9", "limits.start_timeout_s=9",
         "limits.rejoin_timeout_s=9", "limits.task_deadline_s=9",
+        "limits.transfer_stall_s=9", "limits.partition_timeout_s=9",
+        "limits.regroup_timeout_s=9", "limits.storage_timeout_s=9",
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
         "checkpoint.every_updates=5", "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as without it.
