@@ -17,12 +17,12 @@ class Training:
     """A `sluice train` that is under way. Use as a context manager: at its
     end nothing of the run is left."""
 
-    def __init__(self, job, *args, preexec_fn=None):
+    def __init__(self, job, *args, preexec_fn=None, env=None):
         self.dir = harness.scratch() / "run"
         self.process = subprocess.Popen(
             [harness.TOOL, "train", job, "--run-dir", self.dir, *args],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True, preexec_fn=preexec_fn)
+            start_new_session=True, preexec_fn=preexec_fn, env=env)
 
     def __enter__(self):
         return self

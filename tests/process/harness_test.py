@@ -5,6 +5,7 @@ import io
 import subprocess
 import unittest
 
+import faulty_disk
 import harness
 
 
@@ -35,6 +36,38 @@ class HarnessTest(unittest.TestCase):
             for name in ("asan", "tsan"):
                 self.assertEqual(f"__{name}_init".encode() in code,
                                  name == harness.SANITIZER, (daemon, name))
+
+    def test_a_disk_fails_hides_and_stalls_as_it_is_told(self):
+        folder = harness.scratch()
+        (folder / "a").write_text("content")
+        (folder / "b").write_text("content")
+        disk = faulty_disk.FaultyDisk()
+
+        def run(*command):
+            return subprocess.run(command, cwd=folder, env=disk.env,
+                                  capture_output=True, text=True)
+
+        self.assertEqual(run("cat", "a").stdout, "content")
+        with disk.faults(f"fail EIO read {folder}/a"):
+            self.assertIn("Input/output error", run("cat", "a").stderr)
+            self.assertEqual(run("cat", "b").stdout, "content")
+            self.assertEqual(run("ls").stdout.split(), ["a", "b"])
+            self.assertEqual(run("sh", "-c", "cat b > a").returncode, 0)
+        with disk.faults(f"fail ENOSPC write {folder}"):
+            self.assertEqual(run("cat", "a").stdout, "content")
+            self.assertIn("No space left", run("cp", "a", "c").stderr)
+        with disk.faults(f"hide read {folder}/a"):
+            self.assertIn("No such file", run("cat", "a").stderr)
+            self.assertEqual(run("ls").stdout.split(), ["b"])
+        with disk.faults(f"in a fail EIO read {folder}"):
+            self.assertEqual(run("cat", "b").stdout, "content")
+            self.assertIn("Input/output error", run("cat", "a").stderr)
+        with disk.faults(f"stall read {folder}/a"):
+            stalled = subprocess.Popen(["cat", "a"], cwd=folder, env=disk.env,
+                                       stdout=subprocess.PIPE, text=True)
+            self.assertEqual(run("cat", "b").stdout, "content")
+            self.assertIsNone(stalled.poll())
+        self.assertEqual(stalled.communicate()[0], "content")
 
 
 if __name__ == "__main__":
