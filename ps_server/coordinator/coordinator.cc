@@ -133,6 +133,17 @@ absl::Status Coordinator::Impl::Heard(Peer peer, Incarnation incarnation,
                         clock_.Advance(now, /*is_tick=*/false));
 }
 
+void Coordinator::Impl::CannotReach(Peer peer, Incarnation incarnation,
+                                    const std::string& whom,
+                                    absl::Duration for_so_long,
+                                    absl::Time now) {
+  // What a peer says of itself: not before this coordinator began.
+  const absl::Duration since =
+      std::clamp(for_so_long, absl::ZeroDuration(), now - created_);
+  members_.CannotReach(peer, incarnation, whom,
+                       clock_.Advance(now, /*is_tick=*/false) - since);
+}
+
 void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
   if (!members_.Disconnected(peer, incarnation)) return;
   if (!over()) {
@@ -239,6 +250,12 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
 absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,
                                 absl::Time now) {
   return impl_->Heard(peer, incarnation, now);
+}
+
+void Coordinator::CannotReach(Peer peer, Incarnation incarnation,
+                              const std::string& whom,
+                              absl::Duration for_so_long, absl::Time now) {
+  impl_->CannotReach(peer, incarnation, whom, for_so_long, now);
 }
 
 void Coordinator::Disconnected(Peer peer, Incarnation incarnation,

@@ -57,6 +57,10 @@ class Coordinator {
   // below do not. kAborted: this incarnation is over and the message must be
   // ignored.
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  // A worker or the evaluator has not reached a shard for so long, and goes on
+  // trying; empty: it reaches all. For people only.
+  void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
+                   absl::Duration for_so_long, absl::Time now);
   // The stream broke; the lease runs on. Like Leave, it changes nothing where
   // the incarnation is over.
   void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,

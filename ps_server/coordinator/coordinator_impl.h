@@ -42,6 +42,8 @@ class Coordinator::Impl {
   // coordinator.cc: who comes and goes.
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
+                   absl::Duration for_so_long, absl::Time now);
   void Disconnected(Peer peer, Incarnation incarnation);
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason);
   void Tick();

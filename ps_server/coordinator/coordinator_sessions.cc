@@ -191,6 +191,9 @@ absl::Status CoordinatorSessions::OnMessage(const FrameSink& connection,
   // Who came after the end has no life there.
   if (!status.ok() && !finish_.has_value()) return status;
   if (frame.has_heartbeat()) {
+    const proto::Heartbeat& heartbeat = frame.heartbeat();
+    core_.CannotReach(seat->peer, seat->incarnation, heartbeat.waits_for(),
+                      absl::Seconds(heartbeat.waits_s()), now);
     // Answered, so that the peer knows that we live; but never queued up for
     // one that does not read.
     if (connection.idle()) {

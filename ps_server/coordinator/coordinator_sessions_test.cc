@@ -199,6 +199,19 @@ TEST_F(CoordinatorSessionsTest, AShardInThisProcessNeedsNoHeartbeats) {
   EXPECT_THAT(sessions_.finish()->failure, testing::HasSubstr("shard 0"));
 }
 
+TEST_F(CoordinatorSessionsTest, AHeartbeatSaysWhichShardItsSenderCannotReach) {
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "a").ok());
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 1, "b").ok());
+  const auto worker = Connect();
+  EXPECT_TRUE(Join(worker, proto::WORKER, 0, "c").ok());
+  proto::ToCoordinator frame;
+  frame.mutable_heartbeat()->set_waits_for("shard 1 at host:1");
+  EXPECT_TRUE(sessions_.OnFrame(worker, frame, kStart).ok());
+  EXPECT_THAT(
+      sessions_.State(kStart).waiting_for,
+      testing::HasSubstr("worker 0, which cannot reach shard 1 at host:1"));
+}
+
 TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {
   const auto first = Connect();
   ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());

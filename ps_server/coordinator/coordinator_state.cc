@@ -62,12 +62,19 @@ JobState Coordinator::Impl::State(absl::Time now) const {
 
 std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
   const absl::Duration paused = clock_.paused();
-  if (phase_ == Phase::kStarting) return {MissingPeers(), created_};
   if (over()) return {"", absl::Time()};
+  auto cut_off = members_.CutOff();
+  cut_off.second += paused;
+  if (phase_ == Phase::kStarting) {
+    const std::string missing = MissingPeers();
+    const bool both = !missing.empty() && !cut_off.first.empty();
+    return {absl::StrCat(missing, both ? ", " : "", cut_off.first), created_};
+  }
   if (phase_ == Phase::kRunning) {
     if (short_since_.has_value()) {
       return {DescribeShortage(), *short_since_ + paused};
     }
+    if (!cut_off.first.empty()) return cut_off;
     if (!stream_.WindowOpen()) {
       return {
           absl::StrCat("shard ", stream_.slowest().value(),
@@ -77,6 +84,7 @@ std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
     return tasks_.AnyLive() ? std::make_pair(std::string(), absl::Time())
                             : IdlersWaitFor();
   }
+  if (!cut_off.first.empty()) return cut_off;
   if (evaluations_.running().has_value()) {
     return {absl::StrCat("evaluator to evaluate version ",
                          evaluations_.running()->version.value()),

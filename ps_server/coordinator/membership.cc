@@ -10,6 +10,16 @@ namespace {
 
 constexpr int kNamedAtMost = 8;  // Fits one log line.
 
+// "a, b", of long lists the first ones: "a, ... and 17 more".
+std::string Listed(std::vector<std::string> names) {
+  const int more = static_cast<int>(names.size()) - kNamedAtMost;
+  if (more > 0) {
+    names.resize(kNamedAtMost);
+    names.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 }  // namespace
 
 Membership::Membership(const Options& options) : options_(options) {
@@ -73,6 +83,7 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
   member.last_heard = now;
   member.address = address;
   member.process = process;
+  member.cannot_reach.clear();
   Watch(peer, now);
   return joined;
 }
@@ -85,6 +96,13 @@ absl::Status Membership::Heard(Peer peer, Incarnation incarnation,
   }
   members_[peer].last_heard = now;
   return absl::OkStatus();
+}
+
+void Membership::CannotReach(Peer peer, Incarnation incarnation,
+                             const std::string& whom, absl::Time since) {
+  if (!IsCurrent(peer, incarnation)) return;
+  members_[peer].cannot_reach = whom;
+  members_[peer].cut_off_since = since;
 }
 
 bool Membership::Disconnected(Peer peer, Incarnation incarnation) {
@@ -151,18 +169,23 @@ std::string Membership::Missing(Role role) const {
                        : options_.evaluator   ? 1
                                               : 0;
   std::vector<std::string> names;
-  int more = 0;
   for (int64_t id = 0; id < expected; ++id) {
     const Peer peer{role, id};
-    if (Get(peer).living()) continue;
-    if (names.size() < kNamedAtMost) {
-      names.push_back(peer.ToString());
-    } else {
-      ++more;
-    }
+    if (!Get(peer).living()) names.push_back(peer.ToString());
   }
-  if (more > 0) names.push_back(absl::StrCat("and ", more, " more"));
-  return absl::StrJoin(names, ", ");
+  return Listed(std::move(names));
+}
+
+std::pair<std::string, absl::Time> Membership::CutOff() const {
+  std::vector<std::string> names;
+  absl::Time since = absl::InfiniteFuture();
+  for (const auto& [peer, member] : members_) {
+    if (!member.living() || member.cannot_reach.empty()) continue;
+    names.push_back(absl::StrCat(peer.ToString(), ", which cannot reach ",
+                                 member.cannot_reach));
+    since = std::min(since, member.cut_off_since);
+  }
+  return {Listed(std::move(names)), since};
 }
 
 }  // namespace sluice

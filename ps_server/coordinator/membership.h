@@ -48,6 +48,8 @@ class Membership {
     absl::Time last_heard;
     std::string address;
     std::string process;
+    std::string cannot_reach;  // As it has said last; empty: nobody.
+    absl::Time cut_off_since;  // While it cannot.
 
     bool living() const {
       return life == PeerLife::kAlive || life == PeerLife::kSuspect;
@@ -68,6 +70,10 @@ class Membership {
 
   // Renews the lease. kAborted: the incarnation is over.
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
+  // The peer cannot reach `whom` since `since`; empty: it reaches all. Ignored
+  // of an incarnation that is over.
+  void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
+                   absl::Time since);
   // kAlive becomes kSuspect. False if nothing changed.
   bool Disconnected(Peer peer, Incarnation incarnation);
   // The peer is over with this life. False if it was already.
@@ -84,6 +90,9 @@ class Membership {
   // Those the job counts on who do not live: "worker 2, worker 5"; empty when
   // all do. Long lists are cut: "... and 17 more".
   std::string Missing(Role role) const;
+  // Those who live and cannot reach somebody, each with whom, and since when
+  // the first: "worker 1, which cannot reach shard 0 at host:port". Empty: none.
+  std::pair<std::string, absl::Time> CutOff() const;
   const std::map<Peer, Member>& members() const { return members_; }
 
  private:

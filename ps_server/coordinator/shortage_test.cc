@@ -58,6 +58,30 @@ TEST(ShortageTest, AWorkerWhoseConnectionBrokeBeforeItsTaskIsNamed) {
   EXPECT_EQ(run.State().waiting_for, "worker 1 to reconnect");
 }
 
+TEST(ShortageTest, AWorkerThatCannotReachAShardIsNamedWithTheShard) {
+  Driver run(SmallJob(PolicyKind::kKSync, 2, 2));
+  run.Start();
+  EXPECT_EQ(run.State().waiting_for, "");
+  run.Advance(absl::Seconds(20));
+  run.CannotReach(kWorker1, "shard 0 at host:1", absl::Seconds(12));
+  const JobState state = run.State();
+  EXPECT_EQ(state.waiting_for,
+            "worker 1, which cannot reach shard 0 at host:1");
+  EXPECT_EQ(run.now() - state.waiting_since, absl::Seconds(12));
+  run.CannotReach(kWorker1, "", absl::ZeroDuration());
+  EXPECT_EQ(run.State().waiting_for, "");
+}
+
+TEST(ShortageTest, WhatADeadWorkerCouldNotReachIsForgotten) {
+  Driver run(SmallJob(PolicyKind::kKBatchSync, 3, 2));
+  run.Start();
+  run.CannotReach(kWorker1, "shard 0 at host:1", absl::ZeroDuration());
+  run.Leave(kWorker1);
+  EXPECT_EQ(run.State().waiting_for, "");
+  run.JoinWorker(1);
+  EXPECT_EQ(run.State().waiting_for, "");
+}
+
 // ---- WAIT ----
 
 TEST(ShortageTest, WaitFailsAfterTheTimeoutAndNamesTheMissing) {

@@ -31,6 +31,11 @@ class Driver {
   void JoinWorker(int64_t worker);
   void Disconnect(Peer peer);
   void Leave(Peer peer);
+  // The peer says whom it has not reached for so long.
+  void CannotReach(Peer peer, const std::string& whom,
+                   absl::Duration for_so_long) {
+    coordinator_.CannotReach(peer, heard_.at(peer), whom, for_so_long, now_);
+  }
   // From now on the peer is not heard of when time passes.
   void Silence(Peer peer) { heard_.erase(peer); }
   // Time passes in ticks; who is not silent is heard of at each.
