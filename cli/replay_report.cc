@@ -28,6 +28,9 @@ std::string DescribeReplay(const ReplayReport& report) {
                     " in ", difference.tensor, "; version ",
                     difference.agrees.value(), " agrees\n");
   }
+  if (report.torn.has_value()) {
+    absl::StrAppend(&text, report.torn->ToString(), "\n");
+  }
   absl::StrAppend(&text, report.same() ? "the same bits\n" : "NOT the same\n");
   return text;
 }
@@ -45,6 +48,7 @@ std::string ReplayJson(const ReplayReport& report) {
       {"first_version", nullptr},
       {"tensor", nullptr},
       {"agrees", report.difference.agrees.value()},
+      {"torn", nullptr},
   };
   if (!report.recorded_sha256.empty()) {
     json["recorded_sha256"] = report.recorded_sha256;
@@ -57,6 +61,11 @@ std::string ReplayJson(const ReplayReport& report) {
   if (difference.version.has_value()) {
     json["first_version"] = difference.version->value();
     json["tensor"] = difference.tensor;
+  }
+  if (report.torn.has_value()) {
+    json["torn"] = {{"file", report.torn->path},
+                    {"offset", report.torn->offset},
+                    {"bytes", report.torn->bytes}};
   }
   return json.dump(2) + "\n";
 }

@@ -56,6 +56,17 @@ TEST(ReplayReportTest, ADifferenceNamesUpdateVersionAndTensor) {
   EXPECT_EQ(json["tensor"], "dense0.weight");
 }
 
+TEST(ReplayReportTest, WhatTheLogHasLostIsSaid) {
+  ReplayReport report = Same();
+  report.torn = {.path = "run/commit_log", .offset = 4000, .bytes = 96};
+  EXPECT_TRUE(report.same());
+  EXPECT_THAT(DescribeReplay(report),
+              HasSubstr("run/commit_log: the last 96 bytes, from byte 4000"));
+  const auto json = nlohmann::json::parse(ReplayJson(report));
+  EXPECT_EQ(json["torn"]["bytes"], 96);
+  EXPECT_TRUE(nlohmann::json::parse(ReplayJson(Same()))["torn"].is_null());
+}
+
 TEST(ReplayReportTest, ARunWithoutAHashIsTheSameAsFarAsItWasRecorded) {
   ReplayReport report = Same();
   report.recorded_sha256 = "";

@@ -99,6 +99,9 @@ std::string DescribeLedger(const Ledger& ledger) {
     absl::StrAppend(&text, "generation ", generation.value(),
                     " was taken and never began\n");
   }
+  for (const TornTail& tail : ledger.torn) {
+    absl::StrAppend(&text, tail.ToString(), "\n");
+  }
   absl::StrAppend(&text, ledger.mini_batches, " mini-batches, ", ledger.samples,
                   " samples in the weights of version ", ledger.version.value(),
                   "\n");
@@ -123,6 +126,11 @@ std::string LedgerJson(const Ledger& ledger) {
   }
   Json never = Json::array();
   for (const Generation one : ledger.never_began) never.push_back(one.value());
+  Json torn = Json::array();
+  for (const TornTail& tail : ledger.torn) {
+    torn.push_back(
+        {{"file", tail.path}, {"offset", tail.offset}, {"bytes", tail.bytes}});
+  }
   const Json json = {{"exact", ledger.exact()},
                      {"errors", ledger.errors},
                      {"version", ledger.version.value()},
@@ -130,7 +138,8 @@ std::string LedgerJson(const Ledger& ledger) {
                      {"samples", ledger.samples},
                      {"gradients", CountsJson(ledger.Total())},
                      {"generations", generations},
-                     {"never_began", never}};
+                     {"never_began", never},
+                     {"torn", torn}};
   return json.dump(2) + "\n";
 }
 

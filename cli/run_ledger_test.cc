@@ -55,6 +55,18 @@ TEST(RunLedgerTest, APersonSeesEveryGenerationAndTheSum) {
                         "exact\n"));
 }
 
+TEST(RunLedgerTest, WhatALogHasLostIsSaid) {
+  Ledger ledger = TwoGenerations();
+  ledger.torn = {{.path = "run/commit_log-3", .offset = 4000, .bytes = 96}};
+  EXPECT_THAT(DescribeLedger(ledger),
+              HasSubstr("run/commit_log-3: the last 96 bytes, from byte 4000 "
+                        "on, are no whole record: what was written there is "
+                        "missing\n"));
+  const auto json = nlohmann::json::parse(LedgerJson(ledger));
+  EXPECT_EQ(json["torn"][0]["offset"], 4000);
+  EXPECT_EQ(json["torn"][0]["bytes"], 96);
+}
+
 TEST(RunLedgerTest, AProgramReadsTheSame) {
   const auto json = nlohmann::json::parse(LedgerJson(TwoGenerations()));
   EXPECT_EQ(json["exact"], true);

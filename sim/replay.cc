@@ -268,6 +268,7 @@ absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
   for (const CommitLog& log : lineage.logs) {
     SLUICE_RETURN_IF_ERROR(ReplayGeneration(job, log, &arrays, &report));
   }
+  report.torn = lineage.logs.back().torn;
   const std::vector<float>& weights = arrays.front();
   report.weights_sha256 = WeightsSha256(weights);
   report.recorded_sha256 = RecordedHash(run_dir, report.version);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "ps_server/coordinator/commit_log_file.h"
 
 namespace sluice {
 
@@ -32,6 +33,9 @@ struct ReplayReport {
   // What the run's summary says; empty when it does not.
   std::string recorded_sha256;
   ReplayDifference difference;
+  // What the newest log ends with that is no whole record: the run had come
+  // further than `version`, perhaps.
+  std::optional<TornTail> torn;
 
   // Everything that was recorded has the same bits.
   bool same() const {

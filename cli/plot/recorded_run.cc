@@ -110,8 +110,8 @@ void ReadLog(RecordedRun* run) {
     return;
   }
   run->log = JoinLogs(*lineage);
-  if (run->log->torn) {
-    run->notes.push_back("commit_log: its last record is torn and left out");
+  if (run->log->torn.has_value()) {
+    run->notes.push_back(run->log->torn->ToString());
   }
 }
 

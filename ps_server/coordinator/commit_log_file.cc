@@ -4,11 +4,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,9 +18,12 @@ namespace {
 
 constexpr size_t kLengthBytes = 4;
 constexpr size_t kPrefixBytes = kLengthBytes + 8;
-// A commit of 65536 gradients on 1024 shards is below this. A longer length is
-// damage, and must not be taken for a record torn at the end of the file.
-constexpr uint32_t kMaxRecordBytes = 1u << 30;
+// A commit of 65536 gradients on 1024 shards is below this.
+constexpr size_t kMaxRecordBytes = size_t{1} << 30;
+// Behind what cannot be read, records up to this are looked for: all tasks, all
+// ends and all but the largest commits are shorter.
+constexpr size_t kMostToLookFor = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 18;
 
 void AppendLittleEndian(uint64_t value, int bytes, std::string* out) {
   for (int i = 0; i < bytes; ++i) {
@@ -45,51 +46,6 @@ void AppendRecord(const proto::LogRecord& record, std::string* out) {
   AppendLittleEndian(XXH3_64bits(payload.data(), payload.size()), 8, out);
   out->append(payload);
 }
-
-// The records of a log's bytes, from the first on.
-class RecordReader {
- public:
-  RecordReader(std::string path, absl::string_view bytes)
-      : path_(std::move(path)), bytes_(bytes) {}
-
-  // The next record; empty at the end.
-  absl::StatusOr<std::optional<proto::LogRecord>> Next() {
-    const absl::string_view rest = bytes_.substr(position_);
-    if (rest.empty()) return std::nullopt;
-    if (rest.size() < kPrefixBytes) return Torn();
-    const uint64_t length = ReadLittleEndian(rest.substr(0, kLengthBytes));
-    if (length > kMaxRecordBytes) return Damaged("length");
-    if (rest.size() - kPrefixBytes < length) return Torn();
-    const absl::string_view payload = rest.substr(kPrefixBytes, length);
-    proto::LogRecord record;
-    if (XXH3_64bits(payload.data(), payload.size()) !=
-            ReadLittleEndian(rest.substr(kLengthBytes, 8)) ||
-        !record.ParseFromArray(payload.data(), payload.size())) {
-      // The system may have written the length and not yet the payload.
-      if (rest.size() - kPrefixBytes == length) return Torn();
-      return Damaged("checksum");
-    }
-    position_ += kPrefixBytes + length;
-    return record;
-  }
-
-  bool torn() const { return torn_; }
-
- private:
-  std::optional<proto::LogRecord> Torn() {
-    torn_ = true;
-    return std::nullopt;
-  }
-  absl::Status Damaged(const std::string& what) const {
-    return absl::DataLossError(absl::StrCat(path_, ": the record at byte ",
-                                            position_, " has a wrong ", what));
-  }
-
-  const std::string path_;
-  const absl::string_view bytes_;
-  size_t position_ = 0;
-  bool torn_ = false;
-};
 
 }  // namespace
 
@@ -154,26 +110,132 @@ absl::Status CommitLogWriter::Sync() {
   return fsync(file_) == 0 ? absl::OkStatus() : Fail("fsync");
 }
 
+// ---- Reading. ----
+
+std::string TornTail::ToString() const {
+  return absl::StrCat(path, ": the last ", bytes, " bytes, from byte ", offset,
+                      " on, are no whole record: what was written there is "
+                      "missing");
+}
+
+absl::StatusOr<std::unique_ptr<CommitLogReader>> CommitLogReader::Open(
+    const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    const std::string text = absl::StrCat(path, ": open: ", strerror(errno));
+    return errno == ENOENT ? absl::NotFoundError(text)
+                           : absl::UnavailableError(text);
+  }
+  std::unique_ptr<CommitLogReader> reader(new CommitLogReader(path, file));
+  SLUICE_ASSIGN_OR_RETURN(const auto first, reader->Next());
+  if (!first.has_value()) return reader;
+  if (!first->has_header()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": does not begin with a header"));
+  }
+  reader->header_ = first->header();
+  return reader;
+}
+
+CommitLogReader::CommitLogReader(std::string path, int file)
+    : path_(std::move(path)), file_(file) {}
+
+CommitLogReader::~CommitLogReader() { close(file_); }
+
+absl::string_view CommitLogReader::rest() const {
+  return absl::string_view(buffer_).substr(begin_);
+}
+
+absl::Status CommitLogReader::Fill(size_t bytes) {
+  while (!at_end_ && rest().size() < bytes) {
+    buffer_.erase(0, std::exchange(begin_, 0));
+    const size_t had = buffer_.size();
+    buffer_.resize(had + std::max(bytes - had, kReadBytes));
+    const ssize_t got = read(file_, &buffer_[had], buffer_.size() - had);
+    const int reason = errno;
+    buffer_.resize(had + std::max<ssize_t>(got, 0));
+    if (got < 0 && reason != EINTR) {
+      return absl::UnavailableError(
+          absl::StrCat(path_, ": read: ", strerror(reason)));
+    }
+    at_end_ = got == 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> CommitLogReader::WholeRecord(size_t most,
+                                                    proto::LogRecord* record) {
+  SLUICE_RETURN_IF_ERROR(Fill(kPrefixBytes));
+  if (rest().size() < kPrefixBytes) return 0;
+  const size_t length = ReadLittleEndian(rest().substr(0, kLengthBytes));
+  // No record is empty; zeros are where nothing has been written.
+  if (length == 0 || length > most) return 0;
+  SLUICE_RETURN_IF_ERROR(Fill(kPrefixBytes + length));
+  if (rest().size() < kPrefixBytes + length) return 0;
+  const absl::string_view payload = rest().substr(kPrefixBytes, length);
+  const uint64_t checksum = ReadLittleEndian(
+      rest().substr(kLengthBytes, kPrefixBytes - kLengthBytes));
+  if (XXH3_64bits(payload.data(), payload.size()) != checksum ||
+      !record->ParseFromArray(payload.data(), static_cast<int>(length))) {
+    return 0;
+  }
+  return kPrefixBytes + length;
+}
+
+// Nothing but a whole record proves that something came behind what cannot be
+// read: then the disk, or somebody, has damaged what had been written. A
+// checksum of 64 bits does not come about by chance.
+absl::Status CommitLogReader::EndOrDamage() {
+  TornTail tail{.path = path_, .offset = position_};
+  proto::LogRecord record;
+  while (true) {
+    SLUICE_RETURN_IF_ERROR(Fill(1));
+    if (rest().empty()) break;
+    ++begin_;
+    ++position_;
+    SLUICE_ASSIGN_OR_RETURN(const size_t size,
+                            WholeRecord(kMostToLookFor, &record));
+    if (size == 0) continue;
+    return absl::DataLossError(absl::StrCat(
+        path_, ": the record at byte ", tail.offset,
+        " is damaged: its length or checksum is wrong, and a whole one follows "
+        "at byte ",
+        position_));
+  }
+  tail.bytes = position_ - tail.offset;
+  torn_ = tail;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<proto::LogRecord>> CommitLogReader::Next() {
+  SLUICE_RETURN_IF_ERROR(Fill(1));
+  if (rest().empty()) return std::nullopt;
+  proto::LogRecord record;
+  SLUICE_ASSIGN_OR_RETURN(const size_t size,
+                          WholeRecord(kMaxRecordBytes, &record));
+  if (size == 0) {
+    SLUICE_RETURN_IF_ERROR(EndOrDamage());
+    return std::nullopt;
+  }
+  begin_ += size;
+  position_ += static_cast<int64_t>(size);
+  return record;
+}
+
 absl::StatusOr<CommitLog> ReadCommitLog(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  const std::string bytes{std::istreambuf_iterator<char>(in),
-                          std::istreambuf_iterator<char>()};
-  RecordReader reader(path, bytes);
-  SLUICE_ASSIGN_OR_RETURN(std::optional<proto::LogRecord> record,
-                          reader.Next());
-  if (!record.has_value() || !record->has_header()) {
+  SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+  if (!reader->header().has_value()) {
     return absl::DataLossError(
         absl::StrCat(path, ": does not begin with a header"));
   }
   CommitLog log;
-  log.header = record->header();
+  log.header = *reader->header();
   while (true) {
-    SLUICE_ASSIGN_OR_RETURN(record, reader.Next());
+    SLUICE_ASSIGN_OR_RETURN(auto record, reader->Next());
     if (!record.has_value()) break;
     log.records.push_back(*std::move(record));
   }
-  log.torn = reader.torn();
+  log.torn = reader->torn();
   return log;
 }
 

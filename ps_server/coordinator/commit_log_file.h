@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/commit_log.pb.h"
 
@@ -52,15 +54,73 @@ class CommitLogWriter {
   absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
+// What a log's file ends with that is no whole record: a crash while writing,
+// or a loss of power, after which what was not yet on the disk is cut off,
+// zeros or anything. What had been written there is missing.
+struct TornTail {
+  std::string path;
+  int64_t offset = 0;  // In bytes, from the file's beginning.
+  int64_t bytes = 0;   // From there to its end.
+
+  // For a person: how much is missing, and where.
+  std::string ToString() const;
+};
+
+// Reads a log from its beginning on. Holds one record at a time, however long
+// the log is. Not thread-safe.
+class CommitLogReader {
+ public:
+  // kNotFound; kUnavailable: names the file and the system's reason; and as
+  // Next.
+  static absl::StatusOr<std::unique_ptr<CommitLogReader>> Open(
+      const std::string& path);
+  ~CommitLogReader();
+
+  // What the log opens with; empty where nothing in the file is a whole record:
+  // it was created, and whoever did so died before it began.
+  const std::optional<proto::LogHeader>& header() const { return header_; }
+
+  // The next record behind the header; empty at the end, which may be torn.
+  // kDataLoss: what is here is no whole record, but one lies behind it; or the
+  // log does not begin with a header. Names file and position. kUnavailable as
+  // Open's.
+  absl::StatusOr<std::optional<proto::LogRecord>> Next();
+
+  // Once Next has come to the end.
+  const std::optional<TornTail>& torn() const { return torn_; }
+
+ private:
+  CommitLogReader(std::string path, int file);
+
+  // Makes `bytes` available from `position_` on, or what there is.
+  absl::Status Fill(size_t bytes);
+  absl::string_view rest() const;
+  // A whole record at `position_` of at most `most` bytes; 0: none, else its
+  // size in the file.
+  absl::StatusOr<size_t> WholeRecord(size_t most, proto::LogRecord* record);
+  // What is at `position_` is no whole record.
+  absl::Status EndOrDamage();
+
+  // Constant after construction.
+  const std::string path_;
+  const int file_;
+
+  std::string buffer_;
+  size_t begin_ = 0;      // Of what is left in `buffer_`.
+  int64_t position_ = 0;  // In the file, of the same.
+  bool at_end_ = false;   // The file has no more than `buffer_`.
+  std::optional<proto::LogHeader> header_;
+  std::optional<TornTail> torn_;
+};
+
 struct CommitLog {
   proto::LogHeader header;
   std::vector<proto::LogRecord> records;  // Without the header.
-  // The last record was torn (a crash while writing) and has been left out.
-  bool torn = false;
+  std::optional<TornTail> torn;
 };
 
-// Reads a whole log. kNotFound; kDataLoss: a record other than the last is
-// damaged, or the first is not a header: names file and position.
+// Reads a whole log. Errors as CommitLogReader's, and kDataLoss where it has no
+// header.
 absl::StatusOr<CommitLog> ReadCommitLog(const std::string& path);
 
 }  // namespace sluice

@@ -46,6 +46,14 @@ class CommitLogFileTest : public testing::Test {
     std::ofstream(path_, std::ios::binary) << bytes;
   }
 
+  // `log` ends at `offset`; the file has `size` bytes.
+  void ExpectTorn(const CommitLog& log, size_t offset, size_t size) const {
+    ASSERT_TRUE(log.torn.has_value()) << offset << " of " << size;
+    EXPECT_EQ(log.torn->path, path_);
+    EXPECT_EQ(log.torn->offset, offset);
+    EXPECT_EQ(log.torn->bytes, size - offset);
+  }
+
   const std::string path_;
 };
 
@@ -56,7 +64,7 @@ TEST_F(CommitLogFileTest, ReadsWhatWasWrittenInOrder) {
   EXPECT_EQ(log->header.job_fingerprint(), "abc");
   ASSERT_EQ(log->records.size(), 3);
   EXPECT_EQ(log->records[2].commit().version(), 3);
-  EXPECT_FALSE(log->torn);
+  EXPECT_FALSE(log->torn.has_value());
 }
 
 TEST_F(CommitLogFileTest, SaysHowLongItIsWithEachRecord) {
@@ -98,8 +106,91 @@ TEST_F(CommitLogFileTest, ATornLastRecordIsLeftOutWhereverItIsCut) {
     const auto log = ReadCommitLog(path_);
     ASSERT_TRUE(log.ok()) << log.status();
     EXPECT_EQ(log->records.size(), 2) << "cut at " << size;
-    EXPECT_TRUE(log->torn) << "cut at " << size;
+    ExpectTorn(*log, before_last, size);
   }
+}
+
+// A file system may have noted the file's length and not yet have written what
+// is in it.
+TEST_F(CommitLogFileTest, ATailOfZerosEndsTheLogAndIsSaid) {
+  Write(2);
+  const std::string whole = Bytes();
+  for (const size_t zeros : {1, 11, 12, 13, 4096, 3 << 20}) {
+    SetBytes(whole + std::string(zeros, '\0'));
+    const auto log = ReadCommitLog(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_EQ(log->records.size(), 2) << zeros;
+    ExpectTorn(*log, whole.size(), whole.size() + zeros);
+  }
+  EXPECT_EQ(ReadCommitLog(path_)->torn->ToString(),
+            path_ + ": the last 3145728 bytes, from byte " +
+                std::to_string(whole.size()) +
+                " on, are no whole record: what was written there is missing");
+}
+
+TEST_F(CommitLogFileTest, ADamagedLastRecordEndsTheLogWhereverItsDamageIs) {
+  Write(2);
+  const size_t before_last = Bytes().size();
+  std::remove(path_.c_str());
+  Write(3);
+  const std::string whole = Bytes();
+  for (size_t at = before_last; at < whole.size(); ++at) {
+    // Its length, its checksum or its payload; and zeros behind it.
+    std::string bytes = whole + std::string(100, '\0');
+    bytes[at] = static_cast<char>(~bytes[at]);
+    SetBytes(bytes);
+    const auto log = ReadCommitLog(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_EQ(log->records.size(), 2) << "damaged at " << at;
+    ExpectTorn(*log, before_last, bytes.size());
+  }
+}
+
+TEST_F(CommitLogFileTest, DamageWithAWholeRecordBehindItIsAnErrorWhatever) {
+  Write(1);
+  const size_t begin = Bytes().size();
+  std::remove(path_.c_str());
+  Write(2);
+  const size_t end = Bytes().size();
+  std::remove(path_.c_str());
+  Write(3);
+  const std::string whole = Bytes();
+  for (size_t at = begin; at < end; ++at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(~bytes[at]);
+    SetBytes(bytes);
+    const absl::Status status = ReadCommitLog(path_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << at;
+    EXPECT_NE(std::string(status.message())
+                  .find("the record at byte " + std::to_string(begin) +
+                        " is damaged"),
+              std::string::npos)
+        << status;
+  }
+  // A hole that the disk has not written, however large.
+  SetBytes(whole.substr(0, begin) + std::string(5 << 20, '\0') +
+           whole.substr(end));
+  EXPECT_EQ(ReadCommitLog(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CommitLogFileTest, ALogWithoutAWholeRecordHasNeverBegun) {
+  Write(1);
+  const std::string whole = Bytes();
+  for (const std::string& bytes :
+       {std::string(), whole.substr(0, 5), std::string(4096, '\0')}) {
+    SetBytes(bytes);
+    const auto reader = CommitLogReader::Open(path_);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_FALSE((*reader)->header().has_value());
+  }
+}
+
+TEST_F(CommitLogFileTest, AFolderIsNotTakenForALog) {
+  std::filesystem::create_directory(path_);
+  const absl::Status status = ReadCommitLog(path_).status();
+  std::filesystem::remove(path_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), path_ + ": read: Is a directory");
 }
 
 TEST_F(CommitLogFileTest, DamageBeforeTheEndIsDataLossAndSaysWhere) {

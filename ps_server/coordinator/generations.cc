@@ -50,8 +50,21 @@ absl::Status CutAfter(Version version, const std::string& path,
                                                  version.value();
                                     }),
                      log->records.end());
-  log->torn = false;
+  log->torn.reset();
   return absl::OkStatus();
+}
+
+absl::StatusOr<Generation> NewestThatBegan(
+    const std::string& run_dir, const std::vector<Generation>& generations) {
+  for (auto it = generations.rbegin(); it != generations.rend(); ++it) {
+    SLUICE_ASSIGN_OR_RETURN(const auto log,
+                            CommitLogReader::Open(CommitLogPath(run_dir, *it)));
+    if (log->header().has_value()) return *it;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      run_dir,
+      ": no generation has begun: each commit log is without a whole "
+      "record"));
 }
 
 // Appends one log after the other.
@@ -140,7 +153,9 @@ absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
         CommitLogPath(run_dir, Generation(1)), ": cannot be read"));
   }
   Lineage lineage;
-  std::string path = CommitLogPath(run_dir, generations.back());
+  SLUICE_ASSIGN_OR_RETURN(const Generation newest,
+                          NewestThatBegan(run_dir, generations));
+  std::string path = CommitLogPath(run_dir, newest);
   SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadCommitLog(path));
   lineage.logs.push_back(std::move(log));
   while (lineage.logs.back().header.restored_version() > 0) {

@@ -21,13 +21,13 @@ std::string CommitLogPath(const std::string& run_dir, Generation generation);
 // Those that have been taken, ascending.
 std::vector<Generation> ListGenerations(const std::string& run_dir);
 
-// The newest generation and those it goes on from, oldest first. Each log but
-// the last ends with the commit of the version that the next one restored: what
-// came later is not in it.
+// The newest generation that began and those it goes on from, oldest first.
+// Each log but the last ends with the commit of the version that the next one
+// restored: what came later is not in it.
 struct Lineage {
   std::vector<CommitLog> logs;  // At least one.
 };
-// kNotFound: no generation was taken. kDataLoss: a log is damaged, or lacks the
+// kNotFound: no generation has begun. kDataLoss: a log is damaged, or lacks the
 // version that was restored; names the file.
 absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir);
 

@@ -95,6 +95,16 @@ TEST_F(GenerationsTest, ALineageLeavesOutWhatWasRolledBack) {
   EXPECT_TRUE(lineage->logs[0].records.back().has_commit());
 }
 
+TEST_F(GenerationsTest, AGenerationThatNeverBeganIsNotGoneOnFrom) {
+  Write(1, 0, 0, 5, false);
+  std::ofstream(CommitLogPath(run_, Generation(2))) << std::string(4096, '\0');
+  std::ofstream(CommitLogPath(run_, Generation(3))) << "";
+  const auto lineage = ReadLineage(run_);
+  ASSERT_TRUE(lineage.ok()) << lineage.status();
+  ASSERT_EQ(lineage->logs.size(), 1);
+  EXPECT_EQ(lineage->logs[0].header.generation(), 1);
+}
+
 TEST_F(GenerationsTest, AGenerationThatBeganAtVersionZeroHasNoParent) {
   Write(1, 0, 0, 5, false);
   Write(2, 1, 0, 2, false);

@@ -1,10 +1,8 @@
 #include "ps_server/coordinator/ledger.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <string>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -365,14 +363,16 @@ absl::StatusOr<Ledger> ReadLedger(const std::string& run_dir,
   }
   std::vector<CommitLog> logs;
   std::vector<Generation> never_began;
+  std::vector<TornTail> torn;
   for (const Generation generation : generations) {
     const std::string path = CommitLogPath(run_dir, generation);
-    std::error_code error;
-    if (std::filesystem::file_size(path, error) == 0 && !error) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+    if (!reader->header().has_value()) {
       never_began.push_back(generation);
       continue;
     }
     SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadCommitLog(path));
+    if (log.torn.has_value()) torn.push_back(*log.torn);
     if (log.header.generation() != generation.value()) {
       return absl::DataLossError(
           absl::StrCat(path, ": is of generation ", log.header.generation(),
@@ -382,6 +382,7 @@ absl::StatusOr<Ledger> ReadLedger(const std::string& run_dir,
   }
   Ledger ledger = BalanceLogs(logs, expected);
   ledger.never_began = std::move(never_began);
+  ledger.torn = std::move(torn);
   return ledger;
 }
 

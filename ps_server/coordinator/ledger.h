@@ -39,6 +39,8 @@ struct Ledger {
   // Generations whose log has no header: they were taken, and their coordinator
   // died before it began.
   std::vector<Generation> never_began;
+  // Logs that end with what is no whole record.
+  std::vector<TornTail> torn;
   // Of the lineage of the newest generation.
   Version version;
   int64_t mini_batches = 0;  // Applied.

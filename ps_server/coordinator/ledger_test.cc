@@ -269,9 +269,32 @@ TEST(LedgerTest, AFolderIsReadWithGenerationsThatNeverBegan) {
   EXPECT_THAT(ledger->errors, IsEmpty());
   EXPECT_THAT(ledger->never_began, ElementsAre(Generation(2)));
   EXPECT_EQ(ledger->Total().lost, 1);
-  std::ofstream(CommitLogPath(run, Generation(2))) << std::string(64, 'x');
-  EXPECT_THAT(ReadLedger(run, {}).status().message(),
-              HasSubstr("commit_log-2: "));
+}
+
+TEST(LedgerTest, ALogThatLostItsTailIsBalancedAndTheTailIsSaid) {
+  const std::string run = absl::StrCat(::testing::TempDir(), "/torn_ledger");
+  std::filesystem::remove_all(run);
+  std::filesystem::create_directories(run);
+  const CommitLog log(Log(1).Train(1, 3));
+  const std::string path = CommitLogPath(run, Generation(1));
+  {
+    auto writer = CommitLogWriter::Create(path, log.header);
+    ASSERT_TRUE(writer.ok() && (*writer)->Append(log.records).ok());
+  }
+  // The machine lost power: half of the last record is there, then zeros. And
+  // again, when the next generation had hardly been taken.
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+  std::filesystem::resize_file(path, size - 5);
+  std::filesystem::resize_file(path, size + 1000);
+  std::ofstream(CommitLogPath(run, Generation(2))) << std::string(64, '\0');
+  const absl::StatusOr<Ledger> ledger = ReadLedger(run, {});
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_THAT(ledger->errors, IsEmpty());
+  EXPECT_EQ(ledger->version, Version(2));
+  EXPECT_THAT(ledger->never_began, ElementsAre(Generation(2)));
+  ASSERT_THAT(ledger->torn, SizeIs(1));
+  EXPECT_EQ(ledger->torn[0].path, path);
+  EXPECT_EQ(ledger->torn[0].offset + ledger->torn[0].bytes, size + 1000);
 }
 
 }  // namespace
