@@ -56,7 +56,7 @@ class CudaBatchNormTest : public CudaTest {
   // first or the last.
   BatchNormRun StatisticsWith(float value, int64_t pixels, bool first) const;
 };
-SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaBatchNormTest);
+SLUICE_CUDA_OWN_KERNELS_TEST_SUITE(CudaBatchNormTest);
 
 void CudaBatchNormTest::ExecuteOn(Device* device, Precision precision,
                                   const BatchNormCase& c, int64_t offset,

@@ -38,7 +38,7 @@ class CudaSequenceTest : public CudaTest {
     return run;
   }
 };
-SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaSequenceTest);
+SLUICE_CUDA_OWN_KERNELS_TEST_SUITE(CudaSequenceTest);
 
 // Each runs both directions on a device that has activations in `precision`;
 // every array begins `offset` numbers after a multiple of 256 bytes. Outputs

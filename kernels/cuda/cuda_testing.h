@@ -30,14 +30,14 @@ struct Setting {
   Precision precision;
 };
 
-// Everywhere, in each of these.
-inline std::vector<Setting> SettingsIn(std::vector<Precision> precisions) {
+// In each of these places, in each of these precisions.
+inline std::vector<Setting> SettingsIn(std::vector<Precision> precisions,
+                                       std::vector<Where> places = {
+                                           Where::kGpu, Where::kEmulated,
+                                           Where::kEmulatedAlone}) {
   std::vector<Setting> settings;
   for (const Precision precision : precisions) {
-    for (const Where where :
-         {Where::kGpu, Where::kEmulated, Where::kEmulatedAlone}) {
-      settings.push_back({where, precision});
-    }
+    for (const Where where : places) settings.push_back({where, precision});
   }
   return settings;
 }
@@ -117,6 +117,15 @@ class CudaTest : public testing::TestWithParam<Setting> {
       Devices, Suite,                                                      \
       testing::ValuesIn(SettingsIn({Precision::kFp32, Precision::kTf32,    \
                                     Precision::kBf16, Precision::kFp16})), \
+      NameOfSetting)
+
+// For those of them that ask nothing of a library: emulated once.
+#define SLUICE_CUDA_OWN_KERNELS_TEST_SUITE(Suite)                        \
+  INSTANTIATE_TEST_SUITE_P(                                              \
+      Devices, Suite,                                                    \
+      testing::ValuesIn(SettingsIn({Precision::kFp32, Precision::kTf32,  \
+                                    Precision::kBf16, Precision::kFp16}, \
+                                   {Where::kGpu, Where::kEmulated})),    \
       NameOfSetting)
 
 }  // namespace sluice::kernels

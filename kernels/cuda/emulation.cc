@@ -23,10 +23,48 @@ void EnterTsanFiber(void* fiber) { __tsan_switch_to_fiber(fiber, 0); }
 void* NewTsanFiber() { return nullptr; }
 void* ThisTsanFiber() { return nullptr; }
 void EndTsanFiber(void*) {}
-void EnterTsanFiber(void*) {}
+[[maybe_unused]] void EnterTsanFiber(void*) {}
 #endif
 
 }  // namespace
+
+Context::Context() : began_(true), tsan_(ThisTsanFiber()) {}
+
+Context::Context(char* stack, size_t bytes, void (*enter)())
+    : began_(false), tsan_(NewTsanFiber()) {
+  SLUICE_CHECK(getcontext(&first_) == 0);
+  first_.uc_stack.ss_sp = stack;
+  first_.uc_stack.ss_size = bytes;
+  first_.uc_link = nullptr;
+  makecontext(&first_, enter, 0);
+}
+
+Context::~Context() {
+  if (tsan_ != nullptr && tsan_ != ThisTsanFiber()) EndTsanFiber(tsan_);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+// The sanitizers follow swapcontext, and take a jump to another stack for an
+// error.
+void Context::SwitchTo(Context* next) {
+  EnterTsanFiber(next->tsan_);
+  SLUICE_CHECK(swapcontext(&first_, &next->first_) == 0);
+}
+
+#else
+
+// swapcontext takes a call of the kernel, for the mask of signals; an emulated
+// block switches tens of thousands of times.
+void Context::SwitchTo(Context* next) {
+  if (_setjmp(later_) != 0) return;
+  if (next->began_) _longjmp(next->later_, 1);
+  next->began_ = true;
+  setcontext(&next->first_);
+  SLUICE_CHECK(false);
+}
+
+#endif
 
 Block* block = nullptr;
 
@@ -34,27 +72,15 @@ Block::Block(uint32_t threads, std::function<void()> body)
     : body_(std::move(body)),
       all_{threads},
       warps_(threads / kLanes, Warp{{kLanes}, {}}),
-      fibers_(threads),
-      host_tsan_(ThisTsanFiber()) {
+      fibers_(threads) {
   for (Fiber& fiber : fibers_) {
     fiber.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
-    fiber.tsan = NewTsanFiber();
+    fiber.context = std::make_unique<Context>(fiber.stack.get(), kStackBytes,
+                                              &Block::Enter);
   }
 }
 
-Block::~Block() {
-  for (Fiber& fiber : fibers_) EndTsanFiber(fiber.tsan);
-}
-
-void Block::SwitchToHost() {
-  EnterTsanFiber(host_tsan_);
-  SLUICE_CHECK(swapcontext(&fibers_[threadIdx.x].context, &host_) == 0);
-}
-
-void Block::SwitchTo(Fiber* fiber) {
-  EnterTsanFiber(fiber->tsan);
-  SLUICE_CHECK(swapcontext(&host_, &fiber->context) == 0);
-}
+void Block::SwitchToHost() { fibers_[threadIdx.x].context->SwitchTo(&host_); }
 
 void Block::Wait(Barrier* barrier) {
   const uint32_t before = barrier->passed;
@@ -66,28 +92,24 @@ void Block::Wait(Barrier* barrier) {
   while (barrier->passed == before) SwitchToHost();
 }
 
+// A thread begins anew for each block of the grid.
 void Block::Enter() {
-  block->body_();
-  block->fibers_[threadIdx.x].ended = true;
-  block->progress_ = true;
-  block->SwitchToHost();
+  for (;;) {
+    block->body_();
+    block->fibers_[threadIdx.x].ended = true;
+    block->progress_ = true;
+    block->SwitchToHost();
+  }
 }
 
 void Block::Run() {
   block = this;
-  for (Fiber& fiber : fibers_) {
-    SLUICE_CHECK(getcontext(&fiber.context) == 0);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    fiber.ended = false;
-    makecontext(&fiber.context, &Block::Enter, 0);
-  }
+  for (Fiber& fiber : fibers_) fiber.ended = false;
   do {
     progress_ = false;
     for (uint32_t t = 0; t < fibers_.size(); ++t) {
       threadIdx = {t, 0};
-      if (!fibers_[t].ended) SwitchTo(&fibers_[t]);
+      if (!fibers_[t].ended) host_.SwitchTo(fibers_[t].context.get());
     }
   } while (progress_);
   for (const Fiber& fiber : fibers_) SLUICE_CHECK(fiber.ended);

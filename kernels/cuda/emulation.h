@@ -1,6 +1,7 @@
 #ifndef SLUICE_KERNELS_CUDA_EMULATION_H_
 #define SLUICE_KERNELS_CUDA_EMULATION_H_
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -43,14 +44,31 @@ struct Barrier {
   uint32_t passed = 0;  // Times that all had arrived.
 };
 
+// What runs, on a stack of its own, until it lets another run.
+class Context {
+ public:
+  Context();  // On this thread's own stack.
+  // The next SwitchTo calls `enter`, which must not return, on `stack`.
+  Context(char* stack, size_t bytes, void (*enter)());
+  ~Context();
+  Context(const Context&) = delete;
+  // REQUIRES: this runs. Returns when somebody switches back.
+  void SwitchTo(Context* next);
+
+ private:
+  ucontext_t first_;
+  jmp_buf later_;
+  bool began_;  // `later_` says where it goes on.
+  void* const tsan_;
+};
+
 // The threads of one block.
 class Block {
  public:
   Block(uint32_t threads, std::function<void()> body);
-  ~Block();
 
-  // Runs every thread to its end. Threads that wait for others that ended, or
-  // that wait elsewhere, are an error of the kernel.
+  // Runs every thread to its end, any number of times. A thread that waits for
+  // one that ended, or waits elsewhere, is an error of the kernel.
   void Run();
 
   void WaitForAll() { Wait(&all_); }
@@ -85,8 +103,7 @@ class Block {
  private:
   struct Fiber {
     std::unique_ptr<char[]> stack;
-    ucontext_t context;
-    void* tsan = nullptr;
+    std::unique_ptr<Context> context;
     bool ended = false;
   };
   struct Warp {
@@ -97,15 +114,13 @@ class Block {
   static void Enter();
   Warp& MyWarp() { return warps_[threadIdx.x / kLanes]; }
   void SwitchToHost();
-  void SwitchTo(Fiber* fiber);
   void Wait(Barrier* barrier);
 
   const std::function<void()> body_;
   Barrier all_;
   std::vector<Warp> warps_;
   std::vector<Fiber> fibers_;
-  ucontext_t host_;
-  void* host_tsan_ = nullptr;
+  Context host_;
   bool progress_ = false;  // Since all fibers had their turn.
 };
 
