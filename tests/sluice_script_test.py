@@ -1,0 +1,108 @@
+#!/usr/bin/python3 -B
+"""What ./sluice installs, builds and runs."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).parent.parent / "sluice"
+
+# Says that it was called, and by which arguments.
+FAKE = '#!/bin/bash\necho "${0##*/} $*" >>"$CALLS"\n'
+
+
+class SluiceScriptTest(unittest.TestCase):
+    """Each test has a tree with nothing but the script, and a PATH on which
+    whatever installs or builds only says that it was called."""
+
+    def setUp(self):
+        self.root = pathlib.Path(
+            tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+        self.addCleanup(shutil.rmtree, self.root)
+        self.calls = self.root / "calls"
+        shutil.copy(SCRIPT, self.root / "sluice")
+        for name in ("apt-get", "bazel", "dpkg-query"):
+            self.program(f"fakes/{name}", FAKE)
+        self.program("fakes/sudo", '#!/bin/bash\nexec "$@"\n')
+        (self.root / "tests").mkdir()
+        (self.root / "tests/count_cases.py").write_text("")
+
+    def program(self, path, text):
+        path = self.root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def build_the_tool(self):
+        self.program("bazel-bin/cli/sluice", FAKE)
+
+    def run_script(self, *args):
+        """The result, and what was called, a line each."""
+        result = subprocess.run(
+            [self.root / "sluice", *args], capture_output=True, text=True,
+            check=False, timeout=60,
+            env={"CALLS": str(self.calls), "HOME": str(self.root),
+                 "PATH": f"{self.root / 'fakes'}:/usr/bin:/bin"})
+        called = (self.calls.read_text().splitlines()
+                  if self.calls.exists() else [])
+        return result, called
+
+    def test_a_look_at_a_run_installs_and_builds_nothing(self):
+        self.build_the_tool()
+        for command in ("check", "eval", "export", "inspect", "ledger",
+                        "status"):
+            with self.subTest(command):
+                self.calls.unlink(missing_ok=True)
+                result, called = self.run_script(command, "runs/a-1", "--json")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(called, [f"sluice {command} runs/a-1 --json"])
+
+    def test_a_look_without_the_built_tool_says_what_is_needed(self):
+        result, called = self.run_script("status", "runs/a-1")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("status needs the built tool", result.stderr)
+        self.assertIn("./sluice build //cli:sluice", result.stderr)
+        self.assertEqual(called, [])
+
+    def test_a_training_installs_and_builds_before_it_runs(self):
+        self.build_the_tool()
+        result, called = self.run_script("train", "job.textproto")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(called[0].startswith("dpkg-query "), called)
+        self.assertTrue(any(call.startswith("apt-get ") and "install" in call
+                            for call in called), called)
+        self.assertTrue(called[-2].startswith("bazel build "), called)
+        self.assertEqual(called[-1], "sluice train job.textproto")
+
+    def bazel_words(self, *args):
+        """The words of the `bazel test` that `./sluice test` calls."""
+        _, called = self.run_script("test", *args)
+        lines = [line for line in called if line.startswith("bazel test ")]
+        self.assertEqual(len(lines), 1, called)
+        return lines[0].split()
+
+    def test_tests_without_a_name_are_those_that_are_not_slow(self):
+        words = self.bazel_words()
+        self.assertIn("--test_tag_filters=-slow", words)
+        self.assertIn("--build_tests_only", words)
+        self.assertEqual(words[-1], "//...")
+
+    def test_all_tests_are_all_and_everything_is_built(self):
+        words = self.bazel_words("--all")
+        self.assertNotIn("--test_tag_filters=-slow", words)
+        self.assertNotIn("--build_tests_only", words)
+        self.assertNotIn("--all", words)
+        self.assertEqual(words[-1], "//...")
+
+    def test_a_test_that_is_named_runs_even_if_it_is_slow(self):
+        words = self.bazel_words("--config=asan", "//tests/mutations/...")
+        self.assertNotIn("--test_tag_filters=-slow", words)
+        self.assertIn("--config=asan", words)
+        self.assertEqual(words[-1], "//tests/mutations/...")
+
+
+if __name__ == "__main__":
+    unittest.main()
