@@ -60,10 +60,10 @@ def log_time(run, name, words, after):
     except OSError:
         return None
     for line in text.splitlines():
-        stamp = re.match(r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+)", line)
+        stamp = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)Z ", line)
         if stamp is None or words not in line:
             continue
-        when = datetime.datetime.fromisoformat(stamp[1]).timestamp()
+        when = datetime.datetime.fromisoformat(f"{stamp[1]}+00:00").timestamp()
         if when > after:
             return when
     return None

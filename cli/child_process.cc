@@ -27,9 +27,14 @@ absl::Status SystemError(const std::string& what, int error) {
                          pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
+  // It is in a process group of its own, where no terminal's end reaches it:
+  // who sends it SIGHUP means it.
+  struct sigaction by_default = {};
+  by_default.sa_handler = SIG_DFL;
   const int input = open("/dev/null", O_RDONLY);
   const bool ready =
       setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+      sigaction(SIGHUP, &by_default, nullptr) == 0 &&
       sigprocmask(SIG_SETMASK, &none, nullptr) == 0 &&
       dup2(input, STDIN_FILENO) >= 0 && dup2(log, STDOUT_FILENO) >= 0 &&
       dup2(log, STDERR_FILENO) >= 0;

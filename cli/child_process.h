@@ -24,7 +24,8 @@ struct ChildExit {
 
 // One process that this one started and answers for: nothing of it is left
 // behind. It has a process group of its own, so that Ctrl-C reaches only the
-// parent, and the kernel kills it should the thread that started it die.
+// parent, and the kernel kills it should the thread that started it die. It
+// does not ignore SIGHUP, even if its parent does.
 //
 // Not thread-safe: call from the thread that started it, which must live as
 // long as the child is to.

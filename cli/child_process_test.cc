@@ -105,6 +105,15 @@ TEST_F(ChildProcessTest, TheSignalsItsParentBlocksReachIt) {
   EXPECT_EQ(End(child.get()).signal, SIGTERM);
 }
 
+TEST_F(ChildProcessTest, AHangUpReachesItEvenIfItsParentIgnoresThem) {
+  const sighandler_t before = signal(SIGHUP, SIG_IGN);
+  auto child = Shell("echo up; exec sleep 1000");
+  signal(SIGHUP, before);
+  AwaitLog("up");
+  child->Signal(SIGHUP);
+  EXPECT_EQ(End(child.get()).signal, SIGHUP);
+}
+
 TEST_F(ChildProcessTest, ItDiesWithAKilledParent) {
   const pid_t parent = fork();
   if (parent == 0) {

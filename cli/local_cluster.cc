@@ -112,8 +112,10 @@ absl::Status LocalCluster::Start(Part part, int number,
   if (plan_.networks != nullptr) {
     SLUICE_RETURN_IF_ERROR(plan_.networks->Enter(name));
   }
-  auto process =
-      ChildProcess::Start(CommandOf(part, number, lead), LogPath(name));
+  std::vector<std::string> command = CommandOf(part, number, lead);
+  // By its own hand, so that it opens the file anew once that is moved away.
+  command.push_back(absl::StrCat("--log=", LogPath(name)));
+  auto process = ChildProcess::Start(command, LogPath(name));
   if (plan_.networks != nullptr) {
     SLUICE_RETURN_IF_ERROR(plan_.networks->Leave());
   }

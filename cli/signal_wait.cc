@@ -2,13 +2,14 @@
 
 #include <initializer_list>
 
+#include "common/ignored_signal.h"
+
 namespace sluice {
 
 SignalWait::SignalWait() {
   sigemptyset(&taken_);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-    sigaddset(&taken_, signal);
-  }
+  for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&taken_, signal);
+  if (!IsIgnored(SIGHUP)) sigaddset(&taken_, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &taken_, &before_);
 }
 

@@ -10,7 +10,8 @@
 namespace sluice {
 
 // Takes SIGINT, SIGTERM, SIGHUP and SIGCHLD as values instead of interrupts,
-// for as long as it lives. Threads started meanwhile leave them alone too.
+// for as long as it lives. Threads started meanwhile leave them alone too. A
+// SIGHUP that is ignored (nohup) stays so.
 //
 // Not thread-safe: make it before the first other thread starts, and call it
 // from the thread that made it.

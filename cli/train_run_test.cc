@@ -85,6 +85,11 @@ class TrainRunTest : public testing::Test {
   std::ostringstream err_;
 };
 
+// With which every command line ends.
+std::string LogFlag(const std::string& run, const std::string& name) {
+  return " --log=" + run + "/" + name + ".log\n";
+}
+
 TEST_F(TrainRunTest, EverybodyIsStartedWithTheResolvedJob) {
   Daemon("ps_server/ps_server",
          std::string("echo \"$@\"\n") + kLeadStarts + ";; esac\nexit 0");
@@ -93,13 +98,16 @@ TEST_F(TrainRunTest, EverybodyIsStartedWithTheResolvedJob) {
   EXPECT_EQ(Train(), 0) << err_.str();
   const std::string job = "--job=" + run_ + "/job.textproto ";
   EXPECT_EQ(Read("ps_server-0.log"),
-            job + "--shard=0 --listen=127.0.0.1:0 --run-dir=" + run_ + "\n");
+            job + "--shard=0 --listen=127.0.0.1:0 --run-dir=" + run_ +
+                LogFlag(run_, "ps_server-0"));
   EXPECT_EQ(Read("ps_server-1.log"),
-            job + "--shard=1 --listen=127.0.0.1:0 --coordinator=127.0.0.1:1\n");
-  EXPECT_EQ(Read("worker-1.log"),
-            job + "--worker=1 --coordinator=127.0.0.1:1\n");
+            job + "--shard=1 --listen=127.0.0.1:0 --coordinator=127.0.0.1:1" +
+                LogFlag(run_, "ps_server-1"));
+  EXPECT_EQ(Read("worker-1.log"), job + "--worker=1 --coordinator=127.0.0.1:1" +
+                                      LogFlag(run_, "worker-1"));
   EXPECT_EQ(Read("evaluator.log"),
-            job + "--coordinator=127.0.0.1:1 --run-dir=" + run_ + "\n");
+            job + "--coordinator=127.0.0.1:1 --run-dir=" + run_ +
+                LogFlag(run_, "evaluator"));
   const auto resolved = LoadJob(run_ + "/job.textproto", {});
   ASSERT_TRUE(resolved.ok()) << resolved.status().message().data();
   EXPECT_EQ(resolved->job.cluster().shards(), 2);
@@ -144,7 +152,8 @@ TEST_F(TrainRunTest, ALeadThatIsKilledGoesOnWhereItWas) {
   EXPECT_EQ(Train(), 0) << err_.str();
   EXPECT_EQ(Read("ps_server-0.log"),
             "--job=" + run_ + "/job.textproto --shard=0 --listen=127.0.0.1:1 " +
-                "--run-dir=" + run_ + " --resume\n");
+                "--run-dir=" + run_ + " --resume" +
+                LogFlag(run_, "ps_server-0"));
 }
 
 TEST_F(TrainRunTest, WhyTheRunFailedIsReadFromItsSummaryWhenNobodyAnswers) {

@@ -1,14 +1,93 @@
 #include "common/daemon_log.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/ignored_signal.h"
+#include "common/named_thread.h"
+#include "common/status_macros.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
+namespace {
 
-void LogToStderr(const std::string& process, bool debug) {
+// Logs can quote paths and addresses: nobody else's business.
+constexpr mode_t kNewFileMode = S_IRUSR | S_IWUSR;
+constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
+
+sigset_t HangUp() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+// The mode of the file that stderr is, of which a new one takes the place.
+mode_t ModeOfOpenFile() {
+  struct stat now = {};
+  const bool is_file = fstat(STDERR_FILENO, &now) == 0 && S_ISREG(now.st_mode);
+  return is_file ? now.st_mode & kPermissions : kNewFileMode;
+}
+
+// Makes `file` stdout and stderr. Both change at once for every thread that
+// writes, so no line is lost or cut. False: they are what they were, and a line
+// there says why.
+bool SendOutputTo(const std::string& file) {
+  const int opened =
+      open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+           ModeOfOpenFile());
+  const bool sent = opened >= 0 && dup2(opened, STDOUT_FILENO) >= 0 &&
+                    dup2(opened, STDERR_FILENO) >= 0;
+  const int error = errno;
+  if (opened >= 0) close(opened);
+  if (!sent) {
+    spdlog::error("event=log_not_opened file=\"{}\" error=\"{}\"", file,
+                  strerror(error));
+  }
+  return sent;
+}
+
+}  // namespace
+
+DaemonLog::DaemonLog(const std::string& process, const std::string& file,
+                     bool debug)
+    : file_(file) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt(process));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %n %v");
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %n %v",
+                      spdlog::pattern_time_type::utc);
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::info);
+  if (file_.empty()) return;
+  SendOutputTo(file_);
+  if (IsIgnored(SIGHUP)) return;
+  const sigset_t signals = HangUp();
+  SLUICE_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+  thread_ = StartThread("log", [this] { ReopenOnSignal(); });
+}
+
+DaemonLog::~DaemonLog() {
+  ended_ = true;
+  if (!thread_.joinable()) return;
+  pthread_kill(thread_.native_handle(), SIGHUP);
+  thread_.join();
+}
+
+void DaemonLog::ReopenOnSignal() {
+  const sigset_t signals = HangUp();
+  for (;;) {
+    int number = 0;
+    SLUICE_CHECK(sigwait(&signals, &number) == 0);
+    if (ended_) return;
+    if (SendOutputTo(file_)) {
+      spdlog::info("event=log_reopened file=\"{}\"", file_);
+    }
+  }
 }
 
 }  // namespace sluice

@@ -32,6 +32,9 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                "whole checkpoint, or version 0 if there is none, and begins a "
                "run if none has been there; the others do as shard 0 tells "
                "them");
+  app.add_option("--log", flags.log,
+                 "file to append the log to, opened anew on SIGHUP. Default: "
+                 "stderr");
   app.add_flag("--debug", flags.debug, "log every task");
   try {
     app.parse(argc, argv);

@@ -18,6 +18,7 @@ struct Flags {
   std::string coordinator;  // Where the other shards reach the lead.
   std::string run_dir;      // Empty: output.run_dir.
   bool resume = false;      // The lead goes on with a run in its folder.
+  std::string log;          // Empty: stderr.
   bool debug = false;       // Every task is logged.
 };
 

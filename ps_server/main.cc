@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
   const auto parsed = sluice::ParseFlags(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const auto& flags = std::get<sluice::Flags>(parsed);
-  sluice::LogToStderr(absl::StrCat("ps_server-", flags.shard), flags.debug);
+  const sluice::DaemonLog log(absl::StrCat("ps_server-", flags.shard),
+                              flags.log, flags.debug);
 
   const auto job = sluice::LoadJob(flags.job, flags.overrides);
   if (!job.ok()) {

@@ -31,6 +31,9 @@ void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
       ->allow_extra_args(false);
   app->add_option("--coordinator", flags->coordinator,
                   "host:port of shard 0. Default: cluster.coordinator");
+  app->add_option("--log", flags->log,
+                  "file to append the log to, opened anew on SIGHUP. Default: "
+                  "stderr");
   app->add_flag("--debug", flags->debug, "log every task");
 }
 

@@ -29,6 +29,7 @@ struct DaemonFlags {
   std::string job;                     // Path of the job file.
   std::vector<std::string> overrides;  // Each "a.b=c".
   std::string coordinator;             // "host:port"; empty: the job's.
+  std::string log;                     // Empty: stderr.
   bool debug = false;                  // Every task is logged.
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   app.add_option("--run-dir", run_dir,
                  "folder for weights.safetensors. Default: output.run_dir");
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
-  sluice::LogToStderr("evaluator", flags.debug);
+  const sluice::DaemonLog log("evaluator", flags.log, flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());

@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   app.add_option("--timeline", timeline,
                  "file to add what this worker does to, as a Chrome trace");
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
-  sluice::LogToStderr(absl::StrCat("worker-", id), flags.debug);
+  const sluice::DaemonLog log(absl::StrCat("worker-", id), flags.log,
+                              flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());

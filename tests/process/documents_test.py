@@ -79,7 +79,7 @@ def run_short(command, folder):
 
 
 # Where the tests that a table names by themselves lie.
-FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator"]
+FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator", "common"]
 
 
 def failure_rows():
