@@ -153,6 +153,11 @@ std::string DescribeSummary(const std::string& run_dir) {
   if (left_out > 0) {
     absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
   }
+  const double not_finite = Number(summary, "losses_not_finite");
+  if (not_finite > 0) {
+    absl::StrAppendFormat(&text, ", losses that are NaN or infinite %.0f",
+                          not_finite);
+  }
   absl::StrAppend(&text, DescribeCheckpoints(summary),
                   DescribeRecoveries(summary), "\nresults in ", run_dir, "\n");
   return text;

@@ -146,6 +146,11 @@ std::string FormatStatus(const proto::JobStatus& status) {
     absl::StrAppend(&text, Checkpoints(status.checkpoint()));
   }
   if (status.has_recovery()) absl::StrAppend(&text, Recovery(status));
+  if (status.losses_not_finite() > 0) {
+    absl::StrAppendFormat(
+        &text, "losses that are NaN or infinite: %d (left out of the loss)\n",
+        status.losses_not_finite());
+  }
   absl::StrAppend(&text, "staleness", Histogram(status), "\n\n");
   absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %9s %9s %9s %9s %9s  %s\n",
                         "", "state", "last heard", "version", "applied",
@@ -190,6 +195,7 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"mean_staleness", status.mean_staleness()},
       {"staleness_histogram", status.staleness_histogram()},
       {"gradients", VerdictsJson(status.gradients())},
+      {"losses_not_finite", status.losses_not_finite()},
       {"checkpoints", CheckpointsJson(status)},
       {"recovery", RecoveryJson(status)},
       {"worker", WorkersJson(status)},

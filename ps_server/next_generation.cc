@@ -21,7 +21,7 @@ absl::StatusOr<std::optional<EarlierLife>> AfterSession(
 }
 
 absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
-    const GenerationEnd& end) {
+    const GenerationEnd& end, const std::optional<std::string>& stop) {
   if (const auto* finish = std::get_if<FinishRun>(&end)) {
     return AfterRun(finish->failure);
   }
@@ -34,6 +34,10 @@ absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
   EarlierLife earlier{over.reason};
   earlier.recovery.furthest = over.furthest;
   earlier.recovery.fruitless = over.fruitless;
+  earlier.recovery.begun = over.begun;
+  earlier.recovery.workers = over.workers;
+  earlier.recovery.evaluator = over.evaluator;
+  earlier.recovery.stop = stop;
   earlier.recovery.reason = over.reason;
   return earlier;
 }

@@ -31,10 +31,12 @@ struct EarlierLife {
 absl::StatusOr<std::optional<EarlierLife>> AfterSession(
     const absl::StatusOr<proto::Finish>& session);
 
-// The same for the lead, by how its coordinator's generation has ended.
+// The same for the lead, by how its coordinator's generation has ended. `stop`:
+// why somebody has asked for the end of the run, if so, until nobody could ask
+// any more: the next generation carries it out.
 // kPermissionDenied: another lead goes on with the run.
 absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
-    const GenerationEnd& end);
+    const GenerationEnd& end, const std::optional<std::string>& stop);
 
 // The generation that a lead is to take: where `resumption` goes on, or the
 // first one, at version 0. Fills in what the coordinator must know of it.

@@ -23,7 +23,7 @@ TEST(NextGenerationTest, TheRunsEndIsTheEnd) {
   const auto shard = AfterSession(FinishOf(""));
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_FALSE(shard->has_value());
-  const auto lead = AfterGeneration(FinishRun{"", "2 epochs"});
+  const auto lead = AfterGeneration(FinishRun{"", "2 epochs"}, std::nullopt);
   ASSERT_TRUE(lead.ok()) << lead.status();
   EXPECT_FALSE(lead->has_value());
 }
@@ -31,7 +31,8 @@ TEST(NextGenerationTest, TheRunsEndIsTheEnd) {
 TEST(NextGenerationTest, AFailedRunEndsItsProcessesWithWhatFailed) {
   const absl::Status failed = absl::AbortedError("worker 1: diverged");
   EXPECT_EQ(AfterSession(FinishOf("worker 1: diverged")).status(), failed);
-  EXPECT_EQ(AfterGeneration(FinishRun{"worker 1: diverged", ""}).status(),
+  EXPECT_EQ(AfterGeneration(FinishRun{"worker 1: diverged", ""}, std::nullopt)
+                .status(),
             failed);
 }
 
@@ -41,12 +42,15 @@ TEST(NextGenerationTest, ACoordinatorThatIsGoneEndsTheShardsProcess) {
 }
 
 TEST(NextGenerationTest, AReplacedLeadEndsItsProcess) {
-  EXPECT_TRUE(absl::IsPermissionDenied(AfterGeneration(Superseded()).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      AfterGeneration(Superseded(), "asked to").status()));
 }
 
 TEST(NextGenerationTest, TheNextGenerationKnowsHowFarTheLastOnesCame) {
-  const auto next =
-      AfterGeneration(EndGeneration{"shard 1 died", Version(7), 3});
+  EndGeneration end{"shard 1 died", Version(7), 3};
+  end.workers = {WorkerId(0), WorkerId(5)};
+  end.evaluator = false;
+  const auto next = AfterGeneration(end, "asked to");
   ASSERT_TRUE(next.ok()) << next.status();
   ASSERT_TRUE(next->has_value());
   EXPECT_EQ((*next)->reason, "shard 1 died");
@@ -70,6 +74,10 @@ TEST(NextGenerationTest, TheNextGenerationKnowsHowFarTheLastOnesCame) {
   EXPECT_EQ(core.recovery.furthest, Version(7));
   EXPECT_EQ(core.recovery.fruitless, 3);
   EXPECT_EQ(core.recovery.updates_lost, 2);
+  EXPECT_TRUE(core.recovery.begun);
+  EXPECT_EQ(core.recovery.workers, end.workers);
+  EXPECT_FALSE(core.recovery.evaluator);
+  EXPECT_EQ(core.recovery.stop, "asked to");
 }
 
 TEST(NextGenerationTest, WithoutARunFolderThereIsOneGeneration) {

@@ -215,8 +215,10 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
       lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
   const GenerationEnd end = lead_->service()->AwaitEnd();
   StopServing();
+  // Only now can nobody ask any more.
+  const auto stop = lead_->service()->State().stop_requested;
   SLUICE_RETURN_IF_ERROR(lead_->Close(end));
-  return Listened(AfterGeneration(end));
+  return Listened(AfterGeneration(end, stop));
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::Listened(

@@ -31,6 +31,12 @@ absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
   return bench;
 }
 
+// The coordinator gives one up that takes too long. Whoever repeats it has
+// twice the time there.
+absl::Duration LongestTask(const ResolvedJob& job) {
+  return 2 * absl::Seconds(job.job.limits().task_deadline_s());
+}
+
 }  // namespace
 
 void Workbench::Enter() const {
@@ -54,7 +60,7 @@ Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
   Trainer::Options options;
   options.gradient = JobTaskGradient(job);
   options.parameters = job.layout.size();
-  options.task_deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  options.task_deadline = LongestTask(job);
   return options;
 }
 
@@ -64,7 +70,7 @@ Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
   options.batch_size = job.job.evaluation().batch_size();
   options.classification = job.data.classification;
   options.weights_path = std::move(weights_path);
-  options.deadline = absl::Seconds(job.job.limits().task_deadline_s());
+  options.deadline = LongestTask(job);
   return options;
 }
 

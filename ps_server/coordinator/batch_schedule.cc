@@ -154,6 +154,16 @@ int BatchSchedule::Reject(BlockId block) {
   return ++outstanding_.at(block).rejections;
 }
 
+int BatchSchedule::Overrun(BlockId block) {
+  Return(block);
+  return ++outstanding_.at(block).overruns;
+}
+
+int BatchSchedule::overruns(BlockId block) const {
+  const auto it = outstanding_.find(block);
+  return it == outstanding_.end() ? 0 : it->second.overruns;
+}
+
 void BatchSchedule::Done(BlockId block) {
   SLUICE_CHECK(outstanding_.at(block).state == State::kHeld);
   MarkDone(block);

@@ -91,6 +91,11 @@ class BatchSchedule {
   void Return(BlockId block);
   // As Return, because the gradient was bad; returns how often that happened.
   int Reject(BlockId block);
+  // As Return, because computing it took too long; returns how often that
+  // happened.
+  int Overrun(BlockId block);
+  // How often it did.
+  int overruns(BlockId block) const;
   // It is in the model. REQUIRES: held.
   void Done(BlockId block);
   // It is left out for good. REQUIRES: unissued.
@@ -107,6 +112,7 @@ class BatchSchedule {
     State state = State::kReturned;
     std::vector<WorkerId> holders;
     int rejections = 0;
+    int overruns = 0;
   };
   struct Partition {
     int64_t issued = 0;  // Blocks that went out at least once.

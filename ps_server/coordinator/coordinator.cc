@@ -46,7 +46,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
                 begins_.snapshot.schedule),
       policy_(options_.sync, grid_.partitions()),
       k_schedule_(options_.sync, options_.workers),
-      tasks_(options_.generation, options_.task_deadline),
+      tasks_(options_.generation),
       stream_(options_.shards, options_.staged_gradients,
               options_.commit_window),
       evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
@@ -54,6 +54,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
       checkpoints_(options_.checkpoints, options_.generation, options_.shards,
                    now),
       stats_(begins_.snapshot.totals),
+      stop_requested_(options_.recovery.stop),
       evaluator_lost_(now) {
   if (grid_.partitions() > 1) {
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
@@ -218,13 +219,8 @@ void Coordinator::Impl::EvaluatorLost() {
 
 void Coordinator::Impl::ExpireTasks() {
   for (const GradientKey& key : tasks_.Overdue(awake_)) {
-    const std::string why = absl::StrCat(
-        "worker ", key.worker.value(), " took longer than ",
-        absl::FormatDuration(options_.task_deadline), " for one task");
-    Say(Announce::Level::kWarning,
-        absl::StrCat("event=overdue key=", key.ToString(), " reason=\"", why,
-                     "\""));
-    EndAndReturn(key, Outcome::kCancelled, why);
+    TaskOverran(key);
+    if (over()) return;
   }
 }
 

@@ -98,7 +98,8 @@ class Coordinator {
   // An answer that nobody waits for changes nothing.
   void Evaluated(const Evaluation& evaluation, absl::Time now, Actions* out);
 
-  // Ends the run as if a stop condition had been reached.
+  // Ends the run as if a stop condition had been reached; where this generation
+  // is over, State() keeps it for the next one.
   void RequestStop(const std::string& reason, absl::Time now, Actions* out);
 
   // Expires leases and deadlines. Call every `options.tick`.

@@ -72,6 +72,10 @@ class Coordinator::Impl {
   void Settle();
 
  private:
+  // So many overruns of one mini-batch, or of evaluations in a row, are not
+  // followed by another attempt.
+  static constexpr int kMostOverruns = 5;
+
   // coordinator.cc
   void PeerLost(Peer peer, const std::string& why);
   void WorkerLost(WorkerId worker, const std::string& why);
@@ -85,6 +89,7 @@ class Coordinator::Impl {
   std::optional<WorkerId> ChooseWorker(
       const BatchSchedule::Candidate& candidate) const;
   void IssueTask(WorkerId worker, BlockId block);
+  void LossNotFinite(const OpenTask& open, double loss);
   absl::Status CheckDelivery(const OpenTask& open,
                              const Delivery& delivery) const;
   // Ends a task that was not applied; what becomes of its block is up to the
@@ -93,6 +98,15 @@ class Coordinator::Impl {
   void EndAndReturn(GradientKey key, Outcome outcome,
                     const std::string& reason);
   void EndAllTasks(Outcome outcome, const std::string& reason);
+  // It is computed again, by somebody else if there is one; but not for ever.
+  void TaskOverran(GradientKey key);
+  // What a mini-batch, or an evaluation, may take that took too long `overruns`
+  // times before.
+  absl::Duration DeadlineAfter(int overruns) const {
+    return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
+  }
+  // "5 times in a row longer than limits.task_deadline_s allows (30s, ...)".
+  std::string DescribeOverruns() const;
   // Tells the policy whose partitions have something that may go out.
   void RefreshSupply(BlockId block);
   void RefreshAllSupplies();
@@ -125,6 +139,14 @@ class Coordinator::Impl {
 
   // coordinator_phases.cc: start, evaluations, end.
   void MaybeStart();
+  // This generation goes on with a run that had begun.
+  bool GoesOn() const {
+    return options_.resume.has_value() && options_.recovery.begun;
+  }
+  std::vector<Peer> Expected() const;
+  bool MayBegin() const;
+  // Why the run is to end, if it is, but for who is there.
+  std::optional<std::string> StopReason() const;
   void CheckStop();
   void BeginFinish(const std::string& reason);
   void ProgressFinish();
@@ -139,6 +161,7 @@ class Coordinator::Impl {
   void MaybeEvaluate();
   void StartEvaluation(bool final);
   void CheckDeadlines();
+  void EvaluationOverran(Evaluations::Running running);
   std::string MissingPeers() const;
 
   void Emit(Action action) { out_->push_back(std::move(action)); }
@@ -178,6 +201,7 @@ class Coordinator::Impl {
   std::string message_;
   std::optional<absl::Time> started_;
   absl::Time ended_;
+  std::optional<std::string> stop_requested_;
   bool restore_sent_ = false;
   BlockId round_;           // First block of the version, under SYNC.
   std::set<int> unserved_;  // STATIC: partitions without a living worker.
@@ -187,6 +211,7 @@ class Coordinator::Impl {
   std::optional<Evaluation> final_evaluation_;
 
   // Awake times.
+  std::optional<absl::Time> restored_;  // When the shards had their weights.
   absl::Time finishing_since_;
   absl::Time evaluator_lost_;
   std::optional<absl::Time> short_since_;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,15 @@ struct RecoveryOptions {
   // the last one, came neither beyond that nor to a checkpoint.
   Version furthest;
   int fruitless = 0;
+  // Whether training has begun in any of them: then this one does not wait for
+  // ever for those who do not come back.
+  bool begun = true;
+  // Who took part in the last one when it ended; absent: not known, since its
+  // lead has died.
+  std::optional<std::set<WorkerId>> workers = {};
+  bool evaluator = true;
+  // Why somebody has asked for the end of the run, which is still to be made.
+  std::optional<std::string> stop = {};
   // For people: versions that were decided and then rolled back, and why the
   // last one ended.
   int64_t updates_lost = 0;
@@ -90,6 +101,9 @@ struct CoordinatorOptions {
   absl::Duration lease = absl::Seconds(5);
   absl::Duration task_deadline = absl::Seconds(600);
   absl::Duration start_timeout = absl::Seconds(300);
+  // How long a generation that goes on with a run waits, from when the shards
+  // have their weights, for those who took part in the one before.
+  absl::Duration regroup_timeout = absl::Seconds(10);
   absl::Duration finish_timeout = absl::Seconds(60);
   absl::Duration tick = absl::Milliseconds(100);
 };

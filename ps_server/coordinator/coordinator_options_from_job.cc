@@ -145,6 +145,7 @@ CoordinatorOptions CoordinatorOptionsFromJob(const ResolvedJob& resolved,
   options.lease = absl::Seconds(limits.lease_s());
   options.task_deadline = absl::Seconds(limits.task_deadline_s());
   options.start_timeout = absl::Seconds(limits.start_timeout_s());
+  options.regroup_timeout = absl::Seconds(limits.regroup_timeout_s());
   return options;
 }
 

@@ -1,5 +1,6 @@
 // Start, evaluations, end.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,45 +11,86 @@ namespace sluice {
 
 void Coordinator::Impl::MaybeStart() {
   if (phase_ != Phase::kStarting) return;
+  // There is nothing that could be kept.
+  if (stop_requested_.has_value() && !GoesOn()) {
+    return Finish("", *stop_requested_);
+  }
   if (!restore_sent_ && members_.living(Role::kShard) == options_.shards) {
     restore_sent_ = true;
     Decide(Restore{options_.generation, begins_.version, options_.grant_secret,
                    begins_.generation});
   }
   if (!restore_sent_ || !stream_.idle()) return;
-  if (members_.living(Role::kWorker) < options_.workers) return;
-  if (options_.evaluator && members_.living(Role::kEvaluator) == 0) return;
+  if (!restored_.has_value()) restored_ = awake_;
+  if (!MayBegin()) return;
   phase_ = Phase::kRunning;
   agreement_.RunBegins();
   started_ = now_;
-  Say(Announce::Level::kInfo,
-      absl::StrCat("event=started policy=", PolicyName(options_.sync.policy),
-                   " workers=", members_.living(Role::kWorker), " shards=",
-                   options_.shards, " version=", begins_.version.value()));
+  std::string text = absl::StrCat(
+      "event=started policy=", PolicyName(options_.sync.policy),
+      " workers=", members_.living(Role::kWorker), " shards=", options_.shards,
+      " version=", begins_.version.value());
+  const std::string missing = members_.Missing(Expected());
+  if (!missing.empty()) absl::StrAppend(&text, " missing=\"", missing, "\"");
+  Say(Announce::Level::kInfo, std::move(text));
+}
+
+// Those without whom training does not begin, or at least waits a while.
+std::vector<Peer> Coordinator::Impl::Expected() const {
+  const RecoveryOptions& past = options_.recovery;
+  std::vector<Peer> peers;
+  if (GoesOn() && past.workers.has_value()) {
+    for (WorkerId worker : *past.workers) {
+      peers.push_back({Role::kWorker, worker.value()});
+    }
+  } else {
+    for (int64_t w = 0; w < options_.workers; ++w) {
+      peers.push_back({Role::kWorker, w});
+    }
+  }
+  if (options_.evaluator && (past.evaluator || !GoesOn())) {
+    peers.push_back({Role::kEvaluator, 0});
+  }
+  return peers;
+}
+
+// The shards have their weights. A run that goes on does so with those who are
+// left, after a wait for those who are on their way; what they are too few for
+// is a shortage like any other.
+bool Coordinator::Impl::MayBegin() const {
+  if (StopReason().has_value()) return true;  // Nobody needs to compute.
+  const bool all = members_.Missing(Expected()).empty();
+  if (!GoesOn()) return all;
+  if (members_.living(Role::kWorker) == 0) return false;
+  return all || awake_ - *restored_ >= options_.regroup_timeout;
+}
+
+std::optional<std::string> Coordinator::Impl::StopReason() const {
+  if (stop_requested_.has_value()) return stop_requested_;
+  const StopOptions& stop = options_.stop;
+  const int64_t version = std::max(stream_.decided(), begins_.version).value();
+  if (stop.updates.has_value() && version >= *stop.updates) {
+    return absl::StrCat(version, " updates made");
+  }
+  if (stop.time.has_value() && Running(now_) >= *stop.time) {
+    return absl::StrCat(absl::FormatDuration(*stop.time), " are over");
+  }
+  if (schedule_.finished()) return absl::StrCat(*stop.epochs, " epochs done");
+  return std::nullopt;
 }
 
 void Coordinator::Impl::CheckStop() {
   if (phase_ != Phase::kRunning) return;
-  const StopOptions& stop = options_.stop;
-  const int64_t version = stream_.decided().value();
-  if (stop.updates.has_value() && version >= *stop.updates) {
-    return BeginFinish(absl::StrCat(version, " updates made"));
-  }
-  if (stop.time.has_value() && Running(now_) >= *stop.time) {
-    return BeginFinish(
-        absl::StrCat(absl::FormatDuration(*stop.time), " are over"));
-  }
-  if (schedule_.finished()) {
-    return BeginFinish(absl::StrCat(*stop.epochs, " epochs done"));
-  }
+  const auto reason = StopReason();
+  if (reason.has_value()) return BeginFinish(*reason);
   // With SHRINK, partitions that nobody serves are not waited for.
   const bool nothing_comes = tasks_.open() == 0 && StillToCome() == 0 &&
                              members_.living(Role::kWorker) > 0;
   if (!nothing_comes || RoundExhausted()) return;
   const int64_t left = schedule_.total() - schedule_.done();
   stats_.LeftOut(left);
-  BeginFinish(absl::StrCat(*stop.epochs, " epochs done, but for ", left,
-                           " mini-batches that nobody serves"));
+  BeginFinish(absl::StrCat(*options_.stop.epochs, " epochs done, but for ",
+                           left, " mini-batches that nobody serves"));
 }
 
 void Coordinator::Impl::BeginFinish(const std::string& reason) {
@@ -125,15 +167,25 @@ void Coordinator::Impl::Recover(const std::string& why) {
       absl::StrCat(
           "event=generation_over generation=", options_.generation.value(),
           " version=", newest.value(), " reason=\"", why, "\""));
-  Emit(EndGeneration{why, std::max(newest, past.furthest), fruitless});
+  EndGeneration end{why, std::max(newest, past.furthest), fruitless};
+  end.begun = started_.has_value() || GoesOn();
+  if (started_.has_value()) {
+    end.workers.emplace();
+    for (const auto& [peer, member] : members_.members()) {
+      if (peer.role != Role::kWorker || !member.living()) continue;
+      end.workers->insert(WorkerId(peer.id));
+    }
+    end.evaluator = members_.living(Role::kEvaluator) > 0;
+  } else {
+    end.workers = past.workers;
+    end.evaluator = past.evaluator;
+  }
+  Emit(std::move(end));
 }
 
+// Where this generation cannot carry it out any more, the next one does.
 void Coordinator::Impl::RequestStop(const std::string& reason) {
-  if (phase_ == Phase::kRunning) {
-    BeginFinish(reason);
-  } else if (phase_ == Phase::kStarting) {
-    Finish("", reason);
-  }
+  if (!stop_requested_.has_value()) stop_requested_ = reason;
 }
 
 // ---- Evaluations ----
@@ -166,6 +218,11 @@ void Coordinator::Impl::Evaluated(const Evaluation& evaluation) {
     return Say(Announce::Level::kWarning,
                absl::StrCat("event=evaluation_failed reason=\"", what, "\""));
   }
+  if (!std::isfinite(evaluation.loss)) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=test_loss_not_finite version=",
+                     evaluation.version.value(), " loss=", evaluation.loss));
+  }
   last_evaluation_ = evaluation;
   if (running->final) final_evaluation_ = evaluation;
   Emit(RecordEvaluation{evaluation});
@@ -182,8 +239,8 @@ void Coordinator::Impl::Evaluated(const Evaluation& evaluation) {
 
 std::string Coordinator::Impl::MissingPeers() const {
   std::vector<std::string> missing;
-  for (Role role : {Role::kShard, Role::kWorker, Role::kEvaluator}) {
-    std::string names = members_.Missing(role);
+  for (std::string names :
+       {members_.Missing(Role::kShard), members_.Missing(Expected())}) {
     if (!names.empty()) missing.push_back(std::move(names));
   }
   if (missing.empty() && restore_sent_ && !stream_.idle()) {
@@ -217,18 +274,35 @@ void Coordinator::Impl::CheckDeadlines() {
   }
   CheckStoringDeadline();
   const auto& running = evaluations_.running();
-  if (!running.has_value() ||
-      awake_ - running->since < options_.task_deadline) {
-    return;
+  if (running.has_value() &&
+      awake_ - running->since >= DeadlineAfter(evaluations_.overruns())) {
+    EvaluationOverran(*running);
   }
+}
+
+// Whoever was at it is taken for dead, and is to begin anew; but not for ever.
+void Coordinator::Impl::EvaluationOverran(Evaluations::Running running) {
   const Peer evaluator{Role::kEvaluator, 0};
   const Incarnation incarnation = members_.Get(evaluator).incarnation;
-  const std::string why = absl::StrCat(
-      "took longer than ", absl::FormatDuration(options_.task_deadline),
-      " for version ", running->version.value());
+  const std::string why =
+      absl::StrCat("took longer than ",
+                   absl::FormatDuration(DeadlineAfter(evaluations_.overruns())),
+                   " for version ", running.version.value());
+  const int times = evaluations_.Overrun();
   members_.Died(evaluator, incarnation);
   Emit(EndSession{evaluator, incarnation, why});
   PeerLost(evaluator, why);
+  if (times < kMostOverruns) return;
+  const std::string what =
+      absl::StrCat("evaluation of version ", running.version.value(), ": took ",
+                   DescribeOverruns());
+  if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+    return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
+  }
+  Say(Announce::Level::kError,
+      absl::StrCat("event=not_evaluated version=", running.version.value(),
+                   " reason=\"", what, "\""));
+  evaluations_.Skip(running.final);
 }
 
 }  // namespace sluice

@@ -11,6 +11,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   JobState state;
   state.phase = phase_;
   state.message = message_;
+  state.stop_requested = stop_requested_;
   state.generation = options_.generation;
   state.version = std::max(stream_.decided(), begins_.version);
   state.samples_applied = stats_.samples_applied();
@@ -36,6 +37,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   state.staleness_histogram = stats_.staleness_histogram();
   state.gradients = stats_.gradients();
   state.batches_left_out = stats_.left_out();
+  state.losses_not_finite = stats_.losses_not_finite();
   for (const auto& [peer, member] : members_.members()) {
     // Shown in real time; leases run on awake time.
     const absl::Time heard = member.last_heard + clock_.paused();

@@ -1,5 +1,6 @@
 // From a worker that may start, over its delivery, to a verdict.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,8 @@ void Coordinator::Impl::IssueTask(WorkerId worker, BlockId block) {
   }
   stream_.TakeRoom();
   schedule_.Issue(block, worker);
-  tasks_.Open(task, block, what.samples, awake_);
+  tasks_.Open(task, block, what.samples,
+              awake_ + DeadlineAfter(schedule_.overruns(block)));
   policy_.TaskOpened(worker);
   RefreshSupply(block);
   Emit(RecordTask{task});
@@ -92,6 +94,7 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
     Emit(RecordComputeTime{delivery.key.worker,
                            delivery.compute_seconds / open->task.batches});
   }
+  if (!std::isfinite(delivery.loss)) LossNotFinite(*open, delivery.loss);
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
   const auto too_stale = policy_.TooStale(base, stream_.decided());
@@ -105,6 +108,17 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
   policy_.Delivered(delivery.key, base);
   policy_.TaskEnded(delivery.key.worker);
   return absl::OkStatus();
+}
+
+// The shards have found the gradient finite, so it counts; its loss does not.
+void Coordinator::Impl::LossNotFinite(const OpenTask& open, double loss) {
+  stats_.LossNotFinite();
+  Say(Announce::Level::kWarning,
+      absl::StrCat(
+          "event=loss_not_finite worker=", open.task.key.worker.value(),
+          " mini_batch=", open.task.first_batch.value(),
+          " version=", open.task.version.value(), " loss=", loss,
+          " losses_not_finite_total=", stats_.losses_not_finite()));
 }
 
 absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
@@ -194,6 +208,40 @@ void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
   const OpenTask ended = EndTask(key, outcome, reason);
   schedule_.Return(ended.block);
   RefreshSupply(ended.block);
+}
+
+void Coordinator::Impl::TaskOverran(GradientKey key) {
+  const BlockId block = tasks_.Find(key)->block;
+  const std::string why = absl::StrCat(
+      "worker ", key.worker.value(), " took longer than ",
+      absl::FormatDuration(DeadlineAfter(schedule_.overruns(block))),
+      " for one task");
+  const OpenTask ended = EndTask(key, Outcome::kCancelled, why);
+  const int times = schedule_.Overrun(block);
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=overdue key=", key.ToString(), " times=", times,
+                   " reason=\"", why, "\""));
+  if (times >= kMostOverruns) {
+    const std::string what =
+        absl::StrCat("mini-batch ", ended.task.first_batch.value(), ": took ",
+                     DescribeOverruns(), ", last worker ", key.worker.value());
+    if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+      return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
+    }
+    Say(Announce::Level::kError,
+        absl::StrCat("event=left_out mini_batches=", ended.task.batches,
+                     " reason=\"", what, "\""));
+    schedule_.LeaveOut(block);
+    stats_.LeftOut(ended.task.batches);
+  }
+  RefreshSupply(block);
+}
+
+std::string Coordinator::Impl::DescribeOverruns() const {
+  return absl::StrCat(
+      kMostOverruns, " times longer than limits.task_deadline_s allows (",
+      absl::FormatDuration(DeadlineAfter(0)), ", from the second time on ",
+      absl::FormatDuration(DeadlineAfter(1)), ")");
 }
 
 void Coordinator::Impl::EndAllTasks(Outcome outcome,

@@ -1,5 +1,8 @@
 // From ready gradients to a version that every shard makes.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +11,22 @@
 #include "ps_server/coordinator/update_weights.h"
 
 namespace sluice {
+namespace {
+
+// The mean over the samples whose loss is finite; none where there are none.
+std::optional<double> LossOf(const std::vector<OpenTask>& entries) {
+  double loss = 0;
+  int64_t samples = 0;
+  for (const OpenTask& entry : entries) {
+    if (!std::isfinite(entry.loss)) continue;
+    loss += entry.loss * entry.samples;
+    samples += entry.samples;
+  }
+  if (samples == 0) return std::nullopt;
+  return loss / samples;
+}
+
+}  // namespace
 
 void Coordinator::Impl::DecideUpdates() {
   while (phase_ == Phase::kRunning) {
@@ -92,7 +111,6 @@ void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
       LearningRate(options_.learning_rate, stats_.samples_applied(),
                    static_cast<int>(entries.size()));
   const int64_t before = stats_.samples_applied();
-  double loss = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     const OpenTask& entry = entries[i];
     commit.entries.push_back({entry.task.key, weights[i]});
@@ -101,11 +119,11 @@ void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
                               entry.samples, entry.loss,
                               now_ - entry.ready_since});
     stats_.Applied(weighed[i].staleness, entry.samples);
-    loss += entry.loss * entry.samples;
   }
-  const int64_t samples = stats_.samples_applied() - before;
-  stats_.Updated(loss / samples, commit.learning_rate);
-  k_schedule_.Decided(version, loss / samples);
+  const std::optional<double> loss = LossOf(entries);
+  stats_.Updated(loss, commit.learning_rate);
+  k_schedule_.Decided(version,
+                      loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   evaluations_.SamplesApplied(before, stats_.samples_applied());
 
   commit.pin = evaluations_.ShouldStart() &&

@@ -1,6 +1,8 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_END_EVENTS_H_
 #define SLUICE_PS_SERVER_COORDINATOR_END_EVENTS_H_
 
+#include <optional>
+#include <set>
 #include <string>
 
 #include "common/ids.h"
@@ -20,6 +22,9 @@ struct EndGeneration {
   // For the next one's RecoveryOptions.
   Version furthest;
   int fruitless = 0;
+  bool begun = true;
+  std::optional<std::set<WorkerId>> workers = {};
+  bool evaluator = true;
 };
 
 }  // namespace sluice

@@ -23,6 +23,7 @@ std::optional<Evaluations::Running> Evaluations::Answer(Version version) {
     return std::nullopt;
   }
   if (running_->final) final_done_ = true;
+  overruns_ = 0;
   return std::exchange(running_, std::nullopt);
 }
 

@@ -45,14 +45,23 @@ class Evaluations {
   std::optional<Running> Answer(Version version);
   // The evaluator is gone: what was running, if anything. It is due again.
   std::optional<Running> GiveUp();
+  // What is running takes too long: how many have in a row, with this one.
+  int Overrun() { return ++overruns_; }
+  int overruns() const { return overruns_; }
+  // The one that is due, or `final`, is not made.
+  void Skip(bool final) {
+    due_ = false;
+    final_done_ |= final;
+  }
 
-  // The final one was answered.
+  // The final one was answered, or skipped.
   bool final_done() const { return final_done_; }
 
  private:
   const double every_;
   bool due_;
   bool final_done_ = false;
+  int overruns_ = 0;  // Since the last answer.
   std::optional<Running> running_;
 };
 

@@ -51,5 +51,27 @@ TEST(EvaluationsTest, OnlyTheAnswerToTheFinalOneIsFinal) {
   EXPECT_TRUE(evaluations.final_done());
 }
 
+TEST(EvaluationsTest, OverrunsAreCountedInARow) {
+  Evaluations evaluations(10);
+  evaluations.SamplesApplied(0, 10);
+  evaluations.Start(Version(1), false, kStart);
+  EXPECT_EQ(evaluations.Overrun(), 1);
+  evaluations.GiveUp();
+  evaluations.Start(Version(1), false, kStart);
+  EXPECT_EQ(evaluations.Overrun(), 2);
+  evaluations.Answer(Version(1));
+  EXPECT_EQ(evaluations.overruns(), 0);
+}
+
+TEST(EvaluationsTest, WhatIsSkippedIsNotDueAndTheFinalOneIsDone) {
+  Evaluations evaluations(10);
+  evaluations.SamplesApplied(0, 10);
+  evaluations.Skip(/*final=*/false);
+  EXPECT_FALSE(evaluations.ShouldStart());
+  EXPECT_FALSE(evaluations.final_done());
+  evaluations.Skip(/*final=*/true);
+  EXPECT_TRUE(evaluations.final_done());
+}
+
 }  // namespace
 }  // namespace sluice

@@ -134,6 +134,7 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
     recovery->set_updates_lost(state.recovery->updates_lost);
     recovery->set_reason(state.recovery->reason);
   }
+  out.set_losses_not_finite(state.losses_not_finite);
   out.set_learning_rate(state.learning_rate);
   out.set_progress(state.progress);
   return out;

@@ -73,6 +73,8 @@ struct RecoveryState {
 struct JobState {
   Phase phase = Phase::kStarting;
   std::string message;  // Why it ended, or what failed.
+  // Why somebody has asked for the end of the run, if so.
+  std::optional<std::string> stop_requested;
   Generation generation;
   Version version;  // Decided.
   int64_t samples_applied = 0;
@@ -94,6 +96,8 @@ struct JobState {
   // Mini-batches that are in no update for good: their gradient was bad, or
   // nobody served their partition.
   int64_t batches_left_out = 0;
+  // Gradients that came with a loss that is NaN or infinite.
+  int64_t losses_not_finite = 0;
   std::vector<WorkerState> workers;
   std::vector<ShardState> shards;
   PeerLife evaluator = PeerLife::kMissing;

@@ -168,9 +168,14 @@ std::string Membership::Missing(Role role) const {
                        : role == Role::kShard ? options_.shards
                        : options_.evaluator   ? 1
                                               : 0;
+  std::vector<Peer> peers;
+  for (int64_t id = 0; id < expected; ++id) peers.push_back({role, id});
+  return Missing(peers);
+}
+
+std::string Membership::Missing(const std::vector<Peer>& expected) const {
   std::vector<std::string> names;
-  for (int64_t id = 0; id < expected; ++id) {
-    const Peer peer{role, id};
+  for (const Peer& peer : expected) {
     if (!Get(peer).living()) names.push_back(peer.ToString());
   }
   return Listed(std::move(names));

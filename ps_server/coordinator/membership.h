@@ -90,6 +90,8 @@ class Membership {
   // Those the job counts on who do not live: "worker 2, worker 5"; empty when
   // all do. Long lists are cut: "... and 17 more".
   std::string Missing(Role role) const;
+  // The same of those whom the caller counts on.
+  std::string Missing(const std::vector<Peer>& expected) const;
   // Those who live and cannot reach somebody, each with whom, and since when
   // the first: "worker 1, which cannot reach shard 0 at host:port". Empty: none.
   std::pair<std::string, absl::Time> CutOff() const;

@@ -22,6 +22,7 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
       {"samples_per_second", rates.samples_per_second},
       {"mean_staleness", state.mean_staleness},
       {"gradients", GradientCountsJson(state.gradients)},
+      {"losses_not_finite", state.losses_not_finite},
   };
   if (state.checkpoints.has_value()) {
     line["checkpoints"] = CheckpointsJson(state.checkpoints);

@@ -102,11 +102,23 @@ TEST(MetricsLineTest, ARegressionHasNoAccuracy) {
   EXPECT_FALSE(line.contains("test_accuracy"));
 }
 
-TEST(MetricsLineTest, ADivergedLossIsNullNotBrokenJson) {
-  JobState state = State();
-  state.loss = std::numeric_limits<double>::quiet_NaN();
+TEST(MetricsLineTest, ATestLossThatIsNoNumberIsNullNotBrokenJson) {
+  Evaluation evaluation = FinalEvaluation();
+  evaluation.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(
-      json::parse(MetricsLine(state, {}, std::nullopt))["loss"].is_null());
+      json::parse(MetricsLine(State(), {}, evaluation))["test_loss"].is_null());
+  JobState state = State();
+  state.final_evaluation = evaluation;
+  EXPECT_TRUE(json::parse(RunSummary({}, state, {}))["test_loss"].is_null());
+}
+
+TEST(MetricsLineTest, LossesThatAreNoNumbersAreCounted) {
+  JobState state = State();
+  state.losses_not_finite = 3;
+  EXPECT_EQ(
+      json::parse(MetricsLine(state, {}, std::nullopt))["losses_not_finite"],
+      3);
+  EXPECT_EQ(json::parse(RunSummary({}, state, {}))["losses_not_finite"], 3);
 }
 
 TEST(MetricsWriterTest, EveryLineIsThereAsSoonAsItIsWritten) {

@@ -13,9 +13,9 @@ namespace sluice {
 // test_loss, test_version (of the final version; null where there is none),
 // version, epochs, samples, seconds, samples_per_second, weights_sha256,
 // gradients {applied, cancelled, dropped, rejected, lost}, batches_left_out,
-// mean_staleness, checkpoints (null where the job has none), policy, workers,
-// shards, reason, failure (empty when the run reached its end). Ends with a
-// newline.
+// losses_not_finite, mean_staleness, checkpoints (null where the job has none),
+// policy, workers, shards, reason, failure (empty when the run reached its
+// end). Ends with a newline.
 std::string RunSummary(const proto::Job& job, const JobState& state,
                        const FinishRun& finish);
 

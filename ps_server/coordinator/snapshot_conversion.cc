@@ -9,6 +9,7 @@ void TotalsToProto(const TrainingStats::Totals& totals,
                    proto::TrainingState* state) {
   state->set_samples_applied(totals.samples_applied);
   state->set_batches_left_out(totals.left_out);
+  state->set_losses_not_finite(totals.losses_not_finite);
   state->set_updates(totals.updates);
   state->set_loss(totals.loss);
   state->set_learning_rate(totals.learning_rate);
@@ -27,6 +28,7 @@ TrainingStats::Totals TotalsFromProto(const proto::TrainingState& state) {
   const proto::EndedGradients& gradients = state.gradients();
   return {.samples_applied = state.samples_applied(),
           .left_out = state.batches_left_out(),
+          .losses_not_finite = state.losses_not_finite(),
           .updates = state.updates(),
           .loss = state.loss(),
           .learning_rate = state.learning_rate(),

@@ -17,6 +17,7 @@ TEST(SnapshotConversionTest, EveryFieldComesBack) {
   state.mutable_k_schedule()->set_first_loss(0.1);
   state.mutable_k_schedule()->set_loss(0.3);
   state.set_batches_left_out(6);
+  state.set_losses_not_finite(18);
   state.set_updates(11);
   state.set_loss(1.0 / 3);
   state.set_learning_rate(0.7);
@@ -33,7 +34,7 @@ TEST(SnapshotConversionTest, EveryFieldComesBack) {
   EXPECT_EQ(SnapshotToProto(SnapshotFromProto(state)).SerializeAsString(),
             state.SerializeAsString());
   // A field that is added must be added to this test.
-  EXPECT_EQ(proto::TrainingState::descriptor()->field_count(), 14);
+  EXPECT_EQ(proto::TrainingState::descriptor()->field_count(), 15);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 
 namespace sluice {
 
-TaskTable::TaskTable(Generation generation, absl::Duration deadline)
-    : generation_(generation), deadline_(deadline) {}
+TaskTable::TaskTable(Generation generation) : generation_(generation) {}
 
 GradientKey TaskTable::NextKey(WorkerId worker, Incarnation incarnation) {
   Counter& counter = counters_[worker];
@@ -16,15 +15,13 @@ GradientKey TaskTable::NextKey(WorkerId worker, Incarnation incarnation) {
 }
 
 const OpenTask& TaskTable::Open(Task task, BlockId block, int64_t samples,
-                                absl::Time now) {
+                                absl::Time deadline) {
   const GradientKey key = task.key;
   const bool idle = live_of_.emplace(key.worker, key).second;
   SLUICE_CHECK(idle);
-  Live live = {key, task.version, now + deadline_};
-  if (!live_.empty()) {
-    SLUICE_CHECK(live_.back().version <= live.version);
-    live.deadline = std::max(live.deadline, live_.back().deadline);
-  }
+  const Live live = {key, task.version, deadline};
+  SLUICE_CHECK(live_.empty() || live_.back().version <= live.version);
+  deadlines_.insert({deadline, key});
   Entry& entry = open_[key];
   entry.live = live_.insert(live_.end(), live);
   OpenTask& open = entry.task;
@@ -60,6 +57,7 @@ OpenTask TaskTable::Close(GradientKey key) {
 
 void TaskTable::ForgetLive(const Entry& entry) {
   live_of_.erase(entry.live->key.worker);
+  deadlines_.erase({entry.live->deadline, entry.live->key});
   live_.erase(entry.live);
 }
 
@@ -99,9 +97,9 @@ std::vector<GradientKey> TaskTable::AllReady() const {
 
 std::vector<GradientKey> TaskTable::Overdue(absl::Time now) const {
   std::vector<GradientKey> keys;
-  for (const Live& live : live_) {
-    if (live.deadline > now) break;
-    keys.push_back(live.key);
+  for (const auto& [deadline, key] : deadlines_) {
+    if (deadline > now) break;
+    keys.push_back(key);
   }
   return keys;
 }

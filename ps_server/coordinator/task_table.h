@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <list>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,24 +31,24 @@ struct OpenTask {
 // The tasks that have not ended: at most one live task per mini-batch and per
 // worker, every key used once.
 //
-// `now` is awake time, but for MarkReady's. What is returned by reference or
-// pointer holds until the next Open or Close. Cost O(1) per call, and O(what it
-// returns) where that is a list; AllReady's is O(open tasks).
+// `now` and `deadline` are awake time, but for MarkReady's. What is returned by
+// reference or pointer holds until the next Open or Close. Cost O(log(live
+// tasks)) per call, and O(what it returns) where that is a list; AllReady's is
+// O(open tasks).
 //
 // Not thread-safe: call from the coordinator.
 class TaskTable {
  public:
-  // A task may take `deadline`.
-  TaskTable(Generation generation, absl::Duration deadline);
+  explicit TaskTable(Generation generation);
 
   // The key of the worker's next task: sequences count from 1 in every
   // incarnation.
   GradientKey NextKey(WorkerId worker, Incarnation incarnation);
 
-  // Its deadline is not before that of any live task. REQUIRES: the worker has
-  // no live task, and neither has the block; no live task's version is above.
+  // It is overdue from `deadline` on. REQUIRES: the worker has no live task,
+  // and neither has the block; no live task's version is above.
   const OpenTask& Open(Task task, BlockId block, int64_t samples,
-                       absl::Time now);
+                       absl::Time deadline);
   // The gradient is ready, `now` by the clock on the wall. REQUIRES: the task
   // is live.
   const OpenTask& MarkReady(const Delivery& delivery, absl::Time now);
@@ -66,7 +68,7 @@ class TaskTable {
   std::vector<GradientKey> AllLive() const;
   bool AnyLive() const { return !live_of_.empty(); }
   std::vector<GradientKey> AllReady() const;  // In the order of keys.
-  // Live tasks whose deadline has passed.
+  // Live tasks whose deadline has passed, the longest overdue first.
   std::vector<GradientKey> Overdue(absl::Time now) const;
 
  private:
@@ -82,7 +84,6 @@ class TaskTable {
   void ForgetLive(const Entry& entry);
 
   const Generation generation_;
-  const absl::Duration deadline_;
 
   struct Counter {
     Incarnation incarnation;
@@ -91,8 +92,8 @@ class TaskTable {
   absl::flat_hash_map<WorkerId, Counter> counters_;
   absl::flat_hash_map<GradientKey, Entry> open_;
   absl::flat_hash_map<WorkerId, GradientKey> live_of_;
-  // As they were opened, which is by version and by deadline.
-  std::list<Live> live_;
+  std::list<Live> live_;  // As they were opened, which is by version.
+  std::set<std::pair<absl::Time, GradientKey>> deadlines_;  // Of those.
 };
 
 }  // namespace sluice

@@ -42,11 +42,12 @@ void TrainingStats::Applied(int64_t staleness, int64_t samples) {
         .staleness_histogram[std::min<int64_t>(staleness, kStalenessBins - 1)];
 }
 
-void TrainingStats::Updated(double loss, double learning_rate) {
+void TrainingStats::Updated(std::optional<double> loss, double learning_rate) {
+  totals_.learning_rate = learning_rate;
+  if (!loss.has_value()) return;
   // The first updates count fully, so that the start is not held at 0.
   const double share = std::max(kNewestShare, 1.0 / ++totals_.updates);
-  totals_.loss += share * (loss - totals_.loss);
-  totals_.learning_rate = learning_rate;
+  totals_.loss += share * (*loss - totals_.loss);
 }
 
 double TrainingStats::mean_staleness() const {

@@ -43,5 +43,16 @@ TEST(TrainingStatsTest, TheSmoothedLossStartsAtTheFirstAndFollows) {
   EXPECT_EQ(stats.learning_rate(), 0.3);
 }
 
+TEST(TrainingStatsTest, AnUpdateWithoutAFiniteLossLeavesTheSmoothedOneAlone) {
+  TrainingStats stats;
+  stats.Updated(std::nullopt, 0.1);
+  EXPECT_EQ(stats.loss(), 0);
+  stats.Updated(4, 0.1);
+  EXPECT_EQ(stats.loss(), 4) << "the first that is finite counts fully";
+  stats.Updated(std::nullopt, 0.2);
+  EXPECT_EQ(stats.loss(), 4);
+  EXPECT_EQ(stats.learning_rate(), 0.2);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -107,10 +107,9 @@ std::string FaultyCluster::Describe() const {
                     state.version.value(), ", waiting for \"",
                     state.waiting_for, "\"");
     if (lead->end().has_value()) {
-      absl::StrAppend(&text, ", over: ",
-                      AfterGeneration(*lead->end()).ok()
-                          ? state.message
-                          : AfterGeneration(*lead->end()).status().message());
+      absl::StrAppend(&text,
+                      ", over: ", lead->finish().has_value() ? "the run, " : "",
+                      state.message);
     }
   }
   for (const Process& process : processes_) {

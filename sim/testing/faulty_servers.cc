@@ -156,7 +156,8 @@ void FaultyCluster::CloseLead(size_t l) {
        Expect(closed.ok(), closed.ToString());
        lead.up = false;
        lead.files.reset();
-       const auto next = AfterGeneration(*lead.end());
+       const auto next = AfterGeneration(
+           *lead.end(), lead.sessions.State(Now()).stop_requested);
        if (next.ok() && next->has_value()) {
          ++chance_.counts.leads_in_place;
          return StartLead((*next)->recovery);
