@@ -52,6 +52,9 @@ class EchoService final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream* stream) override {}
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
+  absl::Status OnReportDeath(const proto::DeathReport&) override {
+    return absl::OkStatus();
+  }
 
   void SendTask(SessionStream* stream, const proto::ToCoordinator& frame) {
     proto::FromCoordinator task;
@@ -197,7 +200,7 @@ double DecidedTasksPerSecond(int workers, int shards, int64_t count) {
   options.core.staged_gradients = 1 + workers;
   options.core.train_samples = 1000;
   options.fingerprint = kFingerprint;
-  options.rejoin_timeout = absl::Seconds(1);
+  options.farewell_timeout = absl::Seconds(1);
   CoordinatorService service(options, nullptr, nullptr, nullptr);
   return RateOf(&service, workers, shards, count);
 }

@@ -48,4 +48,11 @@ absl::Status CoordinatorWatch::Stop(const std::string& reason) {
   return Check(stub_->Stop(&context, request, &reply));
 }
 
+absl::Status CoordinatorWatch::ReportDeath(const proto::DeathReport& report) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
+  proto::DeathReportReply reply;
+  return Check(stub_->ReportDeath(&context, report, &reply));
+}
+
 }  // namespace sluice

@@ -14,10 +14,10 @@
 
 namespace sluice {
 
-// What a bystander asks of a coordinator: how the run stands, and to end it.
-// One that comes back at its address is found by the next call. Every call
-// blocks for at most `patience`.
-// Not thread-safe: call from one thread.
+// What a bystander asks of a coordinator, how the run stands and to end it, and
+// tells it: who has died. One that comes back at its address is found by the
+// next call. Every call blocks for at most `patience`. Not thread-safe: call
+// from one thread.
 class CoordinatorWatch {
  public:
   // A local call takes well under a millisecond; a coordinator that computes
@@ -31,6 +31,8 @@ class CoordinatorWatch {
   // kUnavailable, kDeadlineExceeded: nobody answers.
   absl::StatusOr<proto::JobStatus> GetStatus();
   absl::Status Stop(const std::string& reason);
+  // kInvalidArgument: the job has no such process.
+  absl::Status ReportDeath(const proto::DeathReport& report);
 
  private:
   void Connect();

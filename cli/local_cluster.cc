@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/run_folder.h"
 #include "common/exit_codes.h"
+#include "common/process_name.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -169,12 +170,14 @@ std::vector<PartEnd> LocalCluster::TakeEnded() {
       continue;
     }
     ended.push_back({.part = child.part,
+                     .number = started_.at(child.name).second,
                      .name = child.name,
                      .ok = exit->ok(),
                      .killed = exit->signal != 0,
                      .lost_coordinator = exit->signal == 0 &&
                                          exit->status == kExitCoordinatorLost,
-                     .how = exit->ToString()});
+                     .how = exit->ToString(),
+                     .process = ProcessName(child.process->pid())});
   }
   children_ = std::move(left);
   return ended;

@@ -96,6 +96,7 @@ SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
     EndBy(now + kGrace);
     lead_ended_ = true;
     lead_ended_well_ = end.ok;
+    if (end.ok) dismiss_at_ = now + kDismissal;
     restarted_ = now - restarted_at_ < kSettled;
   }
   if (!end.ok && !killing_) GiveUp(end, died, now, &actions);
@@ -166,6 +167,10 @@ bool Supervision::RestartsPending() const {
 SuperviseActions Supervision::OnTime(absl::Time now) {
   SuperviseActions actions;
   RestartDue(now, &actions);
+  if (dismiss_at_.has_value() && now >= *dismiss_at_) {
+    dismiss_at_.reset();
+    actions.dismiss = true;
+  }
   if (!deadline_.has_value() || now < *deadline_) return actions;
   deadline_.reset();
   killing_ = true;

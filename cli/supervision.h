@@ -21,13 +21,15 @@ std::string NameOfPart(Part part, int number);
 // A child that ended.
 struct PartEnd {
   Part part = Part::kWorker;
+  int number = 0;
   std::string name;  // "worker-2"
   bool ok = false;   // Exit status 0.
   // A signal ended it, so that it had no part in an orderly end.
   bool killed = false;
   // It ended because the coordinator fell silent (kExitCoordinatorLost).
   bool lost_coordinator = false;
-  std::string how;  // "killed by signal 9 (Killed)"
+  std::string how;           // "killed by signal 9 (Killed)"
+  std::string process = {};  // "host:pid"
 };
 
 // What the launcher is to do now, in this order.
@@ -35,6 +37,7 @@ struct SuperviseActions {
   std::vector<std::string> say;      // Lines for the user.
   std::vector<std::string> restart;  // Names of children to be started again.
   bool stop = false;                 // Ask the coordinator to end the run.
+  bool dismiss = false;              // Tell every child that is left to leave.
   bool kill = false;                 // Kill every child that is left.
 };
 
@@ -59,6 +62,10 @@ class Supervision {
   // the others to end with the lead; with the time to kill and report within
   // the 10 seconds a failed run may take.
   static constexpr absl::Duration kGrace = absl::Seconds(6);
+  // When, after a good end of the lead, those are told to leave who are left: a
+  // worker that was cut off has not heard of the end, and looks for the lead.
+  // The time until kGrace is enough to take leave.
+  static constexpr absl::Duration kDismissal = absl::Seconds(3);
   // Who dies this often in a row, and then once more, dies of the job. In a
   // row are, of a server, deaths between which the run came no further; of
   // others, those of lives shorter than kSettled.
@@ -128,6 +135,7 @@ class Supervision {
   bool restarted_ = false;  // When the lead ended, somebody just had been.
   std::map<std::string, Record> records_;  // By name.
   RunProgress progress_;
+  std::optional<absl::Time> dismiss_at_;
   bool lead_ended_ = false;
   bool lead_ended_well_ = false;
   bool interrupted_ = false;

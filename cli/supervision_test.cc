@@ -329,6 +329,20 @@ TEST(SupervisionTest, WhoOutlivesTheRunFailsItAndIsNamed) {
             "had to be killed");
 }
 
+TEST(SupervisionTest, WhoHasNotHeardOfAGoodEndIsToldToLeaveBeforeHeIsKilled) {
+  Supervision s(2);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  const absl::Time told = kStart + Supervision::kDismissal;
+  EXPECT_FALSE(s.OnTime(told - absl::Milliseconds(1)).dismiss);
+  const SuperviseActions actions = s.OnTime(told);
+  EXPECT_TRUE(actions.dismiss);
+  EXPECT_FALSE(actions.kill);
+  EXPECT_FALSE(s.OnTime(told).dismiss) << "once";
+  s.OnEnd(Well(Part::kWorker, "worker-0"), told);
+  s.OnEnd(Well(Part::kWorker, "worker-1"), told);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
 TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
   Supervision s(2);
   s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cli/coordinator_watch.h"
+#include "cli/death_reports.h"
 #include "cli/local_cluster.h"
 #include "cli/progress.h"
 #include "cli/run_folder.h"
@@ -101,9 +102,21 @@ class TrainRun {
       const bool by_itself = !end.ok && !end.killed;
       if (by_itself && watch_.has_value()) AskForFailure();
     }
+    for (const PartEnd& end : ended) reports_.Add(end, clock_->Now());
+    // Before anybody is started again, so that it finds the place free.
+    if (watch_.has_value()) ReportDeaths();
     for (const PartEnd& end : ended) {
       Do(supervision_.OnEnd(end, clock_->Now()));
       if (observer_ != nullptr) observer_->OnEnd(end, clock_->Now());
+    }
+  }
+
+  // What nobody answers is told again when somebody does.
+  void ReportDeaths() {
+    for (const proto::DeathReport& report : reports_.Due(clock_->Now())) {
+      const absl::Status told = watch_->ReportDeath(report);
+      if (absl::IsUnavailable(told) || absl::IsDeadlineExceeded(told)) return;
+      reports_.Answered(report);
     }
   }
 
@@ -138,6 +151,7 @@ class TrainRun {
                                  .running = cluster_.Names()}));
     }
     if (!status.ok()) return;
+    ReportDeaths();
     view_.Show(*status, clock_->Now());
     RunProgress progress;
     progress.version = status->version();
@@ -192,6 +206,11 @@ class TrainRun {
       if (!started.ok()) StartFailed(started);
     }
     if (actions.stop) Stop();
+    if (actions.dismiss) {
+      for (const std::string& name : cluster_.Names()) {
+        cluster_.Signal(name, SIGTERM);
+      }
+    }
     if (actions.kill) cluster_.KillAll();
   }
 
@@ -204,6 +223,7 @@ class TrainRun {
 
   SignalWait signals_;  // Before anything that starts a thread.
   Supervision supervision_;
+  DeathReports reports_;
   ProgressView view_;
   LocalCluster cluster_;
   std::optional<CoordinatorWatch> watch_;  // Once the lead listens.

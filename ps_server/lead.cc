@@ -37,7 +37,8 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   options.job_text = FormatJob(j);
   options.epochs_total = j.stop().epochs();
   options.metrics_every = absl::Seconds(j.output().metrics_every_s());
-  options.rejoin_timeout = absl::Seconds(j.limits().rejoin_timeout_s());
+  // Who is cut off for longer is not waited for at any other time either.
+  options.farewell_timeout = absl::Seconds(j.limits().lease_s());
   options.clock = clock;
   return options;
 }

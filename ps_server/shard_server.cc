@@ -2,13 +2,12 @@
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <unistd.h>
 
-#include <climits>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/process_name.h"
 #include "common/rpc/channel_options.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
@@ -22,11 +21,6 @@ namespace {
 // When the run is over nobody needs an answer any more; this only lets those
 // go out that are being written.
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
-}
 
 // Empty: none.
 std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
@@ -192,7 +186,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
                           .coordinator = coordinator_,
-                          .process = absl::StrCat(HostName(), ":", getpid()),
+                          .process = ProcessName(),
                           .initial_weights = initial_weights,
                           .run_dir = RunFolderOf(flags, job.job)},
       job, &shard_, &exchange_);

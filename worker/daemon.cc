@@ -1,28 +1,17 @@
 #include "worker/daemon.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/exit_codes.h"
+#include "common/process_name.h"
 #include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
-namespace {
-
-// "host:pid", for other processes' logs.
-std::string ProcessName() {
-  char host[256] = {};
-  if (gethostname(host, sizeof(host) - 1) != 0) return absl::StrCat(getpid());
-  return absl::StrCat(host, ":", getpid());
-}
-
-}  // namespace
 
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
   app->add_option("--job", flags->job, "job file (textproto)")->required();

@@ -24,7 +24,8 @@ bool IsAlive(const Peers& peers, int64_t id) {
   for (const auto& peer : peers) {
     if (peer.id() != id) continue;
     return peer.state() != "suspect" && peer.state() != "dead" &&
-           peer.state() != "left" && peer.state() != "missing";
+           peer.state() != "cut off" && peer.state() != "left" &&
+           peer.state() != "missing";
   }
   return false;
 }

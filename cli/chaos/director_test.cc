@@ -87,7 +87,7 @@ TEST_F(DirectorTest, ActsComeOneAtATimeInTheirOrder) {
 
 TEST_F(DirectorTest, AnActWaitsUntilTheCoordinatorSeesThePartAlive) {
   Director director = Make({{.part = Part::kShard, .number = 1}});
-  for (const char* state : {"suspect", "dead", "missing", "left"}) {
+  for (const char* state : {"suspect", "dead", "cut off", "missing", "left"}) {
     status_.mutable_shard(1)->set_state(state);
     EXPECT_THAT(LookAt(director, 9).signals, IsEmpty()) << state;
   }

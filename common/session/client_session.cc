@@ -16,6 +16,8 @@ constexpr size_t kQueueCapacity = 65536;
 // First pause before the connection is tried again, and the longest.
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(1);
+// Unanswered heartbeats after which a connection is given up: a lease.
+constexpr double kMostUnanswered = 5;
 // Heartbeats when the coordinator names no interval.
 constexpr double kDefaultHeartbeat = 1;
 
@@ -48,6 +50,7 @@ ClientSession::ClientSession(Options options, absl::Time now)
       queue_(kQueueCapacity),
       next_heartbeat_(absl::InfiniteFuture()),
       last_heard_(now),
+      last_connected_(now),
       last_awake_(now) {}
 
 std::string ClientSession::Name() const {
@@ -120,6 +123,7 @@ void ClientSession::OnFinished(const proto::Finish& finish) {
 std::optional<absl::Status> ClientSession::OnConnectionEnd(
     const absl::Status& status, absl::Time now) {
   Awake(now);
+  last_connected_ = now;
   if (status.ok()) {
     last_error_ = "it closed the session";
   } else if (!absl::IsCancelled(status)) {
@@ -157,6 +161,7 @@ void ClientSession::Awake(absl::Time now) {
   // Twice, so that a round that is merely late does not count.
   if (now - last_awake_ > 2 * kAwakeEvery) {
     last_heard_ += now - last_awake_ - kAwakeEvery;
+    last_connected_ += now - last_awake_ - kAwakeEvery;
   }
   last_awake_ = now;
 }
@@ -170,6 +175,18 @@ absl::Time ClientSession::Deadline() const {
   if (contacted_) return last_heard_ + options_.rejoin_timeout;
   return start_ +
          (options_.rejoins ? options_.rejoin_timeout : options_.start_timeout);
+}
+
+absl::Time ClientSession::CutAt() const {
+  if (!contacted_) return Deadline();
+  const absl::Time silent_since = std::max(last_heard_, last_connected_);
+  return std::min(silent_since + kMostUnanswered * HeartbeatEvery(),
+                  Deadline());
+}
+
+absl::Duration ClientSession::HeartbeatEvery() const {
+  const double every = welcome_.heartbeat_every_s();
+  return absl::Seconds(every > 0 ? every : kDefaultHeartbeat);
 }
 
 absl::Status ClientSession::Send(proto::ToCoordinator message) {
@@ -195,8 +212,7 @@ std::optional<proto::ToCoordinator> ClientSession::NextFrame(absl::Time now) {
   }
   frame.set_ack(queue_.received());
   ack_due_ = false;
-  const double every = welcome_.heartbeat_every_s();
-  next_heartbeat_ = now + absl::Seconds(every > 0 ? every : kDefaultHeartbeat);
+  next_heartbeat_ = now + HeartbeatEvery();
   return frame;
 }
 

@@ -64,9 +64,15 @@ class ClientSession {
   // Pause before the next connection; doubles with each try up to 1 s, and is
   // short again after a Welcome.
   absl::Duration Backoff();
-  // When the coordinator will have been silent for too long; the connection is
-  // then to be cut.
+  // When the coordinator will have been silent for too long: the session ends
+  // with its connection then.
   absl::Time Deadline() const;
+  // When the connection is to be cut, at the latest then. Earlier it is once
+  // the coordinator has left as many heartbeats in a row unanswered as a lease
+  // has: after a cut link heals, a new connection is there at once, while the
+  // old one would wait for a repetition that comes as late as the link was cut
+  // for.
+  absl::Time CutAt() const;
   // Call at least every kAwakeEvery. A longer gap means that this process was
   // stopped or starved: the coordinator is not blamed for that silence.
   static constexpr absl::Duration kAwakeEvery = absl::Seconds(1);
@@ -107,6 +113,7 @@ class ClientSession {
   absl::Status Refuse(const absl::Status& status);
   absl::StatusOr<Event> OnWelcome(const proto::FromCoordinator& frame);
   absl::Status Silent(absl::Time now) const;
+  absl::Duration HeartbeatEvery() const;
 
   // Constant after construction.
   const Options options_;
@@ -116,6 +123,7 @@ class ClientSession {
   bool ack_due_ = false;
   absl::Time next_heartbeat_;
   absl::Time last_heard_;
+  absl::Time last_connected_;  // When the present connection was begun.
   absl::Time last_awake_;
   std::string last_error_ = "none";  // Of a connection, but for our own cuts.
   int failures_ = 0;

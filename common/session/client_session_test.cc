@@ -131,6 +131,23 @@ TEST(ClientSessionTest, WhoHasTakenPartBeforeWaitsNoLongerForItsFirstWelcome) {
             "(limits.rejoin_timeout_s); last error: connection refused");
 }
 
+TEST(ClientSessionTest, ASilentConnectionIsCutAndAnotherIsTriedMuchLonger) {
+  ClientSession::Options options = WorkerOptions();
+  options.rejoin_timeout = absl::Seconds(600);
+  ClientSession session(options, kStart);
+  ASSERT_TRUE(session.OnFrame(Welcome(1), kStart).ok());
+  const absl::Duration lease =
+      5 * absl::Seconds(session.welcome().heartbeat_every_s());
+  EXPECT_EQ(session.CutAt(), kStart + lease);
+  StayAwake(&session, kStart + lease);
+  const absl::Status cut = absl::CancelledError("cut");
+  EXPECT_FALSE(session.OnConnectionEnd(cut, kStart + lease).has_value());
+  // The next one has as long.
+  EXPECT_EQ(session.CutAt(), kStart + 2 * lease);
+  EXPECT_EQ(session.Deadline(), kStart + absl::Seconds(600));
+  EXPECT_EQ(session.Join().join().incarnation(), 1) << "it may resume";
+}
+
 TEST(ClientSessionTest, TheErrorNamedIsTheCoordinatorsNotOurOwnCut) {
   ClientSession session = Joined();
   StayAwake(&session, kStart + absl::Seconds(4));

@@ -267,14 +267,14 @@ void CoordinatorClient::Impl::WriteLoop() {
     {
       absl::MutexLock lock(&mu_);
       const absl::Time wake =
-          std::min(session_.Deadline(), session_.next_heartbeat());
+          std::min(session_.CutAt(), session_.next_heartbeat());
       mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WriterHasWork),
                            std::clamp(wake - options_.clock->Now(),
                                       kShortestRest, kLongestRest));
       if (Ended()) return;
       const absl::Time now = options_.clock->Now();
       session_.Awake(now);
-      if (now >= session_.Deadline()) {
+      if (now >= session_.CutAt()) {
         silent = context_;
       } else {
         frame = TakeFrame();

@@ -146,7 +146,7 @@ void Coordinator::Impl::CannotReach(Peer peer, Incarnation incarnation,
 }
 
 void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
-  if (!members_.Disconnected(peer, incarnation)) return;
+  if (!members_.Disconnected(peer, incarnation, awake_)) return;
   if (!over()) {
     Say(Announce::Level::kWarning,
         absl::StrCat("event=suspect peer=\"", peer.ToString(),
@@ -161,6 +161,26 @@ void Coordinator::Impl::Leave(Peer peer, Incarnation incarnation,
   PeerLost(peer, absl::StrCat("left: ", reason));
 }
 
+absl::Status Coordinator::Impl::DeathReported(Peer peer,
+                                              const std::string& process,
+                                              const std::string& reason) {
+  absl::Status valid = members_.CheckPeer(peer);
+  if (!valid.ok()) return valid;
+  const Membership::Member& member = members_.Get(peer);
+  if (over() || !member.living() || member.process != process) {
+    return absl::OkStatus();
+  }
+  EndLife(peer, absl::StrCat("died: ", reason));
+  return absl::OkStatus();
+}
+
+void Coordinator::Impl::EndLife(Peer peer, const std::string& why) {
+  const Incarnation incarnation = members_.Get(peer).incarnation;
+  members_.Died(peer, incarnation);
+  Emit(EndSession{peer, incarnation, why});
+  PeerLost(peer, why);
+}
+
 void Coordinator::Impl::Tick() {
   if (over()) return;
   ExpireLeases();
@@ -171,7 +191,7 @@ void Coordinator::Impl::Tick() {
 void Coordinator::Impl::ExpireLeases() {
   for (Peer peer : members_.Expired(awake_)) {
     const Incarnation incarnation = members_.Get(peer).incarnation;
-    members_.Died(peer, incarnation);
+    members_.LeaseOver(peer, incarnation);
     const std::string why = absl::StrCat("died: not heard of for ",
                                          absl::FormatDuration(options_.lease));
     Emit(EndSession{peer, incarnation, why});
@@ -267,6 +287,15 @@ void Coordinator::Leave(Peer peer, Incarnation incarnation,
   impl_->Enter(now, out);
   impl_->Leave(peer, incarnation, reason);
   impl_->Settle();
+}
+
+absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
+                                        const std::string& reason,
+                                        absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->DeathReported(peer, process, reason);
+  impl_->Settle();
+  return status;
 }
 
 absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,

@@ -45,9 +45,10 @@ class Coordinator {
     Incarnation incarnation;
     bool resumed = false;  // The session's numbering goes on.
   };
-  // Errors: kAlreadyExists (the id is taken by a living, connected process),
-  // kAborted (the resumed incarnation is over), kUnavailable (this generation
-  // is over, the next one follows), kInvalidArgument (no such shard),
+  // Errors: kAlreadyExists (the id is taken by a living process), kAborted (the
+  // resumed incarnation is over), kUnavailable (ask again: this generation is
+  // over and the next one follows, or whether the one who has the id lives will
+  // be known within its lease), kInvalidArgument (no such shard),
   // kFailedPrecondition (the run is over; or another input than a process
   // before it: devices may differ under all policies but SYNC).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
@@ -68,6 +69,13 @@ class Coordinator {
   // The process leaves on its own account; it hands back its task.
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason,
              absl::Time now, Actions* out);
+
+  // Whoever started `process` has seen it end: its incarnation is over. Changes
+  // nothing where `peer` is another process, or does not live.
+  // kInvalidArgument: no such peer.
+  absl::Status DeathReported(Peer peer, const std::string& process,
+                             const std::string& reason, absl::Time now,
+                             Actions* out);
 
   // Every shard has staged all of the gradient. kAborted: its task has ended
   // (the verdict has been or is being sent); kInvalidArgument: says what was

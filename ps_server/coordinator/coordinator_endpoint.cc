@@ -3,7 +3,9 @@
 #include <functional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "common/named_thread.h"
+#include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -19,7 +21,7 @@ class UnaryCall final : public CompletionTag {
                                  grpc::ServerAsyncResponseWriter<Reply>*,
                                  grpc::CompletionQueue*,
                                  grpc::ServerCompletionQueue*, void*);
-  using Answer = std::function<Reply(const Request&)>;
+  using Answer = std::function<absl::StatusOr<Reply>(const Request&)>;
 
   static void Listen(SessionStream::Context* context, Next next,
                      Answer answer) {
@@ -34,8 +36,10 @@ class UnaryCall final : public CompletionTag {
     if (ok && !answered_) {
       answered_ = true;
       Listen(context_, next_, answer_);
-      return writer_.Finish(answer_(request_), grpc::Status::OK,
-                            static_cast<CompletionTag*>(this));
+      const absl::StatusOr<Reply> reply = answer_(request_);
+      auto* const tag = static_cast<CompletionTag*>(this);
+      if (reply.ok()) return writer_.Finish(*reply, grpc::Status::OK, tag);
+      return writer_.FinishWithError(ToGrpcStatus(reply.status()), tag);
     }
     SessionStream::Context* const context = context_;
     delete this;
@@ -85,6 +89,12 @@ void CoordinatorEndpoint::Start() {
       &context_, &Service::RequestStop, [this](const auto& request) {
         handler_->OnStop(request);
         return proto::StopReply();
+      });
+  UnaryCall<proto::DeathReport, proto::DeathReportReply>::Listen(
+      &context_, &Service::RequestReportDeath,
+      [this](const auto& report) -> absl::StatusOr<proto::DeathReportReply> {
+        SLUICE_RETURN_IF_ERROR(handler_->OnReportDeath(report));
+        return proto::DeathReportReply();
       });
   thread_ = StartThread("coordinator", [this] { Serve(); });
 }

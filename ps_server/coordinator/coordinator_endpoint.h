@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session_stream.h"
 
@@ -31,6 +32,8 @@ class CoordinatorEndpoint {
    public:
     virtual proto::JobStatus OnGetStatus() = 0;
     virtual void OnStop(const proto::StopRequest& request) = 0;
+    // What is answered.
+    virtual absl::Status OnReportDeath(const proto::DeathReport& report) = 0;
   };
   // `handler` must outlive the endpoint. Null: SetHandler says it.
   explicit CoordinatorEndpoint(Handler* handler);

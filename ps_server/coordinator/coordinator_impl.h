@@ -46,6 +46,8 @@ class Coordinator::Impl {
                    absl::Duration for_so_long, absl::Time now);
   void Disconnected(Peer peer, Incarnation incarnation);
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason);
+  absl::Status DeathReported(Peer peer, const std::string& process,
+                             const std::string& reason);
   void Tick();
 
   // coordinator_tasks.cc
@@ -78,6 +80,8 @@ class Coordinator::Impl {
 
   // coordinator.cc
   void PeerLost(Peer peer, const std::string& why);
+  // The peer, which lives, is taken for dead.
+  void EndLife(Peer peer, const std::string& why);
   void WorkerLost(WorkerId worker, const std::string& why);
   void EvaluatorLost();
   void ExpireLeases();

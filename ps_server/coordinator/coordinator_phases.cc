@@ -59,10 +59,15 @@ std::vector<Peer> Coordinator::Impl::Expected() const {
 // is a shortage like any other.
 bool Coordinator::Impl::MayBegin() const {
   if (StopReason().has_value()) return true;  // Nobody needs to compute.
-  const bool all = members_.Missing(Expected()).empty();
-  if (!GoesOn()) return all;
-  if (members_.living(Role::kWorker) == 0) return false;
-  return all || awake_ - *restored_ >= options_.regroup_timeout;
+  const int workers = members_.living(Role::kWorker);
+  if (!GoesOn()) {
+    // Whichever they are.
+    return workers >= options_.workers &&
+           (!options_.evaluator || members_.living(Role::kEvaluator) > 0);
+  }
+  if (workers == 0) return false;
+  return members_.Missing(Expected()).empty() ||
+         awake_ - *restored_ >= options_.regroup_timeout;
 }
 
 std::optional<std::string> Coordinator::Impl::StopReason() const {
@@ -282,16 +287,12 @@ void Coordinator::Impl::CheckDeadlines() {
 
 // Whoever was at it is taken for dead, and is to begin anew; but not for ever.
 void Coordinator::Impl::EvaluationOverran(Evaluations::Running running) {
-  const Peer evaluator{Role::kEvaluator, 0};
-  const Incarnation incarnation = members_.Get(evaluator).incarnation;
   const std::string why =
       absl::StrCat("took longer than ",
                    absl::FormatDuration(DeadlineAfter(evaluations_.overruns())),
                    " for version ", running.version.value());
   const int times = evaluations_.Overrun();
-  members_.Died(evaluator, incarnation);
-  Emit(EndSession{evaluator, incarnation, why});
-  PeerLost(evaluator, why);
+  EndLife({Role::kEvaluator, 0}, why);
   if (times < kMostOverruns) return;
   const std::string what =
       absl::StrCat("evaluation of version ", running.version.value(), ": took ",

@@ -111,6 +111,17 @@ void CoordinatorService::OnStop(const proto::StopRequest& request) {
   RequestStop(request.reason());
 }
 
+absl::Status CoordinatorService::OnReportDeath(
+    const proto::DeathReport& report) {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mu_);
+    status = sessions_.OnDeathReport(report, options_.clock->Now());
+  }
+  CarryOut();
+  return status;
+}
+
 void CoordinatorService::RequestStop(const std::string& reason) {
   {
     absl::MutexLock lock(&mu_);

@@ -43,7 +43,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     absl::Duration metrics_every = absl::Seconds(1);
     // How long a session may take, at the end of the run, to be resumed and to
     // acknowledge that it has heard of it.
-    absl::Duration rejoin_timeout = absl::Seconds(5);
+    absl::Duration farewell_timeout = absl::Seconds(5);
     // Where `core.checkpoints` are enabled; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
     // Whether another process has taken a later generation; asked with every
@@ -63,7 +63,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // empty when the run was over first.
   std::vector<std::string> AwaitShards();
   // Blocks until the generation is over; and when the run is, too, for
-  // rejoin_timeout at most until everybody has heard of it.
+  // farewell_timeout at most until everybody has heard of it.
   GenerationEnd AwaitEnd();
 
   JobState State();
@@ -81,6 +81,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream* stream) override;
   proto::JobStatus OnGetStatus() override;
   void OnStop(const proto::StopRequest& request) override;
+  absl::Status OnReportDeath(const proto::DeathReport& report) override;
 
  private:
   void OnManifest(Version version, const absl::Status& status);

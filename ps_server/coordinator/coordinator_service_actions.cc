@@ -95,7 +95,7 @@ GenerationEnd CoordinatorService::AwaitEnd() {
   mu_.Await(absl::Condition(this, &CoordinatorService::Over));
   mu_.AwaitWithTimeout(
       absl::Condition(this, &CoordinatorService::EverybodyTold),
-      options_.rejoin_timeout);
+      options_.farewell_timeout);
   return *sessions_.end();
 }
 

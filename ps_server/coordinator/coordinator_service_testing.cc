@@ -18,7 +18,7 @@ CoordinatorService::Options RunOf(int shards, int workers, int64_t updates) {
   options.core.tick = absl::Milliseconds(10);
   options.core.lease = absl::Seconds(1);
   options.core.finish_timeout = absl::Seconds(5);
-  options.rejoin_timeout = absl::Seconds(1);
+  options.farewell_timeout = absl::Seconds(1);
   options.job_name = "test";
   options.fingerprint = "abc";
   options.job_text = "seed: 1\n";

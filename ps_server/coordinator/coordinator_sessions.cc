@@ -41,6 +41,15 @@ void CoordinatorSessions::OnBroken(const FrameSink* connection,
   core_.Disconnected(seat->peer, seat->incarnation, now, &actions_);
 }
 
+absl::Status CoordinatorSessions::OnDeathReport(
+    const proto::DeathReport& report, absl::Time now) {
+  SLUICE_ASSIGN_OR_RETURN(
+      const Peer peer,
+      PeerFromProto("DeathReport", report.role(), report.id()));
+  return core_.DeathReported(peer, report.process(), report.reason(), now,
+                             &actions_);
+}
+
 void CoordinatorSessions::Tick(absl::Time now) {
   for (const Seat* seat : table_.LocalSeats()) {
     core_.Heard(seat->peer, seat->incarnation, now).IgnoreError();
@@ -78,7 +87,8 @@ absl::Status CoordinatorSessions::OnJoin(
     const std::shared_ptr<FrameSink>& connection,
     const proto::ToCoordinator& frame, absl::Time now) {
   const proto::Join& join = frame.join();
-  SLUICE_ASSIGN_OR_RETURN(const Peer peer, PeerFromProto(join));
+  SLUICE_ASSIGN_OR_RETURN(const Peer peer,
+                          PeerFromProto("Join", join.role(), join.id()));
   const absl::Status same_job = CheckJob(join);
   if (!same_job.ok()) {
     return absl::Status(same_job.code(), absl::StrCat(peer.ToString(), ": ",

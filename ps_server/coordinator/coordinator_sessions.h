@@ -57,6 +57,8 @@ class CoordinatorSessions {
                        const proto::ToCoordinator& frame, absl::Time now);
   // The connection is gone; nothing more arrives on it.
   void OnBroken(const FrameSink* connection, absl::Time now);
+  // kInvalidArgument: the job has no such process.
+  absl::Status OnDeathReport(const proto::DeathReport& report, absl::Time now);
   // As Coordinator's. Local peers are alive.
   void Tick(absl::Time now);
   void ManifestWritten(Version version, const std::string& error,

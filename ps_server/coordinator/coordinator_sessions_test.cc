@@ -238,9 +238,34 @@ TEST_F(CoordinatorSessionsTest, ItsOldConnectionNeedNotHaveBeenSeenToBreak) {
 }
 
 TEST_F(CoordinatorSessionsTest, AnotherProcessCannotTakeALivingOnesPlace) {
-  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 1").ok());
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::WORKER, 0, "host 1").ok());
+  EXPECT_TRUE(absl::IsUnavailable(Join(Connect(), proto::WORKER, 0, "host 2")))
+      << "it may have vanished";
+  proto::ToCoordinator heartbeat;
+  heartbeat.mutable_heartbeat();
+  ASSERT_TRUE(
+      sessions_.OnFrame(first, heartbeat, kStart + absl::Seconds(1)).ok());
   EXPECT_TRUE(
       absl::IsAlreadyExists(Join(Connect(), proto::WORKER, 0, "host 2")));
+}
+
+TEST_F(CoordinatorSessionsTest, AReportedDeathEndsTheLifeOfThatProcessOnly) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::WORKER, 0, "host 1").ok());
+  proto::DeathReport report;
+  report.set_role(proto::WORKER);
+  report.set_process("host 0");
+  report.set_reason("exit status 1");
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  EXPECT_EQ(sessions_.State(kStart).workers[0].life, PeerLife::kAlive);
+  report.set_process("host 1");
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  EXPECT_EQ(sessions_.State(kStart).workers[0].life, PeerLife::kDead);
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  report.set_id(77);
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions_.OnDeathReport(report, kStart)));
+  EXPECT_TRUE(Join(Connect(), proto::WORKER, 0, "host 2").ok());
 }
 
 TEST_F(CoordinatorSessionsTest, AnotherProcessInAShardsPlaceIsARestart) {

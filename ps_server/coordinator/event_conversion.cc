@@ -72,21 +72,22 @@ Commit CommitFromProto(const proto::Commit& message) {
 
 }  // namespace
 
-absl::StatusOr<Peer> PeerFromProto(const proto::Join& join) {
-  if (join.id() < 0) {
+absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
+                                   int64_t id) {
+  if (id < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Join.id: must be at least 0, is ", join.id()));
+        absl::StrCat(message, ".id: must be at least 0, is ", id));
   }
-  switch (join.role()) {
+  switch (role) {
     case proto::WORKER:
-      return Peer{Role::kWorker, join.id()};
+      return Peer{Role::kWorker, id};
     case proto::SHARD:
-      return Peer{Role::kShard, join.id()};
+      return Peer{Role::kShard, id};
     case proto::EVALUATOR:
-      return Peer{Role::kEvaluator, join.id()};
+      return Peer{Role::kEvaluator, id};
     default:
       return absl::InvalidArgumentError(absl::StrCat(
-          "Join.role: must be WORKER, SHARD or EVALUATOR, is ", join.role()));
+          message, ".role: must be WORKER, SHARD or EVALUATOR, is ", role));
   }
 }
 

@@ -16,8 +16,10 @@ namespace sluice {
 
 // ---- What arrives. ----
 
-// kInvalidArgument: no such role, or a negative id.
-absl::StatusOr<Peer> PeerFromProto(const proto::Join& join);
+// Whom `message` ("Join") names. kInvalidArgument: no such role, or a negative
+// id.
+absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
+                                   int64_t id);
 Delivery DeliveryFromProto(const proto::Ready& ready);
 Evaluation EvaluationFromProto(const proto::Evaluated& evaluated);
 StoredPart StoredPartFromProto(const proto::Stored& stored);

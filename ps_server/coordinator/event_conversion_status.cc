@@ -36,6 +36,8 @@ std::string LifeName(PeerLife life, const std::string& alive) {
       return "suspect";
     case PeerLife::kDead:
       return "dead";
+    case PeerLife::kCutOff:
+      return "cut off";
     case PeerLife::kLeft:
       return "left";
   }

@@ -111,14 +111,15 @@ TEST(EventConversionTest, ARegressionHasNoAccuracy) {
 
 TEST(EventConversionTest, AJoinWithoutARoleOrWithANegativeIdIsRefused) {
   proto::Join join;
-  EXPECT_EQ(PeerFromProto(join).status().message(),
+  EXPECT_EQ(PeerFromProto("Join", join.role(), join.id()).status().message(),
             "Join.role: must be WORKER, SHARD or EVALUATOR, is 0");
   join.set_role(proto::WORKER);
   join.set_id(-1);
-  EXPECT_EQ(PeerFromProto(join).status().message(),
+  EXPECT_EQ(PeerFromProto("Join", join.role(), join.id()).status().message(),
             "Join.id: must be at least 0, is -1");
   join.set_id(3);
-  EXPECT_EQ(*PeerFromProto(join), (Peer{Role::kWorker, 3}));
+  EXPECT_EQ(*PeerFromProto("Join", join.role(), join.id()),
+            (Peer{Role::kWorker, 3}));
 }
 
 TEST(EventConversionTest, AStoredPartIsAFileOrAnError) {

@@ -29,7 +29,9 @@ enum class Phase {
   kRecovering,  // This generation is over, the next one follows.
 };
 
-enum class PeerLife { kMissing, kAlive, kSuspect, kDead, kLeft };
+// Dead is who is known to have ended. Who has only fallen silent is cut off: it
+// may live, and come back.
+enum class PeerLife { kMissing, kAlive, kSuspect, kDead, kCutOff, kLeft };
 
 struct WorkerState {
   WorkerId id;

@@ -19,6 +19,10 @@ std::string Listed(std::vector<std::string> names) {
   }
   return absl::StrJoin(names, ", ");
 }
+// Of a lease. Who lives is heard of five times a lease, so it is silent for a
+// fifth; who has been for longer than this when the connection broke was not
+// heard before either.
+constexpr double kSilentShare = 0.3;
 
 }  // namespace
 
@@ -65,12 +69,11 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
     }
     member.life = PeerLife::kAlive;
     member.last_heard = now;
+    member.silent = false;
     return Joined{resume, /*resumed=*/true, std::nullopt};
   }
   if (member.life == PeerLife::kAlive) {
-    return absl::AlreadyExistsError(absl::StrCat(peer.ToString(), ": taken by ",
-                                                 member.process,
-                                                 ", which is connected"));
+    return JudgeRival(peer, process, now, &member);
   }
   Joined joined;
   if (member.living()) {
@@ -84,8 +87,32 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
   member.address = address;
   member.process = process;
   member.cannot_reach.clear();
+  member.silent = false;
+  member.rivals.clear();
   Watch(peer, now);
   return joined;
+}
+
+// A host that vanishes closes no connection: only a word from the process that
+// is taken to be alive shows that it is.
+absl::Status Membership::JudgeRival(Peer peer, const std::string& process,
+                                    absl::Time now, Member* member) const {
+  // Who does not ask any more has ended.
+  std::erase_if(member->rivals, [&](const auto& rival) {
+    return rival.second + options_.lease < now;
+  });
+  const auto rival = member->rivals.emplace(process, now).first;
+  if (member->last_heard > rival->second) {
+    member->rivals.erase(rival);
+    return absl::AlreadyExistsError(
+        absl::StrCat(peer.ToString(), ": taken by ", member->process,
+                     ", which is connected; not for ", process));
+  }
+  return absl::UnavailableError(absl::StrCat(
+      peer.ToString(), ": held by ", member->process,
+      " until its lease ends in ",
+      absl::FormatDuration(member->last_heard + options_.lease - now),
+      ", unless it is heard of; ", process, " is to ask again"));
 }
 
 absl::Status Membership::Heard(Peer peer, Incarnation incarnation,
@@ -105,11 +132,13 @@ void Membership::CannotReach(Peer peer, Incarnation incarnation,
   members_[peer].cut_off_since = since;
 }
 
-bool Membership::Disconnected(Peer peer, Incarnation incarnation) {
+bool Membership::Disconnected(Peer peer, Incarnation incarnation,
+                              absl::Time now) {
   if (!IsCurrent(peer, incarnation)) return false;
   Member& member = members_[peer];
   if (member.life != PeerLife::kAlive) return false;
   member.life = PeerLife::kSuspect;
+  member.silent = now - member.last_heard >= kSilentShare * options_.lease;
   return true;
 }
 
@@ -119,6 +148,12 @@ bool Membership::Left(Peer peer, Incarnation incarnation) {
 
 bool Membership::Died(Peer peer, Incarnation incarnation) {
   return End(peer, incarnation, PeerLife::kDead);
+}
+
+bool Membership::LeaseOver(Peer peer, Incarnation incarnation) {
+  const Member& member = Get(peer);
+  const bool closed = member.life == PeerLife::kSuspect && !member.silent;
+  return End(peer, incarnation, closed ? PeerLife::kDead : PeerLife::kCutOff);
 }
 
 bool Membership::End(Peer peer, Incarnation incarnation, PeerLife life) {

@@ -19,9 +19,11 @@
 namespace sluice {
 
 // Who takes part and who is alive. A peer is missing until it joins, then
-// alive; suspect when its stream broke; dead when its lease expired; left when
-// it said so. Every life of an id has its own incarnation, and what an older
-// one says is refused.
+// alive; suspect when its stream broke; left when it said so. When its lease
+// expires it is dead if its own end closed the stream, as the system does for a
+// process that dies; and cut off if it just fell silent: no more is known of
+// it. Every life of an id has its own incarnation, and what an older one says
+// is refused.
 //
 // `now` is awake time (AwakeClock) throughout. Cost O(log(peers)) per call,
 // O(1) for what Get and IsCurrent tell of the job's workers.
@@ -50,6 +52,10 @@ class Membership {
     std::string process;
     std::string cannot_reach;  // As it has said last; empty: nobody.
     absl::Time cut_off_since;  // While it cannot.
+    // The stream broke after a silence, so that nobody need have closed it.
+    bool silent = false;
+    // Others who have asked for the place of one who is alive, and when.
+    std::map<std::string, absl::Time> rivals;
 
     bool living() const {
       return life == PeerLife::kAlive || life == PeerLife::kSuspect;
@@ -62,8 +68,10 @@ class Membership {
     // A living incarnation that this one replaces.
     std::optional<Incarnation> replaced;
   };
-  // `resume` 0 asks for a new life. Errors: kAlreadyExists (alive and
-  // connected), kAborted (`resume` is over), kInvalidArgument (no such id).
+  // `resume` 0 asks for a new life. Errors: kAlreadyExists (the id is that of
+  // another process, which lives: it has been heard of since this one first
+  // asked), kUnavailable (it is not known yet whether it does: ask again),
+  // kAborted (`resume` is over), kInvalidArgument (no such id).
   absl::StatusOr<Joined> Join(Peer peer, Incarnation resume,
                               const std::string& address,
                               const std::string& process, absl::Time now);
@@ -75,11 +83,12 @@ class Membership {
   void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
                    absl::Time since);
   // kAlive becomes kSuspect. False if nothing changed.
-  bool Disconnected(Peer peer, Incarnation incarnation);
+  bool Disconnected(Peer peer, Incarnation incarnation, absl::Time now);
   // The peer is over with this life. False if it was already.
   bool Left(Peer peer, Incarnation incarnation);
   bool Died(Peer peer, Incarnation incarnation);
-  // Living peers whose lease has run out; call Died() for each.
+  bool LeaseOver(Peer peer, Incarnation incarnation);
+  // Living peers whose lease has run out; call LeaseOver() for each.
   std::vector<Peer> Expired(absl::Time now);
 
   // A member that never joined is kMissing.
@@ -96,9 +105,13 @@ class Membership {
   // the first: "worker 1, which cannot reach shard 0 at host:port". Empty: none.
   std::pair<std::string, absl::Time> CutOff() const;
   const std::map<Peer, Member>& members() const { return members_; }
+  // kInvalidArgument: the job has no such peer.
+  absl::Status CheckPeer(Peer peer) const;
 
  private:
-  absl::Status CheckPeer(Peer peer) const;
+  // What one hears who asks for the place of `member`, which is alive.
+  absl::Status JudgeRival(Peer peer, const std::string& process, absl::Time now,
+                          Member* member) const;
   bool End(Peer peer, Incarnation incarnation, PeerLife life);
   void Watch(Peer peer, absl::Time heard);
 

@@ -130,9 +130,27 @@ TEST(LossTest, AWorkerWhoseLeaseExpiresIsDeadAndItsTaskGoesOn) {
   EXPECT_FALSE(run.TaskOf(1).has_value());
   run.Advance(absl::Seconds(0.1));
   EXPECT_EQ(run.BatchOf(1), 0);
-  EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
+  EXPECT_EQ(run.State().workers[0].life, PeerLife::kCutOff);
   ASSERT_EQ(run.All<EndSession>().size(), 1);
   EXPECT_EQ(run.All<EndSession>()[0].reason, "died: not heard of for 5s");
+}
+
+TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
+  Driver run(SmallJob(PolicyKind::kSync, 2, 1));
+  run.Start();
+  EXPECT_EQ(run.BatchOf(0), 0);
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "another").ok());
+  EXPECT_FALSE(run.TaskOf(1).has_value()) << "it was not this process";
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "test").ok());
+  EXPECT_EQ(run.BatchOf(1), 0);
+  EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
+  ASSERT_EQ(run.All<EndSession>().size(), 1);
+  EXPECT_EQ(run.All<EndSession>()[0].reason, "died: killed");
+  run.Forget();
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "test").ok()) << "a repeat";
+  EXPECT_TRUE(run.All<EndSession>().empty());
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(run.ReportDeath({Role::kShard, 7}, "test")));
 }
 
 TEST(LossTest, APauseOfTheCoordinatorKillsNobody) {
@@ -144,7 +162,7 @@ TEST(LossTest, APauseOfTheCoordinatorKillsNobody) {
   // After it, leases run again.
   run.Silence(kWorker0);
   run.Advance(absl::Seconds(6));
-  EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
+  EXPECT_EQ(run.State().workers[0].life, PeerLife::kCutOff);
   EXPECT_EQ(run.State().workers[1].life, PeerLife::kAlive);
 }
 

@@ -239,7 +239,7 @@ void FaultyCluster::Pump(size_t index) {
 void FaultyCluster::AwakeAndAgain(size_t index) {
   FaultyLife& life = *processes_[index].life;
   life.session->Awake(Now());
-  if (Now() >= life.session->Deadline() && life.connection != nullptr) {
+  if (Now() >= life.session->CutAt() && life.connection != nullptr) {
     Break(life.connection, absl::CancelledError("silent"));
   }
   Pump(index);

@@ -93,8 +93,9 @@ class RecoveryTest(unittest.TestCase):
             run.signal("ps_server-1", signal.SIGKILL)
             status = self.await_generation(run, 2)
             self.assertGreaterEqual(status["recovery"]["restored_version"], 10)
+            # Told by whoever started it, not found by its lease.
             self.assertEqual(status["recovery"]["reason"],
-                             "shard 1 restarted")
+                             "shard 1 died: killed by signal 9 (Killed)")
             output = self.ended_well(run)
             self.assertIn("ps_server-1: killed by signal 9 (Killed); starting "
                           "it again", output)
@@ -146,6 +147,21 @@ class RecoveryTest(unittest.TestCase):
             self.await_generation(run, 2)
             output = self.ended_well(run)
             self.assertIn("worker-0: killed by signal 9 (Killed)", output)
+            self.same_bits(run, SYNC + STORED)
+
+    # Before, the run failed: "waited 20s for worker 2".
+    def test_a_shard_that_is_killed_after_a_worker_had_left_for_good(self):
+        sets = SYNC + STORED + ["limits.start_timeout_s=20"]
+        with self.start(sets, "--workers=3") as run:
+            self.await_checkpoint(run)
+            run.signal("worker-2", signal.SIGTERM)
+            run.await_status(lambda s: s["worker"][2]["state"] == "left",
+                             "worker 2 to leave")
+            run.signal("ps_server-1", signal.SIGKILL)
+            self.await_generation(run, 2)
+            self.ended_well(run)
+            self.assertIn("event=started policy=SYNC workers=2",
+                          run.log("ps_server-0"))
             self.same_bits(run, SYNC + STORED)
 
     def test_before_the_first_checkpoint_it_begins_again(self):

@@ -77,7 +77,7 @@ class WorkerFailuresTest(unittest.TestCase):
             run.await_version(20)
             run.signal("worker-1", signal.SIGSTOP)
             status = run.await_status(
-                lambda s: s["worker"][1]["state"] == "dead",
+                lambda s: s["worker"][1]["state"] == "cut off",
                 "the paused worker's lease to expire")
             # Under SYNC no version comes without the mini-batch it held.
             run.await_version(status["version"] + 20)

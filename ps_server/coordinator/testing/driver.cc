@@ -54,6 +54,14 @@ void Driver::Leave(Peer peer) {
   Take(std::move(actions));
 }
 
+absl::Status Driver::ReportDeath(Peer peer, const std::string& process) {
+  Actions actions;
+  absl::Status status =
+      coordinator_.DeathReported(peer, process, "killed", now_, &actions);
+  Take(std::move(actions));
+  return status;
+}
+
 void Driver::Advance(absl::Duration duration) {
   const absl::Time end = now_ + duration;
   while (now_ < end) {

@@ -36,6 +36,9 @@ class Driver {
                    absl::Duration for_so_long) {
     coordinator_.CannotReach(peer, heard_.at(peer), whom, for_so_long, now_);
   }
+  // Whoever started `process` says that it was "killed"; who joins here is
+  // "test".
+  absl::Status ReportDeath(Peer peer, const std::string& process);
   // From now on the peer is not heard of when time passes.
   void Silence(Peer peer) { heard_.erase(peer); }
   // Time passes in ticks; who is not silent is heard of at each.

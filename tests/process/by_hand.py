@@ -1,0 +1,68 @@
+"""A run whose daemons are started by hand, without `sluice train`."""
+
+import json
+import subprocess
+
+import harness
+
+
+class ByHand:
+    """Two shards, two workers and an evaluator, without `sluice train`; those
+    in `start` are started at once, by default all."""
+
+    def __init__(self, run_dir=False, sets=(), start=None):
+        self.dir = harness.scratch()
+        self.job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        self.lead, other = (f"127.0.0.1:{p}" for p in harness.free_ports(2))
+        sets = harness.sets(sets)
+        at = [f"--job={self.job}", f"--coordinator={self.lead}", *sets]
+        self.folder = [f"--run-dir={self.dir / 'run'}"] if run_dir else []
+        self.commands = {
+            "shard 0": [harness.PS_SERVER, "--shard=0",
+                        f"--listen={self.lead}", f"--job={self.job}",
+                        *sets, *self.folder],
+            "shard 1": [harness.PS_SERVER, "--shard=1", f"--listen={other}",
+                        *at],
+            "worker 0": [harness.WORKER, "--worker=0", *at],
+            "worker 1": [harness.WORKER, "--worker=1", *at],
+            "evaluator": [harness.EVALUATOR, f"--run-dir={self.dir}", *at],
+        }
+        self.processes = {}
+        for name in start or self.commands:
+            self.start(name)
+
+    def start(self, name, *flags):
+        with open(self.dir / name, "a") as log:
+            self.processes[name] = subprocess.Popen(
+                [*self.commands[name], *flags], stderr=log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+    def log(self, name):
+        return (self.dir / name).read_text()
+
+    def kill(self, name):
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def await_status(self, holds, what):
+        def look():
+            result = harness.tool("status", self.lead, "--json")
+            status = json.loads(result.stdout) if not result.returncode else {}
+            return status if status and holds(status) else None
+        return harness.wait_until(look, what, self.processes["shard 0"])
+
+    def await_training(self, generation=1):
+        """Versions are made in a generation; how it stands."""
+        begun = self.await_status(
+            lambda s: s["generation"] == generation and s["phase"] == "running",
+            f"generation {generation} to run")
+        return self.await_status(
+            lambda s: s["version"] > begun["version"], "a further version")
