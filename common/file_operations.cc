@@ -14,8 +14,12 @@ namespace sluice {
 namespace {
 
 absl::Status SystemError(const std::string& path, absl::string_view operation) {
-  return absl::UnavailableError(
-      absl::StrCat(path, ": ", operation, ": ", std::strerror(errno)));
+  const int reason = errno;
+  const std::string text =
+      absl::StrCat(path, ": ", operation, ": ", std::strerror(reason));
+  return reason == ENOSPC || reason == EDQUOT
+             ? absl::ResourceExhaustedError(text)
+             : absl::UnavailableError(text);
 }
 
 }  // namespace
@@ -25,6 +29,20 @@ absl::StatusOr<int> FileOperations::Create(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return SystemError(path, "open");
   return file;
+}
+
+absl::StatusOr<int> FileOperations::CreateNew(const std::string& path) {
+  const int file = ::open(
+      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+  if (file >= 0) return file;
+  const absl::Status failed = SystemError(path, "open");
+  return errno == EEXIST ? absl::AlreadyExistsError(failed.message()) : failed;
+}
+
+absl::Status FileOperations::Truncate(int file, const std::string& path,
+                                      int64_t bytes) {
+  return ::ftruncate(file, bytes) == 0 ? absl::OkStatus()
+                                       : SystemError(path, "truncate");
 }
 
 absl::Status FileOperations::Write(int file, const std::string& path,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_FILE_OPERATIONS_H_
 #define SLUICE_COMMON_FILE_OPERATIONS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,7 +15,8 @@ namespace sluice {
 // or does nothing from some operation on, as after a kill.
 //
 // Errors, in all methods: kUnavailable, naming the path, the operation and the
-// system's reason. All block.
+// system's reason; kResourceExhausted, with the same words, where the disk or
+// the user's share of it is full: there may be room again. All block.
 //
 // Thread-safe.
 class FileOperations {
@@ -24,7 +26,13 @@ class FileOperations {
   // Opens `path` for writing; it is empty then, whatever it held. The caller
   // closes the file. `path` below is for the message.
   virtual absl::StatusOr<int> Create(const std::string& path);
-  // Appends all of `data`.
+  // Creates `path` to append to it. kAlreadyExists: it is there, whoever has
+  // made it; of any number of callers one succeeds.
+  virtual absl::StatusOr<int> CreateNew(const std::string& path);
+  // Cuts the file down to its first `bytes`.
+  virtual absl::Status Truncate(int file, const std::string& path,
+                                int64_t bytes);
+  // Appends all of `data`; after an error some of it.
   virtual absl::Status Write(int file, const std::string& path,
                              absl::string_view data);
   // Returns when the file's bytes are on the disk.

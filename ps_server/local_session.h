@@ -19,8 +19,9 @@ namespace sluice {
 
 // The session of the lead's own shard with the coordinator: as
 // CoordinatorClient's, with the same messages, but without a connection. What
-// one side sends the other gets on the thread that sends it; nothing is waited
-// for. It cannot break: it lives as long as the process.
+// one side sends the other gets on the thread that sends it, for the
+// coordinator the one that carries out what it decides; nothing is waited for.
+// It cannot break: it lives as long as the process.
 //
 // Thread-safe.
 class LocalSession final : public FrameSink,
@@ -43,7 +44,8 @@ class LocalSession final : public FrameSink,
 
   // As CoordinatorClient's: of the message only the body counts. The
   // coordinator has decided what follows from it when this returns, unless
-  // another thread is at it. After the end of the session it does nothing.
+  // another thread is at it; what it sends then comes on a thread of its own.
+  // After the end of the session it does nothing.
   void Send(proto::ToCoordinator message);
 
   // From here on on_message is not called, and nothing is sent. Not from

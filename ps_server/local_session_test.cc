@@ -18,8 +18,9 @@ using ::sluice::testing::RunOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A coordinator and peers in one process; but for the coordinator's ticks all
-// happens in the thread of the test.
+// A coordinator and peers in one process. What a peer has been sent is read
+// once the generation has ended or its session is closed: then nothing comes
+// any more.
 class LocalSessionTest : public ::testing::Test {
  protected:
   ~LocalSessionTest() override {
@@ -99,15 +100,18 @@ TEST_F(LocalSessionTest, EveryMessageOfARunComesOnceAndInOrder) {
 TEST_F(LocalSessionTest, WhoHasHeardOfTheEndNeedNotBeWaitedFor) {
   ASSERT_TRUE(shard_->Join().ok());
   service_.RequestStop("test");
+  service_.AwaitEnd();
+  shard_->Close();
   EXPECT_TRUE(to_shard_.back().has_finish());
   EXPECT_TRUE(shard_->ending());
 }
 
 TEST_F(LocalSessionTest, NothingIsHandedOnOnceItIsClosed) {
   ASSERT_TRUE(shard_->Join().ok());
-  const size_t heard = to_shard_.size();
   shard_->Close();
+  const size_t heard = to_shard_.size();
   service_.RequestStop("test");
+  service_.AwaitEnd();
   EXPECT_EQ(to_shard_.size(), heard);
 }
 

@@ -51,29 +51,34 @@ void AppendRecord(const proto::LogRecord& record, std::string* out) {
 
 absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(
     const std::string& path, const proto::LogHeader& header) {
-  const int file = open(
-      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) {
-    const std::string text = absl::StrCat(path, ": open: ", strerror(errno));
-    return errno == EEXIST ? absl::AlreadyExistsError(text)
-                           : absl::UnavailableError(text);
-  }
-  std::unique_ptr<CommitLogWriter> writer(new CommitLogWriter(path, file));
+  static FileOperations machine;  // Has no state.
+  return Create(path, header, &machine);
+}
+
+absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(
+    const std::string& path, const proto::LogHeader& header,
+    FileOperations* disk) {
+  SLUICE_ASSIGN_OR_RETURN(const int file, disk->CreateNew(path));
+  std::unique_ptr<CommitLogWriter> writer(
+      new CommitLogWriter(path, file, disk));
   proto::LogRecord record;
   *record.mutable_header() = header;
   SLUICE_RETURN_IF_ERROR(writer->Append({record}));
   return writer;
 }
 
-CommitLogWriter::CommitLogWriter(std::string path, int file)
-    : path_(std::move(path)), file_(file) {}
+CommitLogWriter::CommitLogWriter(std::string path, int file,
+                                 FileOperations* disk)
+    : path_(std::move(path)), file_(file), disk_(*disk) {}
 
-CommitLogWriter::~CommitLogWriter() { close(file_); }
+CommitLogWriter::~CommitLogWriter() {
+  // Whatever matters has been synced.
+  disk_.Close(file_, path_).IgnoreError();
+}
 
-absl::Status CommitLogWriter::Fail(const std::string& operation) {
+absl::Status CommitLogWriter::Fail(const absl::Status& failure) {
   absl::MutexLock lock(&mu_);
-  status_ = absl::UnavailableError(
-      absl::StrCat(path_, ": ", operation, ": ", strerror(errno)));
+  status_ = absl::UnavailableError(failure.message());
   return status_;
 }
 
@@ -94,20 +99,23 @@ absl::Status CommitLogWriter::Append(
       ends->push_back(bytes_ + static_cast<int64_t>(bytes.size()));
     }
   }
-  absl::string_view left = bytes;
-  while (!left.empty()) {
-    const ssize_t written = write(file_, left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Fail("write");
-    left.remove_prefix(written);
+  const absl::Status written = disk_.Write(file_, path_, bytes);
+  if (absl::IsResourceExhausted(written)) {
+    // What there was room for is no whole batch, and would be in the way of the
+    // next attempt.
+    const absl::Status undone = disk_.Truncate(file_, path_, bytes_);
+    return undone.ok() ? written : Fail(undone);
   }
+  if (!written.ok()) return Fail(written);
   bytes_ += static_cast<int64_t>(bytes.size());
   return absl::OkStatus();
 }
 
+// What the system had taken and could not write, for want of room too, is lost.
 absl::Status CommitLogWriter::Sync() {
   SLUICE_RETURN_IF_ERROR(status());
-  return fsync(file_) == 0 ? absl::OkStatus() : Fail("fsync");
+  const absl::Status synced = disk_.Sync(file_, path_);
+  return synced.ok() ? synced : Fail(synced);
 }
 
 // ---- Reading. ----

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "common/file_operations.h"
 #include "proto/commit_log.pb.h"
 
 namespace sluice {
@@ -19,13 +20,19 @@ namespace sluice {
 // Appends to a commit log (format: proto/commit_log.proto).
 //
 // After an error (kUnavailable, names the file) the file's end is unknown:
-// every later call returns that error.
+// every later call returns that error. Where there is no room on the disk
+// (kResourceExhausted) the file is as it was, and the call may be repeated.
 //
 // Thread-compatible, but that Sync may run beside one other call.
 class CommitLogWriter {
  public:
   // Creates `path`, which must not exist, and writes the header.
-  // kAlreadyExists, kUnavailable: name the file and the system's reason.
+  // kAlreadyExists, kResourceExhausted, kUnavailable: name the file and the
+  // system's reason. `disk` outlives this.
+  static absl::StatusOr<std::unique_ptr<CommitLogWriter>> Create(
+      const std::string& path, const proto::LogHeader& header,
+      FileOperations* disk);
+  // The same, of the machine's own files.
   static absl::StatusOr<std::unique_ptr<CommitLogWriter>> Create(
       const std::string& path, const proto::LogHeader& header);
   ~CommitLogWriter();
@@ -38,15 +45,18 @@ class CommitLogWriter {
   // Blocks until everything appended is on the disk.
   absl::Status Sync();
 
+  const std::string& path() const { return path_; }
+
  private:
-  CommitLogWriter(std::string path, int file);
-  // Remembers the failure of `operation`.
-  absl::Status Fail(const std::string& operation);
+  CommitLogWriter(std::string path, int file, FileOperations* disk);
+  // Remembers the failure.
+  absl::Status Fail(const absl::Status& failure);
   absl::Status status() const;
 
   // Constant after construction.
   const std::string path_;
   const int file_;
+  FileOperations& disk_;
 
   int64_t bytes_ = 0;  // Appended.
 

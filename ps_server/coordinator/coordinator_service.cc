@@ -14,6 +14,7 @@ namespace {
 // Over how long rates are averaged: smooth enough to read, quick enough to
 // show that a run has stalled.
 constexpr absl::Duration kRateWindow = absl::Seconds(5);
+
 }  // namespace
 
 CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
@@ -37,6 +38,8 @@ CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
       next_rates_(start_),
       next_metrics_(start_) {
   ticker_ = StartThread("coord-tick", [this] { TickLoop(); });
+  carrier_ = StartThread("coord-carry", [this] { CarryOutLoop(); });
+  files_ = StartThread("coord-files", [this] { FilesLoop(); });
 }
 
 CoordinatorService::~CoordinatorService() {
@@ -47,9 +50,20 @@ CoordinatorService::~CoordinatorService() {
   ticker_.join();
   // Before anything is gone that its answers need.
   if (manifests_ != nullptr) manifests_->Finish();
+  {
+    absl::MutexLock lock(&mu_);
+    closing_ = true;
+  }
+  carrier_.join();
+  files_.join();
 }
 
 // ---- What arrives. ----
+
+void CoordinatorService::Flush(
+    const std::vector<std::shared_ptr<FrameSink>>& touched) {
+  for (const auto& connection : touched) connection->Flush();
+}
 
 void CoordinatorService::OnFrame(SessionStream* stream,
                                  const proto::ToCoordinator& frame) {
@@ -59,11 +73,14 @@ void CoordinatorService::OnFrame(SessionStream* stream,
 void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
                                  const proto::ToCoordinator& frame) {
   absl::Status status;
+  std::vector<std::shared_ptr<FrameSink>> touched;
   {
     absl::MutexLock lock(&mu_);
     status = sessions_.OnFrame(connection, frame, options_.clock->Now());
+    // What needs no record: a Welcome, a heartbeat, what was sent before.
+    touched = sessions_.TakeTouched();
   }
-  CarryOut();
+  Flush(touched);
   if (status.ok()) return;
   spdlog::warn("event=session_refused error=\"{}\"", status.ToString());
   connection->End(status);
@@ -71,21 +88,15 @@ void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
 }
 
 void CoordinatorService::OnBroken(SessionStream* stream) {
-  {
-    absl::MutexLock lock(&mu_);
-    sessions_.OnBroken(stream, options_.clock->Now());
-  }
-  CarryOut();
+  absl::MutexLock lock(&mu_);
+  sessions_.OnBroken(stream, options_.clock->Now());
 }
 
 void CoordinatorService::OnManifest(Version version,
                                     const absl::Status& status) {
-  {
-    absl::MutexLock lock(&mu_);
-    sessions_.ManifestWritten(version, std::string(status.message()),
-                              options_.clock->Now());
-  }
-  CarryOut();
+  absl::MutexLock lock(&mu_);
+  sessions_.ManifestWritten(version, std::string(status.message()),
+                            options_.clock->Now());
 }
 
 proto::JobStatus CoordinatorService::OnGetStatus() {
@@ -123,11 +134,9 @@ absl::Status CoordinatorService::OnReportDeath(
 }
 
 void CoordinatorService::RequestStop(const std::string& reason) {
-  {
-    absl::MutexLock lock(&mu_);
-    sessions_.RequestStop(reason, options_.clock->Now());
-  }
-  CarryOut();
+  absl::MutexLock lock(&mu_);
+  stop_requested_ = true;
+  sessions_.RequestStop(reason, options_.clock->Now());
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/coordinator_service.h"
 #include "ps_server/coordinator/event_conversion.h"
@@ -15,6 +16,17 @@ namespace {
 // How often rates are measured for those who ask, however seldom metrics are
 // written.
 constexpr absl::Duration kRateEvery = absl::Seconds(1);
+
+// How often a full disk is tried: room shows within the second, and the
+// attempts cost nothing.
+constexpr absl::Duration kTryForRoomEvery = absl::Milliseconds(250);
+
+// A write that takes longer is named to whoever asks what the run waits for.
+constexpr absl::Duration kSlowWrite = absl::Seconds(1);
+
+// Of metrics, while they cannot be written; those that fall due later are left
+// out. At one a second that is a quarter of an hour.
+constexpr size_t kMostLines = 1000;
 
 void Log(const Announce& announce) {
   switch (announce.level) {
@@ -31,38 +43,49 @@ void Log(const Announce& announce) {
 
 // ---- What follows. ----
 
-void CoordinatorService::CarryOut() {
-  std::vector<std::shared_ptr<FrameSink>> touched;
-  bool mine = false;
+void CoordinatorService::CarryOutLoop() {
   while (true) {
     Actions actions;
     {
       absl::MutexLock lock(&mu_);
-      touched = sessions_.TakeTouched();
-      if ((carrying_ && !mine) || !sessions_.has_actions()) {
-        if (mine) carrying_ = false;
-        break;
-      }
-      carrying_ = mine = true;
+      mu_.Await(absl::Condition(this, &CoordinatorService::DecidedOrClosing));
+      if (!sessions_.has_actions()) return;
       actions = sessions_.TakeActions();
     }
-    for (const auto& stream : touched) stream->Flush();
-    const absl::Status recorded = Record(actions);
+    CarryOut(actions);
+  }
+}
+
+void CoordinatorService::CarryOut(const Actions& actions) {
+  bool gap;
+  {
     absl::MutexLock lock(&mu_);
-    if (!recorded.ok() && !Over()) {
-      failed_here_ = true;
+    gap = unrecorded_;
+  }
+  // A log with a gap would be taken for one that is whole.
+  const absl::Status recorded = gap ? absl::OkStatus() : Record(actions);
+  std::vector<std::shared_ptr<FrameSink>> touched;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!recorded.ok()) {
+      unrecorded_ = true;
+      if (!Over()) failed_here_ = true;
       sessions_.Finish({std::string(recorded.message()), ""});
     }
     // Nothing that is not in the log may become known.
-    if (failed_here_) continue;
-    for (const Action& action : actions) {
-      sessions_.Send(action, options_.clock->Now());
-      if (const auto* done = std::get_if<RecordEvaluation>(&action)) {
-        evaluations_.push_back(done->evaluation);
-      }
+    if (!unrecorded_) Send(actions);
+    touched = sessions_.TakeTouched();
+  }
+  Flush(touched);
+}
+
+void CoordinatorService::Send(const Actions& actions) {
+  for (const Action& action : actions) {
+    sessions_.Send(action, options_.clock->Now());
+    if (const auto* done = std::get_if<RecordEvaluation>(&action)) {
+      evaluations_.push_back(done->evaluation);
     }
   }
-  for (const auto& stream : touched) stream->Flush();
 }
 
 absl::Status CoordinatorService::Record(const Actions& actions) {
@@ -79,9 +102,50 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   if (log_ == nullptr) return absl::OkStatus();
   const std::vector<proto::LogRecord> records = RecordsOf(actions, seconds);
   std::vector<int64_t> ends;
-  SLUICE_RETURN_IF_ERROR(log_->Append(records, &ends));
+  SLUICE_RETURN_IF_ERROR(Append(records, &ends));
   if (manifests_ != nullptr) manifests_->CarryOut(actions, records, ends);
   return absl::OkStatus();
+}
+
+absl::Status CoordinatorService::Append(
+    const std::vector<proto::LogRecord>& records, std::vector<int64_t>* ends) {
+  {
+    absl::MutexLock lock(&mu_);
+    appending_ = true;
+    log_since_ = options_.clock->Now();
+  }
+  absl::Status appended = log_->Append(records, ends);
+  while (absl::IsResourceExhausted(appended) && AwaitRoom(appended)) {
+    appended = log_->Append(records, ends);
+  }
+  bool waited;
+  absl::Time since;
+  {
+    absl::MutexLock lock(&mu_);
+    appending_ = false;
+    waited = !std::exchange(log_waits_for_, "").empty();
+    since = log_since_;
+  }
+  if (waited && appended.ok()) {
+    spdlog::info("event=room_again seconds={}",
+                 absl::ToDoubleSeconds(options_.clock->Now() - since));
+  }
+  return appended;
+}
+
+bool CoordinatorService::AwaitRoom(const absl::Status& failed) {
+  const std::string what = absl::StrCat("room on the disk: ", failed.message());
+  bool first;
+  {
+    absl::MutexLock lock(&mu_);
+    first = std::exchange(log_waits_for_, what).empty();
+  }
+  if (first) {
+    spdlog::warn("event=no_room reason=\"{}\"", std::string(failed.message()));
+  }
+  absl::MutexLock lock(&mu_);
+  return !mu_.AwaitWithTimeout(
+      absl::Condition(this, &CoordinatorService::Ending), kTryForRoomEvery);
 }
 
 std::vector<std::string> CoordinatorService::AwaitShards() {
@@ -111,57 +175,92 @@ JobState CoordinatorService::StateLocked(absl::Time now) {
   if (failed_here_) {
     state.phase = Phase::kFailed;
     state.message = std::get<FinishRun>(*sessions_.end()).failure;
+  } else if (!log_waits_for_.empty()) {
+    state.waiting_for = log_waits_for_;
+    state.waiting_since = log_since_;
+  } else if (appending_ && now - log_since_ > kSlowWrite) {
+    state.waiting_for =
+        absl::StrCat("the disk, to take what ", log_->path(), " is to hold");
+    state.waiting_since = log_since_;
   }
   return state;
 }
 
 void CoordinatorService::TickLoop() {
-  while (true) {
+  bool last = false;
+  while (!last) {
+    std::vector<std::shared_ptr<FrameSink>> touched;
     {
       absl::MutexLock lock(&mu_);
-      mu_.AwaitWithTimeout(absl::Condition(this, &CoordinatorService::Stopping),
-                           options_.core.tick);
-      if (stopping_) break;
-      sessions_.Tick(options_.clock->Now());
+      last = mu_.AwaitWithTimeout(
+          absl::Condition(this, &CoordinatorService::Stopping),
+          options_.core.tick);
+      // What it decided could be told to nobody. Afterwards the core counts the
+      // gap as one in which this process was paused.
+      if (!last && log_waits_for_.empty()) {
+        sessions_.Tick(options_.clock->Now());
+      }
+      Measure(last);
+      touched = sessions_.TakeTouched();
     }
-    if (options_.superseded != nullptr && options_.superseded()) {
-      absl::MutexLock lock(&mu_);
-      sessions_.Supersede();
-    }
-    CarryOut();
-    WriteMetrics(/*last=*/false);
+    Flush(touched);
   }
-  WriteMetrics(/*last=*/true);
 }
 
-void CoordinatorService::WriteMetrics(bool last) {
-  std::vector<std::string> lines;
-  {
-    absl::MutexLock lock(&mu_);
-    const absl::Time now = options_.clock->Now();
-    const bool due = last || now >= next_metrics_;
-    const bool measure = due || now >= next_rates_;
-    if (!measure && evaluations_.empty()) return;
-    const JobState state = StateLocked(now);
-    if (state.phase == Phase::kStarting) return;
-    if (measure) {
-      rates_ = meter_.Update(state, now);
-      next_rates_ = now + kRateEvery;
-    }
-    if (due) {
-      next_metrics_ = now + options_.metrics_every;
-      lines.push_back(MetricsLine(state, rates_, std::nullopt));
-    }
-    for (const Evaluation& evaluation : evaluations_) {
-      lines.push_back(MetricsLine(state, rates_, evaluation));
-    }
-    evaluations_.clear();
+void CoordinatorService::Measure(bool last) {
+  const absl::Time now = options_.clock->Now();
+  const bool due = last || (now >= next_metrics_ && lines_.size() < kMostLines);
+  const bool measure = due || now >= next_rates_;
+  if (!measure && evaluations_.empty()) return;
+  const JobState state = StateLocked(now);
+  if (state.phase == Phase::kStarting) return;
+  if (measure) {
+    rates_ = meter_.Update(state, now);
+    next_rates_ = now + kRateEvery;
   }
+  if (due) {
+    next_metrics_ = now + options_.metrics_every;
+    lines_.push_back(MetricsLine(state, rates_, std::nullopt));
+  }
+  for (const Evaluation& evaluation : evaluations_) {
+    lines_.push_back(MetricsLine(state, rates_, evaluation));
+  }
+  evaluations_.clear();
+}
+
+// ---- Files that nobody waits for. ----
+
+void CoordinatorService::FilesLoop() {
+  bool last = false;
+  while (!last) {
+    const bool superseded =
+        options_.superseded != nullptr && options_.superseded();
+    std::vector<std::string> lines;
+    std::vector<std::shared_ptr<FrameSink>> touched;
+    {
+      absl::MutexLock lock(&mu_);
+      if (superseded) sessions_.Supersede();
+      touched = sessions_.TakeTouched();
+    }
+    Flush(touched);
+    {
+      absl::MutexLock lock(&mu_);
+      last = mu_.AwaitWithTimeout(
+          absl::Condition(this, &CoordinatorService::Closing),
+          options_.core.tick);
+      lines.swap(lines_);
+    }
+    WriteMetrics(lines);
+  }
+}
+
+void CoordinatorService::WriteMetrics(const std::vector<std::string>& lines) {
   if (metrics_ == nullptr) return;
   for (const std::string& line : lines) {
     const absl::Status status = metrics_->Write(line);
-    if (!status.ok())
+    if (!status.ok()) {
       spdlog::warn("event=metrics error=\"{}\"", status.ToString());
+    }
   }
 }
 

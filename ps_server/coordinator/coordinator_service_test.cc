@@ -5,9 +5,12 @@
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/coordinator_service_testing.h"
 
@@ -88,6 +91,184 @@ TEST(CoordinatorServiceTest, ALogThatCannotBeWrittenFailsTheRunAndIsNamed) {
   // What was decided but not recorded has been told to nobody.
   const auto read = ReadCommitLog(path);
   ASSERT_TRUE(read.ok()) << read.status();
+}
+
+// A disk that has no room, or takes its time, while it is told so.
+class ObstinateDisk : public FileOperations {
+ public:
+  absl::Status Write(int file, const std::string& path,
+                     absl::string_view data) override {
+    bool full;
+    {
+      absl::MutexLock lock(&mu_);
+      ++writes_;
+      mu_.Await(absl::Condition(this, &ObstinateDisk::Quick));
+      full = full_;
+    }
+    if (!full) return FileOperations::Write(file, path, data);
+    // Half of it fits.
+    FileOperations::Write(file, path, data.substr(0, data.size() / 2))
+        .IgnoreError();
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": write: No space left on device"));
+  }
+
+  void SetFull(bool full) {
+    absl::MutexLock lock(&mu_);
+    full_ = full;
+  }
+  void SetStalled(bool stalled) {
+    absl::MutexLock lock(&mu_);
+    stalled_ = stalled;
+  }
+  int64_t writes() {
+    absl::MutexLock lock(&mu_);
+    return writes_;
+  }
+
+ private:
+  bool Quick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !stalled_; }
+
+  absl::Mutex mu_;
+  bool full_ ABSL_GUARDED_BY(mu_) = false;
+  bool stalled_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t writes_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// A run whose log is on such a disk, with everybody it needs.
+class ObstinateDiskTest : public ::testing::Test {
+ protected:
+  explicit ObstinateDiskTest(int64_t updates = 1000000) {
+    std::remove(path_.c_str());
+    log_ = *CommitLogWriter::Create(path_, {}, &disk_);
+    CoordinatorService::Options options = RunOf(1, 2, updates);
+    options.core.lease = kLease;
+    lead_ = std::make_unique<Lead>(options, log_.get());
+    peers_ = std::make_unique<Peers>(*lead_, 1, 2);
+    EXPECT_TRUE(peers_->all[0]->AwaitReceived(10));
+  }
+
+  // Until `holds` is true of the state; false after kPatience.
+  bool AwaitState(const std::function<bool(const JobState&)>& holds) {
+    const absl::Time until = Clock::Real()->Now() + kPatience;
+    while (!holds(lead_->service().State())) {
+      if (Clock::Real()->Now() > until) return false;
+      // Between two looks, so that others come to theirs.
+      absl::Notification().WaitForNotificationWithTimeout(kLook);
+    }
+    return true;
+  }
+  // Everybody has been heard for longer than a lease from now on.
+  bool LeasesAreKept() {
+    const absl::Time until = Clock::Real()->Now() + 2 * kLease;
+    return AwaitState([&](const JobState& state) {
+      return state.shards[0].last_heard > until &&
+             state.workers[0].last_heard > until &&
+             state.workers[1].last_heard > until;
+    });
+  }
+  void ExpectAllAlive() {
+    const JobState state = lead_->service().State();
+    EXPECT_EQ(state.phase, Phase::kRunning) << state.message;
+    EXPECT_EQ(state.shards[0].life, PeerLife::kAlive);
+    for (const WorkerState& worker : state.workers) {
+      if (worker.id < WorkerId(2)) {
+        EXPECT_EQ(worker.life, PeerLife::kAlive);
+      }
+    }
+  }
+
+  // Every version once and in order, and nothing else that was ever decided.
+  void ExpectWholeLog() {
+    const auto read = ReadCommitLog(path_);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_FALSE(read->torn.has_value());
+    int64_t version = 0;
+    for (const proto::LogRecord& record : read->records) {
+      if (!record.has_commit()) continue;
+      EXPECT_EQ(record.commit().version(), ++version);
+    }
+    EXPECT_EQ(version, lead_->service().State().version.value());
+  }
+
+  // Above the second within which a client beats for the first time.
+  static constexpr absl::Duration kLease = absl::Milliseconds(1500);
+  static constexpr absl::Duration kLook = absl::Milliseconds(2);
+  const std::string path_ = absl::StrCat(
+      ::testing::TempDir(), "/",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  ObstinateDisk disk_;
+  std::unique_ptr<CommitLogWriter> log_;
+  std::unique_ptr<Lead> lead_;
+  std::unique_ptr<Peers> peers_;
+};
+
+TEST_F(ObstinateDiskTest, AFullDiskHoldsTheRunAndItGoesOnWhenThereIsRoom) {
+  disk_.SetFull(true);
+  ASSERT_TRUE(AwaitState(
+      [](const JobState& state) { return !state.waiting_for.empty(); }));
+  const JobState waits = lead_->service().State();
+  EXPECT_EQ(waits.waiting_for,
+            absl::StrCat("room on the disk: ", path_,
+                         ": write: No space left on device"));
+  EXPECT_GT(waits.waiting_since, absl::UnixEpoch());
+  const size_t received = peers_->all[0]->received().size();
+  ASSERT_TRUE(LeasesAreKept());
+  ExpectAllAlive();
+  // Nobody is given anything meanwhile.
+  EXPECT_EQ(peers_->all[0]->received().size(), received);
+  disk_.SetFull(false);
+  ASSERT_TRUE(peers_->all[0]->AwaitReceived(received + 10));
+  EXPECT_EQ(lead_->service().State().waiting_for, "");
+  lead_->service().RequestStop("test");
+  EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure, "");
+  ExpectWholeLog();
+}
+
+TEST_F(ObstinateDiskTest, WhoStopsARunThatWaitsForRoomIsNotKeptWaiting) {
+  disk_.SetFull(true);
+  ASSERT_TRUE(AwaitState(
+      [](const JobState& state) { return !state.waiting_for.empty(); }));
+  lead_->service().RequestStop("test");
+  EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure,
+            path_ + ": write: No space left on device");
+  const auto read = ReadCommitLog(path_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE(read->torn.has_value());
+}
+
+TEST_F(ObstinateDiskTest, ALogThatStallsCostsNobodyItsLease) {
+  disk_.SetStalled(true);
+  ASSERT_TRUE(LeasesAreKept());
+  ExpectAllAlive();
+  ASSERT_TRUE(AwaitState(
+      [](const JobState& state) { return !state.waiting_for.empty(); }));
+  EXPECT_EQ(lead_->service().State().waiting_for,
+            absl::StrCat("the disk, to take what ", path_, " is to hold"));
+  const size_t received = peers_->all[0]->received().size();
+  disk_.SetStalled(false);
+  ASSERT_TRUE(peers_->all[0]->AwaitReceived(received + 10));
+  lead_->service().RequestStop("test");
+  EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure, "");
+  ExpectWholeLog();
+}
+
+// Metrics, and the look for a later generation.
+TEST(CoordinatorServiceTest, FilesThatStallHoldUpNothing) {
+  absl::Notification stalled, over;
+  CoordinatorService::Options options = RunOf(1, 1, 1000000);
+  options.superseded = [&] {
+    if (!stalled.HasBeenNotified()) stalled.Notify();
+    over.WaitForNotification();
+    return false;
+  };
+  Lead lead(options);
+  Peers peers(lead, 1, 1);
+  stalled.WaitForNotification();
+  EXPECT_TRUE(peers.all[0]->AwaitReceived(100));
+  lead.service().RequestStop("test");
+  EXPECT_EQ(std::get<FinishRun>(lead.service().AwaitEnd()).failure, "");
+  over.Notify();
 }
 
 TEST(CoordinatorServiceTest, AWorkerIsWelcomedOnlyWhenAllShardsAreThere) {

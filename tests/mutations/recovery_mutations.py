@@ -20,7 +20,7 @@ def change(rule, what, file, before, after):
 MUTATIONS = [
     # ---- Generations: one process takes each, and knows its own ----
     change("a generation is taken by one process", "by whoever comes",
-           COORDINATOR + "commit_log_file.cc", "O_WRONLY | O_CREAT | O_EXCL |",
+           "common/file_operations.cc", "O_WRONLY | O_CREAT | O_EXCL |",
            "O_WRONLY | O_CREAT |"),
     change("the next generation is above all that were taken",
            "above that of the checkpoint", "ps_server/resume.cc",

@@ -7,9 +7,11 @@ import pathlib
 import resource
 import signal
 import subprocess
+import time
 import unittest
 
 import cluster
+import faulty_disk
 import harness
 
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -86,10 +88,10 @@ class BadSurroundingsTest(unittest.TestCase):
                                    f"--job={self.linear()}",
                                    f"--run-dir={file}/run", status=1))
 
-    def test_a_full_disk_fails_the_run_and_names_the_file(self):
+    def test_a_log_that_may_not_grow_fails_the_run_and_is_named(self):
         folder = harness.scratch() / "run"
 
-        def at_most_64_kib():  # Stands for a full disk.
+        def at_most_64_kib():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
 
@@ -150,12 +152,64 @@ class BadSurroundingsTest(unittest.TestCase):
         for part in ("shard 1", "worker 0", "worker 1", "evaluator"):
             self.assertIn(part, message.split("event=failed")[-1])
 
+    # ---- A disk that is full or slow ----
+
+    def test_a_full_disk_holds_the_run_until_there_is_room(self):
+        disk = faulty_disk.FaultyDisk()
+        with self.endless("limits.lease_s=2", env=disk.env) as run:
+            run.await_version(5)
+            with disk.faults(
+                    f"in --shard=0 fail ENOSPC write {run.dir}/commit_log"):
+                waits = run.await_status(
+                    lambda s: s["waiting_for"].startswith("room on the disk"),
+                    "the run to wait for room")
+                self.assertIn(f"{run.dir}/commit_log: write: No space left on "
+                              "device", waits["waiting_for"])
+                # Longer than the leases, and nothing goes on meanwhile.
+                later = self.look_for(run, seconds=5)
+                self.assertEqual(later["version"], waits["version"])
+                self.assertEqual(later["waiting_for"], waits["waiting_for"])
+            after = run.await_version(waits["version"] + 20)
+            self.assertEqual(after["generation"], 1)
+            self.ends_whole(run)
+
+    def test_a_run_folder_that_stalls_costs_no_lease_and_no_generation(self):
+        disk = faulty_disk.FaultyDisk()
+        with self.endless("limits.lease_s=2", env=disk.env) as run:
+            run.await_version(5)
+            with disk.faults(f"in --shard=0 stall all {run.dir}"):
+                run.await_status(
+                    lambda s: s["waiting_for"].startswith("the disk, to take"),
+                    "the run to wait for the disk")
+                stalled = self.look_for(run, seconds=20)
+            for worker in stalled["workers"]:
+                self.assertNotIn(worker["state"], ("suspect", "dead"), stalled)
+            after = run.await_version(stalled["version"] + 20)
+            self.assertEqual(after["generation"], 1)
+            for worker in after["workers"]:
+                self.assertEqual(worker["incarnation"], 1, after)
+            self.ends_whole(run)
+
+    def look_for(self, run, seconds):
+        """The status after so long."""
+        until = time.monotonic() + seconds
+        return run.await_status(lambda _: time.monotonic() > until,
+                                "time to pass")
+
+    def ends_whole(self, run):
+        run.interrupt()
+        output = run.end()
+        self.assertEqual(run.process.returncode, 0, output)
+        books = harness.tool("ledger", run.dir)
+        self.assertEqual(books.returncode, 0, books.stdout + books.stderr)
+
     # ---- Processes ----
 
-    def endless(self, *overrides):
+    def endless(self, *overrides, env=None):
         return cluster.Training(
             harness.write_job(harness.LINEAR_JOB.replace(
-                "epochs: 2", "seconds: 600")), *harness.sets(overrides))
+                "epochs: 2", "seconds: 600")), *harness.sets(overrides),
+            env=env)
 
     def test_an_evaluator_that_dies_is_started_again(self):
         with self.endless() as run:
