@@ -166,7 +166,11 @@ void ShardAgent::Store(Shard::HeldVersion held) {
 void ShardAgent::ReportStored(
     Generation generation, Version version,
     const absl::StatusOr<proto::CheckpointFile>& file) {
-  if (!file.ok()) {
+  if (absl::IsCancelled(file.status())) {
+    spdlog::info(
+        "event=not_stored version={} reason=\"the generation is over\"",
+        version.value());
+  } else if (!file.ok()) {
     spdlog::error("event=not_stored version={} error=\"{}\"", version.value(),
                   file.status().ToString());
   }

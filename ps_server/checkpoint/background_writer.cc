@@ -17,6 +17,7 @@ BackgroundWriter::BackgroundWriter(std::string run_dir, FileOperations *files)
       thread_(StartThread("checkpoint", [this] { Loop(); })) {}
 
 BackgroundWriter::~BackgroundWriter() {
+  Cancel();
   {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
@@ -52,15 +53,23 @@ void BackgroundWriter::Loop() {
     {
       absl::MutexLock lock(&mu_);
       writing_ = false;
+      telling_ = true;
     }
     order->done(file);
+    absl::MutexLock lock(&mu_);
+    telling_ = false;
   }
 }
 
+void BackgroundWriter::Finish() {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(this, &BackgroundWriter::Idle));
+}
+
 absl::StatusOr<proto::CheckpointFile> BackgroundWriter::Carry(
-    const ShardFileIdentity &identity, const Shard::HeldVersion &held) const {
+    const ShardFileIdentity &identity, const Shard::HeldVersion &held) {
   const CheckpointId id{identity.generation, identity.version};
-  SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir_, id, files_));
+  SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir_, id, &files_));
   const ChunkGrid grid(identity.range.size(), identity.chunk_floats);
   std::vector<CheckpointArray> arrays;
   for (const Shard::HeldArray &held_array : held.arrays) {
@@ -71,7 +80,7 @@ absl::StatusOr<proto::CheckpointFile> BackgroundWriter::Carry(
     }
   }
   return WriteShardFile(CheckpointFolder(run_dir_, id), identity, arrays,
-                        files_);
+                        &files_);
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/file_operations.h"
 #include "proto/checkpoint.pb.h"
+#include "ps_server/checkpoint/cancellable_files.h"
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/shard/shard.h"
 
@@ -28,7 +29,9 @@ class BackgroundWriter {
  public:
   // `files` must outlive this.
   BackgroundWriter(std::string run_dir, FileOperations *files);
-  // Blocks until what is being written is on the disk, or was refused.
+  // Gives up what is being written, at its next piece: `done` hears kCancelled,
+  // and nothing of it is left. Whoever it is for would roll back whatever it
+  // is.
   ~BackgroundWriter();
 
   // What the manifest is to say of the file; else the error, which names it.
@@ -39,6 +42,11 @@ class BackgroundWriter {
   // being written; `done` is not called.
   absl::Status Write(ShardFileIdentity identity, Shard::HeldVersion held,
                      Done done);
+
+  // Blocks until nothing is being written, and `done` has been called.
+  void Finish();
+  // As the end of this: returns at once, and nothing is written any more.
+  void Cancel() { files_.Cancel(); }
 
  private:
   struct Order {
@@ -51,16 +59,21 @@ class BackgroundWriter {
   bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopping_ || order_.has_value();
   }
-  absl::StatusOr<proto::CheckpointFile> Carry(
-      const ShardFileIdentity &identity, const Shard::HeldVersion &held) const;
+  absl::StatusOr<proto::CheckpointFile> Carry(const ShardFileIdentity &identity,
+                                              const Shard::HeldVersion &held);
+
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !writing_ && !telling_;
+  }
 
   // Constant after construction.
   const std::string run_dir_;
-  FileOperations *const files_;
+  CancellableFiles files_;
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::optional<Order> order_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool telling_ ABSL_GUARDED_BY(mu_) = false;  // Calls `done`.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 
   std::thread thread_;  // Last: uses all of the above.

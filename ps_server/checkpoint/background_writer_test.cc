@@ -1,7 +1,10 @@
 #include "ps_server/checkpoint/background_writer.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/testing/faulty_files.h"
 #include "gmock/gmock.h"
@@ -97,10 +100,92 @@ TEST_F(BackgroundWriterTest, ASecondOneIsRefusedWhileTheFirstIsWritten) {
     ASSERT_TRUE(files.reached.WaitForNotificationWithTimeout(kPatience));
     EXPECT_EQ(Order(&writer).code(), absl::StatusCode::kResourceExhausted);
     files.go_on.Notify();
+    writer.Finish();
+    ASSERT_TRUE(done_.HasBeenNotified());
   }
-  // Its end waited for the first one.
-  ASSERT_TRUE(done_.HasBeenNotified());
   EXPECT_TRUE(file_.ok()) << file_.status();
+}
+
+// A disk that takes a piece only when it is told to.
+class SlowDisk : public FileOperations {
+ public:
+  absl::Status Write(int file, const std::string &path,
+                     absl::string_view data) override {
+    absl::MutexLock lock(&mu_);
+    ++asked_;
+    mu_.Await(absl::Condition(this, &SlowDisk::MayGoOn));
+    return FileOperations::Write(file, path, data);
+  }
+  void Allow(int writes) {
+    absl::MutexLock lock(&mu_);
+    allowed_ = writes;
+  }
+  bool AwaitAsked(int writes) {
+    absl::MutexLock lock(&mu_);
+    awaited_ = writes;
+    return mu_.AwaitWithTimeout(absl::Condition(this, &SlowDisk::HasAsked),
+                                kPatience);
+  }
+  int asked() {
+    absl::MutexLock lock(&mu_);
+    return asked_;
+  }
+
+ private:
+  bool MayGoOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return asked_ <= allowed_;
+  }
+  bool HasAsked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return asked_ >= awaited_;
+  }
+
+  absl::Mutex mu_;
+  int asked_ ABSL_GUARDED_BY(mu_) = 0;
+  int allowed_ ABSL_GUARDED_BY(mu_) = 0;
+  int awaited_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+TEST_F(BackgroundWriterTest, ItsEndWaitsForOnePieceAndNotForTheRest) {
+  SlowDisk disk;
+  auto writer = std::make_unique<BackgroundWriter>(run_, &disk);
+  ASSERT_TRUE(Order(writer.get()).ok());
+  ASSERT_TRUE(disk.AwaitAsked(1));
+  writer->Cancel();
+  disk.Allow(1);
+  writer.reset();
+  EXPECT_EQ(disk.asked(), 1);
+  ASSERT_TRUE(done_.HasBeenNotified());
+  EXPECT_EQ(file_.status().code(), absl::StatusCode::kCancelled);
+  // Nothing of it is left that would have to be removed.
+  for (const auto &entry :
+       std::filesystem::recursive_directory_iterator(run_)) {
+    EXPECT_TRUE(entry.is_directory()) << entry.path();
+  }
+}
+
+TEST_F(BackgroundWriterTest, NoFsyncHasToWaitForALargeFile) {
+  class CountingDisk : public FileOperations {
+   public:
+    absl::Status Write(int, const std::string &,
+                       absl::string_view data) override {
+      most_ = std::max(most_, unsynced_ += data.size());
+      return absl::OkStatus();
+    }
+    absl::Status Sync(int, const std::string &) override {
+      unsynced_ = 0;
+      return absl::OkStatus();
+    }
+    size_t most_ = 0, unsynced_ = 0;
+  };
+  CountingDisk disk;
+  CancellableFiles files(&disk);
+  const std::string piece(4 << 20, 'x');
+  const int file = *files.Create(run_ + "/large");
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(files.Write(file, "large", piece).ok());
+  }
+  EXPECT_EQ(disk.most_, CancellableFiles::kBytesAtOnce);
+  files.Close(file, "large").IgnoreError();
 }
 
 TEST_F(BackgroundWriterTest, ARefusalOfTheDiskIsReportedAndNamed) {

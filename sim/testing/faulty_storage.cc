@@ -67,11 +67,10 @@ FaultyCluster::Written FaultyCluster::WriteHeld(size_t process,
       .range = layout_.range(shard),
       .chunk_floats = ChunkFloats(job_)};
   Written written;
-  auto writer = std::make_unique<BackgroundWriter>(run_dir_, disk);
-  const absl::Status ordered = writer->Write(
+  BackgroundWriter writer(run_dir_, disk);
+  const absl::Status ordered = writer.Write(
       identity, writing.held, [&](auto file) { written = std::move(file); });
-  // Waits for it.
-  writer.reset();
+  writer.Finish();
   return ordered.ok() ? written : ordered;
 }
 
