@@ -51,8 +51,12 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
   core->generation = resumption->generation;
   core->resume = resumption->point;
   core->recovery.updates_lost = resumption->updates_lost;
-  return {resumption->generation, resumption->point.generation,
-          resumption->point.version, recovery.reason};
+  return {.generation = resumption->generation,
+          .parent = resumption->point.generation,
+          .restored = resumption->point.version,
+          .tasks = resumption->tasks,
+          .updates_lost = resumption->updates_lost,
+          .reason = recovery.reason};
 }
 
 }  // namespace sluice

@@ -129,6 +129,7 @@ Resumption GoOnFrom(ResumePoint point,
   resumption.passed_over = std::move(passed_over);
   resumption.generation = std::max(generations.back(), point.generation) + 1;
   const PastGenerations past = SumUp(run_dir, &resumption.passed_over);
+  resumption.tasks = past.tasks;
   resumption.updates_lost =
       past.updates_lost +
       std::max<int64_t>(0, past.newest.value() - point.version.value());

@@ -21,6 +21,8 @@ struct Resumption {
   // Tasks of earlier generations that count as lost: what was decided after the
   // version, or was under way. `point` counts them too.
   int64_t lost = 0;
+  // Issued in all generations.
+  int64_t tasks = 0;
   // Versions that were decided and are rolled back, in all generations.
   int64_t updates_lost = 0;
   // What was passed over as damaged, and why.

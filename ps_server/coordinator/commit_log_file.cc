@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/status_macros.h"
@@ -58,22 +59,67 @@ absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(
 absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(
     const std::string& path, const proto::LogHeader& header,
     FileOperations* disk) {
-  SLUICE_ASSIGN_OR_RETURN(const int file, disk->CreateNew(path));
+  int64_t bytes = 0;
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<File> file,
+                          Begin(path, header, disk, &bytes));
   std::unique_ptr<CommitLogWriter> writer(
-      new CommitLogWriter(path, file, disk));
-  proto::LogRecord record;
-  *record.mutable_header() = header;
-  SLUICE_RETURN_IF_ERROR(writer->Append({record}));
+      new CommitLogWriter(std::move(file), header));
+  writer->bytes_ = bytes;
   return writer;
 }
 
-CommitLogWriter::CommitLogWriter(std::string path, int file,
-                                 FileOperations* disk)
-    : path_(std::move(path)), file_(file), disk_(*disk) {}
+absl::StatusOr<std::shared_ptr<CommitLogWriter::File>> CommitLogWriter::Begin(
+    const std::string& path, const proto::LogHeader& header,
+    FileOperations* disk, int64_t* bytes) {
+  SLUICE_ASSIGN_OR_RETURN(const int created, disk->CreateNew(path));
+  auto file = std::make_shared<File>(path, created, disk);
+  proto::LogRecord record;
+  *record.mutable_header() = header;
+  std::string text;
+  AppendRecord(record, &text);
+  const absl::Status written = disk->Write(created, path, text);
+  if (!written.ok()) {
+    // A file without a header is passed over by whoever reads.
+    disk->Remove(path).IgnoreError();
+    return written;
+  }
+  *bytes = static_cast<int64_t>(text.size());
+  return file;
+}
 
-CommitLogWriter::~CommitLogWriter() {
-  // Whatever matters has been synced.
-  disk_.Close(file_, path_).IgnoreError();
+CommitLogWriter::CommitLogWriter(std::shared_ptr<File> file,
+                                 const proto::LogHeader& header)
+    : first_path_(file->path), header_(header), file_(std::move(file)) {}
+
+CommitLogWriter::~CommitLogWriter() = default;
+
+absl::Status CommitLogWriter::Cut(Version version) {
+  SLUICE_RETURN_IF_ERROR(status());
+  if (header_.after_version() == version.value()) return absl::OkStatus();
+  // Or a loss of power could leave a gap between two files.
+  SLUICE_RETURN_IF_ERROR(Sync());
+  proto::LogHeader header = header_;
+  header.set_after_version(version.value());
+  int64_t bytes = 0;
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<File> next,
+                          Begin(absl::StrCat(first_path_, ".", version.value()),
+                                header, &file_->disk, &bytes));
+  const absl::Status named = next->disk.SyncFolder(FolderOf(next->path));
+  if (!named.ok()) {
+    next->disk.Remove(next->path).IgnoreError();
+    return named;
+  }
+  header_ = header;
+  bytes_ = bytes;
+  absl::MutexLock lock(&mu_);
+  file_ = std::move(next);
+  return absl::OkStatus();
+}
+
+void CommitLogWriter::Count(const proto::LogRecord& record) {
+  proto::LogPast* past = header_.mutable_past();
+  if (record.has_task()) past->set_tasks(past->tasks() + 1);
+  if (record.has_commit()) past->set_newest_version(record.commit().version());
 }
 
 absl::Status CommitLogWriter::Fail(const absl::Status& failure) {
@@ -99,26 +145,45 @@ absl::Status CommitLogWriter::Append(
       ends->push_back(bytes_ + static_cast<int64_t>(bytes.size()));
     }
   }
-  const absl::Status written = disk_.Write(file_, path_, bytes);
+  FileOperations& disk = file_->disk;
+  const absl::Status written = disk.Write(file_->file, file_->path, bytes);
   if (absl::IsResourceExhausted(written)) {
     // What there was room for is no whole batch, and would be in the way of the
     // next attempt.
-    const absl::Status undone = disk_.Truncate(file_, path_, bytes_);
+    const absl::Status undone = disk.Truncate(file_->file, file_->path, bytes_);
     return undone.ok() ? written : Fail(undone);
   }
   if (!written.ok()) return Fail(written);
   bytes_ += static_cast<int64_t>(bytes.size());
+  for (const proto::LogRecord& record : records) Count(record);
   return absl::OkStatus();
 }
 
 // What the system had taken and could not write, for want of room too, is lost.
 absl::Status CommitLogWriter::Sync() {
   SLUICE_RETURN_IF_ERROR(status());
-  const absl::Status synced = disk_.Sync(file_, path_);
+  std::shared_ptr<File> file;
+  {
+    absl::MutexLock lock(&mu_);
+    file = file_;
+  }
+  const absl::Status synced = file->disk.Sync(file->file, file->path);
   return synced.ok() ? synced : Fail(synced);
 }
 
 // ---- Reading. ----
+
+namespace {
+
+void WriteOutBases(int shards, proto::LogCommit* commit) {
+  for (proto::LogEntry& entry : *commit->mutable_entry()) {
+    if (entry.shard_base_size() == 1 && shards > 1) {
+      entry.mutable_shard_base()->Resize(shards, entry.shard_base(0));
+    }
+  }
+}
+
+}  // namespace
 
 std::string TornTail::ToString() const {
   return absl::StrCat(path, ": the last ", bytes, " bytes, from byte ", offset,
@@ -201,6 +266,9 @@ absl::Status CommitLogReader::EndOrDamage() {
     if (rest().empty()) break;
     ++begin_;
     ++position_;
+    SLUICE_RETURN_IF_ERROR(Fill(kLengthBytes));
+    // Most of what the disk has not written: no record has this length.
+    if (absl::StartsWith(rest(), absl::string_view("\0\0\0\0", 4))) continue;
     SLUICE_ASSIGN_OR_RETURN(const size_t size,
                             WholeRecord(kMostToLookFor, &record));
     if (size == 0) continue;
@@ -227,6 +295,9 @@ absl::StatusOr<std::optional<proto::LogRecord>> CommitLogReader::Next() {
   }
   begin_ += size;
   position_ += static_cast<int64_t>(size);
+  if (record.has_commit() && header_.has_value()) {
+    WriteOutBases(header_->shards(), record.mutable_commit());
+  }
   return record;
 }
 

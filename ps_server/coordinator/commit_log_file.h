@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -13,11 +14,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/file_operations.h"
+#include "common/ids.h"
 #include "proto/commit_log.pb.h"
 
 namespace sluice {
 
-// Appends to a commit log (format: proto/commit_log.proto).
+// Appends to a generation's commit log (format: proto/commit_log.proto), one
+// file after the other: PATH, then PATH.V for each version V at which it is
+// cut.
 //
 // After an error (kUnavailable, names the file) the file's end is unknown:
 // every later call returns that error. Where there is no room on the disk
@@ -42,26 +46,51 @@ class CommitLogWriter {
   // becomes the file's length with each of them.
   absl::Status Append(const std::vector<proto::LogRecord>& records,
                       std::vector<int64_t>* ends = nullptr);
+  // Goes on in a file of its own, PATH.`version`, whose header says what came
+  // before; what there is so far is on the disk then. Once for each version.
+  // kResourceExhausted, kUnavailable: the next file cannot be made; unless
+  // Append fails from here on, the log goes on in the file it is in.
+  absl::Status Cut(Version version);
   // Blocks until everything appended is on the disk.
   absl::Status Sync();
 
-  const std::string& path() const { return path_; }
+  // Of the file that is appended to.
+  const std::string& path() const { return file_->path; }
 
  private:
-  CommitLogWriter(std::string path, int file, FileOperations* disk);
+  struct File {
+    File(std::string path, int file, FileOperations* disk)
+        : path(std::move(path)), file(file), disk(*disk) {}
+    // Whatever matters has been synced.
+    ~File() { disk.Close(file, path).IgnoreError(); }
+
+    const std::string path;
+    const int file;
+    FileOperations& disk;
+  };
+
+  CommitLogWriter(std::shared_ptr<File> file, const proto::LogHeader& header);
+  // Creates a file and writes its header; else there is none, where it can be
+  // helped.
+  static absl::StatusOr<std::shared_ptr<File>> Begin(
+      const std::string& path, const proto::LogHeader& header,
+      FileOperations* disk, int64_t* bytes);
+  void Count(const proto::LogRecord& record);
   // Remembers the failure.
   absl::Status Fail(const absl::Status& failure);
   absl::Status status() const;
 
   // Constant after construction.
-  const std::string path_;
-  const int file_;
-  FileOperations& disk_;
+  const std::string first_path_;
 
-  int64_t bytes_ = 0;  // Appended.
+  // What a header here and now would say. `past` counts what is appended.
+  proto::LogHeader header_;
+  int64_t bytes_ = 0;  // Appended to the file.
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   absl::Status status_ ABSL_GUARDED_BY(mu_);
+  // Changed under the lock, by Cut; read without it by whoever appends.
+  std::shared_ptr<File> file_;
 };
 
 // What a log's file ends with that is no whole record: a crash while writing,
@@ -76,8 +105,8 @@ struct TornTail {
   std::string ToString() const;
 };
 
-// Reads a log from its beginning on. Holds one record at a time, however long
-// the log is. Not thread-safe.
+// Reads one file of a log from its beginning on. Holds one record at a time,
+// however long the log is. Not thread-safe.
 class CommitLogReader {
  public:
   // kNotFound; kUnavailable: names the file and the system's reason; and as
@@ -86,11 +115,12 @@ class CommitLogReader {
       const std::string& path);
   ~CommitLogReader();
 
-  // What the log opens with; empty where nothing in the file is a whole record:
-  // it was created, and whoever did so died before it began.
+  // What the file opens with; empty where nothing in the file is a whole
+  // record: it was created, and whoever did so died before it began.
   const std::optional<proto::LogHeader>& header() const { return header_; }
 
-  // The next record behind the header; empty at the end, which may be torn.
+  // The next record behind the header, with every shard's base, however it was
+  // written; empty at the end, which may be torn.
   // kDataLoss: what is here is no whole record, but one lies behind it; or the
   // log does not begin with a header. Names file and position. kUnavailable as
   // Open's.
@@ -129,7 +159,7 @@ struct CommitLog {
   std::optional<TornTail> torn;
 };
 
-// Reads a whole log. Errors as CommitLogReader's, and kDataLoss where it has no
+// Reads one file. Errors as CommitLogReader's, and kDataLoss where it has no
 // header.
 absl::StatusOr<CommitLog> ReadCommitLog(const std::string& path);
 

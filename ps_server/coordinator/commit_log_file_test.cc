@@ -115,7 +115,7 @@ TEST_F(CommitLogFileTest, ATornLastRecordIsLeftOutWhereverItIsCut) {
 TEST_F(CommitLogFileTest, ATailOfZerosEndsTheLogAndIsSaid) {
   Write(2);
   const std::string whole = Bytes();
-  for (const size_t zeros : {1, 11, 12, 13, 4096, 3 << 20}) {
+  for (const size_t zeros : {1, 11, 12, 13, 4096, 300000}) {
     SetBytes(whole + std::string(zeros, '\0'));
     const auto log = ReadCommitLog(path_);
     ASSERT_TRUE(log.ok()) << log.status();
@@ -123,7 +123,7 @@ TEST_F(CommitLogFileTest, ATailOfZerosEndsTheLogAndIsSaid) {
     ExpectTorn(*log, whole.size(), whole.size() + zeros);
   }
   EXPECT_EQ(ReadCommitLog(path_)->torn->ToString(),
-            path_ + ": the last 3145728 bytes, from byte " +
+            path_ + ": the last 300000 bytes, from byte " +
                 std::to_string(whole.size()) +
                 " on, are no whole record: what was written there is missing");
 }
@@ -168,7 +168,7 @@ TEST_F(CommitLogFileTest, DamageWithAWholeRecordBehindItIsAnErrorWhatever) {
         << status;
   }
   // A hole that the disk has not written, however large.
-  SetBytes(whole.substr(0, begin) + std::string(5 << 20, '\0') +
+  SetBytes(whole.substr(0, begin) + std::string(3 << 20, '\0') +
            whole.substr(end));
   EXPECT_EQ(ReadCommitLog(path_).status().code(), absl::StatusCode::kDataLoss);
 }
@@ -227,6 +227,134 @@ TEST_F(CommitLogFileTest, AnExistingLogIsNeverWrittenOver) {
   EXPECT_EQ(CommitLogWriter::Create(path_, {}).status().code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadCommitLog(path_)->records.size(), 1);
+}
+
+// A disk that lets a log go on and makes no further file.
+class NoFurtherFile : public FileOperations {
+ public:
+  absl::StatusOr<int> CreateNew(const std::string& path) override {
+    if (made_++ == 0) return FileOperations::CreateNew(path);
+    return absl::ResourceExhaustedError(path + ": open: no room");
+  }
+
+ private:
+  int made_ = 0;
+};
+
+TEST_F(CommitLogFileTest, WhereTheNextFileCannotBeMadeTheLogGoesOnInItsOwn) {
+  NoFurtherFile disk;
+  auto writer = CommitLogWriter::Create(path_, {}, &disk);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Append({Record(1)}).ok());
+  EXPECT_EQ((*writer)->Cut(Version(1)).code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE((*writer)->Append({Record(2)}).ok());
+  EXPECT_EQ((*writer)->path(), path_);
+  EXPECT_EQ(ReadCommitLog(path_)->records.size(), 2);
+}
+
+TEST_F(CommitLogFileTest, TheNextFileSaysWhatCameBeforeIt) {
+  proto::LogHeader header;
+  header.set_generation(4);
+  header.mutable_past()->set_tasks(10);
+  header.mutable_past()->set_updates_lost(3);
+  auto writer = CommitLogWriter::Create(path_, header);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  proto::LogRecord task;
+  task.mutable_task()->set_worker(1);
+  ASSERT_TRUE((*writer)->Append({task, task, Record(7)}).ok());
+  const std::string next = path_ + ".7";
+  std::remove(next.c_str());
+  ASSERT_TRUE((*writer)->Cut(Version(7)).ok());
+  ASSERT_TRUE((*writer)->Cut(Version(7)).ok());  // Once is enough.
+  std::vector<int64_t> ends;
+  ASSERT_TRUE((*writer)->Append({Record(8)}, &ends).ok());
+  EXPECT_EQ((*writer)->path(), next);
+  EXPECT_EQ(ends.back(), std::filesystem::file_size(next));
+  const auto log = ReadCommitLog(next);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->header.generation(), 4);
+  EXPECT_EQ(log->header.after_version(), 7);
+  EXPECT_EQ(log->header.past().tasks(), 12);
+  EXPECT_EQ(log->header.past().updates_lost(), 3);
+  EXPECT_EQ(log->header.past().newest_version(), 7);
+  EXPECT_EQ(log->records.size(), 1);
+  EXPECT_EQ(ReadCommitLog(path_)->records.size(), 3);
+}
+
+// Says in which order files are made and brought to the disk.
+class Ordered : public FileOperations {
+ public:
+  absl::StatusOr<int> CreateNew(const std::string& path) override {
+    said.push_back("create " + path);
+    return FileOperations::CreateNew(path);
+  }
+  absl::Status Sync(int file, const std::string& path) override {
+    said.push_back("sync " + path);
+    return FileOperations::Sync(file, path);
+  }
+  std::vector<std::string> said;
+};
+
+TEST_F(CommitLogFileTest, WhatComesBeforeTheNextFileIsOnTheDiskFirst) {
+  const std::string next = path_ + ".1";
+  std::remove(next.c_str());
+  Ordered disk;
+  auto writer = CommitLogWriter::Create(path_, {}, &disk);
+  ASSERT_TRUE(writer.ok() && (*writer)->Append({Record(1)}).ok());
+  ASSERT_TRUE((*writer)->Cut(Version(1)).ok());
+  EXPECT_EQ(disk.said,
+            (std::vector<std::string>{"create " + path_, "sync " + path_,
+                                      "create " + next}));
+}
+
+// As where there is no room: half of a batch.
+class HalfOfIt : public FileOperations {
+ public:
+  absl::Status Write(int file, const std::string& path,
+                     absl::string_view data) override {
+    if (!full) return FileOperations::Write(file, path, data);
+    FileOperations::Write(file, path, data.substr(0, data.size() / 2))
+        .IgnoreError();
+    return absl::ResourceExhaustedError("no room");
+  }
+  bool full = false;
+};
+
+TEST_F(CommitLogFileTest, ABatchThatDoesNotFitIsUndoneAndMayBeRepeated) {
+  HalfOfIt disk;
+  auto writer = CommitLogWriter::Create(path_, {}, &disk);
+  ASSERT_TRUE(writer.ok() && (*writer)->Append({Record(1)}).ok());
+  disk.full = true;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*writer)->Append({Record(2), Record(3)}).code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(ReadCommitLog(path_)->records.size(), 1);
+  disk.full = false;
+  ASSERT_TRUE((*writer)->Append({Record(2), Record(3)}).ok());
+  const auto log = ReadCommitLog(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->records.size(), 3);
+  EXPECT_FALSE(log->torn.has_value());
+}
+
+TEST_F(CommitLogFileTest, ABaseThatIsWrittenOnceIsThatOfEveryShard) {
+  proto::LogHeader header;
+  header.set_shards(3);
+  auto writer = CommitLogWriter::Create(path_, header);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  proto::LogRecord record = Record(6);
+  record.mutable_commit()->add_entry()->add_shard_base(5);
+  proto::LogEntry* other = record.mutable_commit()->add_entry();
+  for (const int64_t base : {4, 5, 5}) other->add_shard_base(base);
+  ASSERT_TRUE((*writer)->Append({record}).ok());
+  const auto log = ReadCommitLog(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  const proto::LogCommit& commit = log->records[0].commit();
+  EXPECT_EQ(commit.entry(0).shard_base_size(), 3);
+  EXPECT_EQ(commit.entry(0).shard_base(2), 5);
+  EXPECT_EQ(commit.entry(1).shard_base(0), 4);
 }
 
 TEST_F(CommitLogFileTest, AMissingFolderIsNamed) {

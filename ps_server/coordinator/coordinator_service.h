@@ -103,6 +103,8 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   // Writes to the commit log, the compute times and the process's log what
   // `actions` ask for, and orders manifests. The error is the commit log's.
   absl::Status Record(const Actions& actions) ABSL_LOCKS_EXCLUDED(mu_);
+  // Begins the log's next file where `actions` decide a checkpoint.
+  void CutLog(const Actions& actions);
   // Waits for room on the disk, if it must; kResourceExhausted: in vain, since
   // the generation ends.
   absl::Status Append(const std::vector<proto::LogRecord>& records,

@@ -104,7 +104,18 @@ absl::Status CoordinatorService::Record(const Actions& actions) {
   std::vector<int64_t> ends;
   SLUICE_RETURN_IF_ERROR(Append(records, &ends));
   if (manifests_ != nullptr) manifests_->CarryOut(actions, records, ends);
+  CutLog(actions);
   return absl::OkStatus();
+}
+
+void CoordinatorService::CutLog(const Actions& actions) {
+  const std::optional<Version> stored = StoredIn(actions);
+  if (!stored.has_value()) return;
+  const absl::Status cut = log_->Cut(*stored);
+  if (cut.ok()) return;
+  // It goes on in the file that it is in; the next checkpoint tries again.
+  spdlog::warn("event=log_not_cut version={} error=\"{}\"", stored->value(),
+               std::string(cut.message()));
 }
 
 absl::Status CoordinatorService::Append(

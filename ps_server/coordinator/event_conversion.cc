@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
 
@@ -270,6 +271,13 @@ proto::LogRecord RecordToProto(const RecordCommit& record) {
     for (const Version base : entry.shard_bases) {
       added->add_shard_base(base.value());
     }
+    // Mostly all shards have given the same one: said once.
+    if (absl::c_all_of(entry.shard_bases, [&](Version base) {
+          return base == entry.shard_bases[0];
+        })) {
+      added->mutable_shard_base()->Truncate(
+          std::min(added->shard_base_size(), 1));
+    }
     added->set_weight(entry.weight);
     added->set_samples(entry.samples);
     added->set_loss(entry.loss);
@@ -285,6 +293,17 @@ proto::LogRecord RecordToProto(const RecordDigests& record) {
   digests->set_version(record.version.value());
   digests->mutable_digest()->Add(record.digests.begin(), record.digests.end());
   return out;
+}
+
+std::optional<Version> StoredIn(const Actions& actions) {
+  std::optional<Version> version;
+  for (const Action& action : actions) {
+    const auto* decision = std::get_if<SendDecision>(&action);
+    if (decision == nullptr) continue;
+    const auto* store = std::get_if<Store>(&decision->decision.what);
+    if (store != nullptr) version = store->version;
+  }
+  return version;
 }
 
 std::vector<proto::LogRecord> RecordsOf(const Actions& actions,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
 #define SLUICE_PS_SERVER_COORDINATOR_EVENT_CONVERSION_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -53,6 +54,10 @@ proto::LogRecord RecordToProto(const RecordCommit& record);
 proto::LogRecord RecordToProto(const RecordDigests& record);
 // All that `actions` ask to be recorded, in order, as of `seconds` since the
 // coordinator started.
+// The version whose checkpoint `actions` decide; nullopt: of none. The commit
+// log's next file begins behind them.
+std::optional<Version> StoredIn(const Actions& actions);
+
 std::vector<proto::LogRecord> RecordsOf(const Actions& actions, double seconds);
 
 // ---- What people see. ----

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -17,16 +19,50 @@ namespace {
 
 constexpr char kName[] = "commit_log";
 
-// 0 where it is no log's name.
-int64_t GenerationOf(absl::string_view name) {
-  if (name == kName) return 1;
+// Which file of a log a name is; `generation` 0: it is none.
+struct FileName {
   int64_t generation = 0;
-  if (!absl::ConsumePrefix(&name, absl::StrCat(kName, "-")) ||
-      !absl::SimpleAtoi(name, &generation) || generation < 2 ||
-      absl::StrCat(generation) != name) {
-    return 0;
+  int64_t after_version = 0;  // 0: the first.
+};
+
+// A number as it is written in a name.
+bool ConsumeNumber(absl::string_view text, int64_t least, int64_t* number) {
+  return absl::SimpleAtoi(text, number) && *number >= least &&
+         absl::StrCat(*number) == text;
+}
+
+FileName ParseName(absl::string_view name) {
+  FileName parsed;
+  const size_t dot = name.find('.');
+  if (dot != absl::string_view::npos) {
+    if (!ConsumeNumber(name.substr(dot + 1), 1, &parsed.after_version)) {
+      return {};
+    }
+    name = name.substr(0, dot);
   }
-  return generation;
+  if (name == kName) {
+    parsed.generation = 1;
+  } else if (!absl::ConsumePrefix(&name, absl::StrCat(kName, "-")) ||
+             !ConsumeNumber(name, 2, &parsed.generation)) {
+    return {};
+  }
+  return parsed;
+}
+
+// By generation, then by version: the files of all logs.
+std::map<Generation, std::map<int64_t, std::string>> ListFiles(
+    const std::string& run_dir) {
+  std::map<Generation, std::map<int64_t, std::string>> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(run_dir, error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const FileName parsed = ParseName(name);
+    if (parsed.generation == 0) continue;
+    files[Generation(parsed.generation)][parsed.after_version] =
+        absl::StrCat(run_dir, "/", name);
+  }
+  return files;
 }
 
 // Drops what follows the commit of `version`, but for digests that came late.
@@ -54,12 +90,32 @@ absl::Status CutAfter(Version version, const std::string& path,
   return absl::OkStatus();
 }
 
+// That the next file of a log, `path`, goes on where `log` has come to.
+absl::Status CheckFollows(const std::string& path,
+                          const proto::LogHeader& header, Generation generation,
+                          bool begun, const CommitLog& log) {
+  if (header.generation() != generation.value()) {
+    return absl::DataLossError(absl::StrCat(path, ": is of generation ",
+                                            header.generation(), ", expected ",
+                                            generation.value()));
+  }
+  if (begun && log.torn.has_value()) {
+    return absl::DataLossError(
+        absl::StrCat(log.torn->ToString(), "; ", path, " goes on behind it"));
+  }
+  if (!begun && header.after_version() > 0) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": goes on behind version ", header.after_version(),
+                     ", and the files before it are not there"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Generation> NewestThatBegan(
     const std::string& run_dir, const std::vector<Generation>& generations) {
   for (auto it = generations.rbegin(); it != generations.rend(); ++it) {
-    SLUICE_ASSIGN_OR_RETURN(const auto log,
-                            CommitLogReader::Open(CommitLogPath(run_dir, *it)));
-    if (log->header().has_value()) return *it;
+    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, *it));
+    if (began) return *it;
   }
   return absl::NotFoundError(absl::StrCat(
       run_dir,
@@ -125,6 +181,45 @@ class Joiner {
   std::set<Key> open_;
 };
 
+// What one file of a log holds.
+struct Tally {
+  proto::LogHeader header;
+  int64_t tasks = 0;
+  Version newest;  // That was decided; 0: none.
+
+  // `past` is what came before it, as far as its header does not say so.
+  void AddTo(PastGenerations* past) const {
+    if (header.has_past()) {
+      past->tasks = header.past().tasks();
+      past->updates_lost = header.past().updates_lost();
+      past->newest = Version(header.past().newest_version());
+    } else {
+      const Version restored(header.restored_version());
+      past->updates_lost +=
+          std::max<int64_t>(0, past->newest.value() - restored.value());
+      past->newest = restored;
+    }
+    past->tasks += tasks;
+    if (newest > Version(0)) past->newest = newest;
+  }
+};
+
+// Nullopt: the file has not begun.
+absl::StatusOr<std::optional<Tally>> Count(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+  if (!reader->header().has_value()) return std::nullopt;
+  Tally tally;
+  tally.header = *reader->header();
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(const auto record, reader->Next());
+    if (!record.has_value()) return tally;
+    if (record->has_task()) ++tally.tasks;
+    if (record->has_commit()) {
+      tally.newest = Version(record->commit().version());
+    }
+  }
+}
+
 }  // namespace
 
 std::string CommitLogPath(const std::string& run_dir, Generation generation) {
@@ -136,14 +231,43 @@ std::string CommitLogPath(const std::string& run_dir, Generation generation) {
 
 std::vector<Generation> ListGenerations(const std::string& run_dir) {
   std::vector<Generation> generations;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(run_dir, error), end;
-       !error && it != end; it.increment(error)) {
-    const int64_t generation = GenerationOf(it->path().filename().string());
-    if (generation > 0) generations.push_back(Generation(generation));
+  for (const auto& [generation, files] : ListFiles(run_dir)) {
+    generations.push_back(generation);
   }
-  std::sort(generations.begin(), generations.end());
   return generations;
+}
+
+std::vector<std::string> CommitLogFiles(const std::string& run_dir,
+                                        Generation generation) {
+  std::vector<std::string> paths;
+  auto files = ListFiles(run_dir);
+  for (const auto& [version, path] : files[generation]) paths.push_back(path);
+  return paths;
+}
+
+absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
+                                         Generation generation) {
+  const std::string first = CommitLogPath(run_dir, generation);
+  CommitLog log;
+  bool begun = false;
+  for (const std::string& path : CommitLogFiles(run_dir, generation)) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+    // Whoever wanted to begin it had no room, or died.
+    if (!reader->header().has_value()) continue;
+    SLUICE_RETURN_IF_ERROR(
+        CheckFollows(path, *reader->header(), generation, begun, log));
+    if (!begun) log.header = *reader->header();
+    begun = true;
+    while (true) {
+      SLUICE_ASSIGN_OR_RETURN(auto record, reader->Next());
+      if (!record.has_value()) break;
+      log.records.push_back(*std::move(record));
+    }
+    log.torn = reader->torn();
+  }
+  if (begun) return log;
+  return absl::DataLossError(
+      absl::StrCat(first, ": does not begin with a header"));
 }
 
 absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
@@ -156,7 +280,7 @@ absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const Generation newest,
                           NewestThatBegan(run_dir, generations));
   std::string path = CommitLogPath(run_dir, newest);
-  SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadCommitLog(path));
+  SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadGeneration(run_dir, newest));
   lineage.logs.push_back(std::move(log));
   while (lineage.logs.back().header.restored_version() > 0) {
     const proto::LogHeader& later = lineage.logs.back().header;
@@ -166,8 +290,9 @@ absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
           path, ": generation ", later.generation(), " goes on from ",
           later.parent_generation(), ", expected an earlier one"));
     }
-    path = CommitLogPath(run_dir, Generation(later.parent_generation()));
-    SLUICE_ASSIGN_OR_RETURN(CommitLog earlier, ReadCommitLog(path));
+    const Generation parent(later.parent_generation());
+    path = CommitLogPath(run_dir, parent);
+    SLUICE_ASSIGN_OR_RETURN(CommitLog earlier, ReadGeneration(run_dir, parent));
     SLUICE_RETURN_IF_ERROR(
         CutAfter(Version(later.restored_version()), path, &earlier));
     lineage.logs.push_back(std::move(earlier));
@@ -183,23 +308,35 @@ CommitLog JoinLogs(const Lineage& lineage) {
   return joined;
 }
 
+absl::StatusOr<bool> HasBegun(const std::string& run_dir,
+                              Generation generation) {
+  for (const std::string& path : CommitLogFiles(run_dir, generation)) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+    if (reader->header().has_value()) return true;
+  }
+  return false;
+}
+
 PastGenerations SumUp(const std::string& run_dir,
                       std::vector<absl::Status>* problems) {
+  std::vector<Tally> newest_first;
+  const auto files = ListFiles(run_dir);
+  bool complete = false;
+  for (auto log = files.rbegin(); log != files.rend() && !complete; ++log) {
+    for (auto file = log->second.rbegin();
+         file != log->second.rend() && !complete; ++file) {
+      const absl::StatusOr<std::optional<Tally>> tally = Count(file->second);
+      if (!tally.ok()) {
+        problems->push_back(tally.status());
+      } else if (tally->has_value()) {
+        newest_first.push_back(**tally);
+        complete = (*tally)->header.has_past();
+      }
+    }
+  }
   PastGenerations past;
-  for (Generation generation : ListGenerations(run_dir)) {
-    const auto log = ReadCommitLog(CommitLogPath(run_dir, generation));
-    if (!log.ok()) {
-      problems->push_back(log.status());
-      continue;
-    }
-    const Version restored(log->header.restored_version());
-    past.updates_lost +=
-        std::max<int64_t>(0, past.newest.value() - restored.value());
-    past.newest = restored;
-    for (const proto::LogRecord& record : log->records) {
-      if (record.has_task()) ++past.tasks;
-      if (record.has_commit()) past.newest = Version(record.commit().version());
-    }
+  for (auto it = newest_first.rbegin(); it != newest_first.rend(); ++it) {
+    it->AddTo(&past);
   }
   return past;
 }

@@ -11,15 +11,31 @@
 #include "ps_server/coordinator/commit_log_file.h"
 
 // The generations of a run: each has a commit log of its own in the run folder,
-// and is taken by creating it. A generation above 1 goes on from a version of
-// an earlier one; what that one decided later is lost.
+// and is taken by creating its first file. A generation above 1 goes on from a
+// version of an earlier one; what that one decided later is lost.
 namespace sluice {
 
-// "RUN/commit_log" of generation 1, "RUN/commit_log-3" of generation 3.
+// The first file of its log: "RUN/commit_log" of generation 1,
+// "RUN/commit_log-3" of generation 3.
 std::string CommitLogPath(const std::string& run_dir, Generation generation);
 
 // Those that have been taken, ascending.
 std::vector<Generation> ListGenerations(const std::string& run_dir);
+
+// The files of its log that are there, in order: the first one, then those that
+// begin where a checkpoint was decided, "RUN/commit_log-3.250".
+std::vector<std::string> CommitLogFiles(const std::string& run_dir,
+                                        Generation generation);
+
+// Whether the generation was begun by whoever took it: its log has a header.
+absl::StatusOr<bool> HasBegun(const std::string& run_dir,
+                              Generation generation);
+
+// Reads a generation's whole log, of all its files. kNotFound: it has none.
+// kDataLoss: one is damaged, lacks what another file goes on from, or is of
+// another generation; or none has begun.
+absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
+                                         Generation generation);
 
 // The newest generation that began and those it goes on from, oldest first.
 // Each log but the last ends with the commit of the version that the next one
@@ -45,7 +61,10 @@ struct PastGenerations {
   // The newest that the last generation decided.
   Version newest;
 };
-// A log that cannot be read has nothing in it, and is named in `problems`.
+// Reads the newest file that has begun, whose header says what came before it,
+// and holds one record at a time: neither time nor memory depend on how long
+// the run has been going on. A file that cannot be read has nothing in it, and
+// is named in `problems`; then the one before it counts.
 PastGenerations SumUp(const std::string& run_dir,
                       std::vector<absl::Status>* problems);
 

@@ -1,7 +1,15 @@
 #include "ps_server/coordinator/generations.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -47,6 +55,19 @@ class GenerationsTest : public ::testing::Test {
     if (!open) return;
     ASSERT_TRUE(
         (*log)->Append({TaskAt(seconds + 1, last - restored + 1)}).ok());
+  }
+
+  void WriteWithoutHeader(const std::string& name) const {
+    const std::string whole = absl::StrCat(run_, "/whole");
+    proto::LogHeader header;
+    auto log = CommitLogWriter::Create(whole, header);
+    ASSERT_TRUE(log.ok()) << log.status();
+    const auto begin = std::filesystem::file_size(whole);
+    ASSERT_TRUE((*log)->Append({TaskAt(1, 1)}).ok());
+    std::ifstream in(whole, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    std::ofstream(absl::StrCat(run_, name)) << bytes.substr(begin);
+    std::filesystem::remove(whole);
   }
 
   static proto::LogRecord TaskAt(double seconds, int64_t sequence) {
@@ -163,8 +184,10 @@ TEST_F(GenerationsTest, AVersionThatIsMissingIsSaid) {
 TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   Write(1, 0, 0, 5, true);
   Write(2, 1, 3, 8, false);
-  std::ofstream(absl::StrCat(run_, "/commit_log-3")) << "";
+  WriteWithoutHeader("/commit_log-3");
   Write(4, 1, 3, 3, false);
+  // Taken, and nothing more.
+  std::ofstream(absl::StrCat(run_, "/commit_log-5")) << "";
   std::vector<absl::Status> problems;
   const PastGenerations past = SumUp(run_, &problems);
   EXPECT_EQ(past.tasks, 6 + 5);
@@ -172,6 +195,156 @@ TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   EXPECT_EQ(past.newest, Version(3));
   ASSERT_EQ(problems.size(), 1);
   EXPECT_THAT(std::string(problems[0].message()), HasSubstr("commit_log-3"));
+}
+
+// ---- A log of several files. ----
+
+// Generation 3, which goes on from version 100 of generation 1, of `files`
+// files with `tasks` tasks each, every one of which makes a version; cut at
+// each file's last version.
+class LogOfFilesTest : public GenerationsTest {
+ protected:
+  static constexpr int64_t kPastTasks = 1000;
+
+  void WriteFiles(int files, int64_t tasks) {
+    proto::LogHeader header;
+    header.set_generation(3);
+    header.set_parent_generation(1);
+    header.set_restored_version(100);
+    header.mutable_past()->set_tasks(kPastTasks);
+    header.mutable_past()->set_updates_lost(7);
+    header.mutable_past()->set_newest_version(100);
+    log_ = *CommitLogWriter::Create(CommitLogPath(run_, Generation(3)), header);
+    version_ = 100;
+    for (int file = 0; file < files; ++file) {
+      if (file > 0) {
+        ASSERT_TRUE(log_->Cut(Version(version_)).ok());
+      }
+      Append(tasks);
+    }
+  }
+  void Append(int64_t tasks) {
+    std::vector<proto::LogRecord> records;
+    for (int64_t i = 0; i < tasks; ++i) {
+      ++version_;
+      records.push_back(TaskAt(static_cast<double>(version_), version_));
+      proto::LogEntry entry;
+      entry.set_incarnation(1);
+      entry.set_sequence(version_);
+      records.emplace_back().mutable_commit()->set_version(version_);
+      *records.back().mutable_commit()->add_entry() = entry;
+      if (records.size() < 1000 && i + 1 < tasks) continue;
+      ASSERT_TRUE(log_->Append(records).ok());
+      records.clear();
+    }
+  }
+  static void Damage(const std::string& path) {
+    std::fstream file(path, std::ios::in | std::ios::out);
+    file.seekp(20);
+    file << "xxxxx";
+  }
+
+  std::unique_ptr<CommitLogWriter> log_;
+  int64_t version_ = 0;
+};
+
+TEST_F(LogOfFilesTest, IsReadAsOne) {
+  WriteFiles(3, 5);
+  for (const char* other : {"commit_log-3.0", "commit_log-3.x",
+                            "commit_log-3.0105", "commit_log-3.105.tmp"}) {
+    std::ofstream(absl::StrCat(run_, "/", other)) << "";
+  }
+  const std::string first = CommitLogPath(run_, Generation(3));
+  EXPECT_THAT(CommitLogFiles(run_, Generation(3)),
+              ElementsAre(first, first + ".105", first + ".110"));
+  EXPECT_EQ(log_->path(), first + ".110");
+  EXPECT_THAT(ListGenerations(run_), ElementsAre(Generation(3)));
+  const auto log = ReadGeneration(run_, Generation(3));
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->header.after_version(), 0);
+  EXPECT_EQ(log->records.size(), 3 * 5 * 2);
+  std::vector<int64_t> expected;
+  for (int64_t version = 101; version <= 115; ++version) {
+    expected.push_back(version);
+  }
+  EXPECT_EQ(VersionsOf(*log), expected);
+}
+
+TEST_F(LogOfFilesTest, ARecoveryReadsOnlyTheNewest) {
+  WriteFiles(3, 5);
+  for (const std::string& path : {CommitLogPath(run_, Generation(3)),
+                                  CommitLogPath(run_, Generation(3)) + ".105",
+                                  CommitLogPath(run_, Generation(1))}) {
+    std::ofstream(path) << "no longer a log";
+  }
+  std::vector<absl::Status> problems;
+  const PastGenerations past = SumUp(run_, &problems);
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_EQ(past.tasks, kPastTasks + 15);
+  EXPECT_EQ(past.updates_lost, 7);
+  EXPECT_EQ(past.newest, Version(115));
+}
+
+TEST_F(LogOfFilesTest, WhatNeverBeganIsPassedOver) {
+  WriteFiles(2, 5);
+  // A loss of power behind the cut, and a generation that was only taken.
+  std::ofstream(log_->path()) << std::string(4096, '\0');
+  std::ofstream(CommitLogPath(run_, Generation(4))) << "";
+  std::vector<absl::Status> problems;
+  const PastGenerations past = SumUp(run_, &problems);
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_EQ(past.tasks, kPastTasks + 5);
+  EXPECT_EQ(past.newest, Version(105));
+  const auto log = ReadGeneration(run_, Generation(3));
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->records.size(), 10);
+}
+
+TEST_F(LogOfFilesTest, AGapBetweenFilesIsAnError) {
+  WriteFiles(2, 5);
+  const std::string first = CommitLogPath(run_, Generation(3));
+  const std::string second = log_->path();
+  std::filesystem::resize_file(first, std::filesystem::file_size(first) - 3);
+  EXPECT_THAT(
+      std::string(ReadGeneration(run_, Generation(3)).status().message()),
+      HasSubstr(absl::StrCat("; ", second, " goes on behind it")));
+  std::filesystem::remove(first);
+  EXPECT_EQ(ReadGeneration(run_, Generation(3)).status().message(),
+            absl::StrCat(second,
+                         ": goes on behind version 105, and the files "
+                         "before it are not there"));
+}
+
+// Peak memory in KiB of a process that does `what` and nothing else.
+int64_t PeakKib(const std::function<void()>& what) {
+  const pid_t child = fork();
+  if (child == 0) {
+    what();
+    _exit(0);
+  }
+  rusage used = {};
+  int status = 0;
+  EXPECT_EQ(wait4(child, &status, 0, &used), child);
+  EXPECT_EQ(status, 0);
+  return used.ru_maxrss;
+}
+
+// In one file, as those of a run without checkpoints are.
+TEST_F(LogOfFilesTest, AMillionRecordsTakeNoMoreMemoryThanTenThousand) {
+  int64_t peaks[2];
+  for (const int64_t tasks : {5000, 500000}) {
+    std::filesystem::remove(CommitLogPath(run_, Generation(3)));
+    WriteFiles(1, tasks);
+    peaks[tasks > 5000] = PeakKib([&] {
+      std::vector<absl::Status> problems;
+      const PastGenerations past = SumUp(run_, &problems);
+      if (past.tasks != kPastTasks + tasks || !problems.empty()) _exit(1);
+    });
+  }
+  std::cout << peaks[0] << " KiB with ten thousand records, " << peaks[1]
+            << " KiB with a million\n";
+  // The buffer that a file is read through; a tenth of a record each.
+  EXPECT_LT(peaks[1], peaks[0] + 4096);
 }
 
 }  // namespace

@@ -365,19 +365,13 @@ absl::StatusOr<Ledger> ReadLedger(const std::string& run_dir,
   std::vector<Generation> never_began;
   std::vector<TornTail> torn;
   for (const Generation generation : generations) {
-    const std::string path = CommitLogPath(run_dir, generation);
-    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
-    if (!reader->header().has_value()) {
+    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, generation));
+    if (!began) {
       never_began.push_back(generation);
       continue;
     }
-    SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadCommitLog(path));
+    SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadGeneration(run_dir, generation));
     if (log.torn.has_value()) torn.push_back(*log.torn);
-    if (log.header.generation() != generation.value()) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": is of generation ", log.header.generation(),
-                       ", expected ", generation.value()));
-    }
     logs.push_back(std::move(log));
   }
   Ledger ledger = BalanceLogs(logs, expected);

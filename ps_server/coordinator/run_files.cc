@@ -39,6 +39,10 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   header.set_restored_version(start.restored.value());
   header.set_job_fingerprint(job_fingerprint);
   header.set_reason(start.reason);
+  header.set_shards(job_.cluster().shards());
+  header.mutable_past()->set_tasks(start.tasks);
+  header.mutable_past()->set_updates_lost(start.updates_lost);
+  header.mutable_past()->set_newest_version(start.restored.value());
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
                                      header);
   if (absl::IsAlreadyExists(log.status())) {

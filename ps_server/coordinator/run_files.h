@@ -23,6 +23,10 @@ struct GenerationStart {
   // What it goes on from; 0 for the first.
   Generation parent;
   Version restored;
+  // What the run has come to: tasks issued, and versions decided and rolled
+  // back, with this rollback.
+  int64_t tasks = 0;
+  int64_t updates_lost = 0;
   // Why the one before it ended, as far as it is known.
   std::string reason = {};
 };

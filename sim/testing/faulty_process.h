@@ -155,7 +155,7 @@ struct FaultyLead {
   // with the log's length with them.
   std::pair<proto::LogRecord, int64_t> last_commit;
   std::map<Version, std::pair<proto::LogRecord, int64_t>> commits;
-  int64_t synced = 0;  // Of the log, in bytes.
+  int64_t synced = 0;  // Of the log's newest file, in bytes.
 };
 
 }  // namespace sluice

@@ -187,10 +187,10 @@ void FaultyCluster::KillLead(size_t l) {
     DoOrder(l, &disk).IgnoreError();
   }
   dead.up = false;
+  const std::string log = dead.files->log()->path();
   dead.files.reset();
   if (death == FaultyFiles::Fault::kPowerLost ||
       death == FaultyFiles::Fault::kPowerLostAfterNames) {
-    const std::string log = CommitLogPath(run_dir_, dead.options.generation);
     const auto size = static_cast<int64_t>(std::filesystem::file_size(log));
     const int64_t left = dead.synced + chance_.Draw(size - dead.synced + 1);
     std::filesystem::resize_file(log, left);

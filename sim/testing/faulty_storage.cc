@@ -86,6 +86,12 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
   for (size_t i = 0; i < records.size(); ++i) {
     if (records[i].has_commit()) lead.last_commit = {records[i], ends[i]};
   }
+  const std::optional<Version> stored = StoredIn(actions);
+  if (stored.has_value()) {
+    const absl::Status cut = lead.files->log()->Cut(*stored);
+    Expect(cut.ok(), cut.ToString());
+    lead.synced = 0;  // Not even its header.
+  }
   for (const Action& action : actions) {
     if (const auto* decision = std::get_if<SendDecision>(&action)) {
       const auto* store = std::get_if<Store>(&decision->decision.what);
@@ -132,8 +138,7 @@ absl::Status FaultyCluster::DoOrder(size_t l, FaultyFiles* disk) {
     const CheckpointId id{order->generation, order->version};
     lineage_.Writing(id);
     const absl::Status written = WriteManifest(lead, *order, disk);
-    lead.synced = std::filesystem::file_size(
-        CommitLogPath(run_dir_, lead.options.generation));
+    lead.synced = std::filesystem::file_size(lead.files->log()->path());
     if (written.ok()) lineage_.Written(id);
     return written;
   }

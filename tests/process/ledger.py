@@ -36,7 +36,27 @@ def fields(data):
         yield tag >> 3, value
 
 
+def logs(folder):
+    """The first files of all generations' logs, by generation."""
+    def number(path):
+        return int(path.name.partition("-")[2] or 1)
+    return sorted((path for path in folder.glob("commit_log*")
+                   if "." not in path.name), key=number)
+
+
+def files(path):
+    """The files of the log whose first one is `path`, in order."""
+    later = path.parent.glob(path.name + ".*")
+    return [path] + sorted(later, key=lambda file: int(file.suffix[1:]))
+
+
 def records(path):
+    """Those of all files."""
+    for file in files(path):
+        yield from records_of_file(file)
+
+
+def records_of_file(path):
     data = path.read_bytes()
     at = 0
     while at < len(data):
@@ -78,9 +98,12 @@ class Ledger:
         self.commits = {}
         self.entries = []
         self.order = []
+        self._shards = 1
         for record in records(path):
             for number, value in fields(record):
-                if number == 3:
+                if number == 2:
+                    self._shards = dict(fields(value)).get(7, 1)
+                elif number == 3:
                     key, task = self._keyed(value)
                     self.issued[key] = task.get(4, 0)
                     self.order.append(("issued", key[0]))
@@ -104,9 +127,12 @@ class Ledger:
                 self.ends[key].append("applied")
                 batches.append(fs.get(4, 0))
                 self.order.append(("applied", key[0]))
+                bases = packed(fs[6])
+                if len(bases) == 1:  # The same for all shards.
+                    bases *= self._shards
                 self.entries.append(Entry(
-                    key[0], fs.get(4, 0), version - 1 - min(packed(fs[6])),
-                    struct.unpack("<f", fs[7])[0], tuple(packed(fs[6]))))
+                    key[0], fs.get(4, 0), version - 1 - min(bases),
+                    struct.unpack("<f", fs[7])[0], tuple(bases)))
         self.commits[version] = batches
 
     def count(self, outcome):

@@ -20,13 +20,6 @@ SLOW = "--set=delays.compute.constant.ms=10"
 LEASE = "limits.lease_s=2"
 
 
-def generations(folder):
-    """The commit logs, by generation."""
-    def number(path):
-        return int(path.name.partition("-")[2] or 1)
-    return sorted(folder.glob("commit_log*"), key=number)
-
-
 class RecoveryTest(unittest.TestCase):
 
     def setUp(self):
@@ -59,7 +52,7 @@ class RecoveryTest(unittest.TestCase):
         """The books of a run that went back so often, or more often."""
         summary = run.summary
         self.assertEqual(summary["failure"], "")
-        logs = generations(run.dir)
+        logs = ledger.logs(run.dir)
         self.assertEqual(len(logs), summary["generation"])
         self.assertGreaterEqual(summary["generation"], 1 + recoveries)
         # Every task of every generation is counted once; in no generation has

@@ -72,7 +72,7 @@ class ResumeTest(unittest.TestCase):
     def balanced(self, folder, summary):
         """Every task of every generation is counted once."""
         tasks = sum(len(ledger.Ledger(log).issued)
-                    for log in folder.glob("commit_log*"))
+                    for log in ledger.logs(folder))
         self.assertEqual(sum(summary["gradients"].values()), tasks)
         books = harness.tool("ledger", folder)
         self.assertEqual(books.returncode, 0, books.stdout + books.stderr)
