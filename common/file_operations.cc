@@ -66,8 +66,10 @@ absl::Status FileOperations::Close(int file, const std::string& path) {
 
 absl::Status FileOperations::Rename(const std::string& from,
                                     const std::string& to) {
-  return std::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
-                                                    : SystemError(to, "rename");
+  if (std::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  const bool missing = errno == ENOENT;
+  const absl::Status failed = SystemError(to, "rename");
+  return missing ? absl::NotFoundError(failed.message()) : failed;
 }
 
 absl::Status FileOperations::MakeFolder(const std::string& path) {

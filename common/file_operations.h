@@ -39,7 +39,7 @@ class FileOperations {
   virtual absl::Status Sync(int file, const std::string& path);
   virtual absl::Status Close(int file, const std::string& path);
 
-  // `to` is replaced if it is there.
+  // `to` is replaced if it is there. kNotFound: there is no `from`.
   virtual absl::Status Rename(const std::string& from, const std::string& to);
   // Makes one folder; OK where it is there.
   virtual absl::Status MakeFolder(const std::string& path);

@@ -73,9 +73,10 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
       resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
   if (!run_dir.empty()) {
     // The next generation, whoever takes it, is taken by creating this file.
-    options.superseded = [next = CommitLogPath(run_dir, start.generation + 1)] {
+    options.superseded = [next = CommitLogPath(run_dir, start.generation + 1),
+                          lost = lead->lost_.get()] {
       std::error_code error;
-      return std::filesystem::exists(next, error);
+      return *lost || std::filesystem::exists(next, error);
     };
   }
   if (!run_dir.empty()) {
@@ -88,6 +89,12 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
       options.core.checkpoints.there.emplace_back(id.generation, id.version);
     }
     options.manifests = ManifestsOf(job, run_dir, &lead->disk_);
+    options.manifests->prove = [files = lead->files_.get(),
+                                lost = lead->lost_.get()] {
+      const absl::Status proved = files->Prove();
+      if (absl::IsPermissionDenied(proved)) *lost = true;
+      return proved;
+    };
   }
   lead->service_ = std::make_unique<CoordinatorService>(
       std::move(options), lead->files_ ? lead->files_->log() : nullptr,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_LEAD_H_
 #define SLUICE_PS_SERVER_LEAD_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,10 @@ class Lead {
 
   // Constant after construction.
   const std::string run_dir_;
+
+  // The run has been found to be another's.
+  const std::unique_ptr<std::atomic<bool>> lost_ =
+      std::make_unique<std::atomic<bool>>(false);
 
   FileOperations disk_;
   std::unique_ptr<RunFiles> files_;  // Null without a run folder.

@@ -117,11 +117,17 @@ void ManifestWriter::Do(const Order& order) const {
 }
 
 void ManifestWriter::Do(const RemoveStored& order) const {
-  const absl::Status removed = RemoveCheckpoint(
-      options_.run_dir, {order.generation, order.version}, options_.files);
+  const absl::Status removed = Remove(order);
   if (removed.ok()) return;
   spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
                order.version.value(), std::string(removed.message()));
+}
+
+// Somebody else may have restored it.
+absl::Status ManifestWriter::Remove(const RemoveStored& order) const {
+  if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
+  return RemoveCheckpoint(options_.run_dir, {order.generation, order.version},
+                          options_.files);
 }
 
 absl::Status ManifestWriter::Write(const Order& order) const {
@@ -141,6 +147,7 @@ absl::Status ManifestWriter::Write(const Order& order) const {
   SLUICE_RETURN_IF_ERROR(
       DecodeManifest(folder, EncodeManifest(manifest)).status());
   SLUICE_RETURN_IF_ERROR(CheckFiles(folder, manifest));
+  if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
   return WriteManifest(folder, manifest, options_.files);
 }
 

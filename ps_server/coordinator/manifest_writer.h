@@ -34,6 +34,9 @@ class ManifestWriter {
     // arrays, chunk_floats.
     proto::CheckpointManifest run;
     FileOperations* files = nullptr;  // Outlives this.
+    // Asked before a manifest is written or a checkpoint removed: whether the
+    // run is still this coordinator's, as ProveClaim says. Empty: it is.
+    std::function<absl::Status()> prove = {};
   };
   // A manifest is on the disk, or why not: names the file. On the writer's
   // thread.
@@ -67,6 +70,7 @@ class ManifestWriter {
   void Do(const Order& order) const;
   void Do(const RemoveStored& order) const;
   absl::Status Write(const Order& order) const;
+  absl::Status Remove(const RemoveStored& order) const;
 
   // Constant after construction.
   const Options options_;

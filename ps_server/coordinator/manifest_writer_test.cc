@@ -36,8 +36,10 @@ class ManifestWriterTest : public ::testing::Test {
     log_ = *CommitLogWriter::Create(run_ + "/commit_log", {});
     Begin(&disk_);
   }
-  void Begin(FileOperations* files) {
+  void Begin(FileOperations* files,
+             std::function<absl::Status()> prove = nullptr) {
     ManifestWriter::Options options;
+    options.prove = std::move(prove);
     options.run_dir = run_;
     options.files = files;
     options.run.set_job("name: 'test'");
@@ -175,6 +177,26 @@ TEST_F(ManifestWriterTest, ARefusalOfTheDiskIsReported) {
   writer_->Finish();
   ASSERT_EQ(answers_.size(), 1);
   EXPECT_THAT(std::string(answers_[0].second.message()), HasSubstr("manifest"));
+  writer_.reset();
+}
+
+// As one whose look for the next generation is answered from a cache goes on.
+TEST_F(ManifestWriterTest, WhoNoLongerOwnsTheRunWritesAndRemovesNothing) {
+  Commit(2, true);
+  AllStored(2);
+  writer_->Finish();
+  answers_.clear();
+  Begin(&disk_, [] { return absl::PermissionDeniedError("it is gone"); });
+  Commit(3, true);
+  AllStored(3);
+  CarryOut({RemoveStored{Generation(1), Version(2)}});
+  writer_->Finish();
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_EQ(answers_[0].second.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(std::filesystem::exists(
+      CheckpointFolder(run_, {Generation(1), Version(2)}) + "/manifest"));
+  EXPECT_FALSE(std::filesystem::exists(
+      CheckpointFolder(run_, {Generation(1), Version(3)}) + "/manifest"));
   writer_.reset();
 }
 

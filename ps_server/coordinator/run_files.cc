@@ -9,6 +9,7 @@
 #include "common/file_operations.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/run_claim.h"
 #include "ps_server/coordinator/run_summary.h"
 
 namespace sluice {
@@ -24,8 +25,9 @@ absl::Status MakeFolder(const std::string& path) {
 
 }  // namespace
 
-RunFiles::RunFiles(const proto::Job& job, std::string run_dir)
-    : job_(job), run_dir_(std::move(run_dir)) {}
+RunFiles::RunFiles(const proto::Job& job, Generation generation,
+                   std::string run_dir)
+    : job_(job), generation_(generation), run_dir_(std::move(run_dir)) {}
 
 std::string RunFiles::Path(const std::string& name) const {
   return absl::StrCat(run_dir_, "/", name);
@@ -57,13 +59,16 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   }
   SLUICE_ASSIGN_OR_RETURN(log_, std::move(log));
   SLUICE_RETURN_IF_ERROR(log_->Sync());
-  return FileOperations().SyncFolder(run_dir_);
+  // Syncs the folder.
+  FileOperations disk;
+  return MakeClaim(run_dir_, start.generation, &disk);
 }
 
 absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
     const ResolvedJob& job, const GenerationStart& start,
     const std::string& run_dir) {
-  std::unique_ptr<RunFiles> files(new RunFiles(job.job, run_dir));
+  std::unique_ptr<RunFiles> files(
+      new RunFiles(job.job, start.generation, run_dir));
   SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
   SLUICE_RETURN_IF_ERROR(files->TakeGeneration(job.fingerprint, start));
   const bool first = start.generation == Generation(1);
@@ -84,11 +89,17 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   return files;
 }
 
+absl::Status RunFiles::Prove() const {
+  FileOperations disk;
+  return ProveClaim(run_dir_, generation_, &disk);
+}
+
 absl::Status RunFiles::Close(const JobState& state,
                              const std::optional<FinishRun>& finish) {
   // Where the log cannot be written, the summary still says so.
   const absl::Status synced = log_->Sync();
   if (finish.has_value()) {
+    SLUICE_RETURN_IF_ERROR(Prove());
     SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
         Path("summary.json"), {RunSummary(job_, state, *finish)}));
   }

@@ -50,19 +50,24 @@ class RunFiles {
   MetricsWriter* metrics() { return metrics_.get(); }
   ComputeTimesWriter* compute_times() { return compute_times_.get(); }
 
+  // As ProveClaim, of this generation.
+  absl::Status Prove() const;
+
   // Writes the compute times that are left, and the commit log to the disk;
-  // before that, where the run is over, the summary.
+  // before that, where the run is over and still this generation's
+  // (kPermissionDenied: it is not), the summary.
   absl::Status Close(const JobState& state,
                      const std::optional<FinishRun>& finish);
 
  private:
-  RunFiles(const proto::Job& job, std::string run_dir);
+  RunFiles(const proto::Job& job, Generation generation, std::string run_dir);
   std::string Path(const std::string& name) const;
   absl::Status TakeGeneration(const std::string& job_fingerprint,
                               const GenerationStart& start);
 
   // Constant after construction.
   const proto::Job job_;
+  const Generation generation_;
   const std::string run_dir_;
 
   std::unique_ptr<CommitLogWriter> log_;

@@ -138,6 +138,9 @@ absl::Status FaultyCluster::DoOrder(size_t l, FaultyFiles* disk) {
     const CheckpointId id{order->generation, order->version};
     lineage_.Writing(id);
     const absl::Status written = WriteManifest(lead, *order, disk);
+    // A later lead has ended its claim, whether or not it has seen that.
+    Expect(!written.ok() || l + 1 == leads_.size(),
+           "an older coordinator has written a manifest");
     lead.synced = std::filesystem::file_size(lead.files->log()->path());
     if (written.ok()) lineage_.Written(id);
     return written;
@@ -145,6 +148,8 @@ absl::Status FaultyCluster::DoOrder(size_t l, FaultyFiles* disk) {
   const auto& order = std::get<RemoveStored>(lead.orders.front());
   const CheckpointId id{order.generation, order.version};
   lineage_.Removing(id);
+  SLUICE_RETURN_IF_ERROR(lead.files->Prove());
+  Expect(l + 1 == leads_.size(), "an older coordinator removes a checkpoint");
   const absl::Status removed = RemoveCheckpoint(run_dir_, id, disk);
   if (removed.ok()) lineage_.Removed(id);
   return removed;
@@ -156,6 +161,7 @@ absl::Status FaultyCluster::WriteManifest(Lead& lead,
   ManifestWriter::Options options;
   options.run_dir = run_dir_;
   options.files = disk;
+  options.prove = [&lead] { return lead.files->Prove(); };
   options.run.set_job(FormatJob(job_.job));
   options.run.set_job_fingerprint(job_.fingerprint);
   DescribeLayout(layout_, &options.run);

@@ -8,12 +8,14 @@ import harness
 
 class ByHand:
     """Two shards, two workers and an evaluator, without `sluice train`; those
-    in `start` are started at once, by default all."""
+    in `start` are started at once, by default all. The job's text ends with
+    `job`; both shards have the run folder."""
 
-    def __init__(self, run_dir=False, sets=(), start=None):
+    def __init__(self, run_dir=False, sets=(), start=None, job="", env=None):
         self.dir = harness.scratch()
+        self.env = env
         self.job = harness.write_job(harness.LINEAR_JOB.replace(
-            "epochs: 2", "seconds: 600"))
+            "epochs: 2", "seconds: 600") + job)
         self.lead, other = (f"127.0.0.1:{p}" for p in harness.free_ports(2))
         sets = harness.sets(sets)
         at = [f"--job={self.job}", f"--coordinator={self.lead}", *sets]
@@ -23,7 +25,7 @@ class ByHand:
                         f"--listen={self.lead}", f"--job={self.job}",
                         *sets, *self.folder],
             "shard 1": [harness.PS_SERVER, "--shard=1", f"--listen={other}",
-                        *at],
+                        *at, *self.folder],
             "worker 0": [harness.WORKER, "--worker=0", *at],
             "worker 1": [harness.WORKER, "--worker=1", *at],
             "evaluator": [harness.EVALUATOR, f"--run-dir={self.dir}", *at],
@@ -35,7 +37,7 @@ class ByHand:
     def start(self, name, *flags):
         with open(self.dir / name, "a") as log:
             self.processes[name] = subprocess.Popen(
-                [*self.commands[name], *flags], stderr=log)
+                [*self.commands[name], *flags], stderr=log, env=self.env)
 
     def __enter__(self):
         return self

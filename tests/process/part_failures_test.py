@@ -9,6 +9,7 @@ import time
 import unittest
 
 import by_hand
+import faulty_disk
 import harness
 
 ALL_GONE_S = 10
@@ -91,17 +92,31 @@ class PartFailuresTest(unittest.TestCase):
     def test_the_older_of_two_leads_finds_out_and_ends(self):
         with by_hand.ByHand(run_dir=True) as run:
             run.await_training()
-            (port,) = harness.free_ports(1)
-            run.commands["newer"] = [
-                harness.PS_SERVER, "--shard=0", f"--listen=127.0.0.1:{port}",
-                f"--job={run.job}", *run.folder, "--resume"]
-            run.start("newer")
-            older = run.processes["shard 0"]
-            self.assertEqual(older.wait(timeout=ALL_GONE_S), 3,
-                             run.log("shard 0"))
-            self.assertIn("another process has taken the next generation",
-                          run.log("shard 0").split("event=failed")[-1])
-            self.assertIsNone(run.processes["newer"].poll())
+            self.the_older_ends(run)
+
+    def test_an_older_lead_with_a_stale_cache_finds_out_by_its_claim(self):
+        disk = faulty_disk.FaultyDisk()
+        with by_hand.ByHand(run_dir=True, job="checkpoint { every_updates: 20 }",
+                            env=disk.env) as run:
+            run.await_training()
+            disk.set(f"in --listen={run.lead} "
+                     f"hide read {run.dir}/run/commit_log-2")
+            self.the_older_ends(run)
+            self.assertIn("lead-1: is gone", run.log("shard 0"))
+
+    def the_older_ends(self, run):
+        """As soon as another lead has taken the next generation."""
+        (port,) = harness.free_ports(1)
+        run.commands["newer"] = [
+            harness.PS_SERVER, "--shard=0", f"--listen=127.0.0.1:{port}",
+            f"--job={run.job}", *run.folder, "--resume"]
+        run.start("newer")
+        older = run.processes["shard 0"]
+        self.assertEqual(older.wait(timeout=ALL_GONE_S), 3,
+                         run.log("shard 0"))
+        self.assertIn("another process has taken the next generation",
+                      run.log("shard 0").split("event=failed")[-1])
+        self.assertIsNone(run.processes["newer"].poll())
 
 
 if __name__ == "__main__":
