@@ -5,6 +5,9 @@ Reads Bazel's build events (--build_event_json_file) rather than the folder of
 results, which may hold those of earlier calls. A test whose XML is missing, or
 a target that did not build, counts as one failed case. The exit status is 1
 when any case failed or none ran.
+
+Before the count come the slowest tests with their limits. On a quiet machine
+no test is to take a fifth of its limit: so one passes on a busy machine, too.
 """
 
 import collections
@@ -14,6 +17,9 @@ import urllib.parse
 import xml.etree.ElementTree
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+# Of those that are worth a line.
+SLOWEST, LEAST_S = 10, 1
+LARGEST_SHARE = 1 / 5
 
 
 def cases_of_xml(text):
@@ -79,6 +85,31 @@ def summary(counts):
     return line + (f", {counts[SKIPPED]} skipped" if counts[SKIPPED] else "")
 
 
+def slowest(events):
+    """A line for each of the slowest tests: its time, its limit."""
+    limits, seconds = {}, {}
+    for event in events:
+        kind = event["id"]
+        if "targetCompleted" in kind:
+            limits[kind["targetCompleted"]["label"]] = int(
+                event.get("completed", {}).get("testTimeoutSeconds", 0))
+        elif "testResult" in kind:
+            label = kind["testResult"]["label"]
+            took = event.get("testResult", {}).get(
+                "testAttemptDurationMillis", 0)
+            # Each shard has the limit.
+            seconds[label] = max(seconds.get(label, 0), int(took) / 1000)
+    lines = []
+    for label in sorted(seconds, key=seconds.get, reverse=True)[:SLOWEST]:
+        took, limit = seconds[label], limits.get(label, 0)
+        if took < LEAST_S:
+            break
+        line = f"{took:7.1f} s of {limit:4d} s  {label}"
+        lines.append(line + ("  (more than a fifth)" if limit and
+                             took > limit * LARGEST_SHARE else ""))
+    return lines
+
+
 def read_bytes(path):
     with open(path, "rb") as file:
         return file.read()
@@ -86,7 +117,10 @@ def read_bytes(path):
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
-        counts = count([json.loads(line) for line in file], read_bytes)
+        events = [json.loads(line) for line in file]
+    for line in slowest(events):
+        print(line)
+    counts = count(events, read_bytes)
     print(summary(counts))
     return 1 if counts[FAILED] or not counts[PASSED] else 0
 

@@ -80,6 +80,39 @@ class CountCasesTest(unittest.TestCase):
                              attempt=2)),
             "1 passed, 0 failed")
 
+    def timed(self, label, millis, limit_s, shard=1):
+        done = completed(label)
+        done["completed"]["testTimeoutSeconds"] = str(limit_s)
+        ran = result(label, "PASSED")
+        ran["id"]["testResult"]["shard"] = shard
+        ran["testResult"]["testAttemptDurationMillis"] = str(millis)
+        return [done, ran]
+
+    def test_the_slowest_come_first_with_their_limits(self):
+        self.assertEqual(
+            count_cases.slowest(self.timed("//a:t", 2500, 60) +
+                                self.timed("//a:u", 12340, 300)),
+            ["   12.3 s of  300 s  //a:u", "    2.5 s of   60 s  //a:t"])
+
+    def test_a_test_near_its_limit_is_marked(self):
+        self.assertEqual(
+            count_cases.slowest(self.timed("//a:t", 12001, 60)),
+            ["   12.0 s of   60 s  //a:t  (more than a fifth)"])
+        self.assertEqual(count_cases.slowest(self.timed("//a:t", 12000, 60)),
+                         ["   12.0 s of   60 s  //a:t"])
+
+    def test_the_longest_shard_counts(self):
+        self.assertEqual(
+            count_cases.slowest(self.timed("//a:t", 3000, 60) +
+                                self.timed("//a:t", 2000, 60, shard=2)),
+            ["    3.0 s of   60 s  //a:t"])
+
+    def test_ten_lines_of_a_second_or_more_are_enough(self):
+        events = [event for i in range(12)
+                  for event in self.timed(f"//a:t{i}", 1000 + i, 60)]
+        self.assertEqual(len(count_cases.slowest(events)), 10)
+        self.assertEqual(count_cases.slowest(self.timed("//a:t", 999, 60)), [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -123,7 +123,8 @@ class Build:
                     ".d").read_text().split()]
 
     def link(self):
-        return self.run(["g++", "-o", "tests.bin",
+        # Gold links in a third of the time.
+        return self.run(["g++", "-fuse-ld=gold", "-o", "tests.bin",
                          *map(self.object, self.sources),
                          *self.core.libraries, *LIBRARIES])
 

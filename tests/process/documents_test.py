@@ -28,7 +28,7 @@ NOT_RUN = {
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
     r"docker/try\.sh": "compiles the whole tree as root, ten minutes",
     r"tests/mutations/run_mutations\.py": "compiles the tree for each mutation",
-    r"tests/fuzz/run\.sh.*": "continuous integration calls it",
+    r"tests/(fuzz/run|locks)\.sh.*": "continuous integration calls them",
     r"tests/fuzz/make_corpus\.py": "writes into the tree",
     r"tests/tidy/tidy_test\.py": "is a test itself",
     r"\./sluice advise configs/fashion_mnist_lenet.*":

@@ -4,6 +4,7 @@ Every test is a unittest module that ends with `harness.main()`, started by
 Bazel as an executable; each test case counts as one in the result.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -175,14 +176,27 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
     return folder, json.loads((folder / "summary.json").read_text())
 
 
+def _candidate_ports():
+    """Below those that the kernel gives to who asks for any, so that nobody is
+    given one before it is used. Tests beside each other begin elsewhere."""
+    first, end = 10000, 32768
+    number = os.getpid() * 61
+    while True:
+        yield first + number % (end - first)
+        number += 1
+
+
+_PORTS = _candidate_ports()
+
+
 def free_ports(count):
-    """Ports nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Ports nobody listens on now, and no other call returned."""
+    ports = []
+    while len(ports) < count:
+        port = next(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports.append(port)
     return ports
 
 
