@@ -32,7 +32,7 @@ JOB = """
 cluster {{ workers: 2 shards: 2 }}
 optimizer {{ learning_rate: 1e-6 sgd {{ momentum: 0.9 }} }}
 data {{
-  linear_regression {{ features: {features} train_samples: 1000000 }}
+  linear_regression {{ features: {features} train_samples: 20000 }}
   batch_size: 2
 }}
 model {{ layer {{ dense {{ units: {units} }} }} layer {{ dense {{ units: 1 }} }} }}
