@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/data_validation.h"
 #include "common/delay_validation.h"
+#include "common/host_port.h"
 #include "common/job_checker.h"
 #include "common/resolved_job.h"
 #include "common/sync_validation.h"
@@ -33,15 +33,11 @@ void CheckCluster(const proto::Job& job, Checker* check) {
   }
   check->Between("cluster.shards", cluster.shards(), 1, 1024);
   if (cluster.coordinator().empty()) return;
-  const size_t colon = cluster.coordinator().rfind(':');
-  int port = 0;
-  const bool is_address =
-      colon != std::string::npos && colon > 0 &&
-      absl::SimpleAtoi(cluster.coordinator().substr(colon + 1), &port) &&
-      port >= 0 && port <= 65535;
-  check->Require(is_address, "cluster.coordinator",
-                 absl::StrCat("must be \"host:port\", is \"",
-                              cluster.coordinator(), "\""));
+  const absl::StatusOr<HostPort> at = ParseHostPort(cluster.coordinator());
+  check->Require(at.ok(), "cluster.coordinator",
+                 std::string(at.status().message()));
+  check->Require(!at.ok() || !at->host.empty(), "cluster.coordinator",
+                 "names no host");
 }
 
 template <typename AdamOrAdamW>

@@ -334,7 +334,7 @@ INSTANTIATE_TEST_SUITE_P(
              "cluster.max_workers: must be 4 to 4 (cluster.workers, the "
              "partitions), is 5"},
         Case{"cluster { coordinator: 'host' }",
-             "cluster.coordinator: must be \"host:port\", is \"host\""},
+             "[IPv6]:port\" with a port of 0 to 65535, is \"host\""},
         Case{"cluster { coordinator: 'host:99999' }", "\"host:99999\""},
         Case{"worker { clip_norm: -1 }",
              "worker.clip_norm: must be 0 to 1e+06, is -1"},

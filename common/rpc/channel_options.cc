@@ -23,7 +23,6 @@ constexpr int kWriteBufferBytes = 1 << 20;
 // decides first: this only frees calls that would otherwise hang on a peer
 // that vanished without closing its connection.
 constexpr int kKeepaliveMs = 10000;
-constexpr int kKeepaliveTimeoutMs = 10000;
 // Pings more often than this are a fault of the peer. Half of the above, so
 // that a delayed ping next to a prompt one is not.
 constexpr int kLeastPingIntervalMs = kKeepaliveMs / 2;

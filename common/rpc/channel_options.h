@@ -13,6 +13,9 @@ namespace sluice {
 // Join, which carries the job's text).
 inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 
+// A peer that has answered nothing for so long, although it was asked, is gone.
+inline constexpr int kKeepaliveTimeoutMs = 10000;
+
 // For weights and gradients. Each channel made with these has a connection of
 // its own, so that a chunk never stands before another channel's messages.
 grpc::ChannelArguments BulkChannelArguments();

@@ -198,8 +198,8 @@ RECOVERY = Core(
         "common/" + p + ".cc" for p in (
             "atomic_file", "batch_grid", "cifar_file", "clock", "data_shape",
             "data_validation", "delay_model", "delay_validation",
-            "file_operations", "grant", "idx_file", "initial_weights",
-            "input_file", "job_checker", "job_defaults", "job_difference",
+            "file_operations", "grant", "host_port", "idx_file",
+            "initial_weights", "input_file", "job_checker", "job_defaults", "job_difference",
             "job_text", "job_validation", "kind_planner", "learning_rate",
             "model_plan", "parameter_layout", "random", "resolved_job",
             "safetensors", "safetensors_header", "session/client_session",

@@ -1,0 +1,42 @@
+#include "common/host_port.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace sluice {
+
+std::string HostPort::ToString() const {
+  const bool brackets = absl::StrContains(host, ':');
+  return absl::StrCat(brackets ? "[" : "", host, brackets ? "]" : "", ":",
+                      port);
+}
+
+bool HostPort::IsEveryInterface() const {
+  return host.empty() || host == "0.0.0.0" || host == "::";
+}
+
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
+  HostPort result;
+  const size_t colon = address.rfind(':');
+  if (colon != absl::string_view::npos) {
+    absl::string_view host = address.substr(0, colon);
+    const bool brackets =
+        absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+    result.host = std::string(host);
+    const bool is_host = absl::StrContains(host, ':') == brackets &&
+                         !absl::StrContains(host, '[') &&
+                         !absl::StrContains(host, ']');
+    if (is_host && absl::SimpleAtoi(address.substr(colon + 1), &result.port) &&
+        result.port >= 0 && result.port <= 65535) {
+      return result;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("must be \"host:port\" or \"[IPv6]:port\" with a port of 0 "
+                   "to 65535, is \"",
+                   address, "\""));
+}
+
+}  // namespace sluice

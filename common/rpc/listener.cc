@@ -1,0 +1,284 @@
+// One thread polls the sockets while a server takes connections, and an eventfd
+// always. A socket from which nothing can be accepted although somebody waits
+// there (no descriptors, no memory) is polled again only after a pause: it
+// would be ready at once, without end.
+#include "common/rpc/listener.h"
+
+#include <fcntl.h>
+#include <grpcpp/security/server_credentials.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/descriptor_limit.h"
+#include "common/host_port.h"
+#include "common/named_thread.h"
+#include "common/rpc/channel_options.h"
+#include "common/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kPauseMs = 100;
+// A line tells a person; one for each of a thousand workers tells nothing more.
+constexpr absl::Duration kLineEvery = absl::Seconds(10);
+// Left for the process's own files: a checkpoint, a log, gRPC's wake-ups.
+constexpr int64_t kReserved = 32;
+
+// As gRPC does for its own: small messages go at once, a port may be taken
+// again while connections of an earlier process linger there, and a peer that
+// vanished is noticed by the system, too. Connections inherit these.
+void SetOptions(int socket) {
+  const int on = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kKeepaliveTimeoutMs,
+             sizeof(kKeepaliveTimeoutMs));
+}
+
+// A socket that listens there, or -1 and errno.
+int ListenOn(const sockaddr* address, socklen_t size) {
+  const int fd =
+      socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  SetOptions(fd);
+  const int both = 0;
+  if (address->sa_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
+  }
+  if (bind(fd, address, size) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+int PortOf(int socket) {
+  sockaddr_in6 bound = {};  // The port is where sockaddr_in has it.
+  socklen_t size = sizeof(bound);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(bound.sin6_port);
+}
+
+absl::Status CannotListen(const std::string& address, const char* why) {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", address,
+      ": the port is taken or the address is not this host's (", why, ")"));
+}
+
+// Every interface: one socket for both kinds, or IPv4's where there is only
+// that.
+int ListenEverywhere(int port) {
+  sockaddr_in6 both = {};
+  both.sin6_family = AF_INET6;
+  both.sin6_port = htons(static_cast<uint16_t>(port));
+  const int fd =
+      ListenOn(reinterpret_cast<const sockaddr*>(&both), sizeof(both));
+  if (fd >= 0 || errno == EADDRINUSE || errno == EACCES) return fd;
+  sockaddr_in ipv4 = {};
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_port = htons(static_cast<uint16_t>(port));
+  return ListenOn(reinterpret_cast<const sockaddr*>(&ipv4), sizeof(ipv4));
+}
+
+// Every address of a host's name, on one port.
+absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
+                                              const HostPort& at) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(at.host.c_str(), absl::StrCat(at.port).c_str(),
+                                &hints, &found);
+  if (error != 0) return CannotListen(address, gai_strerror(error));
+  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
+  std::vector<int> sockets;
+  absl::Cleanup close_sockets = [&sockets] {
+    for (const int fd : sockets) close(fd);
+  };
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    if (!sockets.empty()) {  // The port that the first has got.
+      reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port =
+          htons(static_cast<uint16_t>(PortOf(sockets.front())));
+    }
+    const int fd = ListenOn(one->ai_addr, one->ai_addrlen);
+    if (fd >= 0) {
+      sockets.push_back(fd);
+    } else if (errno == EADDRINUSE || one->ai_next == nullptr) {
+      if (errno == EADDRINUSE || sockets.empty()) {
+        return CannotListen(address, strerror(errno));
+      }
+    }
+  }
+  std::move(close_sockets).Cancel();
+  return sockets;
+}
+
+int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
+    const std::string& address) {
+  SLUICE_ASSIGN_OR_RETURN(const HostPort at, ParseHostPort(address));
+  std::vector<int> sockets;
+  if (at.IsEveryInterface()) {
+    const int fd = ListenEverywhere(at.port);
+    if (fd < 0) return CannotListen(address, strerror(errno));
+    sockets.push_back(fd);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(sockets, ListenOnHost(address, at));
+  }
+  const int port = PortOf(sockets.front());
+  return std::unique_ptr<Listener>(new Listener(std::move(sockets), port));
+}
+
+Listener::Listener(std::vector<int> sockets, int port)
+    : sockets_(std::move(sockets)),
+      port_(port),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      spare_(OpenSpare()),
+      thread_(StartThread("accept", [this] { Run(); })) {}
+
+Listener::~Listener() {
+  {
+    absl::MutexLock lock(&mu_);
+    closing_ = true;
+  }
+  Wake();
+  thread_.join();
+  for (const int socket : sockets_) close(socket);
+  if (spare_ >= 0) close(spare_);
+  close(wake_);
+}
+
+std::unique_ptr<Listener::Connections> Listener::AddTo(
+    grpc::ServerBuilder* builder) {
+  return builder->experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+}
+
+void Listener::Serve(std::unique_ptr<Connections> connections) {
+  {
+    absl::MutexLock lock(&mu_);
+    connections_ = std::move(connections);
+  }
+  Wake();
+}
+
+void Listener::Rest() {
+  {
+    absl::MutexLock lock(&mu_);
+    connections_.reset();
+  }
+  Wake();
+}
+
+void Listener::Wake() {
+  const uint64_t one = 1;
+  // It fails only where it has been woken 2^64 times already.
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
+}
+
+void Listener::Run() {
+  bool pauses = false;
+  while (true) {
+    std::vector<pollfd> polled = {{wake_, POLLIN, 0}};
+    {
+      absl::MutexLock lock(&mu_);
+      if (closing_) return;
+      if (connections_ != nullptr && !pauses) {
+        for (const int socket : sockets_) polled.push_back({socket, POLLIN, 0});
+      }
+    }
+    poll(polled.data(), polled.size(), pauses ? kPauseMs : -1);
+    pauses = false;
+    uint64_t times;
+    [[maybe_unused]] const ssize_t woken = read(wake_, &times, sizeof(times));
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) pauses |= !Accept(polled[i].fd);
+    }
+  }
+}
+
+bool Listener::Accept(int socket) {
+  while (true) {
+    const int connection =
+        accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (connection >= 0) {
+      HandOver(socket, connection);
+      continue;
+    }
+    switch (errno) {
+      case EAGAIN:
+        return true;
+      case EMFILE:
+      case ENFILE:
+        if (!AcceptAndRefuse(socket)) return false;
+        break;
+      case EINTR:
+      case EPERM:
+      case EPROTO:
+      case ECONNABORTED:
+        break;  // Of a connection that is gone already.
+      default:
+        return false;
+    }
+  }
+}
+
+bool Listener::AcceptAndRefuse(int socket) {
+  if (spare_ >= 0) close(spare_);
+  const int connection = accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
+  if (connection >= 0) {
+    close(connection);
+    CountRefused();
+  }
+  spare_ = OpenSpare();
+  return connection >= 0 && spare_ >= 0;
+}
+
+void Listener::HandOver(int socket, int connection) {
+  // The lowest that is free: the others below the limit are all in use.
+  const int64_t limit = GetDescriptorLimit().soft;
+  if (connection >= limit - std::min(kReserved, limit / 4)) {
+    close(connection);
+    return CountRefused();
+  }
+  absl::MutexLock lock(&mu_);
+  if (connections_ == nullptr) {  // Since it was polled.
+    close(connection);
+    return;
+  }
+  Connections::NewConnectionParameters parameters;
+  parameters.listener_fd = socket;
+  parameters.fd = connection;
+  connections_->HandleNewConnection(&parameters);
+}
+
+void Listener::CountRefused() {
+  ++refused_;
+  const absl::Time now = Clock::Real()->Now();
+  if (now < next_line_) return;
+  next_line_ = now + kLineEvery;
+  spdlog::error(
+      "event=connection_refused reason=\"no file descriptor is free for it, of "
+      "{} that this process may have (ulimit -n)\" refused_total={}",
+      GetDescriptorLimit().soft, refused_);
+}
+
+}  // namespace sluice
