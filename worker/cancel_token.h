@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/await_for.h"
 
 namespace sluice {
 
@@ -19,7 +20,7 @@ class CancelToken {
   // Blocks for `time`, or until it is cancelled: says whether it is.
   bool WaitFor(absl::Duration time) const {
     absl::MutexLock lock(&mu_);
-    return mu_.AwaitWithTimeout(
+    return AwaitFor(&mu_, 
         absl::Condition(this, &CancelToken::cancelled), time);
   }
 

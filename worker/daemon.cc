@@ -90,11 +90,32 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
   options.client = client;
   options.chunk_bytes = limits.chunk_bytes();
   options.types = types;
-  options.push_timeout = absl::Seconds(limits.task_deadline_s());
-  options.rejoin_timeout = absl::Seconds(limits.rejoin_timeout_s());
+  options.limits = {.stall = absl::Seconds(limits.transfer_stall_s()),
+                    .partition = absl::Seconds(limits.partition_timeout_s())};
   return std::make_unique<GrpcExchange>(
       &job.layout, std::vector<std::string>(addresses.begin(), addresses.end()),
       options);
+}
+
+absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
+                            const std::function<bool()>& stopped,
+                            GrpcExchange* exchange) {
+  const proto::Limits& limits = job.job.limits();
+  return rejoins
+             ? exchange->AwaitReachable(
+                   absl::Seconds(limits.partition_timeout_s()),
+                   "limits.partition_timeout_s", stopped)
+             : exchange->AwaitReachable(absl::Seconds(limits.start_timeout_s()),
+                                        "limits.start_timeout_s", stopped);
+}
+
+void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
+  client->TellUnreached(
+      [exchange]() -> std::optional<CoordinatorClient::Unreached> {
+        const auto shard = exchange->unreached();
+        if (!shard.has_value()) return std::nullopt;
+        return CoordinatorClient::Unreached{shard->name, shard->since};
+      });
 }
 
 void LeaveOnSignal::Joined(std::function<void(const std::string&)> leave) {

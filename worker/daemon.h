@@ -63,6 +63,17 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     const ResolvedJob& job, const std::string& client, WireTypes types,
     const proto::Welcome& welcome);
 
+// Waits until every shard can be reached: at the start for as long as the
+// daemons wait for each other, later as for one that is cut off. Errors and
+// `stopped` as GrpcExchange::AwaitReachable's.
+absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
+                            const std::function<bool()>& stopped,
+                            GrpcExchange* exchange);
+
+// Has `client`'s heartbeats name the shard that `exchange` cannot reach.
+// REQUIRES: `exchange` outlives `client`.
+void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);
+
 // Says good-bye on SIGINT or SIGTERM. While the process has not joined nobody
 // knows it, so it ends at once, with exit code 0.
 // REQUIRES: StopSignal::Block was called; one at a time in a process.

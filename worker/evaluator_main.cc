@@ -5,6 +5,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/daemon_log.h"
+#include "common/descriptor_limit.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/stop_signal.h"
@@ -14,6 +15,7 @@
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
   sluice::PollQueuesApart();
+  sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();
 
   CLI::App app("Measures versions of a job on its test split.", "evaluator");

@@ -14,6 +14,8 @@ bool Lives::Another(const LifeEnd& end) {
     return end.worked.ok() || ShardIsLost(end.worked);
   }
   if (end.worked.ok() || !ShardIsLost(end.worked)) return false;
+  // It was waited for long enough, while the coordinator counted it as living.
+  if (absl::IsUnavailable(end.worked)) return false;
   return ++fruitless_ <= kMostFruitless;
 }
 

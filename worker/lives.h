@@ -26,14 +26,14 @@ bool ShardIsLost(const absl::Status& status);
 
 // Decides whether another life follows. It does when the coordinator has ended
 // this one (its generation is over, or the process was taken for dead), and a
-// few times in a row when a shard is lost. Pure.
+// few times in a row when a shard is at another generation; not when one could
+// not be reached for limits.partition_timeout_s while the session lived. Pure.
 //
 // Not thread-safe: call from one thread.
 class Lives {
  public:
-  // A shard that dies is replaced within one or two; that many in a row without
-  // anything delivered, each of limits.rejoin_timeout_s, are a link that is
-  // cut.
+  // Of a shard that is at another generation a session hears within one or two;
+  // that many in a row without anything delivered are no recovery.
   static constexpr int kMostFruitless = 5;
 
   bool Another(const LifeEnd& end);

@@ -33,9 +33,14 @@ TEST(LivesTest, ACoordinatorThatIsGoneIsTheEnd) {
   EXPECT_FALSE(lives.Another({.session = kOutOfReach}));
 }
 
+TEST(LivesTest, AShardThatStaysOutOfReachWhileTheSessionLivesIsTheEnd) {
+  Lives lives;
+  EXPECT_FALSE(lives.Another({.worked = kOutOfReach}));
+}
+
 TEST(LivesTest, AShardThatIsLostIsLookedForAgainAFewTimesInARow) {
   for (const absl::Status& lost :
-       {kOutOfReach, absl::FailedPreconditionError("generation 2"),
+       {absl::FailedPreconditionError("generation 2"),
         absl::CancelledError("the server is shutting down")}) {
     Lives lives;
     for (int i = 0; i < Lives::kMostFruitless; ++i) {
@@ -49,7 +54,8 @@ TEST(LivesTest, ADeliveryBeginsTheCountAnew) {
   Lives lives;
   for (int i = 0; i < 3 * Lives::kMostFruitless; ++i) {
     EXPECT_TRUE(
-        lives.Another({.worked = kOutOfReach, .delivered = i % 4 == 0}));
+        lives.Another({.worked = absl::FailedPreconditionError("generation 2"),
+                       .delivered = i % 4 == 0}));
   }
 }
 

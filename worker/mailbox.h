@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/await_for.h"
 
 namespace sluice {
 
@@ -31,8 +32,7 @@ class Mailbox {
   // `patience`; nullopt when there is none.
   std::optional<Message> Take(absl::Duration patience) {
     absl::MutexLock lock(&mu_);
-    mu_.AwaitWithTimeout(absl::Condition(this, &Mailbox::MessageOrClosed),
-                         patience);
+    AwaitFor(&mu_, absl::Condition(this, &Mailbox::MessageOrClosed), patience);
     if (messages_.empty()) return std::nullopt;
     Message message = std::move(messages_.front());
     messages_.pop_front();

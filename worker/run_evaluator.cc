@@ -89,6 +89,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
                              LeaveOnSignal* leave) {
   Mailbox<proto::FromCoordinator> mailbox;
   CancelToken over;
+  std::unique_ptr<GrpcExchange> exchange;  // Outlives the client.
   CoordinatorClient::Options session =
       SessionOptions(job, proto::EVALUATOR, 0, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
@@ -103,8 +104,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
                    .session = client->Wait()};
   }
   if (rejoins) LogNewLife(welcome);
-  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcExchange> exchange,
+  SLUICE_ASSIGN_OR_RETURN(exchange,
                           OpenExchange(job, "evaluator", WireTypes(), welcome));
+  TellUnreached(exchange.get(), client.get());
   leave->Joined([&](const std::string& reason) { client->Leave(reason); });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
@@ -112,13 +114,18 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     bench.Enter();
-    Serve(
-        &mailbox,
-        [&](const proto::Evaluate& request) {
-          return evaluator.Run(request, Generation(welcome.generation()), over);
-        },
-        [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); },
-        &end);
+    end.worked = AwaitReachable(
+        job, rejoins, [&] { return over.cancelled(); }, exchange.get());
+    if (end.worked.ok()) {
+      Serve(
+          &mailbox,
+          [&](const proto::Evaluate& request) {
+            return evaluator.Run(request, Generation(welcome.generation()),
+                                 over);
+          },
+          [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); },
+          &end);
+    }
     if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
   });
   end.session = client->Wait();

@@ -71,6 +71,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   SLUICE_ASSIGN_OR_RETURN(exchange,
                           OpenExchange(job, absl::StrCat("worker ", id.value()),
                                        JobWireTypes(job.job), welcome));
+  TellUnreached(exchange.get(), client.get());
   inbox.set_wake([&] { exchange->Wake(); });
   leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);
@@ -85,7 +86,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     bench.Enter();
-    end.worked = loop.Run();
+    end.worked = AwaitReachable(
+        job, rejoins, [&] { return inbox.closed(); }, exchange.get());
+    if (end.worked.ok()) end.worked = loop.Run();
     if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
   });
   end.session = client->Wait();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/await_for.h"
 #include "common/key_proto.h"
 
 namespace sluice {
@@ -55,8 +56,7 @@ bool TaskInbox::TaskOrClosed() const { return closed_ || !queue_.empty(); }
 
 std::optional<proto::Task> TaskInbox::Next(absl::Duration patience) {
   absl::MutexLock lock(&mu_);
-  mu_.AwaitWithTimeout(absl::Condition(this, &TaskInbox::TaskOrClosed),
-                       patience);
+  AwaitFor(&mu_, absl::Condition(this, &TaskInbox::TaskOrClosed), patience);
   std::optional<proto::Task> task = queue_.Take();
   if (!task.has_value()) return std::nullopt;
   token_.Reset();

@@ -72,7 +72,8 @@ PullSpec Trainer::SpecFor(const proto::Task& task) const {
   return {.generation = Generation(task.key().generation()),
           .version = Version(task.version()),
           .exact = task.exact(),
-          .deadline = options_.clock->Now() + options_.task_deadline};
+          // The coordinator bounds a task, and cancels one that takes too long.
+          .deadline = absl::InfiniteFuture()};
 }
 
 void Trainer::BeginPull(const proto::Task& task) {

@@ -34,8 +34,6 @@ class Trainer {
   struct Options {
     TaskGradient::Options gradient;
     int64_t parameters = 0;  // Floats of the flat vector.
-    // How long a task may take; nothing is waited for any longer.
-    absl::Duration task_deadline = absl::Seconds(600);
     Clock* clock = Clock::Real();
     // The job's injected stragglers, and how they pass the time: says whether
     // the task was cancelled meanwhile.

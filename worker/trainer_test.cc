@@ -29,7 +29,6 @@ class TrainerTest : public ::testing::Test {
                                  .shuffle = false,
                                  .partitions = 1};
     options.parameters = 4;
-    options.task_deadline = absl::Seconds(100);
     options.clock = clock;
     return options;
   }
@@ -67,7 +66,6 @@ TEST_F(TrainerTest, ATaskPullsComputesPushesAndIsReady) {
   EXPECT_EQ(exchange_.pulled->version, Version(5));
   EXPECT_EQ(exchange_.pulled->generation, Generation(1));
   EXPECT_TRUE(exchange_.pulled->exact);
-  EXPECT_EQ(exchange_.pulled->deadline, clock_.Now() + absl::Seconds(100));
   // Samples 4 to 7 have the mean 5.5.
   EXPECT_THAT(exchange_.pushed, ElementsAre(6.5, 7.5, 8.5, 9.5));
   EXPECT_EQ(exchange_.push_key, kKey);

@@ -60,7 +60,6 @@ Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
   Trainer::Options options;
   options.gradient = JobTaskGradient(job);
   options.parameters = job.layout.size();
-  options.task_deadline = LongestTask(job);
   return options;
 }
 

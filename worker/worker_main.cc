@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
+#include "common/descriptor_limit.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/stop_signal.h"
@@ -16,6 +17,7 @@
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
   sluice::PollQueuesApart();
+  sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();
 
   CLI::App app("Computes gradients for the coordinator of a job.", "worker");

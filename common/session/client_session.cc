@@ -205,8 +205,13 @@ std::optional<proto::ToCoordinator> ClientSession::NextFrame(absl::Time now) {
   proto::ToCoordinator frame;
   if (queue_.HasNext()) {
     frame = queue_.Next();
-  } else if (ack_due_ || now >= next_heartbeat_) {
-    frame.mutable_heartbeat();
+  } else if (ack_due_ || reach_due_ || now >= next_heartbeat_) {
+    reach_due_ = false;
+    proto::Heartbeat* heartbeat = frame.mutable_heartbeat();
+    if (!cannot_reach_.empty()) {
+      heartbeat->set_waits_for(cannot_reach_);
+      heartbeat->set_waits_s(absl::ToDoubleSeconds(now - cut_off_since_));
+    }
   } else {
     return std::nullopt;
   }

@@ -86,11 +86,21 @@ class ClientSession {
   absl::Status Send(proto::ToCoordinator message);
   // Queues a good-bye; the session ends with the connection.
   void Leave(const std::string& reason);
+  // Heartbeats say from now on that this process cannot reach `whom` since
+  // `since`; empty: that it reaches all. One says so at once where that is new:
+  // a process that has other things to say may not send any for long.
+  void CannotReach(const std::string& whom, absl::Time since) {
+    reach_due_ |= whom != cannot_reach_;
+    cannot_reach_ = whom;
+    cut_off_since_ = since;
+  }
   // Messages that the coordinator has not acknowledged.
   size_t unacknowledged() const { return queue_.unacknowledged(); }
   // Whether a frame should be written at once, and when a heartbeat is due
   // (for ever away while no connection is open).
-  bool HasUrgentFrame() const { return queue_.HasNext() || ack_due_; }
+  bool HasUrgentFrame() const {
+    return queue_.HasNext() || ack_due_ || reach_due_;
+  }
   absl::Time next_heartbeat() const { return next_heartbeat_; }
   // The frame to write now, if any. REQUIRES: the connection is open.
   std::optional<proto::ToCoordinator> NextFrame(absl::Time now);
@@ -136,6 +146,9 @@ class ClientSession {
   std::optional<proto::Finish> finish_;
   bool leaving_ = false;
   absl::Status refusal_;
+  bool reach_due_ = false;
+  std::string cannot_reach_;
+  absl::Time cut_off_since_;
 };
 
 }  // namespace sluice

@@ -226,6 +226,28 @@ TEST(ClientSessionTest, HeartbeatsAreSentOnlyWhenNothingElseIs) {
   EXPECT_TRUE(session.NextFrame(kStart + absl::Seconds(1.9))->has_heartbeat());
 }
 
+TEST(ClientSessionTest, WhomItCannotReachIsSaidAtOnceAndWithEachHeartbeat) {
+  ClientSession session = Joined();
+  EXPECT_EQ(session.NextFrame(kStart)->heartbeat().waits_for(), "");
+  absl::Time now = kStart + absl::Seconds(0.1);
+  session.CannotReach("shard 1", kStart);
+  EXPECT_TRUE(session.HasUrgentFrame());
+  ASSERT_TRUE(session.Send(Ready()).ok());
+  EXPECT_TRUE(session.NextFrame(now)->has_ready());
+  const auto first = session.NextFrame(now);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->heartbeat().waits_for(), "shard 1");
+  EXPECT_DOUBLE_EQ(first->heartbeat().waits_s(), 0.1);
+  session.CannotReach("shard 1", kStart);
+  EXPECT_FALSE(session.NextFrame(now)) << "nothing new";
+  now += absl::Seconds(1);
+  EXPECT_EQ(session.NextFrame(now)->heartbeat().waits_for(), "shard 1");
+  session.CannotReach("", absl::Time());
+  EXPECT_TRUE(session.HasUrgentFrame());
+  EXPECT_EQ(session.NextFrame(now)->heartbeat().waits_for(), "");
+  EXPECT_FALSE(session.HasUrgentFrame());
+}
+
 TEST(ClientSessionTest, TheBackoffDoublesUpToOneSecond) {
   ClientSession session(WorkerOptions(), kStart);
   absl::Duration last = absl::ZeroDuration();

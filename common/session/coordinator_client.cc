@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/await_for.h"
 #include "common/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
@@ -65,12 +66,15 @@ class CoordinatorClient::Impl {
   absl::Status AwaitWelcome();
   proto::Welcome welcome() const;
   void Send(proto::ToCoordinator message);
+  void TellUnreached(std::function<std::optional<Unreached>()> unreached);
   absl::Status Wait();
   void Leave(const std::string& reason);
 
  private:
   void ReadLoop();
   void WriteLoop();
+  // Has heartbeats say whom this process cannot reach now.
+  void AskUnreached() ABSL_LOCKS_EXCLUDED(mu_);
   // The frame to be written now, if any, for the caller to write; none while
   // another thread is writing, which will find it.
   std::optional<proto::ToCoordinator> TakeFrame()
@@ -113,6 +117,7 @@ class CoordinatorClient::Impl {
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+  std::function<std::optional<Unreached>()> unreached_ ABSL_GUARDED_BY(mu_);
 
   // Joined by the destructor.
   std::thread reader_;
@@ -124,8 +129,7 @@ absl::Status CoordinatorClient::Impl::AwaitWelcome() {
     bool contacted;
     {
       absl::MutexLock lock(&mu_);
-      mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WelcomedOrEnded),
-                           kSayEvery);
+      AwaitFor(&mu_, absl::Condition(this, &Impl::WelcomedOrEnded), kSayEvery);
       if (session_.welcomed()) return absl::OkStatus();
       if (Ended()) return *end_;  // OK: with the run, before it began.
       contacted = session_.contacted();
@@ -168,7 +172,7 @@ void CoordinatorClient::Impl::Leave(const std::string& reason) {
   {
     absl::MutexLock lock(&mu_);
     session_.Leave(reason);
-    mu_.AwaitWithTimeout(absl::Condition(this, &Impl::Ended), kLeaveTimeout);
+    AwaitFor(&mu_, absl::Condition(this, &Impl::Ended), kLeaveTimeout);
   }
   Close();
   absl::MutexLock lock(&mu_);
@@ -255,8 +259,8 @@ bool CoordinatorClient::Impl::AfterConnection(const absl::Status& status) {
   }
   absl::MutexLock lock(&mu_);
   const absl::Duration left = session_.Deadline() - options_.clock->Now();
-  mu_.AwaitWithTimeout(absl::Condition(this, &Impl::Closing),
-                       std::min(session_.Backoff(), left));
+  AwaitFor(&mu_, absl::Condition(this, &Impl::Closing),
+           std::min(session_.Backoff(), left));
   return true;
 }
 
@@ -264,13 +268,14 @@ void CoordinatorClient::Impl::WriteLoop() {
   while (true) {
     std::shared_ptr<grpc::ClientContext> silent;
     std::optional<proto::ToCoordinator> frame;
+    AskUnreached();
     {
       absl::MutexLock lock(&mu_);
       const absl::Time wake =
           std::min(session_.CutAt(), session_.next_heartbeat());
-      mu_.AwaitWithTimeout(absl::Condition(this, &Impl::WriterHasWork),
-                           std::clamp(wake - options_.clock->Now(),
-                                      kShortestRest, kLongestRest));
+      AwaitFor(&mu_, absl::Condition(this, &Impl::WriterHasWork),
+               std::clamp(wake - options_.clock->Now(), kShortestRest,
+                          kLongestRest));
       if (Ended()) return;
       const absl::Time now = options_.clock->Now();
       session_.Awake(now);
@@ -283,6 +288,25 @@ void CoordinatorClient::Impl::WriteLoop() {
     if (silent != nullptr) silent->TryCancel();
     WriteFrames(std::move(frame));
   }
+}
+
+void CoordinatorClient::Impl::TellUnreached(
+    std::function<std::optional<Unreached>()> unreached) {
+  absl::MutexLock lock(&mu_);
+  unreached_ = std::move(unreached);
+}
+
+void CoordinatorClient::Impl::AskUnreached() {
+  std::function<std::optional<Unreached>()> ask;
+  {
+    absl::MutexLock lock(&mu_);
+    ask = unreached_;
+  }
+  if (ask == nullptr) return;
+  const std::optional<Unreached> unreached = ask();
+  absl::MutexLock lock(&mu_);
+  session_.CannotReach(unreached.has_value() ? unreached->whom : "",
+                       unreached.has_value() ? unreached->since : absl::Time());
 }
 
 std::optional<proto::ToCoordinator> CoordinatorClient::Impl::TakeFrame() {
@@ -326,6 +350,11 @@ proto::Welcome CoordinatorClient::welcome() const { return impl_->welcome(); }
 
 void CoordinatorClient::Send(proto::ToCoordinator message) {
   impl_->Send(std::move(message));
+}
+
+void CoordinatorClient::TellUnreached(
+    std::function<std::optional<Unreached>()> unreached) {
+  impl_->TellUnreached(std::move(unreached));
 }
 
 absl::Status CoordinatorClient::Wait() { return impl_->Wait(); }

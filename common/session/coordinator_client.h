@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -65,6 +66,15 @@ class CoordinatorClient {
   // many are unacknowledged that writing might have to wait. Never blocks on
   // the network. After the end of the session it does nothing.
   void Send(proto::ToCoordinator message);
+
+  // Whom this process cannot reach, for the coordinator's status: heartbeats
+  // say what `unreached` says, which is asked about once a second, on a thread
+  // of the client's, until its destructor has returned. Call at most once.
+  struct Unreached {
+    std::string whom;  // "shard 1 at host:port"
+    absl::Time since;
+  };
+  void TellUnreached(std::function<std::optional<Unreached>()> unreached);
 
   // Blocks until the session has ended. OK: after Finish, whose on_message
   // has returned, or after Leave. Else why it was lost for good:

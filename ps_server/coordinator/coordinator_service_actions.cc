@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/await_for.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/coordinator_service.h"
 #include "ps_server/coordinator/event_conversion.h"
@@ -155,8 +156,8 @@ bool CoordinatorService::AwaitRoom(const absl::Status& failed) {
     spdlog::warn("event=no_room reason=\"{}\"", std::string(failed.message()));
   }
   absl::MutexLock lock(&mu_);
-  return !mu_.AwaitWithTimeout(
-      absl::Condition(this, &CoordinatorService::Ending), kTryForRoomEvery);
+  return !AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::Ending),
+                   kTryForRoomEvery);
 }
 
 std::vector<std::string> CoordinatorService::AwaitShards() {
@@ -168,9 +169,8 @@ std::vector<std::string> CoordinatorService::AwaitShards() {
 GenerationEnd CoordinatorService::AwaitEnd() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CoordinatorService::Over));
-  mu_.AwaitWithTimeout(
-      absl::Condition(this, &CoordinatorService::EverybodyTold),
-      options_.farewell_timeout);
+  AwaitFor(&mu_, absl::Condition(this, &CoordinatorService::EverybodyTold),
+           options_.farewell_timeout);
   return *sessions_.end();
 }
 
@@ -203,9 +203,9 @@ void CoordinatorService::TickLoop() {
     std::vector<std::shared_ptr<FrameSink>> touched;
     {
       absl::MutexLock lock(&mu_);
-      last = mu_.AwaitWithTimeout(
-          absl::Condition(this, &CoordinatorService::Stopping),
-          options_.core.tick);
+      last = AwaitFor(&mu_,
+                      absl::Condition(this, &CoordinatorService::Stopping),
+                      options_.core.tick);
       // What it decided could be told to nobody. Afterwards the core counts the
       // gap as one in which this process was paused.
       if (!last && log_waits_for_.empty()) {
@@ -256,9 +256,9 @@ void CoordinatorService::FilesLoop() {
     Flush(touched);
     {
       absl::MutexLock lock(&mu_);
-      last = mu_.AwaitWithTimeout(
-          absl::Condition(this, &CoordinatorService::Closing),
-          options_.core.tick);
+      last = AwaitFor(&mu_,
+                      absl::Condition(this, &CoordinatorService::Closing),
+                      options_.core.tick);
       lines.swap(lines_);
     }
     WriteMetrics(lines);

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/clock.h"
 #include "proto/exchange.grpc.pb.h"
 #include "ps_server/shard/exchange_counters.h"
@@ -50,6 +51,7 @@ class SharedCounters {
 struct ExchangeContext {
   Shard* shard;
   Clock* clock;
+  absl::Duration stall;  // As ExchangeService's.
   RawExchange service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   SharedCounters counters;

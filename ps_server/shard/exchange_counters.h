@@ -13,6 +13,7 @@ struct ExchangeCounters {
   int64_t pulls_not_yet = 0;    // Parked, and answered NOT_YET.
   int64_t pulls_refused = 0;    // Version gone, wrong generation, malformed.
   int64_t pulls_ended = 0;      // Ended: too many old versions were held.
+  int64_t pulls_stalled = 0;    // Given up: the caller took nothing.
   int64_t pulls_cancelled = 0;  // By the caller, or its connection broke.
 
   int64_t pushes_staged = 0;

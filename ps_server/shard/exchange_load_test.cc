@@ -17,6 +17,7 @@ using ::sluice::testing::kPatience;
 using ::sluice::testing::Loopback;
 using ::sluice::testing::Pull;
 using ::sluice::testing::Pulled;
+using ::sluice::testing::PullOf;
 using ::sluice::testing::Push;
 
 // A shard of 16 MiB in chunks of 1 MiB: more than a connection buffers.
@@ -92,6 +93,24 @@ TEST(ExchangeLoadTest, AReaderThatDoesNotReadIsEndedPastMaxHeld) {
   }
   EXPECT_EQ(reader->Finish().error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST(ExchangeLoadTest, AReaderThatTakesNothingIsGivenUpAndHoldsNoVersion) {
+  Loopback loopback(LargeOptions(), /*stall=*/absl::Milliseconds(200));
+  const auto stalled = loopback.Client();
+  grpc::ClientContext context;
+  context.set_deadline(After(kPatience));
+  const auto reader = stalled->Pull(&context, PullOf(0, /*exact=*/true));
+  proto::PullChunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  loopback.Await(&ExchangeCounters::pulls_stalled, 1);
+  while (reader->Read(&chunk)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(loopback.counters().pulls_served, 0);
+  // Who reads is served, however long it takes in all.
+  EXPECT_TRUE(Pull(loopback.Client().get(), 0, true).status.ok());
+  EXPECT_EQ(loopback.counters().pulls_stalled, 1);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <grpcpp/alarm.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -24,9 +23,10 @@ namespace sluice {
 
 class ExchangeService::Impl {
  public:
-  Impl(Shard* shard, Clock* clock) {
+  Impl(Shard* shard, Clock* clock, absl::Duration stall) {
     context_.shard = shard;
     context_.clock = clock;
+    context_.stall = stall;
   }
   ~Impl() { SLUICE_CHECK(!thread_.joinable()); }
 
@@ -72,8 +72,8 @@ class ExchangeService::Impl {
    public:
     explicit Wake(Impl* impl) : impl_(impl) {}
     void Set(grpc::CompletionQueue* queue) {
-      // A time in the past: rings at once.
-      alarm_.Set(queue, std::chrono::system_clock::time_point(),
+      // Rings at once.
+      alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC),
                  static_cast<CompletionTag*>(this));
     }
     void Complete(bool ok) override {
@@ -166,8 +166,9 @@ class ExchangeService::Impl {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-ExchangeService::ExchangeService(Shard* shard, Clock* clock)
-    : impl_(std::make_unique<Impl>(shard, clock)) {}
+ExchangeService::ExchangeService(Shard* shard, Clock* clock,
+                                 absl::Duration stall)
+    : impl_(std::make_unique<Impl>(shard, clock, stall)) {}
 ExchangeService::~ExchangeService() = default;
 void ExchangeService::Register(grpc::ServerBuilder* builder) {
   impl_->Register(builder);

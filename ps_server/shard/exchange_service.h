@@ -36,8 +36,12 @@ namespace sluice {
 class ExchangeService {
  public:
   // `shard` belongs to the exchange thread from Start to Shutdown. Both must
-  // outlive this.
-  ExchangeService(Shard* shard, Clock* clock);
+  // outlive this. A pull whose caller takes nothing for `stall`
+  // (limits.transfer_stall_s) is given up, so that it holds no version for
+  // ever; one that waits for its version is answered NOT_YET after half of it,
+  // so that its caller does not take it for stalled.
+  ExchangeService(Shard* shard, Clock* clock,
+                  absl::Duration stall = absl::Seconds(30));
   // REQUIRES: Shutdown has been called, if Register was.
   ~ExchangeService();
 

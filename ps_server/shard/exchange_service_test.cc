@@ -27,6 +27,7 @@ using ::sluice::testing::kPatience;
 using ::sluice::testing::Loopback;
 using ::sluice::testing::Pull;
 using ::sluice::testing::Pulled;
+using ::sluice::testing::PullOf;
 using ::sluice::testing::Push;
 using ::testing::ElementsAre;
 
@@ -292,6 +293,49 @@ TEST_F(ExchangeServiceTest, AFaultIsReportedWithTheDecision) {
   EXPECT_EQ(status.message(),
             "shard 0: version 1: gradient g1/w0/i1/s1 is not staged: 3 of 3 "
             "chunks are missing");
+}
+
+TEST_F(ExchangeServiceTest, APullGoesOnWhereAnEarlierOneBrokeOff) {
+  const Pulled whole = Pull(client_.get(), 0, true);
+  ASSERT_TRUE(whole.status.ok());
+  for (int chunk = 0; chunk < grid_.count(); ++chunk) {
+    const Pulled rest =
+        Pull(client_.get(), PullOf(0, /*exact=*/true, grid_.begin(chunk)));
+    EXPECT_TRUE(rest.status.ok()) << rest.status;
+    EXPECT_EQ(rest.weights,
+              std::vector<float>(whole.weights.begin() + grid_.begin(chunk),
+                                 whole.weights.end()));
+  }
+  // Only while the shard holds that version.
+  Update(1);
+  EXPECT_TRUE(absl::IsAborted(
+      Pull(client_.get(), PullOf(0, /*exact=*/true, grid_.begin(1))).status));
+}
+
+TEST_F(ExchangeServiceTest, APullThatBeginsWhereNoChunkDoesIsRefused) {
+  for (const int64_t offset : {-1L, 1L, 63L, 65L, 150L, 192L, 1L << 40}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        Pull(client_.get(), PullOf(0, /*exact=*/true, offset)).status))
+        << offset;
+  }
+  // What has come before is of one version.
+  EXPECT_EQ(Pull(client_.get(), PullOf(0, /*exact=*/false, 64)).status,
+            absl::InvalidArgumentError(
+                "the pull begins at 64 of at least version 0, expected 0, or "
+                "the begin of a chunk of 64 of 150 floats of exactly one "
+                "version"));
+  EXPECT_EQ(loopback_.counters().pulls_refused, 8);
+}
+
+TEST(ExchangeParkTest, AParkedPullIsAnsweredBeforeItsCallerTakesItForStalled) {
+  Loopback loopback(testing::SmallOptions(), /*stall=*/absl::Milliseconds(200));
+  const auto client = loopback.Client();
+  const absl::Time begin = Clock::Real()->Now();
+  const Pulled pulled = Pull(client.get(), 1, true);
+  EXPECT_TRUE(absl::IsUnavailable(pulled.status)) << pulled.status;
+  EXPECT_EQ(pulled.status.message().substr(0, 7), "NOT_YET");
+  EXPECT_GE(Clock::Real()->Now() - begin, absl::Milliseconds(100));
+  EXPECT_LT(Clock::Real()->Now() - begin, kPatience / 2);
 }
 
 TEST_F(ExchangeServiceTest, APullOfNoKnownTypeIsRefused) {

@@ -6,7 +6,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -18,29 +17,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "gtest/gtest.h"
 #include "proto/exchange.grpc.pb.h"
 #include "ps_server/shard/exchange_service.h"
+#include "ps_server/shard/loopback_client.h"
 #include "ps_server/shard/shard_testing.h"
 
-// A shard behind real gRPC on a free port, and clients of generated code.
+// A shard behind real gRPC on a free port.
 namespace sluice::testing {
-
-// Nothing here takes longer than milliseconds, but for a loaded machine.
-inline constexpr absl::Duration kPatience = absl::Seconds(20);
-
-inline std::chrono::system_clock::time_point After(absl::Duration time) {
-  return absl::ToChronoTime(Clock::Real()->Now() + time);
-}
 
 // One shard, which has executed FirstRestore().
 //
 // Not thread-safe: call from the thread of the test.
 class Loopback {
  public:
-  explicit Loopback(ShardOptions options)
-      : shard_(std::move(options)), exchange_(&shard_, Clock::Real()) {
+  explicit Loopback(ShardOptions options,
+                    absl::Duration stall = absl::Seconds(30))
+      : shard_(std::move(options)), exchange_(&shard_, Clock::Real(), stall) {
     grpc::ServerBuilder builder;
     int port = 0;
     ApplyServerOptions(&builder);
@@ -122,78 +117,6 @@ class Loopback {
   std::string address_;
   int64_t number_ = 0;
 };
-
-inline proto::PushChunk ChunkOf(const GradientKey& key, int64_t offset,
-                                const std::vector<float>& floats) {
-  proto::PushChunk chunk;
-  chunk.mutable_key()->set_generation(key.generation.value());
-  chunk.mutable_key()->set_worker(key.worker.value());
-  chunk.mutable_key()->set_incarnation(key.incarnation.value());
-  chunk.mutable_key()->set_sequence(key.sequence.value());
-  chunk.set_grant(GrantFor(kSecret, key));
-  chunk.set_offset(offset);
-  chunk.set_checksum(ChunkChecksum(floats));
-  chunk.set_type(proto::FP32);
-  chunk.set_data(floats.data(), floats.size() * sizeof(float));
-  return chunk;
-}
-
-// A whole gradient of `value`, cut as the grid says.
-inline std::vector<proto::PushChunk> Gradient(const GradientKey& key,
-                                              const ChunkGrid& grid,
-                                              float value) {
-  std::vector<proto::PushChunk> chunks;
-  for (int i = 0; i < grid.count(); ++i) {
-    chunks.push_back(
-        ChunkOf(key, grid.begin(i), std::vector<float>(grid.size(i), value)));
-  }
-  return chunks;
-}
-
-inline absl::Status Push(proto::Exchange::Stub* client,
-                         const std::vector<proto::PushChunk>& chunks) {
-  grpc::ClientContext context;
-  context.set_deadline(After(kPatience));
-  proto::PushReply reply;
-  const auto writer = client->Push(&context, &reply);
-  for (const proto::PushChunk& chunk : chunks) {
-    if (!writer->Write(chunk)) break;  // Finish says why.
-  }
-  writer->WritesDone();
-  return FromGrpcStatus(writer->Finish());
-}
-
-struct Pulled {
-  absl::Status status;
-  int64_t version = -1;
-  std::vector<float> weights;
-};
-
-inline Pulled Pull(proto::Exchange::Stub* client, int64_t version, bool exact,
-                   absl::Duration deadline = kPatience,
-                   int64_t generation = 1) {
-  grpc::ClientContext context;
-  context.set_deadline(After(deadline));
-  proto::PullRequest request;
-  request.set_generation(generation);
-  request.set_version(version);
-  request.set_exact(exact);
-  request.set_type(proto::FP32);
-  const auto reader = client->Pull(&context, request);
-  Pulled pulled;
-  proto::PullChunk chunk;
-  while (reader->Read(&chunk)) {
-    EXPECT_EQ(chunk.offset(), static_cast<int64_t>(pulled.weights.size()));
-    EXPECT_TRUE(pulled.version < 0 || pulled.version == chunk.version());
-    pulled.version = chunk.version();
-    std::vector<float> floats(chunk.data().size() / sizeof(float));
-    std::memcpy(floats.data(), chunk.data().data(), chunk.data().size());
-    EXPECT_EQ(chunk.checksum(), ChunkChecksum(floats));
-    pulled.weights.insert(pulled.weights.end(), floats.begin(), floats.end());
-  }
-  pulled.status = FromGrpcStatus(reader->Finish());
-  return pulled;
-}
 
 }  // namespace sluice::testing
 

@@ -1,12 +1,14 @@
 #include "ps_server/shard/pull_call.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
 #include "proto/exchange.pb.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 namespace {
@@ -14,9 +16,9 @@ namespace {
 // A parked call is answered NOT_YET when this share of its time is over: early
 // enough for the answer to arrive, late enough that repeats are rare.
 constexpr double kShareOfDeadline = 0.75;
-// For calls without a deadline, or with one far away: a client whose machine
-// vanished does not stay parked for long.
-constexpr absl::Duration kLongestPark = absl::Seconds(30);
+// For calls without a deadline, or with one far away. The other half is for
+// what comes when the version does: a first chunk on a slow link.
+constexpr double kShareOfStall = 0.5;
 
 }  // namespace
 
@@ -42,23 +44,34 @@ void PullCall::OnRequest(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
+  const absl::Status status = Parse();
+  if (status.ok()) return Answer();
+  context_->counters.Add(&ExchangeCounters::pulls_refused);
+  Finish(status);
+}
+
+absl::Status PullCall::Parse() {
   proto::PullRequest request;
-  const absl::Status status = DecodeMessage(request_, &request);
+  SLUICE_RETURN_IF_ERROR(DecodeMessage(request_, &request));
   request_.Clear();
-  if (!status.ok()) {
-    context_->counters.Add(&ExchangeCounters::pulls_refused);
-    return Finish(status);
-  }
   type_ = static_cast<FloatType>(request.type());
   if (!IsFloatType(type_)) {
-    context_->counters.Add(&ExchangeCounters::pulls_refused);
-    return Finish(absl::InvalidArgumentError(
+    return absl::InvalidArgumentError(
         absl::StrCat("the pull's type is ", request.type(),
-                     ", expected a FloatType: FP32, BF16 or FP16")));
+                     ", expected a FloatType: FP32, BF16 or FP16"));
   }
   query_ = {Generation(request.generation()), Version(request.version()),
             request.exact()};
-  Answer();
+  const ChunkGrid& grid = context_->shard->grid();
+  next_chunk_ = grid.ChunkAt(request.offset());
+  if (next_chunk_ >= 0 && (next_chunk_ == 0 || request.exact())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the pull begins at ", request.offset(), " of ",
+      request.exact() ? "exactly" : "at least", " version ", request.version(),
+      ", expected 0, or the begin of a chunk of ", grid.chunk_floats(), " of ",
+      grid.floats(), " floats of exactly one version"));
 }
 
 void PullCall::Answer() {
@@ -72,6 +85,7 @@ void PullCall::Answer() {
   Unpark();
   read_ = *std::move(read);
   context_->reading.emplace(read_->id, this);
+  if (next_chunk_ + 1 < context_->shard->grid().count()) WatchStall();
   SendNext();
 }
 
@@ -81,9 +95,7 @@ void PullCall::Park() {
   if (!context_->parked.insert(this).second) return;
   context_->counters.Add(&ExchangeCounters::pulls_parked);
   alarm_.emplace();
-  alarm_->Set(context_->queue.get(),
-              absl::ToChronoTime(context_->clock->Now() + Patience()),
-              on_alarm_.Begin());
+  alarm_->Set(context_->queue.get(), FromNow(Patience()), on_alarm_.Begin());
 }
 
 void PullCall::Unpark() {
@@ -91,10 +103,8 @@ void PullCall::Unpark() {
 }
 
 absl::Duration PullCall::Patience() const {
-  const absl::Duration left =
-      absl::FromChrono(call_.deadline()) - context_->clock->Now();
-  return std::clamp(left * kShareOfDeadline, absl::ZeroDuration(),
-                    kLongestPark);
+  return std::clamp(TimeLeft(call_) * kShareOfDeadline, absl::ZeroDuration(),
+                    context_->stall * kShareOfStall);
 }
 
 void PullCall::OnAlarm(bool ok) {
@@ -121,6 +131,7 @@ ChunkData PullCall::DataOf(int chunk) const {
 void PullCall::SendNext() {
   const ChunkGrid& grid = context_->shard->grid();
   const int chunk = next_chunk_++;
+  sent_at_ = context_->clock->Now();
   ChunkData data = DataOf(chunk);
   context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
   const grpc::ByteBuffer message = EncodePullChunk(
@@ -136,8 +147,37 @@ void PullCall::SendNext() {
                          on_finished_.Begin());
 }
 
+// One alarm for as long as it takes, not one for each chunk.
+void PullCall::WatchStall() {
+  sent_at_ = context_->clock->Now();
+  stall_alarm_.emplace();
+  stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall),
+                    on_stall_alarm_.Begin());
+}
+
+void PullCall::OnStallAlarm(bool ok) {
+  // Cancelled, or over, or about to be.
+  if (!ok || finished_ || !read_) return;
+  const absl::Duration silent = context_->clock->Now() - sent_at_;
+  if (silent < context_->stall) {
+    stall_alarm_.emplace();
+    stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall - silent),
+                      on_stall_alarm_.Begin());
+    return;
+  }
+  context_->counters.Add(&ExchangeCounters::pulls_stalled);
+  spdlog::warn("event=pull_stalled peer={} version={} seconds={:.0f}",
+               call_.peer(), read_->snapshot->version.value(),
+               absl::ToDoubleSeconds(silent));
+  LetGo();
+  finished_ = true;
+  // The write under way ends with it; its status cannot be said any more.
+  call_.TryCancel();
+}
+
 void PullCall::OnSent(bool ok) {
-  if (!ok) return LetGo();  // The client is gone; OnDone counts it.
+  // The client is gone, which OnDone counts, or has been given up.
+  if (!ok || (!read_ && !ended_)) return LetGo();
   if (ended_) {
     return Finish(absl::ResourceExhaustedError(
         absl::StrCat("the read of version ", query_.version.value(),
@@ -167,6 +207,7 @@ void PullCall::Finish(const absl::Status& status) {
 void PullCall::OnDone(bool ok) {
   Unpark();
   LetGo();
+  if (stall_alarm_.has_value()) stall_alarm_->Cancel();
   if (!finished_) context_->counters.Add(&ExchangeCounters::pulls_cancelled);
 }
 

@@ -17,7 +17,8 @@
 namespace sluice {
 
 // One Pull: wait for the version if need be, then send its chunks from where
-// they lie. Deletes itself.
+// they lie, all or from where an earlier call broke off. Given up when the
+// caller takes nothing for too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PullCall : public QueuedCall {
@@ -37,14 +38,19 @@ class PullCall : public QueuedCall {
   void OnRequest(bool ok);
   void OnSent(bool ok);
   void OnAlarm(bool ok);
+  void OnStallAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
 
+  // Takes over what is asked for; kInvalidArgument says what is wrong with it.
+  absl::Status Parse();
   // Serves, parks or refuses.
   void Answer();
   void Park();
   void Unpark();
   void SendNext();
+  // Looks again when the chunk that is being sent would have stalled.
+  void WatchStall();
   // What a chunk carries. REQUIRES: `read_`.
   ChunkData DataOf(int chunk) const;
   void LetGo();
@@ -59,6 +65,7 @@ class PullCall : public QueuedCall {
   Tag<PullCall, &PullCall::OnRequest> on_request_{this};
   Tag<PullCall, &PullCall::OnSent> on_sent_{this};
   Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
+  Tag<PullCall, &PullCall::OnStallAlarm> on_stall_alarm_{this};
   Tag<PullCall, &PullCall::OnFinished> on_finished_{this};
   Tag<PullCall, &PullCall::OnDone> on_done_{this};
 
@@ -68,6 +75,8 @@ class PullCall : public QueuedCall {
   // While sending. The read is ended, and `ended_` set, if it takes too long.
   std::optional<WeightStore::Read> read_;
   int next_chunk_ = 0;
+  std::optional<grpc::Alarm> stall_alarm_;  // While sending several chunks.
+  absl::Time sent_at_;                      // The chunk that is being sent.
   bool ended_ = false;
   bool finished_ = false;
 };

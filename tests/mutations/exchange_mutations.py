@@ -28,6 +28,15 @@ def pull(rule, what, before, after):
                     after)
 
 
+def calls(rule, what, before, after):
+    return Mutation(rule, what, WORKER + "exchange/shard_calls.cc", before,
+                    after)
+
+
+def patience(rule, what, before, after):
+    return Mutation(rule, what, WORKER + "exchange/patience.cc", before, after)
+
+
 def queue(rule, what, before, after):
     return Mutation(rule, what, SESSION + "reliable_queue.h", before, after)
 
@@ -159,6 +168,58 @@ MUTATIONS = [
          "if (received_ == floats_) return absl::OkStatus();",
          "return absl::OkStatus();"),
 
+    pull("a call that broke goes on where it broke off", "from the start",
+         "return {version_, true, received_};",
+         "return {wanted_, exact_, 0};"),
+    pull("it goes on with the version that is here", "any newer one",
+         "return {version_, true, received_};",
+         "return {wanted_, exact_, received_};"),
+    pull("a version that is gone meanwhile begins anew", "the task is over",
+         "asked_at_ > 0 && !exact_) {", "false) {"),
+    pull("a task's own version that is gone is its end", "it begins anew",
+         "asked_at_ > 0 && !exact_) {", "asked_at_ > 0) {"),
+    pull("what was refused at first is not begun anew", "it is, for ever",
+         "asked_at_ > 0 && !exact_) {", "!exact_) {"),
+    pull("a read that the shard ended begins anew", "it goes on",
+         "  gone_ = absl::IsResourceExhausted(status);\n", ""),
+    pull("what begins anew has nothing here", "it keeps its chunks",
+         "  received_ = 0;\n", ""),
+    pull("what is all here is all here", "until the shard says so",
+         "  if (received_ == floats_) return absl::OkStatus();\n", ""),
+
+    # ---- A worker's calls: given up in time, and not before ----
+    calls("a call in which nothing moves is given up", "never",
+          "return under_way ? *call.moved + limits_.stall",
+          "return false ? *call.moved + limits_.stall"),
+    calls("a call that moves is not given up", "its time runs on",
+          "  calls_[shard].moved = now;\n  calls_[shard].patience.Reached();\n",
+          "  calls_[shard].patience.Reached();\n"),
+    calls("a call that rests does not stall", "it does", "call.moved.has_value() &&",
+          "(call.moved.has_value() || true) &&"),
+    calls("a stalled call is cancelled once", "again and again",
+          "    calls_[i].stalled = true;\n", ""),
+    calls("a stalled call is repeated", "it has failed",
+          "cancelled ? Stalled(limits_.stall) : end",
+          "cancelled ? absl::AbortedError(\"\") : end"),
+    calls("a shard that is heard of gets the whole time again", "what is left",
+          "  calls_[shard].patience.Reached();\n", ""),
+    calls("time in which nobody drove the calls does not count", "it does",
+          "    calls_[i].patience.LeftAlone(now - calls_[i].due);\n", ""),
+    calls("a repeated call goes on from its progress", "it counts from nothing",
+          "    calls_[i].state = State::kRunning;\n",
+          "    calls_[i].state = State::kRunning;\n"
+          "    calls_[i].progress = 0;\n"),
+    calls("the shard that is cut off for longest is named", "the last one",
+          "if (longest.has_value() && longest->since <= since) continue;", ""),
+    patience("a shard that cannot be reached is given up in the end", "never",
+             "  if (now - unreachable_since_ >= partition_timeout_) "
+             "return std::nullopt;\n", ""),
+    patience("a shard that ends a call is asked again", "that is final",
+             " ||\n         absl::IsCancelled(status);", ";"),
+    patience("who waits for a version waits without end", "as for a dead shard",
+             "    Reached();\n    return now + kFirstBackoff;",
+             "    return now + kFirstBackoff;"),
+
     # ---- Sessions: every message once and in order ----
     queue("a repeated message is recognised", "it is taken again",
           "if (number <= received_) return false;",
@@ -187,6 +248,10 @@ MUTATIONS = [
             "return std::min(kFirstBackoff * (1 << doublings), "
             "kLongestBackoff);",
             "return kFirstBackoff * (1 << doublings);"),
+
+    session("whom a process cannot reach is said when it is new",
+            "with the next heartbeat", "ack_due_ || reach_due_ ||", "ack_due_ ||"),
+    session("it is said once", "again and again", "    reach_due_ = false;\n", ""),
 
     # ---- What replay compares with ----
     shard("digests are taken of every so-many-th version", "of every version",
@@ -217,11 +282,14 @@ EXCHANGE = Core(
         "common/wire/float_code.cc", "common/wire/payload.cc",
         "common/wire/wire_format.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
+        WORKER + "exchange/patience.cc", WORKER + "exchange/shard_calls.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
         "proto/key.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
         "staging", "weight_store", "tensor_digests", "shard",
         "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
+              WORKER + "exchange/patience_test.cc",
+              WORKER + "exchange/shard_calls_test.cc",
               SESSION + "client_session_test.cc",
               SESSION + "reliable_queue_test.cc"],
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",

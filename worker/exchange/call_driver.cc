@@ -3,45 +3,46 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/await_for.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
 
-CallDriver::CallDriver(std::vector<std::string> names,
-                       absl::Duration rejoin_timeout, Clock* clock)
+CallDriver::CallDriver(std::vector<std::string> names, CallLimits limits,
+                       Clock* clock)
     : names_(std::move(names)),
-      rejoin_timeout_(rejoin_timeout),
+      limits_(limits),
       clock_(clock),
-      calls_({}, rejoin_timeout_) {}
+      calls_({}, limits_) {}
 
 void CallDriver::Begin() {
   absl::MutexLock lock(&mu_);
-  calls_ = ShardCalls(names_, rejoin_timeout_);
+  calls_ = ShardCalls(names_, limits_);
   travelling_.clear();
   travels_.clear();
 }
 
 absl::Status CallDriver::Drive(absl::Time deadline, const CancelToken& cancel,
-                               const std::function<void(int)>& repeat) {
+                               const Hands& hands) {
   return DriveUntil([](const ShardCalls& calls) { return calls.succeeded(); },
-                    deadline, cancel, repeat);
+                    deadline, cancel, hands);
 }
 
 absl::Status CallDriver::DriveTo(absl::Span<const int64_t> floats,
                                  absl::Time deadline, const CancelToken& cancel,
-                                 const std::function<void(int)>& repeat) {
+                                 const Hands& hands) {
   return DriveUntil(
       [floats](const ShardCalls& calls) { return calls.reached(floats); },
-      deadline, cancel, repeat);
+      deadline, cancel, hands);
 }
 
 absl::Status CallDriver::DriveUntil(const Enough& enough, absl::Time deadline,
                                     const CancelToken& cancel,
-                                    const std::function<void(int)>& repeat) {
+                                    const Hands& hands) {
   while (true) {
     AwaitNews(enough, deadline, cancel);
     const absl::Time now = clock_->Now();
-    std::vector<int> due;
+    std::vector<int> due, stalled;
     {
       absl::MutexLock lock(&mu_);
       if (enough(calls_)) return absl::OkStatus();
@@ -49,10 +50,16 @@ absl::Status CallDriver::DriveUntil(const Enough& enough, absl::Time deadline,
       if (!calls_.failure().ok()) return calls_.failure();
       if (now >= deadline) return calls_.DescribeWait();
       due = calls_.TakeDue(now);
+      stalled = calls_.TakeStalled(now);
+    }
+    for (const int shard : stalled) {
+      spdlog::warn("event=call_stalled peer=\"{}\" seconds={:.0f}",
+                   names_[shard], absl::ToDoubleSeconds(limits_.stall));
+      hands.cancel(shard);
     }
     for (const int shard : due) {
       spdlog::debug("event=call_repeated peer=\"{}\"", names_[shard]);
-      repeat(shard);
+      hands.repeat(shard);
     }
     repeated_total_ += static_cast<int64_t>(due.size());
   }
@@ -66,13 +73,23 @@ void CallDriver::AwaitNews(const Enough& enough, absl::Time deadline,
     return cancel.cancelled() || enough(calls_) || !calls_.failure().ok() ||
            calls_.next_due() != due;
   };
-  mu_.AwaitWithTimeout(absl::Condition(&news),
-                       std::min(deadline, due) - clock_->Now());
+  AwaitFor(&mu_, absl::Condition(&news),
+           std::min({deadline, due, calls_.next_stall()}) - clock_->Now());
 }
 
 bool CallDriver::sound() const {
   absl::MutexLock lock(&mu_);
-  return calls_.failure().ok() && calls_.next_due() == absl::InfiniteFuture();
+  return calls_.failure().ok();
+}
+
+std::optional<UnreachedShard> CallDriver::unreached() const {
+  absl::MutexLock lock(&mu_);
+  return calls_.unreached();
+}
+
+void CallDriver::BeginsAnew(int shard) {
+  absl::MutexLock lock(&mu_);
+  calls_.BeginsAnew(shard);
 }
 
 std::vector<int64_t> CallDriver::progress() const {
@@ -88,6 +105,7 @@ std::vector<Exchange::Travel> CallDriver::travels() const {
 void CallDriver::Drain() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(&calls_, &ShardCalls::idle));
+  calls_ = ShardCalls({}, limits_);  // Nobody waits for a shard any more.
 }
 
 void CallDriver::Wake() {
@@ -95,18 +113,31 @@ void CallDriver::Wake() {
   absl::MutexLock lock(&mu_);
 }
 
+void CallDriver::OnAsked(int shard) {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mu_);
+  calls_.Asked(shard, now);
+}
+
+void CallDriver::OnMoved(int shard) {
+  const absl::Time now = clock_->Now();
+  absl::MutexLock lock(&mu_);
+  calls_.Moved(shard, now);
+}
+
 void CallDriver::OnProgress(int shard, int64_t floats) {
   const absl::Time now = clock_->Now();
   absl::MutexLock lock(&mu_);
   if (travelling_.empty()) travels_.push_back({now, now});
   travelling_.insert(shard);
-  calls_.Progressed(shard, floats);
+  calls_.Progressed(shard, floats, now);
 }
 
 void CallDriver::OnRest(int shard) {
   const absl::Time now = clock_->Now();
   absl::MutexLock lock(&mu_);
   Arrive(shard, now);
+  calls_.Rested(shard);
 }
 
 void CallDriver::Arrive(int shard, absl::Time now) {

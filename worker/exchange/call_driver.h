@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,41 +23,52 @@
 namespace sluice {
 
 // One call to each shard, from the thread that waits for them: hears how each
-// goes and ends, has it repeated where that helps, and blocks until all are
-// through, or far enough.
+// goes and ends, gives up what has stalled, has repeated what a repetition may
+// help, and blocks until all are through, or far enough.
 //
-// Begin, Drive and Drain: from one thread; the others from any.
+// Begin, Drive, BeginsAnew and Drain: from one thread; the others from any.
 class CallDriver final : public CallObserver {
  public:
-  // `names` in shard order, for errors ("shard 1 at host:port"). A shard that
-  // cannot be reached is tried again for `rejoin_timeout`. `clock` must outlive
-  // this.
-  CallDriver(std::vector<std::string> names, absl::Duration rejoin_timeout,
-             Clock* clock);
+  // What the driver has done to one of the calls.
+  struct Hands {
+    // Begins a call to the shard in the place of the one that has ended.
+    std::function<void(int shard)> repeat;
+    // Ends the call soon, unless it has ended.
+    std::function<void(int shard)> cancel;
+  };
+
+  // `names` in shard order, for errors ("shard 1 at host:port"). `clock` must
+  // outlive this.
+  CallDriver(std::vector<std::string> names, CallLimits limits, Clock* clock);
 
   // A call to each shard begins: nothing is known of them. REQUIRES: none runs.
   void Begin();
-  // Repeats by `repeat(shard)` what is to be repeated, until all calls have
-  // succeeded (OK), one has failed for good, `cancel` is set (kAborted) or the
-  // deadline has passed (kDeadlineExceeded). Errors name the shard.
+  // Drives the calls until all have succeeded (OK), one has failed for good,
+  // `cancel` is set (kAborted) or the deadline has passed (kDeadlineExceeded).
+  // Errors name the shard.
   absl::Status Drive(absl::Time deadline, const CancelToken& cancel,
-                     const std::function<void(int)>& repeat);
+                     const Hands& hands);
   // The same, until every call has come as far as `floats` says of its shard.
   absl::Status DriveTo(absl::Span<const int64_t> floats, absl::Time deadline,
-                       const CancelToken& cancel,
-                       const std::function<void(int)>& repeat);
+                       const CancelToken& cancel, const Hands& hands);
+  // The call to `shard` that is being repeated begins at nothing.
+  void BeginsAnew(int shard);
   // How far each call has come, in floats.
   std::vector<int64_t> progress() const;
   // When any call was under way since Begin, from its first progress on, and
   // did not rest.
   std::vector<Exchange::Travel> travels() const;
-  // No call has failed: each runs or has succeeded.
+  // No call has failed for good.
   bool sound() const;
+  // The shard that calls under way have not reached for longest.
+  std::optional<UnreachedShard> unreached() const;
   // Waits until no call runs. REQUIRES: all have ended or been cancelled.
   void Drain();
   // Makes Drive look at its cancel token.
   void Wake();
 
+  void OnAsked(int shard) override;
+  void OnMoved(int shard) override;
   void OnProgress(int shard, int64_t floats) override;
   void OnRest(int shard) override;
   void OnCallEnded(int shard, const absl::Status& status) override;
@@ -67,8 +79,7 @@ class CallDriver final : public CallObserver {
  private:
   using Enough = std::function<bool(const ShardCalls&)>;
   absl::Status DriveUntil(const Enough& enough, absl::Time deadline,
-                          const CancelToken& cancel,
-                          const std::function<void(int)>& repeat);
+                          const CancelToken& cancel, const Hands& hands);
   void Arrive(int shard, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits until something has happened that DriveUntil must look at.
   void AwaitNews(const Enough& enough, absl::Time deadline,
@@ -76,7 +87,7 @@ class CallDriver final : public CallObserver {
 
   // Constant after construction.
   const std::vector<std::string> names_;
-  const absl::Duration rejoin_timeout_;
+  const CallLimits limits_;
   Clock* const clock_;
 
   std::atomic<int64_t> repeated_total_{0};

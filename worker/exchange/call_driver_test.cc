@@ -29,9 +29,8 @@ class CallDriverTest : public ::testing::Test {
   void Pass() { clock_.Advance(absl::Seconds(1)); }
 
   FakeClock clock_;
-  CallDriver driver_{{"shard 0 at a:1", "shard 1 at b:2"},
-                     /*rejoin_timeout=*/absl::Seconds(5),
-                     &clock_};
+  CallDriver driver_{
+      {"shard 0 at a:1", "shard 1 at b:2"}, CallLimits{}, &clock_};
 };
 
 TEST_F(CallDriverTest, FloatsTravelFromTheFirstProgressToTheEnd) {

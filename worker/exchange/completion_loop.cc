@@ -20,11 +20,4 @@ void CompletionLoop::Serve() {
   }
 }
 
-void SetTimeout(absl::Duration timeout, grpc::ClientContext* context) {
-  // A span, not a point in time: somebody who sets the wall clock must not
-  // end or prolong the call.
-  context->set_deadline(
-      gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN));
-}
-
 }  // namespace sluice

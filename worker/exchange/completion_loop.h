@@ -1,14 +1,12 @@
 #ifndef SLUICE_WORKER_EXCHANGE_COMPLETION_LOOP_H_
 #define SLUICE_WORKER_EXCHANGE_COMPLETION_LOOP_H_
 
-#include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 
 #include <cstdint>
 #include <thread>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 
 namespace sluice {
 
@@ -26,7 +24,11 @@ class Completion {
 // Hears how a call goes and how it ended.
 class CallObserver {
  public:
-  // So many floats of the slice are in their place, or have been sent, from its
+  // Something is asked of the shard: it is to answer.
+  virtual void OnAsked(int shard) = 0;
+  // Something of the call has moved: the shard can be reached.
+  virtual void OnMoved(int shard) = 0;
+  // So many floats of the slice are in their place, or are being sent, from its
   // beginning or, of a push, from its end. From the loop's thread or the one
   // that computes.
   virtual void OnProgress(int shard, int64_t floats) = 0;
@@ -61,9 +63,6 @@ class CompletionLoop {
   grpc::CompletionQueue queue_;
   std::thread thread_;
 };
-
-// Lets the call of `context` last at most `timeout` from now.
-void SetTimeout(absl::Duration timeout, grpc::ClientContext* context);
 
 }  // namespace sluice
 

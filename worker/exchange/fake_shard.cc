@@ -92,9 +92,9 @@ grpc::Status FakeShard::Pull(grpc::ServerContext* context,
     if (!status.ok()) return status;
   }
   if (behaviour.silent) return grpc::Status::OK;
-  int index = 0;
   const int64_t size = static_cast<int64_t>(weights_.size());
-  for (int64_t at = 0; at < size; at += chunk_floats_, ++index) {
+  for (int64_t at = request->offset(); at < size; at += chunk_floats_) {
+    const int index = static_cast<int>(at / chunk_floats_);
     if (behaviour.before_pull_chunk != nullptr) {
       const grpc::Status status = behaviour.before_pull_chunk(index);
       if (!status.ok()) return status;

@@ -5,13 +5,22 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
 #include "common/status_macros.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 
 namespace {
+
+// How often whoever waits for a connection says for which, and looks whether
+// it still is to.
+constexpr absl::Duration kSayEvery = absl::Seconds(2);
+constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 
 std::vector<std::string> Names(const std::vector<std::string>& addresses) {
   std::vector<std::string> names;
@@ -29,18 +38,63 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       options_(std::move(options)),
       chunk_floats_(options_.chunk_bytes / static_cast<int64_t>(sizeof(float))),
       format_(layout->statistics()),
+      names_(Names(addresses)),
       loop_(options_.loop ? options_.loop : std::make_shared<CompletionLoop>()),
-      pull_(PullPath(), Names(addresses), options_.rejoin_timeout,
-            options_.clock),
-      ahead_(PullPath(), Names(addresses), options_.rejoin_timeout,
-             options_.clock),
-      push_calls_(Names(addresses), options_.rejoin_timeout, options_.clock) {
+      pull_(PullPath(), names_, options_.limits, options_.clock),
+      ahead_(PullPath(), names_, options_.limits, options_.clock),
+      push_calls_(names_, options_.limits, options_.clock) {
   SLUICE_CHECK(static_cast<int>(addresses.size()) == layout_.shards());
   for (const std::string& address : addresses) {
-    stubs_.push_back(std::make_unique<grpc::GenericStub>(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                  BulkChannelArguments())));
+    channels_.push_back(grpc::CreateCustomChannel(
+        address, grpc::InsecureChannelCredentials(), BulkChannelArguments()));
+    stubs_.push_back(std::make_unique<grpc::GenericStub>(channels_.back()));
   }
+}
+
+absl::Status GrpcExchange::AwaitReachable(
+    absl::Duration timeout, const std::string& field,
+    const std::function<bool()>& stopped) {
+  const absl::Time begin = options_.clock->Now();
+  absl::Time say = begin + kSayEvery;
+  const absl::Cleanup forget = [this] { SetUnconnected(std::nullopt); };
+  for (const auto& channel : channels_) channel->GetState(/*connect=*/true);
+  for (const auto& channel : channels_) {
+    grpc_connectivity_state state;
+    while ((state = channel->GetState(/*connect=*/true)) !=
+           GRPC_CHANNEL_READY) {
+      if (stopped()) return absl::OkStatus();
+      const absl::Duration waited = options_.clock->Now() - begin;
+      if (waited >= timeout) {
+        return absl::UnavailableError(absl::StrCat(
+            Unconnected(), ": no connection for ",
+            absl::FormatDuration(timeout), " (", field,
+            "); its address must be one that can be reached from here"));
+      }
+      if (begin + waited >= say) {
+        say += kSayEvery;
+        SetUnconnected(UnreachedShard{Unconnected(), begin});
+        spdlog::warn("event=waiting for=\"a connection to {}\" seconds={:.0f}",
+                     Unconnected(), absl::ToDoubleSeconds(waited));
+      }
+      channel->WaitForStateChange(state, FromNow(kLookEvery));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string GrpcExchange::Unconnected() const {
+  std::vector<std::string> names;
+  for (size_t s = 0; s < channels_.size(); ++s) {
+    if (channels_[s]->GetState(/*connect=*/true) != GRPC_CHANNEL_READY) {
+      names.push_back(names_[s]);
+    }
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+void GrpcExchange::SetUnconnected(std::optional<UnreachedShard> shards) {
+  absl::MutexLock lock(&mu_);
+  unconnected_ = std::move(shards);
 }
 
 VectorPull::Path GrpcExchange::PullPath() const {
@@ -49,7 +103,6 @@ VectorPull::Path GrpcExchange::PullPath() const {
           .chunk_floats = chunk_floats_,
           .format = &format_,
           .type = options_.types.pull,
-          .timeout = options_.call_timeout,
           .stubs = &stubs_,
           .queue = loop_->queue()};
 }
@@ -98,7 +151,6 @@ void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
   SLUICE_CHECK(pushes_.empty());
   SLUICE_CHECK(static_cast<int64_t>(gradient.size()) == layout_.size());
   pushed_ = {.key = key, .grant = grant, .values = gradient};
-  push_deadline_ = options_.clock->Now() + options_.push_timeout;
   push_calls_.Begin();
   pushes_.resize(stubs_.size());
   for (int shard = 0; shard < layout_.shards(); ++shard) MakePush(shard);
@@ -110,7 +162,6 @@ void GrpcExchange::MakePush(int shard) {
                                   .chunk_floats = chunk_floats_,
                                   .format = &format_,
                                   .type = options_.types.push,
-                                  .timeout = options_.push_timeout,
                                   .stub = stubs_[shard].get(),
                                   .queue = loop_->queue(),
                                   .observer = &push_calls_};
@@ -122,11 +173,16 @@ void GrpcExchange::PushFrom(int64_t from) {
 }
 
 absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
+  const CallDriver::Hands hands = {
+      .repeat =
+          [this](int shard) {
+            MakePush(shard);
+            pushes_[shard]->Offer(0);
+          },
+      .cancel = [this](int shard) { pushes_[shard]->Cancel(); }};
+  // The coordinator bounds a task, and cancels one that takes too long.
   const absl::Status status =
-      push_calls_.Drive(push_deadline_, cancel, [this](int shard) {
-        MakePush(shard);
-        pushes_[shard]->Offer(0);
-      });
+      push_calls_.Drive(absl::InfiniteFuture(), cancel, hands);
   if (status.ok()) push_travels_ = push_calls_.travels();
   AbortPush();
   return status;
@@ -137,6 +193,20 @@ void GrpcExchange::AbortPush() {
   for (const auto& push : pushes_) push->Cancel();
   push_calls_.Drain();
   pushes_.clear();
+}
+
+std::optional<UnreachedShard> GrpcExchange::unreached() const {
+  std::optional<UnreachedShard> longest;
+  {
+    absl::MutexLock lock(&mu_);
+    longest = unconnected_;
+  }
+  for (const auto& shard :
+       {pull_.unreached(), ahead_.unreached(), push_calls_.unreached()}) {
+    if (!shard.has_value()) continue;
+    if (!longest.has_value() || shard->since < longest->since) longest = shard;
+  }
+  return longest;
 }
 
 void GrpcExchange::Wake() {

@@ -4,12 +4,16 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/clock.h"
@@ -30,6 +34,10 @@ namespace sluice {
 // the socket), so nothing of the gradient is read once a call has ended, and
 // a cancelled push needs to wait for no buffer that the transport still holds.
 //
+// A call lasts as long as something moves; one that has stalled, or whose shard
+// cannot be reached, is repeated until the shard has not been heard of for
+// limits.partition. A pull goes on where it broke off.
+//
 // Wake may be called from any thread.
 //
 // Not thread-safe: call from the thread that computes.
@@ -40,14 +48,7 @@ class GrpcExchange final : public Exchange {
     int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
     // How floats travel; the shards refuse pushes of another type than theirs.
     WireTypes types = {};
-    // One attempt to pull or push a slice. A shard parks a pull until shortly
-    // before; a slice of 4 GiB takes 35 s at 1 Gbit/s.
-    absl::Duration call_timeout = absl::Seconds(60);
-    // A push lasts as long as the passes that make its gradient, and what these
-    // wait for.
-    absl::Duration push_timeout = absl::Seconds(600);
-    // How long a shard that cannot be reached is tried again.
-    absl::Duration rejoin_timeout = absl::Seconds(5);
+    CallLimits limits = {};
     Clock* clock = Clock::Real();
     // Exchanges of one process that work at the same time, such as one that
     // pushes while another pulls, should share it. Null: one of its own.
@@ -59,6 +60,13 @@ class GrpcExchange final : public Exchange {
   GrpcExchange(const ParameterLayout* layout,
                std::vector<std::string> addresses, Options options);
   ~GrpcExchange() override;
+
+  // Waits until there is a connection to every shard, and says every 2 s which
+  // it lacks. OK: there is, or `stopped`, which is asked about every 100 ms,
+  // said so. kUnavailable: not for `timeout`, which the job calls `field`;
+  // names those shards. REQUIRES: nothing is under way.
+  absl::Status AwaitReachable(absl::Duration timeout, const std::string& field,
+                              const std::function<bool()>& stopped);
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
   absl::StatusOr<int64_t> AwaitPulled(int64_t end,
@@ -77,6 +85,9 @@ class GrpcExchange final : public Exchange {
   std::vector<Travel> pull_travels() const override { return pull_travels_; }
   std::vector<Travel> push_travels() const override { return push_travels_; }
 
+  // The shard that what is under way has not reached for longest. From any
+  // thread.
+  std::optional<UnreachedShard> unreached() const;
   // Calls that were repeated, so far.
   int64_t repeated_calls_total() const {
     return pull_.repeated_total() + ahead_.repeated_total() +
@@ -86,12 +97,17 @@ class GrpcExchange final : public Exchange {
  private:
   VectorPull::Path PullPath() const;
   void MakePush(int shard);
+  // The shards that there is no connection to: "shard 1 at host:port, ...".
+  std::string Unconnected() const;
+  void SetUnconnected(std::optional<UnreachedShard> shards);
 
   // Constant after construction.
   const ParameterLayout& layout_;
   const Options options_;
   const int64_t chunk_floats_;
   const WireFormat format_;
+  const std::vector<std::string> names_;  // "shard 1 at host:port"
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   // Ends, if it is nobody else's, after all that uses its queue.
   const std::shared_ptr<CompletionLoop> loop_;
@@ -104,8 +120,11 @@ class GrpcExchange final : public Exchange {
   std::vector<Travel> pull_travels_, push_travels_;
   std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
   PushedGradient pushed_;
-  absl::Time push_deadline_;
   CallDriver push_calls_;
+
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  // While AwaitReachable has waited for long enough to say so.
+  std::optional<UnreachedShard> unconnected_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace sluice

@@ -70,8 +70,7 @@ class ExchangeFixture : public ::testing::Test {
     GrpcExchange::Options options;
     options.client = "worker 3";
     options.chunk_bytes = chunk_floats_ * sizeof(float);
-    options.call_timeout = kLong;
-    options.rejoin_timeout = kLong;
+    options.limits = {.stall = kLong, .partition = kLong};
     options.clock = &clock_;
     return options;
   }
@@ -281,7 +280,7 @@ TEST_P(GrpcExchangeTest, APullSurvivesAShardThatComesBack) {
 
 TEST_P(GrpcExchangeTest, AShardThatStaysAwayIsNamed) {
   GrpcExchange::Options options = Options();
-  options.rejoin_timeout = absl::Milliseconds(30);
+  options.limits.partition = absl::Milliseconds(30);
   GrpcExchange impatient(&layout_, {shard0_.address(), shard1_.address()},
                          options);
   shard1_.Stop();

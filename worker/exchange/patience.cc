@@ -14,7 +14,8 @@ bool ShardLives(const absl::Status& status) {
 }
 
 bool ShardSilent(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
 }
 
 }  // namespace
@@ -25,16 +26,22 @@ std::optional<absl::Time> Patience::AfterFailure(const absl::Status& status,
     // The shard has parked the call for as long as it could, so there is
     // nothing to back off from; the pause only bounds a shard that answers
     // at once.
-    unreachable_since_ = absl::InfiniteFuture();
-    backoff_ = kFirstBackoff;
+    Reached();
     return now + kFirstBackoff;
   }
   if (!ShardSilent(status)) return std::nullopt;
   unreachable_since_ = std::min(unreachable_since_, now);
-  if (now - unreachable_since_ >= rejoin_timeout_) return std::nullopt;
+  if (now - unreachable_since_ >= partition_timeout_) return std::nullopt;
   const absl::Time at = now + backoff_;
   backoff_ = std::min(2 * backoff_, kMaxBackoff);
   return at;
 }
+
+void Patience::Reached() {
+  unreachable_since_ = absl::InfiniteFuture();
+  backoff_ = kFirstBackoff;
+}
+
+void Patience::LeftAlone(absl::Duration time) { unreachable_since_ += time; }
 
 }  // namespace sluice

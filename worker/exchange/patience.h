@@ -13,20 +13,32 @@ namespace sluice {
 //
 //   UNAVAILABLE "NOT_YET ...",    the shard lives: repeated for as long as the
 //   RESOURCE_EXHAUSTED            caller wants to wait
-//   other UNAVAILABLE,            the shard cannot be reached: repeated with
-//   DEADLINE_EXCEEDED             backoff, for `rejoin_timeout` in all
+//   other UNAVAILABLE,            the shard cannot be reached, or has ended the
+//   DEADLINE_EXCEEDED, CANCELLED  call: repeated with backoff until nothing of
+//                                 it has been heard for `partition_timeout`
 //   anything else                 not repeated
+//
+// Whether such a shard still lives the coordinator says: the session of the
+// caller ends when it does not, and the call is cancelled with it.
 //
 // One per call. Not thread-safe: call under the owner's lock.
 class Patience {
  public:
-  explicit Patience(absl::Duration rejoin_timeout)
-      : rejoin_timeout_(rejoin_timeout) {}
+  explicit Patience(absl::Duration partition_timeout)
+      : partition_timeout_(partition_timeout) {}
 
   // When to repeat the call that has just failed with `status`; nullopt: not
   // again.
   std::optional<absl::Time> AfterFailure(const absl::Status& status,
                                          absl::Time now);
+  // The shard has been heard of: it can be reached.
+  void Reached();
+  // Nobody was there for so long to repeat the call: that time does not count.
+  void LeftAlone(absl::Duration time);
+
+  // When a call that failed first found that the shard cannot be reached;
+  // InfiniteFuture: none has, or it has been heard of since.
+  absl::Time unreachable_since() const { return unreachable_since_; }
 
  private:
   // Doubles from call to call. A second is what a person hardly notices and
@@ -35,7 +47,7 @@ class Patience {
   static constexpr absl::Duration kMaxBackoff = absl::Seconds(1);
 
   // Constant after construction.
-  absl::Duration rejoin_timeout_;
+  absl::Duration partition_timeout_;
 
   absl::Duration backoff_ = kFirstBackoff;
   absl::Time unreachable_since_ = absl::InfiniteFuture();

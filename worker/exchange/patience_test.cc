@@ -44,12 +44,39 @@ TEST(PatienceTest, AShardThatAnsweredInBetweenGetsTheWholeTimeoutAgain) {
   EXPECT_TRUE(patience.AfterFailure(kRefused, later).has_value());
 }
 
-TEST(PatienceTest, ASilentShardCountsAsUnreachable) {
+TEST(PatienceTest, AShardThatWasHeardOfInBetweenGetsItAgain) {
   Patience patience(absl::Seconds(5));
-  const absl::Status silent = absl::DeadlineExceededError("no answer");
-  EXPECT_TRUE(patience.AfterFailure(silent, kStart).has_value());
+  absl::Time now = kStart;
+  while (now < kStart + absl::Seconds(4)) {
+    now = *patience.AfterFailure(kRefused, now);
+  }
+  EXPECT_EQ(patience.unreachable_since(), kStart);
+  patience.Reached();
+  EXPECT_EQ(patience.unreachable_since(), absl::InfiniteFuture());
+  const absl::Time later = kStart + absl::Seconds(6);
+  EXPECT_EQ(patience.AfterFailure(kRefused, later),
+            later + absl::Milliseconds(20));
+  EXPECT_EQ(patience.unreachable_since(), later);
+}
+
+TEST(PatienceTest, TimeInWhichNobodyRepeatedTheCallDoesNotCount) {
+  Patience patience(absl::Seconds(5));
+  EXPECT_TRUE(patience.AfterFailure(kRefused, kStart).has_value());
+  patience.LeftAlone(absl::Seconds(60));
+  const absl::Time later = kStart + absl::Seconds(64);
+  EXPECT_TRUE(patience.AfterFailure(kRefused, later).has_value());
   EXPECT_FALSE(
-      patience.AfterFailure(silent, kStart + absl::Seconds(5)).has_value());
+      patience.AfterFailure(kRefused, later + absl::Seconds(1)).has_value());
+}
+
+TEST(PatienceTest, AShardThatIsSilentOrEndsTheCallCountsAsUnreachable) {
+  for (const absl::Status& silent :
+       {absl::DeadlineExceededError("no answer"), absl::CancelledError("")}) {
+    Patience patience(absl::Seconds(5));
+    EXPECT_TRUE(patience.AfterFailure(silent, kStart).has_value());
+    EXPECT_FALSE(
+        patience.AfterFailure(silent, kStart + absl::Seconds(5)).has_value());
+  }
 }
 
 TEST(PatienceTest, AVerdictIsNotAskedForTwice) {
@@ -57,8 +84,8 @@ TEST(PatienceTest, AVerdictIsNotAskedForTwice) {
   for (const absl::Status& status :
        {absl::AbortedError("VERSION_GONE"), absl::InvalidArgumentError("NaN"),
         absl::FailedPreconditionError("generation"),
-        absl::DataLossError("checksum"), absl::PermissionDeniedError("grant"),
-        absl::CancelledError("")}) {
+        absl::DataLossError("checksum"),
+        absl::PermissionDeniedError("grant")}) {
     EXPECT_FALSE(patience.AfterFailure(status, kStart).has_value()) << status;
   }
 }

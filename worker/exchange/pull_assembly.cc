@@ -1,8 +1,16 @@
 #include "worker/exchange/pull_assembly.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+
+PullAssembly::Question PullAssembly::Ask() {
+  asked_at_ = received_;
+  if (received_ == 0) return {wanted_, exact_, 0};
+  return {version_, true, received_};
+}
 
 absl::Status PullAssembly::Accept(Version version, int64_t offset,
                                   int64_t floats) {
@@ -26,10 +34,26 @@ absl::Status PullAssembly::Accept(Version version, int64_t offset,
   return absl::OkStatus();
 }
 
-absl::Status PullAssembly::Finish() const {
+absl::Status PullAssembly::End(const absl::Status& status) {
   if (received_ == floats_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the chunks ended after ", received_,
-                                          " floats, expected ", floats_));
+  if (status.ok()) {
+    return absl::DataLossError(absl::StrCat(
+        "the chunks ended after ", received_, " floats, expected ", floats_));
+  }
+  gone_ = absl::IsResourceExhausted(status);
+  // Exactly that version was asked for only because its first chunks are here.
+  if (absl::IsAborted(status) && asked_at_ > 0 && !exact_) {
+    gone_ = true;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("begins anew: ", status.message()));
+  }
+  return status;
+}
+
+bool PullAssembly::BeginAnew() {
+  if (!std::exchange(gone_, false) || received_ == 0) return false;
+  received_ = 0;
+  return true;
 }
 
 }  // namespace sluice

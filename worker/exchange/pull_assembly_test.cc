@@ -18,7 +18,7 @@ TEST(PullAssemblyTest, ChunksInOrderOfOneVersionMakeASlice) {
   EXPECT_TRUE(assembly.Accept(Version(7), 0, 100).ok());
   EXPECT_TRUE(assembly.Accept(Version(7), 100, 100).ok());
   EXPECT_TRUE(assembly.Accept(Version(7), 200, 50).ok());
-  EXPECT_TRUE(assembly.Finish().ok());
+  EXPECT_TRUE(assembly.End(absl::OkStatus()).ok());
   EXPECT_EQ(assembly.version(), Version(7));
 }
 
@@ -48,7 +48,84 @@ TEST(PullAssemblyTest, GapsRepeatsAndOverrunsAreRefused) {
 TEST(PullAssemblyTest, MissingChunksAreNoticedAtTheEnd) {
   PullAssembly assembly(200, Version(7), /*exact=*/true);
   EXPECT_TRUE(assembly.Accept(Version(7), 0, 100).ok());
-  ExpectRefused(assembly.Finish(), "ended after 100 floats, expected 200");
+  ExpectRefused(assembly.End(absl::OkStatus()),
+                "ended after 100 floats, expected 200");
+}
+
+// ---- Calls that break ----
+
+const absl::Status kBroken = absl::UnavailableError("broken");
+const absl::Status kGone = absl::AbortedError("VERSION_GONE 8");
+
+// The first of two chunks has come of version 8, where 7 or newer was asked
+// for, or exactly 8.
+PullAssembly Half(bool exact) {
+  PullAssembly assembly(200, Version(exact ? 8 : 7), exact);
+  EXPECT_EQ(assembly.Ask().offset, 0);
+  EXPECT_TRUE(assembly.Accept(Version(8), 0, 100).ok());
+  return assembly;
+}
+
+TEST(PullAssemblyTest, ACallThatBrokeGoesOnThereWithTheVersionThatIsHere) {
+  PullAssembly assembly = Half(/*exact=*/false);
+  EXPECT_EQ(assembly.End(kBroken), kBroken);
+  EXPECT_FALSE(assembly.BeginAnew());
+  const PullAssembly::Question question = assembly.Ask();
+  EXPECT_EQ(question.version, Version(8));
+  EXPECT_TRUE(question.exact);
+  EXPECT_EQ(question.offset, 100);
+  EXPECT_TRUE(assembly.Accept(Version(8), 100, 100).ok());
+  EXPECT_TRUE(assembly.End(absl::OkStatus()).ok());
+}
+
+TEST(PullAssemblyTest, ACallThatBrokeBeforeItsFirstChunkAsksTheSameAgain) {
+  PullAssembly assembly(200, Version(7), /*exact=*/false);
+  assembly.Ask();
+  EXPECT_EQ(assembly.End(kBroken), kBroken);
+  const PullAssembly::Question question = assembly.Ask();
+  EXPECT_EQ(question.version, Version(7));
+  EXPECT_FALSE(question.exact);
+  EXPECT_EQ(question.offset, 0);
+}
+
+TEST(PullAssemblyTest, WhereItsVersionIsGoneItBeginsAnewWithWhatIsWanted) {
+  PullAssembly assembly = Half(/*exact=*/false);
+  EXPECT_EQ(assembly.End(kBroken), kBroken);
+  assembly.Ask();
+  EXPECT_TRUE(absl::IsResourceExhausted(assembly.End(kGone)));
+  EXPECT_TRUE(assembly.BeginAnew());
+  EXPECT_EQ(assembly.received(), 0);
+  const PullAssembly::Question question = assembly.Ask();
+  EXPECT_EQ(question.version, Version(7));
+  EXPECT_FALSE(question.exact);
+  EXPECT_TRUE(assembly.Accept(Version(9), 0, 100).ok());
+}
+
+TEST(PullAssemblyTest, AVersionThatIsGoneIsTheEndWhereNoOtherWillDo) {
+  PullAssembly exact = Half(/*exact=*/true);
+  EXPECT_EQ(exact.End(kBroken), kBroken);
+  exact.Ask();
+  EXPECT_EQ(exact.End(kGone), kGone);
+  EXPECT_FALSE(exact.BeginAnew());
+  // The shard refuses what the caller itself has asked for.
+  PullAssembly first(200, Version(7), /*exact=*/false);
+  first.Ask();
+  EXPECT_EQ(first.End(kGone), kGone);
+}
+
+TEST(PullAssemblyTest, AReadThatTheShardHasEndedBeginsAnew) {
+  PullAssembly assembly = Half(/*exact=*/false);
+  const absl::Status ended = absl::ResourceExhaustedError("too many");
+  EXPECT_EQ(assembly.End(ended), ended);
+  EXPECT_TRUE(assembly.BeginAnew());
+  EXPECT_FALSE(assembly.BeginAnew()) << "once";
+}
+
+TEST(PullAssemblyTest, WhatIsSaidBehindTheLastChunkChangesNothing) {
+  PullAssembly assembly = Half(/*exact=*/false);
+  EXPECT_TRUE(assembly.Accept(Version(8), 100, 100).ok());
+  EXPECT_TRUE(assembly.End(kBroken).ok());
+  EXPECT_EQ(assembly.version(), Version(8));
 }
 
 }  // namespace

@@ -16,16 +16,16 @@ constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
 }  // namespace
 
 PullAttempt::PullAttempt(const Slice& slice)
-    : slice_(slice),
-      one_chunk_(slice.range.size() <= slice.chunk_floats),
-      assembly_(slice.range.size(), Version(0), /*exact=*/false) {}
+    : slice_(slice), one_chunk_(slice.range.size() <= slice.chunk_floats) {}
 
-void PullAttempt::Start(proto::PullRequest request, absl::Duration timeout,
-                        grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
-  assembly_ = PullAssembly(slice_.range.size(), Version(request.version()),
-                           request.exact());
+void PullAttempt::Start(proto::PullRequest request, grpc::GenericStub* stub,
+                        grpc::CompletionQueue* queue) {
+  const PullAssembly::Question question = slice_.assembly->Ask();
+  request.set_version(question.version.value());
+  request.set_exact(question.exact);
+  request.set_offset(question.offset);
   request.set_type(static_cast<proto::FloatType>(slice_.type));
-  SetTimeout(timeout, &context_);
+  slice_.observer->OnAsked(slice_.shard);
   if (one_chunk_) {
     stage_ = Stage::kWhole;
     whole_ = stub->PrepareUnaryCall(&context_, kMethod, EncodeMessage(request),
@@ -86,7 +86,7 @@ absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
         absl::StrCat("a chunk is ", NameOf(chunk.header.type), ", expected ",
                      NameOf(slice_.type)));
   }
-  const int64_t at = assembly_.received();
+  const int64_t at = slice_.assembly->received();
   const int64_t floats =
       std::min(slice_.chunk_floats, slice_.range.size() - at);
   const ParameterRange range = {slice_.range.begin + at,
@@ -97,20 +97,20 @@ absl::Status PullAttempt::Copy(const grpc::ByteBuffer& message) {
                                             chunk.payload.bytes(),
                                             " bytes, expected ", expected));
   }
-  SLUICE_RETURN_IF_ERROR(
-      assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
+  SLUICE_RETURN_IF_ERROR(slice_.assembly->Accept(chunk.header.version,
+                                                 chunk.header.offset, floats));
   return slice_.format->Decode(slice_.type, range, chunk.payload,
                                slice_.into.subspan(at, floats));
 }
 
 void PullAttempt::Progressed() {
-  slice_.observer->OnProgress(slice_.shard, assembly_.received());
+  slice_.observer->OnMoved(slice_.shard);
+  slice_.observer->OnProgress(slice_.shard, slice_.assembly->received());
 }
 
-absl::Status PullAttempt::Outcome() const {
+absl::Status PullAttempt::Outcome() {
   SLUICE_RETURN_IF_ERROR(problem_);
-  SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
-  return assembly_.Finish();
+  return slice_.assembly->End(FromGrpcStatus(status_));
 }
 
 }  // namespace sluice

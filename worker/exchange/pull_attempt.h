@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
@@ -18,10 +17,11 @@
 
 namespace sluice {
 
-// One attempt to pull one shard's slice: request, chunks, status. Each chunk
-// is checked and copied straight to its place. A slice of one chunk is asked
-// for as a unary call, which is the same on the wire but one operation instead
-// of four: the loop wakes once, when the answer is here.
+// One attempt to pull one shard's slice, or what is missing of it: request,
+// chunks, status. Each chunk is checked and copied straight to its place. A
+// slice of one chunk is asked for as a unary call, which is the same on the
+// wire but one operation instead of four: the loop wakes once, when the answer
+// is here.
 //
 // Runs on the loop's thread; Cancel from any.
 //
@@ -36,20 +36,20 @@ class PullAttempt final : private Completion {
     int64_t chunk_floats = 0;
     const WireFormat* format = nullptr;
     FloatType type = FloatType::kFp32;
-    absl::Span<float> into;  // The range's floats.
+    absl::Span<float> into;            // The range's floats.
+    PullAssembly* assembly = nullptr;  // The chunks that are here.
     CallObserver* observer = nullptr;
   };
 
   explicit PullAttempt(const Slice& slice);
 
-  // Begins; the slice's type goes into the request. REQUIRES: called once.
-  void Start(proto::PullRequest request, absl::Duration timeout,
-             grpc::GenericStub* stub, grpc::CompletionQueue* queue);
+  // Begins; version, offset and type go into the request. The call has no
+  // deadline of its own: it lasts as long as chunks come, and whoever waits for
+  // it cancels one that has stalled. REQUIRES: called once.
+  void Start(proto::PullRequest request, grpc::GenericStub* stub,
+             grpc::CompletionQueue* queue);
   // Ends the call soon, unless it has ended.
   void Cancel() { context_.TryCancel(); }
-
-  // After a good end: the version of all of the slice.
-  Version version() const { return assembly_.version(); }
 
  private:
   enum class Stage { kRequest, kChunks, kWhole, kStatus };
@@ -62,7 +62,7 @@ class PullAttempt final : private Completion {
   // Checks a chunk and brings its floats to their place.
   absl::Status Copy(const grpc::ByteBuffer& message);
   void Progressed();
-  absl::Status Outcome() const;
+  absl::Status Outcome();
 
   // Constant after construction.
   const Slice slice_;
@@ -74,7 +74,6 @@ class PullAttempt final : private Completion {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
   Stage stage_ = Stage::kRequest;
-  PullAssembly assembly_;
   grpc::ByteBuffer chunk_;
   absl::Status problem_;  // What is wrong with the chunks.
   grpc::Status status_;   // What the shard says.

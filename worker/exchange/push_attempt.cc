@@ -61,7 +61,6 @@ void PushAttempt::SendChunk(ParameterRange chunk) {
              gradient_.values.subspan(chunk.begin, chunk.size())));
   if (chunk.size() == path_.range.size()) return SendWhole(message);
   if (stream_ == nullptr) {
-    SetTimeout(path_.timeout, &context_);
     // Opening and first chunk travel together.
     context_.set_initial_metadata_corked(true);
     stream_ = path_.stub->PrepareCall(&context_, kMethod, path_.queue);
@@ -77,7 +76,6 @@ void PushAttempt::SendChunk(ParameterRange chunk) {
 
 void PushAttempt::SendWhole(const grpc::ByteBuffer& message) {
   stage_ = Stage::kWhole;
-  SetTimeout(path_.timeout, &context_);
   whole_ =
       path_.stub->PrepareUnaryCall(&context_, kMethod, message, path_.queue);
   whole_->StartCall();
@@ -101,6 +99,7 @@ void PushAttempt::OnCompletion(bool ok) {
 }
 
 void PushAttempt::AfterChunk(bool ok) {
+  if (ok) path_.observer->OnMoved(path_.shard);
   // A shard may answer before it has read everything: a repeated push.
   if (!ok || floats_sent_ == path_.range.size()) return ReadReply();
   std::optional<ParameterRange> chunk;

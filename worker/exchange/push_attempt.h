@@ -28,7 +28,9 @@ struct PushedGradient {
 
 // One attempt to push one shard's slice: its chunks as they become final, then
 // the shard's word that all of it is staged. The call opens with the first
-// chunk. A slice of one chunk is a unary call, as in PullAttempt.
+// chunk, and has no deadline of its own: it lasts as long as the passes that
+// make the gradient, and whoever waits for it cancels one that has stalled. A
+// slice of one chunk is a unary call, as in PullAttempt.
 //
 // One operation is under way at a time; whoever starts it, the thread that
 // computes or the loop's, has taken the `busy_` mark first and owns the stream
@@ -45,7 +47,6 @@ class PushAttempt final : private Completion {
     int64_t chunk_floats = 0;
     const WireFormat* format = nullptr;
     FloatType type = FloatType::kFp32;
-    absl::Duration timeout;
     grpc::GenericStub* stub = nullptr;
     grpc::CompletionQueue* queue = nullptr;
     CallObserver* observer = nullptr;

@@ -12,32 +12,41 @@
 namespace sluice {
 namespace {
 
-// The status with the shard's name and address; a shard's own errors begin
-// with its number, which need not be said twice.
-absl::Status WithName(int shard, const std::string& name,
-                      const absl::Status& status) {
-  absl::string_view message = status.message();
-  absl::ConsumePrefix(&message, absl::StrCat("shard ", shard, ": "));
-  return absl::Status(status.code(), absl::StrCat(name, ": ", message));
+absl::Status Stalled(absl::Duration stall) {
+  return absl::UnavailableError(absl::StrCat("nothing has moved for ",
+                                             absl::FormatDuration(stall),
+                                             " (limits.transfer_stall_s)"));
 }
 
 }  // namespace
 
-ShardCalls::ShardCalls(std::vector<std::string> names,
-                       absl::Duration rejoin_timeout) {
+ShardCalls::ShardCalls(std::vector<std::string> names, CallLimits limits)
+    : limits_(limits) {
   for (std::string& name : names) {
     calls_.push_back(
-        {.name = std::move(name), .patience = Patience(rejoin_timeout)});
+        {.name = std::move(name), .patience = Patience(limits.partition)});
   }
 }
 
-void ShardCalls::Progressed(int shard, int64_t floats) {
-  calls_[shard].progress = floats;
+void ShardCalls::Asked(int shard, absl::Time now) { calls_[shard].moved = now; }
+
+void ShardCalls::Moved(int shard, absl::Time now) {
+  calls_[shard].moved = now;
+  calls_[shard].patience.Reached();
 }
 
-void ShardCalls::Ended(int shard, const absl::Status& status, absl::Time now) {
+void ShardCalls::Progressed(int shard, int64_t floats, absl::Time now) {
+  calls_[shard].progress = floats;
+  calls_[shard].moved = now;
+}
+
+void ShardCalls::Ended(int shard, const absl::Status& end, absl::Time now) {
   Call& call = calls_[shard];
   SLUICE_CHECK(call.state == State::kRunning);
+  call.moved.reset();
+  // What was cancelled for its stall may have succeeded just before.
+  const bool cancelled = std::exchange(call.stalled, false) && !end.ok();
+  const absl::Status status = cancelled ? Stalled(limits_.stall) : end;
   call.last = status;
   if (status.ok()) {
     call.state = State::kSucceeded;
@@ -51,7 +60,32 @@ void ShardCalls::Ended(int shard, const absl::Status& status, absl::Time now) {
     return;
   }
   call.state = State::kFailed;
-  if (failure_.ok()) failure_ = WithName(shard, call.name, status);
+  if (failure_.ok()) failure_ = Described(shard, status);
+}
+
+absl::Status ShardCalls::Described(int shard,
+                                   const absl::Status& status) const {
+  const Call& call = calls_[shard];
+  // A shard's own errors begin with its number, which need not be said twice.
+  absl::string_view message = status.message();
+  absl::ConsumePrefix(&message, absl::StrCat("shard ", shard, ": "));
+  std::string text = absl::StrCat(call.name, ": ", message);
+  if (call.patience.unreachable_since() != absl::InfiniteFuture()) {
+    absl::StrAppend(&text, "; not heard of for ",
+                    absl::FormatDuration(limits_.partition),
+                    " (limits.partition_timeout_s)");
+  }
+  return absl::Status(status.code(), text);
+}
+
+std::vector<int> ShardCalls::TakeStalled(absl::Time now) {
+  std::vector<int> stalled;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (StallOf(calls_[i]) > now) continue;
+    calls_[i].stalled = true;
+    stalled.push_back(static_cast<int>(i));
+  }
+  return stalled;
 }
 
 std::vector<int> ShardCalls::TakeDue(absl::Time now) {
@@ -59,7 +93,7 @@ std::vector<int> ShardCalls::TakeDue(absl::Time now) {
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (calls_[i].state != State::kWaiting || calls_[i].due > now) continue;
     calls_[i].state = State::kRunning;
-    calls_[i].progress = 0;
+    calls_[i].patience.LeftAlone(now - calls_[i].due);
     due.push_back(static_cast<int>(i));
   }
   repeated_ += static_cast<int64_t>(due.size());
@@ -72,6 +106,31 @@ absl::Time ShardCalls::next_due() const {
     if (call.state == State::kWaiting) next = std::min(next, call.due);
   }
   return next;
+}
+
+absl::Time ShardCalls::next_stall() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const Call& call : calls_) next = std::min(next, StallOf(call));
+  return next;
+}
+
+absl::Time ShardCalls::StallOf(const Call& call) const {
+  const bool under_way =
+      call.state == State::kRunning && call.moved.has_value() && !call.stalled;
+  return under_way ? *call.moved + limits_.stall : absl::InfiniteFuture();
+}
+
+std::optional<UnreachedShard> ShardCalls::unreached() const {
+  std::optional<UnreachedShard> longest;
+  for (const Call& call : calls_) {
+    const absl::Time since = call.patience.unreachable_since();
+    if (call.state == State::kSucceeded || since == absl::InfiniteFuture()) {
+      continue;
+    }
+    if (longest.has_value() && longest->since <= since) continue;
+    longest = {call.name, since};
+  }
+  return longest;
 }
 
 bool ShardCalls::succeeded() const {

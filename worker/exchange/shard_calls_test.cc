@@ -14,7 +14,9 @@ const absl::Time kStart = absl::UnixEpoch();
 const absl::Status kRefused = absl::UnavailableError("connection refused");
 
 ShardCalls TwoCalls() {
-  return ShardCalls({"shard 0 at a:1", "shard 1 at b:2"}, absl::Seconds(5));
+  return ShardCalls(
+      {"shard 0 at a:1", "shard 1 at b:2"},
+      {.stall = absl::Seconds(30), .partition = absl::Seconds(5)});
 }
 
 TEST(ShardCallsTest, AllSucceedWhenTheLastOneDoes) {
@@ -47,7 +49,7 @@ TEST(ShardCallsTest, ACallIsFarEnoughWhenItHasProgressedOrSucceeded) {
   ShardCalls calls = TwoCalls();
   EXPECT_TRUE(calls.reached({0, 0}));
   EXPECT_FALSE(calls.reached({1, 0}));
-  calls.Progressed(0, 10);
+  calls.Progressed(0, 10, kStart);
   EXPECT_TRUE(calls.reached({10, 0}));
   EXPECT_FALSE(calls.reached({11, 0}));
   EXPECT_FALSE(calls.reached({10, 1}));
@@ -56,20 +58,110 @@ TEST(ShardCallsTest, ACallIsFarEnoughWhenItHasProgressedOrSucceeded) {
   EXPECT_THAT(calls.progress(), ElementsAre(10, 0));
 }
 
-TEST(ShardCallsTest, ACallThatIsRepeatedBeginsAtNothing) {
+TEST(ShardCallsTest, ACallThatIsRepeatedGoesOnUnlessItBeginsAnew) {
   ShardCalls calls = TwoCalls();
-  calls.Progressed(1, 10);
+  calls.Progressed(1, 10, kStart);
   calls.Ended(1, kRefused, kStart);
-  EXPECT_TRUE(calls.reached({0, 10}));
   ASSERT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(1));
+  EXPECT_TRUE(calls.reached({0, 10}));
+  calls.BeginsAnew(1);
   EXPECT_FALSE(calls.reached({0, 10}));
   EXPECT_THAT(calls.progress(), ElementsAre(0, 0));
+}
+
+// ---- Stalls ----
+
+constexpr absl::Duration kSecond = absl::Seconds(1);
+
+TEST(ShardCallsTest, ACallInWhichNothingMovesIsGivenUpAndRepeated) {
+  ShardCalls calls = TwoCalls();
+  calls.Asked(1, kStart);
+  EXPECT_EQ(calls.next_stall(), kStart + 30 * kSecond);
+  EXPECT_THAT(calls.TakeStalled(kStart + 29 * kSecond), IsEmpty());
+  const absl::Time then = kStart + 30 * kSecond;
+  EXPECT_THAT(calls.TakeStalled(then), ElementsAre(1));
+  EXPECT_THAT(calls.TakeStalled(then), IsEmpty()) << "once";
+  EXPECT_EQ(calls.next_stall(), absl::InfiniteFuture());
+  calls.Ended(1, absl::CancelledError("by us"), then);
+  EXPECT_TRUE(calls.failure().ok());
+  EXPECT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(1));
+  EXPECT_THAT(std::string(calls.DescribeWait().message()),
+              HasSubstr("shard 0 at a:1"));
+}
+
+TEST(ShardCallsTest, ASlowCallMayTakeAsLongAsItMoves) {
+  ShardCalls calls = TwoCalls();
+  absl::Time now = kStart;
+  calls.Asked(1, now);
+  for (int i = 1; i <= 100; ++i) {
+    now += 29 * kSecond;
+    EXPECT_THAT(calls.TakeStalled(now), IsEmpty());
+    i % 2 == 0 ? calls.Moved(1, now) : calls.Progressed(1, i, now);
+  }
+}
+
+TEST(ShardCallsTest, ACallThatRestsDoesNotStall) {
+  ShardCalls calls = TwoCalls();
+  EXPECT_EQ(calls.next_stall(), absl::InfiniteFuture());
+  calls.Progressed(1, 10, kStart);
+  calls.Rested(1);
+  EXPECT_THAT(calls.TakeStalled(kStart + 1000 * kSecond), IsEmpty());
+  calls.Progressed(1, 20, kStart + 1000 * kSecond);
+  EXPECT_THAT(calls.TakeStalled(kStart + 1029 * kSecond), IsEmpty());
+  EXPECT_THAT(calls.TakeStalled(kStart + 1030 * kSecond), ElementsAre(1));
+}
+
+TEST(ShardCallsTest, WhatSucceededBeforeItsCancelHasSucceeded) {
+  ShardCalls calls = TwoCalls();
+  calls.Asked(1, kStart);
+  ASSERT_THAT(calls.TakeStalled(kStart + 30 * kSecond), ElementsAre(1));
+  calls.Ended(1, absl::OkStatus(), kStart + 30 * kSecond);
+  calls.Ended(0, absl::OkStatus(), kStart + 30 * kSecond);
+  EXPECT_TRUE(calls.succeeded());
+}
+
+// ---- Shards that cannot be reached ----
+
+TEST(ShardCallsTest, TheShardThatIsNotReachedForLongestIsNamed) {
+  ShardCalls calls = TwoCalls();
+  EXPECT_FALSE(calls.unreached().has_value());
+  calls.Ended(1, kRefused, kStart);
+  calls.Ended(0, kRefused, kStart + kSecond);
+  ASSERT_TRUE(calls.unreached().has_value());
+  EXPECT_EQ(calls.unreached()->name, "shard 1 at b:2");
+  EXPECT_EQ(calls.unreached()->since, kStart);
+  ASSERT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(1));
+  calls.Moved(1, kStart + 2 * kSecond);
+  EXPECT_EQ(calls.unreached()->name, "shard 0 at a:1");
+}
+
+TEST(ShardCallsTest, AShardThatSendsBetweenItsBreaksIsNeverGivenUp) {
+  ShardCalls calls = TwoCalls();
+  absl::Time now = kStart;
+  for (int i = 0; i < 100; ++i) {
+    calls.Progressed(1, i, now);
+    calls.Moved(1, now);
+    now += 4 * kSecond;
+    calls.Ended(1, kRefused, now);
+    ASSERT_TRUE(calls.failure().ok()) << calls.failure();
+    now = calls.next_due();
+    ASSERT_THAT(calls.TakeDue(now), ElementsAre(1));
+  }
+}
+
+TEST(ShardCallsTest, TimeInWhichNobodyDroveTheCallsDoesNotCount) {
+  ShardCalls calls = TwoCalls();
+  calls.Ended(1, kRefused, kStart);
+  const absl::Time later = kStart + 60 * kSecond;
+  ASSERT_THAT(calls.TakeDue(later), ElementsAre(1));
+  calls.Ended(1, kRefused, later);
+  EXPECT_TRUE(calls.failure().ok()) << calls.failure();
 }
 
 TEST(ShardCallsTest, TheFirstFailureIsKeptWithTheShardsName) {
   ShardCalls calls = TwoCalls();
   calls.Ended(1, absl::AbortedError("shard 1: VERSION_GONE 3"), kStart);
-  calls.Ended(0, absl::CancelledError(""), kStart);
+  calls.Ended(0, absl::DataLossError(""), kStart);
   EXPECT_EQ(calls.failure(),
             absl::AbortedError("shard 1 at b:2: VERSION_GONE 3"));
   EXPECT_TRUE(calls.idle());
@@ -88,7 +180,8 @@ TEST(ShardCallsTest, AShardThatStaysAwayFailsTheCallAndIsNamed) {
   EXPECT_GE(now, kStart + absl::Seconds(5));
   EXPECT_EQ(calls.failure().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(calls.failure().message()),
-              HasSubstr("shard 1 at b:2: connection refused"));
+              HasSubstr("shard 1 at b:2: connection refused; not heard of for "
+                        "5s (limits.partition_timeout_s)"));
 }
 
 TEST(ShardCallsTest, AWaitThatIsTooLongNamesTheShardAndItsLastWords) {

@@ -72,8 +72,7 @@ class StreamedPullTest : public ::testing::Test {
   GrpcExchange::Options Options() {
     GrpcExchange::Options options;
     options.chunk_bytes = kChunk * sizeof(float);
-    options.call_timeout = kLong;
-    options.rejoin_timeout = kLong;
+    options.limits = {.stall = kLong, .partition = kLong};
     return options;
   }
   void Begin(bool exact = true) {
@@ -138,16 +137,111 @@ TEST_F(StreamedPullTest, TheFirstFloatsCountWhateverTheSecondShardHasSent) {
   FinishAndExpectAll();
 }
 
-TEST_F(StreamedPullTest, AShardThatBreaksBehindWhatWasGivenIsToldOnce) {
-  shard0_.set_behaviour(HeldBefore(2, /*breaks=*/true));
-  Begin();
+TEST_F(StreamedPullTest, ABrokenPullGoesOnWhereItBrokeOff) {
+  std::vector<proto::PullRequest> asked;
+  FakeShard::Behaviour behaviour = HeldBefore(2, /*breaks=*/true);
+  behaviour.on_pull = [&](const proto::PullRequest& request) {
+    asked.push_back(request);  // One call at a time.
+    return grpc::Status::OK;
+  };
+  shard0_.set_behaviour(behaviour);
+  Begin(/*exact=*/false);
+  ASSERT_EQ(Await(kChunk + 1), 2 * kChunk);
+  go_on_.Notify();
+  // What was given stays as it is.
+  EXPECT_GE(Await(2 * kChunk + 1), 2 * kChunk + 1);
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+  EXPECT_EQ(exchange_.repeated_calls_total(), 1);
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_EQ(asked[0].offset(), 0);
+  EXPECT_FALSE(asked[0].exact());
+  EXPECT_EQ(asked[1].offset(), 2 * kChunk);
+  EXPECT_EQ(asked[1].version(), kVersion);
+  EXPECT_TRUE(asked[1].exact());
+}
+
+// The second time the version is gone, the third time there is a newer one.
+TEST_F(StreamedPullTest, AVersionThatIsGoneMeanwhileIsToldOnceAndBegunAnew) {
+  std::atomic<int> pulls = 0;
+  FakeShard::Behaviour behaviour = HeldBefore(2, /*breaks=*/true);
+  behaviour.on_pull = [&](const proto::PullRequest& request) {
+    ++pulls;
+    return request.offset() == 0
+               ? grpc::Status::OK
+               : grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+  };
+  behaviour.on_pull_chunk = [&](int, proto::PullChunk* chunk) {
+    if (pulls > 1) chunk->set_version(kVersion + 1);
+  };
+  shard0_.set_behaviour(behaviour);
+  Begin(/*exact=*/false);
   ASSERT_EQ(Await(kChunk + 1), 2 * kChunk);
   go_on_.Notify();
   EXPECT_EQ(Await(2 * kChunk + 1), 0);
   EXPECT_GE(Await(1), 2 * kChunk + 1);
   EXPECT_EQ(Await(kFloats), kFloats);
+  const auto versions = exchange_.FinishPull(token_);
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_THAT(*versions, ElementsAre(Version(kVersion + 1), Version(kVersion)));
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+  EXPECT_EQ(pulls, 3);
+}
+
+TEST_F(StreamedPullTest, AnExactPullWhoseVersionIsGoneMeanwhileIsOver) {
+  FakeShard::Behaviour behaviour = HeldBefore(2, /*breaks=*/true);
+  behaviour.on_pull = [&](const proto::PullRequest& request) {
+    return request.offset() == 0
+               ? grpc::Status::OK
+               : grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+  };
+  shard0_.set_behaviour(behaviour);
+  go_on_.Notify();
+  Begin(/*exact=*/true);
+  EXPECT_TRUE(absl::IsAborted(exchange_.FinishPull(token_).status()));
+}
+
+// A read that the shard has ended is of a version that it no longer holds.
+TEST_F(StreamedPullTest, AReadThatTheShardHasEndedIsBegunAnew) {
+  std::atomic<int> pulls = 0;
+  shard0_.set_behaviour(
+      {.on_pull =
+           [&](const proto::PullRequest& request) {
+             ++pulls;
+             EXPECT_EQ(request.offset(), 0);
+             return grpc::Status::OK;
+           },
+       .before_pull_chunk =
+           [&](int i) {
+             return i == 2 && pulls == 1
+                        ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                       "ended")
+                        : grpc::Status::OK;
+           }});
+  Begin(/*exact=*/false);
   FinishAndExpectAll();
-  EXPECT_EQ(exchange_.repeated_calls_total(), 1);
+  EXPECT_EQ(pulls, 2);
+}
+
+TEST_F(StreamedPullTest, APullThatStallsIsGivenUpAndGoesOn) {
+  shard0_.set_behaviour({.before_pull_chunk = [this](int i) {
+    if (i == 2 && asked_++ == 0) go_on_.WaitForNotificationWithTimeout(kLong);
+    return grpc::Status::OK;
+  }});
+  GrpcExchange::Options options = Options();
+  options.limits.stall = absl::Milliseconds(200);
+  GrpcExchange exchange(&layout_, {shard0_.address(), shard1_.address()},
+                        options);
+  const auto versions =
+      exchange.Pull({.generation = Generation(1),
+                     .version = Version(kVersion),
+                     .exact = true,
+                     .deadline = Clock::Real()->Now() + kLong},
+                    absl::MakeSpan(weights_), token_);
+  go_on_.Notify();
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  EXPECT_EQ(weights_, Ramp(0, kFloats));
+  EXPECT_EQ(asked_, 2) << "what was there was not asked for again";
 }
 
 TEST_F(StreamedPullTest, AShardThatBreaksBeforeAnythingWasGivenIsNotTold) {
@@ -161,29 +255,12 @@ TEST_F(StreamedPullTest, AShardThatBreaksBeforeAnythingWasGivenIsNotTold) {
   EXPECT_EQ(exchange_.repeated_calls_total(), 1);
 }
 
-TEST_F(StreamedPullTest, AShardThatBreaksBehindItsLastChunkIsNotMixed) {
-  // The second time it has a newer version.
-  std::atomic<int> pulls = 0;
-  shard0_.set_behaviour(
-      {.on_pull_chunk =
-           [&](int, proto::PullChunk* chunk) {
-             if (pulls > 0) chunk->set_version(kVersion + 1);
-           },
-       .after_pull_chunks =
-           [&] { return pulls++ == 0 ? kBroken : grpc::Status::OK; }});
-  shard1_.set_behaviour(HeldBefore(3));
+TEST_F(StreamedPullTest, AShardThatBreaksBehindItsLastChunkHasGivenAll) {
+  shard0_.set_behaviour({.after_pull_chunks = [] { return kBroken; }});
   Begin(/*exact=*/false);
-  ASSERT_GE(Await(kRange), kRange);  // Of the older version, perhaps.
-  go_on_.Notify();
-  int64_t there = Await(kFloats);
-  if (there == 0) there = Await(kFloats);
-  EXPECT_EQ(there, kFloats);
-  // Whoever has heard of all has the versions that are told.
-  const int repeated = exchange_.repeated_calls_total();
-  const auto versions = exchange_.FinishPull(token_);
-  ASSERT_TRUE(versions.ok()) << versions.status();
-  EXPECT_THAT(*versions, ElementsAre(Version(kVersion + 1), Version(kVersion)));
-  EXPECT_EQ(exchange_.repeated_calls_total(), repeated);
+  EXPECT_EQ(Await(kFloats), kFloats);
+  FinishAndExpectAll();
+  EXPECT_EQ(exchange_.repeated_calls_total(), 0);
 }
 
 TEST_F(StreamedPullTest, ASliceOfOneWrongChunkIsNeverThere) {

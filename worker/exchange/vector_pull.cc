@@ -9,8 +9,15 @@
 namespace sluice {
 
 VectorPull::VectorPull(Path path, std::vector<std::string> names,
-                       absl::Duration rejoin_timeout, Clock* clock)
-    : path_(std::move(path)), calls_(std::move(names), rejoin_timeout, clock) {}
+                       CallLimits limits, Clock* clock)
+    : path_(std::move(path)),
+      hands_(MakeHands()),
+      calls_(std::move(names), limits, clock) {}
+
+CallDriver::Hands VectorPull::MakeHands() {
+  return {.repeat = [this](int shard) { Repeat(shard); },
+          .cancel = [this](int shard) { attempts_[shard]->Cancel(); }};
+}
 
 void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == path_.layout->size());
@@ -21,6 +28,11 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
   broken_ = false;
   calls_.Begin();
   attempts_.resize(path_.stubs->size());
+  assemblies_.clear();
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) {
+    assemblies_.emplace_back(path_.layout->range(ShardId(shard)).size(),
+                             spec.version, spec.exact);
+  }
   for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
 }
 
@@ -29,8 +41,6 @@ void VectorPull::Start(int shard) {
   proto::PullRequest request;
   request.set_generation(begun_->generation.value());
   request.set_client(path_.client);
-  request.set_version(begun_->version.value());
-  request.set_exact(begun_->exact);
   attempts_[shard] = std::make_unique<PullAttempt>(
       PullAttempt::Slice{.shard = shard,
                          .range = range,
@@ -38,13 +48,16 @@ void VectorPull::Start(int shard) {
                          .format = path_.format,
                          .type = path_.type,
                          .into = weights_.subspan(range.begin, range.size()),
+                         .assembly = &assemblies_[shard],
                          .observer = &calls_});
-  attempts_[shard]->Start(request, path_.timeout, (*path_.stubs)[shard].get(),
-                          path_.queue);
+  attempts_[shard]->Start(request, (*path_.stubs)[shard].get(), path_.queue);
 }
 
 void VectorPull::Repeat(int shard) {
-  broken_ |= given_ > path_.layout->range(ShardId(shard)).begin;
+  if (assemblies_[shard].BeginAnew()) {
+    calls_.BeginsAnew(shard);
+    broken_ |= given_ > path_.layout->range(ShardId(shard)).begin;
+  }
   Start(shard);
 }
 
@@ -65,25 +78,18 @@ absl::StatusOr<int64_t> VectorPull::Await(int64_t end, absl::Time deadline,
     const ParameterRange range = path_.layout->range(ShardId(shard));
     enough.push_back(std::clamp<int64_t>(end - range.begin, 0, range.size()));
   }
-  SLUICE_RETURN_IF_ERROR(calls_.DriveTo(enough, deadline, cancel,
-                                        [this](int shard) { Repeat(shard); }));
-  if (There() == path_.layout->size()) {
-    // A call that breaks behind its last chunk brings another version, too.
-    SLUICE_RETURN_IF_ERROR(
-        calls_.Drive(deadline, cancel, [this](int shard) { Repeat(shard); }));
-  }
+  SLUICE_RETURN_IF_ERROR(calls_.DriveTo(enough, deadline, cancel, hands_));
   given_ = std::exchange(broken_, false) ? 0 : There();
   return given_;
 }
 
 absl::StatusOr<std::vector<Version>> VectorPull::Finish(
     absl::Time deadline, const CancelToken& cancel) {
-  const absl::Status status =
-      calls_.Drive(deadline, cancel, [this](int shard) { Repeat(shard); });
+  const absl::Status status = calls_.Drive(deadline, cancel, hands_);
   std::vector<Version> versions;
   if (status.ok()) {
-    for (const auto& attempt : attempts_) {
-      versions.push_back(attempt->version());
+    for (const PullAssembly& assembly : assemblies_) {
+      versions.push_back(assembly.version());
     }
   }
   Abort();

@@ -19,6 +19,7 @@
 #include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/pull_assembly.h"
 #include "worker/exchange/pull_attempt.h"
 
 namespace sluice {
@@ -38,13 +39,12 @@ class VectorPull {
     int64_t chunk_floats = 0;
     const WireFormat* format = nullptr;
     FloatType type = FloatType::kFp32;
-    absl::Duration timeout;  // Of one call.
     const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
     grpc::CompletionQueue* queue = nullptr;
   };
-  // `names`, `rejoin_timeout` and `clock`: as CallDriver's.
-  VectorPull(Path path, std::vector<std::string> names,
-             absl::Duration rejoin_timeout, Clock* clock);
+  // `names`, `limits` and `clock`: as CallDriver's.
+  VectorPull(Path path, std::vector<std::string> names, CallLimits limits,
+             Clock* clock);
   // REQUIRES: Abort was called, or nothing begun.
   ~VectorPull() = default;
 
@@ -68,27 +68,33 @@ class VectorPull {
   bool Fills(absl::Span<float> weights) const {
     return begun() && weights_.data() == weights.data();
   }
-  // The same, of those weights, and no call has failed meanwhile.
+  // The same, of those weights, and no call has failed for good meanwhile.
   bool Brings(const PullSpec& spec, absl::Span<float> weights) const {
     return Fills(weights) && begun_->SameWeights(spec) && calls_.sound();
   }
 
+  // As CallDriver's. From any thread.
+  std::optional<UnreachedShard> unreached() const { return calls_.unreached(); }
   int64_t repeated_total() const { return calls_.repeated_total(); }
   std::vector<Exchange::Travel> travels() const { return calls_.travels(); }
 
  private:
   void Start(int shard);
-  // The same, where the call before has broken.
+  // The same, where the call before has broken: it goes on there, if it can.
   void Repeat(int shard);
   // Floats that are there, from the first on.
   int64_t There() const;
+  CallDriver::Hands MakeHands();
 
-  const Path path_;  // Constant after construction.
+  // Constant after construction.
+  const Path path_;
+  const CallDriver::Hands hands_;
 
   std::optional<PullSpec> begun_;
   absl::Span<float> weights_;
-  int64_t given_ = 0;    // Await said that so many are there.
-  bool broken_ = false;  // Some of these come anew.
+  int64_t given_ = 0;                     // Await said that so many are there.
+  bool broken_ = false;                   // Some of these come anew.
+  std::vector<PullAssembly> assemblies_;  // What is there of each slice.
   std::vector<std::unique_ptr<PullAttempt>> attempts_;
 
   CallDriver calls_;
