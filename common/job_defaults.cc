@@ -230,7 +230,7 @@ void ResolveLimits(int64_t needed, int workers, proto::Limits* limits) {
   SLUICE_DEFAULT(limits, max_held, 2);
   SLUICE_DEFAULT(limits, lease_s, 5);
   SLUICE_DEFAULT(limits, task_deadline_s, 600);
-  SLUICE_DEFAULT(limits, rejoin_timeout_s, 5);
+  SLUICE_DEFAULT(limits, rejoin_timeout_s, 600);
   SLUICE_DEFAULT(limits, start_timeout_s, 300);
   SLUICE_DEFAULT(limits, transfer_stall_s, 30);
   SLUICE_DEFAULT(limits, partition_timeout_s, 600);
