@@ -46,6 +46,7 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
   }
   client_options_.start_timeout = absl::Seconds(limits.start_timeout_s());
   client_options_.rejoin_timeout = absl::Seconds(limits.rejoin_timeout_s());
+  client_options_.told_to_end = [this] { return told_to_end_.load(); };
   client_options_.on_message = [this](const proto::FromCoordinator& message) {
     OnMessage(message);
   };

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PS_SERVER_SHARD_AGENT_H_
 #define SLUICE_PS_SERVER_SHARD_AGENT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +60,10 @@ class ShardAgent {
   // gone.
   absl::StatusOr<proto::Finish> Wait();
 
+  // This process has been told to end: from now on it waits for a coordinator
+  // that is silent no longer than a lease. From any thread.
+  void TellToEnd() { told_to_end_ = true; }
+
  private:
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
@@ -79,6 +84,7 @@ class ShardAgent {
   const ShardFileIdentity identity_;
   FileOperations disk_;
 
+  std::atomic<bool> told_to_end_ = false;
   // One of these two.
   std::shared_ptr<LocalSession> local_;  // Constant after JoinHere.
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.

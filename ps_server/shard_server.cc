@@ -237,6 +237,7 @@ void ShardServer::RequestStop(const std::string& reason) {
   } else {
     spdlog::info("event=signal reason=\"{}\" waiting_for=\"the coordinator\"",
                  reason);
+    agent_->TellToEnd();
   }
 }
 

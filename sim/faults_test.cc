@@ -67,6 +67,8 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   options.lease = absl::Seconds(8);
   options.tick = absl::Milliseconds(50);
   options.max_workers = options.workers + draw(3);
+  // From not at all to longer than anybody is away.
+  options.regroup_timeout = absl::Seconds(draw(16));
   return options;
 }
 

@@ -172,9 +172,14 @@ absl::Duration ClientSession::Backoff() {
 }
 
 absl::Time ClientSession::Deadline() const {
-  if (contacted_) return last_heard_ + options_.rejoin_timeout;
-  return start_ +
-         (options_.rejoins ? options_.rejoin_timeout : options_.start_timeout);
+  if (contacted_) return last_heard_ + Patience(options_.rejoin_timeout);
+  return start_ + Patience(options_.rejoins ? options_.rejoin_timeout
+                                            : options_.start_timeout);
+}
+
+absl::Duration ClientSession::Patience(absl::Duration timeout) const {
+  if (!hurries_) return timeout;
+  return std::min(timeout, kMostUnanswered * HeartbeatEvery());
 }
 
 absl::Time ClientSession::CutAt() const {

@@ -77,6 +77,9 @@ class ClientSession {
   // stopped or starved: the coordinator is not blamed for that silence.
   static constexpr absl::Duration kAwakeEvery = absl::Seconds(1);
   void Awake(absl::Time now);
+  // This process has been told to end: it waits for the coordinator's word, but
+  // for one that is silent no longer than a lease.
+  void Hurry() { hurries_ = true; }
 
   // ---- What is to be written. ----
 
@@ -124,6 +127,8 @@ class ClientSession {
   absl::StatusOr<Event> OnWelcome(const proto::FromCoordinator& frame);
   absl::Status Silent(absl::Time now) const;
   absl::Duration HeartbeatEvery() const;
+  // `timeout`, unless it is in a hurry.
+  absl::Duration Patience(absl::Duration timeout) const;
 
   // Constant after construction.
   const Options options_;
@@ -145,6 +150,7 @@ class ClientSession {
   bool welcomed_ = false;
   std::optional<proto::Finish> finish_;
   bool leaving_ = false;
+  bool hurries_ = false;
   absl::Status refusal_;
   bool reach_due_ = false;
   std::string cannot_reach_;

@@ -148,6 +148,20 @@ TEST(ClientSessionTest, ASilentConnectionIsCutAndAnotherIsTriedMuchLonger) {
   EXPECT_EQ(session.Join().join().incarnation(), 1) << "it may resume";
 }
 
+TEST(ClientSessionTest, WhoIsToldToEndWaitsForASilentCoordinatorForALease) {
+  for (const bool rejoins : {false, true}) {
+    ClientSession::Options options = WorkerOptions();
+    options.rejoin_timeout = absl::Seconds(600);
+    options.rejoins = rejoins;
+    ClientSession session(options, kStart);
+    session.Hurry();
+    EXPECT_EQ(session.Deadline(), kStart + absl::Seconds(5));
+    const absl::Time later = kStart + absl::Seconds(1);
+    ASSERT_TRUE(session.OnFrame(Welcome(1), later).ok());
+    EXPECT_EQ(session.Deadline(), later + absl::Seconds(5));
+  }
+}
+
 TEST(ClientSessionTest, TheErrorNamedIsTheCoordinatorsNotOurOwnCut) {
   ClientSession session = Joined();
   StayAwake(&session, kStart + absl::Seconds(4));

@@ -269,8 +269,10 @@ void CoordinatorClient::Impl::WriteLoop() {
     std::shared_ptr<grpc::ClientContext> silent;
     std::optional<proto::ToCoordinator> frame;
     AskUnreached();
+    const bool hurries = options_.told_to_end && options_.told_to_end();
     {
       absl::MutexLock lock(&mu_);
+      if (hurries) session_.Hurry();
       const absl::Time wake =
           std::min(session_.CutAt(), session_.next_heartbeat());
       AwaitFor(&mu_, absl::Condition(this, &Impl::WriterHasWork),

@@ -39,6 +39,10 @@ class CoordinatorClient {
     // reader thread: must not block; may Send. Comes between the call of
     // Connect and the destructor's return. REQUIRES: not empty.
     std::function<void(const proto::FromCoordinator&)> on_message;
+    // Whether this process has been told to end: then it waits for a silent
+    // coordinator no longer than a lease. Asked every second on an own thread;
+    // must not block. Empty: it has not.
+    std::function<bool()> told_to_end;
     Clock* clock = Clock::Real();  // Outlives the client.
   };
 

@@ -46,7 +46,9 @@ void FaultyCluster::BeginLife(size_t index, bool rejoins) {
   options.join.set_address(process.peer.ToString());
   options.join.set_process(absl::StrCat(index, " start ", process.starts));
   options.start_timeout = absl::Seconds(60);
-  options.rejoin_timeout = kRejoinTimeout;
+  // Some end when they have been cut off for long, most go on trying.
+  options.rejoin_timeout =
+      seed_ % 3 == 0 ? kRejoinTimeout : absl::Minutes(10);
   options.rejoins = rejoins;
   process.life->session = std::make_unique<ClientSession>(options, Now());
   Connect(index);

@@ -77,6 +77,12 @@ MUTATIONS = [
     change("generations that come no further are counted", "they are forgotten",
            "ps_server/next_generation.cc",
            "  earlier.recovery.fruitless = over.fruitless;\n", ""),
+    change("the next generation knows who took part in the last one",
+           "it forgets them", "ps_server/next_generation.cc",
+           "  earlier.recovery.workers = over.workers;\n", ""),
+    change("a stop that is asked for outlives its generation", "it is lost",
+           "ps_server/next_generation.cc",
+           "  earlier.recovery.stop = stop;\n", ""),
     change("everybody hears that the generation is over", "nobody does",
            COORDINATOR + "coordinator_sessions.cc",
            "  table_.EndAll(absl::AbortedError(absl::StrCat(\n"
