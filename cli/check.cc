@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/check_report.h"
+#include "common/descriptor_limit.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -99,6 +100,10 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report) {
       {"batch", report.worker.batch},
       {"training_data", report.worker.training_data},
       {"total", report.worker.total()}};
+  json["file_descriptors"] = {{"lead", report.descriptors.lead},
+                              {"shard", report.descriptors.shard},
+                              {"worker", report.descriptors.worker},
+                              {"here_at_most", GetDescriptorLimit().hard}};
   json["update"] = {{"gradients", report.update.gradients},
                     {"pulls", report.update.pulls},
                     {"pull_bytes", report.update.pull_bytes},
@@ -158,6 +163,17 @@ void PrintMemory(const ResolvedJob& job, const CheckReport& report,
       << FormatBytes(worker.training_data) << "\n\n";
 }
 
+void PrintDescriptors(const DescriptorNeeds& needs, std::ostream& out) {
+  const int64_t limit = GetDescriptorLimit().hard;
+  out << "descriptors: " << needs.lead << " files and connections for shard 0, "
+      << needs.shard << " for each other shard, " << needs.worker
+      << " for each worker; a process here may have " << limit
+      << " (ulimit -Hn)\n";
+  if (needs.most() <= limit) return;
+  out << "warning:     a process that needs more refuses who connects: raise "
+         "the limit (systemd: LimitNOFILE)\n";
+}
+
 void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
                   std::ostream& out) {
   const proto::Job& j = job.job;
@@ -192,6 +208,7 @@ void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
   out << FormatJob(job.job) << "\nfingerprint: " << job.fingerprint << "\n\n";
   PrintTensors(job, report, out);
   PrintMemory(job, report, out);
+  PrintDescriptors(report.descriptors, out);
   PrintUpdates(job, report, out);
 }
 

@@ -189,6 +189,18 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
   return warnings;
 }
 
+DescriptorNeeds DescriptorsOf(const proto::Job& job) {
+  // A process's own: standard streams, its port, gRPC's wake-ups, a GPU's, the
+  // files of a run; and what a port leaves them (common/rpc/listener.h).
+  constexpr int64_t kOwn = 64;
+  const int64_t shards = job.cluster().shards();
+  const int64_t clients =
+      MostWorkers(job.cluster()) + (job.evaluation().enabled() ? 1 : 0);
+  return {.lead = 2 * clients + (shards - 1) + kOwn,
+          .shard = clients + 1 + kOwn,
+          .worker = shards + 1 + kOwn};
+}
+
 }  // namespace
 
 CheckReport MakeCheckReport(const ResolvedJob& job) {
@@ -200,6 +212,7 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
     report.shards.push_back(MemoryOf(job.layout.range(ShardId(s)), job.job));
   }
   report.worker = MemoryOfWorker(job);
+  report.descriptors = DescriptorsOf(job.job);
   report.batches_per_epoch = BatchesPerEpoch(job);
   report.update = CostOf(job, report.batches_per_epoch);
   report.rate = RatesOf(job);

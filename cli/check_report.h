@@ -1,6 +1,7 @@
 #ifndef SLUICE_CLI_CHECK_REPORT_H_
 #define SLUICE_CLI_CHECK_REPORT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +44,15 @@ struct UpdateCost {
   double per_epoch = 0;    // Updates; an update may span epochs.
 };
 
+// File descriptors that a process needs: one for each connection, to or from
+// all that may take part, and those of its own.
+struct DescriptorNeeds {
+  int64_t lead = 0;    // A session and a bulk connection of each client.
+  int64_t shard = 0;   // Any other.
+  int64_t worker = 0;  // Or the evaluator.
+  int64_t most() const { return std::max({lead, shard, worker}); }
+};
+
 // What the optimizer's rate is, for an update of all its gradients.
 struct RateReport {
   double first = 0;         // At the first update.
@@ -55,6 +65,7 @@ struct CheckReport {
   std::vector<std::vector<int>> tensor_shards;
   std::vector<ShardMemory> shards;
   WorkerMemory worker;
+  DescriptorNeeds descriptors;
   int64_t batches_per_epoch = 0;
   UpdateCost update;
   RateReport rate;

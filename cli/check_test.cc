@@ -67,6 +67,24 @@ TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
   EXPECT_EQ(checkpoints.shards[0].total(), 1412 * (7 + 2 + 3));
 }
 
+TEST(CheckReportTest, DescriptorsAreThoseOfAllWhoMayConnect) {
+  const DescriptorNeeds few = Report({"evaluation.enabled=false"}).descriptors;
+  const DescriptorNeeds many =
+      Report({"evaluation.enabled=false", "cluster.max_workers=1000"})
+          .descriptors;
+  EXPECT_EQ(many.lead - few.lead, 2 * (1000 - 4));
+  EXPECT_EQ(many.shard - few.shard, 1000 - 4);
+  EXPECT_EQ(many.worker, few.worker);
+  EXPECT_EQ(many.most(), many.lead);
+  const DescriptorNeeds evaluated = Report().descriptors;
+  EXPECT_EQ(evaluated.lead - few.lead, 2);
+  const DescriptorNeeds wide =
+      Report({"evaluation.enabled=false", "cluster.shards=12"}).descriptors;
+  EXPECT_EQ(wide.lead - few.lead, 10);
+  EXPECT_EQ(wide.worker - few.worker, 10);
+  EXPECT_EQ(wide.shard, few.shard);
+}
+
 TEST(CheckReportTest, EachOptimizerKeepsItsArrays) {
   const auto state = [](const std::string& optimizer) {
     return Report({"cluster.shards=1", "optimizer={" + optimizer + "}"})

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 
 namespace sluice {
 
-CoordinatorWatch::CoordinatorWatch(std::string address, Clock* clock,
-                                   absl::Duration patience)
-    : address_(std::move(address)), clock_(clock), patience_(patience) {
+CoordinatorWatch::CoordinatorWatch(std::string address, absl::Duration patience)
+    : address_(std::move(address)), patience_(patience) {
   Connect();
 }
 
@@ -31,7 +31,7 @@ absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
 
 absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
+  SetTimeout(patience_, &context);
   proto::JobStatus status;
   const absl::Status result =
       Check(stub_->GetStatus(&context, proto::StatusRequest(), &status));
@@ -41,7 +41,7 @@ absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
 
 absl::Status CoordinatorWatch::Stop(const std::string& reason) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
+  SetTimeout(patience_, &context);
   proto::StopRequest request;
   request.set_reason(reason);
   proto::StopReply reply;

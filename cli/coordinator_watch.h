@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/clock.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace sluice {
@@ -24,9 +23,8 @@ class CoordinatorWatch {
   // on all cores may be late, and the display should not freeze for long.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
 
-  // `clock` outlives this.
-  CoordinatorWatch(std::string address, Clock* clock,
-                   absl::Duration patience = kPatience);
+  explicit CoordinatorWatch(std::string address,
+                            absl::Duration patience = kPatience);
 
   // kUnavailable, kDeadlineExceeded: nobody answers.
   absl::StatusOr<proto::JobStatus> GetStatus();
@@ -41,7 +39,6 @@ class CoordinatorWatch {
 
   // Constant after construction.
   const std::string address_;
-  Clock* const clock_;
   const absl::Duration patience_;
 
   std::unique_ptr<proto::Coordinator::Stub> stub_;

@@ -35,7 +35,7 @@ TEST(CoordinatorWatchTest, ACoordinatorThatComesBackIsFoundByTheNextCall) {
   Answering first(1);
   auto server = Start(&first, &port);
   ASSERT_NE(server, nullptr);
-  CoordinatorWatch watch(absl::StrCat("127.0.0.1:", port), Clock::Real());
+  CoordinatorWatch watch(absl::StrCat("127.0.0.1:", port));
   ASSERT_TRUE(watch.GetStatus().ok());
   server->Shutdown();
   server->Wait();

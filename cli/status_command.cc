@@ -12,7 +12,6 @@
 #include "cli/run_summary.h"
 #include "cli/signal_wait.h"
 #include "cli/status_report.h"
-#include "common/clock.h"
 
 namespace sluice {
 namespace {
@@ -65,7 +64,7 @@ int Status(const StatusFlags& flags) {
                  "coordinator\n";
     return 2;
   }
-  CoordinatorWatch watch(address, Clock::Real());
+  CoordinatorWatch watch(address);
   for (;;) {
     const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();
     if (!status.ok()) return ShowWhatIsLeft(flags, status.status());

@@ -131,9 +131,8 @@ class TrainRun {
     }
     const absl::Status started = cluster_.StartOthers(lead);
     if (!started.ok()) return StartFailed(started);
-    watch_.emplace(
-        lead, clock_,
-        observer_ == nullptr ? CoordinatorWatch::kPatience : kObserverPatience);
+    watch_.emplace(lead, observer_ == nullptr ? CoordinatorWatch::kPatience
+                                              : kObserverPatience);
   }
 
   void AskForFailure() {

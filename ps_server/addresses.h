@@ -12,7 +12,7 @@
 // address is "host:port", with brackets around an IPv6 host.
 namespace sluice {
 
-// What to listen on: --listen, else every interface, at the port of
+// What to listen on: --listen, else every interface ("[::]"), at the port of
 // cluster.coordinator (the lead, where it is set) or a free one (port 0).
 // kInvalidArgument: not an address.
 absl::StatusOr<std::string> ListenAddress(const Flags& flags,
@@ -20,15 +20,11 @@ absl::StatusOr<std::string> ListenAddress(const Flags& flags,
 
 // Where others reach a server that listens on `listen` and was given `port`:
 // --advertise as it stands, else the host of `listen`, with `host_name` for
-// every interface.
-std::string AdvertisedAddress(const Flags& flags, const std::string& listen,
-                              int port, const std::string& host_name);
-
-// `listen` with the port that was given.
-std::string WithPort(const std::string& listen, int port);
-
-// Where this process itself reaches it.
-std::string LoopbackAddress(const std::string& listen, int port);
+// every interface. kInvalidArgument: not an address.
+absl::StatusOr<std::string> AdvertisedAddress(const Flags& flags,
+                                              const std::string& listen,
+                                              int port,
+                                              const std::string& host_name);
 
 // Where shard 1 and on reach the coordinator: --coordinator, else
 // cluster.coordinator. kInvalidArgument: neither is set, or not an address.

@@ -18,12 +18,12 @@ Flags ShardFlags(int shard) {
 }
 
 TEST(AddressesTest, TheLeadListensOnTheCoordinatorsPort) {
-  EXPECT_EQ(*ListenAddress(ShardFlags(0), JobAt("lead:7000")), "0.0.0.0:7000");
+  EXPECT_EQ(*ListenAddress(ShardFlags(0), JobAt("lead:7000")), "[::]:7000");
 }
 
 TEST(AddressesTest, OtherShardsAndALeadWithoutAddressTakeAFreePort) {
-  EXPECT_EQ(*ListenAddress(ShardFlags(1), JobAt("lead:7000")), "0.0.0.0:0");
-  EXPECT_EQ(*ListenAddress(ShardFlags(0), JobAt("")), "0.0.0.0:0");
+  EXPECT_EQ(*ListenAddress(ShardFlags(1), JobAt("lead:7000")), "[::]:0");
+  EXPECT_EQ(*ListenAddress(ShardFlags(0), JobAt("")), "[::]:0");
 }
 
 TEST(AddressesTest, TheFlagDecidesWhereToListen) {
@@ -36,29 +36,39 @@ TEST(AddressesTest, AnAddressWithoutAPortIsRefusedByName) {
   Flags flags = ShardFlags(0);
   flags.listen = "localhost";
   EXPECT_EQ(ListenAddress(flags, {}).status().message(),
-            "--listen: must be host:port with a port of 0 to 65535, is "
-            "\"localhost\"");
+            "--listen: must be \"host:port\" or \"[IPv6]:port\" with a port of "
+            "0 to 65535, is \"localhost\"");
   flags.listen = "localhost:70000";
   EXPECT_FALSE(ListenAddress(flags, {}).ok());
-  EXPECT_EQ(CoordinatorAddress(ShardFlags(1), JobAt("lead")).status().message(),
-            "cluster.coordinator: must be host:port with a port of 0 to "
-            "65535, is \"lead\"");
+  EXPECT_EQ(
+      CoordinatorAddress(ShardFlags(1), JobAt("lead")).status().message(),
+      "cluster.coordinator: must be \"host:port\" or \"[IPv6]:port\" with a "
+      "port of 0 to 65535, is \"lead\"");
+  flags.advertise = "::1:7000";
+  EXPECT_FALSE(AdvertisedAddress(flags, "[::]:0", 9000, "node7").ok());
 }
 
 TEST(AddressesTest, AllInterfacesAreAdvertisedUnderTheHostsName) {
-  EXPECT_EQ(AdvertisedAddress({}, "0.0.0.0:0", 9000, "node7"), "node7:9000");
-  EXPECT_EQ(AdvertisedAddress({}, "[::]:0", 9000, "node7"), "node7:9000");
-  EXPECT_EQ(AdvertisedAddress({}, "127.0.0.1:0", 9000, "node7"),
+  EXPECT_EQ(*AdvertisedAddress({}, "0.0.0.0:0", 9000, "node7"), "node7:9000");
+  EXPECT_EQ(*AdvertisedAddress({}, "[::]:0", 9000, "node7"), "node7:9000");
+  EXPECT_EQ(*AdvertisedAddress({}, "127.0.0.1:0", 9000, "node7"),
             "127.0.0.1:9000");
   Flags flags;
   flags.advertise = "public:1";
-  EXPECT_EQ(AdvertisedAddress(flags, "0.0.0.0:0", 9000, "node7"), "public:1");
+  EXPECT_EQ(*AdvertisedAddress(flags, "0.0.0.0:0", 9000, "node7"), "public:1");
 }
 
-TEST(AddressesTest, TheLeadReachesItselfOverLoopback) {
-  EXPECT_EQ(LoopbackAddress("0.0.0.0:0", 9000), "127.0.0.1:9000");
-  EXPECT_EQ(LoopbackAddress("[::]:0", 9000), "[::1]:9000");
-  EXPECT_EQ(LoopbackAddress("10.0.0.1:0", 9000), "10.0.0.1:9000");
+TEST(AddressesTest, AnIpv6AddressKeepsItsBrackets) {
+  EXPECT_EQ(*AdvertisedAddress({}, "[fd00::1]:0", 9000, "node7"),
+            "[fd00::1]:9000");
+  EXPECT_EQ(*ListenAddress(ShardFlags(0), JobAt("[fd00::1]:7000")),
+            "[::]:7000");
+  EXPECT_EQ(*CoordinatorAddress(ShardFlags(1), JobAt("[fd00::1]:7000")),
+            "[fd00::1]:7000");
+  Flags flags;
+  flags.advertise = "[fd00::2]:7001";
+  EXPECT_EQ(*AdvertisedAddress(flags, "[::]:0", 9000, "node7"),
+            "[fd00::2]:7001");
 }
 
 TEST(AddressesTest, TheFlagOverridesTheJobsCoordinator) {

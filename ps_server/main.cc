@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
+#include "common/descriptor_limit.h"
 #include "common/exit_codes.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
@@ -30,6 +31,7 @@ int Exit(const absl::Status& status) {
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
   sluice::PollQueuesApart();
+  sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();
 
   const auto parsed = sluice::ParseFlags(argc, argv);

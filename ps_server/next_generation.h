@@ -20,13 +20,12 @@ namespace sluice {
 // the disk.
 struct EarlierLife {
   std::string reason;             // Why that generation ended.
-  std::string listened = {};      // Where it did, "host:port", and must again.
   RecoveryOptions recovery = {};  // Of the lead.
 };
 
 // What follows when a shard's session has ended: with a Finish, or with the
-// error for which it did. With what to begin the next generation (`listened` is
-// the caller's); nullopt: the run has reached its end. Else what the process
+// error for which it did. With what to begin the next generation; nullopt: the
+// run has reached its end. Else what the process
 // ends with: kAborted: the run has failed; or the session's error.
 absl::StatusOr<std::optional<EarlierLife>> AfterSession(
     const absl::StatusOr<proto::Finish>& session);

@@ -11,14 +11,16 @@
 #include "absl/synchronization/mutex.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
+#include "common/rpc/listener.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_server.h"
 
 namespace sluice {
 
 // The process of one shard: one ShardServer after the other, each for one
-// generation of the run. Nothing of one is in the next but what EarlierLife
-// says, so that what recovers is what starts.
+// generation of the run, all on one port, which it keeps in between. Nothing of
+// one is in the next but what EarlierLife says, so that what recovers is what
+// starts.
 //
 // RequestStop may be called from any thread. Thread-compatible otherwise.
 class ShardDaemon {
@@ -28,7 +30,8 @@ class ShardDaemon {
       : flags_(*flags), job_(*job) {}
 
   // Takes part in the run until its end. OK: it has reached that. Else as
-  // ShardServer::Start and Run, and errors of model.init_from.
+  // Listener::Open, ShardServer::Start and Run, and errors of
+  // model.init_from.
   absl::Status Run();
 
   // As ShardServer's; between two generations the next one is asked.
@@ -37,18 +40,14 @@ class ShardDaemon {
  private:
   absl::StatusOr<std::optional<EarlierLife>> RunGeneration(
       const std::optional<EarlierLife>& earlier);
-  // Waits somewhat longer where a port is only about to become free.
-  absl::StatusOr<std::unique_ptr<ShardServer>> Start(
-      const std::optional<EarlierLife>& earlier);
-  bool Stopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return stop_.has_value();
-  }
 
   // Constant after construction.
   const Flags& flags_;
   const ResolvedJob& job_;
 
-  std::shared_ptr<const InitialWeights> weights_;  // Constant once Run has it.
+  // Constant once Run has them.
+  std::shared_ptr<const InitialWeights> weights_;
+  std::unique_ptr<Listener> listener_;
 
   absl::Mutex mu_;  // Acquired before all locks of the server.
   ShardServer* server_ ABSL_GUARDED_BY(mu_) = nullptr;  // While it runs.

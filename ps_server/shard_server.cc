@@ -1,6 +1,5 @@
 #include "ps_server/shard_server.h"
 
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <optional>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/process_name.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/resume.h"
@@ -76,32 +76,36 @@ absl::StatusOr<std::optional<Resumption>> RecoveryOf(
 void Log(const ExchangeCounters& c) {
   spdlog::info(
       "event=exchanged pulls_served={} pull_bytes_total={} pulls_parked={} "
-      "pulls_not_yet={} pulls_refused={} pulls_ended={} pulls_cancelled={} "
+      "pulls_not_yet={} pulls_refused={} pulls_ended={} pulls_stalled={} "
+      "pulls_cancelled={} "
       "pushes_staged={} push_bytes_total={} duplicate_chunks={} "
       "pushes_refused={} pushes_cancelled={} decisions={} chunks_copied={}",
       c.pulls_served, c.pull_bytes, c.pulls_parked, c.pulls_not_yet,
-      c.pulls_refused, c.pulls_ended, c.pulls_cancelled, c.pushes_staged,
-      c.push_bytes, c.duplicate_chunks, c.pushes_refused, c.pushes_cancelled,
-      c.decisions, c.chunks_copied);
+      c.pulls_refused, c.pulls_ended, c.pulls_stalled, c.pulls_cancelled,
+      c.pushes_staged, c.push_bytes, c.duplicate_chunks, c.pushes_refused,
+      c.pushes_cancelled, c.decisions, c.chunks_copied);
 }
 
 }  // namespace
 
 ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
                          std::shared_ptr<const InitialWeights> weights,
-                         const std::optional<EarlierLife>& earlier)
+                         const std::optional<EarlierLife>& earlier,
+                         Listener* listener)
     : number_(flags.shard),
       initial_weights_(std::move(weights)),
       earlier_(earlier),
+      listener_(*listener),
       shard_(OptionsOf(flags, job, initial_weights_)),
-      exchange_(&shard_, clock_) {}
+      exchange_(&shard_, clock_,
+                absl::Seconds(job.job.limits().transfer_stall_s())) {}
 
 ShardServer::~ShardServer() { StopServing(); }
 
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
     const Flags& flags, const ResolvedJob& job,
     std::shared_ptr<const InitialWeights> weights,
-    const std::optional<EarlierLife>& earlier) {
+    const std::optional<EarlierLife>& earlier, Listener* listener) {
   const int shards = job.job.cluster().shards();
   if (flags.shard < 0 || flags.shard >= shards) {
     return absl::InvalidArgumentError(
@@ -114,8 +118,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
         "--run-dir or output.run_dir");
   }
   std::unique_ptr<ShardServer> server(
-      new ShardServer(flags, job, std::move(weights), earlier));
-  // Whoever cannot have the port must not end a generation that is well.
+      new ShardServer(flags, job, std::move(weights), earlier, listener));
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   if (flags.shard == 0) {
     SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job));
@@ -126,29 +129,26 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
 
 absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   const bool lead = number_ == 0;
-  SLUICE_ASSIGN_OR_RETURN(std::string listen, ListenAddress(flags, job.job));
-  if (lead && earlier_.has_value()) listen = earlier_->listened;
+  SLUICE_ASSIGN_OR_RETURN(const std::string listen,
+                          ListenAddress(flags, job.job));
+  SLUICE_ASSIGN_OR_RETURN(
+      address_, AdvertisedAddress(flags, listen, listener_.port(), HostName()));
   if (!lead) {
     SLUICE_ASSIGN_OR_RETURN(coordinator_, CoordinatorAddress(flags, job.job));
   }
   grpc::ServerBuilder builder;
   ApplyServerOptions(&builder);
-  int port = 0;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  auto connections = Listener::AddTo(&builder);
   exchange_.Register(&builder);
   if (lead) {
     endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr);
     endpoint_->Register(&builder);
   }
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen,
-                     ": the port is taken or the address is not this host's"));
+  if (server_ == nullptr) {
+    return absl::InternalError("gRPC could not start a server");
   }
-  listened_ = WithPort(listen, port);
-  address_ = AdvertisedAddress(flags, listen, port, HostName());
-  if (lead) coordinator_ = LoopbackAddress(listen, port);
+  listener_.Serve(std::move(connections));
   spdlog::info("event=listening address={}", address_);
   return absl::OkStatus();
 }
@@ -196,8 +196,8 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
   if (lead_ != nullptr) return RunLead();
   const absl::Status joined = agent_->Join(/*rejoins=*/earlier_.has_value());
-  return Listened(AfterSession(
-      joined.ok() ? agent_->Wait() : absl::StatusOr<proto::Finish>(joined)));
+  return AfterSession(joined.ok() ? agent_->Wait()
+                                  : absl::StatusOr<proto::Finish>(joined));
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
@@ -212,18 +212,13 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   // Only now can nobody ask any more.
   const auto stop = lead_->service()->State().stop_requested;
   SLUICE_RETURN_IF_ERROR(lead_->Close(end));
-  return Listened(AfterGeneration(end, stop));
-}
-
-absl::StatusOr<std::optional<EarlierLife>> ShardServer::Listened(
-    absl::StatusOr<std::optional<EarlierLife>> next) const {
-  if (next.ok() && next->has_value()) (*next)->listened = listened_;
-  return next;
+  return AfterGeneration(end, stop);
 }
 
 void ShardServer::StopServing() {
   if (server_ == nullptr) return;
-  server_->Shutdown(absl::ToChronoTime(clock_->Now() + kShutdownGrace));
+  listener_.Rest();
+  server_->Shutdown(FromNow(kShutdownGrace));
   exchange_.Shutdown();
   if (endpoint_ != nullptr) endpoint_->Shutdown();
   if (agent_ != nullptr) Log(exchange_.counters());

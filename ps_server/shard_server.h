@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
+#include "common/rpc/listener.h"
 #include "ps_server/coordinator/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
@@ -29,15 +30,15 @@ namespace sluice {
 // Thread-compatible.
 class ShardServer {
  public:
-  // Listens; then, in shard 0, takes the generation. `earlier`: the life of
-  // this process before, if it had one. kInvalidArgument: the flags do not fit
-  // the job. kUnavailable: the address is taken or not ours; or the run folder
-  // cannot be written. kAlreadyExists: there has been a run in it, or somebody
-  // has just taken the generation.
+  // Serves what connects to `listener`; then, in shard 0, takes the generation.
+  // `earlier`: the life of this process before, if it had one.
+  // kInvalidArgument: the flags do not fit the job. kUnavailable: the run
+  // folder cannot be written. kAlreadyExists: there has been a run in it, or
+  // somebody has just taken the generation. `listener` must outlive the server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,
-      const std::optional<EarlierLife>& earlier);
+      const std::optional<EarlierLife>& earlier, Listener* listener);
   ~ShardServer();
 
   // Takes part in the run; blocks until its generation is over. What to begin
@@ -53,16 +54,13 @@ class ShardServer {
  private:
   ShardServer(const Flags& flags, const ResolvedJob& job,
               std::shared_ptr<const InitialWeights> weights,
-              const std::optional<EarlierLife>& earlier);
+              const std::optional<EarlierLife>& earlier, Listener* listener);
 
-  // Has the port from here on; nobody is answered before Serve.
+  // Takes connections from here on; no call is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
   absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
-  // Fills in what is known here of the life that has ended, if another follows.
-  absl::StatusOr<std::optional<EarlierLife>> Listened(
-      absl::StatusOr<std::optional<EarlierLife>> next) const;
   // Stops serving; calls under way are cancelled.
   void StopServing();
 
@@ -71,7 +69,7 @@ class ShardServer {
   const int number_;
   const std::shared_ptr<const InitialWeights> initial_weights_;
   const std::optional<EarlierLife> earlier_;
-  std::string listened_;     // "host:port", with the port that it has got.
+  Listener& listener_;
   std::string address_;      // Where others reach it,
   std::string coordinator_;  // and where it reaches the coordinator.
 

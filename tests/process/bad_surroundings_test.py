@@ -111,11 +111,12 @@ class BadSurroundingsTest(unittest.TestCase):
         for command in ([harness.WORKER, "--worker=0", job],
                         [harness.EVALUATOR, job]):
             self.assertIn(
-                'cluster.coordinator: must be "host:port", is "nonsense"',
+                'cluster.coordinator: must be "host:port" or "[IPv6]:port" '
+                'with a port of 0 to 65535, is "nonsense"',
                 self.refused(*command, "--coordinator=nonsense", status=2))
         self.assertIn(
-            '--coordinator: must be host:port with a port of 0 to 65535, is '
-            '"nonsense"',
+            '--coordinator: must be "host:port" or "[IPv6]:port" with a port '
+            'of 0 to 65535, is "nonsense"',
             self.refused(harness.PS_SERVER, "--shard=1", job,
                          "--coordinator=nonsense", status=2))
         self.assertIn(

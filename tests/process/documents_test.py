@@ -79,7 +79,8 @@ def run_short(command, folder):
 
 
 # Where the tests that a table names by themselves lie.
-FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator", "common"]
+FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator", "common",
+           "worker/exchange"]
 
 
 def failure_rows():
@@ -102,7 +103,7 @@ class DocumentsTest(unittest.TestCase):
                 self.assertIsNotNone(found, cells[3])
                 file, name = found.groups()
                 wanted = (rf"\n    def {name}\(" if "." not in name else
-                          r"\nTEST(_F)?\(" + name.replace(".", ",\\s+") +
+                          r"\nTEST(_F|_P)?\(" + name.replace(".", ",\\s+") +
                           r"\)")
                 sources = [harness.ROOT / folder / (file + ending)
                            for folder in FOLDERS for ending in (".py", ".cc")]

@@ -76,6 +76,15 @@ def function_size(path, lines):
 _BANNED = [
     (r"absl::Now\(|system_clock::now|steady_clock::now",
      r"common/clock\.cc", "time comes from common/clock.h"),
+    (r"system_clock|ToChronoTime|FromChrono\(|GPR_CLOCK_REALTIME",
+     r"common/clock\.cc|.*_test\.cc|.*_testing\.(cc|h)|bench/.*|tests/.*|"
+     r"worker/exchange/fake_shard\.cc|third_party/.*",
+     "a deadline goes by CLOCK_MONOTONIC: common/rpc/deadline.h"),
+    (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|"
+     r"WhenWith(Timeout|Deadline)|NotificationWith(Timeout|Deadline)",
+     r".*_test\.cc|.*_testing\.(cc|h)|bench/.*|tests/.*|"
+     r"worker/exchange/fake_shard\.cc|third_party/.*",
+     "waits for a point of the wall clock: common/await_for.h"),
     (r"absl::SleepFor|this_thread::sleep|\busleep\(",
      r"$^", "wait for a condition with a deadline"),
     (r"\bsrand\(|\brand\(\)|std::random_device|std::\w+_distribution\b",

@@ -1,0 +1,111 @@
+#!/usr/bin/python3 -B
+"""Where processes listen, and who gets in."""
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import unittest
+
+import cluster
+import harness
+
+
+def ipv6_is_there():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+class PortsTest(unittest.TestCase):
+
+    @unittest.skipUnless(ipv6_is_there(), "SKIPPED: no IPv6 here")
+    def test_a_run_over_ipv6(self):
+        lead, other = harness.free_ports(2)
+        to = [f"--job={harness.write_job(harness.LINEAR_JOB)}",
+              f"--coordinator=[::1]:{lead}"]
+        folder = harness.scratch()
+        processes = [subprocess.Popen(command, stderr=subprocess.PIPE,
+                                      text=True) for command in (
+            [harness.PS_SERVER, "--shard=0", *to, f"--listen=[::1]:{lead}",
+             f"--run-dir={folder}"],
+            [harness.PS_SERVER, "--shard=1", *to, f"--listen=[::]:{other}",
+             f"--advertise=[::1]:{other}"],
+            [harness.WORKER, "--worker=0", *to],
+            [harness.WORKER, "--worker=1", *to],
+            [harness.EVALUATOR, *to])]
+        for process in processes:
+            _, log = process.communicate(timeout=harness.TIMEOUT_S)
+            self.assertEqual(process.returncode, 0, log)
+        self.assertEqual((folder / "addresses").read_text().split(),
+                         ["coordinator", f"[::1]:{lead}",
+                          "shard", "0", f"[::1]:{lead}",
+                          "shard", "1", f"[::1]:{other}"])
+
+    def test_a_shard_keeps_its_port_from_generation_to_generation(self):
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600"))
+        with cluster.Training(job) as run:
+            before = run.await_version(2)["shard"][1]
+            run.kill(run.pids()["ps_server-0"])
+            after = run.await_status(
+                lambda s: s["generation"] == 2 and s["phase"] == "running",
+                "the next generation")["shard"][1]
+            self.assertEqual(after["process"], before["process"])
+            self.assertEqual(after["address"], before["address"])
+            run.interrupt()
+            run.end()
+
+    def test_a_shard_without_descriptors_refuses_and_goes_on(self):
+        most = 128
+        lead, = harness.free_ports(1)
+        at = f"127.0.0.1:{lead}"
+        job = harness.write_job(harness.LINEAR_JOB.replace(
+            "epochs: 2", "seconds: 600").replace("shards: 2", "shards: 1"))
+        to = [f"--job={job}", *harness.sets(["evaluation.enabled=false"]),
+              f"--coordinator={at}"]
+        folder = harness.scratch()
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most // 2, most))
+        def status():
+            result = harness.tool("status", at, "--json")
+            return json.loads(result.stdout) if not result.returncode else None
+        log = folder / "log"
+        with open(log, "w") as file:
+            server = subprocess.Popen(
+                [harness.PS_SERVER, "--shard=0", *to, f"--listen={at}"],
+                stderr=file, preexec_fn=limit)
+        workers = [subprocess.Popen(
+            [harness.WORKER, f"--worker={w}", *to], stderr=subprocess.DEVNULL)
+            for w in range(2)]
+        try:
+            harness.wait_until(lambda: (status() or {}).get("version", 0) > 0,
+                               "a version", server)
+            crowd = [socket.create_connection(("127.0.0.1", lead))
+                     for _ in range(most)]
+            harness.wait_until(
+                lambda: "event=connection_refused" in log.read_text(),
+                "a refusal", server)
+            self.assertIn(f"of {most} that this process may have",
+                          log.read_text())
+            for one in crowd:
+                one.close()
+            # Who was there has gone on, and who comes now is let in.
+            stands = harness.wait_until(status, "an answer", server)
+            harness.wait_until(
+                lambda: (status() or {}).get("version", 0) > stands["version"],
+                "a further version", server)
+            self.assertEqual([w["incarnation"] for w in status()["worker"]],
+                             [1, 1])
+        finally:
+            for process in [*workers, server]:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+if __name__ == "__main__":
+    harness.main()
