@@ -40,9 +40,15 @@ int Chaos(ChaosFlags& flags) {
   options.stops = flags.stops.value_or((options.kills + 2) / 3);
   options.patience = absl::Seconds(flags.patience_s);
   options.servers = !flags.no_servers;
+  if (flags.no_servers && options.storage_faults > 0) {
+    std::cerr << "--storage-faults: only servers use the run folder, and there "
+                 "is --no-servers\n";
+    return 2;
+  }
   if (options.bin_dir.empty()) options.bin_dir = DefaultBinDir();
-  const int acts =
-      options.kills + options.stops + options.cuts.value_or(options.stops);
+  const int acts = options.kills + options.stops +
+                   options.cuts.value_or(options.stops) +
+                   options.storage_faults;
   const absl::StatusOr<ResolvedJob> job = LoadWithCheckpoints(flags, acts);
   if (!job.ok()) {
     std::cerr << job.status().message() << "\n";
@@ -72,6 +78,11 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
       ->add_option("--cuts", options.cuts,
                    "Times that somebody's network is cut; default: as many as "
                    "stops where the system lets it")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--storage-faults", options.storage_faults,
+                   "Times that a server's run folder cannot be read, is full, "
+                   "or stalls; default 0")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--no-servers", flags->no_servers,
                     "Leave shards and the coordinator alone");

@@ -116,6 +116,10 @@ absl::Status LocalCluster::Start(Part part, int number,
   std::vector<std::string> command = CommandOf(part, number, lead);
   // By its own hand, so that it opens the file anew once that is moved away.
   command.push_back(absl::StrCat("--log=", LogPath(name)));
+  const bool server = part == Part::kLead || part == Part::kShard;
+  if (server && plan_.storage != nullptr) {
+    command = plan_.storage->Under(std::move(command));
+  }
   auto process = ChildProcess::Start(command, LogPath(name));
   if (plan_.networks != nullptr) {
     SLUICE_RETURN_IF_ERROR(plan_.networks->Leave());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "cli/chaos/schedule.h"
 #include "cli/supervision.h"
 #include "proto/coordinator.pb.h"
 
@@ -25,11 +26,16 @@ struct Disturbance {
     std::string name;
     int number = 0;  // SIGKILL
   };
+  struct Storage {
+    int server = 0;
+    StorageFault fault = StorageFault::kNone;  // kNone: it is healed.
+  };
 
   std::vector<std::string> say;  // Lines for the user.
   std::vector<std::string> heal;
   std::vector<std::string> cut;  // Off the network, until healed.
   std::vector<Signal> signals;
+  std::vector<Storage> storage;
   std::string failure;  // Not empty: the run is given up.
 };
 

@@ -53,6 +53,7 @@ class TrainRun {
         run_dir_(plan.run_dir),
         observer_(observer),
         networks_(plan.networks),
+        storage_(plan.storage),
         supervision_(plan.max_workers),
         view_(out, columns),
         cluster_(std::move(plan)) {}
@@ -175,6 +176,11 @@ class TrainRun {
     for (const std::string& name : what.cut) {
       done.Update(networks_->Cut(name));
     }
+    for (const Disturbance::Storage& storage : what.storage) {
+      done.Update(storage.fault == StorageFault::kNone
+                      ? storage_->Heal(storage.server)
+                      : storage_->Break(storage.server, storage.fault));
+    }
     for (const Disturbance::Signal& signal : what.signals) {
       cluster_.Signal(signal.name, signal.number);
     }
@@ -219,6 +225,7 @@ class TrainRun {
   const std::string run_dir_;
   RunObserver* const observer_;
   PartNetworks* const networks_;
+  PartStorage* const storage_;
 
   SignalWait signals_;  // Before anything that starts a thread.
   Supervision supervision_;
@@ -304,7 +311,8 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
                 .timeline = options.timeline,
-                .networks = options.networks},
+                .networks = options.networks,
+                .storage = options.storage},
                options.columns, options.observer, clock, out);
   run.Run();
   Report(run, *run_dir, out, err);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/chaos/part_networks.h"
+#include "cli/chaos/part_storage.h"
 #include "cli/run_observer.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
@@ -20,9 +21,10 @@ struct TrainOptions {
   bool timeline = false;  // Workers say there what they do (ClusterPlan).
   std::string bin_dir;    // Where the daemons' binaries lie (ClusterPlan).
   int columns = 0;        // Of the terminal that `out` is; 0: it is none.
-  // Both null in a run that nobody disturbs; both outlive the call.
+  // Null in a run that nobody disturbs; they outlive the call.
   RunObserver* observer = nullptr;
   PartNetworks* networks = nullptr;  // As ClusterPlan's.
+  PartStorage* storage = nullptr;    // As ClusterPlan's.
 };
 
 // Trains `job`, from the beginning or from a checkpoint, with shards, workers

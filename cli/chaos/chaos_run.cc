@@ -12,6 +12,7 @@
 #include "cli/chaos/director.h"
 #include "cli/chaos/judgement.h"
 #include "cli/chaos/part_networks.h"
+#include "cli/chaos/part_storage.h"
 #include "cli/chaos/schedule.h"
 #include "cli/run_folder.h"
 #include "cli/run_ledger.h"
@@ -66,9 +67,17 @@ class ChaosRun {
           "when a server can be disturbed again");
     }
     SLUICE_ASSIGN_OR_RETURN(const int cuts, Cuts());
+    if (options_.storage_faults > 0) {
+      SLUICE_ASSIGN_OR_RETURN(
+          storage_,
+          PartStorage::Create(
+              absl::StrCat(options_.bin_dir, "/tests/process/faulty_disk.so"),
+              folder_, DisturbedFolder()));
+    }
     ChaosPlan plan{.kills = options_.kills,
                    .stops = options_.stops,
                    .cuts = cuts,
+                   .storage_faults = options_.storage_faults,
                    .workers = job_.job.cluster().workers(),
                    .shards = job_.job.cluster().shards(),
                    .evaluator = job_.job.evaluation().enabled(),
@@ -116,12 +125,14 @@ class ChaosRun {
                                  {.run_dir = DisturbedFolder(),
                                   .bin_dir = options_.bin_dir,
                                   .observer = &director,
-                                  .networks = networks_.get()},
+                                  .networks = networks_.get(),
+                                  .storage = storage_.get()},
                                  clock_, progress_, err_);
     outcome_.took = clock_->Now() - begun;
     outcome_.done = director.done();
     outcome_.unasked_ends = director.unasked_ends();
     outcome_.longest_wait = director.longest_wait();
+    outcome_.rolled_back = director.rolled_back();
     outcome_.failure = director.hang();
     if (exit != 0 && outcome_.failure.empty()) {
       outcome_.failure = FailureInSummary(DisturbedFolder());
@@ -193,6 +204,7 @@ class ChaosRun {
   std::ostream& err_;
   std::string folder_;
   std::unique_ptr<PartNetworks> networks_;
+  std::unique_ptr<PartStorage> storage_;
   ChaosOutcome outcome_;
 };
 

@@ -19,7 +19,8 @@ struct ChaosOptions {
   int stops = 2;
   // Absent: as many as stops where the system lets it, else none.
   std::optional<int> cuts;
-  bool servers = true;  // Else only workers and the evaluator are disturbed.
+  int storage_faults = 0;  // Times that a server's run folder fails.
+  bool servers = true;     // Else only workers and the evaluator are disturbed.
   double tolerance = 0.02;
   absl::Duration patience = absl::Minutes(1);  // As DirectorOptions'.
   // Holds `undisturbed` and `disturbed`, the runs' folders, and chaos.json.

@@ -93,6 +93,7 @@ void Director::Watch(const RunLook& look) {
     // For the first time; from recovery to recovery it leads nowhere.
     if (phases_.insert(phase_).second) Advance(look.now);
   }
+  WatchCheckpoints(status);
   if (status.generation() != generation_) {
     generation_ = status.generation();
     version_ = status.version();
@@ -111,6 +112,21 @@ void Director::Watch(const RunLook& look) {
   }
 }
 
+// In a lineage versions only grow, so the newest whole checkpoint is the
+// largest version that has been one, and a generation begins there or later.
+void Director::WatchCheckpoints(const proto::JobStatus& status) {
+  if (generation_ > 0 && status.generation() > generation_) {
+    const int64_t restored = status.recovery().restored_version();
+    if (restored < whole_ && rolled_back_.empty()) {
+      rolled_back_ = absl::StrCat("generation ", status.generation(),
+                                  " went back to version ", restored,
+                                  "; version ", whole_, " was whole");
+    }
+    whole_ = restored;
+  }
+  whole_ = std::max(whole_, NewestCheckpoint(status));
+}
+
 void Director::Advance(absl::Time now) {
   moved_ = std::max(moved_, now);
   advanced_ = std::max(advanced_, now);
@@ -126,6 +142,9 @@ void Director::EndSpells(absl::Time now, Disturbance* out) {
     if (spell.kind == ActKind::kStop) {
       out->signals.push_back({name, SIGCONT});
       out->say.push_back(absl::StrCat(Stamp(now), "continue ", name));
+    } else if (spell.kind == ActKind::kStorage) {
+      out->storage.push_back({spell.number, StorageFault::kNone});
+      out->say.push_back(absl::StrCat(Stamp(now), "heal storage of ", name));
     } else {
       out->heal.push_back(name);
       out->say.push_back(absl::StrCat(Stamp(now), "heal ", name));
@@ -165,9 +184,12 @@ void Director::Do(const Act& act, const RunLook& look, Disturbance* out) {
     case ActKind::kCut:
       out->cut.push_back(name);
       break;
+    case ActKind::kStorage:
+      out->storage.push_back({act.number, act.fault});
+      break;
   }
   if (act.kind != ActKind::kKill) {
-    spells_[name] = {act.kind, look.now + lasts};
+    spells_[name] = {act.kind, look.now + lasts, act.number};
     Advance(look.now + lasts);
     updated_ = std::max(updated_, look.now + lasts);
   }

@@ -48,14 +48,18 @@ class Director : public RunObserver {
   int unasked_ends() const { return unasked_ends_; }
   // The longest time between two updates.
   absl::Duration longest_wait() const { return longest_wait_; }
+  // Which generation went back behind a version of which a whole checkpoint
+  // was there; empty when none did.
+  const std::string& rolled_back() const { return rolled_back_; }
   // What hung; empty when nothing did.
   const std::string& hang() const { return hang_; }
 
  private:
-  // A stop or cut that will end.
+  // What lasts, and will end.
   struct Spell {
     ActKind kind = ActKind::kStop;
     absl::Time until;
+    int number = 0;  // Of the part.
   };
   // The newest checkpoint when an act was done on a server.
   struct Mark {
@@ -65,6 +69,7 @@ class Director : public RunObserver {
 
   void EndSpells(absl::Time now, Disturbance* out);
   void Watch(const RunLook& look);
+  void WatchCheckpoints(const proto::JobStatus& status);
   void Advance(absl::Time now);
   std::string Hang(const RunLook& look) const;
   bool Due(const Act& act, const RunLook& look) const;
@@ -91,6 +96,8 @@ class Director : public RunObserver {
   absl::Time advanced_;  // The same for `best_`.
   absl::Time updated_;   // As moved_, without regard to phases.
   absl::Duration longest_wait_;
+  int64_t whole_ = 0;  // Newest version known to be in a whole checkpoint.
+  std::string rolled_back_;
   std::string hang_;
 };
 

@@ -142,6 +142,48 @@ TEST_F(DirectorTest, WhoIsCutOffIsHealedAfterItsTime) {
   EXPECT_THAT(LookAt(director, 2, 0.1).heal, ElementsAre("worker-0"));
 }
 
+MATCHER_P2(StorageIs, server, fault, "") {
+  return arg.server == server && arg.fault == fault;
+}
+
+TEST_F(DirectorTest, AStorageIsHealedAfterItsTimeAlsoWhenItsServerDied) {
+  Director director = Make({{.kind = ActKind::kStorage,
+                             .part = Part::kShard,
+                             .number = 1,
+                             .leases = 1,
+                             .fault = StorageFault::kFull}});
+  EXPECT_THAT(LookAt(director, 1).storage,
+              ElementsAre(StorageIs(1, StorageFault::kFull)));
+  director.OnEnd({.part = Part::kShard,
+                  .name = "ps_server-1",
+                  .killed = true,
+                  .how = "killed"},
+                 now_);
+  EXPECT_THAT(LookAt(director, 2, 1.9).storage, IsEmpty());
+  const Disturbance out = LookAt(director, 2, 0.1);
+  EXPECT_THAT(out.storage, ElementsAre(StorageIs(1, StorageFault::kNone)));
+  EXPECT_THAT(out.say, ElementsAre(HasSubstr("  heal storage of ps_server-1")));
+}
+
+TEST_F(DirectorTest, AGenerationBehindTheNewestWholeCheckpointIsNamed) {
+  Director director = Make({});
+  status_.mutable_checkpoint()->set_newest_version(20);
+  LookAt(director, 25);
+  // The newest is of the generation before: this one has made none.
+  status_.mutable_checkpoint()->clear_newest_version();
+  for (int generation : {2, 3}) {
+    status_.set_generation(generation);
+    status_.mutable_recovery()->set_restored_version(20);
+    LookAt(director, 21);
+    EXPECT_EQ(director.rolled_back(), "");
+  }
+  status_.set_generation(4);
+  status_.mutable_recovery()->set_restored_version(10);
+  LookAt(director, 11);
+  EXPECT_EQ(director.rolled_back(),
+            "generation 4 went back to version 10; version 20 was whole");
+}
+
 TEST_F(DirectorTest, WhoEndsWithoutAnActIsCounted) {
   Director director = Make({{}});
   LookAt(director, 1);

@@ -20,7 +20,8 @@ constexpr std::pair<Part, const char*> kParts[] = {
     {Part::kShard, "shards"},
     {Part::kLead, "coordinator"},
     {Part::kEvaluator, "evaluator"}};
-constexpr ActKind kKinds[] = {ActKind::kKill, ActKind::kStop, ActKind::kCut};
+constexpr ActKind kKinds[] = {ActKind::kKill, ActKind::kStop, ActKind::kCut,
+                              ActKind::kStorage};
 
 // How many of the acts done were of this kind, on this part.
 int Count(const ChaosOutcome& outcome, ActKind kind, Part part) {
@@ -61,6 +62,15 @@ Finding JudgeLedger(const Ledger& ledger) {
           total.rejected, total.lost, ledger.mini_batches)};
   if (!finding.holds) finding.detail = ledger.errors.front();
   return finding;
+}
+
+Finding JudgeRollback(const ChaosOutcome& outcome) {
+  const bool holds = outcome.rolled_back.empty();
+  return {.name = "rollback",
+          .holds = holds,
+          .detail = holds ? "no generation went back behind the newest whole "
+                            "checkpoint"
+                          : outcome.rolled_back};
 }
 
 // The accuracy or, of a regression, the loss.
@@ -145,6 +155,7 @@ std::vector<Finding> Judge(const ChaosOutcome& outcome) {
                : outcome.failure});
   findings.push_back(JudgeActs(outcome));
   findings.push_back(JudgeLedger(outcome.ledger));
+  findings.push_back(JudgeRollback(outcome));
   if (!outcome.failure.empty()) return findings;
   findings.push_back(JudgeQuality(outcome));
   if (outcome.same_bits) findings.push_back(JudgeBits(outcome));
@@ -157,12 +168,15 @@ bool AllHold(const std::vector<Finding>& findings) {
 }
 
 std::string DescribeChaos(const ChaosOutcome& outcome) {
-  std::string text =
-      absl::StrFormat("%-12s %5s %5s %5s\n", "", "kill", "stop", "cut");
+  std::string text = absl::StrFormat("%-12s", "");
+  for (const ActKind kind : kKinds) {
+    absl::StrAppendFormat(&text, " %7s", NameOfKind(kind));
+  }
+  text += "\n";
   for (const auto& [part, name] : kParts) {
     absl::StrAppendFormat(&text, "%-12s", name);
     for (const ActKind kind : kKinds) {
-      absl::StrAppendFormat(&text, " %5d", Count(outcome, kind, part));
+      absl::StrAppendFormat(&text, " %7d", Count(outcome, kind, part));
     }
     text += "\n";
   }

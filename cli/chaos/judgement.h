@@ -21,6 +21,7 @@ struct ChaosOutcome {
   std::vector<ActDone> done = {};  // Of the first of them.
   int unasked_ends = 0;            // As Director's.
   absl::Duration longest_wait = {};
+  std::string rolled_back = {};  // As Director's.
   absl::Duration took =
       {};  // From the first process's start to the last one's end.
   // Why the run was given up or failed, naming the culprit; empty: it ended

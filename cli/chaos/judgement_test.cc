@@ -57,17 +57,19 @@ TEST(JudgementTest, ARunThatKeptEverythingHolds) {
   EXPECT_TRUE(AllHold(Judge(Good())));
   EXPECT_EQ(
       DescribeChaos(Good()),
-      "              kill  stop   cut\n"
-      "workers          1     1     0\n"
-      "shards           1     0     0\n"
-      "coordinator      0     0     0\n"
-      "evaluator        0     0     0\n"
+      "                kill    stop     cut storage\n"
+      "workers            1       1       0       0\n"
+      "shards             1       0       0       0\n"
+      "coordinator        0       0       0       0\n"
+      "evaluator          0       0       0       0\n"
       "2 generations, 2 updates lost and made again; the longest wait for an "
       "update 2.5 s\n"
       "holds   end       20 updates in 1.5 s, undisturbed 20 in 1.5 s\n"
       "holds   acts      3 of 3 done\n"
       "holds   ledger    22 gradients: 20 applied, 0 cancelled, 0 dropped, 0 "
       "rejected, 2 lost; 20 mini-batches once each\n"
+      "holds   rollback  no generation went back behind the newest whole "
+      "checkpoint\n"
       "holds   accuracy  0.8500, undisturbed 0.8500, expected within 0.02\n"
       "holds   bits      the same as undisturbed: abc\n");
 }
@@ -94,6 +96,13 @@ TEST(JudgementTest, ALedgerThatIsNotExactSaysTheFirstError) {
   ChaosOutcome outcome = Good();
   outcome.ledger.errors = {"mini-batch 3 is in two updates", "another"};
   EXPECT_EQ(OnlyBroken(outcome, "ledger"), "mini-batch 3 is in two updates");
+}
+
+TEST(JudgementTest, AGenerationThatLostAWholeCheckpointIsBroken) {
+  ChaosOutcome outcome = Good();
+  outcome.rolled_back = "generation 2 went back to version 0";
+  EXPECT_EQ(OnlyBroken(outcome, "rollback"),
+            "generation 2 went back to version 0");
 }
 
 TEST(JudgementTest, AnAccuracyBeyondTheToleranceIsBroken) {

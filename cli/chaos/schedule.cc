@@ -26,6 +26,9 @@ constexpr int kCheckpointsBetween = 2;
 constexpr double kShort[] = {0.2, 0.5};
 constexpr double kLong[] = {1.4, 2.0};
 
+constexpr StorageFault kFaults[] = {
+    StorageFault::kUnreadable, StorageFault::kFull, StorageFault::kStalled};
+
 // Which share of the acts the parts take.
 constexpr Part kTurns[] = {Part::kWorker,   Part::kShard, Part::kLead,
                            Part::kWorker,   Part::kShard, Part::kLead,
@@ -49,10 +52,14 @@ class Kind {
     Act act;
     act.kind = kind_;
     act.part = PartAt(i);
+    if (kind_ == ActKind::kStorage) act.fault = kFaults[i % 3];
     if (act.part == Part::kShard) act.number = 1 + Below(plan_.shards - 1, i);
     const double share = how_long_.Uniform(i);
     if (kind_ != ActKind::kKill) {
-      act.leases = i % 2 == 0 ? Between(kShort, share) : Between(kLong, share);
+      // Each fault of a storage lasts now so, now so.
+      const int turn = kind_ == ActKind::kStorage ? i / 6 + i : i;
+      act.leases =
+          turn % 2 == 0 ? Between(kShort, share) : Between(kLong, share);
       // Two digits, so that what is printed is what is done.
       act.leases = static_cast<int>(act.leases * 100) / 100.0;
     }
@@ -63,6 +70,9 @@ class Kind {
   Part PartAt(int i) const {
     constexpr int kMost = sizeof(kTurns) / sizeof(kTurns[0]);
     Part part = kTurns[i % kMost];
+    if (kind_ == ActKind::kStorage) {
+      part = i % 2 == 0 ? Part::kShard : Part::kLead;
+    }
     if (part == Part::kShard && plan_.shards == 1) part = Part::kLead;
     const bool server = part == Part::kLead || part == Part::kShard;
     if (server && !plan_.servers) part = Part::kWorker;
@@ -79,11 +89,27 @@ class Kind {
   const Random how_long_;
 };
 
+std::string NameOfFault(StorageFault fault) {
+  switch (fault) {
+    case StorageFault::kUnreadable:
+      return "unreadable";
+    case StorageFault::kFull:
+      return "full";
+    case StorageFault::kStalled:
+      return "stalled";
+    case StorageFault::kNone:
+      break;
+  }
+  SLUICE_CHECK(!"a fault of the storage has a name");
+}
+
 std::vector<Act> DrawActs(uint64_t seed, const ChaosPlan& plan) {
   std::vector<Act> acts;
-  for (const auto& [kind, count] : {std::pair{ActKind::kKill, plan.kills},
-                                    std::pair{ActKind::kStop, plan.stops},
-                                    std::pair{ActKind::kCut, plan.cuts}}) {
+  for (const auto& [kind, count] :
+       {std::pair{ActKind::kKill, plan.kills},
+        std::pair{ActKind::kStop, plan.stops},
+        std::pair{ActKind::kCut, plan.cuts},
+        std::pair{ActKind::kStorage, plan.storage_faults}}) {
     const Kind of(seed, kind, plan);
     for (int i = 0; i < count; ++i) acts.push_back(of.Draw(i));
   }
@@ -114,6 +140,8 @@ std::string NameOfKind(ActKind kind) {
       return "stop";
     case ActKind::kCut:
       return "cut";
+    case ActKind::kStorage:
+      return "storage";
   }
   SLUICE_CHECK(!"a kind of act has a name");
 }
@@ -121,6 +149,10 @@ std::string NameOfKind(ActKind kind) {
 std::string Describe(const Act& act) {
   std::string text =
       absl::StrCat(NameOfKind(act.kind), " ", NameOfPart(act.part, act.number));
+  if (act.kind == ActKind::kStorage) {
+    text = absl::StrCat("storage of ", NameOfPart(act.part, act.number), " ",
+                        NameOfFault(act.fault));
+  }
   if (act.kind == ActKind::kCut) text += " off";
   if (act.kind != ActKind::kKill) {
     absl::StrAppendFormat(&text, " for %.2f leases", act.leases);

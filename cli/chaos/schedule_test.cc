@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -62,6 +63,23 @@ TEST(ScheduleTest, ActsOfOneKindGoRoundWorkersShardsAndTheCoordinator) {
     EXPECT_EQ(killed[Part::kShard], 6);
     EXPECT_EQ(killed[Part::kLead], 6);
     EXPECT_EQ(killed[Part::kEvaluator], 2);
+  }
+}
+
+TEST(ScheduleTest, FaultsOfTheStorageGoRoundServersAndKindsLongAndShort) {
+  ChaosPlan plan = Plan();
+  plan.storage_faults = 12;
+  plan.updates = 4000;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    std::map<std::tuple<Part, StorageFault, bool>, int> faults;
+    for (const Act& act : Draw(seed, plan)) {
+      EXPECT_EQ(act.fault != StorageFault::kNone,
+                act.kind == ActKind::kStorage);
+      if (act.kind != ActKind::kStorage) continue;
+      EXPECT_TRUE(OnServer(act));
+      ++faults[{act.part, act.fault, act.leases > 1}];
+    }
+    EXPECT_EQ(faults.size(), 2 * 3 * 2) << "seed " << seed;
   }
 }
 
@@ -150,6 +168,11 @@ TEST(ScheduleTest, AnActSaysWhatWhomAndWhen) {
   EXPECT_EQ(DescribeWithTime(act), "version 7: kill worker-3");
   act = {.kind = ActKind::kCut, .part = Part::kLead, .leases = 0.25};
   EXPECT_EQ(Describe(act), "cut ps_server-0 off for 0.25 leases");
+  act = {.kind = ActKind::kStorage,
+         .part = Part::kLead,
+         .leases = 0.25,
+         .fault = StorageFault::kStalled};
+  EXPECT_EQ(Describe(act), "storage of ps_server-0 stalled for 0.25 leases");
 }
 
 }  // namespace
