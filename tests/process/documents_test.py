@@ -79,8 +79,8 @@ def run_short(command, folder):
 
 
 # Where the tests that a table names by themselves lie.
-FOLDERS = ["tests/process", "ps_server/shard", "ps_server/coordinator", "common",
-           "worker/exchange"]
+FOLDERS = ["tests", "tests/process", "common", "ps_server/shard",
+           "ps_server/coordinator", "worker/exchange"]
 
 
 def failure_rows():
