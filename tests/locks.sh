@@ -5,10 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 ./sluice install --config=clang
-files=$(git grep -l absl/synchronization/mutex.h -- '*.cc' '*.h' ':!third_party' |
-  sed -E 's#(.*)/#//\1:#')
-# shellcheck disable=SC2086
-mapfile -t targets < <(bazel query --noshow_progress \
+files=$(grep -rl --include='*.cc' --include='*.h' --exclude-dir=third_party \
+  absl/synchronization/mutex.h . | sed -E 's#^\./(.*)/#//\1:#')
+targets=$(bazel query --noshow_progress \
   "kind('cc_.* rule', rdeps(//..., set(${files//$'\n'/ }), 2))")
-./sluice build --config=clang --output_groups=compilation_outputs \
-  "${targets[@]}"
+# shellcheck disable=SC2086
+./sluice build --config=clang --output_groups=compilation_outputs $targets
