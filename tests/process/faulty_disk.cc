@@ -66,8 +66,10 @@ Function* Real(Function*, const char* name) {
 }
 #define REAL(function) Real(&function, #function)
 
-// The whole of a small file, as a string; its length.
+// The whole of a small file, as a string; its length. Leaves errno as it was:
+// whoever comes to a folder's end looks at it.
 size_t ReadAll(const char* path, char* to, size_t size) {
+  const int before = errno;
   const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
   size_t length = 0;
   while (file >= 0 && length + 1 < size) {
@@ -77,6 +79,7 @@ size_t ReadAll(const char* path, char* to, size_t size) {
   }
   if (file >= 0) syscall(SYS_close, file);
   to[length] = '\0';
+  errno = before;
   return length;
 }
 
