@@ -183,11 +183,11 @@ class BadSurroundingsTest(unittest.TestCase):
                     lambda s: s["waiting_for"].startswith("the disk, to take"),
                     "the run to wait for the disk")
                 stalled = self.look_for(run, seconds=20)
-            for worker in stalled["workers"]:
+            for worker in stalled["worker"]:
                 self.assertNotIn(worker["state"], ("suspect", "dead"), stalled)
             after = run.await_version(stalled["version"] + 20)
             self.assertEqual(after["generation"], 1)
-            for worker in after["workers"]:
+            for worker in after["worker"]:
                 self.assertEqual(worker["incarnation"], 1, after)
             self.ends_whole(run)
 

@@ -55,6 +55,19 @@ class ReplayTest(unittest.TestCase):
             self.assertIn("worker-1: killed by signal 9", output)
             self.same(run.dir)
 
+    def test_a_run_whose_log_is_cut_at_checkpoints(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        run = harness.train(job, *harness.sets(
+            ["checkpoint.every_updates=10", "output.digest_every_updates=10"]))
+        log = run.dir / "commit_log"
+        self.assertIn(log.with_name("commit_log.10"), ledger.files(log))
+        books = ledger.Ledger(log)
+        books.check(self)
+        self.assertTrue(all(len(e.bases) == 2 for e in books.entries))
+        balanced = harness.tool("ledger", run.dir)
+        self.assertEqual(balanced.returncode, 0, balanced.stdout)
+        self.same(run.dir)
+
     def test_lenet_with_k_async(self):
         run = harness.train(harness.LENET, "--workers=2", *harness.sets(
             ["sync.policy=K_ASYNC", "sync.k=1", "stop.updates=8",
