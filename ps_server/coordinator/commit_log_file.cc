@@ -145,18 +145,30 @@ absl::Status CommitLogWriter::Append(
       ends->push_back(bytes_ + static_cast<int64_t>(bytes.size()));
     }
   }
-  FileOperations& disk = file_->disk;
-  const absl::Status written = disk.Write(file_->file, file_->path, bytes);
+  SLUICE_RETURN_IF_ERROR(Undo());
+  const absl::Status written =
+      file_->disk.Write(file_->file, file_->path, bytes);
   if (absl::IsResourceExhausted(written)) {
-    // What there was room for is no whole batch, and would be in the way of the
-    // next attempt.
-    const absl::Status undone = disk.Truncate(file_->file, file_->path, bytes_);
-    return undone.ok() ? written : Fail(undone);
+    half_ = true;
+    const absl::Status undone = Undo();
+    // A disk may be so full that nothing can be removed from it, either.
+    return undone.ok() || absl::IsResourceExhausted(undone) ? written : undone;
   }
   if (!written.ok()) return Fail(written);
   bytes_ += static_cast<int64_t>(bytes.size());
   for (const proto::LogRecord& record : records) Count(record);
   return absl::OkStatus();
+}
+
+// What there was room for is no whole batch, and would be in the way of the
+// next attempt.
+absl::Status CommitLogWriter::Undo() {
+  if (!half_) return absl::OkStatus();
+  const absl::Status undone =
+      file_->disk.Truncate(file_->file, file_->path, bytes_);
+  half_ = !undone.ok();
+  return undone.ok() || absl::IsResourceExhausted(undone) ? undone
+                                                          : Fail(undone);
 }
 
 // What the system had taken and could not write, for want of room too, is lost.

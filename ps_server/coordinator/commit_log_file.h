@@ -27,7 +27,7 @@ namespace sluice {
 // every later call returns that error. Where there is no room on the disk
 // (kResourceExhausted) the file is as it was, and the call may be repeated.
 //
-// Thread-compatible, but that Sync may run beside one other call.
+// Thread-compatible, but that Sync and path may run beside one other call.
 class CommitLogWriter {
  public:
   // Creates `path`, which must not exist, and writes the header.
@@ -55,7 +55,10 @@ class CommitLogWriter {
   absl::Status Sync();
 
   // Of the file that is appended to.
-  const std::string& path() const { return file_->path; }
+  std::string path() const {
+    absl::MutexLock lock(&mu_);
+    return file_->path;
+  }
 
  private:
   struct File {
@@ -76,6 +79,8 @@ class CommitLogWriter {
       const std::string& path, const proto::LogHeader& header,
       FileOperations* disk, int64_t* bytes);
   void Count(const proto::LogRecord& record);
+  // Cuts off what a batch has left that did not fit.
+  absl::Status Undo();
   // Remembers the failure.
   absl::Status Fail(const absl::Status& failure);
   absl::Status status() const;
@@ -86,6 +91,7 @@ class CommitLogWriter {
   // What a header here and now would say. `past` counts what is appended.
   proto::LogHeader header_;
   int64_t bytes_ = 0;  // Appended to the file.
+  bool half_ = false;  // Part of a batch may lie behind them.
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   absl::Status status_ ABSL_GUARDED_BY(mu_);

@@ -318,7 +318,15 @@ class HalfOfIt : public FileOperations {
         .IgnoreError();
     return absl::ResourceExhaustedError("no room");
   }
+  absl::Status Truncate(int file, const std::string& path,
+                        int64_t bytes) override {
+    if (too_full > 0 && too_full-- > 0) {
+      return absl::ResourceExhaustedError("no room to cut");
+    }
+    return FileOperations::Truncate(file, path, bytes);
+  }
   bool full = false;
+  int too_full = 0;  // So many times it cannot even be cut down.
 };
 
 TEST_F(CommitLogFileTest, ABatchThatDoesNotFitIsUndoneAndMayBeRepeated) {
@@ -326,6 +334,7 @@ TEST_F(CommitLogFileTest, ABatchThatDoesNotFitIsUndoneAndMayBeRepeated) {
   auto writer = CommitLogWriter::Create(path_, {}, &disk);
   ASSERT_TRUE(writer.ok() && (*writer)->Append({Record(1)}).ok());
   disk.full = true;
+  disk.too_full = 2;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ((*writer)->Append({Record(2), Record(3)}).code(),
               absl::StatusCode::kResourceExhausted);

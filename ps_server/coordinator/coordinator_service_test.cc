@@ -158,6 +158,15 @@ class ObstinateDiskTest : public ::testing::Test {
     }
     return true;
   }
+  // Until the state names `what` as that for which the run waits.
+  bool WaitsFor(const std::string& what) {
+    return AwaitState(
+        [&](const JobState& state) { return state.waiting_for == what; });
+  }
+  std::string NoRoom() const {
+    return absl::StrCat("room on the disk: ", path_,
+                        ": write: No space left on device");
+  }
   // Everybody has been heard for longer than a lease from now on.
   bool LeasesAreKept() {
     const absl::Time until = Clock::Real()->Now() + 2 * kLease;
@@ -205,13 +214,8 @@ class ObstinateDiskTest : public ::testing::Test {
 
 TEST_F(ObstinateDiskTest, AFullDiskHoldsTheRunAndItGoesOnWhenThereIsRoom) {
   disk_.SetFull(true);
-  ASSERT_TRUE(AwaitState(
-      [](const JobState& state) { return !state.waiting_for.empty(); }));
-  const JobState waits = lead_->service().State();
-  EXPECT_EQ(waits.waiting_for,
-            absl::StrCat("room on the disk: ", path_,
-                         ": write: No space left on device"));
-  EXPECT_GT(waits.waiting_since, absl::UnixEpoch());
+  ASSERT_TRUE(WaitsFor(NoRoom()));
+  EXPECT_GT(lead_->service().State().waiting_since, absl::UnixEpoch());
   const size_t received = peers_->all[0]->received().size();
   ASSERT_TRUE(LeasesAreKept());
   ExpectAllAlive();
@@ -219,7 +223,7 @@ TEST_F(ObstinateDiskTest, AFullDiskHoldsTheRunAndItGoesOnWhenThereIsRoom) {
   EXPECT_EQ(peers_->all[0]->received().size(), received);
   disk_.SetFull(false);
   ASSERT_TRUE(peers_->all[0]->AwaitReceived(received + 10));
-  EXPECT_EQ(lead_->service().State().waiting_for, "");
+  EXPECT_NE(lead_->service().State().waiting_for, NoRoom());
   lead_->service().RequestStop("test");
   EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure, "");
   ExpectWholeLog();
@@ -227,8 +231,7 @@ TEST_F(ObstinateDiskTest, AFullDiskHoldsTheRunAndItGoesOnWhenThereIsRoom) {
 
 TEST_F(ObstinateDiskTest, WhoStopsARunThatWaitsForRoomIsNotKeptWaiting) {
   disk_.SetFull(true);
-  ASSERT_TRUE(AwaitState(
-      [](const JobState& state) { return !state.waiting_for.empty(); }));
+  ASSERT_TRUE(WaitsFor(NoRoom()));
   lead_->service().RequestStop("test");
   EXPECT_EQ(std::get<FinishRun>(lead_->service().AwaitEnd()).failure,
             path_ + ": write: No space left on device");
@@ -241,10 +244,8 @@ TEST_F(ObstinateDiskTest, ALogThatStallsCostsNobodyItsLease) {
   disk_.SetStalled(true);
   ASSERT_TRUE(LeasesAreKept());
   ExpectAllAlive();
-  ASSERT_TRUE(AwaitState(
-      [](const JobState& state) { return !state.waiting_for.empty(); }));
-  EXPECT_EQ(lead_->service().State().waiting_for,
-            absl::StrCat("the disk, to take what ", path_, " is to hold"));
+  EXPECT_TRUE(
+      WaitsFor(absl::StrCat("the disk, to take what ", path_, " is to hold")));
   const size_t received = peers_->all[0]->received().size();
   disk_.SetStalled(false);
   ASSERT_TRUE(peers_->all[0]->AwaitReceived(received + 10));

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <iterator>
 #include <memory>
 
@@ -341,8 +340,6 @@ TEST_F(LogOfFilesTest, AMillionRecordsTakeNoMoreMemoryThanTenThousand) {
       if (past.tasks != kPastTasks + tasks || !problems.empty()) _exit(1);
     });
   }
-  std::cout << peaks[0] << " KiB with ten thousand records, " << peaks[1]
-            << " KiB with a million\n";
   // The buffer that a file is read through; a tenth of a record each.
   EXPECT_LT(peaks[1], peaks[0] + 4096);
 }
