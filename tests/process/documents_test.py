@@ -79,8 +79,8 @@ def run_short(command, folder):
 
 
 # Where the tests that a table names by themselves lie.
-FOLDERS = ["tests", "tests/process", "common", "ps_server/shard",
-           "ps_server/coordinator", "worker/exchange"]
+FOLDERS = ["common", "ps_server/checkpoint", "ps_server/coordinator",
+           "ps_server/shard", "tests", "tests/process", "worker/exchange"]
 
 
 def failure_rows():
