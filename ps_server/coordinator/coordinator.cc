@@ -174,6 +174,7 @@ absl::Status Coordinator::Impl::DeathReported(Peer peer,
   return absl::OkStatus();
 }
 
+// The peer, which lives, is taken for dead.
 void Coordinator::Impl::EndLife(Peer peer, const std::string& why) {
   const Incarnation incarnation = members_.Get(peer).incarnation;
   members_.Died(peer, incarnation);

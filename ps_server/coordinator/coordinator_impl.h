@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -74,13 +73,9 @@ class Coordinator::Impl {
   void Settle();
 
  private:
-  // So many overruns of one mini-batch, or of evaluations in a row, are not
-  // followed by another attempt.
   static constexpr int kMostOverruns = 5;
-
   // coordinator.cc
   void PeerLost(Peer peer, const std::string& why);
-  // The peer, which lives, is taken for dead.
   void EndLife(Peer peer, const std::string& why);
   void WorkerLost(WorkerId worker, const std::string& why);
   void EvaluatorLost();
@@ -93,25 +88,15 @@ class Coordinator::Impl {
   std::optional<WorkerId> ChooseWorker(
       const BatchSchedule::Candidate& candidate) const;
   void IssueTask(WorkerId worker, BlockId block);
-  void LossNotFinite(const OpenTask& open, double loss);
   absl::Status CheckDelivery(const OpenTask& open,
                              const Delivery& delivery) const;
-  // Ends a task that was not applied; what becomes of its block is up to the
-  // caller.
   OpenTask EndTask(GradientKey key, Outcome outcome, const std::string& reason);
   void EndAndReturn(GradientKey key, Outcome outcome,
                     const std::string& reason);
   void EndAllTasks(Outcome outcome, const std::string& reason);
-  // It is computed again, by somebody else if there is one; but not for ever.
   void TaskOverran(GradientKey key);
-  // What a mini-batch, or an evaluation, may take that took too long `overruns`
-  // times before.
-  absl::Duration DeadlineAfter(int overruns) const {
-    return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
-  }
-  // "5 times in a row longer than limits.task_deadline_s allows (30s, ...)".
+  absl::Duration DeadlineAfter(int overruns) const;
   std::string DescribeOverruns() const;
-  // Tells the policy whose partitions have something that may go out.
   void RefreshSupply(BlockId block);
   void RefreshAllSupplies();
   void SendVerdictTo(const GradientKey& key, Outcome outcome,
@@ -143,25 +128,17 @@ class Coordinator::Impl {
 
   // coordinator_phases.cc: start, evaluations, end.
   void MaybeStart();
-  // This generation goes on with a run that had begun.
-  bool GoesOn() const {
-    return options_.resume.has_value() && options_.recovery.begun;
-  }
+  bool GoesOn() const;
   std::vector<Peer> Expected() const;
   bool MayBegin() const;
-  // Why the run is to end, if it is, but for who is there.
   std::optional<std::string> StopReason() const;
   void CheckStop();
   void BeginFinish(const std::string& reason);
   void ProgressFinish();
   void Finish(const std::string& failure, const std::string& reason);
   void Fail(const std::string& failure);
-  // What this generation needs is gone: the next one follows, if one can.
   void Recover(const std::string& why);
-  bool over() const {
-    return phase_ == Phase::kFinished || phase_ == Phase::kFailed ||
-           phase_ == Phase::kRecovering;
-  }
+  bool over() const;
   void MaybeEvaluate();
   void StartEvaluation(bool final);
   void CheckDeadlines();
@@ -175,7 +152,6 @@ class Coordinator::Impl {
   std::pair<std::string, absl::Time> WaitingFor() const;
   std::pair<std::string, absl::Time> IdlersWaitFor() const;
   double Progress(absl::Time now) const;
-  // How long training has gone on; 0 before it begins.
   absl::Duration Running(absl::Time now) const;
 
   // Constant after construction.

@@ -9,6 +9,11 @@
 
 namespace sluice {
 
+bool Coordinator::Impl::over() const {
+  return phase_ == Phase::kFinished || phase_ == Phase::kFailed ||
+         phase_ == Phase::kRecovering;
+}
+
 void Coordinator::Impl::MaybeStart() {
   if (phase_ != Phase::kStarting) return;
   // There is nothing that could be kept.
@@ -33,6 +38,11 @@ void Coordinator::Impl::MaybeStart() {
   const std::string missing = members_.Missing(Expected());
   if (!missing.empty()) absl::StrAppend(&text, " missing=\"", missing, "\"");
   Say(Announce::Level::kInfo, std::move(text));
+}
+
+// With a run that had begun; else everybody is waited for as at its start.
+bool Coordinator::Impl::GoesOn() const {
+  return options_.resume.has_value() && options_.recovery.begun;
 }
 
 // Those without whom training does not begin, or at least waits a while.
@@ -70,6 +80,7 @@ bool Coordinator::Impl::MayBegin() const {
          awake_ - *restored_ >= options_.regroup_timeout;
 }
 
+// Why the run is to end, if it is, whoever is there.
 std::optional<std::string> Coordinator::Impl::StopReason() const {
   if (stop_requested_.has_value()) return stop_requested_;
   const StopOptions& stop = options_.stop;
@@ -150,6 +161,7 @@ void Coordinator::Impl::Fail(const std::string& failure) {
   Finish(failure, failure);
 }
 
+// What this generation needs is gone: the next one follows, if one can.
 void Coordinator::Impl::Recover(const std::string& why) {
   if (over()) return;
   const RecoveryOptions& past = options_.recovery;

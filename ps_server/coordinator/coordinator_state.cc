@@ -122,6 +122,7 @@ std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
   return {"", absl::Time()};
 }
 
+// How long training has gone on; 0 before it begins.
 absl::Duration Coordinator::Impl::Running(absl::Time now) const {
   const absl::Duration before = begins_.snapshot.running;
   if (!started_.has_value()) return before;

@@ -14,6 +14,13 @@ namespace {
 // Of a task: eleven days for each of 65536 mini-batches.
 constexpr double kMostSeconds = 65536e6;
 
+std::string DescribeLoss(const Task& task, double loss, int64_t total) {
+  return absl::StrCat("event=loss_not_finite worker=", task.key.worker.value(),
+                      " mini_batch=", task.first_batch.value(),
+                      " version=", task.version.value(), " loss=", loss,
+                      " losses_not_finite_total=", total);
+}
+
 }  // namespace
 
 void Coordinator::Impl::AssignTasks() {
@@ -94,7 +101,12 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
     Emit(RecordComputeTime{delivery.key.worker,
                            delivery.compute_seconds / open->task.batches});
   }
-  if (!std::isfinite(delivery.loss)) LossNotFinite(*open, delivery.loss);
+  // The shards have found the gradient finite, so it counts.
+  if (!std::isfinite(delivery.loss)) {
+    stats_.LossNotFinite();
+    Say(Announce::Level::kWarning,
+        DescribeLoss(open->task, delivery.loss, stats_.losses_not_finite()));
+  }
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
   const auto too_stale = policy_.TooStale(base, stream_.decided());
@@ -108,17 +120,6 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
   policy_.Delivered(delivery.key, base);
   policy_.TaskEnded(delivery.key.worker);
   return absl::OkStatus();
-}
-
-// The shards have found the gradient finite, so it counts; its loss does not.
-void Coordinator::Impl::LossNotFinite(const OpenTask& open, double loss) {
-  stats_.LossNotFinite();
-  Say(Announce::Level::kWarning,
-      absl::StrCat(
-          "event=loss_not_finite worker=", open.task.key.worker.value(),
-          " mini_batch=", open.task.first_batch.value(),
-          " version=", open.task.version.value(), " loss=", loss,
-          " losses_not_finite_total=", stats_.losses_not_finite()));
 }
 
 absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
@@ -180,7 +181,8 @@ absl::Status Coordinator::Impl::Rejected(const GradientKey& key,
   return absl::OkStatus();
 }
 
-// By value: `key` may be part of the task that this closes.
+// Ends a task that was not applied; what becomes of its block is up to the
+// caller. By value: `key` may be part of the task that this closes.
 OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
                                     const std::string& reason) {
   OpenTask ended = tasks_.Close(key);
@@ -210,6 +212,8 @@ void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
   RefreshSupply(ended.block);
 }
 
+// The mini-batch is computed again, by somebody else if there is one; but not
+// for ever: after kMostOverruns there is no further attempt.
 void Coordinator::Impl::TaskOverran(GradientKey key) {
   const BlockId block = tasks_.Find(key)->block;
   const std::string why = absl::StrCat(
@@ -237,6 +241,13 @@ void Coordinator::Impl::TaskOverran(GradientKey key) {
   RefreshSupply(block);
 }
 
+// What a mini-batch, or an evaluation, may take that took too long `overruns`
+// times before.
+absl::Duration Coordinator::Impl::DeadlineAfter(int overruns) const {
+  return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
+}
+
+// "5 times longer than limits.task_deadline_s allows (30s, ...)".
 std::string Coordinator::Impl::DescribeOverruns() const {
   return absl::StrCat(
       kMostOverruns, " times longer than limits.task_deadline_s allows (",
@@ -254,6 +265,7 @@ void Coordinator::Impl::EndAllTasks(Outcome outcome,
   }
 }
 
+// Tells the policy whose partitions have something that may go out.
 void Coordinator::Impl::RefreshSupply(BlockId block) {
   if (grid_.partitions() == 1) return;
   const int partition = schedule_.PartitionOf(block);

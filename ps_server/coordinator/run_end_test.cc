@@ -88,60 +88,6 @@ TEST(EvaluationTest, AnEvaluationThatTakesTooLongEndsTheEvaluator) {
   EXPECT_EQ(run.Decisions<Release>().size(), 1);
 }
 
-// The evaluator takes too long, as often as it is started again.
-void OverrunEvaluations(Driver& run, int times) {
-  for (int i = 0; i < times; ++i) {
-    EXPECT_EQ(run.All<SendEvaluate>().size(), 1) << i;
-    run.Forget();
-    run.Advance(i == 0 ? absl::Seconds(30) : absl::Seconds(60));
-    if (run.State().phase == Phase::kFailed) return;
-    EXPECT_EQ(run.State().evaluator, PeerLife::kDead) << i;
-    EXPECT_TRUE(run.Join(kEvaluator).ok());
-  }
-}
-
-CoordinatorOptions SlowlyEvaluated(OnBadGradient on_bad_gradient) {
-  CoordinatorOptions job = Evaluated(8);
-  job.task_deadline = absl::Seconds(30);
-  job.sync.policy = PolicyKind::kKBatchAsync;
-  job.sync.k = 2;
-  job.sync.on_bad_gradient = on_bad_gradient;
-  return job;
-}
-
-TEST(EvaluationTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
-  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kFail);
-  job.stop = {};
-  job.stop.updates = 1;
-  Driver run(job);
-  run.Start();
-  EXPECT_TRUE(run.Deliver(0).ok());
-  EXPECT_TRUE(run.Deliver(1).ok());
-  OverrunEvaluations(run, 4);
-  EXPECT_FALSE(run.Finished().has_value());
-  run.Advance(absl::Seconds(60));
-  EXPECT_EQ(run.Finished()->failure,
-            "evaluation of version 1: took 5 times longer than "
-            "limits.task_deadline_s allows (30s, from the second time on 1m); "
-            "raise limits.task_deadline_s");
-}
-
-TEST(EvaluationTest, WithSkipTheFifthThatTakesTooLongIsLeftOut) {
-  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kSkip);
-  job.stop = {};
-  job.stop.updates = 1;
-  Driver run(job);
-  run.Start();
-  EXPECT_TRUE(run.Deliver(0).ok());
-  EXPECT_TRUE(run.Deliver(1).ok());
-  OverrunEvaluations(run, 4);
-  EXPECT_FALSE(run.Finished().has_value());
-  run.Advance(absl::Seconds(60));
-  ASSERT_TRUE(run.Finished().has_value());
-  EXPECT_EQ(run.Finished()->failure, "");
-  EXPECT_FALSE(run.State().final_evaluation.has_value());
-}
-
 // ---- Stop ----
 
 TEST(StopTest, AfterSoManyUpdates) {

@@ -1,7 +1,6 @@
 // A task from its grant to its verdict: keys, ends, repeats, deadlines, bad
 // gradients, room and the commit window.
 #include <cmath>
-#include <limits>
 #include <variant>
 #include <vector>
 
@@ -234,94 +233,6 @@ TEST(TaskTest, ATaskThatTakesTooLongGoesToSomebodyElse) {
   EXPECT_EQ(run.VerdictOf(slow.key)->reason,
             "worker 0 took longer than 30s for one task");
   EXPECT_EQ(run.BatchOf(1), 0);
-}
-
-// Ten mini-batches for one worker, of which none is ever delivered.
-CoordinatorOptions NeverInTime() {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
-  job.task_deadline = absl::Seconds(30);
-  return job;
-}
-
-TEST(TaskTest, AMiniBatchThatTookTooLongHasTwiceTheTimeFromThenOn) {
-  Driver run(NeverInTime());
-  run.Start();
-  run.Advance(absl::Seconds(30));
-  const Task second = *run.TaskOf(0);
-  EXPECT_EQ(second.first_batch, BatchId(0));
-  run.Advance(absl::Seconds(59));
-  EXPECT_EQ(run.TaskOf(0)->key, second.key);
-  run.Advance(absl::Seconds(1));
-  EXPECT_EQ(run.VerdictOf(second.key)->reason,
-            "worker 0 took longer than 1m for one task");
-  EXPECT_TRUE(run.Deliver(0).ok());
-  // The next one has its own deadline.
-  const Task other = *run.TaskOf(0);
-  run.Advance(absl::Seconds(30));
-  EXPECT_TRUE(run.VerdictOf(other.key).has_value());
-}
-
-TEST(TaskTest, TheFifthTimeAMiniBatchTakesTooLongTheRunFailsAndNamesTheField) {
-  Driver run(NeverInTime());
-  run.Start();
-  run.Advance(absl::Seconds(30 + 3 * 60 + 59));
-  EXPECT_FALSE(run.Finished().has_value());
-  run.Advance(absl::Seconds(1));
-  ASSERT_TRUE(run.Finished().has_value());
-  EXPECT_EQ(run.Finished()->failure,
-            "mini-batch 0: took 5 times longer than limits.task_deadline_s "
-            "allows (30s, from the second time on 1m), last worker 0; raise "
-            "limits.task_deadline_s");
-}
-
-TEST(TaskTest, WithSkipTheFifthTimeLeavesTheMiniBatchOut) {
-  CoordinatorOptions job = NeverInTime();
-  job.sync.on_bad_gradient = OnBadGradient::kSkip;
-  Driver run(job);
-  run.Start();
-  run.Advance(absl::Seconds(30 + 4 * 60));
-  EXPECT_FALSE(run.Finished().has_value());
-  EXPECT_EQ(run.State().batches_left_out, 1);
-  EXPECT_EQ(run.BatchOf(0), 1);
-  while (!run.Finished().has_value()) ASSERT_TRUE(run.Deliver(0).ok());
-  EXPECT_EQ(run.Finished()->failure, "");
-  EXPECT_EQ(run.CommittedBatches().size(), 9);
-}
-
-// ---- Losses that are no numbers ----
-
-TEST(LossTest, OneThatIsNoNumberIsCountedAndNamedAndLeftOutOfTheLoss) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.checkpoints.every_updates = 2;
-  Driver run(job);
-  run.Start();
-  run.ReportLoss(0.5);
-  EXPECT_TRUE(run.Deliver(0).ok());
-  run.ReportLoss(std::nan(""));
-  EXPECT_TRUE(run.Deliver(1).ok());
-  EXPECT_EQ(run.version(), 2) << "the gradient itself is finite: it counts";
-  EXPECT_EQ(run.State().loss, 0.5);
-  EXPECT_EQ(run.State().losses_not_finite, 1);
-  EXPECT_EQ(run.TakeSnapshot().totals.loss, 0.5) << "also in a checkpoint";
-  EXPECT_EQ(run.TakeSnapshot().totals.losses_not_finite, 1);
-  bool named = false;
-  for (const Announce& said : run.All<Announce>()) {
-    named |= said.text ==
-             "event=loss_not_finite worker=1 mini_batch=1 version=0 loss=nan "
-             "losses_not_finite_total=1";
-  }
-  EXPECT_TRUE(named);
-}
-
-TEST(LossTest, AnUpdatesLossIsThatOfItsFiniteGradients) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 2));
-  run.Start();
-  run.ReportLoss(0.25);
-  EXPECT_TRUE(run.Deliver(0).ok());
-  run.ReportLoss(std::numeric_limits<double>::infinity());
-  EXPECT_TRUE(run.Deliver(1).ok());
-  EXPECT_EQ(run.version(), 1);
-  EXPECT_EQ(run.State().loss, 0.25);
 }
 
 // ---- Bad gradients ----

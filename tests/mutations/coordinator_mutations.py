@@ -10,6 +10,7 @@ PARTS = ["awake_clock", "batch_schedule", "checkpoints", "decision_stream", "del
 TESTS = [p for p in PARTS if p != "sync_policy" and p != "policy_rules"] + [
     "sync_policies", "async_policies", "shortage", "task_lifecycle",
     "run_lifecycle", "run_end", "storing", "resume", "generation_end",
+    "regroup", "overrun", "loss_not_finite",
     # Slow, so last: only what nothing before has caught gets here.
     "policy_identity", "policy_exploration"]
 
@@ -346,8 +347,7 @@ MUTATIONS = [
            "    if (!std::isfinite(entry.loss)) continue;\n", ""),
     change("a loss that is no number is counted", "it is passed over",
            "coordinator_tasks.cc",
-           "if (!std::isfinite(delivery.loss)) "
-           "LossNotFinite(*open, delivery.loss);", ""),
+           "    stats_.LossNotFinite();\n", ""),
     change("an update without a finite loss does not count for the mean",
            "it does", "training_stats.cc",
            "  if (!loss.has_value()) return;\n",
@@ -355,7 +355,7 @@ MUTATIONS = [
 
     # ---- What takes too long again and again ----
     change("a mini-batch that took too long has twice the time", "the same",
-           "coordinator_impl.h", "return overruns > 0 ? 2 *",
+           "coordinator_tasks.cc", "return overruns > 0 ? 2 *",
            "return overruns > 9 ? 2 *"),
     change("the fifth overrun of a mini-batch is the last", "the sixth",
            "coordinator_tasks.cc", "if (times >= kMostOverruns) {",
@@ -613,7 +613,7 @@ MUTATIONS = [
            "with fewer", "coordinator_phases.cc",
            "workers >= options_.workers &&", "workers > 0 &&"),
     change("regroup: a run that has never begun waits for all",
-           "for a while only", "coordinator_impl.h",
+           "for a while only", "coordinator_phases.cc",
            "return options_.resume.has_value() && options_.recovery.begun;",
            "return options_.resume.has_value();"),
     change("regroup: a lost evaluator is not waited for", "it is",

@@ -1,0 +1,120 @@
+// What exceeds its deadline again and again comes to an end.
+#include "gtest/gtest.h"
+#include "ps_server/coordinator/testing/driver.h"
+#include "ps_server/coordinator/testing/jobs.h"
+
+namespace sluice {
+namespace {
+
+constexpr Peer kEvaluator{Role::kEvaluator, 0};
+
+// Ten mini-batches for one worker, of which none is ever delivered.
+CoordinatorOptions NeverInTime() {
+  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
+  job.task_deadline = absl::Seconds(30);
+  return job;
+}
+
+TEST(OverrunTest, AMiniBatchThatTookTooLongHasTwiceTheTimeFromThenOn) {
+  Driver run(NeverInTime());
+  run.Start();
+  run.Advance(absl::Seconds(30));
+  const Task second = *run.TaskOf(0);
+  EXPECT_EQ(second.first_batch, BatchId(0));
+  run.Advance(absl::Seconds(59));
+  EXPECT_EQ(run.TaskOf(0)->key, second.key);
+  run.Advance(absl::Seconds(1));
+  EXPECT_EQ(run.VerdictOf(second.key)->reason,
+            "worker 0 took longer than 1m for one task");
+  EXPECT_TRUE(run.Deliver(0).ok());
+  // The next one has its own deadline.
+  const Task other = *run.TaskOf(0);
+  run.Advance(absl::Seconds(30));
+  EXPECT_TRUE(run.VerdictOf(other.key).has_value());
+}
+
+TEST(OverrunTest,
+     TheFifthTimeAMiniBatchTakesTooLongTheRunFailsAndNamesTheField) {
+  Driver run(NeverInTime());
+  run.Start();
+  run.Advance(absl::Seconds(30 + 3 * 60 + 59));
+  EXPECT_FALSE(run.Finished().has_value());
+  run.Advance(absl::Seconds(1));
+  ASSERT_TRUE(run.Finished().has_value());
+  EXPECT_EQ(run.Finished()->failure,
+            "mini-batch 0: took 5 times longer than limits.task_deadline_s "
+            "allows (30s, from the second time on 1m), last worker 0; raise "
+            "limits.task_deadline_s");
+}
+
+TEST(OverrunTest, WithSkipTheFifthTimeLeavesTheMiniBatchOut) {
+  CoordinatorOptions job = NeverInTime();
+  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  Driver run(job);
+  run.Start();
+  run.Advance(absl::Seconds(30 + 4 * 60));
+  EXPECT_FALSE(run.Finished().has_value());
+  EXPECT_EQ(run.State().batches_left_out, 1);
+  EXPECT_EQ(run.BatchOf(0), 1);
+  while (!run.Finished().has_value()) ASSERT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.Finished()->failure, "");
+  EXPECT_EQ(run.CommittedBatches().size(), 9);
+}
+
+// The evaluator takes too long, as often as it is started again.
+void OverrunEvaluations(Driver& run, int times) {
+  for (int i = 0; i < times; ++i) {
+    EXPECT_EQ(run.All<SendEvaluate>().size(), 1) << i;
+    run.Forget();
+    run.Advance(i == 0 ? absl::Seconds(30) : absl::Seconds(60));
+    if (run.State().phase == Phase::kFailed) return;
+    EXPECT_EQ(run.State().evaluator, PeerLife::kDead) << i;
+    EXPECT_TRUE(run.Join(kEvaluator).ok());
+  }
+}
+
+CoordinatorOptions SlowlyEvaluated(OnBadGradient on_bad_gradient) {
+  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
+  job.evaluator = true;
+  job.task_deadline = absl::Seconds(30);
+  job.sync.policy = PolicyKind::kKBatchAsync;
+  job.sync.k = 2;
+  job.sync.on_bad_gradient = on_bad_gradient;
+  return job;
+}
+
+TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
+  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kFail);
+  job.stop = {};
+  job.stop.updates = 1;
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(1).ok());
+  OverrunEvaluations(run, 4);
+  EXPECT_FALSE(run.Finished().has_value());
+  run.Advance(absl::Seconds(60));
+  EXPECT_EQ(run.Finished()->failure,
+            "evaluation of version 1: took 5 times longer than "
+            "limits.task_deadline_s allows (30s, from the second time on 1m); "
+            "raise limits.task_deadline_s");
+}
+
+TEST(OverrunTest, WithSkipTheFifthThatTakesTooLongIsLeftOut) {
+  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kSkip);
+  job.stop = {};
+  job.stop.updates = 1;
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.Deliver(1).ok());
+  OverrunEvaluations(run, 4);
+  EXPECT_FALSE(run.Finished().has_value());
+  run.Advance(absl::Seconds(60));
+  ASSERT_TRUE(run.Finished().has_value());
+  EXPECT_EQ(run.Finished()->failure, "");
+  EXPECT_FALSE(run.State().final_evaluation.has_value());
+}
+
+}  // namespace
+}  // namespace sluice
