@@ -257,9 +257,9 @@ void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
 // where; nothing of an earlier life may be taken for this one's.
 absl::StatusOr<std::string> ReopenRunFolder(const ResolvedJob& job,
                                             const std::string& run_dir,
-                                            Clock* clock, std::ostream& out) {
+                                            std::ostream& out) {
   const std::string lead = CoordinatorAddressOf(run_dir);
-  if (!lead.empty() && CoordinatorWatch(lead, clock).GetStatus().ok()) {
+  if (!lead.empty() && CoordinatorWatch(lead).GetStatus().ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         run_dir, ": the run has not ended: its coordinator answers at ", lead));
   }
@@ -285,7 +285,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
   const absl::StatusOr<std::string> run_dir =
       options.resume
-          ? ReopenRunFolder(job, options.run_dir, clock, out)
+          ? ReopenRunFolder(job, options.run_dir, out)
           : MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
                                                   : options.run_dir,
                           job.job.name());
