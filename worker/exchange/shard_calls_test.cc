@@ -123,16 +123,19 @@ TEST(ShardCallsTest, WhatSucceededBeforeItsCancelHasSucceeded) {
 // ---- Shards that cannot be reached ----
 
 TEST(ShardCallsTest, TheShardThatIsNotReachedForLongestIsNamed) {
-  ShardCalls calls = TwoCalls();
-  EXPECT_FALSE(calls.unreached().has_value());
-  calls.Ended(1, kRefused, kStart);
-  calls.Ended(0, kRefused, kStart + kSecond);
-  ASSERT_TRUE(calls.unreached().has_value());
-  EXPECT_EQ(calls.unreached()->name, "shard 1 at b:2");
-  EXPECT_EQ(calls.unreached()->since, kStart);
-  ASSERT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(1));
-  calls.Moved(1, kStart + 2 * kSecond);
-  EXPECT_EQ(calls.unreached()->name, "shard 0 at a:1");
+  for (const int first : {0, 1}) {
+    const std::string names[] = {"shard 0 at a:1", "shard 1 at b:2"};
+    ShardCalls calls = TwoCalls();
+    EXPECT_FALSE(calls.unreached().has_value());
+    calls.Ended(first, kRefused, kStart);
+    calls.Ended(1 - first, kRefused, kStart + kSecond);
+    ASSERT_TRUE(calls.unreached().has_value());
+    EXPECT_EQ(calls.unreached()->name, names[first]);
+    EXPECT_EQ(calls.unreached()->since, kStart);
+    ASSERT_THAT(calls.TakeDue(calls.next_due()), ElementsAre(first));
+    calls.Moved(first, kStart + 2 * kSecond);
+    EXPECT_EQ(calls.unreached()->name, names[1 - first]);
+  }
 }
 
 TEST(ShardCallsTest, AShardThatSendsBetweenItsBreaksIsNeverGivenUp) {
