@@ -100,7 +100,7 @@ class Run {
     const pid_t child = fork();
     if (child == 0) {
       std::vector<absl::Status> problems;
-      const PastGenerations past = sluice::SumUp(folder_, &problems);
+      const PastGenerations past = *sluice::SumUp(folder_, &problems);
       _exit(past.tasks == tasks && problems.empty() ? 0 : 1);
     }
     rusage used = {};

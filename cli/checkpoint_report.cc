@@ -42,7 +42,7 @@ FindCheckpoint(const std::string &path, std::vector<std::string> *passed_over) {
     SLUICE_RETURN_IF_ERROR(checkpoint.Verify());
     return checkpoint;
   }
-  NewestCheckpoint newest = OpenNewestCheckpoint(path);
+  SLUICE_ASSIGN_OR_RETURN(NewestCheckpoint newest, OpenNewestCheckpoint(path));
   for (const absl::Status &status : newest.refused) {
     passed_over->push_back(std::string(status.message()));
   }

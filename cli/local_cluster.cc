@@ -52,7 +52,8 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
       "--shard=0",
       lead.empty() ? Listen(plan, NameOfPart(Part::kLead, 0))
                    : absl::StrCat("--listen=", lead),
-      absl::StrCat("--run-dir=", plan.run_dir)};
+      absl::StrCat("--run-dir=", plan.run_dir),
+      absl::StrCat("--run-id=", plan.run_id)};
   if (plan.resume) flags.push_back("--resume");
   return Command(plan, "ps_server/ps_server", std::move(flags));
 }

@@ -21,6 +21,7 @@ struct ClusterPlan {
   // Folder with ps_server/ps_server, worker/worker and worker/evaluator.
   std::string bin_dir;
   std::string run_dir;
+  std::string run_id;
   std::string job_path;  // The resolved job, which every child reads.
   int shards = 1;
   int workers = 1;

@@ -137,6 +137,11 @@ std::string FormatStatus(const proto::JobStatus& status) {
   std::string text = absl::StrCat(
       status.name(), "  ", status.policy(), "  ", status.phase(), "  ",
       FormatSeconds(status.seconds()), "\n", FormatProgress(status), "\n");
+  if (!status.run_id().empty()) {
+    absl::StrAppendFormat(&text, "run %s, generation %d%s\n", status.run_id(),
+                          status.generation(),
+                          status.has_recovery() ? "" : ", begun at version 0");
+  }
   if (!status.waiting_for().empty()) {
     absl::StrAppendFormat(&text, "waiting for %s since %s\n",
                           status.waiting_for(),
@@ -175,6 +180,7 @@ std::string FormatStatus(const proto::JobStatus& status) {
 std::string StatusJson(const proto::JobStatus& status) {
   Json json = {
       {"name", status.name()},
+      {"run_id", status.run_id()},
       {"policy", status.policy()},
       {"phase", status.phase()},
       {"message", status.message()},

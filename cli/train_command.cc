@@ -20,6 +20,7 @@ struct TrainFlags {
   JobFlags job;
   std::string run_dir;
   std::string resume;
+  std::string run_id;
   bool timeline = false;
   std::string bin_dir;
 };
@@ -35,6 +36,7 @@ int Train(const TrainFlags& flags) {
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,
       .resume = resume,
+      .run_id = flags.run_id,
       .timeline = flags.timeline,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .columns = TerminalColumns(STDOUT_FILENO)};
@@ -58,6 +60,10 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
                    "Folder of a run that is to go on from its newest whole "
                    "checkpoint")
       ->excludes(run_dir);
+  command->add_option(
+      "--run-id", flags->run_id,
+      "Name of the run; with --resume the folder must hold that "
+      "one. Default: drawn when it begins");
   command->add_flag("--timeline", flags->timeline,
                     "Workers write when they pulled, computed and pushed into "
                     "timeline.json, as a Chrome trace");

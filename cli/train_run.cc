@@ -19,6 +19,7 @@
 #include "cli/supervision.h"
 #include "common/atomic_file.h"
 #include "common/file_operations.h"
+#include "common/run_id.h"
 #include "common/status_macros.h"
 #include "ps_server/resume.h"
 
@@ -253,18 +254,25 @@ void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
   }
 }
 
-// Makes sure that the run in `run_dir` can go on with `job`, and says from
+// Where a run is, and which one.
+struct RunPlace {
+  std::string dir;
+  std::string id;
+};
+
+// Makes sure that the run in the folder can go on with `job`, and says from
 // where; nothing of an earlier life may be taken for this one's.
-absl::StatusOr<std::string> ReopenRunFolder(const ResolvedJob& job,
-                                            const std::string& run_dir,
-                                            std::ostream& out) {
+absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
+                                const TrainOptions& options,
+                                std::ostream& out) {
+  const std::string& run_dir = options.run_dir;
   const std::string lead = CoordinatorAddressOf(run_dir);
   if (!lead.empty() && CoordinatorWatch(lead).GetStatus().ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         run_dir, ": the run has not ended: its coordinator answers at ", lead));
   }
   SLUICE_ASSIGN_OR_RETURN(const Resumption resumption,
-                          FindResumption(job, run_dir));
+                          FindResumption(job, run_dir, {.id = options.run_id}));
   for (const absl::Status& status : resumption.passed_over) {
     out << "passed over: " << status.message() << "\n";
   }
@@ -276,34 +284,53 @@ absl::StatusOr<std::string> ReopenRunFolder(const ResolvedJob& job,
   out << "\n";
   SLUICE_RETURN_IF_ERROR(
       FileOperations().Remove(absl::StrCat(run_dir, "/addresses")));
-  return run_dir;
+  return RunPlace{run_dir, resumption.run_id};
+}
+
+// The folder of the run, made or found again.
+absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
+                                 const TrainOptions& options, Clock* clock,
+                                 std::ostream& out) {
+  RunPlace place;
+  if (!options.run_id.empty()) {
+    SLUICE_RETURN_IF_ERROR(CheckRunId(options.run_id));
+  }
+  if (options.resume) {
+    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, clock, out));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(
+        place.dir,
+        MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
+                                              : options.run_dir,
+                      job.job.name()));
+  }
+  if (place.id.empty()) place.id = options.run_id;
+  if (place.id.empty()) place.id = DrawRunId(clock->Now());
+  return place;
 }
 
 }  // namespace
 
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<std::string> run_dir =
-      options.resume
-          ? ReopenRunFolder(job, options.run_dir, out)
-          : MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
-                                                  : options.run_dir,
-                          job.job.name());
-  if (!run_dir.ok()) {
-    err << run_dir.status().message() << "\n";
+  const absl::StatusOr<RunPlace> place = PlaceOf(job, options, clock, out);
+  if (!place.ok()) {
+    err << place.status().message() << "\n";
     return 2;
   }
-  job.job.mutable_output()->set_run_dir(*run_dir);
-  const std::string job_path = absl::StrCat(*run_dir, "/job.textproto");
+  const std::string& run_dir = place->dir;
+  job.job.mutable_output()->set_run_dir(run_dir);
+  const std::string job_path = absl::StrCat(run_dir, "/job.textproto");
   const std::string text = FormatJob(job.job);
   const absl::Status written = WriteFileAtomically(job_path, {text});
   if (!written.ok()) {
     err << written.message() << "\n";
     return 2;
   }
-  out << "run folder " << *run_dir << std::endl;
+  out << "run folder " << run_dir << "\nrun id " << place->id << std::endl;
   TrainRun run({.bin_dir = options.bin_dir,
-                .run_dir = *run_dir,
+                .run_dir = run_dir,
+                .run_id = place->id,
                 .job_path = job_path,
                 .shards = job.job.cluster().shards(),
                 .workers = job.job.cluster().workers(),
@@ -315,7 +342,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .storage = options.storage},
                options.columns, options.observer, clock, out);
   run.Run();
-  Report(run, *run_dir, out, err);
+  Report(run, run_dir, out, err);
   return run.supervision().ExitCode();
 }
 

@@ -18,6 +18,8 @@ struct TrainOptions {
   // Whether `run_dir`, which is set then, holds a run that is to go on from its
   // newest whole checkpoint.
   bool resume = false;
+  // Of the run; empty: that of the run in `run_dir`, or a new one.
+  std::string run_id = {};
   bool timeline = false;  // Workers say there what they do (ClusterPlan).
   std::string bin_dir;    // Where the daemons' binaries lie (ClusterPlan).
   int columns = 0;        // Of the terminal that `out` is; 0: it is none.

@@ -60,10 +60,12 @@ class TrainRunTest : public testing::Test {
     const auto job = ParseJob(kJob, "job.textproto", {});
     EXPECT_TRUE(job.ok()) << job.status().message().data();
     if (!job.ok()) return -1;
-    return RunTraining(
-        *job,
-        {.run_dir = run_, .bin_dir = folder_ + "/bin", .observer = observer},
-        Clock::Real(), out_, err_);
+    return RunTraining(*job,
+                       {.run_dir = run_,
+                        .run_id = "mine",
+                        .bin_dir = folder_ + "/bin",
+                        .observer = observer},
+                       Clock::Real(), out_, err_);
   }
 
   bool WorkersBegan() {
@@ -99,7 +101,7 @@ TEST_F(TrainRunTest, EverybodyIsStartedWithTheResolvedJob) {
   const std::string job = "--job=" + run_ + "/job.textproto ";
   EXPECT_EQ(Read("ps_server-0.log"),
             job + "--shard=0 --listen=127.0.0.1:0 --run-dir=" + run_ +
-                LogFlag(run_, "ps_server-0"));
+                " --run-id=mine" + LogFlag(run_, "ps_server-0"));
   EXPECT_EQ(Read("ps_server-1.log"),
             job + "--shard=1 --listen=127.0.0.1:0 --coordinator=127.0.0.1:1" +
                 LogFlag(run_, "ps_server-1"));
@@ -152,7 +154,7 @@ TEST_F(TrainRunTest, ALeadThatIsKilledGoesOnWhereItWas) {
   EXPECT_EQ(Train(), 0) << err_.str();
   EXPECT_EQ(Read("ps_server-0.log"),
             "--job=" + run_ + "/job.textproto --shard=0 --listen=127.0.0.1:1 " +
-                "--run-dir=" + run_ + " --resume" +
+                "--run-dir=" + run_ + " --run-id=mine --resume" +
                 LogFlag(run_, "ps_server-0"));
 }
 

@@ -1,14 +1,18 @@
 #include "common/file_operations.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +26,20 @@ absl::Status SystemError(const std::string& path, absl::string_view operation) {
              : absl::UnavailableError(text);
 }
 
+absl::Status ReadError(const std::string& path, absl::string_view operation) {
+  if (errno == ENOENT) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+  }
+  return SystemError(path, absl::StrCat("cannot be read: ", operation));
+}
+
 }  // namespace
+
+FileOperations* FileOperations::Real() {
+  static FileOperations* const real = new FileOperations();
+  return real;
+}
 
 absl::StatusOr<int> FileOperations::Create(const std::string& path) {
   const int file =
@@ -97,6 +114,71 @@ absl::Status FileOperations::Remove(const std::string& path) {
   return std::remove(path.c_str()) == 0 || errno == ENOENT
              ? absl::OkStatus()
              : SystemError(path, "remove");
+}
+
+absl::StatusOr<int> FileOperations::OpenToRead(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return ReadError(path, "open");
+  return file;
+}
+
+absl::StatusOr<int64_t> FileOperations::ReadAt(int file,
+                                               const std::string& path,
+                                               int64_t offset,
+                                               absl::Span<char> to) {
+  int64_t done = 0;
+  while (done < std::ssize(to)) {
+    const ssize_t got =
+        ::pread(file, to.data() + done, to.size() - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return SystemError(
+          path, absl::StrCat("cannot be read at byte ", offset + done));
+    }
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+absl::StatusOr<std::vector<std::string>> FileOperations::List(
+    const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()),
+                                                 ::closedir);
+  if (open == nullptr) return ReadError(folder, "opendir");
+  std::vector<std::string> names;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    const absl::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  // What was listed before the error is not all that there is.
+  if (errno != 0) return SystemError(folder, "cannot be read: readdir");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status ProveMissing(const std::string& folder, const std::string& name,
+                          FileOperations* files) {
+  const auto names = files->List(folder);
+  if (absl::IsNotFound(names.status())) {
+    const size_t slash = folder.rfind('/');
+    if (slash == 0 || folder == ".") return absl::OkStatus();
+    return slash == std::string::npos
+               ? ProveMissing(".", folder, files)
+               : ProveMissing(folder.substr(0, slash), folder.substr(slash + 1),
+                              files);
+  }
+  SLUICE_RETURN_IF_ERROR(names.status());
+  if (!std::binary_search(names->begin(), names->end(), name)) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      folder, "/", name,
+      ": cannot be read: its folder lists it, opening it says that there is "
+      "no such file"));
 }
 
 std::string FolderOf(const std::string& path) {

@@ -3,25 +3,31 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace sluice {
 
-// What writing files asks of the operating system, a method for each
-// operation, so that a test can put in its place one that fails at any of them
-// or does nothing from some operation on, as after a kill.
+// What files ask of the operating system, a method for each operation, so that
+// a test can put in its place one that fails at any of them or does nothing
+// from some operation on, as after a kill.
 //
 // Errors, in all methods: kUnavailable, naming the path, the operation and the
-// system's reason; kResourceExhausted, with the same words, where the disk or
-// the user's share of it is full: there may be room again. All block.
+// system's reason, which says nothing of what the disk holds;
+// kResourceExhausted, with the same words, where the disk or the user's share
+// of it is full: there may be room again. All block.
 //
 // Thread-safe.
 class FileOperations {
  public:
   virtual ~FileOperations() = default;
+
+  // The system's. Lives for ever.
+  static FileOperations* Real();
 
   // Opens `path` for writing; it is empty then, whatever it held. The caller
   // closes the file. `path` below is for the message.
@@ -47,7 +53,24 @@ class FileOperations {
   virtual absl::Status SyncFolder(const std::string& path);
   // Removes a file or an empty folder; OK where there is none.
   virtual absl::Status Remove(const std::string& path);
+
+  // Opens `path` for reading; the caller closes it. kNotFound: the system says
+  // that there is nothing of that name, which a cache may have told it.
+  virtual absl::StatusOr<int> OpenToRead(const std::string& path);
+  // Fills `to` from `offset` on, up to the file's end: how many bytes it is.
+  virtual absl::StatusOr<int64_t> ReadAt(int file, const std::string& path,
+                                         int64_t offset, absl::Span<char> to);
+  // The names in a folder, in order. kNotFound as above.
+  virtual absl::StatusOr<std::vector<std::string>> List(
+      const std::string& folder);
 };
+
+// Whether it is certain that `folder` holds nothing of the name `name`, which
+// opening it has just said: then OK, also where the folder itself is certainly
+// missing. kUnavailable: the folder lists it, so that one of the two answers
+// came from a stale cache; or cannot be listed.
+absl::Status ProveMissing(const std::string& folder, const std::string& name,
+                          FileOperations* files);
 
 // The folder that `path` lies in; "." when it names none.
 std::string FolderOf(const std::string& path);

@@ -1,6 +1,5 @@
 #include "common/input_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,13 +8,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {}
+InputFile::InputFile(std::string path, FileOperations* files)
+    : path_(std::move(path)), files_(files) {}
 
 InputFile::InputFile(InputFile&& other)
     : path_(std::move(other.path_)),
+      files_(other.files_),
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_) {}
 
@@ -23,13 +25,14 @@ InputFile::~InputFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  InputFile file(path);
-  file.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
+                                          FileOperations* files) {
+  InputFile file(path, files);
+  SLUICE_ASSIGN_OR_RETURN(file.fd_, files->OpenToRead(path));
   struct stat stat = {};
-  if (file.fd_ < 0 || fstat(file.fd_, &stat) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+  if (fstat(file.fd_, &stat) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat(path, ": cannot be read: fstat: ", std::strerror(errno)));
   }
   if (!S_ISREG(stat.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
@@ -39,21 +42,16 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
 }
 
 absl::Status InputFile::ReadAt(int64_t offset, int64_t bytes, void* to) const {
-  char* at = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = pread(fd_, at, static_cast<size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": cannot be read at byte ", offset, ": ",
-                       got == 0 ? "it ends there, it was longer before"
-                                : std::strerror(errno)));
-    }
-    at += got;
-    offset += got;
-    bytes -= got;
-  }
-  return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(
+      const int64_t got,
+      files_->ReadAt(
+          fd_, path_, offset,
+          absl::MakeSpan(static_cast<char*>(to), static_cast<size_t>(bytes))));
+  if (got == bytes) return absl::OkStatus();
+  // Of a length and contents that contradict each other one is out of date.
+  return absl::UnavailableError(
+      absl::StrCat(path_, ": cannot be read at byte ", offset + got,
+                   ": it ends there, it was longer before"));
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/file_operations.h"
 
 namespace sluice {
 
@@ -15,9 +16,11 @@ namespace sluice {
 // Thread-compatible.
 class InputFile {
  public:
-  // kNotFound when it cannot be opened; kInvalidArgument for what is no file.
-  // Each names the path.
-  static absl::StatusOr<InputFile> Open(const std::string& path);
+  // kNotFound where there is none; kInvalidArgument for what is no file;
+  // kUnavailable when the system cannot say. Each names the path. `files`
+  // outlives the file.
+  static absl::StatusOr<InputFile> Open(
+      const std::string& path, FileOperations* files = FileOperations::Real());
   InputFile(InputFile&& other);
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
@@ -25,13 +28,15 @@ class InputFile {
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }  // Bytes, as it was opened.
 
-  // Reads `bytes` at `offset` into `to`. kDataLoss: names the path and byte.
+  // Reads `bytes` at `offset` into `to`. kUnavailable, also where the file is
+  // shorter than it was: names the path and byte.
   absl::Status ReadAt(int64_t offset, int64_t bytes, void* to) const;
 
  private:
-  explicit InputFile(std::string path);
+  InputFile(std::string path, FileOperations* files);
 
   std::string path_;
+  FileOperations* files_;
   int fd_ = -1;
   int64_t size_ = 0;
 };

@@ -35,6 +35,10 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
   app.add_option("--log", flags.log,
                  "file to append the log to, opened anew on SIGHUP. Default: "
                  "stderr");
+  app.add_option("--run-id", flags.run_id,
+                 "name of the run. With --resume shard 0 goes on with that run "
+                 "alone, and begins none where its folder is empty. Default: "
+                 "drawn when the run begins");
   app.add_flag("--debug", flags.debug, "log every task");
   try {
     app.parse(argc, argv);

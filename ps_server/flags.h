@@ -19,6 +19,7 @@ struct Flags {
   std::string run_dir;      // Empty: output.run_dir.
   bool resume = false;      // The lead goes on with a run in its folder.
   std::string log;          // Empty: stderr.
+  std::string run_id;       // Of that run; empty: any.
   bool debug = false;       // Every task is logged.
 };
 

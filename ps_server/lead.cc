@@ -12,7 +12,6 @@
 #include "common/random.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
-#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
 #include "ps_server/coordinator/generations.h"
@@ -28,11 +27,13 @@ uint64_t DrawGrantSecret(absl::Time now) {
 }
 
 CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
+                                           const std::string& run_id,
                                            Clock* clock) {
   const proto::Job& j = job.job;
   CoordinatorService::Options options;
   options.core = CoordinatorOptionsFromJob(job, DrawGrantSecret(clock->Now()));
   options.job_name = j.name();
+  options.run_id = run_id;
   options.fingerprint = job.fingerprint;
   options.job_text = FormatJob(j);
   options.epochs_total = j.stop().epochs();
@@ -45,12 +46,14 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
 
 ManifestWriter::Options ManifestsOf(const ResolvedJob& job,
                                     const std::string& run_dir,
+                                    const std::string& run_id,
                                     FileOperations* files) {
   ManifestWriter::Options options;
   options.run_dir = run_dir;
   options.files = files;
   options.run.set_job(FormatJob(job.job));
   options.run.set_job_fingerprint(job.fingerprint);
+  options.run.set_run_id(run_id);
   DescribeLayout(job.layout, &options.run);
   for (const std::string& name : StoredArrays(job)) {
     options.run.add_array(name);
@@ -66,11 +69,12 @@ Lead::Lead(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
     const ResolvedJob& job, const std::string& run_dir,
     const std::optional<Resumption>& resumption,
-    const RecoveryOptions& recovery, Clock* clock) {
+    const RecoveryOptions& recovery, const std::string& run_id, Clock* clock) {
   std::unique_ptr<Lead> lead(new Lead(run_dir));
-  CoordinatorService::Options options = ServiceOptions(job, clock);
-  const GenerationStart start = BeginGeneration(
+  CoordinatorService::Options options = ServiceOptions(job, run_id, clock);
+  GenerationStart start = BeginGeneration(
       resumption, recovery, /*recoverable=*/!run_dir.empty(), &options.core);
+  start.run_id = run_id;
   if (!run_dir.empty()) {
     // The next generation, whoever takes it, is taken by creating this file.
     options.superseded = [next = CommitLogPath(run_dir, start.generation + 1),
@@ -84,11 +88,7 @@ absl::StatusOr<std::unique_ptr<Lead>> Lead::Create(
                             RunFiles::Create(job, start, run_dir));
   }
   if (job.job.has_checkpoint()) {
-    // Those that are not whole, too, so that they go in their turn.
-    for (const CheckpointId& id : ListCheckpoints(run_dir)) {
-      options.core.checkpoints.there.emplace_back(id.generation, id.version);
-    }
-    options.manifests = ManifestsOf(job, run_dir, &lead->disk_);
+    options.manifests = ManifestsOf(job, run_dir, run_id, &lead->disk_);
     options.manifests->prove = [files = lead->files_.get(),
                                 lost = lead->lost_.get()] {
       const absl::Status proved = files->Prove();

@@ -24,16 +24,16 @@ namespace sluice {
 // checkpoints of the shards' files. Thread-compatible.
 class Lead {
  public:
-  // Takes the generation. `run_dir` may be empty, unless the job has
-  // checkpoints: then nothing is kept, and nothing recovers. With `resumption`
-  // the run goes on from there, else it begins. `recovery`: what else is known
-  // of the generations before.
+  // Takes the generation of run `run_id`. `run_dir` may be empty, unless the
+  // job has checkpoints: then nothing is kept, and nothing recovers. With
+  // `resumption` the run goes on from there, else it begins. `recovery`: what
+  // else is known of the generations before.
   // kAlreadyExists: there has been a run in this folder. kUnavailable: names
   // the file.
   static absl::StatusOr<std::unique_ptr<Lead>> Create(
       const ResolvedJob& job, const std::string& run_dir,
       const std::optional<Resumption>& resumption,
-      const RecoveryOptions& recovery, Clock* clock);
+      const RecoveryOptions& recovery, const std::string& run_id, Clock* clock);
 
   CoordinatorService* service() { return service_.get(); }
 

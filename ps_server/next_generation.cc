@@ -39,6 +39,7 @@ absl::StatusOr<std::optional<EarlierLife>> AfterGeneration(
   earlier.recovery.evaluator = over.evaluator;
   earlier.recovery.stop = stop;
   earlier.recovery.reason = over.reason;
+  earlier.run.stored = over.stored;
   return earlier;
 }
 
@@ -50,6 +51,14 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
   if (!resumption.has_value()) return {};
   core->generation = resumption->generation;
   core->resume = resumption->point;
+  for (const CheckpointId& id : resumption->there) {
+    core->checkpoints.there.emplace_back(id.generation, id.version);
+  }
+  for (const CheckpointId& id : resumption->damaged) {
+    core->checkpoints.damaged.emplace_back(id.generation, id.version);
+  }
+  core->checkpoints.read_whole = {resumption->point.generation,
+                                  resumption->point.version};
   core->recovery.updates_lost = resumption->updates_lost;
   return {.generation = resumption->generation,
           .parent = resumption->point.generation,

@@ -21,6 +21,7 @@ namespace sluice {
 struct EarlierLife {
   std::string reason;             // Why that generation ended.
   RecoveryOptions recovery = {};  // Of the lead.
+  KnownRun run = {};              // The same.
 };
 
 // What follows when a shard's session has ended: with a Finish, or with the

@@ -1,15 +1,13 @@
 #include "ps_server/resume.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/input_file.h"
 #include "common/status_macros.h"
-#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/check_resume_point.h"
 #include "ps_server/coordinator/coordinator_options_from_job.h"
@@ -76,12 +74,18 @@ absl::Status NoneWhole(const std::string& run_dir,
 
 // The job that the run in the folder had; nullopt where it had not come so far
 // as to write it down.
-std::optional<std::string> ReadRunsJob(const std::string& run_dir) {
-  std::ifstream file(absl::StrCat(run_dir, "/job.textproto"));
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+absl::StatusOr<std::optional<std::string>> ReadRunsJob(
+    const std::string& run_dir, FileOperations* files) {
+  constexpr char kName[] = "job.textproto";
+  const auto file = InputFile::Open(absl::StrCat(run_dir, "/", kName), files);
+  if (absl::IsNotFound(file.status())) {
+    SLUICE_RETURN_IF_ERROR(ProveMissing(run_dir, kName, files));
+    return std::nullopt;
+  }
+  SLUICE_RETURN_IF_ERROR(file.status());
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  SLUICE_RETURN_IF_ERROR(file->ReadAt(0, file->size(), text.data()));
+  return text;
 }
 
 // `there`: the job that the run had.
@@ -120,23 +124,86 @@ absl::Status InRun(const std::string& run_dir, const absl::Status& status) {
       absl::StrCat(run_dir, ": ", status.message()));
 }
 
-// Going on from `point` after `generations`: what is lost.
-Resumption GoOnFrom(ResumePoint point,
-                    const std::vector<Generation>& generations,
-                    std::vector<absl::Status> passed_over,
-                    const std::string& run_dir) {
+absl::Status NoRun(const std::string& run_dir, const KnownRun& known) {
+  return absl::UnavailableError(
+      absl::StrCat(run_dir, ": holds no commit_log, expected that of run ",
+                   known.id, ": is the folder there, and mounted?"));
+}
+
+// A run's past.
+struct Past {
+  std::vector<Generation> generations;  // At least one.
+  NewestCheckpoint newest;
+  ResumePoint point;  // Of `newest`; version 0 where there is none.
+  PastGenerations sums;
+  std::vector<absl::Status> problems;  // Of its logs.
+};
+
+// Whether this is the run that is known, and has what it had.
+absl::Status CheckKnown(const std::string& run_dir, const KnownRun& known,
+                        const Past& past) {
+  const std::string& id = past.sums.run_id;
+  if (!known.id.empty() && !id.empty() && known.id != id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run_dir, ": holds run ", id, ", expected run ", known.id));
+  }
+  const CheckpointId stored{known.stored.first, known.stored.second};
+  const CheckpointId found{past.point.generation, past.point.version};
+  const auto& damaged = past.newest.damaged;
+  if (found < stored &&
+      std::find(damaged.begin(), damaged.end(), stored) == damaged.end()) {
+    return absl::UnavailableError(
+        absl::StrCat(CheckpointFolder(run_dir, stored),
+                     ": is not there, expected this checkpoint or a newer one: "
+                     "it was whole before"));
+  }
+  if (past.sums.had_checkpoint && past.newest.there.empty()) {
+    return absl::UnavailableError(
+        absl::StrCat(run_dir,
+                     "/checkpoints: holds none, expected one: the run has gone "
+                     "on from a checkpoint before"));
+  }
+  return absl::OkStatus();
+}
+
+// Nullopt: no run has been there.
+absl::StatusOr<std::optional<Past>> ReadPast(const ResolvedJob& job,
+                                             const std::string& run_dir,
+                                             const KnownRun& known,
+                                             FileOperations* files) {
+  Past past;
+  SLUICE_ASSIGN_OR_RETURN(past.generations, ListGenerations(run_dir, files));
+  if (past.generations.empty()) return std::nullopt;
+  SLUICE_ASSIGN_OR_RETURN(past.newest, OpenNewestCheckpoint(run_dir, files));
+  if (past.newest.checkpoint.has_value()) {
+    SLUICE_ASSIGN_OR_RETURN(past.point,
+                            PointOf(*past.newest.checkpoint, job, run_dir));
+  }
+  SLUICE_ASSIGN_OR_RETURN(past.sums, SumUp(run_dir, &past.problems, files));
+  SLUICE_RETURN_IF_ERROR(CheckKnown(run_dir, known, past));
+  return past;
+}
+
+// Going on from where `past` ends: what is lost.
+Resumption GoOnFrom(Past past) {
   Resumption resumption;
-  resumption.passed_over = std::move(passed_over);
-  resumption.generation = std::max(generations.back(), point.generation) + 1;
-  const PastGenerations past = SumUp(run_dir, &resumption.passed_over);
-  resumption.tasks = past.tasks;
+  resumption.passed_over = std::move(past.newest.refused);
+  resumption.passed_over.insert(resumption.passed_over.end(),
+                                past.problems.begin(), past.problems.end());
+  resumption.there = std::move(past.newest.there);
+  resumption.damaged = std::move(past.newest.damaged);
+  resumption.run_id = past.sums.run_id;
+  resumption.tasks = past.sums.tasks;
+  ResumePoint& point = past.point;
+  resumption.generation =
+      std::max(past.generations.back(), point.generation) + 1;
   resumption.updates_lost =
-      past.updates_lost +
-      std::max<int64_t>(0, past.newest.value() - point.version.value());
+      past.sums.updates_lost +
+      std::max<int64_t>(0, past.sums.newest.value() - point.version.value());
   // Whatever the version does not count.
   GradientCounts& counts = point.snapshot.totals.gradients;
   const int64_t lost =
-      std::max<int64_t>(0, past.tasks - counts.applied - counts.cancelled -
+      std::max<int64_t>(0, past.sums.tasks - counts.applied - counts.cancelled -
                                counts.dropped - counts.rejected);
   resumption.lost = std::max<int64_t>(0, lost - counts.lost);
   counts.lost = lost;
@@ -147,45 +214,51 @@ Resumption GoOnFrom(ResumePoint point,
 }  // namespace
 
 absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
-                                          const std::string& run_dir) {
-  const std::vector<Generation> generations = ListGenerations(run_dir);
-  if (generations.empty()) {
+                                          const std::string& run_dir,
+                                          const KnownRun& known,
+                                          FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(std::optional<Past> past,
+                          ReadPast(job, run_dir, known, files));
+  if (!past.has_value()) {
     return absl::NotFoundError(absl::StrCat(
         run_dir, ": has no commit_log, expected the folder of a run"));
   }
-  NewestCheckpoint newest = OpenNewestCheckpoint(run_dir);
-  if (!newest.checkpoint.has_value()) return NoneWhole(run_dir, newest.refused);
-  SLUICE_ASSIGN_OR_RETURN(ResumePoint point,
-                          PointOf(*newest.checkpoint, job, run_dir));
+  if (!past->newest.checkpoint.has_value()) {
+    return NoneWhole(run_dir, past->newest.refused);
+  }
   SLUICE_RETURN_IF_ERROR(
-      InRun(run_dir, CheckResumePoint(OptionsAt(job, point))));
-  return GoOnFrom(std::move(point), generations, std::move(newest.refused),
-                  run_dir);
+      InRun(run_dir, CheckResumePoint(OptionsAt(job, past->point))));
+  return GoOnFrom(*std::move(past));
 }
 
 absl::StatusOr<std::optional<Resumption>> FindRecovery(
-    const ResolvedJob& job, const std::string& run_dir) {
-  const std::vector<Generation> generations = ListGenerations(run_dir);
-  if (generations.empty()) return std::nullopt;
-  NewestCheckpoint newest = OpenNewestCheckpoint(run_dir);
-  ResumePoint point;
-  if (newest.checkpoint.has_value()) {
-    SLUICE_ASSIGN_OR_RETURN(point, PointOf(*newest.checkpoint, job, run_dir));
-    SLUICE_RETURN_IF_ERROR(
-        InRun(run_dir, CheckRecoveryPoint(OptionsAt(job, point))));
-  } else if (const auto there = ReadRunsJob(run_dir); there.has_value()) {
-    SLUICE_RETURN_IF_ERROR(CheckSameJob(job, *there, run_dir));
+    const ResolvedJob& job, const std::string& run_dir, const KnownRun& known,
+    FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(std::optional<Past> past,
+                          ReadPast(job, run_dir, known, files));
+  if (!past.has_value()) {
+    if (!known.id.empty()) return NoRun(run_dir, known);
+    return std::nullopt;
   }
-  return GoOnFrom(std::move(point), generations, std::move(newest.refused),
-                  run_dir);
+  if (past->newest.checkpoint.has_value()) {
+    SLUICE_RETURN_IF_ERROR(
+        InRun(run_dir, CheckRecoveryPoint(OptionsAt(job, past->point))));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(const auto there, ReadRunsJob(run_dir, files));
+    if (there.has_value()) {
+      SLUICE_RETURN_IF_ERROR(CheckSameJob(job, *there, run_dir));
+    }
+  }
+  return GoOnFrom(*std::move(past));
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
     const ResolvedJob& job, const std::string& run_dir, const Restore& of,
-    ParameterRange range) {
+    ParameterRange range, FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(
       const Checkpoint checkpoint,
-      Checkpoint::Open(CheckpointFolder(run_dir, {of.checkpoint, of.version})));
+      Checkpoint::Open(CheckpointFolder(run_dir, {of.checkpoint, of.version}),
+                       files));
   SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
   std::vector<std::vector<float>> arrays;
   for (const std::string& name : StoredArrays(job)) {

@@ -3,12 +3,15 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/file_operations.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "common/resolved_job.h"
+#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/coordinator/events.h"
 #include "ps_server/coordinator/training_snapshot.h"
 
@@ -27,33 +30,51 @@ struct Resumption {
   int64_t updates_lost = 0;
   // What was passed over as damaged, and why.
   std::vector<absl::Status> passed_over;
+  // The checkpoints that there are, oldest first, and those of them that are
+  // proven to be damaged.
+  std::vector<CheckpointId> there;
+  std::vector<CheckpointId> damaged;
+  // Empty: the run is of before there were any.
+  std::string run_id;
+};
+
+// What whoever looks already knows of the run; what is found must fit it.
+struct KnownRun {
+  // Empty: not known. Else there has been a run, and it has this id.
+  std::string id = {};
+  // A checkpoint that was whole, by (generation, version); 0, 0: none.
+  std::pair<Generation, Version> stored = {};
 };
 
 // Looks in the run folder for the newest whole checkpoint and checks that `job`
-// can go on from it. Reads all of it, and changes nothing.
+// can go on from it. Reads all of it, and changes nothing. Only what was read
+// and is wrong is passed over as damaged.
 //
 // kNotFound: no run has been there, or it has no whole checkpoint (says which
 // are damaged, and how). kFailedPrecondition: the checkpoint is of another job
-// or model, naming the first field or tensor that differs and both values; or
-// the run has reached its end.
-absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
-                                          const std::string& run_dir);
+// or model, naming the first field or tensor that differs and both values; the
+// run has reached its end; or another id. kUnavailable: something cannot be
+// read, or is known to have been there and is missing: names it.
+absl::StatusOr<Resumption> FindResumption(
+    const ResolvedJob& job, const std::string& run_dir,
+    const KnownRun& known = {}, FileOperations* files = FileOperations::Real());
 
 // The same for a run that is to recover by itself: where there is no whole
 // checkpoint it goes back to version 0 (`point.generation` is 0 then), and one
 // that has reached its end may still have to end. Nullopt: no run has been
-// there.
+// there, and none is known of.
 //
-// kFailedPrecondition: as above, but for the run's end.
+// kFailedPrecondition: as above, but for the run's end. kUnavailable: as above.
 absl::StatusOr<std::optional<Resumption>> FindRecovery(
-    const ResolvedJob& job, const std::string& run_dir);
+    const ResolvedJob& job, const std::string& run_dir,
+    const KnownRun& known = {}, FileOperations* files = FileOperations::Real());
 
 // The arrays of `range` that `of` is to restore, as
 // ShardOptions::stored_version wants them. Errors as Checkpoint::Open and Read,
 // and kFailedPrecondition as above.
 absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
     const ResolvedJob& job, const std::string& run_dir, const Restore& of,
-    ParameterRange range);
+    ParameterRange range, FileOperations* files = FileOperations::Real());
 
 }  // namespace sluice
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/file_operations.h"
+#include "common/testing/faulty_reads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/checkpoint/checkpoint.h"
@@ -50,6 +51,14 @@ class ResumeTest : public ::testing::Test {
     proto::LogRecord task;
     task.mutable_task();
     for (int i = 0; i < tasks; ++i) ASSERT_TRUE((*log)->Append({task}).ok());
+  }
+
+  // A run of one generation with checkpoints of versions 2 and 4.
+  void TakeGenerationIfNone() const {
+    if (std::filesystem::exists(CommitLogPath(run_, Generation(1)))) return;
+    TakeGeneration(1, 9);
+    Store(Job(), {Generation(1), Version(2)}, At(2));
+    Store(Job(), {Generation(1), Version(4)}, At(4));
   }
 
   // Float i of array a is 1000 a + i.
@@ -239,6 +248,98 @@ TEST_F(ResumeTest, ARecoveryTakesTheNewestWholeCheckpointAlsoAtTheRunsEnd) {
   const auto found = FindRecovery(Job(), run_);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ((*found)->point.version, Version(5));
+}
+
+TEST_F(ResumeTest, AtAnyReadThatFailsNothingIsPassedOverAndNoneIsLost) {
+  for (const auto fault :
+       {FaultyReads::Fault::kFails, FaultyReads::Fault::kStale}) {
+    TakeGenerationIfNone();
+    int failures = 0;
+    for (int operation = 0;; ++operation) {
+      SCOPED_TRACE(operation);
+      FaultyReads disk(fault, operation, 1);
+      const auto found = FindRecovery(Job(), run_, {.id = "r"}, &disk);
+      if (disk.operations() <= operation) break;
+      if (found.ok()) {
+        EXPECT_EQ((*found)->point.version, Version(4));
+        EXPECT_TRUE((*found)->passed_over.empty());
+      } else {
+        ++failures;
+        EXPECT_TRUE(absl::IsUnavailable(found.status())) << found.status();
+        EXPECT_THAT(std::string(found.status().message()),
+                    HasSubstr("cannot be read"));
+      }
+      // The next try finds it.
+      EXPECT_EQ((*FindRecovery(Job(), run_, {.id = "r"}, &disk))->point.version,
+                Version(4));
+    }
+    EXPECT_GT(failures, fault == FaultyReads::Fault::kFails ? 15 : 3);
+  }
+}
+
+TEST_F(ResumeTest, WhatWasWholeBeforeAndIsNotListedCannotBeRead) {
+  TakeGeneration(1, 9);
+  Store(Job(), {Generation(1), Version(2)}, At(2));
+  const auto error = [&](KnownRun known) {
+    return FindRecovery(Job(), run_, known).status().ToString();
+  };
+  EXPECT_EQ(error({.stored = {Generation(1), Version(2)}}), "OK");
+  const std::string gone = CheckpointFolder(run_, {Generation(1), Version(4)});
+  EXPECT_EQ(error({.stored = {Generation(1), Version(4)}}),
+            absl::StrCat("UNAVAILABLE: ", gone,
+                         ": is not there, expected this checkpoint or a newer "
+                         "one: it was whole before"));
+  // It is damaged by now: that was read.
+  std::filesystem::create_directories(gone);
+  EXPECT_EQ(error({.stored = {Generation(1), Version(4)}}), "OK");
+  std::filesystem::rename(run_ + "/checkpoints", run_ + "/elsewhere");
+  EXPECT_THAT(error({.stored = {Generation(1), Version(2)}}),
+              HasSubstr("UNAVAILABLE"));
+}
+
+TEST_F(ResumeTest, ARunThatWentOnFromACheckpointDoesNotBeginAnewWithoutAny) {
+  TakeGeneration(1, 9);
+  proto::LogHeader header;
+  header.set_generation(2);
+  header.set_parent_generation(1);
+  header.set_restored_version(2);
+  ASSERT_TRUE(
+      CommitLogWriter::Create(CommitLogPath(run_, Generation(2)), header).ok());
+  EXPECT_EQ(FindRecovery(Job(), run_).status().ToString(),
+            absl::StrCat("UNAVAILABLE: ", run_,
+                         "/checkpoints: holds none, expected one: the run has "
+                         "gone on from a checkpoint before"));
+}
+
+TEST_F(ResumeTest, AKnownRunBeginsInNoEmptyFolderAndGoesOnInNoOthers) {
+  EXPECT_EQ(FindRecovery(Job(), run_, {.id = "mine"}).status().ToString(),
+            absl::StrCat("UNAVAILABLE: ", run_,
+                         ": holds no commit_log, expected that of run mine: is "
+                         "the folder there, and mounted?"));
+  EXPECT_FALSE(FindRecovery(Job(), run_)->has_value());
+  proto::LogHeader header;
+  header.set_generation(1);
+  header.set_run_id("theirs");
+  ASSERT_TRUE(
+      CommitLogWriter::Create(CommitLogPath(run_, Generation(1)), header).ok());
+  EXPECT_EQ(FindRecovery(Job(), run_, {.id = "mine"}).status().ToString(),
+            absl::StrCat("FAILED_PRECONDITION: ", run_,
+                         ": holds run theirs, expected run mine"));
+  const auto found = FindRecovery(Job(), run_, {.id = "theirs"});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->run_id, "theirs");
+}
+
+TEST_F(ResumeTest, ItSaysWhichThereAreAndWhichAreDamaged) {
+  TakeGeneration(1, 9);
+  const CheckpointId older{Generation(1), Version(2)};
+  const CheckpointId newer{Generation(1), Version(4)};
+  Store(Job(), older, At(2));
+  std::filesystem::create_directories(CheckpointFolder(run_, newer));
+  const auto found = FindRecovery(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->there, (std::vector<CheckpointId>{older, newer}));
+  EXPECT_EQ((*found)->damaged, std::vector<CheckpointId>{newer});
 }
 
 TEST_F(ResumeTest, ARecoveryIsOfTheSameJob) {

@@ -25,9 +25,9 @@ absl::Status ShardDaemon::Run() {
 
 absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
     const std::optional<EarlierLife>& earlier) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<ShardServer> server,
-      ShardServer::Start(flags_, job_, weights_, earlier, listener_.get()));
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardServer> server,
+                          ShardServer::Start(flags_, job_, weights_, earlier,
+                                             listener_.get(), &pause_));
   {
     absl::MutexLock lock(&mu_);
     server_ = server.get();
@@ -40,6 +40,7 @@ absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
 }
 
 void ShardDaemon::RequestStop(const std::string& reason) {
+  pause_.Stop();
   absl::MutexLock lock(&mu_);
   stop_ = reason;
   if (server_ != nullptr) server_->RequestStop(reason);

@@ -12,6 +12,7 @@
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
+#include "common/storage_retry.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_server.h"
 
@@ -34,7 +35,8 @@ class ShardDaemon {
   // model.init_from.
   absl::Status Run();
 
-  // As ShardServer's; between two generations the next one is asked.
+  // As ShardServer's; between two generations the next one is asked, unless it
+  // waits for the run folder to be readable: that is given up.
   void RequestStop(const std::string& reason);
 
  private:
@@ -48,6 +50,8 @@ class ShardDaemon {
   // Constant once Run has them.
   std::shared_ptr<const InitialWeights> weights_;
   std::unique_ptr<Listener> listener_;
+
+  StoppablePause pause_;  // While a generation's begin reads the run folder.
 
   absl::Mutex mu_;  // Acquired before all locks of the server.
   ShardServer* server_ ABSL_GUARDED_BY(mu_) = nullptr;  // While it runs.

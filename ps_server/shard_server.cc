@@ -9,6 +9,7 @@
 #include "common/process_name.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
+#include "common/run_id.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/resume.h"
@@ -27,15 +28,33 @@ std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
   return flags.run_dir.empty() ? job.output().run_dir() : flags.run_dir;
 }
 
+// Says what cannot be read, and waits.
+PauseForStorage SaidIn(StoppablePause* pause) {
+  return [pause](const absl::Status& why, absl::Duration duration) {
+    spdlog::warn("event=storage_retry pause_seconds={} error=\"{}\"",
+                 absl::ToDoubleSeconds(duration), std::string(why.message()));
+    return pause->For(duration);
+  };
+}
+
+absl::Duration StorageTimeout(const ResolvedJob& job) {
+  return absl::Seconds(job.job.limits().storage_timeout_s());
+}
+
+// `restoring`: what it waits in, on the exchange thread, for a disk to answer.
+// Nobody is served before a Restore; sessions have threads of their own.
 ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
-                       std::shared_ptr<const InitialWeights> weights) {
+                       std::shared_ptr<const InitialWeights> weights,
+                       StoppablePause* restoring) {
   ShardOptions options =
       ShardOptionsFromJob(job, ShardId(flags.shard), std::move(weights));
   const std::string run_dir = RunFolderOf(flags, job.job);
   if (run_dir.empty()) return options;
-  options.stored_version = [job, run_dir](const Restore& of,
-                                          ParameterRange range) {
-    return ReadStoredVersion(job, run_dir, of, range);
+  options.stored_version = [job, run_dir, restoring](const Restore& of,
+                                                     ParameterRange range) {
+    return ReadWithRetries(
+        StorageTimeout(job), Clock::Real(), SaidIn(restoring),
+        [&] { return ReadStoredVersion(job, run_dir, of, range); });
   };
   return options;
 }
@@ -59,17 +78,32 @@ void LogRecovery(const Resumption& resumption, const std::string& reason) {
 }
 
 // Where a lead that is to go on does so; nullopt: it begins.
-absl::StatusOr<std::optional<Resumption>> RecoveryOf(
-    const ResolvedJob& job, const std::string& run_dir,
-    const std::string& reason) {
+absl::StatusOr<std::optional<Resumption>> RecoveryOf(const ResolvedJob& job,
+                                                     const std::string& run_dir,
+                                                     const KnownRun& known,
+                                                     const std::string& reason,
+                                                     StoppablePause* pause) {
   if (run_dir.empty()) {
     return absl::InvalidArgumentError(
         "--resume: needs the folder of the run: give --run-dir or "
         "output.run_dir");
   }
-  SLUICE_ASSIGN_OR_RETURN(auto recovery, FindRecovery(job, run_dir));
+  SLUICE_ASSIGN_OR_RETURN(
+      auto recovery,
+      ReadWithRetries(StorageTimeout(job), Clock::Real(), SaidIn(pause),
+                      [&] { return FindRecovery(job, run_dir, known); }));
   if (recovery.has_value()) LogRecovery(*recovery, reason);
   return recovery;
+}
+
+void LogRun(const std::string& run_id, bool resume, bool goes_on) {
+  if (resume && !goes_on) {
+    return spdlog::warn(
+        "event=new_run run_id={} reason=\"the run folder holds no run; with "
+        "--run-id none would begin there\"",
+        run_id);
+  }
+  spdlog::info("event=run run_id={}", run_id);
 }
 
 // What went through the shard, for whoever counts bytes or looks for repeats.
@@ -96,7 +130,7 @@ ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
       initial_weights_(std::move(weights)),
       earlier_(earlier),
       listener_(*listener),
-      shard_(OptionsOf(flags, job, initial_weights_)),
+      shard_(OptionsOf(flags, job, initial_weights_, &restoring_)),
       exchange_(&shard_, clock_,
                 absl::Seconds(job.job.limits().transfer_stall_s())) {}
 
@@ -105,13 +139,15 @@ ShardServer::~ShardServer() { StopServing(); }
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
     const Flags& flags, const ResolvedJob& job,
     std::shared_ptr<const InitialWeights> weights,
-    const std::optional<EarlierLife>& earlier, Listener* listener) {
+    const std::optional<EarlierLife>& earlier, Listener* listener,
+    StoppablePause* pause) {
   const int shards = job.job.cluster().shards();
   if (flags.shard < 0 || flags.shard >= shards) {
     return absl::InvalidArgumentError(
         absl::StrCat("--shard: must be 0 to ", shards - 1,
                      " (cluster.shards - 1), is ", flags.shard));
   }
+  if (!flags.run_id.empty()) SLUICE_RETURN_IF_ERROR(CheckRunId(flags.run_id));
   if (job.job.has_checkpoint() && RunFolderOf(flags, job.job).empty()) {
     return absl::InvalidArgumentError(
         "checkpoint: needs the run folder, one that all shards share: give "
@@ -121,7 +157,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
       new ShardServer(flags, job, std::move(weights), earlier, listener));
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   if (flags.shard == 0) {
-    SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job));
+    SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job, pause));
   }
   SLUICE_RETURN_IF_ERROR(server->Serve(flags, job));
   return server;
@@ -154,18 +190,25 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
 }
 
 absl::Status ShardServer::TakeGeneration(const Flags& flags,
-                                         const ResolvedJob& job) {
+                                         const ResolvedJob& job,
+                                         StoppablePause* pause) {
   const std::string run_dir = RunFolderOf(flags, job.job);
   RecoveryOptions recovery;
   recovery.reason = "shard 0 was started again";
   if (earlier_.has_value()) recovery = earlier_->recovery;
+  const KnownRun known =
+      earlier_.has_value() ? earlier_->run : KnownRun{.id = flags.run_id};
   std::optional<Resumption> resumption;
   if (flags.resume || earlier_.has_value()) {
-    SLUICE_ASSIGN_OR_RETURN(resumption,
-                            RecoveryOf(job, run_dir, recovery.reason));
+    SLUICE_ASSIGN_OR_RETURN(
+        resumption, RecoveryOf(job, run_dir, known, recovery.reason, pause));
   }
+  run_id_ = resumption.has_value() ? resumption->run_id : "";
+  if (run_id_.empty()) run_id_ = known.id;
+  if (run_id_.empty()) run_id_ = DrawRunId(clock_->Now());
+  LogRun(run_id_, flags.resume, resumption.has_value());
   SLUICE_ASSIGN_OR_RETURN(
-      lead_, Lead::Create(job, run_dir, resumption, recovery, clock_));
+      lead_, Lead::Create(job, run_dir, resumption, recovery, run_id_, clock_));
   if (!run_dir.empty() && !job.job.has_checkpoint()) {
     spdlog::warn(
         "event=no_checkpoints reason=\"the job has no `checkpoint`: when a "
@@ -212,12 +255,15 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   // Only now can nobody ask any more.
   const auto stop = lead_->service()->State().stop_requested;
   SLUICE_RETURN_IF_ERROR(lead_->Close(end));
-  return AfterGeneration(end, stop);
+  auto next = AfterGeneration(end, stop);
+  if (next.ok() && next->has_value()) (*next)->run.id = run_id_;
+  return next;
 }
 
 void ShardServer::StopServing() {
   if (server_ == nullptr) return;
   listener_.Rest();
+  restoring_.Stop();
   server_->Shutdown(FromNow(kShutdownGrace));
   exchange_.Shutdown();
   if (endpoint_ != nullptr) endpoint_->Shutdown();

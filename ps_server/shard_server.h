@@ -13,6 +13,7 @@
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
+#include "common/storage_retry.h"
 #include "ps_server/coordinator/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
@@ -33,12 +34,15 @@ class ShardServer {
   // Serves what connects to `listener`; then, in shard 0, takes the generation.
   // `earlier`: the life of this process before, if it had one.
   // kInvalidArgument: the flags do not fit the job. kUnavailable: the run
-  // folder cannot be written. kAlreadyExists: there has been a run in it, or
-  // somebody has just taken the generation. `listener` must outlive the server.
+  // folder cannot be written, or not be read for limits.storage_timeout_s or
+  // until `pause`, between two tries, is stopped. kAlreadyExists: there has
+  // been a run in it, or somebody has just taken the generation.
+  // kFailedPrecondition: as FindRecovery. `listener` must outlive the server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,
-      const std::optional<EarlierLife>& earlier, Listener* listener);
+      const std::optional<EarlierLife>& earlier, Listener* listener,
+      StoppablePause* pause);
   ~ShardServer();
 
   // Takes part in the run; blocks until its generation is over. What to begin
@@ -58,7 +62,8 @@ class ShardServer {
 
   // Takes connections from here on; no call is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
-  absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job);
+  absl::Status TakeGeneration(const Flags& flags, const ResolvedJob& job,
+                              StoppablePause* pause);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
   // Stops serving; calls under way are cancelled.
@@ -72,7 +77,9 @@ class ShardServer {
   Listener& listener_;
   std::string address_;      // Where others reach it,
   std::string coordinator_;  // and where it reaches the coordinator.
+  std::string run_id_;       // In shard 0.
 
+  StoppablePause restoring_;  // Of the exchange thread, between two tries.
   Shard shard_;
   std::unique_ptr<Lead> lead_;                     // In shard 0,
   std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.

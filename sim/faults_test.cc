@@ -84,6 +84,7 @@ Faults EverythingGoesWrong() {
   faults.partition = 15;
   faults.disk_refuses = 100;
   faults.disk_hangs = 20;
+  faults.disk_unreadable = 300;
   return faults;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/status_macros.h"
 #include "ps_server/coordinator/generations.h"
 
 namespace sluice {
@@ -140,7 +141,9 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder) {
     return absl::NotFoundError(absl::StrCat(folder, ": is no folder"));
   }
   const auto metrics = ReadText(absl::StrCat(folder, "/metrics.jsonl"));
-  const bool has_log = !ListGenerations(folder).empty();
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                          ListGenerations(folder));
+  const bool has_log = !generations.empty();
   if (!metrics.has_value() && !has_log) {
     return absl::NotFoundError(
         absl::StrCat(folder,

@@ -1,8 +1,6 @@
 #include "ps_server/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -14,24 +12,14 @@
 namespace sluice {
 namespace {
 
+constexpr char kFolder[] = "checkpoints";
+
 std::string FolderOfAll(const std::string& run_dir) {
-  return absl::StrCat(run_dir, "/checkpoints");
+  return absl::StrCat(run_dir, "/", kFolder);
 }
 
 std::string NameOf(CheckpointId id) {
   return absl::StrCat(id.generation.value(), "-", id.version.value());
-}
-
-// Names of what lies in `folder`, in order; none where there is no folder.
-std::vector<std::string> NamesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end;
-       !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::optional<CheckpointId> ParseName(const std::string& name) {
@@ -47,7 +35,20 @@ std::optional<CheckpointId> ParseName(const std::string& name) {
   return id;
 }
 
+// An error of a file in `folder`; that it is missing has to be certain.
+absl::Status InFolder(const std::string& folder, const std::string& name,
+                      const absl::Status& status, FileOperations* files) {
+  if (!absl::IsNotFound(status)) return status;
+  SLUICE_RETURN_IF_ERROR(ProveMissing(folder, name, files));
+  return status;
+}
+
 }  // namespace
+
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
+         absl::IsNotFound(status);
+}
 
 std::string CheckpointFolder(const std::string& run_dir, CheckpointId id) {
   return absl::StrCat(FolderOfAll(run_dir), "/", NameOf(id));
@@ -64,18 +65,23 @@ absl::Status MakeCheckpointFolder(const std::string& run_dir, CheckpointId id,
 Checkpoint::Checkpoint(std::string folder, proto::CheckpointManifest manifest)
     : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
 
-absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
-  SLUICE_ASSIGN_OR_RETURN(proto::CheckpointManifest manifest,
-                          ReadManifest(folder));
-  Checkpoint checkpoint(folder, std::move(manifest));
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder,
+                                            FileOperations* files) {
+  auto manifest = ReadManifest(folder, files);
+  if (!manifest.ok()) {
+    return InFolder(folder, "manifest", manifest.status(), files);
+  }
+  Checkpoint checkpoint(folder, *std::move(manifest));
   const proto::CheckpointManifest& found = checkpoint.manifest_;
   const std::vector<std::string> arrays(found.array().begin(),
                                         found.array().end());
   for (int i = 0; i < found.file_size(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(
-        ShardFile file, ShardFile::Open(folder, IdentityOf(found, ShardId(i)),
-                                        arrays, found.file(i)));
-    checkpoint.files_.push_back(std::move(file));
+    const ShardFileIdentity identity = IdentityOf(found, ShardId(i));
+    auto file = ShardFile::Open(folder, identity, arrays, found.file(i), files);
+    if (!file.ok()) {
+      return InFolder(folder, identity.file_name(), file.status(), files);
+    }
+    checkpoint.files_.push_back(*std::move(file));
   }
   return checkpoint;
 }
@@ -96,26 +102,38 @@ absl::Status Checkpoint::Verify() const {
   return absl::OkStatus();
 }
 
-std::vector<CheckpointId> ListCheckpoints(const std::string& run_dir) {
+absl::StatusOr<std::vector<CheckpointId>> ListCheckpoints(
+    const std::string& run_dir, FileOperations* files) {
   std::vector<CheckpointId> ids;
-  for (const std::string& name : NamesIn(FolderOfAll(run_dir))) {
+  const auto names = files->List(FolderOfAll(run_dir));
+  if (absl::IsNotFound(names.status())) {
+    SLUICE_RETURN_IF_ERROR(ProveMissing(run_dir, kFolder, files));
+    return ids;
+  }
+  SLUICE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
     if (const auto id = ParseName(name)) ids.push_back(*id);
   }
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
-NewestCheckpoint OpenNewestCheckpoint(const std::string& run_dir) {
+absl::StatusOr<NewestCheckpoint> OpenNewestCheckpoint(
+    const std::string& run_dir, FileOperations* files) {
   NewestCheckpoint newest;
-  std::vector<CheckpointId> ids = ListCheckpoints(run_dir);
+  SLUICE_ASSIGN_OR_RETURN(newest.there, ListCheckpoints(run_dir, files));
+  std::vector<CheckpointId> ids = newest.there;
   for (; !ids.empty(); ids.pop_back()) {
-    auto opened = Checkpoint::Open(CheckpointFolder(run_dir, ids.back()));
+    auto opened =
+        Checkpoint::Open(CheckpointFolder(run_dir, ids.back()), files);
     const absl::Status status =
         opened.ok() ? opened->Verify() : opened.status();
     if (status.ok()) {
       newest.checkpoint.emplace(*std::move(opened));
       break;
     }
+    if (!IsDamage(status)) return status;
+    newest.damaged.push_back(ids.back());
     newest.refused.push_back(status);
   }
   return newest;
@@ -124,11 +142,12 @@ NewestCheckpoint OpenNewestCheckpoint(const std::string& run_dir) {
 absl::Status RemoveCheckpoint(const std::string& run_dir, CheckpointId id,
                               FileOperations* files) {
   const std::string folder = CheckpointFolder(run_dir, id);
-  std::error_code error;
-  if (!std::filesystem::exists(folder, error)) return absl::OkStatus();
+  const auto names = files->List(folder);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  SLUICE_RETURN_IF_ERROR(names.status());
   SLUICE_RETURN_IF_ERROR(files->Remove(absl::StrCat(folder, "/manifest")));
   SLUICE_RETURN_IF_ERROR(files->SyncFolder(folder));
-  for (const std::string& name : NamesIn(folder)) {
+  for (const std::string& name : *names) {
     SLUICE_RETURN_IF_ERROR(files->Remove(absl::StrCat(folder, "/", name)));
   }
   return files->Remove(folder);

@@ -31,25 +31,33 @@ std::string CheckpointFolder(const std::string& run_dir, CheckpointId id);
 absl::Status MakeCheckpointFolder(const std::string& run_dir, CheckpointId id,
                                   FileOperations* files);
 
+// Whether an error of Checkpoint is damage: what was read, and is wrong, or a
+// file that is certainly missing. Any other says only that the storage did not
+// answer: the checkpoint may be whole.
+bool IsDamage(const absl::Status& status);
+
 // A checkpoint that exists: its manifest is whole, and so are the headers of
 // all its shards' files. Thread-compatible.
 class Checkpoint {
  public:
   // Reads manifest and headers. Errors name the file, what was expected and
-  // what was found: kNotFound for a file that is missing, else as
-  // DecodeManifest and ShardFile::Open.
-  static absl::StatusOr<Checkpoint> Open(const std::string& folder);
+  // what was found: kNotFound for a file that is missing, which the folder's
+  // list must bear out; kUnavailable for what cannot be read; else as
+  // DecodeManifest and ShardFile::Open. `files` outlives the checkpoint.
+  static absl::StatusOr<Checkpoint> Open(
+      const std::string& folder,
+      FileOperations* files = FileOperations::Real());
 
   const std::string& folder() const { return folder_; }
   const proto::CheckpointManifest& manifest() const { return manifest_; }
 
   // The floats of `range` of the flat vector, from one of the manifest's
   // arrays. Every chunk that is touched is compared with its checksum.
-  // kDataLoss. REQUIRES: `range` lies in the flat vector.
+  // kDataLoss, kUnavailable. REQUIRES: `range` lies in the flat vector.
   absl::StatusOr<std::vector<float>> Read(const std::string& array,
                                           ParameterRange range) const;
 
-  // Reads everything. kDataLoss.
+  // Reads everything. kDataLoss, kUnavailable.
   absl::Status Verify() const;
 
  private:
@@ -61,15 +69,23 @@ class Checkpoint {
 };
 
 // What there is in a run's folder of checkpoints, oldest first, whole or not.
-std::vector<CheckpointId> ListCheckpoints(const std::string& run_dir);
+// kUnavailable: it cannot be listed, though it is there.
+absl::StatusOr<std::vector<CheckpointId>> ListCheckpoints(
+    const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
 struct NewestCheckpoint {
   // Verified; nullopt when there is no whole one.
   std::optional<Checkpoint> checkpoint;
-  // Newer ones, why each was passed over.
+  // Newer ones, the newest first, and how each is damaged.
+  std::vector<CheckpointId> damaged;
   std::vector<absl::Status> refused;
+  // All that there are, oldest first.
+  std::vector<CheckpointId> there;
 };
-NewestCheckpoint OpenNewestCheckpoint(const std::string& run_dir);
+// kUnavailable: one that may be the newest cannot be read, names the file. Only
+// what is damaged is passed over. `files` outlives the checkpoint.
+absl::StatusOr<NewestCheckpoint> OpenNewestCheckpoint(
+    const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
 // Removes one, the manifest first, so that what is left when this ends early
 // is no checkpoint. OK where there is none. kUnavailable: names the file.

@@ -28,7 +28,7 @@ class FaultsTest : public CheckpointTest,
 
   // The version of the newest whole one, whose floats must be its own.
   int64_t NewestVersion() const {
-    const NewestCheckpoint newest = OpenNewestCheckpoint(run_);
+    const NewestCheckpoint newest = *OpenNewestCheckpoint(run_);
     if (!newest.checkpoint.has_value()) return -1;
     const Version version(newest.checkpoint->manifest().version());
     for (int i = 0; i < kArrays.size(); ++i) {
@@ -65,7 +65,7 @@ TEST_P(FaultsTest, AtAnyOperationAWholeCheckpointIsLeft) {
     EXPECT_EQ(NewestVersion(), 30);
     EXPECT_TRUE(RemoveCheckpoint(run_, kNew, &real).ok());
     EXPECT_TRUE(RemoveCheckpoint(run_, kOld, &real).ok());
-    EXPECT_EQ(ListCheckpoints(run_), std::vector<CheckpointId>{kNext});
+    EXPECT_EQ(*ListCheckpoints(run_), std::vector<CheckpointId>{kNext});
   }
   // Two shards' files and the manifest, of five operations and more each.
   EXPECT_GT(kept, 15);

@@ -79,9 +79,9 @@ TEST_F(CheckpointTest, TheNewestIsOfTheLargestGenerationThenVersion) {
   }
   std::filesystem::create_directories(run_ + "/checkpoints/01-5");
   std::filesystem::create_directories(run_ + "/checkpoints/notes");
-  EXPECT_EQ(ListCheckpoints(run_),
+  EXPECT_EQ(*ListCheckpoints(run_),
             (std::vector<CheckpointId>{kFirst, kSecond, later}));
-  const NewestCheckpoint newest = OpenNewestCheckpoint(run_);
+  const NewestCheckpoint newest = *OpenNewestCheckpoint(run_);
   ASSERT_TRUE(newest.checkpoint.has_value());
   EXPECT_EQ(newest.checkpoint->manifest().version(), 15);
   EXPECT_THAT(newest.refused, IsEmpty());
@@ -95,7 +95,7 @@ TEST_F(CheckpointTest, ADamagedOneIsNamedAndTheOneBeforeItUsed) {
   std::string bytes = ReadBytes(path);
   bytes.back() ^= 1;
   WriteBytes(path, bytes);
-  const NewestCheckpoint newest = OpenNewestCheckpoint(run_);
+  const NewestCheckpoint newest = *OpenNewestCheckpoint(run_);
   ASSERT_TRUE(newest.checkpoint.has_value());
   EXPECT_EQ(newest.checkpoint->manifest().version(), 10);
   ASSERT_EQ(newest.refused.size(), 1);
@@ -105,10 +105,10 @@ TEST_F(CheckpointTest, ADamagedOneIsNamedAndTheOneBeforeItUsed) {
 
 TEST_F(CheckpointTest, WithoutAWholeOneThereIsNone) {
   FileOperations files;
-  EXPECT_FALSE(OpenNewestCheckpoint(run_).checkpoint.has_value());
+  EXPECT_FALSE(OpenNewestCheckpoint(run_)->checkpoint.has_value());
   ASSERT_TRUE(Write(kFirst, &files).ok());
   std::filesystem::remove(Path(kFirst, "manifest"));
-  const NewestCheckpoint newest = OpenNewestCheckpoint(run_);
+  const NewestCheckpoint newest = *OpenNewestCheckpoint(run_);
   EXPECT_FALSE(newest.checkpoint.has_value());
   ASSERT_EQ(newest.refused.size(), 1);
   EXPECT_EQ(newest.refused[0].code(), absl::StatusCode::kNotFound);
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, ARemovedOneIsGoneAndTheOthersStay) {
   for (int i = 0; i < 2; ++i) {  // The second time there is nothing.
     EXPECT_TRUE(RemoveCheckpoint(run_, kFirst, &files).ok());
   }
-  EXPECT_EQ(ListCheckpoints(run_), std::vector<CheckpointId>{kSecond});
+  EXPECT_EQ(*ListCheckpoints(run_), std::vector<CheckpointId>{kSecond});
   EXPECT_TRUE(Examine(CheckpointFolder(run_, kSecond)).ok());
 }
 

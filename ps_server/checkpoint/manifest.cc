@@ -142,9 +142,9 @@ absl::Status WriteManifest(const std::string& folder,
 }
 
 absl::StatusOr<proto::CheckpointManifest> ReadManifest(
-    const std::string& folder) {
+    const std::string& folder, FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(const InputFile file,
-                          InputFile::Open(PathIn(folder)));
+                          InputFile::Open(PathIn(folder), files));
   std::string bytes(static_cast<size_t>(file.size()), '\0');
   SLUICE_RETURN_IF_ERROR(file.ReadAt(0, file.size(), bytes.data()));
   return DecodeManifest(PathIn(folder), bytes);

@@ -29,9 +29,9 @@ absl::Status WriteManifest(const std::string& folder,
                            const proto::CheckpointManifest& manifest,
                            FileOperations* files);
 
-// kNotFound, or as DecodeManifest.
+// kNotFound and kUnavailable as InputFile, or as DecodeManifest.
 absl::StatusOr<proto::CheckpointManifest> ReadManifest(
-    const std::string& folder);
+    const std::string& folder, FileOperations* files = FileOperations::Real());
 
 // The layout's tensors and fingerprint, into `manifest`.
 void DescribeLayout(const ParameterLayout& layout,

@@ -149,10 +149,10 @@ ShardFile::ShardFile(InputFile file, ShardFileIdentity identity)
 absl::StatusOr<ShardFile> ShardFile::Open(
     const std::string& folder, const ShardFileIdentity& identity,
     const std::vector<std::string>& arrays,
-    const proto::CheckpointFile& expected) {
+    const proto::CheckpointFile& expected, FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(
       InputFile opened,
-      InputFile::Open(absl::StrCat(folder, "/", identity.file_name())));
+      InputFile::Open(absl::StrCat(folder, "/", identity.file_name()), files));
   ShardFile file(std::move(opened), identity);
   SLUICE_RETURN_IF_ERROR(file.ReadHeader(arrays, expected));
   return file;

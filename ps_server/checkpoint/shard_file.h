@@ -55,22 +55,25 @@ class ShardFile {
   // Reads the header only. Errors name the file, what was expected and what
   // was found: kNotFound when it is missing; kInvalidArgument for what is no
   // such file, has a newer format, or belongs to another checkpoint; kDataLoss
-  // when it is damaged or cut.
-  static absl::StatusOr<ShardFile> Open(const std::string& folder,
-                                        const ShardFileIdentity& identity,
-                                        const std::vector<std::string>& arrays,
-                                        const proto::CheckpointFile& expected);
+  // when it is damaged or cut; kUnavailable when it cannot be read. `files`
+  // outlives the file.
+  static absl::StatusOr<ShardFile> Open(
+      const std::string& folder, const ShardFileIdentity& identity,
+      const std::vector<std::string>& arrays,
+      const proto::CheckpointFile& expected,
+      FileOperations* files = FileOperations::Real());
 
   ParameterRange range() const { return identity_.range; }
 
   // Copies the part of `range` (of the flat vector) that lies in this file from
   // `array` to its place in `to`, which holds `range`. Every chunk that is
-  // touched is read whole; kDataLoss where its checksum is wrong.
+  // touched is read whole; kDataLoss where its checksum is wrong, kUnavailable
+  // where it cannot be read.
   // REQUIRES: `array` was named at Open; to.size() == range.size().
   absl::Status Read(const std::string& array, ParameterRange range,
                     absl::Span<float> to) const;
 
-  // Reads everything. kDataLoss.
+  // Reads everything. Errors as Read.
   absl::Status Verify() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "ps_server/coordinator/checkpoints.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,18 @@ Checkpoints::Checkpoints(CheckpointOptions options, Generation generation,
     : options_(std::move(options)),
       generation_(generation),
       shards_(shards),
-      next_(now + options_.every),
-      kept_(options_.there.begin(), options_.there.end()) {}
+      next_(now + options_.every) {
+  std::copy_if(options_.there.begin(), options_.there.end(),
+               std::back_inserter(kept_),
+               [this](const Id& id) { return MayGo(id); });
+}
+
+// One of an earlier generation.
+bool Checkpoints::MayGo(const Id& id) const {
+  return id <= options_.read_whole ||
+         std::find(options_.damaged.begin(), options_.damaged.end(), id) !=
+             options_.damaged.end();
+}
 
 Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
   const bool by_time = options_.every > absl::ZeroDuration() && now >= next_;

@@ -57,8 +57,10 @@ class Checkpoints {
   std::string Error() const;
 
   // The manifest of `running()` is on the disk: returns which older ones are to
-  // be removed, the oldest first, those of earlier generations too. REQUIRES:
-  // all parts were reported.
+  // be removed, the oldest first, those of earlier generations too. Of the
+  // latter one that may be whole stays unless it is older than one that was
+  // read whole: whoever could not read it must not remove it. REQUIRES: all
+  // parts were reported.
   std::vector<RemoveStored> Written();
   // The running one is given up; what there is of it is to be removed.
   void Failed(const std::string& why);
@@ -73,6 +75,9 @@ class Checkpoints {
   const std::string& last_error() const { return last_error_; }
 
  private:
+  using Id = std::pair<Generation, Version>;
+  bool MayGo(const Id& id) const;
+
   // Constant after construction.
   const CheckpointOptions options_;
   const Generation generation_;
@@ -81,7 +86,7 @@ class Checkpoints {
   absl::Time next_;  // By time.
   std::optional<Running> running_;
   Version last_begun_;
-  std::deque<std::pair<Generation, Version>> kept_;  // Oldest first.
+  std::deque<Id> kept_;  // Oldest first; of those there, all that may go.
   int64_t written_ = 0;
   int64_t failed_ = 0;
   int64_t late_ = 0;

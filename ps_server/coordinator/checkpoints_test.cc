@@ -113,7 +113,8 @@ TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
   Checkpoints checkpoints(
       {.every_updates = 5,
        .keep = 2,
-       .there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}}},
+       .there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}},
+       .read_whole = {Generation(2), Version(15)}},
       Generation(3), 1, kStart);
   EXPECT_FALSE(checkpoints.newest().has_value());
   EXPECT_FALSE(checkpoints.Keeps(Version(15)));
@@ -140,6 +141,25 @@ TEST(CheckpointPartsTest, EveryShardsPartIsWaitedForAndCountsOnce) {
   EXPECT_TRUE(checkpoints.Reported(ShardId(2), Version(1), Part()));
   EXPECT_EQ(checkpoints.Error(), "");
   EXPECT_FALSE(checkpoints.Reported(ShardId(2), Version(1), Part()));
+}
+
+TEST(CheckpointGenerationsTest,
+     WhatNobodyCouldReadIsNotRemovedButTheDamagedIs) {
+  using Id = std::pair<Generation, Version>;
+  const Id older(1, 5), whole(1, 10), unread(2, 15), damaged(2, 20);
+  Checkpoints checkpoints({.every_updates = 5,
+                           .keep = 1,
+                           .there = {older, whole, unread, damaged},
+                           .damaged = {damaged},
+                           .read_whole = whole},
+                          Generation(3), 1, kStart);
+  EXPECT_EQ(checkpoints.Decided(Version(15), kStart), Due::kStart);
+  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(15), Part()));
+  std::vector<Id> removed;
+  for (const RemoveStored& old : checkpoints.Written()) {
+    removed.emplace_back(old.generation, old.version);
+  }
+  EXPECT_THAT(removed, ElementsAre(older, whole, damaged));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/input_file.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -204,14 +205,9 @@ std::string TornTail::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<CommitLogReader>> CommitLogReader::Open(
-    const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    const std::string text = absl::StrCat(path, ": open: ", strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(text)
-                           : absl::UnavailableError(text);
-  }
-  std::unique_ptr<CommitLogReader> reader(new CommitLogReader(path, file));
+    const std::string& path, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path, files));
+  std::unique_ptr<CommitLogReader> reader(new CommitLogReader(std::move(file)));
   SLUICE_ASSIGN_OR_RETURN(const auto first, reader->Next());
   if (!first.has_value()) return reader;
   if (!first->has_header()) {
@@ -222,29 +218,24 @@ absl::StatusOr<std::unique_ptr<CommitLogReader>> CommitLogReader::Open(
   return reader;
 }
 
-CommitLogReader::CommitLogReader(std::string path, int file)
-    : path_(std::move(path)), file_(file) {}
-
-CommitLogReader::~CommitLogReader() { close(file_); }
-
 absl::string_view CommitLogReader::rest() const {
   return absl::string_view(buffer_).substr(begin_);
 }
 
 absl::Status CommitLogReader::Fill(size_t bytes) {
-  while (!at_end_ && rest().size() < bytes) {
-    buffer_.erase(0, std::exchange(begin_, 0));
-    const size_t had = buffer_.size();
-    buffer_.resize(had + std::max(bytes - had, kReadBytes));
-    const ssize_t got = read(file_, &buffer_[had], buffer_.size() - had);
-    const int reason = errno;
-    buffer_.resize(had + std::max<ssize_t>(got, 0));
-    if (got < 0 && reason != EINTR) {
-      return absl::UnavailableError(
-          absl::StrCat(path_, ": read: ", strerror(reason)));
-    }
-    at_end_ = got == 0;
+  const int64_t left = file_.size() - read_;
+  if (left == 0 || rest().size() >= bytes) return absl::OkStatus();
+  buffer_.erase(0, std::exchange(begin_, 0));
+  const size_t had = buffer_.size();
+  const int64_t more = std::min<int64_t>(
+      left, static_cast<int64_t>(std::max(bytes - had, kReadBytes)));
+  buffer_.resize(had + more);
+  const absl::Status status = file_.ReadAt(read_, more, &buffer_[had]);
+  if (!status.ok()) {
+    buffer_.resize(had);
+    return status;
   }
+  read_ += more;
   return absl::OkStatus();
 }
 
@@ -271,7 +262,7 @@ absl::StatusOr<size_t> CommitLogReader::WholeRecord(size_t most,
 // read: then the disk, or somebody, has damaged what had been written. A
 // checksum of 64 bits does not come about by chance.
 absl::Status CommitLogReader::EndOrDamage() {
-  TornTail tail{.path = path_, .offset = position_};
+  TornTail tail{.path = file_.path(), .offset = position_};
   proto::LogRecord record;
   while (true) {
     SLUICE_RETURN_IF_ERROR(Fill(1));
@@ -285,7 +276,7 @@ absl::Status CommitLogReader::EndOrDamage() {
                             WholeRecord(kMostToLookFor, &record));
     if (size == 0) continue;
     return absl::DataLossError(absl::StrCat(
-        path_, ": the record at byte ", tail.offset,
+        file_.path(), ": the record at byte ", tail.offset,
         " is damaged: its length or checksum is wrong, and a whole one follows "
         "at byte ",
         position_));

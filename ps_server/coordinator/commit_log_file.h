@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/file_operations.h"
 #include "common/ids.h"
+#include "common/input_file.h"
 #include "proto/commit_log.pb.h"
 
 namespace sluice {
@@ -118,8 +119,7 @@ class CommitLogReader {
   // kNotFound; kUnavailable: names the file and the system's reason; and as
   // Next.
   static absl::StatusOr<std::unique_ptr<CommitLogReader>> Open(
-      const std::string& path);
-  ~CommitLogReader();
+      const std::string& path, FileOperations* files = FileOperations::Real());
 
   // What the file opens with; empty where nothing in the file is a whole
   // record: it was created, and whoever did so died before it began.
@@ -136,7 +136,7 @@ class CommitLogReader {
   const std::optional<TornTail>& torn() const { return torn_; }
 
  private:
-  CommitLogReader(std::string path, int file);
+  explicit CommitLogReader(InputFile file) : file_(std::move(file)) {}
 
   // Makes `bytes` available from `position_` on, or what there is.
   absl::Status Fill(size_t bytes);
@@ -148,13 +148,12 @@ class CommitLogReader {
   absl::Status EndOrDamage();
 
   // Constant after construction.
-  const std::string path_;
-  const int file_;
+  const InputFile file_;
 
+  int64_t read_ = 0;  // Bytes of the file.
   std::string buffer_;
   size_t begin_ = 0;      // Of what is left in `buffer_`.
   int64_t position_ = 0;  // In the file, of the same.
-  bool at_end_ = false;   // The file has no more than `buffer_`.
   std::optional<proto::LogHeader> header_;
   std::optional<TornTail> torn_;
 };

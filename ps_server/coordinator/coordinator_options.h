@@ -29,8 +29,12 @@ struct CheckpointOptions {
   int64_t every_updates = 0;                    // 0: not by updates.
   absl::Duration every = absl::ZeroDuration();  // Zero: not by time.
   int keep = 2;                                 // The newest; at least 1.
-  // What earlier generations have left, oldest first.
+  // What earlier generations have left, oldest first, by (generation, version);
+  // those of them that are proven to be damaged; and the one that was read
+  // whole and is gone on from (0, 0: none).
   std::vector<std::pair<Generation, Version>> there = {};
+  std::vector<std::pair<Generation, Version>> damaged = {};
+  std::pair<Generation, Version> read_whole = {};
 
   bool enabled() const {
     return every_updates > 0 || every > absl::ZeroDuration();

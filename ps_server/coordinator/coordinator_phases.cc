@@ -184,7 +184,13 @@ void Coordinator::Impl::Recover(const std::string& why) {
       absl::StrCat(
           "event=generation_over generation=", options_.generation.value(),
           " version=", newest.value(), " reason=\"", why, "\""));
-  EndGeneration end{why, std::max(newest, past.furthest), fruitless};
+  EndGeneration end{why,
+                    std::max(newest, past.furthest),
+                    fruitless,
+                    {begins_.generation, begins_.version}};
+  if (const auto stored = checkpoints_.newest()) {
+    end.stored = {options_.generation, *stored};
+  }
   end.begun = started_.has_value() || GoesOn();
   if (started_.has_value()) {
     end.workers.emplace();

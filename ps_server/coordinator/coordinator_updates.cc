@@ -219,8 +219,12 @@ absl::Status Coordinator::Impl::Executed(ShardId shard, int64_t number,
   }
   if (!fault.empty()) {
     const std::string what = absl::StrCat("shard ", shard.value(), ": ", fault);
-    // One that cannot begin would not begin the next generation, either.
-    phase_ == Phase::kStarting ? Fail(what) : Recover(what);
+    // One that cannot begin with the initial weights would not begin the next
+    // generation, either. A checkpoint the next one reads anew, and passes it
+    // over where it is damaged.
+    const bool hopeless =
+        phase_ == Phase::kStarting && begins_.version == Version(0);
+    hopeless ? Fail(what) : Recover(what);
     return absl::OkStatus();
   }
   absl::Status status = stream_.Acknowledge(shard, number, version);

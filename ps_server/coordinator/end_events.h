@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "common/ids.h"
 
@@ -22,6 +23,9 @@ struct EndGeneration {
   // For the next one's RecoveryOptions.
   Version furthest;
   int fruitless = 0;
+  // The newest checkpoint that it wrote, or read whole, by (generation,
+  // version); 0, 0: none.
+  std::pair<Generation, Version> stored = {};
   bool begun = true;
   std::optional<std::set<WorkerId>> workers = {};
   bool evaluator = true;

@@ -128,7 +128,41 @@ TEST(GenerationEndTest, ADecisionThatCannotBeExecutedEndsTheGeneration) {
             "shard 1: version 4: gradient g1/w0/i1/s1 is not staged");
 }
 
-TEST(GenerationEndTest, WeightsThatCannotBeLoadedFailTheRun) {
+TEST(GenerationEndTest, ItSaysWhichCheckpointWasWholeInIt) {
+  CoordinatorOptions job = Job();
+  job.generation = Generation(3);
+  job.resume = ResumePoint{Generation(2), Version(1), {}};
+  job.resume->snapshot.schedule.low_water_mark = BlockId(1);
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  run.Disconnect(kShard1);
+  EXPECT_TRUE(run.Join(kShard1).ok());
+  EXPECT_EQ(EndOf(run).stored, std::pair(Generation(2), Version(1)));
+}
+
+TEST(GenerationEndTest, ACheckpointThatAShardCannotLoadEndsTheGeneration) {
+  CoordinatorOptions job = Job();
+  job.generation = Generation(3);
+  job.resume = ResumePoint{Generation(2), Version(1), {}};
+  job.resume->snapshot.schedule.low_water_mark = BlockId(1);
+  Driver run(job);
+  run.HoldShard(1);
+  EXPECT_TRUE(run.Join(kShard0).ok());
+  EXPECT_TRUE(run.Join(kShard1).ok());
+  Actions out;
+  EXPECT_TRUE(run.coordinator()
+                  .Executed(ShardId(1), 0, Version(0),
+                            "shard-1: cannot be read: open: Input/output error",
+                            run.now(), &out)
+                  .ok());
+  const auto& end = std::get<EndGeneration>(out.back());
+  EXPECT_EQ(end.reason,
+            "shard 1: shard-1: cannot be read: open: Input/output error");
+  EXPECT_EQ(end.fruitless, 0) << "it has come beyond version 0";
+}
+
+TEST(GenerationEndTest, InitialWeightsThatCannotBeLoadedFailTheRun) {
   Driver run(Job());
   run.HoldShard(1);
   EXPECT_TRUE(run.Join(kShard0).ok());

@@ -1,11 +1,9 @@
 #include "ps_server/coordinator/generations.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -50,19 +48,20 @@ FileName ParseName(absl::string_view name) {
 }
 
 // By generation, then by version: the files of all logs.
-std::map<Generation, std::map<int64_t, std::string>> ListFiles(
-    const std::string& run_dir) {
-  std::map<Generation, std::map<int64_t, std::string>> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(run_dir, error), end;
-       !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+using LogFiles = std::map<Generation, std::map<int64_t, std::string>>;
+absl::StatusOr<LogFiles> ListFiles(const std::string& run_dir,
+                                   FileOperations* files) {
+  LogFiles all;
+  const auto names = files->List(run_dir);
+  if (absl::IsNotFound(names.status())) return all;
+  SLUICE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
     const FileName parsed = ParseName(name);
     if (parsed.generation == 0) continue;
-    files[Generation(parsed.generation)][parsed.after_version] =
+    all[Generation(parsed.generation)][parsed.after_version] =
         absl::StrCat(run_dir, "/", name);
   }
-  return files;
+  return all;
 }
 
 // Drops what follows the commit of `version`, but for digests that came late.
@@ -189,6 +188,8 @@ struct Tally {
 
   // `past` is what came before it, as far as its header does not say so.
   void AddTo(PastGenerations* past) const {
+    if (!header.run_id().empty()) past->run_id = header.run_id();
+    past->had_checkpoint |= header.restored_version() > 0;
     if (header.has_past()) {
       past->tasks = header.past().tasks();
       past->updates_lost = header.past().updates_lost();
@@ -205,8 +206,10 @@ struct Tally {
 };
 
 // Nullopt: the file has not begun.
-absl::StatusOr<std::optional<Tally>> Count(const std::string& path) {
-  SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+absl::StatusOr<std::optional<Tally>> Count(const std::string& path,
+                                           FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const auto reader,
+                          CommitLogReader::Open(path, files));
   if (!reader->header().has_value()) return std::nullopt;
   Tally tally;
   tally.header = *reader->header();
@@ -229,19 +232,19 @@ std::string CommitLogPath(const std::string& run_dir, Generation generation) {
              : absl::StrCat(path, "-", generation.value());
 }
 
-std::vector<Generation> ListGenerations(const std::string& run_dir) {
+absl::StatusOr<std::vector<Generation>> ListGenerations(
+    const std::string& run_dir, FileOperations* files) {
   std::vector<Generation> generations;
-  for (const auto& [generation, files] : ListFiles(run_dir)) {
-    generations.push_back(generation);
-  }
+  SLUICE_ASSIGN_OR_RETURN(const LogFiles all, ListFiles(run_dir, files));
+  for (const auto& [generation, paths] : all) generations.push_back(generation);
   return generations;
 }
 
-std::vector<std::string> CommitLogFiles(const std::string& run_dir,
-                                        Generation generation) {
+absl::StatusOr<std::vector<std::string>> CommitLogFiles(
+    const std::string& run_dir, Generation generation, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(LogFiles all, ListFiles(run_dir, files));
   std::vector<std::string> paths;
-  auto files = ListFiles(run_dir);
-  for (const auto& [version, path] : files[generation]) paths.push_back(path);
+  for (const auto& [version, path] : all[generation]) paths.push_back(path);
   return paths;
 }
 
@@ -250,7 +253,9 @@ absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
   const std::string first = CommitLogPath(run_dir, generation);
   CommitLog log;
   bool begun = false;
-  for (const std::string& path : CommitLogFiles(run_dir, generation)) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          CommitLogFiles(run_dir, generation));
+  for (const std::string& path : paths) {
     SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
     // Whoever wanted to begin it had no room, or died.
     if (!reader->header().has_value()) continue;
@@ -271,7 +276,8 @@ absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
 }
 
 absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
-  const std::vector<Generation> generations = ListGenerations(run_dir);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                          ListGenerations(run_dir));
   if (generations.empty()) {
     return absl::NotFoundError(absl::StrCat(
         CommitLogPath(run_dir, Generation(1)), ": cannot be read"));
@@ -308,24 +314,36 @@ CommitLog JoinLogs(const Lineage& lineage) {
   return joined;
 }
 
-absl::StatusOr<bool> HasBegun(const std::string& run_dir,
-                              Generation generation) {
-  for (const std::string& path : CommitLogFiles(run_dir, generation)) {
-    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
+                              FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          CommitLogFiles(run_dir, generation, files));
+  for (const std::string& path : paths) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader,
+                            CommitLogReader::Open(path, files));
     if (reader->header().has_value()) return true;
   }
   return false;
 }
 
-PastGenerations SumUp(const std::string& run_dir,
-                      std::vector<absl::Status>* problems) {
+absl::StatusOr<PastGenerations> SumUp(const std::string& run_dir,
+                                      std::vector<absl::Status>* problems,
+                                      FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const LogFiles all, ListFiles(run_dir, files));
   std::vector<Tally> newest_first;
-  const auto files = ListFiles(run_dir);
   bool complete = false;
-  for (auto log = files.rbegin(); log != files.rend() && !complete; ++log) {
+  for (auto log = all.rbegin(); log != all.rend() && !complete; ++log) {
     for (auto file = log->second.rbegin();
          file != log->second.rend() && !complete; ++file) {
-      const absl::StatusOr<std::optional<Tally>> tally = Count(file->second);
+      const absl::StatusOr<std::optional<Tally>> tally =
+          Count(file->second, files);
+      if (absl::IsUnavailable(tally.status())) return tally.status();
+      if (absl::IsNotFound(tally.status())) {
+        return absl::UnavailableError(absl::StrCat(
+            file->second,
+            ": cannot be read: its folder has listed it, opening it says that "
+            "there is no such file"));
+      }
       if (!tally.ok()) {
         problems->push_back(tally.status());
       } else if (tally->has_value()) {

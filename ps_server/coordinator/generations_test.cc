@@ -91,7 +91,7 @@ class GenerationsTest : public ::testing::Test {
 TEST_F(GenerationsTest, EachHasALogOfItsOwn) {
   EXPECT_EQ(CommitLogPath("run", Generation(1)), "run/commit_log");
   EXPECT_EQ(CommitLogPath("run", Generation(2)), "run/commit_log-2");
-  EXPECT_THAT(ListGenerations(run_), IsEmpty());
+  EXPECT_THAT(*ListGenerations(run_), IsEmpty());
   Write(1, 0, 0, 1, false);
   Write(10, 1, 1, 2, false);
   Write(2, 1, 1, 2, false);
@@ -99,7 +99,7 @@ TEST_F(GenerationsTest, EachHasALogOfItsOwn) {
                             "commit_log.bak", "metrics.jsonl"}) {
     std::ofstream(absl::StrCat(run_, "/", other)) << "";
   }
-  EXPECT_THAT(ListGenerations(run_),
+  EXPECT_THAT(*ListGenerations(run_),
               ElementsAre(Generation(1), Generation(2), Generation(10)));
 }
 
@@ -188,7 +188,7 @@ TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   // Taken, and nothing more.
   std::ofstream(absl::StrCat(run_, "/commit_log-5")) << "";
   std::vector<absl::Status> problems;
-  const PastGenerations past = SumUp(run_, &problems);
+  const PastGenerations past = *SumUp(run_, &problems);
   EXPECT_EQ(past.tasks, 6 + 5);
   EXPECT_EQ(past.updates_lost, 2 + 5);
   EXPECT_EQ(past.newest, Version(3));
@@ -254,10 +254,10 @@ TEST_F(LogOfFilesTest, IsReadAsOne) {
     std::ofstream(absl::StrCat(run_, "/", other)) << "";
   }
   const std::string first = CommitLogPath(run_, Generation(3));
-  EXPECT_THAT(CommitLogFiles(run_, Generation(3)),
+  EXPECT_THAT(*CommitLogFiles(run_, Generation(3)),
               ElementsAre(first, first + ".105", first + ".110"));
   EXPECT_EQ(log_->path(), first + ".110");
-  EXPECT_THAT(ListGenerations(run_), ElementsAre(Generation(3)));
+  EXPECT_THAT(*ListGenerations(run_), ElementsAre(Generation(3)));
   const auto log = ReadGeneration(run_, Generation(3));
   ASSERT_TRUE(log.ok()) << log.status();
   EXPECT_EQ(log->header.after_version(), 0);
@@ -277,7 +277,7 @@ TEST_F(LogOfFilesTest, ARecoveryReadsOnlyTheNewest) {
     std::ofstream(path) << "no longer a log";
   }
   std::vector<absl::Status> problems;
-  const PastGenerations past = SumUp(run_, &problems);
+  const PastGenerations past = *SumUp(run_, &problems);
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_EQ(past.tasks, kPastTasks + 15);
   EXPECT_EQ(past.updates_lost, 7);
@@ -290,7 +290,7 @@ TEST_F(LogOfFilesTest, WhatNeverBeganIsPassedOver) {
   std::ofstream(log_->path()) << std::string(4096, '\0');
   std::ofstream(CommitLogPath(run_, Generation(4))) << "";
   std::vector<absl::Status> problems;
-  const PastGenerations past = SumUp(run_, &problems);
+  const PastGenerations past = *SumUp(run_, &problems);
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_EQ(past.tasks, kPastTasks + 5);
   EXPECT_EQ(past.newest, Version(105));
@@ -336,7 +336,7 @@ TEST_F(LogOfFilesTest, AMillionRecordsTakeNoMoreMemoryThanTenThousand) {
     WriteFiles(1, tasks);
     peaks[tasks > 5000] = PeakKib([&] {
       std::vector<absl::Status> problems;
-      const PastGenerations past = SumUp(run_, &problems);
+      const PastGenerations past = *SumUp(run_, &problems);
       if (past.tasks != kPastTasks + tasks || !problems.empty()) _exit(1);
     });
   }

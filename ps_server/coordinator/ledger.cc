@@ -356,7 +356,8 @@ Ledger BalanceLogs(const std::vector<CommitLog>& logs,
 
 absl::StatusOr<Ledger> ReadLedger(const std::string& run_dir,
                                   const LedgerExpectation& expected) {
-  const std::vector<Generation> generations = ListGenerations(run_dir);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                          ListGenerations(run_dir));
   if (generations.empty()) {
     return absl::NotFoundError(absl::StrCat(
         CommitLogPath(run_dir, Generation(1)), ": cannot be read"));

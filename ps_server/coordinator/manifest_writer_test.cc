@@ -207,7 +207,7 @@ TEST_F(ManifestWriterTest, WhatIsToGoGoesInTurn) {
             RemoveStored{Generation(1), Version(1)}});
   writer_->Finish();
   EXPECT_THAT(answers_, ElementsAre(std::pair(2, absl::OkStatus())));
-  EXPECT_TRUE(ListCheckpoints(run_).empty());
+  EXPECT_TRUE(ListCheckpoints(run_)->empty());
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   header.mutable_past()->set_tasks(start.tasks);
   header.mutable_past()->set_updates_lost(start.updates_lost);
   header.mutable_past()->set_newest_version(start.restored.value());
+  header.set_run_id(start.run_id);
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
                                      header);
   if (absl::IsAlreadyExists(log.status())) {

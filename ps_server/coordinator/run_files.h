@@ -29,6 +29,7 @@ struct GenerationStart {
   int64_t updates_lost = 0;
   // Why the one before it ended, as far as it is known.
   std::string reason = {};
+  std::string run_id = {};
 };
 
 // What a run's coordinator leaves in the run folder, real or simulated:

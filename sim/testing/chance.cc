@@ -40,6 +40,17 @@ FaultyFiles::Fault Chance::DrawDeath() {
                       : FaultyFiles::Fault::kPowerLostAfterNames;
 }
 
+FaultyReads Chance::DrawReads() {
+  if (!Strikes(faults.disk_unreadable)) return FaultyReads();
+  const bool stale = Draw(2) == 0;
+  ++(stale ? counts.stale_reads : counts.failed_reads);
+  // Once, for some tries, and for longer than anybody tries.
+  constexpr int kCounts[] = {1, 40, 1'000'000};
+  return FaultyReads(
+      stale ? FaultyReads::Fault::kStale : FaultyReads::Fault::kFails,
+      static_cast<int>(Draw(12)), kCounts[Draw(3)]);
+}
+
 VirtualTime Chance::DrawWriting(absl::Duration most, absl::Duration hang) {
   const VirtualTime takes = DrawTime(absl::Milliseconds(1), most);
   if (!Strikes(faults.disk_hangs)) return takes;

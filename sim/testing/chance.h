@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "common/random.h"
 #include "common/testing/faulty_files.h"
+#include "common/testing/faulty_reads.h"
 #include "sim/event_queue.h"
 #include "sim/testing/faults.h"
 
@@ -31,6 +32,8 @@ class Chance {
   // A disk for one file, and how somebody dies who is writing to one.
   FaultyFiles DrawDisk();
   FaultyFiles::Fault DrawDeath();
+  // A disk for whoever goes on from a checkpoint.
+  FaultyReads DrawReads();
   // How long writing takes: `most`, or, where the disk hangs, `hang` more.
   VirtualTime DrawWriting(absl::Duration most, absl::Duration hang);
 

@@ -30,6 +30,9 @@ struct Faults {
   // be, or it takes longer than anybody waits.
   int disk_refuses = 0;
   int disk_hangs = 0;
+  // Of what is read to go on from a checkpoint: it cannot be, once or for a
+  // while, or is told to be missing by a stale cache.
+  int disk_unreadable = 0;
 };
 
 // How often each fault struck, and what followed.
@@ -45,6 +48,9 @@ struct FaultCounts {
   // What died in the middle of writing; what could not be written, or not in
   // time.
   int64_t torn_writes = 0, refused_writes = 0, hung_writes = 0;
+  // Looks for where to go on, and loads of a checkpoint, in which reads failed
+  // or were stale; and those that were given up.
+  int64_t failed_reads = 0, stale_reads = 0, reads_given_up = 0;
   // Generations that went on from a checkpoint, or from version 0.
   int64_t resumed = 0, begun_again = 0;
   // Who tried to take a generation that another process had just taken.
@@ -82,6 +88,9 @@ struct FaultCounts {
     see("torn writes", torn_writes);
     see("refused writes", refused_writes);
     see("hung writes", hung_writes);
+    see("failed reads", failed_reads);
+    see("stale reads", stale_reads);
+    see("reads given up", reads_given_up);
     see("resumed", resumed);
     see("begun again", begun_again);
     see("races", races);

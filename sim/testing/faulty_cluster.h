@@ -24,17 +24,15 @@
 
 namespace sluice {
 
-// The production coordinator with its sessions, the production shards, and
-// workers that only push numbers, on a network that loses, repeats, reorders
-// and delays messages, in virtual time. Checkpoints, commit logs and resuming
-// are the production code on real files, the disk and every process may fail at
-// any event, and whoever dies is started again.
+// The production coordinator, sessions and shards, and workers that only push
+// numbers, on a network that loses, repeats, reorders and delays messages, in
+// virtual time. Checkpoints, commit logs and resuming are the production code
+// on real files; disk and processes fail at any event, the dead start again.
 //
-// After every event the rules of LineageChecker hold (and so those of
-// InvariantChecker), every shard's weights are bit for bit those of one shard
-// that executed the same commits, no read is torn, and what is stored is the
-// version it says; once the faults have healed the run must come to its end,
-// and while it stands still it must name whom it waits for.
+// After every event the rules of LineageChecker hold, every shard's weights are
+// those of one shard that executed the same commits, no read is torn, and what
+// is stored is the version it says; once the faults have healed the run comes
+// to its end, and while it stands still it names whom it waits for.
 //
 // One seed, one run. Not thread-safe.
 class FaultyCluster {
@@ -95,14 +93,16 @@ class FaultyCluster {
 
   // ---- Servers come and go (faulty_servers.cc) ----
   void StartShard(int64_t shard);
-  std::unique_ptr<Shard> NewShard(int64_t shard) const;
+  std::unique_ptr<Shard> NewShard(int64_t shard);
   size_t NewestOf(int64_t shard) const { return newest_[shard]; }
   // A shard's process, or a coordinator, to which a message may get.
   std::optional<size_t> Reach(int64_t shard);
   std::optional<size_t> ReachLead();
   bool LeadIsUp() const;
   bool SomeShardIsDoubled() const;
-  void StartLead(const RecoveryOptions& recovery);
+  void StartLead(EarlierLife earlier);
+  struct Look;
+  void LookForRecovery(const Look& look);
   void TakeGeneration(const Found& found, const RecoveryOptions& recovery);
   void EndLead(size_t lead);
   void CloseLead(size_t lead);
@@ -119,8 +119,7 @@ class FaultyCluster {
   void Record(size_t lead, const Actions& actions);
   void BeginOrder(size_t lead);
   absl::Status DoOrder(size_t lead, FaultyFiles* disk);
-  absl::Status WriteManifest(Lead& lead, const StoreManifest& order,
-                             FaultyFiles* disk);
+  absl::Status WriteManifest(Lead&, const StoreManifest&, FaultyFiles* disk);
 
   // ---- Lives and sessions (faulty_sessions.cc) ----
   void Start(size_t process);
@@ -188,6 +187,7 @@ class FaultyCluster {
   std::vector<size_t> newest_;     // Of each shard.
   std::vector<std::unique_ptr<Lead>> leads_;  // By when they came.
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
+  int looking_ = 0;              // Leads that have no generation yet.
   bool logs_are_whole_ = true;   // They tell of every task there was.
   std::optional<size_t> ended_;  // The lead with which the run ended.
   int64_t events_ = 0;

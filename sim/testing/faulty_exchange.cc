@@ -312,12 +312,12 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
 }
 
 // A coordinator that was replaced and did not know it may have removed what is
-// to be restored; and a shard that comes when its generation is over is still
-// told what is discarded.
+// to be restored, or the disk does not answer; and a shard that comes when its
+// generation is over is still told what is discarded.
 bool FaultyCluster::MayFail(const FaultyLife& life,
                             const Decision& decision) const {
   if (std::holds_alternative<Restore>(decision.what)) {
-    return chance_.counts.doubles > 0;
+    return chance_.counts.doubles + chance_.counts.reads_given_up > 0;
   }
   const Lead& lead = *leads_[life.connection->lead()];
   return !life.shard->restored() && lead.end().has_value();

@@ -4,10 +4,35 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/storage_retry.h"
 #include "ps_server/coordinator/generations.h"
 #include "sim/testing/faulty_cluster.h"
 
 namespace sluice {
+namespace {
+
+constexpr absl::Duration kStorageTimeout = absl::Seconds(3);
+constexpr char kRunId[] = "simulated";
+
+// The time of somebody who waits while nothing else happens.
+class OwnClock final : public Clock {
+ public:
+  explicit OwnClock(absl::Time now) : now_(now) {}
+  absl::Time Now() override { return now_; }
+  void Advance(absl::Duration by) { now_ += by; }
+
+ private:
+  absl::Time now_;
+};
+
+}  // namespace
+
+// A process that looks for where to go on.
+struct FaultyCluster::Look {
+  EarlierLife earlier;
+  std::shared_ptr<FaultyReads> disk;
+  StorageRetry retry;
+};
 
 // ---- Shards. ----
 
@@ -18,11 +43,25 @@ void FaultyCluster::StartShard(int64_t shard) {
   Start(newest_[shard]);
 }
 
-std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) const {
+std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) {
   ShardOptions options =
       ReferenceWeights::OptionsOf(layout_, shard, options_.staged_gradients);
+  // As ShardServer does it; takes no virtual time.
   options.stored_version = [this](const Restore& of, ParameterRange range) {
-    return ReadStoredVersion(job_, run_dir_, of, range);
+    FaultyReads disk = chance_.DrawReads();
+    OwnClock clock(Now());
+    auto loaded = ReadWithRetries(
+        kStorageTimeout, &clock,
+        [&](const absl::Status&, absl::Duration pause) {
+          clock.Advance(pause);
+          return true;
+        },
+        [&] { return ReadStoredVersion(job_, run_dir_, of, range, &disk); });
+    if (absl::IsUnavailable(loaded.status())) {
+      ++chance_.counts.reads_given_up;
+      Disturb();
+    }
+    return loaded;
   };
   return std::make_unique<Shard>(std::move(options));
 }
@@ -90,24 +129,50 @@ std::optional<size_t> FaultyCluster::ReachLead() {
 }
 
 // A process with nothing in its memory, or one that goes on in place.
-void FaultyCluster::StartLead(const RecoveryOptions& recovery) {
-  const auto found = FindRecovery(job_, run_dir_);
+void FaultyCluster::StartLead(EarlierLife earlier) {
+  // As `sluice train` gives it to the lead that it starts again.
+  if (!leads_.empty()) earlier.run.id = kRunId;
+  ++looking_;
+  LookForRecovery({earlier, std::make_shared<FaultyReads>(chance_.DrawReads()),
+                   StorageRetry(kStorageTimeout, Now())});
+}
+
+void FaultyCluster::LookForRecovery(const Look& look) {
+  const auto found =
+      FindRecovery(job_, run_dir_, look.earlier.run, look.disk.get());
+  if (absl::IsUnavailable(found.status())) {
+    Expect(look.disk->failed() > 0, found.status().ToString());
+    Look again = look;
+    const auto pause = again.retry.PauseAfter(found.status(), Now());
+    if (pause.has_value()) {
+      return After(absl::ToInt64Nanoseconds(*pause),
+                   [again, this] { LookForRecovery(again); });
+    }
+    // The process ends, and is started again.
+    --looking_;
+    ++chance_.counts.reads_given_up;
+    return After(chance_.DrawTime(absl::Milliseconds(50), absl::Seconds(1)),
+                 [this] {
+                   if (!LeadIsUp() && looking_ == 0) StartLead({});
+                 });
+  }
   if (!found.ok()) return Expect(false, found.status().ToString());
   if (found->has_value()) lineage_.Resumes(**found, logs_are_whole_);
   // Somebody else may be faster.
   After(chance_.DrawTime(absl::ZeroDuration(), absl::Milliseconds(50)),
-        [=, this, found = *found] { TakeGeneration(found, recovery); });
+        [=, this, found = *found, recovery = look.earlier.recovery] {
+          TakeGeneration(found, recovery);
+        });
 }
 
 void FaultyCluster::TakeGeneration(const Found& found,
                                    const RecoveryOptions& recovery) {
+  --looking_;
   CoordinatorOptions options = options_;
   options.grant_secret = options_.grant_secret + leads_.size();
-  const GenerationStart start =
+  GenerationStart start =
       BeginGeneration(found, recovery, /*recoverable=*/true, &options);
-  for (const CheckpointId& id : ListCheckpoints(run_dir_)) {
-    options.checkpoints.there.emplace_back(id.generation, id.version);
-  }
+  start.run_id = kRunId;
   auto files = RunFiles::Create(job_, start, run_dir_);
   if (absl::IsAlreadyExists(files.status())) {
     ++chance_.counts.races;
@@ -120,7 +185,7 @@ void FaultyCluster::TakeGeneration(const Found& found,
                                    : chance_.counts.begun_again);
   }
   const size_t l = leads_.size();
-  const bool alone = !LeadIsUp();
+  const bool alone = !LeadIsUp() && looking_ == 0;
   leads_.push_back(std::make_unique<Lead>(options, job_.fingerprint, Now()));
   Lead& lead = *leads_.back();
   lead.files = *std::move(files);
@@ -162,13 +227,13 @@ void FaultyCluster::CloseLead(size_t l) {
            *lead.end(), lead.sessions.State(Now()).stop_requested);
        if (next.ok() && next->has_value()) {
          ++chance_.counts.leads_in_place;
-         return StartLead((*next)->recovery);
+         return StartLead(**next);
        }
        chance_.counts.superseded += absl::IsPermissionDenied(next.status());
        // The process ends. Where the run has failed a person starts it again.
        After(chance_.DrawTime(absl::Milliseconds(50), absl::Seconds(1)),
              [this] {
-               if (!LeadIsUp()) StartLead({});
+               if (!LeadIsUp() && looking_ == 0) StartLead({});
              });
      });
 }
@@ -200,7 +265,7 @@ void FaultyCluster::KillLead(size_t l) {
   }
   HangUp(l);
   After(chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(3)), [this] {
-    if (!LeadIsUp()) StartLead({});
+    if (!LeadIsUp() && looking_ == 0) StartLead({});
   });
 }
 

@@ -39,6 +39,11 @@ CheckpointChecker::CheckpointChecker(const CoordinatorOptions& options)
                   .total()),
       kept_(options.checkpoints.there.begin(),
             options.checkpoints.there.end()) {
+  // What may be whole, and was not read, is nobody's to remove.
+  const CheckpointOptions& found = options.checkpoints;
+  std::erase_if(kept_, [&](const auto& id) {
+    return id > found.read_whole && std::ranges::count(found.damaged, id) == 0;
+  });
   const ResumePoint point = options_.resume.value_or(ResumePoint());
   const TrainingSnapshot& snapshot = point.snapshot;
   low_water_mark_ = snapshot.schedule.low_water_mark;

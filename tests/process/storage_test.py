@@ -1,0 +1,216 @@
+#!/usr/bin/python3 -B
+"""A disk that does not answer is no damaged disk: what cannot be read is tried
+again, nothing is lost, and no run begins anew where there was one."""
+
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import cluster
+import faulty_disk
+import harness
+
+SYNC = ["stop.epochs=20", "sync.gradients_per_update=2",
+        "checkpoint.every_updates=10"]
+# So that there is time to strike; it changes no bit.
+SLOW = "--set=delays.compute.constant.ms=10"
+
+
+class StorageTest(unittest.TestCase):
+
+    def setUp(self):
+        self.job = harness.write_job(harness.LINEAR_JOB)
+        self.disk = faulty_disk.FaultyDisk()
+
+    def start(self, *sets):
+        return cluster.Training(self.job, *harness.sets([*SYNC, *sets]), SLOW,
+                                env=self.disk.env)
+
+    def await_checkpoint(self, run):
+        return run.await_status(
+            lambda s: (s["checkpoints"]["newest_version"] or 0) >= 10,
+            "a checkpoint")["checkpoints"]["newest_version"]
+
+    def await_said(self, run, name, words, times=1):
+        harness.wait_until(lambda: run.log(name).count(words) >= times,
+                           f"{name} to say {words}", run.process)
+
+    def await_generation(self, run, generation):
+        return run.await_status(
+            lambda s: s["generation"] >= generation and s["phase"] == "running",
+            f"generation {generation} to run")
+
+    def went_on_from(self, run, version):
+        """The run ended well, and lost nothing that was stored."""
+        output = run.end()
+        self.assertEqual(run.process.returncode, 0, output)
+        log = run.log("ps_server-0")
+        self.assertNotIn("event=passed_over", log)
+        self.assertNotIn("event=from_version_0", log)
+        self.assertGreaterEqual(self.restored, version)
+        undisturbed = harness.train(self.job, *harness.sets(SYNC)).summary
+        for name in ("weights_sha256", "version", "samples"):
+            self.assertEqual(run.summary[name], undisturbed[name], name)
+
+    def await_restored(self, run, generation=2):
+        status = self.await_generation(run, generation)
+        self.restored = status["recovery"]["restored_version"]
+
+    # ---- What cannot be read ----
+
+    def test_manifests_that_cannot_be_read_for_seconds_cost_no_checkpoint(self):
+        for victim in ("ps_server-1", "ps_server-0"):
+            with self.start() as run:
+                version = self.await_checkpoint(run)
+                with self.disk.faults(f"fail EIO read {run.dir}/checkpoints"):
+                    run.signal(victim, signal.SIGKILL)
+                    # The seventh try is 2.5 s after the first.
+                    self.await_said(run, "ps_server-0", "event=storage_retry",
+                                    times=7)
+                self.await_restored(run)
+                self.went_on_from(run, version)
+                self.assertIn("checkpoints: cannot be read: opendir: "
+                              "Input/output error", run.log("ps_server-0"))
+
+    def test_a_folder_of_checkpoints_that_is_away_is_waited_for(self):
+        with self.start() as run:
+            version = self.await_checkpoint(run)
+            there, away = run.dir / "checkpoints", run.dir / "away"
+            run.kill(run.pids()["worker-0"], number=signal.SIGSTOP)
+            run.signal("ps_server-1", signal.SIGKILL)
+            there.rename(away)
+            self.await_said(run, "ps_server-0",
+                            "expected this checkpoint or a newer one")
+            self.assertFalse(there.exists())
+            away.rename(there)
+            run.kill(*[pid for name, pid in run.pids().items()
+                       if name == "worker-0"], number=signal.SIGCONT)
+            self.await_restored(run)
+            self.went_on_from(run, version)
+
+    def test_a_stale_answer_that_a_manifest_is_missing_is_not_believed(self):
+        with self.start() as run:
+            version = self.await_checkpoint(run)
+            with self.disk.faults(
+                    f"in --shard=0 fail ENOENT read {run.dir}/checkpoints/1-"):
+                run.signal("ps_server-1", signal.SIGKILL)
+                self.await_said(run, "ps_server-0", "event=storage_retry")
+            self.await_restored(run)
+            self.went_on_from(run, version)
+
+    def test_what_stays_unreadable_ends_the_run_and_nothing_is_deleted(self):
+        with self.start("limits.storage_timeout_s=1") as run:
+            self.await_checkpoint(run)
+            with self.disk.faults(f"fail EIO read {run.dir}/checkpoints"):
+                run.signal("ps_server-1", signal.SIGKILL)
+                self.await_said(run, "ps_server-0", "event=storage_retry")
+                before = sorted((run.dir / "checkpoints").rglob("*"))
+                output = run.end()
+            self.assertEqual(run.process.returncode, 1, output)
+            self.assertIn("checkpoints: cannot be read: opendir: Input/output "
+                          "error; tried for 1s (limits.storage_timeout_s)",
+                          output)
+            self.assertEqual(sorted((run.dir / "checkpoints").rglob("*")),
+                             before)
+            # When the disk answers the run goes on by hand.
+            result = harness.tool("train", self.job, *harness.sets(SYNC),
+                                  "--resume", run.dir)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_shard_that_cannot_read_its_weights_tries_again(self):
+        with self.start() as run:
+            version = self.await_checkpoint(run)
+            with self.disk.faults(
+                    f"in --shard=1 fail EIO read {run.dir}/checkpoints"):
+                run.signal("ps_server-1", signal.SIGKILL)
+                self.await_said(run, "ps_server-1", "event=storage_retry",
+                                times=5)
+            self.await_restored(run)
+            self.went_on_from(run, version)
+            self.assertEqual(run.summary["generation"], 2)
+
+    def test_a_shard_that_cannot_read_its_weights_for_long_ends_no_run(self):
+        with self.start("limits.storage_timeout_s=0.5") as run:
+            version = self.await_checkpoint(run)
+            with self.disk.faults(
+                    f"in --shard=1 fail EIO read {run.dir}/checkpoints"):
+                run.signal("ps_server-1", signal.SIGKILL)
+                self.await_said(run, "ps_server-0",
+                                "event=generation_over generation=2")
+            self.await_restored(run, generation=3)
+            self.went_on_from(run, version)
+            self.assertRegex(
+                run.log("ps_server-0"),
+                r'event=generation_over generation=2 .*reason="shard 1: .*'
+                r'cannot be read: open: Input/output error; tried for 500ms')
+
+    def test_inspect_says_that_it_cannot_read_not_that_it_is_damaged(self):
+        run = harness.train(self.job, *harness.sets(
+            ["stop.updates=10", "checkpoint.every_updates=5"]))
+        with self.disk.faults(f"fail EIO read {run.dir}/checkpoints/1-10"):
+            result = harness.tool("inspect", run.dir, env=self.disk.env)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("1-10/manifest: cannot be read: open: Input/output error",
+                      result.stderr)
+        self.assertNotIn("passed over", result.stderr)
+
+    # ---- Which run it is ----
+
+    def lead(self, folder, *args):
+        """Shard 0, by hand, with --resume: how it ended and what it said."""
+        result = subprocess.run(
+            [harness.PS_SERVER, f"--job={self.job}", "--shard=0", "--resume",
+             "--listen=127.0.0.1:0", f"--run-dir={folder}", *args,
+             *harness.sets(["limits.storage_timeout_s=0.2", *SYNC])],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        return result.returncode, result.stderr
+
+    def test_a_known_run_does_not_begin_in_an_empty_folder(self):
+        folder = harness.scratch()
+        code, said = self.lead(folder, "--run-id=mine")
+        self.assertEqual(code, 1, said)
+        self.assertIn("holds no commit_log, expected that of run mine: is the "
+                      "folder there, and mounted?", said)
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_a_known_run_does_not_go_on_in_the_folder_of_another(self):
+        run = harness.train(self.job, *harness.sets(SYNC), "--run-id=theirs")
+        self.assertIn("run id theirs", run.result.stdout)
+        code, said = self.lead(run.dir, "--run-id=mine")
+        self.assertEqual(code, 1, said)
+        self.assertIn("holds run theirs, expected run mine", said)
+        result = harness.tool("train", self.job, *harness.sets(SYNC),
+                              "--resume", run.dir, "--run-id=mine")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("holds run theirs, expected run mine", result.stderr)
+
+    def test_without_an_id_a_run_that_begins_anew_says_so(self):
+        folder = harness.scratch()
+        log = folder.with_name("lead.log").open("w")
+        lead = subprocess.Popen(
+            [harness.PS_SERVER, f"--job={self.job}", "--shard=0", "--resume",
+             "--listen=127.0.0.1:0", f"--run-dir={folder}"], stderr=log)
+        try:
+            status = harness.wait_until(
+                lambda: harness.tool("status", folder, "--json").stdout,
+                "the lead to answer", lead)
+            said = pathlib.Path(log.name).read_text()
+        finally:
+            lead.kill()
+            lead.wait()
+        self.assertRegex(said, r"event=new_run run_id=[0-9a-f]{16} ")
+        self.assertIn(said.split("run_id=")[1][:16], status)
+
+    def test_a_run_folder_that_is_away_is_not_begun_anew(self):
+        with self.start("limits.storage_timeout_s=1") as run:
+            self.await_checkpoint(run)
+            with self.disk.faults(f"hide read {run.dir}/commit_log"):
+                run.signal("ps_server-1", signal.SIGKILL)
+                output = run.end()
+            self.assertEqual(run.process.returncode, 1, output)
+            self.assertIn("holds no commit_log, expected that of run", output)
+
+
+if __name__ == "__main__":
+    harness.main()
