@@ -61,7 +61,7 @@ ChildProcess::ChildProcess(pid_t pid, std::string log_path)
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     const std::vector<std::string>& argv, const std::string& log_path) {
   const int log =
-      open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+      open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (log < 0) return SystemError(absl::StrCat("opening ", log_path), errno);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) {

@@ -12,6 +12,7 @@
 #include "cli/run_folder.h"
 #include "cli/simulate_report.h"
 #include "common/clock.h"
+#include "common/file_mode.h"
 #include "common/resolved_job.h"
 #include "sim/simulated_run.h"
 #include "sim/timing.h"
@@ -45,6 +46,7 @@ absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,
 absl::Status SimulateTraining(const ResolvedJob& job,
                               const SimulateFlags& flags,
                               SimulationReport* report) {
+  LetRead(job.job.output().mode());
   const std::string& wanted =
       flags.run_dir.empty() ? job.job.output().run_dir() : flags.run_dir;
   absl::StatusOr<std::string> folder = MakeRunFolder(wanted, job.job.name());

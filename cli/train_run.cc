@@ -18,6 +18,7 @@
 #include "cli/signal_wait.h"
 #include "cli/supervision.h"
 #include "common/atomic_file.h"
+#include "common/file_mode.h"
 #include "common/file_operations.h"
 #include "common/run_id.h"
 #include "common/status_macros.h"
@@ -313,6 +314,7 @@ absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
 
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
+  LetRead(job.job.output().mode());
   const absl::StatusOr<RunPlace> place = PlaceOf(job, options, clock, out);
   if (!place.ok()) {
     err << place.status().message() << "\n";

@@ -43,14 +43,14 @@ FileOperations* FileOperations::Real() {
 
 absl::StatusOr<int> FileOperations::Create(const std::string& path) {
   const int file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return SystemError(path, "open");
   return file;
 }
 
 absl::StatusOr<int> FileOperations::CreateNew(const std::string& path) {
   const int file = ::open(
-      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (file >= 0) return file;
   const absl::Status failed = SystemError(path, "open");
   return errno == EEXIST ? absl::AlreadyExistsError(failed.message()) : failed;
@@ -91,7 +91,7 @@ absl::Status FileOperations::Rename(const std::string& from,
 
 absl::Status FileOperations::MakeFolder(const std::string& path) {
   struct stat found = {};
-  if (::mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+  if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
   const int reason = errno;
   if (reason == EEXIST && ::stat(path.c_str(), &found) == 0 &&
       S_ISDIR(found.st_mode)) {

@@ -269,6 +269,7 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT(evaluation, enabled, true);
   SLUICE_DEFAULT(job->mutable_output(), metrics_every_s, 1);
   SLUICE_DEFAULT(job->mutable_output(), digest_every_updates, 100);
+  if (job->output().mode().empty()) job->mutable_output()->set_mode("0600");
   ResolveLimits(MostGradientsPerUpdate(job->sync()), MostWorkers(*cluster),
                 job->mutable_limits());
   job->mutable_stop();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_validation.h"
 #include "common/delay_validation.h"
+#include "common/file_mode.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
 #include "common/resolved_job.h"
@@ -229,6 +230,12 @@ void CheckEvaluation(const proto::Job& job, Checker* check) {
   check->AboveZero("output.metrics_every_s", job.output().metrics_every_s());
   check->AtLeast("output.digest_every_updates",
                  job.output().digest_every_updates(), 0);
+  check->Require(
+      ParseFileMode(job.output().mode()).has_value(), "output.mode",
+      absl::StrCat(
+          "must be an octal number of 0600 to 0666 that lets the owner "
+          "read and write, is \"",
+          job.output().mode(), "\""));
 }
 
 void CheckLimits(const proto::Job& job, Checker* check) {

@@ -193,7 +193,8 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "limits.transfer_stall_s=9", "limits.partition_timeout_s=9",
         "limits.regroup_timeout_s=9", "limits.storage_timeout_s=9",
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
-        "checkpoint.every_updates=5", "delays.compute.exponential.mean_ms=50",
+        "output.mode=0640", "checkpoint.every_updates=5",
+        "delays.compute.exponential.mean_ms=50",
         // The whole mini-batch, as without it.
         "worker.micro_batch=100", "worker.micro_batch=5000",
         "worker.gpus=[1, 0]"}) {

@@ -6,6 +6,7 @@
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
 #include "common/exit_codes.h"
+#include "common/file_mode.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
                   std::string(job.status().message()));
     return sluice::kExitUsage;
   }
+  sluice::LetRead(job->job.output().mode());
   sluice::ShardDaemon daemon(&flags, &*job);
   sluice::StopSignal signal([&](const std::string& name) {
     daemon.RequestStop(absl::StrCat("stopped by ", name));

@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
+#include "common/file_mode.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/stop_signal.h"
@@ -29,5 +30,6 @@ int main(int argc, char** argv) {
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
+  sluice::LetRead(job->job.output().mode());
   return sluice::ExitCode(sluice::RunEvaluator(*job, run_dir));
 }

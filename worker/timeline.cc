@@ -29,7 +29,7 @@ std::string Line(const nlohmann::json& event) { return event.dump() + ",\n"; }
 
 absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
     const std::string& path, WorkerId worker) {
-  constexpr int kMode = 0644;
+  constexpr int kMode = 0666;
   bool is_new = true;
   int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL, kMode);
   if (file < 0 && errno == EEXIST) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
+#include "common/file_mode.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/stop_signal.h"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
+  sluice::LetRead(job->job.output().mode());
   return sluice::ExitCode(
       sluice::RunWorker(*job, sluice::WorkerId(id), timeline));
 }

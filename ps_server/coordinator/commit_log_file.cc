@@ -53,8 +53,7 @@ void AppendRecord(const proto::LogRecord& record, std::string* out) {
 
 absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(
     const std::string& path, const proto::LogHeader& header) {
-  static FileOperations machine;  // Has no state.
-  return Create(path, header, &machine);
+  return Create(path, header, FileOperations::Real());
 }
 
 absl::StatusOr<std::unique_ptr<CommitLogWriter>> CommitLogWriter::Create(

@@ -227,8 +227,9 @@ RECOVERY = Core(
         "common/" + p + ".cc" for p in (
             "atomic_file", "batch_grid", "cifar_file", "clock", "data_shape",
             "data_validation", "delay_model", "delay_validation",
-            "file_operations", "grant", "host_port", "idx_file",
-            "initial_weights", "input_file", "job_checker", "job_defaults", "job_difference",
+            "file_mode", "file_operations", "grant", "host_port", "idx_file",
+            "initial_weights", "input_file", "job_checker", "job_defaults",
+            "job_difference",
             "job_text", "job_validation", "kind_planner", "learning_rate",
             "model_plan", "parameter_layout", "random", "resolved_job",
             "safetensors", "safetensors_header", "session/client_session",

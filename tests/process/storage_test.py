@@ -2,8 +2,10 @@
 """A disk that does not answer is no damaged disk: what cannot be read is tried
 again, nothing is lost, and no run begins anew where there was one."""
 
+import os
 import pathlib
 import signal
+import stat
 import subprocess
 import unittest
 
@@ -210,6 +212,44 @@ class StorageTest(unittest.TestCase):
                 output = run.end()
             self.assertEqual(run.process.returncode, 1, output)
             self.assertIn("holds no commit_log, expected that of run", output)
+
+    # ---- Who may read it ----
+
+    def modes(self, *args):
+        """The permissions of all that a run has left."""
+        run = harness.train(self.job, *harness.sets(
+            ["stop.updates=10", "checkpoint.every_updates=5"]), "--timeline",
+            *args)
+        found = {"": stat.S_IMODE(os.stat(run.dir).st_mode)}
+        for path in run.dir.rglob("*"):
+            found[str(path.relative_to(run.dir))] = stat.S_IMODE(
+                path.stat().st_mode)
+        for name in ("weights.safetensors", "commit_log", "worker-0.log",
+                     "timeline.json", "checkpoints/1-10/manifest",
+                     "checkpoints/1-10/shard-1.safetensors"):
+            self.assertIn(name, found)
+        return run.dir, found
+
+    def test_nobody_else_may_read_a_run(self):
+        folder, found = self.modes()
+        for name, mode in found.items():
+            expected = 0o700 if (folder / name).is_dir() else 0o600
+            self.assertEqual(mode, expected, name)
+
+    def test_a_job_lets_others_read_its_run(self):
+        folder, found = self.modes("--set=output.mode=0640")
+        for name, mode in found.items():
+            expected = 0o750 if (folder / name).is_dir() else 0o640
+            self.assertEqual(mode, expected, name)
+
+    def test_a_mode_that_locks_its_owner_out_is_refused(self):
+        for mode in ("0755", "0440", "rw"):
+            result = harness.tool("check", self.job,
+                                  f"--set=output.mode={mode}")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("output.mode: must be an octal number of 0600 to "
+                          "0666 that lets the owner read and write, is "
+                          f'"{mode}"', result.stderr)
 
 
 if __name__ == "__main__":
