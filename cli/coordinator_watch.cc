@@ -50,7 +50,7 @@ absl::Status CoordinatorWatch::Stop(const std::string& reason) {
 
 absl::Status CoordinatorWatch::ReportDeath(const proto::DeathReport& report) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + patience_));
+  SetTimeout(patience_, &context);
   proto::DeathReportReply reply;
   return Check(stub_->ReportDeath(&context, report, &reply));
 }
