@@ -38,7 +38,7 @@ TEST(CoordinatorSessionTest, BrokenConnectionsAreResumedWithoutLossOrRepeat) {
   CoordinatorService::Options options = RunOf(2, 3, 1000000);
   options.core.lease = kPatience;
   options.core.finish_timeout = kPatience;
-  options.rejoin_timeout = kPatience;
+  options.farewell_timeout = kPatience;
   Lead lead(options);
   Peers peers(lead, 2, 3);
   for (size_t seen : {100, 400, 700}) {
