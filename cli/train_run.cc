@@ -297,7 +297,7 @@ absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
     SLUICE_RETURN_IF_ERROR(CheckRunId(options.run_id));
   }
   if (options.resume) {
-    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, clock, out));
+    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, out));
   } else {
     SLUICE_ASSIGN_OR_RETURN(
         place.dir,

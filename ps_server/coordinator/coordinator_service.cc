@@ -125,13 +125,8 @@ void CoordinatorService::OnStop(const proto::StopRequest& request) {
 
 absl::Status CoordinatorService::OnReportDeath(
     const proto::DeathReport& report) {
-  absl::Status status;
-  {
-    absl::MutexLock lock(&mu_);
-    status = sessions_.OnDeathReport(report, options_.clock->Now());
-  }
-  CarryOut();
-  return status;
+  absl::MutexLock lock(&mu_);
+  return sessions_.OnDeathReport(report, options_.clock->Now());
 }
 
 void CoordinatorService::RequestStop(const std::string& reason) {
