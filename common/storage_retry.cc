@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/await_for.h"
 
 namespace sluice {
 namespace {
@@ -27,7 +28,7 @@ std::optional<absl::Duration> StorageRetry::PauseAfter(
 
 bool StoppablePause::For(absl::Duration duration) {
   absl::MutexLock lock(&mu_);
-  return !mu_.AwaitWithTimeout(absl::Condition(&stopped_), duration);
+  return !AwaitFor(&mu_, absl::Condition(&stopped_), duration);
 }
 
 void StoppablePause::Stop() {

@@ -10,6 +10,7 @@
 namespace sluice {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -33,7 +34,9 @@ class RecordedRunTest : public testing::Test {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << text;
   }
   void WriteLog() const {
-    auto log = CommitLogWriter::Create(folder_ + "/commit_log", {});
+    proto::LogHeader header;
+    header.set_generation(1);
+    auto log = CommitLogWriter::Create(folder_ + "/commit_log", header);
     ASSERT_TRUE(log.ok()) << log.status();
     proto::LogRecord record;
     record.mutable_task();
@@ -151,7 +154,8 @@ TEST_F(RecordedRunTest, ADamagedLogLeavesTheEvaluations) {
   file.close();
   Write("metrics.jsonl", kEvaluation);
   RecordedRun run;
-  EXPECT_THAT(Notes(&run), HasSubstr("has a wrong length; without staleness"));
+  EXPECT_THAT(Notes(&run), AllOf(HasSubstr("the record at byte 0 is damaged"),
+                                 HasSubstr("; without staleness")));
   EXPECT_FALSE(run.log.has_value());
   EXPECT_EQ(run.metrics.evaluations.size(), 1);
 }

@@ -189,8 +189,8 @@ TEST_F(CommitLogFileTest, AFolderIsNotTakenForALog) {
   std::filesystem::create_directory(path_);
   const absl::Status status = ReadCommitLog(path_).status();
   std::filesystem::remove(path_);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(status.message(), path_ + ": read: Is a directory");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), path_ + ": is no file");
 }
 
 TEST_F(CommitLogFileTest, DamageBeforeTheEndIsDataLossAndSaysWhere) {

@@ -49,7 +49,8 @@ bool Coordinator::Impl::GoesOn() const {
 std::vector<Peer> Coordinator::Impl::Expected() const {
   const RecoveryOptions& past = options_.recovery;
   std::vector<Peer> peers;
-  if (GoesOn() && past.workers.has_value()) {
+  // Where none was left, whoever comes does as well as another.
+  if (GoesOn() && past.workers.has_value() && !past.workers->empty()) {
     for (WorkerId worker : *past.workers) {
       peers.push_back({Role::kWorker, worker.value()});
     }

@@ -60,6 +60,19 @@ TEST(RegroupTest, TrainingGoesOnAsSoonAsThoseAreThereWhoTookPart) {
   EXPECT_EQ(run.State().phase, Phase::kRunning);
 }
 
+// Found by seed 215 of faults_test under ASYNC: it waited for nobody by name.
+TEST(RegroupTest, WhereNobodyWasLeftTheJobsWorkersAreWaitedForByName) {
+  CoordinatorOptions job = Later();
+  job.evaluator = false;
+  job.recovery.workers.emplace();  // Each had left or died.
+  Driver run(job);
+  JoinShards(run);
+  EXPECT_EQ(run.State().waiting_for, "worker 0, worker 1, worker 2");
+  run.JoinWorker(1);
+  run.Advance(absl::Seconds(10));
+  EXPECT_EQ(run.State().phase, Phase::kRunning);
+}
+
 TEST(RegroupTest, WhoDoesNotComeBackIsWaitedForNoLongerThanTheTimeout) {
   CoordinatorOptions job = Later();
   job.recovery.workers = {WorkerId(0), WorkerId(1), WorkerId(2)};

@@ -225,7 +225,7 @@ RECOVERY = Core(
             "optimizer", "shard", "staging", "tensor_digests",
             "weight_store")] + [
         "common/" + p + ".cc" for p in (
-            "atomic_file", "batch_grid", "cifar_file", "clock", "data_shape",
+            "atomic_file", "await_for", "batch_grid", "cifar_file", "clock", "data_shape",
             "data_validation", "delay_model", "delay_validation",
             "file_mode", "file_operations", "grant", "host_port", "idx_file",
             "initial_weights", "input_file", "job_checker", "job_defaults",

@@ -63,7 +63,7 @@ class TidyTest(unittest.TestCase):
                        '#include "worker/trainer.h"\n'), [])
 
     def test_sizes_are_noticed_one_line_above_the_limit(self):
-        for path, limit in [("a/a.h", 200), ("a/a.cc", 400)]:
+        for path, limit in [("a/a.h", 300), ("a/a.cc", 600)]:
             self.assertEqual(
                 complaints(rules.file_size, path, "\n" * limit), [])
             self.assertEqual(
