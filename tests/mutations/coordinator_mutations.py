@@ -609,7 +609,8 @@ MUTATIONS = [
            "newest > past.furthest;"),
     change("regroup: training goes on with those who took part",
            "it waits for all", "coordinator_phases.cc",
-           "if (GoesOn() && past.workers.has_value()) {", "if (false) {"),
+           "if (GoesOn() && past.workers.has_value() && "
+           "!past.workers->empty()) {", "if (false) {"),
     change("regroup: who does not come back is waited for a while only",
            "for ever", "coordinator_phases.cc",
            "members_.Missing(Expected()).empty() ||\n"
