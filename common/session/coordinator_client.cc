@@ -275,7 +275,11 @@ void CoordinatorClient::Impl::WriteLoop() {
       if (hurries) session_.Hurry();
       const absl::Time wake =
           std::min(session_.CutAt(), session_.next_heartbeat());
-      AwaitFor(&mu_, absl::Condition(this, &Impl::WriterHasWork),
+      // A Welcome that comes meanwhile makes heartbeats due earlier.
+      const auto has_work = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        return WriterHasWork() || session_.next_heartbeat() < wake;
+      };
+      AwaitFor(&mu_, absl::Condition(&has_work),
                std::clamp(wake - options_.clock->Now(), kShortestRest,
                           kLongestRest));
       if (Ended()) return;
