@@ -31,12 +31,6 @@ absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
   return bench;
 }
 
-// The coordinator gives one up that takes too long. Whoever repeats it has
-// twice the time there.
-absl::Duration LongestTask(const ResolvedJob& job) {
-  return 2 * absl::Seconds(job.job.limits().task_deadline_s());
-}
-
 }  // namespace
 
 void Workbench::Enter() const {
@@ -69,7 +63,8 @@ Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
   options.batch_size = job.job.evaluation().batch_size();
   options.classification = job.data.classification;
   options.weights_path = std::move(weights_path);
-  options.deadline = LongestTask(job);
+  // As long as the coordinator waits for one that is made again.
+  options.deadline = 2 * absl::Seconds(job.job.limits().task_deadline_s());
   return options;
 }
 

@@ -1,12 +1,8 @@
 #include "ps_server/coordinator/commit_log_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
