@@ -1,10 +1,11 @@
 #include "ps_server/coordinator/run_claim.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <set>
-#include <system_error>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -35,17 +36,16 @@ absl::Status EndClaim(const std::string& path, FileOperations* files) {
 
 // Of all earlier generations that left one; and of the last one before
 // `generation`, whether or not it is listed.
-std::set<std::string> EarlierClaims(const std::string& run_dir,
-                                    Generation generation) {
+absl::StatusOr<std::set<std::string>> EarlierClaims(const std::string& run_dir,
+                                                    Generation generation,
+                                                    FileOperations* files) {
   std::set<std::string> paths;
   if (generation > Generation(1)) {
     paths.insert(ClaimPath(run_dir, Generation(generation.value() - 1)));
   }
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(run_dir, error), end;
-       !error && it != end; it.increment(error)) {
-    const std::string file = it->path().filename().string();
-    absl::string_view name = file;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> listed,
+                          files->List(run_dir));
+  for (absl::string_view name : listed) {
     absl::ConsumeSuffix(&name, kProving);
     int64_t number = 0;
     if (absl::ConsumePrefix(&name, kName) && absl::SimpleAtoi(name, &number) &&
@@ -64,7 +64,9 @@ std::string ClaimPath(const std::string& run_dir, Generation generation) {
 
 absl::Status MakeClaim(const std::string& run_dir, Generation generation,
                        FileOperations* files) {
-  for (const std::string& path : EarlierClaims(run_dir, generation)) {
+  SLUICE_ASSIGN_OR_RETURN(const std::set<std::string> earlier,
+                          EarlierClaims(run_dir, generation, files));
+  for (const std::string& path : earlier) {
     SLUICE_RETURN_IF_ERROR(EndClaim(path, files));
   }
   const std::string path = ClaimPath(run_dir, generation);
