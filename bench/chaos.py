@@ -2,11 +2,11 @@
 """Does training survive the death of its processes, under every policy?
 
 For each policy and seed one `sluice chaos` of LeNet on Fashion-MNIST: workers,
-shards and the coordinator are killed, stopped and cut off as the seed says,
-beside the same job undisturbed. Expected: nothing hangs, the ledger is exact,
-SYNC ends with the same bits, and the others with the accuracy they have
-undisturbed, the mean over the seeds within 0.02. The seed is the job's, too.
-Ends with 1 where something does not hold.
+shards and the coordinator are killed, stopped, cut off and kept from their
+storage as the seed says, beside the same job undisturbed. Expected: nothing
+hangs, the ledger is exact, SYNC ends with the same bits, and the others with the
+accuracy they have undisturbed, the mean over the seeds within 0.02. The seed is
+the job's, too. Ends with 1 where something does not hold.
 """
 
 import argparse
@@ -34,9 +34,10 @@ def disturb(args, policy, seed):
                    f"--set=sync.policy={policy}", f"--run-dir={folder}/run",
                    # One seed alone may be off by more than their mean.
                    f"--tolerance={5 * WITHIN}"]
-        for name in ("stops", "cuts"):
+        for name in ("stops", "cuts", "storage_faults"):
             if getattr(args, name) is not None:
-                command.append(f"--{name}={getattr(args, name)}")
+                command.append(
+                    f"--{name.replace('_', '-')}={getattr(args, name)}")
         command += [f"--set={s}" for s in args.set]
         result = subprocess.run(command, cwd=ROOT, capture_output=True,
                                 text=True, check=False)
@@ -100,6 +101,7 @@ def main():
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--stops", type=int)
     parser.add_argument("--cuts", type=int)
+    parser.add_argument("--storage-faults", type=int)
     parser.add_argument("--job", default=LENET)
     parser.add_argument("--set", action="append",
                         default=["stop.epochs=2", "schedule={ cosine { "

@@ -112,9 +112,11 @@ Json ActsJson(const ChaosOutcome& outcome) {
                  {"at_version", act.at_version},
                  {"after_checkpoint", act.after_checkpoint},
                  {"leases", act.leases},
+                 {"fault", nullptr},
                  {"seconds", nullptr},
                  {"generation", nullptr},
                  {"version", nullptr}};
+    if (act.kind == ActKind::kStorage) json["fault"] = NameOfFault(act.fault);
     if (i < outcome.done.size()) {
       const ActDone& done = outcome.done[i];
       json["seconds"] = absl::ToDoubleSeconds(done.after);

@@ -89,20 +89,6 @@ class Kind {
   const Random how_long_;
 };
 
-std::string NameOfFault(StorageFault fault) {
-  switch (fault) {
-    case StorageFault::kUnreadable:
-      return "unreadable";
-    case StorageFault::kFull:
-      return "full";
-    case StorageFault::kStalled:
-      return "stalled";
-    case StorageFault::kNone:
-      break;
-  }
-  SLUICE_CHECK(!"a fault of the storage has a name");
-}
-
 std::vector<Act> DrawActs(uint64_t seed, const ChaosPlan& plan) {
   std::vector<Act> acts;
   for (const auto& [kind, count] :
@@ -144,6 +130,20 @@ std::string NameOfKind(ActKind kind) {
       return "storage";
   }
   SLUICE_CHECK(!"a kind of act has a name");
+}
+
+std::string NameOfFault(StorageFault fault) {
+  switch (fault) {
+    case StorageFault::kUnreadable:
+      return "unreadable";
+    case StorageFault::kFull:
+      return "full";
+    case StorageFault::kStalled:
+      return "stalled";
+    case StorageFault::kNone:
+      break;
+  }
+  SLUICE_CHECK(!"a fault of the storage has a name");
 }
 
 std::string Describe(const Act& act) {

@@ -48,6 +48,8 @@ bool OnServer(const Act& act);
 
 // "kill", "stop", "cut", "storage".
 std::string NameOfKind(ActKind kind);
+// "unreadable", "full", "stalled".
+std::string NameOfFault(StorageFault fault);
 // "stop ps_server-1 for 0.4 leases".
 std::string Describe(const Act& act);
 // The same with when: "version 40, after a checkpoint: kill ps_server-1".

@@ -83,6 +83,16 @@ class ChaosTest(unittest.TestCase):
                               "--set=optimizer.learning_rate=0.005")
         self.assertGreater(report["generations"], 2)
 
+    def test_servers_die_and_their_storage_fails_under_sync(self):
+        _, report = self.held("--seed=2", "--kills=3", "--stops=0", "--cuts=0",
+                              "--storage-faults=3")
+        faults = [a for a in report["acts"] if a["kind"] == "storage"]
+        self.assertEqual(sorted(a["fault"] for a in faults),
+                         ["full", "stalled", "unreadable"])
+        self.assertTrue(report["findings"]["rollback"]["holds"])
+        self.assertEqual(report["disturbed"]["weights_sha256"],
+                         report["undisturbed"]["weights_sha256"])
+
     def test_what_does_not_hold_is_said(self):
         _, result = chaos("--no-servers", "--kills=1", "--stops=0", "--cuts=0",
                           "--tolerance=-1", "--set=stop.epochs=4")
