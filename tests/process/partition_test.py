@@ -13,6 +13,7 @@ import networks
 
 # The keepalive of a connection takes 20 s to find out.
 PARTITION_S = float(sys.argv.pop(1)) if sys.argv[1:2] else 25.0
+OUTAGE_S = 15.0  # Of a host's whole network.
 PORT = 7000
 
 
@@ -117,6 +118,28 @@ class PartitionTest(unittest.TestCase):
             status = run.await_status(
                 lambda s: time.monotonic() >= deadline, "ten seconds more")
         return status
+
+    # Before, it ended with 75 after 5 s and stayed away.
+    def test_a_worker_without_network_for_long_comes_back_by_itself(self):
+        with networks.Networks(Hosts.NAMES) as network, Hosts(
+                network, "limits.lease_s=2", "sync={ policy: K_ASYNC k: 2 }",
+                "optimizer.learning_rate=0.005") as run:
+            run.await_training()
+            network.cut(["w1"], ["lead", "other"])
+            run.await_status(
+                lambda s: s["worker"][1]["state"] == "cut off"
+                and s["worker"][1]["last_heard_s"] > OUTAGE_S,
+                "worker 1 to be silent for long")
+            network.heal(["w1"], ["lead", "other"])
+            back = run.await_status(
+                lambda s: s["worker"][1]["incarnation"] == 2
+                and s["worker"][1]["state"] != "cut off",
+                "worker 1 to join again")
+            applied = back["worker"][1]["gradients"]["applied"]
+            after = run.await_status(
+                lambda s: s["worker"][1]["gradients"]["applied"] > applied,
+                "a further gradient of worker 1")
+            self.assertEqual(after["generation"], 1)
 
     def test_who_cannot_reach_a_shard_says_so_before_the_run_begins(self):
         with networks.Networks(Hosts.NAMES) as network:
