@@ -173,12 +173,6 @@ MUTATIONS = [
            "ps_server/resume.cc", "  counts.lost = lost;\n", ""),
 
     # ---- What a checkpoint holds ----
-    change("a snapshot has every exception", "the last is forgotten",
-           COORDINATOR + "batch_schedule.cc",
-           "for (size_t i = 0; i < done_above_.size(); ++i) {\n"
-           "    if (done_above_[i]) snapshot",
-           "for (size_t i = 0; i + 1 < done_above_.size(); ++i) {\n"
-           "    if (done_above_[i]) snapshot"),
     change("a checkpoint's exceptions are stored", "they are left out",
            COORDINATOR + "snapshot_conversion.cc",
            "    state.add_exception(block.value());\n", ""),

@@ -5,11 +5,15 @@ The sources of a pure core and its tests are copied and compiled without
 optimisation; then one mutation at a time is applied, what depends on it is
 compiled again, and the tests must fail. Prints a table: rule, mutation, the
 test that caught it; then a table of the guarantees: the tests that hold each,
-how many of its rules were broken and caught. A mutation whose text is not found exactly once is an
-error: the list has to follow the code.
+how many of its rules were broken and caught. A mutation whose text is not found
+exactly once is an error: the list has to follow the code.
 
-Usage: run_mutations.py [--core=NAME] [rule...]
-Only the cores of these names and the mutations whose rule names one.
+caught.tsv records which test caught each. One whose file has not changed since,
+nor the test's file, is not tried again; --anew tries every one.
+
+Usage: run_mutations.py [--core=NAME] [--anew] [--record] [rule...]
+Only the cores of these names and the mutations whose rule names one, which are
+then tried. --record writes to caught.tsv what was found.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import copy
 import dataclasses
 import os
 import pathlib
+import queue
 import re
 import shutil
 import signal
@@ -30,6 +35,7 @@ import coordinator_mutations
 import exchange_mutations
 import guarantees
 import mutation
+import record
 import recovery_mutations
 
 ROOT = (pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
@@ -128,14 +134,15 @@ class Build:
                          *map(self.object, self.sources),
                          *self.core.libraries, *LIBRARIES])
 
-    def test(self):
-        """The name of a failed test, "" when all pass."""
+    def test(self, only="*"):
+        """The name of a failed test among those that `only` names, "" when
+        they pass."""
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
         # Beside each other they must not write the same files.
         done = self.run([
             "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; TEST_TMPDIR={self.folder} "
-            "exec ./tests.bin --gtest_fail_fast "
+            f"exec ./tests.bin --gtest_fail_fast --gtest_filter='{only}' "
             f"--gtest_output=xml:{report}"])
         if done.returncode == 0:
             return ""
@@ -161,7 +168,8 @@ class Build:
         return source.replace("/", "_").replace(".cc", ".o")
 
 
-def try_mutation(build, clean, mutation):
+def try_mutation(build, clean, mutation, likely):
+    """Breaks the rule; `likely` is the test that caught it before, or ""."""
     path = build.folder / mutation.file
     original = path.read_text()
     found = original.count(mutation.before)
@@ -179,7 +187,8 @@ def try_mutation(build, clean, mutation):
         linked = build.link()
         if linked.returncode != 0:
             return Result(mutation, error=linked.stderr[:500])
-        return Result(mutation, caught_by=build.test())
+        first = likely and build.test(likely.split(" ")[0])
+        return Result(mutation, caught_by=first or build.test())
     finally:
         path.write_text(original)
         for source in sources:
@@ -187,22 +196,30 @@ def try_mutation(build, clean, mutation):
             shutil.copy(clean.folder / name, build.folder / name)
 
 
-def run_core(core, wanted, folder):
+def try_all(core, mutations, known, folder):
+    """Builds the core in `folder` and tries each of its `mutations`."""
     clean = Build(core, folder / "clean")
     clean.compile_all()
     linked = clean.link()
     if linked.returncode != 0:
         sys.exit(f"the unchanged tests do not link:\n{linked.stderr[:2000]}")
-    failed = clean.test()
-    if failed:
-        sys.exit(f"the unchanged tests fail: {failed}")
+    builds = queue.Queue()
+    for index in range(WORKERS):
+        builds.put(clean.copy(folder / f"mutants{index}"))
 
-    def work(index):
-        build = clean.copy(folder / f"mutants{index}")
-        return [try_mutation(build, clean, m) for m in wanted[index::WORKERS]]
+    def work(mutation):
+        build = builds.get()
+        try:
+            return try_mutation(build, clean, mutation, known.test_of(mutation))
+        finally:
+            builds.put(build)
 
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        return [r for rs in pool.map(work, range(WORKERS)) for r in rs]
+        unchanged = pool.submit(clean.test)
+        results = list(pool.map(work, mutations))
+    if unchanged.result():
+        sys.exit(f"the unchanged tests fail: {unchanged.result()}")
+    return results
 
 
 def print_guarantees(results):
@@ -225,15 +242,30 @@ def print_guarantees(results):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--core", action="append", choices=CORES)
+    parser.add_argument("--anew", action="store_true")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("rule", nargs="*")
     args = parser.parse_args()
+    known = record.Record(ROOT)
     results = []
+    tried = 0
     for name in args.core or CORES:
-        wanted = [m for m in CORES[name].mutations
+        core = CORES[name]
+        wanted = [m for m in core.mutations
                   if not args.rule or any(w in m.rule for w in args.rule)]
-        if wanted:
+        changed = [m for m in wanted if args.anew or args.rule
+                   or not known.holds(core, m)]
+        tried += len(changed)
+        results += [Result(m, caught_by=known.test_of(m)) for m in wanted
+                    if m not in changed]
+        if changed:
             with tempfile.TemporaryDirectory() as folder:
-                results += run_core(CORES[name], wanted, pathlib.Path(folder))
+                results += try_all(core, changed, known, pathlib.Path(folder))
+        for result in results if args.record else []:
+            if result.mutation in changed and result.caught_by:
+                known.keep(core, result.mutation, result.caught_by)
+    if args.record:
+        known.write([m for core in CORES.values() for m in core.mutations])
     order = {id(m): i for i, m in enumerate(
         m for core in CORES.values() for m in core.mutations)}
     results.sort(key=lambda r: order[id(r.mutation)])
@@ -245,7 +277,8 @@ def main():
     unknown = [] if args.rule else print_guarantees(results)
     for rule in unknown:
         print(f"guarantees.py names a rule without a mutation: {rule}")
-    print(f"{len(results) - len(bad)} of {len(results)} mutations caught")
+    print(f"{len(results) - len(bad)} of {len(results)} mutations caught; "
+          f"{tried} tried, the others as recorded")
     sys.exit(1 if bad or unknown or not results else 0)
 
 
