@@ -1,3 +1,19 @@
+// Plays one Race: each heat of the race becomes a set of simulated runs, and
+// the outcomes of these runs go back into the race.
+//
+// An entrant is one choice (policy and K) at one learning rate. Two choices at
+// three rates, for example, are six entrants. The first heat runs all six on
+// seed 0 for a quarter epoch, the next heat runs those that the race has kept
+// for twice as long, and so on.
+//
+// Invariants:
+//   - All runs of a heat share the seed and the open data splits, so that they
+//     see the same initial weights, samples and delays. Only the choice
+//     differs.
+//   - A heat counts only if all of its runs were made. If `enough` cuts a heat
+//     short, its outcomes are thrown away.
+//   - A run that diverges ends its entrant, not the advice. Any other error of
+//     a run is an error of the question and ends the advice.
 #include "sim/advice.h"
 
 #include <algorithm>
@@ -14,8 +30,8 @@
 namespace sluice {
 namespace {
 
-// The first heat: a quarter epoch of a cluster that never waits, and long
-// enough for some tasks of each worker.
+// The first heat lasts as long as a quarter epoch takes on a cluster that never
+// waits, and long enough for several tasks of each worker.
 constexpr double kFirstEpochs = 0.25;
 constexpr double kFirstTasks = 8;
 
@@ -33,11 +49,11 @@ double ErrorOf(const Evaluation& evaluation, const SimulationTarget& target) {
   const double error = target.accuracy.has_value()
                            ? 1 - evaluation.accuracy.value_or(0)
                            : evaluation.loss;
-  // A NaN is no result.
+  // A NaN ranks behind every finite error.
   return std::isfinite(error) ? error : HUGE_VAL;
 }
 
-// The runs of one advice.
+// Makes the runs of one advice.
 class Advisor {
  public:
   explicit Advisor(const AdviceQuestion& question) : question_(question) {}
@@ -45,7 +61,7 @@ class Advisor {
   absl::StatusOr<Advice> Run();
 
  private:
-  // What one run has left; `cut`: nothing, as there was no time.
+  // The result of one run. `cut`: the run was given up because of `enough`.
   struct Outcome {
     absl::Status status;
     Race::Trial trial;
@@ -67,7 +83,7 @@ class Advisor {
 
   const AdviceQuestion& question_;
   uint64_t first_seed_ = 0;
-  // Of the seed in hand.
+  // The data splits of seed `splits_seed_`, opened once for all runs of a heat.
   LocalTraining::Splits splits_;
   int splits_seed_ = -1;
 };
@@ -83,7 +99,7 @@ absl::StatusOr<ResolvedJob> Advisor::JobOf(const AdviceEntrant& entrant,
   return question_.job(overrides);
 }
 
-// Makes the entrants of all choices that the job can have.
+// Adds an entrant for every valid choice and rate.
 absl::Status Advisor::Enter(const ResolvedJob& job, Advice* advice) {
   for (Choice& choice : ChoicesFor(job.job, question_.range)) {
     std::vector<AdviceEntrant> entrants;
@@ -150,7 +166,7 @@ Advisor::Outcome Advisor::RunOne(const AdviceEntrant& entrant,
                          .enough = enough,
                          .splits = splits_});
   if (!run.ok()) {
-    // It diverged: no way to the target, but no error of the question.
+    // The run diverged. It cannot reach the target, but the question is fine.
     outcome.trial.over = true;
     outcome.failure = std::string(run.status().message());
     if (!absl::IsInternal(run.status())) outcome.status = run.status();
@@ -158,7 +174,8 @@ Advisor::Outcome Advisor::RunOne(const AdviceEntrant& entrant,
   }
   outcome.computed = run->computed;
   outcome.started = run->timing.started;
-  // What an evaluation finds beyond the horizon belongs to a longer run.
+  // An evaluation beyond the horizon must not count, because the other entrants
+  // of this heat were not given that time.
   outcome.trial.over = !timed_out && (!run->reached.has_value() ||
                                       run->reached->seconds <= heat.horizon);
   double before = 0;
@@ -224,7 +241,7 @@ absl::StatusOr<Advice> Advisor::Run() {
       advice.computed += outcome.computed;
       advice.started += outcome.started;
     }
-    // Half a heat would favour those that were run.
+    // Using half a heat would favour the entrants whose runs were made.
     if (cut) break;
     for (size_t i = 0; i < outcomes.size(); ++i) {
       AdviceEntrant& entrant = advice.entrants[heat->entrants[i]];

@@ -16,72 +16,75 @@
 
 namespace sluice {
 
-// What an Advisor is asked.
+// The input of Advise.
 struct AdviceQuestion {
-  // The job with these overrides ("a.b=c") besides its own. Errors as
-  // LoadJob's. Called where the runs are.
+  // Loads the job with these overrides ("a.b=c") besides its own. Errors are
+  // those of LoadJob. Called on the thread that makes the run.
   std::function<absl::StatusOr<ResolvedJob>(const std::vector<std::string>&)>
       job;
-  SimulationTarget target;  // One of them at least.
+  SimulationTarget target;  // At least one of its two fields is set.
   ChoiceRange range;
-  // Each choice is tried at the job's rate times each of these.
+  // Each choice is tried at the job's learning rate times each of these
+  // factors.
   std::vector<double> rate_factors = {0.5, 1, 2};
-  int seeds = 5;  // The job's and those after it; 1 to Race::kMostSeeds.
+  int seeds = 5;  // From the job's seed upwards; 1 to Race::kMostSeeds.
   // As in Race::Options.
   int finalists = 8;
-  // Epochs between two evaluations: how fine times are.
+  // Epochs between two evaluations. It limits how finely times are known.
   double evaluate_every = 0.1;
   // Calls run(i) once for each i from 0 to n - 1, in any order and from any
-  // thread, whose numeric mode it changes, and returns when all have returned.
-  // What comes out does not depend on how. Unset: one after the other, here.
+  // thread, and returns when all calls have returned. A call changes the
+  // numeric mode of its thread. The advice does not depend on the order. If
+  // unset, the runs are made one after the other on the calling thread.
   std::function<void(int n, const std::function<void(int)>& run)> run_all;
-  // Overrides of the simulated jobs alone, as measured delays.
+  // Overrides that only the simulated jobs get, such as measured delays.
   std::vector<std::string> simulated;
-  // Asked often, from any thread; true: stop with what there is. Unset: never.
+  // Called often, from any thread. Once it returns true, Advise stops and
+  // returns what it has. Unset: never.
   std::function<bool()> enough;
-  // Told before each heat, for people who wait.
+  // Called before each heat, for progress reports.
   std::function<void(const Race::Heat&)> begins;
 };
 
-// One choice at one rate.
+// One choice at one learning rate.
 struct AdviceEntrant {
-  int choice = 0;  // In Advice::choices.
+  int choice = 0;  // Index into Advice::choices.
   double learning_rate = 0;
-  // What evaluations found on the first seed, on the longest run.
+  // The evaluations of the longest run on the first seed.
   std::vector<SimulatedRun::Measured> curve;
-  std::string failure;  // Why a run of it failed; empty: none did.
+  std::string failure;  // The reason why a run failed; empty if none did.
 
-  // What is to be set in the job for it, and nothing else.
+  // The overrides that turn the user's job into this entrant.
   std::vector<std::string> overrides;
 };
 
 struct Advice {
   std::vector<Choice> choices;
-  // Choices whose job is not valid, with the reason.
+  // Choices that do not make a valid job, with the reason.
   std::vector<std::pair<Choice, std::string>> refused;
   std::vector<AdviceEntrant> entrants;
   Race race{Race::Options()};  // By entrant.
-  // Of all runs: gradients that were computed, tasks that were started.
+  // Totals over all runs: gradients computed, and tasks started.
   int64_t computed = 0;
   int64_t started = 0;
 
-  // Of each choice that entered, its entrant that ranks first; best first.
+  // For each choice that was tried, the index of its best entrant; best first.
   std::vector<int> BestOfEachChoice() const;
-  // The entrant that comes first; none when it did not reach the target on
-  // every seed.
+  // The index of the best entrant; empty if it missed the target on some seed.
   std::optional<int> Recommended() const;
 };
 
-// Simulates the job under one policy and K after the other, gradients and all,
-// and says which reaches the target first (Race has the rules). The same
-// question gives the same advice, unless `enough` ends it.
+// Simulates the job under each policy and K of the range, with real gradients,
+// and ranks them by the time to the target (see Race). The same question gives
+// the same advice, unless `enough` ends it early.
 //
-// Memory: the data once, and a simulated cluster for each run that `run_all`
-// has under way.
+// Memory: one copy of the data, and one simulated cluster for each run that
+// `run_all` has under way.
 //
-// kInvalidArgument: no job of the range is valid (says why), or the target
-// needs what the job does not measure; errors of SimulationOptionsFromJob and
-// of the job's files. A simulated run that diverges is no error.
+// kInvalidArgument: no choice of the range makes a valid job (the message says
+// why), or the job does not measure what the target needs. Also errors of
+// SimulationOptionsFromJob and of the job's files. A simulated run that
+// diverges is not an error.
 absl::StatusOr<Advice> Advise(const AdviceQuestion& question);
 
 }  // namespace sluice

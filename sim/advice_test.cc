@@ -1,5 +1,5 @@
-// Cases whose answer is known by arithmetic: every mini-batch is the whole data
-// set, without noise, so that a gradient depends on its weights only, and the
+// Cases whose answer follows from arithmetic: every mini-batch is the whole
+// data set, without noise. So a gradient depends only on its weights, and the
 // time to a loss is the number of gradient-descent steps times the time per
 // update.
 #include "sim/advice.h"
@@ -34,7 +34,7 @@ stop { epochs: 2000 }
 delays { compute { constant { ms: 10 } } }
 )";
 
-// One of the four takes 200 ms instead of 10.
+// One of the four workers takes 200 ms instead of 10.
 constexpr char kOneSlowWorker[] =
     "delays={compute { constant { ms: 10 } } worker_factor: 20}";
 
@@ -65,7 +65,7 @@ std::string NameOf(const Advice& advice, int entrant) {
 TEST(AdviceTest, WithOneVerySlowWorkerSyncLosesToKSync) {
   AdviceQuestion question = Question({kOneSlowWorker});
   question.range = {.policies = {proto::SYNC, proto::K_SYNC}, .ks = {3}};
-  // Both are to be seen at the target.
+  // With one rate, both policies reach the target.
   question.rate_factors = {2};
   const Advice advice = Advised(question);
   ASSERT_TRUE(advice.Recommended().has_value());
@@ -73,7 +73,7 @@ TEST(AdviceTest, WithOneVerySlowWorkerSyncLosesToKSync) {
   const std::vector<int> best = advice.BestOfEachChoice();
   ASSERT_EQ(best.size(), 2);
   EXPECT_EQ(NameOf(advice, best[1]), "SYNC (the job's)");
-  // An update takes 200 ms instead of 10, and as many are needed.
+  // SYNC takes 200 ms per update instead of 10, and needs as many updates.
   EXPECT_NE(advice.race.standing(best[1]), Race::Standing::kRacing);
   const double k_sync = *advice.race.trials(best[0])[0].reached;
   question.range.policies = {proto::SYNC};
@@ -82,9 +82,10 @@ TEST(AdviceTest, WithOneVerySlowWorkerSyncLosesToKSync) {
 }
 
 TEST(AdviceTest, WithEqualWorkersNoChoiceBeatsSyncByMoreThanATie) {
-  // A round of four gradients at w moves ASYNC by four rates, the others by
-  // less. At twice the rate SYNC makes steps of 0.8 of what is optimal; at
-  // half of it ASYNC's rounds are as long as at 0.2 x 4 x 0.5 = 0.4.
+  // A round of four gradients at w moves ASYNC by four rates, and the other
+  // policies by less. At twice the job's rate SYNC makes steps of 0.8 of the
+  // optimal one. At half the rate ASYNC's rounds are as long as at 0.2 x 4 x
+  // 0.5 = 0.4.
   const Advice advice = Advised(Question({"optimizer.learning_rate=0.4"}));
   const std::vector<int> best = advice.BestOfEachChoice();
   int sync = -1;
@@ -94,7 +95,7 @@ TEST(AdviceTest, WithEqualWorkersNoChoiceBeatsSyncByMoreThanATie) {
   ASSERT_GE(sync, 0);
   EXPECT_EQ(advice.race.standing(sync), Race::Standing::kRacing);
   EXPECT_FALSE(advice.race.Slower(sync, best[0]));
-  // The policies that are the same descent take the same time.
+  // Policies that make the same descent take the same time.
   std::map<std::string, double> times;
   for (const int e : best) {
     if (const auto mean = advice.race.MeanTime(e); mean.has_value()) {
@@ -112,7 +113,7 @@ TEST(AdviceTest, TheRateIsPartOfTheAdvice) {
   question.range.policies = {proto::SYNC};
   const Advice advice = Advised(question);
   ASSERT_TRUE(advice.Recommended().has_value());
-  // Steps of 0.4 of the way, instead of 0.1 or 0.2.
+  // Steps of 0.4 of the way instead of 0.1 or 0.2.
   EXPECT_DOUBLE_EQ(advice.entrants[*advice.Recommended()].learning_rate, 0.4);
 }
 
@@ -130,13 +131,13 @@ TEST(AdviceTest, ComputesNoGradientOfATaskThatIsCancelled) {
   AdviceQuestion question = Question({kOneSlowWorker});
   question.range = {.policies = {proto::K_SYNC}, .ks = {3}};
   const Advice advice = Advised(question);
-  // One of four is cancelled before it delivers, each time; and each run ends
-  // as four tasks have been started.
+  // One of four tasks is cancelled each time before it delivers, and each run
+  // ends just after four tasks have been started.
   EXPECT_LT(advice.computed, 0.75 * advice.started);
   EXPECT_GT(advice.computed, 0.7 * advice.started);
 }
 
-// Times and gradients that no arithmetic tells.
+// A question whose answer does not follow from arithmetic.
 AdviceQuestion RandomQuestion() {
   AdviceQuestion question =
       Question({"delays.compute.exponential.mean_ms=10",
@@ -172,7 +173,7 @@ TEST(AdviceTest, WhatARunFindsAfterItsTimeDoesNotCount) {
 TEST(AdviceTest, IsTheSameHoweverTheRunsAreSpreadOverThreads) {
   AdviceQuestion question = RandomQuestion();
   const Advice one = Advised(question);
-  // Each run in a thread of its own, the last one first.
+  // Each run in its own thread, the last one started first.
   question.run_all = [](int n, const std::function<void(int)>& run) {
     std::vector<std::thread> threads;
     for (int i = n - 1; i >= 0; --i) threads.emplace_back(run, i);

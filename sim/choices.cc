@@ -1,3 +1,7 @@
+// Two sync blocks are the same choice if their shortest forms are equal. The
+// shortest form has only the fields that change the outcome of ResolveDefaults;
+// K_SYNC with K = 8, for example, stays "policy: K_SYNC k: 8" whatever defaults
+// the job's author has spelled out.
 #include "sim/choices.h"
 
 #include <google/protobuf/text_format.h>
@@ -32,7 +36,7 @@ bool Contains(const std::vector<T>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-// The Ks of a policy that are worth a try.
+// The Ks of a policy that are worth trying.
 std::vector<int> KsOf(proto::Policy policy, int workers,
                       const ChoiceRange& range) {
   std::vector<int> wanted = range.ks;
@@ -42,9 +46,10 @@ std::vector<int> KsOf(proto::Policy policy, int workers,
   }
   std::vector<int> ks;
   for (const int k : wanted) {
-    // K_SYNC and K_ASYNC with K = P are SYNC.
+    // With K = P both K_SYNC and K_ASYNC are SYNC.
     const int most = IsBatch(policy) ? 65536 : workers - 1;
-    // K_ASYNC and K_BATCH_ASYNC with 1 are ASYNC, K_BATCH_SYNC is K_SYNC.
+    // With K = 1 K_ASYNC and K_BATCH_ASYNC are ASYNC, and K_BATCH_SYNC is
+    // K_SYNC.
     const int least = policy == proto::K_SYNC ? 1 : 2;
     if (k >= least && k <= most && !Contains(ks, k)) ks.push_back(k);
   }
@@ -63,7 +68,7 @@ std::string NameOf(const proto::Sync& sync) {
   return absl::StrCat(policy, ", K ", sync.k());
 }
 
-// The job with this policy instead of its own; 0: K adapts itself.
+// Returns the job with this policy instead of its own. k = 0: adaptive K.
 proto::Job WithPolicy(const proto::Job& job, proto::Policy policy, int k) {
   proto::Job changed = job;
   proto::Sync* sync = changed.mutable_sync();
@@ -86,7 +91,7 @@ proto::Sync ShortestSync(const proto::Job& job) {
   proto::Job shortest = job;
   proto::Sync* sync = shortest.mutable_sync();
   const proto::Policy policy = sync->policy();
-  // Without effect, whatever they are.
+  // These fields have no effect under the policy, so any value is dropped.
   if (!HasK(policy)) sync->clear_k();
   if (policy != proto::SYNC) sync->clear_gradients_per_update();
   proto::Job same = shortest;
@@ -94,7 +99,7 @@ proto::Sync ShortestSync(const proto::Job& job) {
   std::vector<const FieldDescriptor*> fields;
   sync->GetReflection()->ListFields(*sync, &fields);
   for (const FieldDescriptor* field : fields) {
-    // Whoever reads it should not have to know the default of these.
+    // A reader should not need to know the defaults of these two.
     if (field->name() == "policy" || (field->name() == "k" && HasK(policy))) {
       continue;
     }

@@ -8,31 +8,33 @@
 
 namespace sluice {
 
-// One answer to "which policy, and which K?".
+// One combination of a policy and its K.
 struct Choice {
   std::string name;  // "K_SYNC, K 8"; unique among the choices.
-  proto::Sync sync;  // Only what is not the default.
+  proto::Sync sync;  // Only the fields that differ from their defaults.
 };
 
-// What to choose from; empty: all policies, and for K a quarter, half and
-// three quarters of the workers (all of them for the K_BATCH policies).
+// The policies and Ks to choose from. Empty means all policies, and for K a
+// quarter, a half and three quarters of the workers (for the K_BATCH policies
+// all workers instead of three quarters).
 struct ChoiceRange {
   std::vector<proto::Policy> policies;
   std::vector<int> ks;
 };
 
-// The choices for `job`, whose defaults are filled in: each policy of the
-// range with each K, and with the adaptive K from an eighth of the workers on
-// where the range names no K; all else in `sync` as in the job. A choice that
-// is another one by its nature (K_SYNC with K = P is SYNC) is left out. The
-// job's own comes first, where its policy is in the range, and says so.
+// The choices for `job`, whose defaults are filled in: each policy of the range
+// with each K, and also with an adaptive K that starts at an eighth of the
+// workers if the range names no K. All other fields of `sync` are the job's. A
+// choice that is the same as another one (K_SYNC with K = P is SYNC) is left
+// out. The job's own choice comes first and is marked, if its policy is in the
+// range.
 std::vector<Choice> ChoicesFor(const proto::Job& job, const ChoiceRange& range);
 
-// `job.sync` without the fields that would be filled in alike if they were
-// left out. `job`: with its defaults filled in.
+// Returns `job.sync` without the fields that ResolveDefaults would fill in with
+// the same value. `job` has its defaults filled in.
 proto::Sync ShortestSync(const proto::Job& job);
 
-// A sync block as a job file has it:
+// Formats a sync block as in a job file:
 //
 //   sync {
 //     policy: K_SYNC
@@ -40,7 +42,7 @@ proto::Sync ShortestSync(const proto::Job& job);
 //   }
 std::string FormatSyncBlock(const proto::Sync& sync);
 
-// The same on one line, without its name: "policy: K_SYNC k: 8".
+// The same on one line, without the braces: "policy: K_SYNC k: 8".
 std::string FormatSyncLine(const proto::Sync& sync);
 
 }  // namespace sluice

@@ -61,7 +61,7 @@ TEST(ChoicesTest, TheJobsOwnIsAmongThemUnlessItsPolicyIsNotAskedFor) {
   EXPECT_THAT(
       Names("policy: K_SYNC k: 5", 16, {.policies = {proto::SYNC}, .ks = {}}),
       ElementsAre("SYNC"));
-  // An own K among those that are tried anyway is tried once.
+  // The job's own K is not tried a second time.
   EXPECT_THAT(Names("policy: K_SYNC k: 8", 16), Not(Contains("K_SYNC, K 8")));
 }
 

@@ -1,3 +1,28 @@
+// A discrete-event loop. An event is a message that arrives or a computation
+// that ends. Handle() updates the worker or shard it concerns and adds the
+// events that follow from it.
+//
+// The life of one gradient, with a latency of 1 ms and a compute time of 30 ms:
+//
+//    0 ms             the coordinator gives the worker a task
+//    1 ms  kTask      at the worker, which sends a pull to every shard
+//    2 ms  kPull      at the shard; parked if the version is not there yet
+//    3 ms  kSlice     the last one at the worker, which begins to compute
+//   33 ms  kComputed  the worker pushes its gradient to every shard
+//   35 ms  kStaged    the answer of the last shard at the worker
+//   36 ms  kReady     at the coordinator, which commits or waits for others
+//
+// Invariants:
+//   - A worker works on at most one task, `live`. An event that carries another
+//     sequence belongs to a task that has ended, and is ignored.
+//   - Messages from the coordinator to one process arrive in the order in which
+//     they were sent (InOrder), as on a session.
+//   - actions_ is empty between events: each call of the coordinator is
+//     followed by Take().
+//   - decisions_[i] has the number first_decision_ + i.
+//   - The workload computes a gradient only when its Ready arrives and the task
+//     has not ended. A task that is cancelled costs virtual time and no real
+//     time.
 #include "sim/cluster_simulation.h"
 
 #include <algorithm>
@@ -15,7 +40,8 @@ constexpr double kSecond = 1e9;  // In nanoseconds.
 
 double Seconds(VirtualTime time) { return static_cast<double>(time) / kSecond; }
 
-// Version that stands once `decision` is executed, after `before`.
+// The version after `decision` is executed, if `before` was the version before
+// it.
 Version VersionAfter(const Decision& decision, Version before) {
   if (const auto* commit = std::get_if<Commit>(&decision.what)) {
     return commit->version;
@@ -203,7 +229,7 @@ void ClusterSimulation::Pull(const Event& event) {
     shard.parked.push_back(event);
     return;
   }
-  // A version that is gone: the task's Cancel is on its way.
+  // The version is gone, so the task's Cancel is on its way.
   if (worker.task.exact && shard.version > worker.task.version) return;
   worker.bases[event.shard] = shard.version;
   const ShardId id(event.shard);
@@ -240,7 +266,7 @@ absl::Status ClusterSimulation::Ready(const Event& event) {
   Worker& worker = workers_[event.worker];
   if (worker.live != event.number) return absl::OkStatus();
   const Task& task = worker.task;
-  // It was cancelled while the message was under way.
+  // The task was cancelled while the message was on its way.
   if (worker.ended == event.number) {
     EndTask(worker);
     return absl::OkStatus();
@@ -378,8 +404,8 @@ void ClusterSimulation::Count(const RecordCommit& commit) {
 }
 
 void ClusterSimulation::Count(const RecordEnd& end) {
-  // Ready gradients have been computed to their end for nothing; what is still
-  // computed is counted when the Cancel arrives.
+  // A gradient that was ready and ends unapplied wasted its whole compute time.
+  // A gradient still being computed is counted when its Cancel arrives.
   window_.wasted_seconds += Decided(end.key);
   window_.Ended(end.outcome);
   int64_t& ended = workers_[end.key.worker.value()].ended;

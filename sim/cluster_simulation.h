@@ -20,41 +20,43 @@
 
 namespace sluice {
 
-// A cluster in virtual time: the production coordinator, with workers that
-// take as long as the job's delays say, shards that apply at once, a network,
-// and an evaluator that takes no time. Without a workload only times are
-// simulated, and there is no evaluator.
+// A cluster in virtual time: the production coordinator, workers that take as
+// long as the job's delays say, shards that execute at once, a network, and an
+// evaluator that takes no time. Without a workload only times are simulated,
+// and there is no evaluator.
 //
 //   task -> pull from every shard -> compute -> push to every shard -> ready
 //
-// One seed gives one run. Not thread-safe: call from one thread.
+// The same seed gives the same run. Not thread-safe: call from one thread.
 class ClusterSimulation {
  public:
   struct Options {
-    // Its lease and deadlines do not run: nobody dies here.
+    // Leases and deadlines are not simulated, because no process dies here.
     CoordinatorOptions coordinator;
     ComputeDelay compute;
     Network network;
-    std::vector<int64_t> pull_bytes;  // Of a slice on the wire, by shard.
+    std::vector<int64_t> pull_bytes;  // Bytes of a slice on the wire, by shard.
     std::vector<int64_t> push_bytes;
     Workload* workload = nullptr;  // Must outlive the simulation.
-    // Sees what the coordinator has decided before it is carried out. An error
-    // ends the simulation.
+    // Called with the coordinator's decisions before they are carried out. An
+    // error ends the simulation.
     std::function<absl::Status(const ClusterSimulation&, const Actions&)>
         observer;
-    // Sees each evaluation; true: the run has reached its aim and ends.
+    // Called with each evaluation. If it returns true, the target is reached
+    // and the run ends.
     std::function<bool(const Evaluation&, VirtualTime now)> reached;
   };
   explicit ClusterSimulation(Options options);
 
-  // Goes on until the run is over or `enough` (asked after each update) says
-  // so. kInternal: the cluster stands still, and for whom; or the run failed.
+  // Runs until the run is over or `enough` (called after each update) returns
+  // true. kInternal: the cluster stands still (the message says whom it waits
+  // for), or the run failed.
   absl::Status Run(const std::function<bool()>& enough);
 
-  // Forgets what was seen so far.
+  // Starts a new window of measurements.
   void BeginWindow();
   const SimulationWindow& window() const { return window_; }
-  // Gradients that were computed and have their verdict, from the start.
+  // Computed gradients that have their verdict, since the start.
   int64_t decided() const { return decided_; }
   VirtualTime now() const { return queue_.now(); }
   bool finished() const { return finished_; }
@@ -65,10 +67,10 @@ class ClusterSimulation {
 
  private:
   enum class Kind : uint8_t {
-    kTask,    // Arrives at the worker.
-    kCancel,  // The same.
-    kPull,    // Arrives at the shard.
-    kSlice,   // Of the weights, arrives at the worker.
+    kTask,    // A task arrives at the worker.
+    kCancel,  // A cancellation arrives at the worker.
+    kPull,    // A pull arrives at the shard.
+    kSlice,   // A slice of the weights arrives at the worker.
     kComputed,
     kStaged,    // A shard's answer arrives at the worker.
     kReady,     // Arrives at the coordinator.
@@ -79,29 +81,30 @@ class ClusterSimulation {
     Kind kind;
     int32_t shard;
     int64_t worker;
-    int64_t number;  // Of the task's sequence, or of the decision.
+    int64_t number;  // The task's sequence, or the decision's number.
   };
   struct Worker {
-    absl::InlinedVector<Task, 1> tasks;  // Under way to it.
+    // Tasks that are still on their way to it.
+    absl::InlinedVector<Task, 1> tasks;
     Task task;
-    int64_t live = 0;   // The sequence of its task; 0: none.
-    int64_t ended = 0;  // The last that the coordinator has ended.
+    int64_t live = 0;   // The sequence of the task it works on; 0: none.
+    int64_t ended = 0;  // The newest task that the coordinator has ended.
     std::vector<Version> bases;
-    int missing = 0;  // Shards it waits for.
+    int missing = 0;  // Shards that have not answered yet.
     VirtualTime began = 0;
     bool computing = false;
-    double spent = 0;  // On its last gradient.
-    // Gradients without a verdict, and what computing them took.
+    double spent = 0;  // Compute time of its last gradient.
+    // Gradients without a verdict, with the compute time of each.
     std::vector<std::pair<int64_t, double>> undecided;
-    VirtualTime inbox = 0;  // When the last message to it arrives.
+    VirtualTime inbox = 0;  // When the last message sent to it arrives.
   };
   struct Shard {
     Version version;
-    std::vector<Event> parked;  // Pulls of a version that is still to come.
+    std::vector<Event> parked;  // Pulls of a version that is not there yet.
     VirtualTime inbox = 0;
   };
 
-  // A message's time under way, behind all that went to the same inbox.
+  // Latency of a message that must not overtake earlier ones to the same inbox.
   VirtualTime InOrder(VirtualTime* inbox);
 
   absl::Status Join();
@@ -116,16 +119,17 @@ class ClusterSimulation {
   absl::Status Executed(const Event& event);
   bool EvaluationDue() const;
   absl::Status Evaluate();
-  // The worker has no task any more.
+  // Ends the worker's task.
   void EndTask(Worker& worker);
 
-  // Carries out what the coordinator has decided.
+  // Carries out the coordinator's actions.
   void Take();
   void SendToWorker(const Task& task);
   void SendCancel(const GradientKey& key);
   void Count(const RecordCommit& commit);
   void Count(const RecordEnd& end);
-  // What computing the gradient took; 0 when it was not computed to its end.
+  // Records that a gradient has its verdict. Returns its compute time; 0 if the
+  // gradient was not fully computed.
   double Decided(const GradientKey& key);
 
   // Constant after construction.
@@ -143,16 +147,16 @@ class ClusterSimulation {
   Coordinator coordinator_;
   std::vector<Worker> workers_;
   std::vector<Shard> shards_;
-  // Decisions that not every shard has executed, from `first_decision_` on,
-  // with the version each makes.
+  // Decisions that some shard has not executed yet, with the version each
+  // makes. The first has the number `first_decision_`.
   struct Numbered {
     Decision decision;
     Version version;
-    int executed = 0;  // By how many shards.
+    int executed = 0;  // Number of shards that have executed it.
   };
   std::deque<Numbered> decisions_;
   int64_t first_decision_ = 1;
-  Actions actions_;  // Kept to save allocations.
+  Actions actions_;  // A member only to reuse its memory.
 
   std::optional<SendEvaluate> evaluating_;
 

@@ -1,4 +1,4 @@
-// A run's compute_times.txt, given back to `delays.compute.trace`.
+// Feeds a run's compute_times.txt back into `delays.compute.trace`.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -59,13 +59,14 @@ Recorded Record(const std::string& name,
   return recorded;
 }
 
-// The whole of `delays`: what was measured holds the workers' factors already.
+// Replaces all of `delays`, because the measured times include the workers'
+// factors.
 std::string Replaced(const Recorded& recorded) {
   return absl::StrCat("delays={ compute { trace { path: \"", recorded.path,
                       "\" } } }");
 }
 
-// The largest distance of two distribution functions.
+// The largest distance between two empirical distribution functions.
 double Distance(std::vector<double> a, std::vector<double> b) {
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
@@ -107,7 +108,7 @@ TEST(ComputeTimesTest, GivenBackTheyAreDistributedAsTheyWere) {
     const auto& b = again.ms[w];
     ASSERT_GT(b.size(), 500);
     EXPECT_NE(a, b);
-    // Kolmogorov and Smirnov's bound at 0.001; the seed is fixed.
+    // The Kolmogorov-Smirnov bound at level 0.001; the seed is fixed.
     EXPECT_LT(Distance(a, b), 1.95 * std::sqrt(1.0 / a.size() + 1.0 / b.size()))
         << "worker " << w;
   }

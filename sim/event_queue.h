@@ -13,10 +13,10 @@ namespace sluice {
 // Virtual time in nanoseconds from the start of the simulation.
 using VirtualTime = int64_t;
 
-// What will happen, in order of time; what is due at the same time happens in
-// the order in which it was added, except that what is due at once goes before
-// what was added earlier for this moment. The order is a function of the calls
-// alone.
+// Events in order of time. Events that are due at the same time are taken in
+// the order in which they were added, with one exception: events added with
+// delay 0 come before those that were added earlier for this moment. The order
+// depends on the calls alone.
 //
 // Not thread-safe: call from the thread that simulates.
 template <typename Event>
@@ -35,7 +35,7 @@ class EventQueue {
     }
   }
 
-  // The next event; time moves on to it. REQUIRES: !empty().
+  // Takes the next event and moves time to it. REQUIRES: !empty().
   Event Take() {
     if (due_.empty()) {
       now_ = later_.top().time;
@@ -53,7 +53,8 @@ class EventQueue {
     VirtualTime time;
     int64_t number;
     Event event;
-    // The first is the largest, as priority_queue wants it.
+    // priority_queue puts the largest first, so the earliest must be the
+    // largest.
     bool operator<(const Later& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
@@ -61,7 +62,7 @@ class EventQueue {
 
   VirtualTime now_ = 0;
   int64_t added_ = 0;
-  // Most events of a cluster without a network are due at once: no heap.
+  // Without a network most events are due at once, and need no heap.
   std::deque<Event> due_;
   std::priority_queue<Later> later_;
 };

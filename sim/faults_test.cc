@@ -1,8 +1,8 @@
-// Every policy on a network that loses, repeats, delays (so that pulls and
-// pushes overtake each other) and cuts, on disks that fail, with processes that
-// stand still and die: workers, shards and coordinators, of which there may be
-// two at once. The guarantees hold after every event, and the run ends once the
-// faults have healed.
+// Every policy on a network that loses, repeats, delays and cuts messages, so
+// that pulls and pushes overtake each other; on disks that fail; with workers,
+// shards and coordinators that pause and die, and that exist twice at once. The
+// guarantees hold after every event, and the run ends once the faults have
+// healed.
 #include <unistd.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace sluice {
 namespace {
 
-// 3,000 in all; the mutations (tests/mutations) get along with fewer.
+// 3,000 seeds in total; the mutation tests need fewer.
 #ifndef SLUICE_SEEDS_PER_POLICY
 #define SLUICE_SEEDS_PER_POLICY 500
 #endif
@@ -49,7 +49,7 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
         StalenessAction::kCancel, StalenessAction::kDownweight};
     options.sync.staleness = StalenessBound{draw(4), kActions[draw(4)]};
   }
-  // So that the rate depends on what has been applied.
+  // Makes the learning rate depend on the samples applied so far.
   options.learning_rate.warmup_samples = draw(50);
   options.train_samples = 40 + draw(60);
   options.batch_size = 1 + draw(6);
@@ -63,11 +63,11 @@ CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
   if (draw(4) == 0) options.checkpoints.every = absl::Seconds(1 + draw(3));
   options.checkpoints.keep = 1 + draw(2);
   options.task_deadline = absl::Seconds(30);
-  // Longer than what pauses and cuts of a shard add up to.
+  // Longer than the pauses and cuts of a shard can add up to.
   options.lease = absl::Seconds(8);
   options.tick = absl::Milliseconds(50);
   options.max_workers = options.workers + draw(3);
-  // From not at all to longer than anybody is away.
+  // From zero to longer than any worker is away.
   options.regroup_timeout = absl::Seconds(draw(16));
   return options;
 }
@@ -88,8 +88,8 @@ Faults EverythingGoesWrong() {
   return faults;
 }
 
-// Every other seed strikes servers, too: they die often enough that training
-// gets on only from checkpoint to checkpoint.
+// Every other seed also strikes servers, so often that training advances only
+// from checkpoint to checkpoint.
 Faults FaultsOf(uint64_t seed) {
   Faults faults = EverythingGoesWrong();
   if (seed % 2 == 0) return faults;
@@ -103,7 +103,7 @@ absl::Duration HealOf(uint64_t seed) {
   return absl::Seconds(seed % 2 == 0 ? 1 + seed % 7 : 1 + seed % 15);
 }
 
-// In memory where that can be: a run syncs files by the hundred.
+// In memory if possible, because a run syncs hundreds of files.
 std::string RunFolder(const std::string& name) {
   const bool shared = std::filesystem::exists("/dev/shm");
   return absl::StrCat(shared ? "/dev/shm" : testing::TempDir(), "/sluice-",
@@ -126,7 +126,7 @@ TEST_P(FaultyClusterTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
     checkpoints += cluster.lineage().checkpoints();
     reads += cluster.reads();
   }
-  // Each fault has struck often, and was survived in the ways there are.
+  // Each fault has struck often, and each way to survive it has been used.
   if (kSeedsPerPolicy < 500) return;
   EXPECT_GT(updates, 30);
   EXPECT_GT(reads, 30);
@@ -134,7 +134,7 @@ TEST_P(FaultyClusterTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
   for (const auto& [fault, count] : all) EXPECT_GT(count, 5) << fault;
 }
 
-// Else a seed that is printed could not be run again.
+// Otherwise a printed seed could not be run again.
 TEST_P(FaultyClusterTest, OneSeedGivesOneRun) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const CoordinatorOptions job = AnyJob(GetParam(), seed);

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-// Weights and gradients of a simulated cluster as they really are. One trainer
-// computes for all workers, each gradient at the slices that its worker has
-// pulled, which are kept until then: one copy of each version in use.
+// The real weights and gradients of a simulated cluster. One trainer computes
+// for all workers, each gradient at the slices that its worker has pulled. The
+// slices are kept until then, as one copy of each version in use.
 //
 // Not thread-safe: call from the thread that simulates.
 class GradientWorkload final : public Workload {
@@ -26,7 +26,7 @@ class GradientWorkload final : public Workload {
       ShardId shard, const Decision& decision) override;
   absl::StatusOr<Evaluation> Evaluate(const SendEvaluate& request) override;
 
-  // Gradients that were computed.
+  // Number of gradients computed.
   int64_t computed() const { return computed_; }
 
  private:

@@ -5,8 +5,9 @@
 namespace sluice {
 namespace {
 
-// Every worker's tasks take independent times of one distribution, and nothing
-// but them and the policy decides when an update is made.
+// Whether the formulas apply: the task times of all workers are independent and
+// of one distribution, and only they and the policy decide when an update is
+// made.
 bool OnTheirGround(const proto::Job& job, const SyncOptions& sync) {
   const proto::Delays& delays = job.delays();
   const proto::KSchedule& schedule = job.sync().k_schedule();

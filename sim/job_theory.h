@@ -9,10 +9,10 @@
 namespace sluice {
 
 // Long-run seconds per update of `job`'s cluster by the formula that applies to
-// it. None where it leaves the formulas' ground: compute times other than
-// constant, exponential and shifted exponential, a network, workers of
-// different speed, bounds on staleness, local steps, a K that changes, or a
-// SYNC whose updates do not take one gradient of each worker.
+// it. Empty if no formula does: compute times that are not constant,
+// exponential or shifted exponential, a network, workers of different speed,
+// bounds on staleness, local steps, a K that changes, or a SYNC whose updates
+// do not take one gradient of each worker.
 std::optional<UpdateTime> UpdateTimeOf(const ResolvedJob& job);
 
 }  // namespace sluice

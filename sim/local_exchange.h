@@ -20,22 +20,22 @@ namespace sluice {
 // One version of each shard's slice, in shard order.
 using Snapshots = std::vector<std::shared_ptr<const WeightStore::Snapshot>>;
 
-// The exchange with shards of this very process: a pull copies the snapshots
+// The exchange with shards in the same process. A pull copies the snapshots
 // that were chosen for it, a push stages in the shards. Nothing blocks.
 //
 // Not thread-safe: call from the thread that computes.
 class LocalExchange final : public Exchange {
  public:
-  // The shards, in order, have the ranges of `layout`; both must outlive this.
-  // Floats become what `types` make of them.
+  // The shards have the ranges of `layout`, in order; both must outlive this.
+  // Floats are rounded as if they were sent with `types`.
   LocalExchange(const ParameterLayout* layout, WireTypes types,
                 std::vector<Shard*> shards);
 
-  // The next pulls copy these, and no later call holds them.
+  // Sets what the next pulls copy. Holds the snapshots until the next Choose.
   void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
-  // kInternal: what was chosen is not what the pull asks for.
+  // kInternal: the chosen snapshots are not the version that the pull asks for.
   absl::StatusOr<int64_t> AwaitPulled(int64_t end,
                                       const CancelToken& cancel) override;
   absl::StatusOr<std::vector<Version>> FinishPull(
@@ -64,7 +64,7 @@ class LocalExchange final : public Exchange {
   Snapshots snapshots_;
   PullSpec spec_;
   absl::Span<float> weights_;
-  std::vector<Version> pulled_;  // Empty: nothing yet.
+  std::vector<Version> pulled_;  // Empty: not pulled yet.
   GradientKey key_;
   uint64_t grant_ = 0;
   absl::Span<const float> gradient_;

@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const WeightStore::Snapshot>> LocalTraining::At(
     return absl::NotFoundError(absl::StrCat(
         "shard ", shard.value(), " has no version ", version.value(), " yet"));
   }
-  // Who has the snapshot has its chunks; the store need not know who reads.
+  // The snapshot keeps its chunks alive, so the store's read can end here.
   from->EndRead(read->id);
   return std::move(read->snapshot);
 }
@@ -88,7 +88,7 @@ proto::Evaluated LocalTraining::Evaluate(const proto::Evaluate& request,
   auto evaluated =
       evaluator_->Run(request, shards_[0]->generation(), CancelToken());
   observer_->Choose({});
-  SLUICE_CHECK(evaluated.ok());  // No shard is lost within one process.
+  SLUICE_CHECK(evaluated.ok());  // A shard in the same process cannot be lost.
   return *std::move(evaluated);
 }
 

@@ -17,24 +17,25 @@
 namespace sluice {
 
 // A job's weights and gradients in one process: the production shards, trainer
-// and evaluator, without a coordinator. Whoever has one executes its decisions
-// and says at which versions gradients are computed.
+// and evaluator, without a coordinator. The owner supplies the decisions, and
+// says at which versions gradients are computed.
 //
 // Memory: the weights, one copy of each chunk of every version that is held,
-// the optimizer's state, and the gradients staged.
+// the optimizer's state, and the staged gradients.
 //
 // Not thread-safe: call from the thread that called Create, which then has the
 // job's numeric mode.
 class LocalTraining {
  public:
-  // Splits of the job's data that are open already; null: Create opens it.
+  // Splits of the job's data that are already open. Create opens those that are
+  // null.
   struct Splits {
     std::shared_ptr<const DataSource> train, test;
   };
 
   // `weights_path`: where the final version is written; empty: nowhere.
-  // `stored_version`: what a Restore of a version above 0 loads. Errors of the
-  // job's files and device.
+  // `stored_version` loads what a Restore of a version above 0 restores. Errors
+  // are those of the job's files and device.
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(
       const ResolvedJob& job, const std::string& weights_path,
       const Splits& splits = {}, const StoredVersion& stored_version = nullptr);
@@ -42,34 +43,35 @@ class LocalTraining {
   int shards() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(ShardId id) const { return *shards_[id.value()]; }
 
-  // Errors as Shard::Execute's.
+  // Errors are those of Shard::Execute.
   absl::Status Execute(ShardId shard, const Decision& decision);
-  // As Shard::TakeDigests.
+  // See Shard::TakeDigests.
   std::vector<uint64_t> TakeDigests(ShardId shard) {
     return shards_[shard.value()]->TakeDigests();
   }
 
-  // The shard's newest version, kept until the last copy of this goes.
-  // REQUIRES: the shard has executed a Restore.
+  // The shard's newest version, held until the last copy of the pointer is
+  // gone. REQUIRES: the shard has executed a Restore.
   std::shared_ptr<const WeightStore::Snapshot> Newest(ShardId shard);
-  // The newest version or a pinned one, kept the same way. Errors as
-  // Shard::Pull's.
+  // The newest version or a pinned one, held in the same way. Errors are those
+  // of Shard::Pull.
   absl::StatusOr<std::shared_ptr<const WeightStore::Snapshot>> At(
       ShardId shard, Version version);
 
-  // Computes the task's gradient at `weights` and stages it on every shard;
-  // or a shard refuses it. Errors as Trainer::Run's.
+  // Computes the task's gradient at `weights` and stages it on every shard.
+  // Returns a rejection if a shard refuses it. Errors are those of
+  // Trainer::Run.
   absl::StatusOr<Trainer::Answer> Compute(const proto::Task& task,
                                           Snapshots weights);
 
-  // Measures `weights`, all of one version, on the test split; of the final
-  // version also the hash, and its file is written.
-  // REQUIRES: the job's evaluation is enabled.
+  // Evaluates `weights`, all of one version, on the test split. For the final
+  // version it also computes the hash and writes the file. REQUIRES: the job's
+  // evaluation is enabled.
   proto::Evaluated Evaluate(const proto::Evaluate& request, Snapshots weights);
 
-  // The flat vector, of each shard's newest version.
+  // The flat vector of weights, from the newest version of each shard.
   std::vector<float> Weights();
-  // The same, and the optimizer's arrays after it, as StoredVersion has them.
+  // The same, followed by the optimizer's arrays, in StoredVersion's format.
   std::vector<std::vector<float>> Arrays();
 
  private:
@@ -77,11 +79,12 @@ class LocalTraining {
 
   const ResolvedJob job_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<LocalExchange> exchange_;  // Of the trainer.
-  std::unique_ptr<LocalExchange> observer_;  // Pulls what the shards hold.
+  std::unique_ptr<LocalExchange> exchange_;  // Used by the trainer.
+  // Used by the evaluator; pulls unrounded floats.
+  std::unique_ptr<LocalExchange> observer_;
   Workbench training_bench_, test_bench_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<Evaluator> evaluator_;  // Null where there is none.
+  std::unique_ptr<Evaluator> evaluator_;  // Null if the job has no evaluation.
 };
 
 }  // namespace sluice

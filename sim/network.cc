@@ -1,3 +1,8 @@
+// A link is one number: the time at which it is free again. A transfer occupies
+// the sender's link and the receiver's link independently, and has arrived when
+// both are done. At 1,000 bytes per second on every link, two transfers of
+// 1,000 bytes from one shard to two workers arrive after 1 s and 2 s: they
+// share the shard's link. From two shards to two workers both arrive after 1 s.
 #include "sim/network.h"
 
 #include <algorithm>

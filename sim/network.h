@@ -12,37 +12,38 @@
 
 namespace sluice {
 
-// The job's network in virtual time: a latency for every message, and for the
-// weights and gradients a link of each worker and each shard, one each way.
-// A transfer takes the slower of its two links, whole transfers one after the
-// other. Small messages cost latency only.
+// The job's network in virtual time. Every message has a latency. Each worker
+// and each shard has a link in each direction for weights and gradients; a link
+// sends whole transfers one after the other, and a transfer takes as long as
+// the slower of its two links. Small messages cost latency only.
 //
 // Not thread-safe: call from the thread that simulates.
 class Network {
  public:
-  // No latency, no limit.
+  // A network without latency and limits.
   Network() = default;
-  // Errors as DelayModel::Create's.
+  // Errors are those of DelayModel::Create.
   static absl::StatusOr<Network> Create(const proto::Job& job);
 
-  // Nanoseconds that the next message is under way.
+  // Latency of the next message, in nanoseconds.
   VirtualTime Latency();
 
-  // Nanoseconds from `now` until `bytes` that are sent now have arrived,
-  // latency included.
+  // Nanoseconds from `now` until `bytes` sent now have arrived, including the
+  // latency.
   VirtualTime ToWorker(VirtualTime now, ShardId shard, WorkerId worker,
                        int64_t bytes);
   VirtualTime ToShard(VirtualTime now, WorkerId worker, ShardId shard,
                       int64_t bytes);
 
  private:
-  // When each link has sent all it was given.
+  // When each link has sent everything it was given.
   using Links = std::vector<VirtualTime>;
 
   static VirtualTime Send(VirtualTime now, double bandwidth, int64_t bytes,
                           int64_t link, Links* links);
 
-  // Constant after construction; bandwidth in bytes per second, 0: no limit.
+  // Constant after construction. Bandwidths are in bytes per second; 0: no
+  // limit.
   DelayModel latency_;
   double worker_bandwidth_ = 0;
   double shard_bandwidth_ = 0;

@@ -43,7 +43,7 @@ TEST(NetworkTest, TransfersOfOneLinkGoOneAfterTheOther) {
   EXPECT_EQ(network.ToWorker(0, kLead, kOne, 1000), 1000);
   EXPECT_EQ(network.ToWorker(0, kLead, kTwo, 1000), 2000);
   EXPECT_EQ(network.ToWorker(0, kOther, kOne, 1000), 1000);
-  // The other direction is free, and so is the link once it has sent all.
+  // The other direction is free, and so is the link once its transfer is done.
   EXPECT_EQ(network.ToShard(0, kOne, kLead, 1000), 1000);
   EXPECT_EQ(network.ToWorker(2500, kLead, kOne, 1000), 1000);
 }

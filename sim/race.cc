@@ -1,3 +1,17 @@
+// Invariants: heat_ holds only entrants whose standing is kRacing, and a
+// standing other than kRacing never changes again. Every heat starts its runs
+// anew, so a longer trial replaces the shorter one of the same entrant and
+// seed.
+//
+// Example with 8 entrants, 2 finalists, a first horizon of 1 s and 5 seeds:
+//
+//   seed 0   all 8 run to 1 s, the best 4 to 2 s, the best 2 to 4 s and to 8 s.
+//            One of them reaches the target at 5 s. The other one runs until
+//            2 * 5 = 10 s. If it does not reach the target, it is kBehind and
+//            the race is over.
+//   seed 1   both run to 2 * 5 = 10 s, or longer if neither is there by then.
+//   seed 2   the same; from here on the slower one is dropped if the paired
+//            interval says so.
 #include "sim/race.h"
 
 #include <algorithm>
@@ -12,10 +26,10 @@
 namespace sluice {
 namespace {
 
-// With fewer seeds than these nobody is dropped for being slower.
+// Fewer seeds than these are not enough to drop an entrant as slower.
 constexpr int kSeedsToDrop = 3;
 
-// Student's t for a two-sided 95% interval, by degrees of freedom from 1 on.
+// Student's t for a two-sided 95% interval, starting at one degree of freedom.
 constexpr double kStudent[Race::kMostSeeds - 1] = {
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
 
@@ -23,8 +37,8 @@ double TimeOf(const Race::Trial& trial) {
   return trial.reached.value_or(trial.horizon);
 }
 
-// Better is smaller: who has reached the target by its time, before the others
-// by their error.
+// Smaller is better. Entrants that reached the target are ordered by their time
+// and come before the others, which are ordered by their error.
 std::tuple<bool, double> Rank(const Race::Trial& trial) {
   return trial.reached.has_value() ? std::tuple(false, *trial.reached)
                                    : std::tuple(true, trial.error);
@@ -103,7 +117,7 @@ void Race::DropWorseHalf() {
   std::stable_sort(racing.begin(), racing.end(), [this](int a, int b) {
     return Rank(Now(a)) < Rank(Now(b));
   });
-  // Who is as good as the last that stays stays, too.
+  // An entrant that ties with the last one that stays is kept too.
   const auto last = Rank(Now(racing[stay - 1]));
   for (size_t i = stay; i < racing.size(); ++i) {
     if (Rank(Now(racing[i])) == last && std::get<1>(last) < HUGE_VAL) continue;
@@ -167,8 +181,8 @@ std::vector<int> Race::Ranking() const {
       logs += std::log(TimeOf(trial)) / static_cast<double>(all.size());
     }
     if (!all.empty()) {
-      // Those that have reached the target together, the others by how far
-      // they came.
+      // Entrants that reached the target form one group. The others are ordered
+      // by how far they ran.
       const bool reached = all[0].reached.has_value();
       horizon = reached ? -HUGE_VAL : -all[0].horizon;
       error = reached ? 0 : all[0].error;

@@ -7,30 +7,37 @@
 
 namespace sluice {
 
-// Finds out which of many entrants reaches a target first, without running all
-// of them to the end. Pure: says what is to be run, is told what came of it.
+// Finds which of many entrants reaches a target first, without running all of
+// them to the end. Pure: heat() says which runs to make, Finish() takes their
+// results.
 //
 // First seed: successive halving (Karnin, Koren, Somekh 2013; Jamieson,
-// Talwalkar 2016). All run to a horizon of virtual time, the better half goes
-// on to twice the horizon, and so on until some have reached the target and the
-// horizon is twice (kPatience) the first one's time; at least
-// `Options::finalists` stay as long as they are in the race.
+// Talwalkar 2016). All entrants run to a horizon of virtual time, the better
+// half runs on to twice that horizon, and so on. This ends when an entrant has
+// reached the target and the others have had twice (kPatience) its time.
+// Halving stops at `Options::finalists` entrants.
 //
-// Further seeds: racing (Maron, Moore 1994; Birattari et al. 2002). The rest
-// run on one seed after the other, each to twice the time of the first there,
-// and from the third seed on who is slower than the best is dropped.
+// Further seeds: racing (Maron, Moore 1994; Birattari et al. 2002). The
+// remaining entrants run on one seed after the other, each to twice the time of
+// the first to reach the target there. From the third seed on, entrants that
+// are slower than the best are dropped.
 //
 // Slower, or a tie: all entrants meet the same seeds, which give them the same
-// initial weights and draw for draw the same delays, so times are compared seed
-// by seed (a paired t interval under common random numbers: Law, Simulation
-// Modeling and Analysis, 10.2.1 and 11.2). Entrant a is slower than b when the
-// 95% interval of the mean of log(time of a / time of b) over their common
-// seeds lies above 0, and the mean difference is more than the time between two
-// evaluations, finer than which nothing is known. One seed alone tells nothing
-// apart. Not corrected for the number of comparisons.
+// initial weights and the same delays, draw for draw. So times are compared
+// seed by seed (a paired t interval under common random numbers: Law,
+// Simulation Modeling and Analysis, 10.2.1 and 11.2). Entrant a is slower than
+// b if
 //
-// A time that was not reached by the horizon counts as the horizon, which
-// flatters it.
+//   - the 95% interval of the mean of log(time of a / time of b) over their
+//     common seeds lies above 0, and
+//   - the mean difference is more than the time between two evaluations, which
+//     limits how finely times are known.
+//
+// One seed alone tells no two entrants apart. There is no correction for the
+// number of comparisons.
+//
+// An entrant that has not reached the target by its horizon counts with the
+// horizon as its time. That is less than its true time.
 //
 // Not thread-safe.
 class Race {
@@ -44,60 +51,61 @@ class Race {
     double first_horizon = 1;  // Virtual seconds, above 0.
     int finalists = 8;
   };
-  // Runs that are to be made: of these entrants, on seed number `seed` from 0
-  // on, from their start until `horizon` virtual seconds, the target or their
-  // own end.
+  // The runs to make next: each of `entrants` on seed number `seed` (from 0),
+  // from its start until `horizon` virtual seconds, the target, or its own end.
   struct Heat {
     int seed = 0;
     double horizon = 0;
     std::vector<int> entrants;
   };
-  // What came of one run.
+  // The result of one run.
   struct Trial {
-    double horizon = 0;  // As the heat's.
-    // When an evaluation found the target reached, and how long before that
-    // the one before it, or the start, was.
+    double horizon = 0;  // That of the heat.
+    // When an evaluation found the target reached, and how long before that the
+    // previous evaluation (or the start) was.
     std::optional<double> reached;
     double resolution = 0;
-    // The smallest error that an evaluation found; infinite without one.
+    // The smallest error of any evaluation; infinite without one.
     double error = 0;
-    // It has ended or failed: with more time it would be the same.
+    // The run has ended or failed, so more time would not change it.
     bool over = false;
   };
   enum class Standing {
-    kRacing,        // To the end.
-    kBehind,        // In the worse half at some horizon of the first seed.
-    kNeverReaches,  // Ended on the first seed without reaching the target.
-    kSlower,        // Than the best.
+    kRacing,  // Still in the race.
+    kBehind,  // It was in the worse half at some horizon of the first seed.
+    kNeverReaches,  // Its run on the first seed ended without the target.
+    kSlower,        // Slower than the best, by the rule above.
   };
 
   // REQUIRES: options within their bounds.
   explicit Race(const Options& options);
 
-  // What is to be run next; null: the race is over.
+  // The runs to make next; null: the race is over.
   const Heat* heat() const { return over_ ? nullptr : &heat_; }
-  // What came of the heat's runs, in the order of its entrants.
+  // Takes the results of the heat's runs, in the order of its entrants.
   // REQUIRES: heat() is not null.
   void Finish(const std::vector<Trial>& trials);
 
-  // Of any moment, as far as heats have been finished:
+  // The accessors below may be called at any time. They reflect the heats that
+  // have been finished.
   Standing standing(int entrant) const { return entrants_[entrant].standing; }
-  // By seed, the longest run each.
+  // By seed; the longest run on each.
   const std::vector<Trial>& trials(int entrant) const {
     return entrants_[entrant].trials;
   }
-  // All entrants, best first: those that met more seeds, then those that have
-  // reached the target on the first, then those that were run longer; among
-  // equals those that missed it on fewer seeds, and by the geometric mean of the
-  // times, or by error where the target was not reached.
+  // All entrants, best first. Entrants that met more seeds come first, then
+  // those that reached the target on the first seed, then those that ran
+  // longer. Ties are broken by the number of seeds on which the target was
+  // missed, and then by the geometric mean of the times, or by the error if the
+  // target was missed.
   std::vector<int> Ranking() const;
-  // Geometric mean of the times over the seeds; none when it did not reach the
-  // target on each of them.
+  // Geometric mean of the times over the seeds; empty if the entrant missed the
+  // target on one of them.
   std::optional<double> MeanTime(int entrant) const;
   // Whether `a` is slower than `b` by the rule above.
   bool Slower(int a, int b) const;
-  // What was not run, for a person: "seeds 3 to 5 for 4 choices"; empty when
-  // the race is over.
+  // What was not run, in words: "seeds 3 to 5 for 4 choices"; empty when the
+  // race is over.
   std::string Untried() const;
 
  private:
@@ -107,7 +115,7 @@ class Race {
   };
 
   std::vector<int> Racing() const;
-  // On the seed of the heat.
+  // The entrant's trial on the seed of the current heat.
   const Trial& Now(int entrant) const {
     return entrants_[entrant].trials[heat_.seed];
   }

@@ -24,7 +24,7 @@ using Times = std::function<double(int entrant, int seed)>;
 
 constexpr double kNever = HUGE_VAL;
 
-// A run whose error falls with 1 / time, from 1 at the target on.
+// A run whose error is 1 at the target and falls with 1 / time.
 Race::Trial TrialOf(double time, const Race::Heat& heat) {
   Race::Trial trial;
   trial.horizon = heat.horizon;
@@ -39,7 +39,7 @@ struct Ran {
   std::vector<Race::Heat> heats;
 };
 
-// The whole race, or its first `most_heats`.
+// Runs the whole race, or its first `most_heats` heats.
 Ran RunRace(const Race::Options& options, const Times& times,
             int most_heats = 1000) {
   Ran ran{Race(options), {}};
@@ -93,7 +93,7 @@ TEST(RaceTest, TheHorizonEndsAtTwiceTheTimeOfTheFirst) {
                           [](int e, int) { return e == 0 ? 1.5 : 10 * e; });
   for (const Race::Heat& heat : ran.heats) EXPECT_LE(heat.horizon, 3);
   EXPECT_EQ(ran.heats.back().horizon, 3);
-  // Who has reached the target is not run again.
+  // An entrant that has reached the target is not run again.
   EXPECT_THAT(ran.heats.back().entrants, ElementsAre(1, 2));
   EXPECT_EQ(ran.race.standing(0), Standing::kRacing);
   EXPECT_EQ(ran.race.standing(1), Standing::kBehind);
@@ -111,21 +111,22 @@ TEST(RaceTest, WhatHasEndedIsNotRunLongerAndNeverReaches) {
   EXPECT_EQ(race.heat()->horizon, 4);
   race.Finish({TrialOf(3, *race.heat())});
   EXPECT_EQ(race.standing(0), Standing::kNeverReaches);
-  EXPECT_EQ(race.heat(), nullptr);  // One alone needs no further seed.
+  EXPECT_EQ(race.heat(), nullptr);  // A single entrant needs no further seed.
   EXPECT_DOUBLE_EQ(*race.MeanTime(1), 3);
   EXPECT_EQ(race.MeanTime(0), std::nullopt);
 }
 
 // ---- Further seeds ----
 
-// Within 10% by seed, whatever the entrant; e percent slower each.
+// Times vary by 10% between seeds; entrant e is e percent slower on each.
 double Noisy(int e, int seed) {
   return (1 + 0.1 * std::sin(7 * seed)) * (1 + 0.01 * e);
 }
 
 TEST(RaceTest, CommonSeedsTellSmallDifferencesApart) {
-  // Differences of 1%, with 10% between seeds: known seed by seed. The time
-  // between evaluations, 0.015, hides one of 1%, not one of 2%.
+  // Differences of 1% are found although seeds differ by 10%, because times are
+  // compared seed by seed. The time between evaluations, 0.015, hides a
+  // difference of 1% but not one of 2%.
   const Ran ran =
       RunRace({.entrants = 4, .seeds = 5, .first_horizon = 4}, Noisy);
   EXPECT_EQ(ran.race.Ranking().front(), 0);

@@ -1,3 +1,18 @@
+// Replays the generations of a lineage one after the other. The weights and the
+// optimizer's arrays at the end of one generation are the start of the next
+// one, in place of the checkpoint that the real run restored.
+//
+// Within a generation each logged update is one step: compute its gradients at
+// their logged bases, execute the Commit, compare. A gradient may be based on
+// an old version, so Replay holds snapshots:
+//
+//   update  entries (base of the gradient)  held before it  dropped after it
+//        5  4, 3                            3, 4            3
+//        6  4, 5                            4, 5            4, 5
+//
+// Invariant: held_[s] holds exactly the versions of shard s that an update
+// still to be replayed is based on. PlanReplay has found the last use of each
+// in advance, so memory does not grow with the length of the run.
 #include "sim/replay.h"
 
 #include <cstring>
@@ -23,7 +38,7 @@
 namespace sluice {
 namespace {
 
-// Keys this process's own grants; nobody else sees them.
+// Signs this process's own grants, which never leave it.
 constexpr uint64_t kSecret = 0;
 
 bool SameBits(double a, double b) {
@@ -59,7 +74,7 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // Computes the update's gradients, applies it and compares.
+  // Computes the update's gradients, applies the update and compares.
   absl::Status Update(const proto::LogCommit& logged) {
     Commit commit;
     commit.version = Version(logged.version());
@@ -153,7 +168,7 @@ class Replay {
     if (any) difference.agrees = version;
   }
 
-  // Keeps `version` where a later update needs it.
+  // Keeps `version` if a later update needs it.
   void Hold(Version version) {
     for (int s = 0; s < training_.shards(); ++s) {
       if (plan_.last_use[s].contains(version)) {
@@ -162,7 +177,7 @@ class Replay {
     }
   }
 
-  // Drops what update `version` was the last to need.
+  // Drops the versions that update `version` was the last to need.
   void Forget(Version version) {
     for (int s = 0; s < training_.shards(); ++s) {
       std::erase_if(held_[s], [&](const auto& held) {
@@ -176,13 +191,13 @@ class Replay {
   LocalTraining& training_;
   ReplayReport& report_;
 
-  int64_t number_ = 0;  // Of the last decision.
-  // By shard: versions that a later update needs.
+  int64_t number_ = 0;  // Number of the last decision.
+  // By shard: the versions that a later update needs.
   std::vector<std::map<Version, std::shared_ptr<const WeightStore::Snapshot>>>
       held_;
 };
 
-// The job with as many shards as the generation of `log` had.
+// Returns the job with as many shards as the generation of `log` had.
 absl::StatusOr<ResolvedJob> JobOf(const CommitLog& log,
                                   const ResolvedJob& newest) {
   for (const proto::LogRecord& record : log.records) {
@@ -195,7 +210,8 @@ absl::StatusOr<ResolvedJob> JobOf(const CommitLog& log,
   return newest;
 }
 
-// Goes on from `*arrays`, which become those of its last version.
+// Replays one generation from the state in `*arrays` and leaves its last state
+// there.
 absl::Status ReplayGeneration(const ResolvedJob& newest, const CommitLog& log,
                               std::vector<std::vector<float>>* arrays,
                               ReplayReport* report) {
@@ -218,7 +234,7 @@ absl::Status ReplayGeneration(const ResolvedJob& newest, const CommitLog& log,
   return absl::OkStatus();
 }
 
-// The hash in the run's summary; empty where there is none.
+// The weights' hash in the run's summary; empty if there is none.
 std::string RecordedHash(const std::string& run_dir, Version version) {
   std::ifstream file(absl::StrCat(run_dir, "/summary.json"));
   const auto summary = nlohmann::json::parse(file, nullptr, false);
@@ -230,7 +246,8 @@ std::string RecordedHash(const std::string& run_dir, Version version) {
   return summary["weights_sha256"];
 }
 
-// Where the final weights differ from the run's file, if it has one.
+// Finds the first tensor that differs from the run's weights file, if it has
+// one.
 void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
                   const std::vector<float>& weights, ReplayReport* report) {
   ReplayDifference& difference = report->difference;
@@ -255,7 +272,7 @@ void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
 absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(ResolvedJob job,
                           LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
-  job.job.mutable_worker()->clear_gpus();  // This machine may have others.
+  job.job.mutable_worker()->clear_gpus();  // This machine may have other GPUs.
   SLUICE_ASSIGN_OR_RETURN(const Lineage lineage, ReadLineage(run_dir));
   const proto::LogHeader& newest = lineage.logs.back().header;
   if (newest.job_fingerprint() != job.fingerprint) {

@@ -1,3 +1,11 @@
+// Turns a commit log into the order of a replay, and refuses logs that cannot
+// be true. The log is untrusted input: the checks here are what allows Replay
+// to look up bases and decisions without checking again.
+//
+//   - Commits have the versions begin + 1, begin + 2, ... without a gap.
+//   - A base is at least the version the generation began with, and below the
+//     version of its update: update 5 of a generation that restored version 3
+//     may have gradients of bases 3 and 4 only.
 #include "sim/replay_plan.h"
 
 #include <algorithm>

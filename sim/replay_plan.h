@@ -14,16 +14,16 @@
 
 namespace sluice {
 
-// What the commit log of one generation says of its bits, in the order in which
-// it is replayed.
+// The part of one generation's commit log that determines its bits, in replay
+// order.
 struct ReplayPlan {
   Generation generation;
-  Version begin;                          // That it restored; 0 for the first.
+  Version begin;  // The version it restored; 0 for the first generation.
   std::vector<proto::LogCommit> commits;  // Versions begin + 1, + 2, ...
-  // Rate of the local steps of each task; only where there are several.
+  // Learning rate of a task's local steps; only for tasks with several steps.
   absl::flat_hash_map<GradientKey, double> local_rates;
-  // For each shard: the versions that gradients were computed at, with the last
-  // update that needs them.
+  // By shard: each version that a gradient was computed at, with the last
+  // update that needs it.
   std::vector<std::map<Version, Version>> last_use;
   // By (version, shard).
   std::map<std::pair<Version, ShardId>, std::vector<uint64_t>> digests;
@@ -31,9 +31,9 @@ struct ReplayPlan {
 
 GradientKey KeyOf(Generation generation, const proto::LogEntry& entry);
 
-// Checks that every version is there, once and in order, and that each gradient
-// was computed at versions that there were, on as many shards as there are.
-// kDataLoss says where it does not.
+// Checks that every version is there once and in order, and that each gradient
+// was computed at versions that existed, on `shards` shards. kDataLoss names
+// the first violation.
 absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log, int shards);
 
 }  // namespace sluice

@@ -40,7 +40,7 @@ delays {
 }
 )";
 
-// The folder of a simulated run.
+// Simulates a run and returns its folder.
 std::string Simulate(const std::vector<std::string>& overrides) {
   static int runs = 0;
   const std::string folder =
@@ -59,8 +59,8 @@ ReplayReport Replayed(const std::string& folder) {
   return report.ok() ? *report : ReplayReport();
 }
 
-// Writes the run's log anew, whole and undamaged, with each record as `change`
-// leaves it; false leaves it out.
+// Rewrites the run's log as a valid file, with each record as `change` leaves
+// it. `change` returns false to leave a record out.
 void Rewrite(const std::string& folder,
              const std::function<bool(proto::LogRecord*)>& change) {
   const std::string path = folder + "/commit_log";
@@ -112,9 +112,9 @@ TEST(ReplayTest, ARunThatWasNotEvaluatedHasItsLossesAndDigestsCompared) {
 
 // ---- Several generations ----
 
-// Makes a second generation of what a run decided after `version`, and has the
-// first go on otherwise: all of its later updates at rate 1. The second has so
-// many shards.
+// Turns the decisions after `version` into a second generation with `shards`
+// shards, and lets the first generation go on differently: it commits all its
+// later updates at rate 1.
 void Split(const std::string& folder, int64_t version, int shards) {
   const auto job = LoadJob(folder + "/job.textproto",
                            {absl::StrCat("cluster.shards=", shards)});
@@ -196,7 +196,7 @@ TEST(ReplayTest, AnotherWeightIsFoundInTheNextDigestAndTheNextLosses) {
   EXPECT_EQ(*report.difference.version, Version(40));
   EXPECT_EQ(report.difference.agrees, Version(30));
   EXPECT_EQ(report.difference.tensor, "dense0.weight");
-  // Some gradient computed at 34 or later is in the next updates.
+  // One of the next updates has a gradient computed at version 34 or later.
   ASSERT_TRUE(report.difference.update.has_value());
   EXPECT_GT(*report.difference.update, Version(34));
   EXPECT_LE(*report.difference.update, Version(40));

@@ -14,22 +14,22 @@
 
 namespace sluice {
 
-// Leaves a simulated run's folder as a real run's coordinator does, with
-// virtual time for time.
+// Writes a simulated run's folder like a real coordinator, with virtual time.
 //
 // Not thread-safe: call from the thread that simulates.
 class RunRecorder {
  public:
-  // Errors as RunFiles::Create's.
+  // Errors are those of RunFiles::Create.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(
       const ResolvedJob& job, const std::string& run_dir);
 
-  // To the commit log, the compute times and the metrics: what the coordinator has decided. For
-  // ClusterSimulation::Options::observer.
+  // Writes the coordinator's decisions to the commit log, the compute times and
+  // the metrics. For ClusterSimulation::Options::observer.
   absl::Status Record(const ClusterSimulation& simulation,
                       const Actions& actions);
 
-  // The last line of metrics and the summary. `finish`: how it ended.
+  // Writes the last line of metrics and the summary. `finish`: how the run
+  // ended.
   absl::Status Close(const ClusterSimulation& simulation,
                      const FinishRun& finish);
 
@@ -44,7 +44,7 @@ class RunRecorder {
   const std::unique_ptr<RunFiles> files_;
   const absl::Duration metrics_every_;
 
-  // As the coordinator's service: the mean over the last five seconds.
+  // As in the coordinator's service: the mean over the last five seconds.
   RateMeter meter_{absl::Seconds(5)};
   absl::Time next_metrics_ = absl::UnixEpoch();
 };

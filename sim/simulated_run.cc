@@ -41,7 +41,7 @@ bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
          (target.loss.has_value() && evaluation.loss <= *target.loss);
 }
 
-// Of the whole run: the first update is counted from the start.
+// Timing of the whole run, in which the first update is counted from the start.
 Timing TimingOfAll(SimulationWindow window, int workers, double task_seconds) {
   if (window.commits.empty()) return {};
   window.commits.insert(window.commits.begin(), window.begin);

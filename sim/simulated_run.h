@@ -16,19 +16,20 @@
 
 namespace sluice {
 
-// What ends a run as soon as an evaluation reaches it; unset: nothing.
+// Ends a run as soon as an evaluation reaches it; unset: nothing does.
 struct SimulationTarget {
-  std::optional<double> accuracy;  // At least so much of the test split.
-  std::optional<double> loss;      // Of the test split, at most.
+  std::optional<double> accuracy;  // On the test split, at least this.
+  std::optional<double> loss;      // On the test split, at most this.
 };
 
 struct SimulatedRunOptions {
-  std::string run_dir;  // Empty: nothing is kept.
+  std::string run_dir;  // Empty: no files are written.
   SimulationTarget target;
-  // Asked after each update, with the virtual seconds since the start; true:
-  // the run is cut off there, without an end of its own. Unset: never.
+  // Called after each update with the virtual seconds since the start. If it
+  // returns true, the run is cut off there, without an end of its own. Unset:
+  // never.
   std::function<bool(double seconds)> enough = nullptr;
-  // What is open already of the job's data.
+  // Splits of the job's data that are already open.
   LocalTraining::Splits splits = {};
 };
 
@@ -39,24 +40,24 @@ struct SimulatedRun {
     Evaluation evaluation;
   };
 
-  Timing timing;   // Of the whole run.
-  JobState state;  // At its end.
-  // Gradients that were computed; the others of those started were cancelled
-  // before they were delivered.
+  Timing timing;   // Over the whole run.
+  JobState state;  // At the end of the run.
+  // Gradients that were computed. The other tasks that were started were
+  // cancelled before they were delivered.
   int64_t computed = 0;
   std::vector<Measured> evaluations;
-  // The first that reached the target.
+  // The first evaluation that reached the target.
   std::optional<Measured> reached;
 };
 
 // Runs the job in virtual time with the production coordinator, shards, trainer
-// and evaluator: losses, accuracies and weights are what they would really be.
-// The run folder is a real run's, with virtual time for time; a run that fails
-// leaves one, too. The same job gives the same bytes.
+// and evaluator. Losses, accuracies and weights are real. The run folder is
+// that of a real run, with virtual time; a run that fails leaves one too. The
+// same job gives the same bytes.
 //
-// kInvalidArgument: the target needs what the job does not measure; errors of
-// SimulationOptionsFromJob, of the job's files and of RunFiles. kInternal: the
-// run failed, or the cluster stands still.
+// kInvalidArgument: the job does not measure what the target needs. kInternal:
+// the run failed, or the cluster stands still. Also errors of
+// SimulationOptionsFromJob, of the job's files and of RunFiles.
 absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
                                          const SimulatedRunOptions& options);
 

@@ -123,7 +123,7 @@ TEST_P(PolicyTest, LearnsAndComputesNothingThatIsCancelledBeforeDelivery) {
   const SimulatedRun run = Simulate(PolicyJob());
   EXPECT_EQ(run.state.gradients.applied, 80);  // Two epochs of 40.
   EXPECT_GE(run.computed, 80);
-  // Those that were delivered as the run ended.
+  // Gradients that were just delivered when the run ended.
   EXPECT_LE(run.computed, 80 + 4);
   ASSERT_GE(run.evaluations.size(), 2);
   EXPECT_LT(run.evaluations.back().evaluation.loss,
@@ -180,7 +180,7 @@ TEST(SimulatedRunTest, ATargetLossEndsTheRunWhenAnEvaluationReachesIt) {
   EXPECT_LE(run.reached->evaluation.loss, 1);
   EXPECT_LT(run.state.epoch, 20);
   EXPECT_EQ(run.state.version, run.reached->evaluation.version);
-  // It is the first.
+  // No earlier evaluation reaches the target.
   for (const auto& measured : run.evaluations) {
     if (measured.seconds < run.reached->seconds) {
       EXPECT_GT(measured.evaluation.loss, 1);
@@ -226,7 +226,7 @@ TEST(SimulatedRunTest, AnAdaptiveKGrowsAsTheLossFalls) {
   for (const proto::LogRecord& record : log->records) {
     if (record.has_commit()) sizes.push_back(record.commit().entry_size());
   }
-  sizes.pop_back();  // Takes what is left.
+  sizes.pop_back();  // The last update takes the rest.
   EXPECT_EQ(sizes.front(), 1);
   EXPECT_EQ(sizes.back(), 6);
   EXPECT_TRUE(std::is_sorted(sizes.begin(), sizes.end()));

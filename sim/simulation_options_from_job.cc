@@ -10,9 +10,10 @@ namespace sluice {
 absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     const ResolvedJob& job) {
   ClusterSimulation::Options options;
-  // Nobody to keep a secret from.
+  // There is nobody to keep the secret from.
   options.coordinator = CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
-  options.coordinator.checkpoints = {};  // Nothing is lost here.
+  // No process dies here, so no checkpoint is needed.
+  options.coordinator.checkpoints = {};
   SLUICE_ASSIGN_OR_RETURN(options.compute, ComputeDelay::Create(job.job));
   if (options.compute.model().always_zero()) {
     return absl::InvalidArgumentError(

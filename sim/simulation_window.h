@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// What was seen of a simulated cluster from some moment on.
+// Measurements of a simulated cluster from one moment on.
 struct SimulationWindow {
   VirtualTime begin = 0;
   VirtualTime end = 0;
@@ -20,20 +20,21 @@ struct SimulationWindow {
   GradientCounts gradients;
   int64_t staleness_sum = 0;                 // Over applied gradients.
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
-  // Of all workers together. Wasted: of tasks that were cancelled or dropped.
+  // Totals over all workers. Wasted: time for tasks that were cancelled or
+  // dropped.
   double compute_seconds = 0;
   double wasted_seconds = 0;
-  std::vector<double> worker_seconds;  // Of compute_seconds, each worker's.
+  std::vector<double> worker_seconds;  // compute_seconds of each worker.
   std::vector<int64_t> pull_bytes, push_bytes;  // By shard.
 
-  // An update was decided.
+  // Records that an update was decided.
   void Committed(const RecordCommit& commit, VirtualTime now);
-  // A worker has computed so long.
+  // Records compute time of a worker.
   void Spent(WorkerId worker, double seconds) {
     compute_seconds += seconds;
     worker_seconds[worker.value()] += seconds;
   }
-  // A task ended without being applied.
+  // Records that a task ended without being applied.
   void Ended(Outcome outcome);
 };
 

@@ -1,3 +1,13 @@
+// K_BATCH_SYNC is the one policy whose time per update is found numerically.
+// Its P workers start fresh at each update and compute mini-batch after
+// mini-batch until K are done in total. So the update takes longer than t if
+// all workers together have finished fewer than K mini-batches by t, and
+//
+//   E[time] = integral over t >= 0 of P(N_1(t) + ... + N_P(t) < K)
+//
+// where each N_i counts the renewals of a process with steps shift + Exp(mean).
+// RenewalTails gives the distribution of one N_i, FewerThan convolves it P
+// times (by repeated squaring), and BatchSyncUpdateTime integrates.
 #include "sim/theory.h"
 
 #include <algorithm>
@@ -14,8 +24,9 @@ double HarmonicTail(int n, int k) {
   return sum;
 }
 
-// P(N >= n) for n = 0..size of a renewal process with steps shift + Exp(mean),
-// at time t: the n-th renewal is n shift + an Erlang variable.
+// P(N >= n) for n = 0..size, where N counts the renewals by time t of a process
+// with steps shift + Exp(mean). The n-th renewal is at n shift + an Erlang
+// variable.
 std::vector<double> RenewalTails(double t, double shift, double mean,
                                  int size) {
   std::vector<double> tails(size + 1, 0);
@@ -23,7 +34,7 @@ std::vector<double> RenewalTails(double t, double shift, double mean,
   for (int n = 1; n <= size; ++n) {
     const double x = (t - n * shift) / mean;
     if (x <= 0) break;
-    // 1 - sum over i < n of e^-x x^i / i!, in logarithms against overflow.
+    // 1 - the sum over i < n of e^-x x^i / i!, in logarithms against overflow.
     double below = 0;
     for (int i = 0; i < n; ++i) {
       below += std::exp(i * std::log(x) - x - std::lgamma(i + 1.0));
@@ -58,12 +69,13 @@ double FewerThan(int k, int workers, double t, double shift, double mean) {
   return total;
 }
 
-// The integral of FewerThan over t >= 0, by Simpson's rule in pieces. The
+// The integral of FewerThan over t >= 0, by Simpson's rule piece by piece. The
 // integrand has corners at the multiples of the shift, so each piece lies
 // between two of them.
 double BatchSyncUpdateTime(int k, int workers, double shift, double mean) {
   constexpr double kNegligible = 1e-9;
-  constexpr int kSteps = 16;  // In a piece; an error below 1e-4 of it.
+  // Steps of a piece; the error is below 1e-4 of it.
+  constexpr int kSteps = 16;
   const double piece =
       std::min(shift > 0 ? shift : mean,
                mean * std::max(1.0, static_cast<double>(k) / workers) / 2);

@@ -6,14 +6,15 @@
 namespace sluice {
 
 // Long-run seconds per update where a formula is known: P workers whose tasks
-// take independent times, no network. `low` = `high` where it is exact.
+// take independent times, and no network. `low` equals `high` if the formula is
+// exact.
 struct UpdateTime {
   double low = 0;
   double high = 0;
 };
 
-// Compute times d + X with X exponential of mean m; H_n is the n-th harmonic
-// number (Dutta et al. 2018 for d = 0):
+// For compute times d + X, where X is exponential with mean m. H_n is the n-th
+// harmonic number (Dutta et al. 2018 for d = 0):
 //
 //   SYNC           d + m H_P
 //   K_SYNC         d + m (H_P - H_{P-K}), the K-th of P order statistics
@@ -28,7 +29,7 @@ struct UpdateTime {
 UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
                                         double shift, double mean);
 
-// Compute times that are always c, over whole rounds:
+// For compute times that are always c, averaged over whole rounds:
 //
 //   SYNC, K_SYNC   c                 K_ASYNC        c / floor(P/K)
 //   K_BATCH_SYNC   c ceil(K/P)       ASYNC          c / P
@@ -36,8 +37,8 @@ UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
 double ConstantUpdateTime(PolicyKind policy, int workers, int k,
                           double seconds);
 
-// Long-run mean staleness, whatever the distribution of compute times: each
-// gradient sees the updates made while it was computed.
+// Long-run mean staleness for any distribution of compute times. The staleness
+// of a gradient is the number of updates made while it was computed.
 double ExpectedStaleness(PolicyKind policy, int workers, int k);
 
 }  // namespace sluice

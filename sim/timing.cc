@@ -1,3 +1,9 @@
+// The confidence interval is by batch means: consecutive updates depend on each
+// other, but the means of long stretches of updates are nearly independent. The
+// window is cut into 32 stretches of equal length, and Student's t is applied
+// to their means. 3,200 updates, for example, are 32 stretches of 100.
+//
+// MeasureTiming doubles the window until the interval is narrow enough.
 #include "sim/timing.h"
 
 #include <algorithm>
@@ -12,7 +18,7 @@ namespace {
 
 constexpr double kSecond = 1e9;  // In nanoseconds.
 
-// Consecutive updates are not independent, means of long stretches nearly are.
+// The number of stretches.
 constexpr int kStretches = 32;
 // Student's t for 99% and kStretches - 1 degrees of freedom.
 constexpr double kStudent = 2.744;
@@ -81,7 +87,7 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
                           SimulationOptionsFromJob(job));
-  // Nothing to evaluate, no end.
+  // An endless run without evaluations.
   made.coordinator.evaluator = false;
   made.coordinator.stop = StopOptions();
   const int workers = job.job.cluster().workers();

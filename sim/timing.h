@@ -10,25 +10,26 @@
 
 namespace sluice {
 
-// How a policy uses a cluster in the long run. Seconds are virtual.
+// How a policy uses a cluster in the long run. All times are virtual.
 struct Timing {
   int64_t updates = 0;
   double mean_update_time = 0;
-  // Half of its 99% confidence interval, by batch means.
+  // Half the width of its 99% confidence interval, by batch means.
   double half_width = 0;
   double mean_staleness = 0;
   std::vector<int64_t> staleness_histogram;  // Applied gradients by staleness.
   int64_t started = 0;                       // Tasks.
-  // Tasks that were cancelled or dropped, as a share of those started, and
-  // their compute time as a share of all.
+  // Tasks that were cancelled or dropped, as a share of the tasks started, and
+  // their compute time as a share of all compute time.
   double wasted = 0;
   double wasted_time = 0;
   // Share of the workers' time in which they do not compute.
   double idle = 0;
-  std::vector<double> worker_idle;  // The same of each worker.
-  // t1 / tn: what one worker's task takes on average, by the time in which n
-  // workers get n gradients applied. 1: nothing waits, nothing is in vain (more
-  // where fast workers do more of the work).
+  std::vector<double> worker_idle;  // The same for each worker.
+  // t1 / tn, where t1 is the mean time of one worker's task and tn the time in
+  // which n workers get n gradients applied. 1 means that nobody waits and
+  // nothing is wasted. Above 1 fast workers do more than their share of the
+  // work.
   double scaling_efficiency = 0;
   // By shard.
   std::vector<double> pull_bytes_per_second, push_bytes_per_second;
@@ -37,19 +38,20 @@ struct Timing {
 };
 
 struct TimingOptions {
-  // Measured until the interval's half is below this share of the mean ...
+  // Measures until half the interval is below this share of the mean ...
   double precision = 0.005;
-  // ... or so many updates, whichever comes first; at least 33.
+  // ... or until this many updates, whichever comes first; at least 33.
   int64_t most_updates = 4000000;
 };
 
-// What a window says; `task_seconds`: t1. REQUIRES: at least two updates.
+// Evaluates a window. `task_seconds` is t1. REQUIRES: at least two updates.
 Timing TimingOf(const SimulationWindow& window, int workers,
                 double task_seconds);
 
-// Simulates the times of `job`'s cluster, without its stop conditions: no
-// gradient is computed. The first ten tasks of each worker are left out.
-// Errors of SimulationOptionsFromJob; kInternal: the cluster stands still.
+// Simulates the timing of `job`'s cluster without computing gradients and
+// without the job's stop conditions. The first ten tasks of each worker are
+// left out, as warm-up. Errors are those of SimulationOptionsFromJob;
+// kInternal: the cluster stands still.
 absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
                                      const TimingOptions& options);
 

@@ -1,4 +1,4 @@
-// The production coordinator in virtual time against the formulas.
+// Checks the production coordinator in virtual time against the formulas.
 #include "sim/timing.h"
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 struct Choice {
   const char* policy;
   PolicyKind kind;
-  int k;  // 0: the policy has none.
+  int k;  // 0: the policy has no K.
 };
 
 ResolvedJob JobOf(const Choice& choice, int workers, const std::string& delay,
@@ -52,7 +52,7 @@ std::vector<Choice> Choices(int workers) {
           {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, workers / 2}};
 }
 
-// Twice the half of the interval that the measurement ends at.
+// Twice the precision at which the measurement ends.
 constexpr double kTolerance = 0.01;
 
 class FormulaTest : public ::testing::TestWithParam<int> {};
@@ -125,7 +125,7 @@ TEST(TimingTest, ScalingEfficiencyIsWhatWaitingAndWasteLeave) {
   EXPECT_NEAR(
       Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, delay).scaling_efficiency,
       1, kTolerance);
-  // Slow workers count as slow: one of twice the time in four.
+  // A worker of twice the time counts as half a worker.
   EXPECT_NEAR(Measured({"ASYNC", PolicyKind::kAsync, 0}, 4,
                        "constant { ms: 50 }", "worker_factor: 2")
                   .scaling_efficiency,
@@ -135,16 +135,16 @@ TEST(TimingTest, ScalingEfficiencyIsWhatWaitingAndWasteLeave) {
 TEST(TimingTest, KSyncWastesTheTasksItCancels) {
   const Timing timing = Measured({"K_SYNC", PolicyKind::kKSync, 3}, 4,
                                  "exponential { mean_ms: 50 }");
-  // Of four tasks of a version one is cancelled.
+  // Of the four tasks of a version one is cancelled.
   EXPECT_NEAR(timing.wasted, 0.25, 0.001);
-  EXPECT_GT(timing.wasted_time, 0.25);  // It is the longest.
+  EXPECT_GT(timing.wasted_time, 0.25);  // The cancelled task is the longest.
   EXPECT_GT(timing.idle, 0);            // The first two wait for the third.
 }
 
 TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
   const Timing timing = Measured({"SYNC", PolicyKind::kSync, 0}, 4,
                                  "constant { ms: 30 }", "worker_factor: 2");
-  // Everybody waits for the first.
+  // All workers wait for the first.
   ASSERT_EQ(timing.worker_idle.size(), 4);
   EXPECT_NEAR(timing.worker_idle[0], 0, 1e-3);
   for (const int w : {1, 2, 3}) {
@@ -164,13 +164,13 @@ TEST(TimingTest, LatencyIsPaidSixTimesByATaskOfSync) {
   const Timing timing =
       Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
                "latency { constant { ms: 1 } }");
-  // Task, pull, its slice, push, staged, ready: six ways.
+  // Six messages: task, pull, slice, push, staged, ready.
   EXPECT_NEAR(timing.mean_update_time, 0.036, 1e-6);
 }
 
 TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
-  // Four floats go to each of two workers through one link, and back: the
-  // second worker's slice comes after the first's, and so do the gradients.
+  // Four floats go to each of two workers over one link, and back. The second
+  // worker's slice comes after the first's, and so do the gradients.
   const Timing timing =
       Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
                "shard_bandwidth: 16000");
@@ -184,8 +184,8 @@ TEST(TimingTest, FloatsOfTwoBytesTakeHalfTheBandwidth) {
                                "constant { ms: 30 }", link + "push: BF16");
   EXPECT_NEAR(push.mean_update_time, 0.030 + 0.002 + 0.0005, 1e-6);
   EXPECT_EQ(push.push_bytes[0] * 2, push.pull_bytes[0]);
-  // Both weights have come after a millisecond, when the first gradient has
-  // still half of one to go.
+  // Both slices have arrived after one millisecond, when the first gradient
+  // still needs half a millisecond.
   const Timing pull = Measured({"SYNC", PolicyKind::kSync, 0}, 2,
                                "constant { ms: 30 }", link + "pull: BF16");
   EXPECT_NEAR(pull.mean_update_time, 0.030 + 0.0005 + 0.002, 1e-6);

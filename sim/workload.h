@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-// What flows through a simulated cluster besides time: weights and gradients.
+// The weights and gradients of a simulated cluster. The simulation itself only
+// knows times; a Workload supplies the content.
 //
 // Not thread-safe: call from the thread that simulates.
 class Workload {
@@ -22,23 +23,25 @@ class Workload {
   struct Computed {
     int64_t samples = 0;
     double loss = 0;  // Mean over the samples.
-    // A shard refused the gradient (NaN or Inf): names the tensor.
+    // Why a shard refused the gradient (NaN or Inf, with the tensor's name);
+    // empty if none did.
     std::string rejected;
   };
 
-  // The shard sends its newest slice to the worker, for the task it has.
+  // The shard sends its newest slice to the worker, for the worker's task.
   virtual void Pulled(WorkerId worker, ShardId shard) = 0;
-  // The worker's task is over; what it has pulled is not needed any more.
+  // The worker's task has ended. The slices it has pulled are no longer needed.
   virtual void Ended(WorkerId worker) = 0;
-  // The gradient of `task` at the slices its worker has pulled is staged on
-  // every shard. Called when it is delivered and its task has not ended: what
-  // was cancelled before is never computed. Errors end the simulation.
+  // Computes the gradient of `task` at the slices its worker has pulled, and
+  // stages it on every shard. Called when the gradient is delivered and the
+  // task has not ended, so a task that was cancelled earlier is never computed.
+  // An error ends the simulation.
   virtual absl::StatusOr<Computed> Compute(const Task& task) = 0;
   // The shard executes the decision. Returns the digests of the version it
-  // makes, when they are due.
+  // makes, if they are due.
   virtual absl::StatusOr<std::vector<uint64_t>> Execute(
       ShardId shard, const Decision& decision) = 0;
-  // Measures a version that every shard has, pinned.
+  // Evaluates a version that every shard has and that is pinned.
   virtual absl::StatusOr<Evaluation> Evaluate(const SendEvaluate& request) = 0;
 };
 

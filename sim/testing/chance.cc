@@ -44,7 +44,7 @@ FaultyReads Chance::DrawReads() {
   if (!Strikes(faults.disk_unreadable)) return FaultyReads();
   const bool stale = Draw(2) == 0;
   ++(stale ? counts.stale_reads : counts.failed_reads);
-  // Once, for some tries, and for longer than anybody tries.
+  // Once, for some tries, and for more tries than any process makes.
   constexpr int kCounts[] = {1, 40, 1'000'000};
   return FaultyReads(
       stale ? FaultyReads::Fault::kStale : FaultyReads::Fault::kFails,

@@ -12,8 +12,9 @@
 
 namespace sluice {
 
-// What one seed draws: what strikes, and how long things take. Counts what has
-// struck a message or a disk; whoever else is struck is its caller's to count.
+// The random draws of one seed: which faults strike, and how long things take.
+// Counts the faults of messages and disks. Faults of processes are counted by
+// the caller.
 //
 // Not thread-safe.
 class Chance {
@@ -21,20 +22,20 @@ class Chance {
   Chance(const Faults& faults, uint64_t seed)
       : faults(faults), random_(seed, "faulty cluster") {}
 
-  uint64_t Draw(uint64_t below);  // From 0 to below `below`.
+  uint64_t Draw(uint64_t below);  // Uniform in [0, below).
   VirtualTime DrawTime(absl::Duration least, absl::Duration most);
-  // Never again after Heal.
+  // Always false after Heal.
   bool Strikes(int per_thousand);
   void Heal() { healed_ = true; }
   bool healed() const { return healed_; }
 
-  VirtualTime DrawLatency();  // Of a message.
-  // A disk for one file, and how somebody dies who is writing to one.
+  VirtualTime DrawLatency();  // Latency of one message.
+  // A disk for one file, and how a process dies that is writing to one.
   FaultyFiles DrawDisk();
   FaultyFiles::Fault DrawDeath();
-  // A disk for whoever goes on from a checkpoint.
+  // A disk for a process that resumes from a checkpoint.
   FaultyReads DrawReads();
-  // How long writing takes: `most`, or, where the disk hangs, `hang` more.
+  // How long writing takes: up to `most`, and `hang` longer if the disk hangs.
   VirtualTime DrawWriting(absl::Duration most, absl::Duration hang);
 
   const Faults faults;

@@ -5,66 +5,67 @@
 
 namespace sluice {
 
-// What goes wrong until the faults heal.
+// Which faults strike before Heal, and how often.
 struct Faults {
   // Chances per thousand messages. Pulls and pushes overtake each other. The
-  // frames of a session are a stream: when one is lost, so is all behind it
-  // and, somewhat later, the connection; they come again on the next one.
+  // frames of a session are a stream: when one is lost, all frames behind it
+  // are lost as well, and a little later the connection. They are sent again on
+  // the next connection.
   int lose = 0;
-  int duplicate = 0;  // Pulls and pushes.
+  int duplicate = 0;  // Pulls and pushes only.
   int delay = 0;      // Up to 300 ms.
-  int straggle = 0;   // Pulls and pushes: up to 10 s.
+  int straggle = 0;   // Pulls and pushes only: up to 10 s.
   // Chances per thousand of each process in each tenth of a second.
-  int kill = 0;       // A worker dies without a word, and comes back.
-  int leave = 0;      // A worker says good-bye, and comes back.
-  int pause = 0;      // Any process stands still: a worker for long.
+  int kill = 0;       // A worker dies without a word, and is started again.
+  int leave = 0;      // A worker says good-bye, and is started again.
+  int pause = 0;      // A process stands still, a worker for a long time.
   int partition = 0;  // One link passes nothing for a while.
-  // The same of a shard or a coordinator: it dies; or another one takes its
-  // place while it lives on for a while, not knowing.
+  // The same for a shard or a coordinator. It dies; or another process takes
+  // its place while it lives on for a while without knowing.
   int kill_server = 0;
   int double_server = 0;
-  // Of such deaths, out of a thousand: the machine's, so that only what was
-  // synced is left.
+  // Share per thousand of these deaths that are losses of power, after which
+  // only synced data is left.
   int power = 0;
-  // Chances per thousand of what is to be written for a checkpoint: it cannot
-  // be, or it takes longer than anybody waits.
+  // Chances per thousand writes of a checkpoint: the write fails, or takes
+  // longer than any timeout.
   int disk_refuses = 0;
   int disk_hangs = 0;
-  // Of what is read to go on from a checkpoint: it cannot be, once or for a
-  // while, or is told to be missing by a stale cache.
+  // Chance per thousand reads when resuming from a checkpoint: reads fail once
+  // or for a while, or a stale cache says that a file is missing.
   int disk_unreadable = 0;
 };
 
-// How often each fault struck, and what followed.
+// How often each fault struck, and what followed from the faults.
 struct FaultCounts {
   int64_t lost = 0, duplicated = 0, delayed = 0, straggled = 0;
   int64_t kills = 0, leaves = 0, pauses = 0, partitions = 0;
   int64_t reconnects = 0, new_lives = 0;
   // Servers that began the next generation in place; leads that found it taken;
-  // workers that left because a shard was lost to them.
+  // workers that left because they had lost a shard.
   int64_t shards_in_place = 0, leads_in_place = 0, superseded = 0;
   int64_t given_up = 0;
   int64_t shard_kills = 0, lead_kills = 0, doubles = 0, power_losses = 0;
-  // What died in the middle of writing; what could not be written, or not in
-  // time.
+  // Deaths in the middle of a write; writes that failed; writes that took too
+  // long.
   int64_t torn_writes = 0, refused_writes = 0, hung_writes = 0;
-  // Looks for where to go on, and loads of a checkpoint, in which reads failed
-  // or were stale; and those that were given up.
+  // Searches for a checkpoint, and loads of one, in which reads failed or were
+  // stale; and those that were given up.
   int64_t failed_reads = 0, stale_reads = 0, reads_given_up = 0;
-  // Generations that went on from a checkpoint, or from version 0.
+  // Generations that resumed from a checkpoint, and from version 0.
   int64_t resumed = 0, begun_again = 0;
-  // Who tried to take a generation that another process had just taken.
+  // Attempts to take a generation that another process had just taken.
   int64_t races = 0;
-  // Checkpoints that were found damaged and passed over.
+  // Checkpoints that were found damaged and were skipped.
   int64_t passed_over = 0;
-  // Messages of a generation that was over, refused.
+  // Messages that were refused because their generation was over.
   int64_t stale = 0;
-  // Reads that updates ended, because too many were held.
+  // Reads that an update ended because too many versions were held.
   int64_t ended_reads = 0;
 
   bool operator==(const FaultCounts&) const = default;
 
-  // Calls `see` with the name and the value of each.
+  // Calls `see` with the name and the value of each counter.
   template <typename See>
   void ForEach(const See& see) const {
     see("lost", lost);

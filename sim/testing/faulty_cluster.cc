@@ -1,4 +1,16 @@
-// The run, the network, and what goes wrong with processes and links.
+// The event loop of FaultyCluster, its network, and the faults of processes and
+// links.
+//
+// Everything that happens is a closure in queue_, and every random decision is
+// a draw of chance_. So the seed determines the whole run, and a failing seed
+// can be run again. A closure that belongs to a process goes through At(),
+// which drops it if the process has died or begun another life in the meantime,
+// and delays it while the process is paused. For example, a worker that is
+// killed at 3.0 s and started again at 3.5 s never sees a message that was sent
+// to its first life and arrives at 3.6 s.
+//
+// StrikeProcesses() strikes ten times a second until Heal(). From then on the
+// cluster must finish the run by itself.
 #include "sim/testing/faulty_cluster.h"
 
 #include <algorithm>
@@ -64,15 +76,15 @@ void FaultyCluster::CheckEnd() {
   Lead& lead = *leads_[*ended_];
   lead.branch->checker.CheckEnd();
   const JobState state = lead.sessions.State(Now());
-  // What a coordinator decided that another one had replaced is not in what
-  // the later ones counted.
+  // If a coordinator was replaced without knowing it, its last decisions are
+  // not in the counts of the later ones.
   const GradientCounts& g = state.gradients;
   const int64_t counted =
       g.applied + g.cancelled + g.dropped + g.rejected + g.lost;
   Expect(logs_are_whole_ ? counted == lineage_.tasks()
                          : counted <= lineage_.tasks(),
          absl::StrCat(counted, " tasks have an end, of ", lineage_.tasks()));
-  // A later generation may have been taken, and have nobody.
+  // A later generation may have been taken that has no process yet.
   if (*ended_ + 1 == leads_.size()) lineage_.CheckEnd(run_dir_, state.version);
   const std::string broken = lineage_.Violation();
   Expect(broken.empty(), broken);
@@ -84,7 +96,7 @@ bool FaultyCluster::Over() {
     Lead& lead = *leads_[l];
     if (!lead.up || lead.closing || !lead.end().has_value()) continue;
     if (!lead.ended.has_value()) lead.ended = Now();
-    // As the daemon does: who does not come back is not waited for.
+    // Like the daemon, does not wait for a process that does not come back.
     if (!lead.sessions.EverybodyTold() &&
         Now() - *lead.ended <= kRejoinTimeout) {
       continue;
@@ -244,7 +256,7 @@ void FaultyCluster::StrikeProcesses() {
   After(absl::ToInt64Nanoseconds(kStrikeEvery), [this] { StrikeProcesses(); });
 }
 
-// A link to the coordinator, or of a worker to a shard.
+// Cuts a link to the coordinator, or one between a worker and a shard.
 void FaultyCluster::StrikeLink(int64_t id) {
   const uint64_t pick = IsWorker(id) ? chance_.Draw(options_.shards + 1) : 0;
   if (!chance_.Strikes(chance_.faults.partition)) return;
@@ -255,8 +267,8 @@ void FaultyCluster::StrikeLink(int64_t id) {
       queue_.now() + chance_.DrawTime(absl::Milliseconds(10), absl::Seconds(1));
 }
 
-// A shard that is away for longer than a lease ends its generation; that is
-// left to what kills shards.
+// Shards are paused for less than a lease, because a shard that is silent for
+// longer ends its generation. That case is left to KillShard.
 void FaultyCluster::Pause(int64_t id) {
   ++chance_.counts.pauses;
   const absl::Duration most =
@@ -266,7 +278,7 @@ void FaultyCluster::Pause(int64_t id) {
   PausedUntil(id) = std::max(PausedUntil(id), until);
 }
 
-// A worker; the coordinator hears of it at once, or only by the lease.
+// Kills a worker. The coordinator learns of it at once, or only by the lease.
 void FaultyCluster::Kill(size_t process) {
   ++chance_.counts.kills;
   Process& dead = processes_[process];
@@ -285,7 +297,7 @@ void FaultyCluster::Kill(size_t process) {
 void FaultyCluster::Heal() {
   chance_.Heal();
   partitioned_until_.clear();
-  // Who was replaced and does not know it is found and ended.
+  // Processes that were replaced without knowing it are found and ended.
   for (size_t l = 0; l + 1 < leads_.size(); ++l) {
     if (leads_[l]->up) KillLead(l);
   }

@@ -24,20 +24,24 @@
 
 namespace sluice {
 
-// The production coordinator, sessions and shards, and workers that only push
-// numbers, on a network that loses, repeats, reorders and delays messages, in
-// virtual time. Checkpoints, commit logs and resuming are the production code
-// on real files; disk and processes fail at any event, the dead start again.
+// The production coordinator, sessions and shards, with workers that only push
+// numbers, in virtual time, on a network that loses, repeats, reorders and
+// delays messages. Checkpoints, commit logs and resuming are the production
+// code on real files. Disks and processes may fail at any event; dead processes
+// are started again.
 //
-// After every event the rules of LineageChecker hold, every shard's weights are
-// those of one shard that executed the same commits, no read is torn, and what
-// is stored is the version it says; once the faults have healed the run comes
-// to its end, and while it stands still it names whom it waits for.
+// Checked after every event:
+//   - the rules of LineageChecker hold;
+//   - every shard has the weights of a single shard that executed the same
+//     commits;
+//   - no read is torn, and what is stored is the version it claims to be;
+//   - while the run stands still, it names the process it waits for.
+// Once the faults have healed, the run must come to its end.
 //
-// One seed, one run. Not thread-safe.
+// The same seed gives the same run. Not thread-safe.
 class FaultyCluster {
  public:
-  // `run_dir` is made anew, and removed at the end.
+  // `run_dir` is created, and removed by the destructor.
   FaultyCluster(const CoordinatorOptions& options, const Faults& faults,
                 uint64_t seed, std::string run_dir);
   ~FaultyCluster();
@@ -49,7 +53,7 @@ class FaultyCluster {
   std::string Violation() const;
   const LineageChecker& lineage() const { return lineage_; }
   const FaultCounts& counts() const { return chance_.counts; }
-  int64_t reads() const { return reads_; }  // All of them were checked.
+  int64_t reads() const { return reads_; }  // Every one of them was checked.
 
  private:
   using Process = FaultyProcess;
@@ -62,7 +66,7 @@ class FaultyCluster {
   using Found = std::optional<Resumption>;
 
   static constexpr absl::Duration kRejoinTimeout = absl::Seconds(8);
-  // Among the processes; coordinators count down from -1.
+  // Index of a process. Coordinators count down from -1.
   static int64_t IdOf(size_t lead) { return -1 - static_cast<int64_t>(lead); }
 
   absl::Time Now() const {
@@ -75,10 +79,10 @@ class FaultyCluster {
   int64_t LifeOf(int64_t id) const;
   bool IsUp(int64_t id) const;
   VirtualTime& PausedUntil(int64_t id);
-  // Runs `body` at the process then, once it is not paused and if it still
-  // lives.
+  // Runs `body` at the process after `delay`. A paused process runs it when the
+  // pause ends, a process that has died by then does not run it.
   void At(int64_t id, VirtualTime delay, Body body);
-  // Sends a message over the link between two processes, if it arrives.
+  // Sends a message from one process to another; the network may lose it.
   void Send(int64_t from, int64_t to, const Body& body);
   void SendFrame(const Link& connection, bool up, const Body& body);
   bool Loses(int64_t from, int64_t to);
@@ -95,7 +99,7 @@ class FaultyCluster {
   void StartShard(int64_t shard);
   std::unique_ptr<Shard> NewShard(int64_t shard);
   size_t NewestOf(int64_t shard) const { return newest_[shard]; }
-  // A shard's process, or a coordinator, to which a message may get.
+  // A process of the shard, or a coordinator, that a message can reach now.
   std::optional<size_t> Reach(int64_t shard);
   std::optional<size_t> ReachLead();
   bool LeadIsUp() const;
@@ -172,7 +176,7 @@ class FaultyCluster {
   void CheckProgress(Lead& lead);
   void CheckEnd();
   std::string Name(int64_t id) const;
-  std::string Describe() const;  // How everybody stands.
+  std::string Describe() const;  // The state of every process.
 
   // Constant after construction.
   const CoordinatorOptions options_;
@@ -183,12 +187,13 @@ class FaultyCluster {
   Chance chance_;
   EventQueue<Body> queue_;
   LineageChecker lineage_;
-  std::deque<Process> processes_;  // Workers, then every process of a shard.
-  std::vector<size_t> newest_;     // Of each shard.
-  std::vector<std::unique_ptr<Lead>> leads_;  // By when they came.
+  // Workers, then all processes of shards, dead ones included.
+  std::deque<Process> processes_;
+  std::vector<size_t> newest_;  // By shard: index of its newest process.
+  std::vector<std::unique_ptr<Lead>> leads_;  // By order of their generations.
   std::map<std::pair<int64_t, int64_t>, VirtualTime> partitioned_until_;
-  int looking_ = 0;              // Leads that have no generation yet.
-  bool logs_are_whole_ = true;   // They tell of every task there was.
+  int looking_ = 0;             // Processes that look for a generation to take.
+  bool logs_are_whole_ = true;  // The logs have every task there was.
   std::optional<size_t> ended_;  // The lead with which the run ended.
   int64_t events_ = 0;
   int64_t reads_ = 0;

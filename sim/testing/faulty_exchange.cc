@@ -1,5 +1,15 @@
-// What the processes of a FaultyCluster do: workers pull, wait and push; shards
-// serve them and execute decisions.
+// Pulls, pushes and decisions in a FaultyCluster.
+//
+// A worker repeats a call every 150 ms until it is answered, as on an
+// unreliable network: pull from every shard, wait for the compute time, push to
+// every shard, report Ready. Each step checks with Has() that the task is still
+// the worker's task, so answers to an earlier task have no effect. After
+// kRejoinTimeout without an answer from a shard, the worker gives up and joins
+// again.
+//
+// Every gradient is one number that stands for its mini-batch, so the expected
+// weights of each version are known (ReferenceWeights). They are compared
+// whenever a shard has executed a decision or hands out a version.
 #include <algorithm>
 #include <variant>
 
@@ -13,9 +23,9 @@
 namespace sluice {
 namespace {
 
-// A worker asks again when it has heard nothing for so long.
+// A worker repeats a call after this time without an answer.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(150);
-// As CoordinatorClient's.
+// As in CoordinatorClient.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 
 }  // namespace
@@ -68,7 +78,7 @@ void FaultyCluster::BeginNext(size_t worker) {
   }
 }
 
-// A shard is lost: the worker leaves, and joins anew, as RunWorker does.
+// Loses a shard: like RunWorker, the worker leaves and joins again.
 void FaultyCluster::GiveUp(size_t worker, const proto::Key& key,
                            const absl::Status& why) {
   if (!Has(worker, key)) return;
@@ -89,7 +99,7 @@ void FaultyCluster::Leave(size_t worker, const std::string& why) {
   });
 }
 
-// Counts a call to a shard; false when too many have not been answered.
+// Counts a call to a shard. False if too many calls were not answered.
 bool FaultyCluster::Asks(size_t worker, int64_t shard, const proto::Key& key) {
   int& unanswered = processes_[worker].life->work->unanswered[shard];
   if (++unanswered * kAskAgain <= kRejoinTimeout) return true;
@@ -114,7 +124,7 @@ void FaultyCluster::PullAndAgain(size_t worker, int64_t shard,
      [=, this] { PullAndAgain(worker, shard, key); });
 }
 
-// To whoever is at that shard's address then.
+// Sends to the process that has that shard's address when the message arrives.
 void FaultyCluster::SendToShard(size_t worker, int64_t shard,
                                 const BodyAt& body) {
   if (chance_.Strikes(chance_.faults.straggle)) {
@@ -138,7 +148,8 @@ void FaultyCluster::ServePull(size_t index, size_t worker,
   if (absl::IsFailedPrecondition(read.status())) {
     return Refuse(index, worker, task.key(), read.status());
   }
-  if (!read.ok()) return;  // Gone: its Cancel is on the way.
+  // The version is gone, so the task's Cancel is on its way.
+  if (!read.ok()) return;
   Expect(life.shard->generation() == generation,
          absl::StrCat(Name(index), " answers its own generation only"));
   if (!read->has_value()) {
@@ -153,7 +164,7 @@ void FaultyCluster::ServePull(size_t index, size_t worker,
          absl::StrCat(Name(worker), " asked for version ", task.version(),
                       " and got ", version));
   life.reads[id] = (*read)->snapshot;
-  // Sending takes its time, some more than others; updates go on.
+  // Sending takes time, and updates go on meanwhile.
   const absl::Duration most =
       chance_.Draw(8) == 0 ? absl::Seconds(2) : absl::Milliseconds(40);
   At(index, chance_.DrawTime(absl::Microseconds(10), most),
@@ -166,7 +177,7 @@ void FaultyCluster::EndRead(size_t index, size_t worker, const proto::Key& key,
                             Generation generation, ReadId id) {
   FaultyLife& life = *processes_[index].life;
   const auto it = life.reads.find(id);
-  if (it == life.reads.end()) return;  // An update has ended it.
+  if (it == life.reads.end()) return;  // An update has ended the read.
   const auto snapshot = it->second;
   life.reads.erase(it);
   ++reads_;
@@ -178,7 +189,7 @@ void FaultyCluster::EndRead(size_t index, size_t worker, const proto::Key& key,
   Send(index, worker, [=, this] { Pulled(worker, shard, key, version); });
 }
 
-// Whether they are those of one shard that executed the same commits.
+// Checks against a single shard that executed the same commits.
 void FaultyCluster::CheckFloats(const Shard& shard, Generation generation,
                                 int64_t version, const Chunks& chunks,
                                 const std::string& what) {
@@ -204,7 +215,7 @@ void FaultyCluster::Pulled(size_t worker, int64_t shard, const proto::Key& key,
   if (work.bases[shard] < 0) work.bases[shard] = version;
   if (work.pushing || std::ranges::count(work.bases, -1) > 0) return;
   work.pushing = true;
-  // Some workers are slower than others.
+  // Workers differ in speed.
   const absl::Duration most =
       absl::Milliseconds(60 * (1 + processes_[worker].peer.id));
   At(worker, chance_.DrawTime(absl::Milliseconds(10), most), [=, this] {
@@ -240,7 +251,7 @@ void FaultyCluster::ServePush(size_t index, size_t worker,
       life.shard->Stage({KeyFromProto(task.key()), task.grant(),
                          grid.begin(chunk), FloatType::kFp32},
                         Payload({bytes}, ChunkChecksum(floats)));
-  // The task has ended: its Cancel or its verdict is on the way.
+  // The task has ended, so its Cancel or its verdict is on its way.
   if (absl::IsAborted(staged.status())) return;
   const bool same =
       life.shard->generation() == Generation(task.key().generation());
@@ -253,7 +264,7 @@ void FaultyCluster::ServePush(size_t index, size_t worker,
   Send(index, worker, [=, this] { Staged(worker, shard, task.key()); });
 }
 
-// What comes of another generation.
+// Refuses a message of another generation.
 void FaultyCluster::Refuse(size_t process, size_t worker, const proto::Key& key,
                            const absl::Status& why) {
   ++chance_.counts.stale;
@@ -311,9 +322,9 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
   }
 }
 
-// A coordinator that was replaced and did not know it may have removed what is
-// to be restored, or the disk does not answer; and a shard that comes when its
-// generation is over is still told what is discarded.
+// A Restore may fail if a replaced coordinator has removed the checkpoint, or
+// if the disk does not answer. A Discard may fail on a shard that joins when
+// its generation is over.
 bool FaultyCluster::MayFail(const FaultyLife& life,
                             const Decision& decision) const {
   if (std::holds_alternative<Restore>(decision.what)) {

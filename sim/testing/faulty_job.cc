@@ -14,7 +14,7 @@ ResolvedJob FaultyJob(const CoordinatorOptions& options) {
                   .fingerprint = "faulty"};
   job.job.mutable_cluster()->set_workers(options.workers);
   job.job.mutable_cluster()->set_shards(options.shards);
-  // Where a run may go on does not depend on the policy.
+  // The policy does not affect where a run can resume.
   job.job.mutable_sync()->set_policy(proto::ASYNC);
   job.job.mutable_sync()->set_k(1);
   job.job.mutable_sync()->set_local_steps(options.sync.local_steps);

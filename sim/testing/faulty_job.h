@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// A job of which resuming, checkpoints and run files make what `options` say:
-// the weights are those of ReferenceWeights. It could not be loaded.
+// A job that gives resuming, checkpoints and run files the values of `options`,
+// with the weights of ReferenceWeights. It is not valid as a job file.
 ResolvedJob FaultyJob(const CoordinatorOptions& options);
 
 }  // namespace sluice

@@ -25,14 +25,14 @@
 // The processes of a FaultyCluster, as plain values.
 namespace sluice {
 
-// One connection of a process's session with a coordinator: the latter's
-// writing side.
+// One connection of a process's session with a coordinator, on the
+// coordinator's side.
 class FaultyConnection final : public FrameSink {
  public:
-  // `carry` takes what has been queued, and the end, if there is one.
+  // `carry` takes the queued frames, and the end of the connection, if any.
   using Carry = std::function<void(std::vector<proto::FromCoordinator> frames,
                                    const std::optional<absl::Status>& end)>;
-  // `life`: of the process, which one.
+  // `life`: which life of the process it belongs to.
   FaultyConnection(size_t process, int64_t life, size_t lead)
       : process_(process), life_(life), lead_(lead) {}
 
@@ -69,15 +69,15 @@ class FaultyConnection final : public FrameSink {
   std::optional<absl::Status> end_;
 };
 
-// What a process has for as long as one session: from a Join to that session's
-// end. Nothing of one is in the next, as in ShardDaemon and RunWorker.
+// The state of a process during one session, from a Join to the session's end.
+// As in ShardDaemon and RunWorker, nothing of it is kept for the next one.
 struct FaultyLife {
-  // What a worker does.
+  // A worker's work on one task.
   struct Work {
     proto::Task task;
     std::vector<int64_t> bases;  // By shard; -1: not pulled yet.
     std::vector<bool> staged;    // By shard.
-    // By shard, calls in a row that it has not answered.
+    // By shard: consecutive calls that were not answered.
     std::vector<int> unanswered;
     bool pushing = false;
   };
@@ -85,7 +85,7 @@ struct FaultyLife {
     size_t worker;
     proto::Task task;
   };
-  // What a shard writes of a checkpoint.
+  // A checkpoint that a shard is writing.
   struct Writing {
     Generation generation;
     Shard::HeldVersion held;
@@ -106,56 +106,60 @@ struct FaultyLife {
   std::optional<Writing> writing;
 };
 
-// A worker, one life after the other, or a shard, one generation after the
-// other, until it dies. A shard that is started again is another process, a
-// worker the same one.
+// A worker with its successive lives, or a shard with its successive
+// generations, until it dies. A shard that is started again is another
+// FaultyProcess, a worker is the same one.
 struct FaultyProcess {
   Peer peer;
   int64_t starts = 0;
   bool up = false;
-  bool finished = false;  // It has heard of the end of the run.
+  bool finished = false;  // It has been told that the run has ended.
   VirtualTime paused_until = 0;
-  int64_t lived = 0;  // Lives: events of an earlier one mean nothing.
-  // A shard is between two lives: nobody is served.
+  // Number of its life. Events of an earlier life are dropped.
+  int64_t lived = 0;
+  // A shard between two generations serves no one.
   bool between = false;
-  std::optional<FaultyLife> life;  // From the start on, the last one.
-  Lives lives;                     // Of a worker.
+  // The current or last life; set once it has started.
+  std::optional<FaultyLife> life;
+  Lives lives;  // Only for a worker.
 };
 
-// A coordinator in one generation. Its process goes on to the next as another
-// of these.
+// A coordinator during one generation. When its process goes on to the next
+// generation, that is another FaultyLead.
 struct FaultyLead {
   FaultyLead(const CoordinatorOptions& core, const std::string& fingerprint,
              absl::Time now)
       : options(core), sessions({core, fingerprint, ""}, now) {}
 
-  // How the generation ended, if it has; and the run, if that.
+  // How the generation has ended, and how the run has; unset: it has not.
   const std::optional<GenerationEnd>& end() const { return sessions.end(); }
   const std::optional<FinishRun>& finish() const { return sessions.finish(); }
 
   const CoordinatorOptions options;
   CoordinatorSessions sessions;
-  LineageChecker::Branch* branch = nullptr;  // What it must be.
+  // The expected history of this generation.
+  LineageChecker::Branch* branch = nullptr;
   std::unique_ptr<RunFiles> files;
   bool up = true;
-  // The generation is over; the process is at what is left to be written.
+  // The generation is over, and the process writes what is left to write.
   bool closing = false;
   VirtualTime paused_until = 0;
-  // Until then it does not see that the next generation has been taken.
+  // Until then it does not notice that the next generation has been taken.
   VirtualTime blind_until = 0;
-  // A shard of its has been struck, or another coordinator: it may fail.
+  // One of its shards was struck, or another coordinator runs, so its
+  // generation may fail.
   bool disturbed = false;
   VirtualTime last_culprit = 0;
-  std::optional<absl::Time> ended;  // When `end` came.
-  // The last message of each life of a process, by its number.
+  std::optional<absl::Time> ended;  // When `end` was set.
+  // By process and life: the number of the last message heard.
   std::map<std::pair<size_t, int64_t>, uint64_t> heard;
-  // To be done one after the other; the first is being done.
+  // Carried out one after the other. The first is under way.
   std::deque<std::variant<StoreManifest, RemoveStored>> orders;
-  // The last commit in the log, and those of versions that are being stored,
-  // with the log's length with them.
+  // The last commit in the log, and the commits of versions that are being
+  // stored. Each comes with the log's length at that point.
   std::pair<proto::LogRecord, int64_t> last_commit;
   std::map<Version, std::pair<proto::LogRecord, int64_t>> commits;
-  int64_t synced = 0;  // Of the log's newest file, in bytes.
+  int64_t synced = 0;  // Bytes of the log's newest file that are synced.
 };
 
 }  // namespace sluice

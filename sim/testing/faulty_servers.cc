@@ -1,4 +1,15 @@
-// Lives of shards and coordinators: how they begin, die, and are two at once.
+// Lives of shards and coordinators in a FaultyCluster: how they begin, how they
+// die, and how two of the same exist at once.
+//
+// A server that dies is started again by a supervisor after a random time.
+// Double() instead starts a second process while the first lives on, as happens
+// when a host is cut off and its work is moved. Then messages may reach either
+// of the two, and the generations must sort it out: of two coordinators the one
+// that takes the next generation on disk wins, and a shard's second process
+// ends the generation of the first.
+//
+// A generation may end only for a reason. `disturbed` marks the generations
+// that some fault has touched; if another one ends, that is a violation.
 #include <algorithm>
 #include <filesystem>
 
@@ -14,7 +25,7 @@ namespace {
 constexpr absl::Duration kStorageTimeout = absl::Seconds(3);
 constexpr char kRunId[] = "simulated";
 
-// The time of somebody who waits while nothing else happens.
+// A clock for a process that waits while nothing else happens.
 class OwnClock final : public Clock {
  public:
   explicit OwnClock(absl::Time now) : now_(now) {}
@@ -27,7 +38,7 @@ class OwnClock final : public Clock {
 
 }  // namespace
 
-// A process that looks for where to go on.
+// A process that looks for the point to resume from.
 struct FaultyCluster::Look {
   EarlierLife earlier;
   std::shared_ptr<FaultyReads> disk;
@@ -36,7 +47,7 @@ struct FaultyCluster::Look {
 
 // ---- Shards. ----
 
-// Another process, with nothing in its memory.
+// Starts a new process for the shard, with empty memory.
 void FaultyCluster::StartShard(int64_t shard) {
   newest_[shard] = processes_.size();
   processes_.emplace_back().peer = {Role::kShard, shard};
@@ -46,7 +57,7 @@ void FaultyCluster::StartShard(int64_t shard) {
 std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) {
   ShardOptions options =
       ReferenceWeights::OptionsOf(layout_, shard, options_.staged_gradients);
-  // As ShardServer does it; takes no virtual time.
+  // As in ShardServer, but it takes no virtual time.
   options.stored_version = [this](const Restore& of, ParameterRange range) {
     FaultyReads disk = chance_.DrawReads();
     OwnClock clock(Now());
@@ -75,7 +86,7 @@ bool FaultyCluster::SomeShardIsDoubled() const {
   return false;
 }
 
-// While two copies live, some still talk to the older one.
+// While two processes of the shard live, a message may reach either.
 std::optional<size_t> FaultyCluster::Reach(int64_t shard) {
   std::vector<size_t> alive;
   for (size_t i = 0; i < processes_.size(); ++i) {
@@ -118,7 +129,7 @@ bool FaultyCluster::LeadIsUp() const {
   return std::ranges::any_of(leads_, [](const auto& l) { return l->up; });
 }
 
-// While two live, some reach the older one.
+// While two coordinators live, a message may reach either.
 std::optional<size_t> FaultyCluster::ReachLead() {
   std::vector<size_t> alive;
   for (size_t l = 0; l < leads_.size(); ++l) {
@@ -128,9 +139,9 @@ std::optional<size_t> FaultyCluster::ReachLead() {
   return alive.size() == 1 ? alive[0] : alive[chance_.Draw(alive.size())];
 }
 
-// A process with nothing in its memory, or one that goes on in place.
+// Begins with empty memory, or in the process of the previous generation.
 void FaultyCluster::StartLead(EarlierLife earlier) {
-  // As `sluice train` gives it to the lead that it starts again.
+  // `sluice train` passes the run's id to the lead that it starts again.
   if (!leads_.empty()) earlier.run.id = kRunId;
   ++looking_;
   LookForRecovery({earlier, std::make_shared<FaultyReads>(chance_.DrawReads()),
@@ -148,7 +159,7 @@ void FaultyCluster::LookForRecovery(const Look& look) {
       return After(absl::ToInt64Nanoseconds(*pause),
                    [again, this] { LookForRecovery(again); });
     }
-    // The process ends, and is started again.
+    // The process exits, and is started again.
     --looking_;
     ++chance_.counts.reads_given_up;
     return After(chance_.DrawTime(absl::Milliseconds(50), absl::Seconds(1)),
@@ -158,7 +169,7 @@ void FaultyCluster::LookForRecovery(const Look& look) {
   }
   if (!found.ok()) return Expect(false, found.status().ToString());
   if (found->has_value()) lineage_.Resumes(**found, logs_are_whole_);
-  // Somebody else may be faster.
+  // Another process may take the generation first.
   After(chance_.DrawTime(absl::ZeroDuration(), absl::Milliseconds(50)),
         [=, this, found = *found, recovery = look.earlier.recovery] {
           TakeGeneration(found, recovery);
@@ -191,16 +202,16 @@ void FaultyCluster::TakeGeneration(const Found& found,
   lead.files = *std::move(files);
   lead.branch = &lineage_.Begin(options);
   lead.last_culprit = queue_.now();
-  // Whoever reaches the other one by mistake is sent away by it; and of two
-  // copies of a shard the second one ends the generation of the first.
+  // Peers that reach the other coordinator by mistake are rejected by it, and a
+  // second process of a shard ends the generation of the first.
   lead.disturbed = !alone || SomeShardIsDoubled();
   lead.synced =
       std::filesystem::file_size(CommitLogPath(run_dir_, options.generation));
   TickAndAgain(l);
 }
 
-// Its generation is over. Nobody is served any more, and what is to be written
-// is.
+// The generation is over. The lead serves no peer any more and writes what is
+// left to write.
 void FaultyCluster::EndLead(size_t l) {
   Lead& lead = *leads_[l];
   Expect(lead.disturbed,
@@ -230,7 +241,7 @@ void FaultyCluster::CloseLead(size_t l) {
          return StartLead(**next);
        }
        chance_.counts.superseded += absl::IsPermissionDenied(next.status());
-       // The process ends. Where the run has failed a person starts it again.
+       // The process exits. If the run has failed, a person starts it again.
        After(chance_.DrawTime(absl::Milliseconds(50), absl::Seconds(1)),
              [this] {
                if (!LeadIsUp() && looking_ == 0) StartLead({});
@@ -242,7 +253,7 @@ void FaultyCluster::KillLead(size_t l) {
   Lead& dead = *leads_[l];
   const auto& finish = dead.finish();
   if (finish.has_value() && finish->failure.empty()) {
-    // The run is over, whoever has not heard of it.
+    // The run is over, even for peers that have not been told.
     ended_ = l;
     return;
   }
@@ -269,8 +280,7 @@ void FaultyCluster::KillLead(size_t l) {
   });
 }
 
-// A coordinator serves nobody any more: its peers hear of it soon, or by its
-// silence.
+// The coordinator stops serving. Its peers notice soon, or by its silence.
 void FaultyCluster::HangUp(size_t l) {
   for (const Process& process : processes_) {
     if (!process.life.has_value()) continue;
@@ -288,7 +298,7 @@ void FaultyCluster::HangUp(size_t l) {
 
 // ---- Both. ----
 
-// Another one takes the place of one that lives on for a while.
+// Starts a second process of the same server while the first lives on.
 void FaultyCluster::Double(int64_t id) {
   ++chance_.counts.doubles;
   Disturb();
@@ -296,30 +306,30 @@ void FaultyCluster::Double(int64_t id) {
       chance_.DrawTime(absl::Milliseconds(100), absl::Seconds(8));
   if (id < 0) {
     const size_t l = -1 - id;
-    // What it still decides, the next one does not know of.
+    // The next coordinator does not know what this one still decides.
     logs_are_whole_ = false;
-    // It looks for the next one's log, and may not find it.
+    // It looks for the next coordinator's log, and may not see it.
     if (chance_.Draw(2) == 0) leads_[l]->blind_until = queue_.now() + most;
     StartLead({});
-    // Or two at once.
+    // Sometimes two new ones start at once.
     if (chance_.Draw(2) == 0) StartLead({});
     At(id, most, [this, l] { KillLead(l); });
     return;
   }
   const auto index = static_cast<size_t>(id);
   if (NewestOf(processes_[index].peer.id) != index) return;
-  // It is cut off: that is why there is another one.
+  // The first one is cut off, which is the reason for starting another.
   for (size_t l = 0; l < leads_.size(); ++l) {
     partitioned_until_[std::minmax<int64_t>(id, IdOf(l))] = queue_.now() + most;
   }
   StartShard(processes_[index].peer.id);
-  // Whatever it has become by then.
+  // In whatever state it is by then.
   After(most, [this, index] {
     if (processes_[index].up) KillShard(index);
   });
 }
 
-// From now on it is no wonder if a generation that is under way fails.
+// From now on the current generations may fail.
 void FaultyCluster::Disturb() {
   for (const auto& lead : leads_) {
     if (lead->up) lead->disturbed = true;

@@ -1,4 +1,12 @@
-// The processes' sessions with the coordinator, and its side of them.
+// Sessions between the processes of a FaultyCluster and its coordinators.
+//
+// Both ends are production code: ClientSession at the process,
+// CoordinatorSessions at the coordinator. This file is only the connection in
+// between. Frames of one direction arrive in order (SendFrame). If one is lost,
+// the rest of that direction is lost too and both ends see the connection
+// break, after which the session reconnects and resends. ConnectionEnded()
+// decides whether a process reconnects or its life ends; EndLife() decides what
+// comes after a life.
 #include <algorithm>
 #include <variant>
 
@@ -10,7 +18,8 @@ namespace sluice {
 namespace {
 
 constexpr absl::Duration kAwakeEvery = absl::Milliseconds(200);
-// How long the coordinator may wait without naming a culprit: a shard's pause.
+// How long the coordinator may wait without naming a reason: longer than a
+// shard's pause.
 constexpr absl::Duration kPatience = absl::Seconds(2);
 
 VirtualTime Nanoseconds(absl::Duration duration) {
@@ -21,7 +30,7 @@ VirtualTime Nanoseconds(absl::Duration duration) {
 
 // ---- Lives. ----
 
-// A process with nothing in its memory.
+// Starts a process with empty memory.
 void FaultyCluster::Start(size_t index) {
   Process& process = processes_[index];
   ++process.starts;
@@ -46,17 +55,17 @@ void FaultyCluster::BeginLife(size_t index, bool rejoins) {
   options.join.set_address(process.peer.ToString());
   options.join.set_process(absl::StrCat(index, " start ", process.starts));
   options.start_timeout = absl::Seconds(60);
-  // Some end when they have been cut off for long, most go on trying.
-  options.rejoin_timeout =
-      seed_ % 3 == 0 ? kRejoinTimeout : absl::Minutes(10);
+  // Some seeds have workers that end when they are cut off for long. Most have
+  // workers that keep trying.
+  options.rejoin_timeout = seed_ % 3 == 0 ? kRejoinTimeout : absl::Minutes(10);
   options.rejoins = rejoins;
   process.life->session = std::make_unique<ClientSession>(options, Now());
   Connect(index);
   AwakeAndAgain(index);
 }
 
-// The session has ended, and with it the life: another follows in place, or the
-// process ends, and somebody starts it again.
+// The session has ended, and with it the life. Either another life follows in
+// place, or the process exits and is started again.
 void FaultyCluster::EndLife(size_t index, const absl::Status& session) {
   Process& process = processes_[index];
   const Peer peer = process.peer;
@@ -90,8 +99,8 @@ void FaultyCluster::EndLife(size_t index, const absl::Status& session) {
         });
 }
 
-// The generation of a shard is over: as ShardDaemon it begins the next one,
-// once its writer is done.
+// The shard's generation is over. Like ShardDaemon, it begins the next one once
+// its writer is done.
 void FaultyCluster::GoOnInPlace(size_t index) {
   Process& process = processes_[index];
   process.between = true;
@@ -103,7 +112,7 @@ void FaultyCluster::GoOnInPlace(size_t index) {
         std::max<VirtualTime>(0, process.life->writing->until - queue_.now());
   }
   At(index, wait, [this, index] {
-    // Nobody is told of it any more.
+    // There is no coordinator to report to any more.
     if (processes_[index].life->writing.has_value()) {
       StoreHeld(index).IgnoreError();
     }
@@ -130,7 +139,7 @@ void FaultyCluster::Connect(size_t index) {
     if (self.get() != connection) return;
     for (const proto::FromCoordinator& frame : frames) ToClient(self, frame);
     if (!end.has_value() || Loses(IdOf(self->lead()), self->process())) return;
-    // Behind what has been written.
+    // After the frames that have been written.
     After(std::max<VirtualTime>(1, self->down.arrival - queue_.now() + 1),
           [this, self, status = *end] { Break(self, status); });
   };
@@ -154,7 +163,8 @@ void FaultyCluster::FromClient(const Link& connection,
   });
 }
 
-// The coordinator has heard of it; what follows comes after.
+// The coordinator has received the frame, but has not sent what follows from
+// it.
 void FaultyCluster::Heard(const Link& connection,
                           const proto::ToCoordinator& frame) {
   Lead& lead = *leads_[connection->lead()];
@@ -252,7 +262,7 @@ void FaultyCluster::TickAndAgain(size_t l) {
   Lead& lead = *leads_[l];
   if (lead.closing) return;
   lead.sessions.Tick(Now());
-  // Another one has taken the next generation, which is seen by its log.
+  // The lead notices by the log that another one has taken the next generation.
   if (l + 1 < leads_.size() && queue_.now() >= lead.blind_until) {
     lead.sessions.Supersede();
   }
@@ -277,8 +287,8 @@ void FaultyCluster::CarryOut(size_t l) {
   for (const auto& sink : lead.sessions.TakeTouched()) sink->Flush();
 }
 
-// Guarantee 7: a worker is at work, or it is said who is waited for; but for
-// the moment that a message takes.
+// Guarantee 7: a worker computes, or the status says whom the run waits for,
+// except while a message is on its way.
 void FaultyCluster::CheckProgress(Lead& lead) {
   const JobState state = lead.sessions.State(Now());
   const bool computing = std::ranges::any_of(

@@ -1,5 +1,12 @@
-// Checkpoints of a FaultyCluster: shards write their parts, a coordinator its
-// log and manifests, with the production code, on a disk that fails.
+// Checkpoints of a FaultyCluster. Shards write their parts and a coordinator
+// writes its log and the manifests, with the production code, on a disk that
+// fails.
+//
+// A write has two points in time: it begins when it is ordered, and takes
+// effect when it completes, up to a second later or after a hang. If the
+// process dies in between, KillShard and KillLead replay the write on a disk
+// that stops at a random step (DoOrder, WriteHeld with a FaultyFiles), so that
+// a torn write is left behind.
 #include <algorithm>
 #include <filesystem>
 
@@ -16,7 +23,7 @@ namespace sluice {
 
 // ---- A shard's part. ----
 
-// The shard has just executed a Store.
+// Called when the shard has just executed a Store.
 void FaultyCluster::BeginWriting(size_t index) {
   FaultyLife& life = *processes_[index].life;
   auto held = life.shard->TakeHeld();
@@ -39,7 +46,7 @@ void FaultyCluster::BeginWriting(size_t index) {
   });
 }
 
-// What a shard holds goes to the disk, or cannot.
+// Writes the version that the shard holds; the disk may refuse it.
 FaultyCluster::Written FaultyCluster::StoreHeld(size_t index) {
   FaultyLife& life = *processes_[index].life;
   FaultyFiles disk = chance_.DrawDisk();
@@ -90,7 +97,7 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
   if (stored.has_value()) {
     const absl::Status cut = lead.files->log()->Cut(*stored);
     Expect(cut.ok(), cut.ToString());
-    lead.synced = 0;  // Not even its header.
+    lead.synced = 0;  // The new file is not synced, not even its header.
   }
   for (const Action& action : actions) {
     if (const auto* decision = std::get_if<SendDecision>(&action)) {
@@ -131,14 +138,14 @@ void FaultyCluster::BeginOrder(size_t l) {
   });
 }
 
-// What the first order asks for; as far as `disk` lets it.
+// Carries out the first order as far as `disk` allows.
 absl::Status FaultyCluster::DoOrder(size_t l, FaultyFiles* disk) {
   Lead& lead = *leads_[l];
   if (const auto* order = std::get_if<StoreManifest>(&lead.orders.front())) {
     const CheckpointId id{order->generation, order->version};
     lineage_.Writing(id);
     const absl::Status written = WriteManifest(lead, *order, disk);
-    // A later lead has ended its claim, whether or not it has seen that.
+    // A later lead has ended this one's claim, whether or not it has noticed.
     Expect(!written.ok() || l + 1 == leads_.size(),
            "an older coordinator has written a manifest");
     lead.synced = std::filesystem::file_size(lead.files->log()->path());

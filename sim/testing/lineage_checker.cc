@@ -1,3 +1,11 @@
+// Holds one Branch per generation, a tree in which each branch starts at a
+// version of its parent. A generation that restored version 8 of generation 1,
+// for example, has a branch whose ReferenceWeights start with those of version
+// 8. What generation 1 committed after version 8 is cut off: its tasks count as
+// lost, and its mini-batches are issued again.
+//
+// stored_ tells which checkpoints FindRecovery may choose. kWhole ones must be
+// found; kPerhaps ones, whose write or removal was cut off, may be.
 #include "sim/testing/lineage_checker.h"
 
 #include <algorithm>
@@ -147,8 +155,8 @@ int64_t LineageChecker::checkpoints() const {
   return sum;
 }
 
-// The commit logs say it all once more: versions without a gap, each mini-batch
-// in one of them, and one end for each task.
+// The commit logs must agree: versions without a gap, each mini-batch in one of
+// them, and one end for each task.
 void LineageChecker::CheckEnd(const std::string& run_dir, Version version) {
   const auto lineage = ReadLineage(run_dir);
   if (!lineage.ok()) return Expect(false, lineage.status().ToString());

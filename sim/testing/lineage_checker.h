@@ -16,22 +16,22 @@
 
 namespace sluice {
 
-// The generations of one run as they really were, to hold against what is
-// found on the disk: what each went on from, what was decided in it, and what
-// every version's weights must be. Over the whole lineage
+// The true history of a run's generations, to compare with what is found on
+// disk: what each generation resumed from, what was decided in it, and the
+// weights that every version must have. Over the whole lineage
 //
 //   - a generation is taken once;
-//   - it goes on from the newest checkpoint that is whole, which says what was
-//     done as of that version; from version 0 only where there is none;
+//   - it resumes from the newest whole checkpoint, which lists what was done as
+//     of that version, and from version 0 only if there is none;
 //   - so a mini-batch is in one update from version 0 on, and under SYNC every
-//     version is bitwise that of a run in which nothing happened;
-//   - every task has one end; those of a generation that was cut off are
+//     version is bitwise that of an undisturbed run;
+//   - every task has one end; the tasks of a generation that was cut off are
 //     counted as lost.
 //
 // Keeps the first violation. Not thread-safe.
 class LineageChecker {
  public:
-  // `options`: of the job; the generation and the rest are each lead's.
+  // `options`: of the job. The generation and its start differ by lead.
   explicit LineageChecker(const CoordinatorOptions& options);
 
   struct Branch {
@@ -41,26 +41,26 @@ class LineageChecker {
     InvariantChecker checker;
     ReferenceWeights weights;
   };
-  // A generation begins with these options.
+  // Begins a generation with these options.
   Branch& Begin(const CoordinatorOptions& options);
-  // Null: no such generation was taken.
+  // Null if no such generation was taken.
   Branch* Find(Generation generation);
 
-  // Somebody looks for where to go on, and this is what FindRecovery said.
-  // What was `certain`ly counted: every task on the disk was.
+  // Checks the result of FindRecovery. `certain`: every task is in the logs, so
+  // the count of lost tasks must be exact.
   void Resumes(const Resumption& found, bool certain);
-  // That a commit was recorded; holds its weights against SYNC's.
+  // Records a commit. Under SYNC also checks its weights.
   void Committed(Generation generation, const RecordCommit& commit);
 
-  // What becomes of a checkpoint: its manifest is being written, is on the
-  // disk, is being removed, is gone. Cut off in between, it is there or not.
+  // States of a checkpoint: its manifest is being written, is on disk, is being
+  // removed, is gone. If it is cut off in between, it may or may not be there.
   void Writing(CheckpointId id) { stored_[id] = Stored::kPerhaps; }
   void Written(CheckpointId id) { stored_[id] = Stored::kWhole; }
   void Removing(CheckpointId id);
   void Removed(CheckpointId id) { stored_.erase(id); }
 
-  // The run has ended in this generation, at this version. Reads the logs in
-  // `run_dir` as one.
+  // Checks that the run ended in this version, by reading the logs in `run_dir`
+  // as one.
   void CheckEnd(const std::string& run_dir, Version version);
   // The first rule that was broken; empty if none was.
   std::string Violation() const;
@@ -76,7 +76,8 @@ class LineageChecker {
   void CheckPoint(const ResumePoint& point);
 
   const CoordinatorOptions options_;
-  const std::vector<float> undisturbed_;  // By version; empty but for SYNC.
+  // Weights by version; empty for policies other than SYNC.
+  const std::vector<float> undisturbed_;
   std::map<Generation, std::unique_ptr<Branch>> branches_;
   std::map<CheckpointId, Stored> stored_;
   std::string violation_;

@@ -39,7 +39,7 @@ ShardOptions ReferenceWeights::OptionsOf(const ParameterLayout& layout,
                        .max_held = 2,
                        .staged_gradients = staged_gradients,
                        .digest_every = 0};
-  // Old velocities make each version depend on all before it.
+  // With momentum each version depends on all versions before it.
   options.optimizer.mutable_sgd()->set_momentum(0.5);
   return options;
 }

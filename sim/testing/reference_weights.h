@@ -11,26 +11,26 @@
 
 namespace sluice {
 
-// Gradients that are the same number everywhere and tell the mini-batch they
-// come from, and what the weights must then be: one shard of one weight
-// executes what the commit log says, without a network.
+// The expected weights of every version. A gradient is the same number in all
+// its floats and that number stands for its mini-batch, so one shard with one
+// weight, executing the commit log without a network, knows all weights.
 //
 // Not thread-safe.
 class ReferenceWeights {
  public:
-  // A model of weights that are all 0 at version 0, on `shards` shards.
+  // A model whose weights are all 0 at version 0, on `shards` shards.
   static ParameterLayout Layout(int shards) { return Layout(100, shards); }
   static ShardOptions OptionsOf(const ParameterLayout& layout, int64_t shard,
                                 int staged_gradients);
   static float GradientOf(int64_t first_batch) {
     return static_cast<float>(first_batch % 13 + 1);
   }
-  // What every version's weights must be under SYNC, whatever happens:
-  // worked out without a cluster.
+  // The weights of every version of a SYNC run, which do not depend on what
+  // happens to the cluster. Computed without one.
   static std::vector<float> Undisturbed(const CoordinatorOptions& options);
 
-  // `parent`: of the generation that `options` resume; null for one that begins
-  // at version 0.
+  // `parent`: the generation that `options` resumes; null if it begins at
+  // version 0.
   ReferenceWeights(const CoordinatorOptions& options,
                    const ReferenceWeights* parent);
 
@@ -39,11 +39,11 @@ class ReferenceWeights {
   bool Has(int64_t version) const {
     return version >= first_ && version - first_ < std::ssize(arrays_);
   }
-  // What every weight must be. REQUIRES: Has.
+  // The value of every weight. REQUIRES: Has.
   float At(int64_t version) const { return ArraysAt(version)[0][0]; }
 
  private:
-  // Weights, then the optimizer's state, of one float each.
+  // The weights, then the optimizer's state, one float each.
   using Arrays = std::vector<std::vector<float>>;
 
   static ParameterLayout Layout(int64_t floats, int shards);
@@ -56,7 +56,7 @@ class ReferenceWeights {
   const uint64_t secret_;
   const int64_t first_;  // Version.
   int64_t decisions_ = 0;
-  std::vector<Arrays> arrays_;  // By version, from the first on.
+  std::vector<Arrays> arrays_;  // By version, starting at first_.
 };
 
 }  // namespace sluice
