@@ -1,19 +1,9 @@
-#include <google/protobuf/descriptor.h>
-
 #include <algorithm>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "common/cifar_file.h"
+#include "common/fill_default.h"
+#include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
-
-// Fills FIELD of the message that MESSAGE points to where it is left out.
-#define SLUICE_DEFAULT(message, field, value) \
-  if (!(message)->has_##field()) (message)->set_##field(value)
-
-// The same for an enumeration, where 0 means left out.
-#define SLUICE_DEFAULT_ENUM(message, field, value) \
-  if ((message)->field() == 0) (message)->set_##field(value)
 
 namespace sluice {
 namespace {
@@ -138,82 +128,8 @@ void ResolveData(proto::Data* data) {
   }
 }
 
-void ResolveInitializer(proto::Initializer* initializer) {
-  SLUICE_DEFAULT_ENUM(initializer, kind, proto::Initializer::HE);
-  SLUICE_DEFAULT(initializer, value, 0);
-}
-
-void ResolvePool(proto::Pool* pool) {
-  if (pool->has_kernel()) SLUICE_DEFAULT(pool, stride, pool->kernel());
-  SLUICE_DEFAULT(pool, padding, 0);
-}
-
-void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers);
-
-void ResolveLayer(int position, proto::Layer* layer) {
-  switch (layer->kind_case()) {
-    case proto::Layer::kDense:
-      SLUICE_DEFAULT(layer->mutable_dense(), bias, true);
-      ResolveInitializer(layer->mutable_dense()->mutable_initializer());
-      break;
-    case proto::Layer::kConv2D: {
-      proto::Conv2d* conv2d = layer->mutable_conv2d();
-      SLUICE_DEFAULT(conv2d, stride, 1);
-      SLUICE_DEFAULT(conv2d, padding, 0);
-      SLUICE_DEFAULT(conv2d, bias, true);
-      ResolveInitializer(conv2d->mutable_initializer());
-      break;
-    }
-    case proto::Layer::kMaxPool:
-      ResolvePool(layer->mutable_max_pool());
-      break;
-    case proto::Layer::kAveragePool:
-      ResolvePool(layer->mutable_average_pool());
-      break;
-    case proto::Layer::kDropout:
-      SLUICE_DEFAULT(layer->mutable_dropout(), rate, 0.5);
-      break;
-    case proto::Layer::kResidual:
-      SLUICE_DEFAULT(layer->mutable_residual(), zero_init_last_gamma, false);
-      ResolveLayers(layer->mutable_residual()->mutable_layer());
-      break;
-    case proto::Layer::kBatchNorm:
-      SLUICE_DEFAULT(layer->mutable_batch_norm(), momentum, 0.1);
-      SLUICE_DEFAULT(layer->mutable_batch_norm(), epsilon, 1e-5);
-      break;
-    case proto::Layer::kEmbedding:
-      SLUICE_DEFAULT(layer->mutable_embedding(), vocabulary, 256);
-      break;
-    case proto::Layer::kLayerNorm:
-      SLUICE_DEFAULT(layer->mutable_layer_norm(), epsilon, 1e-5);
-      break;
-    case proto::Layer::kRepeat:
-      ResolveLayers(layer->mutable_repeat()->mutable_layer());
-      break;
-    case proto::Layer::kAttention:
-    case proto::Layer::kFlatten:
-    case proto::Layer::kGelu:
-    case proto::Layer::kGlobalAveragePool:
-    case proto::Layer::kRelu:
-    case proto::Layer::kSigmoid:
-    case proto::Layer::kTanh:
-    case proto::Layer::kTiedOutput:
-      break;
-    case proto::Layer::KIND_NOT_SET:
-      return;
-  }
-  if (!layer->name().empty()) return;
-  const auto* kind =
-      proto::Layer::descriptor()->FindFieldByNumber(layer->kind_case());
-  layer->set_name(absl::StrCat(kind->name(), position));
-}
-
-void ResolveLayers(google::protobuf::RepeatedPtrField<proto::Layer>* layers) {
-  for (int i = 0; i < layers->size(); ++i) ResolveLayer(i, layers->Mutable(i));
-}
-
 void ResolveModel(const proto::Data& data, proto::Model* model) {
-  ResolveLayers(model->mutable_layer());
+  FillLayerDefaults(model->mutable_layer());
   SLUICE_DEFAULT_ENUM(model, loss,
                       data.has_linear_regression()
                           ? proto::Model::MEAN_SQUARED_ERROR

@@ -2,13 +2,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/data_validation.h"
 #include "common/delay_validation.h"
 #include "common/file_mode.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
+#include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
 #include "common/sync_validation.h"
 
@@ -100,126 +100,6 @@ void CheckSchedule(const proto::Job& job, Checker* check) {
       !schedule.linear_scaling() || job.optimizer().has_sgd(),
       "schedule.linear_scaling",
       "must be false without optimizer.sgd: the rule is one of plain SGD");
-}
-
-void CheckInitializer(const std::string& prefix,
-                      const proto::Initializer& initializer, Checker* check) {
-  check->Between(Path(prefix, "initializer.value"), initializer.value(), -1e6,
-                 1e6);
-}
-
-void CheckPool(const std::string& prefix, const proto::Pool& pool,
-               Checker* check) {
-  check->Between(Path(prefix, "kernel"), pool.kernel(), 1, 4096);
-  if (!pool.has_stride()) return;  // Without a kernel, which is said above.
-  check->Between(Path(prefix, "stride"), pool.stride(), 1, 4096);
-  check->Between(Path(prefix, "padding"), pool.padding(), 0,
-                 std::max(pool.kernel() - 1, 0), " (below kernel)");
-}
-
-void CheckConv2d(const std::string& prefix, const proto::Conv2d& conv2d,
-                 Checker* check) {
-  check->Between(Path(prefix, "channels"), conv2d.channels(), 1, 65536);
-  check->Between(Path(prefix, "kernel"), conv2d.kernel(), 1, 4096);
-  check->Between(Path(prefix, "stride"), conv2d.stride(), 1, 4096);
-  check->Between(Path(prefix, "padding"), conv2d.padding(), 0, 4096);
-  CheckInitializer(prefix, conv2d.initializer(), check);
-}
-
-void CheckEmbedding(const std::string& prefix,
-                    const proto::Embedding& embedding, Checker* check) {
-  check->Between(Path(prefix, "vocabulary"), embedding.vocabulary(), 256,
-                 65536);
-  check->Between(Path(prefix, "features"), embedding.features(), 1, 65536);
-}
-
-void CheckLayers(const std::string& path,
-                 const google::protobuf::RepeatedPtrField<proto::Layer>& layers,
-                 Checker* check);
-
-void CheckLayer(const std::string& prefix, const proto::Layer& layer,
-                Checker* check) {
-  switch (layer.kind_case()) {
-    case proto::Layer::kDense: {
-      const std::string dense = Path(prefix, "dense");
-      check->Between(Path(dense, "units"), layer.dense().units(), 1, 1 << 24);
-      CheckInitializer(dense, layer.dense().initializer(), check);
-      break;
-    }
-    case proto::Layer::kConv2D:
-      CheckConv2d(Path(prefix, "conv2d"), layer.conv2d(), check);
-      break;
-    case proto::Layer::kMaxPool:
-      CheckPool(Path(prefix, "max_pool"), layer.max_pool(), check);
-      break;
-    case proto::Layer::kAveragePool:
-      CheckPool(Path(prefix, "average_pool"), layer.average_pool(), check);
-      break;
-    case proto::Layer::kDropout:
-      check->Share(Path(prefix, "dropout.rate"), layer.dropout().rate());
-      break;
-    case proto::Layer::kBatchNorm:
-      check->AboveZero(Path(prefix, "batch_norm.momentum"),
-                       layer.batch_norm().momentum(), 1);
-      check->AboveZero(Path(prefix, "batch_norm.epsilon"),
-                       layer.batch_norm().epsilon(), 1e6);
-      break;
-    case proto::Layer::kEmbedding:
-      CheckEmbedding(Path(prefix, "embedding"), layer.embedding(), check);
-      break;
-    case proto::Layer::kLayerNorm:
-      check->AboveZero(Path(prefix, "layer_norm.epsilon"),
-                       layer.layer_norm().epsilon(), 1e6);
-      break;
-    case proto::Layer::kAttention:
-      check->Between(Path(prefix, "attention.heads"), layer.attention().heads(),
-                     1, 1024);
-      break;
-    case proto::Layer::kResidual:
-      CheckLayers(Path(prefix, "residual.layer"), layer.residual().layer(),
-                  check);
-      break;
-    case proto::Layer::kRepeat:
-      check->Between(Path(prefix, "repeat.times"), layer.repeat().times(), 1,
-                     1024);
-      CheckLayers(Path(prefix, "repeat.layer"), layer.repeat().layer(), check);
-      break;
-    case proto::Layer::kRelu:
-    case proto::Layer::kTanh:
-    case proto::Layer::kGelu:
-    case proto::Layer::kSigmoid:
-    case proto::Layer::kGlobalAveragePool:
-    case proto::Layer::kFlatten:
-    case proto::Layer::kTiedOutput:
-      break;
-    case proto::Layer::KIND_NOT_SET:
-      check->Add(prefix,
-                 "must name a kind: dense, conv2d, max_pool, average_pool, "
-                 "relu, tanh, flatten, gelu, sigmoid, global_average_pool, "
-                 "batch_norm, embedding, layer_norm, attention, tied_output, "
-                 "dropout, residual or repeat");
-      return;  // It has no default name either.
-  }
-  check->Name(Path(prefix, "name"), layer.name());
-}
-
-// `path` is that of the list: "model.layer".
-void CheckLayers(const std::string& path,
-                 const google::protobuf::RepeatedPtrField<proto::Layer>& layers,
-                 Checker* check) {
-  check->Require(!layers.empty(), path,
-                 "must have at least one layer, has none");
-  absl::flat_hash_map<std::string, int> names;
-  for (int i = 0; i < layers.size(); ++i) {
-    const std::string prefix = absl::StrCat(path, "[", i, "]");
-    CheckLayer(prefix, layers[i], check);
-    if (layers[i].name().empty()) continue;
-    const auto [taken, is_new] = names.emplace(layers[i].name(), i);
-    check->Require(
-        is_new, Path(prefix, "name"),
-        absl::StrCat("must be another than ", path, "[", taken->second,
-                     "]'s, is \"", layers[i].name(), "\" too"));
-  }
 }
 
 void CheckEvaluation(const proto::Job& job, Checker* check) {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/data_shape.h"
-#include "common/model_plan.h"
+#include "common/layers/model_plan.h"
 #include "common/parameter_layout.h"
 #include "proto/job.pb.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "common/model_plan.h"
+#include "common/layers/model_plan.h"
 #include "common/parameter_layout.h"
 #include "kernels/device.h"
 #include "worker/cancel_token.h"

@@ -1,4 +1,4 @@
-#include "common/model_plan.h"
+#include "common/layers/model_plan.h"
 
 #include <cmath>
 #include <optional>

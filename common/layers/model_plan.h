@@ -1,5 +1,5 @@
-#ifndef SLUICE_COMMON_MODEL_PLAN_H_
-#define SLUICE_COMMON_MODEL_PLAN_H_
+#ifndef SLUICE_COMMON_LAYERS_MODEL_PLAN_H_
+#define SLUICE_COMMON_LAYERS_MODEL_PLAN_H_
 
 #include <string>
 #include <vector>
@@ -55,4 +55,4 @@ absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
 
 }  // namespace sluice
 
-#endif  // SLUICE_COMMON_MODEL_PLAN_H_
+#endif  // SLUICE_COMMON_LAYERS_MODEL_PLAN_H_
