@@ -43,7 +43,7 @@ DeviceArray KernelBench::Array(int64_t size, uint64_t seed) const {
 
 DeviceArray KernelBench::Activations(int64_t size, uint64_t seed) const {
   DeviceArray floats = Array(size, seed);
-  const auto input = Must(device_->PrepareInput(size, /*pixels=*/1, 1));
+  const auto input = Must(device_->Prepare(kernels::InputShape{size, 1}, 1));
   if (input == nullptr) return floats;
   const int64_t bytes = size * device_->activation_bytes();
   DeviceArray array = {Must(device_->Allocate(bytes)), size, bytes};
@@ -60,7 +60,7 @@ KernelBench::KernelBench(kernels::Device* device, Options options,
       rounds_(options_.tiny ? 2 : 10) {
   const int64_t side = options_.product_side;
   const std::shared_ptr<kernels::LinearOp> op =
-      Must(device->PrepareDense({side, side, false}, side));
+      Must(device->Prepare(kernels::DenseShape{side, side, false}, side));
   const auto shared = [](DeviceArray array) {
     return std::make_shared<DeviceArray>(std::move(array));
   };
@@ -116,7 +116,8 @@ void KernelBench::Bytes(const std::string& what, int64_t bytes, int64_t size,
                         const Step& step) {
   const int64_t copied = options_.copy_size > 0 ? options_.copy_size : size;
   // Without a draw it copies.
-  const auto copy = Must(device_->PrepareDropout(copied, /*pixels=*/1, 0, 1));
+  const auto copy =
+      Must(device_->Prepare(kernels::DropoutShape{copied, /*pixels=*/1, 0}, 1));
   const DeviceArray from = Activations(copied), to = Activations(copied);
   Row row = Compare(what, static_cast<double>(bytes), step,
                     {2.0 * static_cast<double>(from.bytes),

@@ -61,8 +61,7 @@ void LinearBoth(KernelBench* bench, const kernels::LinearCase& c) {
 }
 
 void AttentionBoth(KernelBench* bench, const kernels::AttentionCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareAttention(c.shape, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(c.shape, c.samples));
   const DeviceArray x = bench->Activations(c.input_size());
   const DeviceArray y = bench->Activations(c.output_size());
   const DeviceArray dy = bench->Activations(y.size, 2);
@@ -98,8 +97,8 @@ void MapBoth(KernelBench* bench, const kernels::MapCase& c) {
 }
 
 void Dropout(KernelBench* bench, const RowsCase& c) {
-  const auto op = bench->Must(
-      bench->device()->PrepareDropout(c.width, /*pixels=*/1, 0.1, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(
+      kernels::DropoutShape{c.width, /*pixels=*/1, 0.1}, c.samples));
   bench->Must(op->SetDraw(kernels::DropoutOp::Draw{7, 0}));
   const DeviceArray x = bench->Activations(c.size());
   const DeviceArray y = bench->Activations(x.size);
@@ -109,7 +108,7 @@ void Dropout(KernelBench* bench, const RowsCase& c) {
 
 void Sum(KernelBench* bench, const RowsCase& c) {
   const auto op = bench->Must(
-      bench->device()->PrepareSum(c.width, /*relu=*/false, c.samples));
+      bench->device()->Prepare(kernels::SumShape{c.width, false}, c.samples));
   const DeviceArray a = bench->Activations(c.size());
   const DeviceArray b = bench->Activations(a.size);
   const DeviceArray y = bench->Activations(a.size);
@@ -119,8 +118,8 @@ void Sum(KernelBench* bench, const RowsCase& c) {
 }
 
 void CrossEntropy(KernelBench* bench, const RowsCase& c) {
-  const auto op = bench->Must(
-      bench->device()->PrepareSoftmaxCrossEntropy(c.width, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(
+      kernels::SoftmaxCrossEntropyShape{c.width}, c.samples));
   const DeviceArray labels =
       bench->ArrayOf(kernels::Labels(c.samples, c.width, 1));
   const auto* of = static_cast<const int32_t*>(labels.buffer->data());
@@ -132,8 +131,8 @@ void CrossEntropy(KernelBench* bench, const RowsCase& c) {
 }
 
 void SquaredError(KernelBench* bench, const RowsCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareMeanSquaredError(c.width, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(
+      kernels::MeanSquaredErrorShape{c.width}, c.samples));
   const DeviceArray x = bench->Activations(c.size());
   const DeviceArray dx = bench->Activations(x.size);
   const DeviceArray targets = bench->Array(x.size, 2);
@@ -144,8 +143,7 @@ void SquaredError(KernelBench* bench, const RowsCase& c) {
 }
 
 void BatchNormAll(KernelBench* bench, const kernels::BatchNormCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareBatchNorm(c.shape, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(c.shape, c.samples));
   const auto channels = [&] { return bench->Array(c.shape.channels); };
   const DeviceArray x = bench->Activations(c.size());
   const DeviceArray y = bench->Activations(x.size);
@@ -170,8 +168,7 @@ void BatchNormAll(KernelBench* bench, const kernels::BatchNormCase& c) {
 }
 
 void LayerNormBoth(KernelBench* bench, const kernels::LayerNormCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareLayerNorm(c.shape, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(c.shape, c.samples));
   const auto features = [&] { return bench->Array(c.shape.features); };
   const DeviceArray x = bench->Activations(c.size());
   const DeviceArray y = bench->Activations(x.size);
@@ -191,8 +188,7 @@ void LayerNormBoth(KernelBench* bench, const kernels::LayerNormCase& c) {
 
 // The tables are read, or written, once.
 void EmbeddingBoth(KernelBench* bench, const kernels::EmbeddingCase& c) {
-  const auto op =
-      bench->Must(bench->device()->PrepareEmbedding(c.shape, c.samples));
+  const auto op = bench->Must(bench->device()->Prepare(c.shape, c.samples));
   const DeviceArray x = bench->ArrayOf(kernels::ToFloats(Tokens(c)));
   const DeviceArray y = bench->Activations(c.size());
   const DeviceArray token = bench->Array(c.shape.token_size());

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -28,6 +30,34 @@ class Recording {
   // As the operations, one after the other.
   virtual absl::Status Run() = 0;
 };
+
+// All that a device prepares. What is missing in one of them does not compile.
+using OpSpec =
+    std::variant<ActivationShape, AttentionShape, BatchNormShape, Conv2dShape,
+                 DenseShape, DropoutShape, EmbeddingShape, FlattenShape,
+                 GlobalAveragePoolShape, InputShape, LayerNormShape,
+                 MeanSquaredErrorShape, PoolShape, SoftmaxCrossEntropyShape,
+                 SumShape>;
+using AnyOp =
+    std::variant<std::unique_ptr<BatchNormOp>, std::unique_ptr<DropoutOp>,
+                 std::unique_ptr<EmbeddingOp>, std::unique_ptr<InputOp>,
+                 std::unique_ptr<LayerNormOp>, std::unique_ptr<LinearOp>,
+                 std::unique_ptr<MapOp>, std::unique_ptr<MeanSquaredErrorOp>,
+                 std::unique_ptr<SoftmaxCrossEntropyOp>,
+                 std::unique_ptr<SumOp>>;
+
+// What `make` makes of the shape in `spec`: a device's overloads, one for each
+// alternative, which return its `Op` or a status.
+template <typename Make>
+absl::StatusOr<AnyOp> PrepareEach(const OpSpec& spec, const Make& make) {
+  return std::visit(
+      [&make]<typename Shape>(const Shape& shape) -> absl::StatusOr<AnyOp> {
+        absl::StatusOr<std::unique_ptr<typename Shape::Op>> op = make(shape);
+        if (!op.ok()) return op.status();
+        return AnyOp(*std::move(op));
+      },
+      spec);
+}
 
 // Where a model computes: makes operations, each prepared once for a shape
 // and executed many times. Operations and buffers must not outlive their
@@ -91,68 +121,19 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
       absl::Span<const ParameterRange> ranges) = 0;
 
-  // Each operation computes up to `max_samples` samples at once.
-  // REQUIRES: sizes as shapes.h says, max_samples >= 1. kInvalidArgument
-  // where the device cannot do the shape.
-  //
-  // What inputs of `channels` of `pixels` each pass first; nullptr where
-  // activations are floats, as inputs are.
-  virtual absl::StatusOr<std::unique_ptr<InputOp>> PrepareInput(
-      int64_t channels, int64_t pixels, int64_t max_samples) {
-    return nullptr;
+  // The operation of `shape`, one of OpSpec's, for up to `max_samples` samples
+  // at once; nullptr where shapes.h says that it is nothing. kInvalidArgument
+  // where the device cannot do the shape. REQUIRES: max_samples >= 1.
+  template <typename Shape>
+  absl::StatusOr<std::unique_ptr<typename Shape::Op>> Prepare(
+      const Shape& shape, int64_t max_samples) {
+    absl::StatusOr<AnyOp> op = PrepareAny(shape, max_samples);
+    if (!op.ok()) return op.status();
+    return std::get<std::unique_ptr<typename Shape::Op>>(*std::move(op));
   }
-  // Gives images the row-major order, in which operations without channels
-  // (dense among them) read them; nullptr where they have it.
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareFlatten(
-      int64_t channels, int64_t pixels, int64_t max_samples) {
-    return nullptr;
-  }
-  virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
-      const DenseShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
-      const Conv2dShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
-      const PoolShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
-      const PoolShape& shape, int64_t max_samples) = 0;
-  // The mean of each channel of `pixels` numbers.
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
-      int64_t channels, int64_t pixels, int64_t max_samples) = 0;
-  // Elementwise over `size` numbers per sample.
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
-      int64_t size, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
-      int64_t size, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
-      int64_t size, int64_t max_samples) = 0;
-  // x (1 + erf(x / sqrt 2)) / 2.
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
-      int64_t size, int64_t max_samples) = 0;
-  // Over (channels, pixels). REQUIRES: 0 <= rate < 1.
-  virtual absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate, int64_t max_samples) = 0;
-  // Elementwise as well, and with relu of the sum where it is wanted.
-  virtual absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, bool relu, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
-      const BatchNormShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
-      const EmbeddingShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
-      const LayerNormShape& shape, int64_t max_samples) = 0;
-  // Scaled dot-product attention to the places up to one's own (Vaswani et al.
-  // 2017, 3.2.1, masked). In each head of each sample, with d the head's size:
-  //
-  //   y_i = sum_j p_ij v_j,  p_i = softmax over j <= i of q_i . k_j / sqrt(d)
-  //
-  // No y_i depends on a later place, in no bit unless one is NaN. Backward
-  // looks at x only.
-  virtual absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
-      const AttentionShape& shape, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
-  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>>
-  PrepareMeanSquaredError(int64_t outputs, int64_t max_samples) = 0;
+  // The same with the shape known when it runs. Devices call PrepareEach.
+  virtual absl::StatusOr<AnyOp> PrepareAny(const OpSpec& spec,
+                                           int64_t max_samples) = 0;
 };
 
 }  // namespace sluice::kernels

@@ -79,8 +79,8 @@ double CpuSeconds() {
 // part of it.
 absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
   const int64_t side = device->uses_host_memory() ? 512 : 8192;
-  SLUICE_ASSIGN_OR_RETURN(auto op,
-                          device->PrepareDense({side, side, false}, side));
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, device->Prepare(kernels::DenseShape{side, side, false}, side));
   const std::vector<float> ones(side * side, 1);
   const int64_t bytes = side * side * static_cast<int64_t>(sizeof(float));
   std::unique_ptr<kernels::Buffer> x, w, y;
@@ -90,7 +90,7 @@ absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
         device->CopyToDevice(ones.data(), (*buffer)->data(), bytes));
   }
   SLUICE_ASSIGN_OR_RETURN(auto input,
-                          device->PrepareInput(side, /*pixels=*/1, side));
+                          device->Prepare(kernels::InputShape{side, 1}, side));
   if (input != nullptr) {
     SLUICE_RETURN_IF_ERROR(input->Run(side, w->floats(), x->data()));
   }

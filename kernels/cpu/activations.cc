@@ -185,24 +185,20 @@ void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
   });
 }
 
-std::unique_ptr<MapOp> MakeCpuRelu(const OneDnnContext* context, int64_t size) {
-  return std::make_unique<CpuRelu>(context, size);
-}
-
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuTanh(const OneDnnContext* context,
-                                                   int64_t size,
-                                                   int64_t max_samples) {
-  return MakePrepared<CpuFormula<Tanh>>(context, size, max_samples);
-}
-
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuSigmoid(
-    const OneDnnContext* context, int64_t size, int64_t max_samples) {
-  return MakePrepared<CpuFormula<Sigmoid>>(context, size, max_samples);
-}
-
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuGelu(const OneDnnContext* context,
-                                                   int64_t size,
-                                                   int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
+                                                 const ActivationShape& shape,
+                                                 int64_t max_samples) {
+  const int64_t size = shape.size;
+  switch (shape.kind) {
+    case ActivationKind::kRelu:
+      return std::make_unique<CpuRelu>(context, size);
+    case ActivationKind::kTanh:
+      return MakePrepared<CpuFormula<Tanh>>(context, size, max_samples);
+    case ActivationKind::kSigmoid:
+      return MakePrepared<CpuFormula<Sigmoid>>(context, size, max_samples);
+    case ActivationKind::kGelu:
+      break;
+  }
   return MakePrepared<CpuGelu>(context, size, max_samples);
 }
 

@@ -210,8 +210,9 @@ class CpuAttention : public FloatMapOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuAttention(
-    const OneDnnContext* context, const AttentionShape& shape) {
+absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
+                                                 const AttentionShape& shape,
+                                                 int64_t) {
   auto op = std::make_unique<CpuAttention>(context, shape);
   SLUICE_RETURN_IF_ERROR(op->Prepare());
   return op;

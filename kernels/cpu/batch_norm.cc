@@ -155,8 +155,8 @@ class CpuBatchNorm : public FloatBatchNormOp {
 
 }  // namespace
 
-std::unique_ptr<BatchNormOp> MakeCpuBatchNorm(const OneDnnContext* context,
-                                              const BatchNormShape& shape) {
+std::unique_ptr<BatchNormOp> MakeCpuOp(const OneDnnContext* context,
+                                       const BatchNormShape& shape, int64_t) {
   return std::make_unique<CpuBatchNorm>(context, shape);
 }
 

@@ -64,8 +64,8 @@ TEST(BatchNormTest, AgreesWithTheReference) {
   for (const BatchNormCase& c : BatchNormCases()) {
     SCOPED_TRACE(c.name);
     BatchNormRun got = BatchNormArguments(c), want = got;
-    Execute((*cpu->PrepareBatchNorm(c.shape, 64)).get(), c, &got);
-    Execute((*reference->PrepareBatchNorm(c.shape, 64)).get(), c, &want);
+    Execute((*cpu->Prepare(c.shape, 64)).get(), c, &got);
+    Execute((*reference->Prepare(c.shape, 64)).get(), c, &want);
     double deviation = 2;
     for (float v : want.variance) {
       deviation = std::min(deviation, std::sqrt(v + c.shape.epsilon));
@@ -103,8 +103,8 @@ TEST(BatchNormTest, WithReluTheBitsAreThoseOfReluBehindIt) {
       }
       BatchNormRun with = without;
       const BatchNormCase relu = WithRelu(c);
-      Execute((*device->PrepareBatchNorm(c.shape, 64)).get(), c, &without);
-      Execute((*device->PrepareBatchNorm(relu.shape, 64)).get(), relu, &with);
+      Execute((*device->Prepare(c.shape, 64)).get(), c, &without);
+      Execute((*device->Prepare(relu.shape, 64)).get(), relu, &with);
       ExpectReluOf(without, with);
     }
   }
@@ -116,7 +116,7 @@ TEST(BatchNormTest, ANormalisedChannelHasTheMeanAndDeviationThatWereLearned) {
   BatchNormRun run = BatchNormArguments(c);
   run.gamma = {2, -1, 0};
   run.beta = {0, 5, 7};
-  Execute((*cpu->PrepareBatchNorm(c.shape, 20)).get(), c, &run);
+  Execute((*cpu->Prepare(c.shape, 20)).get(), c, &run);
   for (int64_t channel = 0; channel < 3; ++channel) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < 1000; ++i) {
@@ -138,7 +138,7 @@ TEST(BatchNormTest, BitsDependNeitherOnThreadsNorOnWhatRanBefore) {
     SCOPED_TRACE(c.name);
     BatchNormRun want = BatchNormArguments(c);
     one->EnterThread();
-    auto op = *one->PrepareBatchNorm(c.shape, 64);
+    auto op = *one->Prepare(c.shape, 64);
     Execute(op.get(), c, &want);
     BatchNormRun again = BatchNormArguments(c);
     Execute(op.get(), c, &again);
@@ -146,7 +146,7 @@ TEST(BatchNormTest, BitsDependNeitherOnThreadsNorOnWhatRanBefore) {
     for (const auto* device : {&two, &three}) {
       BatchNormRun got = BatchNormArguments(c);
       (*device)->EnterThread();
-      Execute((*(*device)->PrepareBatchNorm(c.shape, 64)).get(), c, &got);
+      Execute((*(*device)->Prepare(c.shape, 64)).get(), c, &got);
       ExpectSameBits(got, want);
     }
   }
@@ -160,10 +160,10 @@ TEST(BatchNormTest, BitsOfAChannelDoNotDependOnItsPlace) {
     if (c.shape.channels > 40) continue;
     SCOPED_TRACE(c.name);
     BatchNormRun all = BatchNormArguments(c);
-    Execute((*cpu->PrepareBatchNorm(c.shape, 64)).get(), c, &all);
+    Execute((*cpu->Prepare(c.shape, 64)).get(), c, &all);
     BatchNormCase single = c;
     single.shape.channels = 1;
-    auto op = *cpu->PrepareBatchNorm(single.shape, 64);
+    auto op = *cpu->Prepare(single.shape, 64);
     for (int64_t channel = 0; channel < c.shape.channels; ++channel) {
       const auto part = [&](const std::vector<float>& v) {
         std::vector<float> of;
@@ -194,7 +194,7 @@ TEST(BatchNormTest, AnElementsBitsDoNotDependOnItsPlaceInThePlane) {
   const auto cpu = Cpu();
   const float gamma = 0.7f, beta = 0.3f, mean = 0.1f, variance = 0.9f;
   for (int64_t pixels = 1; pixels < 100; ++pixels) {
-    auto op = *cpu->PrepareBatchNorm({1, pixels, 1e-5}, 1);
+    auto op = *cpu->Prepare(BatchNormShape{1, pixels, 1e-5}, 1);
     const std::vector<float> x(pixels, 0.37f);
     std::vector<float> y(pixels);
     ASSERT_TRUE(
@@ -205,7 +205,7 @@ TEST(BatchNormTest, AnElementsBitsDoNotDependOnItsPlaceInThePlane) {
 
 TEST(BatchNormTest, ApplyTakesTheStatisticsItIsGiven) {
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareBatchNorm({2, 1, 3.0}, 4);
+  auto op = *cpu->Prepare(BatchNormShape{2, 1, 3.0}, 4);
   const std::vector<float> x = {1, 10, 2, 20}, gamma = {2, 3}, beta = {1, -1};
   const std::vector<float> mean = {1, 10}, variance = {1, 97};
   std::vector<float> y(4);
@@ -218,7 +218,7 @@ TEST(BatchNormTest, ApplyTakesTheStatisticsItIsGiven) {
 TEST(BatchNormTest, TheGradientAtTheInputMayBeLeftOut) {
   const BatchNormCase c = {"", {3, 50, 1e-5}, 20};
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareBatchNorm(c.shape, 20);
+  auto op = *cpu->Prepare(c.shape, 20);
   BatchNormRun run = BatchNormArguments(c);
   Execute(op.get(), c, &run);
   BatchNormRun without = run;
@@ -234,7 +234,7 @@ TEST(BatchNormTest, NanReachesTheStatistics) {
   const auto cpu = Cpu();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (int64_t pixels : {1, 40}) {
-    auto op = *cpu->PrepareBatchNorm({1, pixels, 1e-5}, 2);
+    auto op = *cpu->Prepare(BatchNormShape{1, pixels, 1e-5}, 2);
     std::vector<float> x(2 * pixels, 1), y(2 * pixels);
     x.back() = nan;
     const float gamma = 1, beta = 0;

@@ -191,7 +191,7 @@ class CpuStrided1x1 : public FloatLinearOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuConv2d(
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
     const OneDnnContext* context, const Conv2dShape& shape,
     int64_t max_samples) {
   if (shape.kernel == 1 && shape.stride > 1) {
@@ -201,7 +201,7 @@ absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuConv2d(
     looked_at.stride = 1;
     looked_at.padding = 0;
     SLUICE_ASSIGN_OR_RETURN(auto dense,
-                            MakeCpuConv2d(context, looked_at, max_samples));
+                            MakeCpuOp(context, looked_at, max_samples));
     return std::make_unique<CpuStrided1x1>(shape, std::move(dense));
   }
   return OneDnnLinearOp<Conv2dShape, PreparedConv2d>::Create(

@@ -51,80 +51,12 @@ class CpuDevice : public HostMemoryDevice {
       absl::Span<const ParameterRange> ranges) override {
     return MakeCpuVectorOp(&context_, ranges);
   }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
-      const DenseShape& shape, int64_t max_samples) override {
+  absl::StatusOr<AnyOp> PrepareAny(const OpSpec& spec,
+                                   int64_t max_samples) override {
     EnterThread();
-    return MakeCpuDense(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
-      const Conv2dShape& shape, int64_t max_samples) override {
-    EnterThread();
-    return MakeCpuConv2d(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return MakeCpuMaxPool(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return MakeCpuAveragePool(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
-      int64_t size, int64_t max_samples) override {
-    return MakeCpuRelu(&context_, size);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
-      int64_t size, int64_t max_samples) override {
-    EnterThread();
-    return MakeCpuTanh(&context_, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
-      int64_t size, int64_t max_samples) override {
-    EnterThread();
-    return MakeCpuSigmoid(&context_, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
-      int64_t size, int64_t max_samples) override {
-    EnterThread();
-    return MakeCpuGelu(&context_, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return MakeCpuGlobalAveragePool(&context_, channels, pixels);
-  }
-  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate,
-      int64_t max_samples) override {
-    return MakeCpuDropout(&context_, channels * pixels, rate);
-  }
-  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, bool relu, int64_t max_samples) override {
-    return MakeCpuSum(&context_, size, relu);
-  }
-  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
-      const BatchNormShape& shape, int64_t max_samples) override {
-    return MakeCpuBatchNorm(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
-      const EmbeddingShape& shape, int64_t max_samples) override {
-    return MakeCpuEmbedding(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
-      const LayerNormShape& shape, int64_t max_samples) override {
-    return MakeCpuLayerNorm(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
-      const AttentionShape& shape, int64_t max_samples) override {
-    EnterThread();
-    return MakeCpuAttention(&context_, shape);
-  }
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
-  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
-    return MakeCpuSoftmaxCrossEntropy(classes);
-  }
-  absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> PrepareMeanSquaredError(
-      int64_t outputs, int64_t max_samples) override {
-    return MakeCpuMeanSquaredError(outputs);
+    return PrepareEach(spec, [&](const auto& shape) {
+      return MakeCpuOp(&context_, shape, max_samples);
+    });
   }
 
  private:

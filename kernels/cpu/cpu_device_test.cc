@@ -77,7 +77,7 @@ TEST(CpuDeviceTest, PoolingAndActivationsAgreeWithTheReference) {
 
 TEST(CpuDeviceTest, TheFirstOfEqualMaximaTakesTheGradient) {
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareMaxPool({1, 2, 4, 2, 2}, 1);
+  auto op = *cpu->Prepare(PoolShape{1, 2, 4, 2, 2}, 1);
   const std::vector<float> x = {0, 3, 0, 0, 3, 3, 0, 0}, dy = {5, 6};
   std::vector<float> y(2), dx(8);
   ASSERT_TRUE(op->Forward(1, x.data(), y.data()).ok());
@@ -88,19 +88,19 @@ TEST(CpuDeviceTest, TheFirstOfEqualMaximaTakesTheGradient) {
 
 TEST(CpuDeviceTest, PaddingCountsNeitherForTheMaximumNorForTheMean) {
   // Windows of 2 by 2 around a row of two: 2 x 3 of them.
-  const PoolShape shape = {1, 1, 2, 2, 1, 1};
+  PoolShape shape = {1, 1, 2, 2, 1, 1};
   const std::vector<float> x = {-4, -2};
   const auto cpu = Cpu();
   const auto reference = MakeReferenceDevice();
   for (Device* device : {cpu.get(), reference.get()}) {
     std::vector<float> y(6);
-    ASSERT_TRUE((*device->PrepareMaxPool(shape, 1))
-                    ->Forward(1, x.data(), y.data())
-                    .ok());
+    shape.kind = PoolKind::kMax;
+    ASSERT_TRUE(
+        (*device->Prepare(shape, 1))->Forward(1, x.data(), y.data()).ok());
     EXPECT_THAT(y, testing::ElementsAre(-4, -2, -2, -4, -2, -2));
-    ASSERT_TRUE((*device->PrepareAveragePool(shape, 1))
-                    ->Forward(1, x.data(), y.data())
-                    .ok());
+    shape.kind = PoolKind::kAverage;
+    ASSERT_TRUE(
+        (*device->Prepare(shape, 1))->Forward(1, x.data(), y.data()).ok());
     EXPECT_THAT(y, testing::ElementsAre(-4, -3, -2, -4, -3, -2));
   }
 }
@@ -182,9 +182,9 @@ TEST(CpuDeviceTest, LossesAgreeWithTheReference) {
     // 4; their sum by one unit a term; p is at most 1, loss is -log p.
     const double softmax_units = c.width + 12;
     {
-      auto op = *cpu->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+      auto op = *cpu->Prepare(SoftmaxCrossEntropyShape{c.width}, c.samples + 1);
       auto plain =
-          *reference->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+          *reference->Prepare(SoftmaxCrossEntropyShape{c.width}, c.samples + 1);
       const auto a = op->Run(c.samples, z.data(), labels.data(), 1, got.data());
       const auto b =
           plain->Run(c.samples, z.data(), labels.data(), 1, want.data());
@@ -204,8 +204,9 @@ TEST(CpuDeviceTest, LossesAgreeWithTheReference) {
       for (float& value : got) value *= 1024;
       EXPECT_TRUE(SameBits(both, got));
     }
-    auto op = *cpu->PrepareMeanSquaredError(c.width, c.samples + 1);
-    auto plain = *reference->PrepareMeanSquaredError(c.width, c.samples + 1);
+    auto op = *cpu->Prepare(MeanSquaredErrorShape{c.width}, c.samples + 1);
+    auto plain =
+        *reference->Prepare(MeanSquaredErrorShape{c.width}, c.samples + 1);
     const auto a = op->Run(c.samples, z.data(), t.data(), 1, got.data());
     const auto b = plain->Run(c.samples, z.data(), t.data(), 1, want.data());
     // The difference, |z - t| <= 3, rounds once before it is squared.
@@ -222,11 +223,13 @@ TEST(CpuDeviceTest, NanReachesTheLoss) {
   const auto cpu = Cpu();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x = {nan};
-  ASSERT_TRUE((*cpu->PrepareRelu(1, 1))->Forward(1, x.data(), x.data()).ok());
+  ASSERT_TRUE((*cpu->Prepare(ActivationShape{ActivationKind::kRelu, 1}, 1))
+                  ->Forward(1, x.data(), x.data())
+                  .ok());
   EXPECT_TRUE(std::isnan(x[0]));
   const std::vector<float> logits = {0, nan};
   const std::vector<int32_t> labels = {0};
-  const auto result = (*cpu->PrepareSoftmaxCrossEntropy(2, 1))
+  const auto result = (*cpu->Prepare(SoftmaxCrossEntropyShape{2}, 1))
                           ->Run(1, logits.data(), labels.data(), 1, nullptr);
   EXPECT_TRUE(std::isnan(result->loss));
 }

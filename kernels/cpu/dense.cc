@@ -87,7 +87,7 @@ struct PreparedDense {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuDense(
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
     const OneDnnContext* context, const DenseShape& shape,
     int64_t max_samples) {
   return OneDnnLinearOp<DenseShape, PreparedDense>::Create("dense", context,

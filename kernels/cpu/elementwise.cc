@@ -87,14 +87,14 @@ class CpuSum : public FloatSumOp {
 
 }  // namespace
 
-std::unique_ptr<DropoutOp> MakeCpuDropout(const OneDnnContext* context,
-                                          int64_t size, double rate) {
-  return std::make_unique<CpuDropout>(context, size, rate);
+std::unique_ptr<DropoutOp> MakeCpuOp(const OneDnnContext* context,
+                                     const DropoutShape& shape, int64_t) {
+  return std::make_unique<CpuDropout>(context, shape.size(), shape.rate);
 }
 
-std::unique_ptr<SumOp> MakeCpuSum(const OneDnnContext* context, int64_t size,
-                                  bool relu) {
-  return std::make_unique<CpuSum>(context, size, relu);
+std::unique_ptr<SumOp> MakeCpuOp(const OneDnnContext* context,
+                                 const SumShape& shape, int64_t) {
+  return std::make_unique<CpuSum>(context, shape.size, shape.relu);
 }
 
 }  // namespace sluice::kernels

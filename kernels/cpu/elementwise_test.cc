@@ -35,8 +35,8 @@ TEST(ElementwiseTest, DropoutIsThatOfTheReferenceBitForBit) {
     for (int64_t size : {1, 5, 33, 1025}) {
       for (int64_t samples : {0, 1, 3, 200}) {
         for (double rate : {0.0, 0.1, 0.5}) {
-          auto op = *cpu->PrepareDropout(size, 1, rate, 200);
-          auto plain = *reference->PrepareDropout(size, 1, rate, 200);
+          auto op = *cpu->Prepare(DropoutShape{size, 1, rate}, 200);
+          auto plain = *reference->Prepare(DropoutShape{size, 1, rate}, 200);
           auto x = ToFloats(UniformValues(samples * size, 5));
           std::vector<float> got(x.size(), 7), want(x.size(), 7);
           ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
@@ -60,8 +60,8 @@ TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
   const auto reference = MakeReferenceDevice();
   const auto cpu = Cpu(2);
   for (int64_t size : {1, 3, 33, 1025}) {
-    auto op = *cpu->PrepareDropout(size, 1, 0.5, 20);
-    auto plain = *reference->PrepareDropout(size, 1, 0.5, 20);
+    auto op = *cpu->Prepare(DropoutShape{size, 1, 0.5}, 20);
+    auto plain = *reference->Prepare(DropoutShape{size, 1, 0.5}, 20);
     const auto x = ToFloats(UniformValues(20 * size, 5));
     std::vector<float> whole(x.size()), parts(x.size()), slow(x.size());
     ASSERT_TRUE(op->SetDraw(Draw{11}).ok());
@@ -81,7 +81,7 @@ TEST(ElementwiseTest, DropoutInPartsIsThatOfTheWhole) {
 
 TEST(ElementwiseTest, DropoutLeavesOutItsShareAndKeepsTheSum) {
   const auto cpu = Cpu();
-  auto op = *cpu->PrepareDropout(1000, 1, 0.25, 100);
+  auto op = *cpu->Prepare(DropoutShape{1000, 1, 0.25}, 100);
   const std::vector<float> x(100000, 1);
   std::vector<float> y(x.size()), other(x.size());
   ASSERT_TRUE(op->SetDraw(Draw{1}).ok());
@@ -109,10 +109,10 @@ TEST(ElementwiseTest, SumsAreThoseOfTheReference) {
     auto a = ToFloats(UniformValues(70 * size, 5));
     const auto b = ToFloats(UniformValues(70 * size, 6));
     std::vector<float> want(a.size());
-    ASSERT_TRUE((*reference->PrepareSum(size, /*relu=*/false, 70))
+    ASSERT_TRUE((*reference->Prepare(SumShape{size, false}, 70))
                     ->Run(70, a.data(), b.data(), want.data())
                     .ok());
-    ASSERT_TRUE((*cpu->PrepareSum(size, /*relu=*/false, 70))
+    ASSERT_TRUE((*cpu->Prepare(SumShape{size, false}, 70))
                     ->Run(70, a.data(), b.data(), a.data())
                     .ok());
     EXPECT_TRUE(SameBits(a, want));
@@ -128,10 +128,10 @@ TEST(ElementwiseTest, WithReluTheBitsAreThoseOfReluBehindTheSum) {
       a[0] = std::nanf("");
       a[1] = b[1] = -0.0f;
       std::vector<float> sum(a.size());
-      ASSERT_TRUE((*device->PrepareSum(size, /*relu=*/false, 70))
+      ASSERT_TRUE((*device->Prepare(SumShape{size, false}, 70))
                       ->Run(70, a.data(), b.data(), sum.data())
                       .ok());
-      ASSERT_TRUE((*device->PrepareSum(size, /*relu=*/true, 70))
+      ASSERT_TRUE((*device->Prepare(SumShape{size, true}, 70))
                       ->Run(70, a.data(), b.data(), b.data())
                       .ok());
       EXPECT_TRUE(SameBits(b, ReluOfEach(sum)));

@@ -68,8 +68,8 @@ class CpuEmbedding : public FloatEmbeddingOp {
 
 }  // namespace
 
-std::unique_ptr<EmbeddingOp> MakeCpuEmbedding(const OneDnnContext* context,
-                                              const EmbeddingShape& shape) {
+std::unique_ptr<EmbeddingOp> MakeCpuOp(const OneDnnContext* context,
+                                       const EmbeddingShape& shape, int64_t) {
   return std::make_unique<CpuEmbedding>(context, shape);
 }
 

@@ -125,8 +125,8 @@ class CpuLayerNorm : public FloatLayerNormOp {
 
 }  // namespace
 
-std::unique_ptr<LayerNormOp> MakeCpuLayerNorm(const OneDnnContext* context,
-                                              const LayerNormShape& shape) {
+std::unique_ptr<LayerNormOp> MakeCpuOp(const OneDnnContext* context,
+                                       const LayerNormShape& shape, int64_t) {
   return std::make_unique<CpuLayerNorm>(context, shape);
 }
 

@@ -74,13 +74,14 @@ class CpuMeanSquaredError : public FloatMeanSquaredErrorOp {
 
 }  // namespace
 
-std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuSoftmaxCrossEntropy(
-    int64_t classes) {
-  return std::make_unique<CpuSoftmaxCrossEntropy>(classes);
+std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuOp(
+    const OneDnnContext*, const SoftmaxCrossEntropyShape& shape, int64_t) {
+  return std::make_unique<CpuSoftmaxCrossEntropy>(shape.classes);
 }
 
-std::unique_ptr<MeanSquaredErrorOp> MakeCpuMeanSquaredError(int64_t outputs) {
-  return std::make_unique<CpuMeanSquaredError>(outputs);
+std::unique_ptr<MeanSquaredErrorOp> MakeCpuOp(
+    const OneDnnContext*, const MeanSquaredErrorShape& shape, int64_t) {
+  return std::make_unique<CpuMeanSquaredError>(shape.outputs);
 }
 
 }  // namespace sluice::kernels

@@ -304,19 +304,17 @@ class CpuGlobalAveragePool : public FloatMapOp {
 
 }  // namespace
 
-std::unique_ptr<MapOp> MakeCpuGlobalAveragePool(const OneDnnContext* context,
-                                                int64_t channels,
-                                                int64_t pixels) {
-  return std::make_unique<CpuGlobalAveragePool>(context, channels, pixels);
+std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
+                                 const GlobalAveragePoolShape& shape, int64_t) {
+  return std::make_unique<CpuGlobalAveragePool>(context, shape.channels,
+                                                shape.pixels);
 }
 
-std::unique_ptr<MapOp> MakeCpuMaxPool(const OneDnnContext* context,
-                                      const PoolShape& shape) {
-  return std::make_unique<CpuMaxPool>(context, shape);
-}
-
-std::unique_ptr<MapOp> MakeCpuAveragePool(const OneDnnContext* context,
-                                          const PoolShape& shape) {
+std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
+                                 const PoolShape& shape, int64_t) {
+  if (shape.kind == PoolKind::kMax) {
+    return std::make_unique<CpuMaxPool>(context, shape);
+  }
   return std::make_unique<CpuAveragePool>(context, shape);
 }
 

@@ -18,7 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // Each runs both directions; outputs hold NaN before, which must not shine
 // through.
 void Execute(Device* device, const EmbeddingCase& c, EmbeddingRun* run) {
-  auto op = device->PrepareEmbedding(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   run->y.assign(c.size(), kNan);
   run->dtoken.assign(c.shape.token_size(), kNan);
@@ -39,7 +39,7 @@ void Execute(Device* device, const EmbeddingCase& c, EmbeddingRun* run) {
 }
 
 void Execute(Device* device, const LayerNormCase& c, LayerNormRun* run) {
-  auto op = device->PrepareLayerNorm(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   run->y.assign(c.size(), kNan);
   run->dx.assign(c.size(), kNan);
@@ -57,7 +57,7 @@ void Execute(Device* device, const LayerNormCase& c, LayerNormRun* run) {
 }
 
 void Execute(Device* device, const AttentionCase& c, AttentionRun* run) {
-  auto op = device->PrepareAttention(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   run->y.assign(c.output_size(), kNan);
   run->dx.assign(c.input_size(), kNan);
@@ -152,7 +152,7 @@ TEST(SequenceOpsTest, BitsOfAttentionDoNotDependOnPlaceNorOnWhatRanBefore) {
       const int64_t in = c.shape.input_size(), out = c.shape.output_size();
       const std::vector<float> x(all.x.end() - in, all.x.end());
       const std::vector<float> dy(all.dy.end() - out, all.dy.end());
-      auto op = *cpu->PrepareAttention(c.shape, 1);
+      auto op = *cpu->Prepare(c.shape, 1);
       for (int offset : {1, 5}) {
         const auto at_x = Behind(offset, x), at_dy = Behind(offset, dy);
         std::vector<float> y(offset + out), dx(offset + in);
@@ -175,7 +175,7 @@ TEST(SequenceOpsTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
   for (const AttentionCase& c : AttentionCases()) {
     if (c.samples == 0 || c.benchmark) continue;
     SCOPED_TRACE(c.name);
-    auto op = *cpu->PrepareAttention(c.shape, c.samples);
+    auto op = *cpu->Prepare(c.shape, c.samples);
     AttentionRun run = AttentionArguments(c);
     Execute(cpu.get(), c, &run);
     for (int64_t place : {c.shape.length / 2, c.shape.length - 1}) {
@@ -197,7 +197,7 @@ TEST(SequenceOpsTest, TheGradientAtALayerNormsInputMayBeLeftOut) {
   Execute(cpu.get(), c, &run);
   LayerNormRun without = run;
   without.dgamma.assign(50, 0);
-  ASSERT_TRUE((*cpu->PrepareLayerNorm(c.shape, 20))
+  ASSERT_TRUE((*cpu->Prepare(c.shape, 20))
                   ->Backward(20, run.x.data(), run.gamma.data(), run.dy.data(),
                              nullptr, without.dgamma.data(),
                              without.dbeta.data())
@@ -210,14 +210,14 @@ TEST(SequenceOpsTest, NanReachesTheOutputs) {
   std::vector<float> x(12, 1), y(12);
   const std::vector<float> gamma(4, 1), beta(4, 0);
   x[6] = kNan;
-  ASSERT_TRUE((*cpu->PrepareLayerNorm({3, 4, 1e-5}, 1))
+  ASSERT_TRUE((*cpu->Prepare(LayerNormShape{3, 4, 1e-5}, 1))
                   ->Forward(1, x.data(), gamma.data(), beta.data(), y.data())
                   .ok());
   EXPECT_FALSE(std::isnan(y[0]));
   EXPECT_TRUE(std::isnan(y[4]));
   // A dense layer before it makes all of a place's numbers NaN.
   std::fill(x.begin() + 3, x.begin() + 6, kNan);
-  ASSERT_TRUE((*cpu->PrepareAttention({4, 1, 1}, 1))
+  ASSERT_TRUE((*cpu->Prepare(AttentionShape{4, 1, 1}, 1))
                   ->Forward(1, x.data(), y.data())
                   .ok());
   for (int t = 1; t < 4; ++t) EXPECT_TRUE(std::isnan(y[t])) << t;

@@ -179,9 +179,9 @@ class Conv2d : public LinearOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeConv2d(OpContext* context,
-                                                     const Conv2dShape& shape,
-                                                     int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeOp(OpContext* context,
+                                                 const Conv2dShape& shape,
+                                                 int64_t max_samples) {
   std::string name =
       absl::StrCat("conv2d ", shape.inputs, "x", shape.height, "x", shape.width,
                    " to ", shape.outputs, ", kernel ", shape.kernel, " stride ",

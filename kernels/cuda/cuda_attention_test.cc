@@ -30,7 +30,7 @@ SLUICE_CUDA_PRECISIONS_TEST_SUITE(CudaAttentionTest);
 // before, which must not shine through.
 void Execute(Device* device, Precision precision, const AttentionCase& c,
              int64_t offset, AttentionRun* run) {
-  auto op = device->PrepareAttention(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const Activations x(device, precision, run->x, offset),
       dy(device, precision, run->dy, offset);
@@ -75,7 +75,7 @@ TEST_P(CudaAttentionTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
 TEST_P(CudaAttentionTest, AShortBatchGivesTheBitsOfAnOperationPreparedForIt) {
   const AttentionCase c = {"", {9, 2, 3}, 4};
   AttentionRun all = Arguments(c);
-  auto op = *device_->PrepareAttention(c.shape, 4);
+  auto op = *device_->Prepare(c.shape, 4);
   const Activations x(device_.get(), precision(), all.x);
   const auto y =
       Activations::Unwritten(device_.get(), precision(), c.output_size());
@@ -90,7 +90,7 @@ TEST_P(CudaAttentionTest, NanReachesTheOutput) {
   values[6] = std::numeric_limits<float>::quiet_NaN();
   const Activations x(device_.get(), precision(), values);
   const auto attended = Activations::Unwritten(device_.get(), precision(), 4);
-  ASSERT_TRUE((*device_->PrepareAttention({4, 1, 1}, 1))
+  ASSERT_TRUE((*device_->Prepare(AttentionShape{4, 1, 1}, 1))
                   ->Forward(1, x.data(), attended.data())
                   .ok());
   // It is the third place's query, which no other looks at.
@@ -99,7 +99,7 @@ TEST_P(CudaAttentionTest, NanReachesTheOutput) {
 }
 
 TEST_P(CudaAttentionTest, ScoresThatAreTooManyAreRefused) {
-  const auto refused = device_->PrepareAttention({4096, 16, 64}, 8);
+  const auto refused = device_->Prepare(AttentionShape{4096, 16, 64}, 8);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.status().message(),
             "attention 16x64, length 4096: 8 samples of 268435456 floats are "

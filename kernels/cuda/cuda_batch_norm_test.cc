@@ -61,7 +61,7 @@ SLUICE_CUDA_OWN_KERNELS_TEST_SUITE(CudaBatchNormTest);
 void CudaBatchNormTest::ExecuteOn(Device* device, Precision precision,
                                   const BatchNormCase& c, int64_t offset,
                                   BatchNormRun* run) {
-  auto op = device->PrepareBatchNorm(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const auto images = [&](const std::vector<float>& values) {
     return Activations(device, precision, values, offset, c.shape.channels,
@@ -199,7 +199,7 @@ TEST_P(CudaBatchNormTest, AVarianceIsAsPreciseBesideALargeMean) {
 BatchNormRun CudaBatchNormTest::StatisticsWith(float value, int64_t pixels,
                                                bool first) const {
   Device* const device = device_.get();
-  auto op = *device->PrepareBatchNorm({1, pixels, 1e-5}, 2);
+  auto op = *device->Prepare(BatchNormShape{1, pixels, 1e-5}, 2);
   std::vector<float> values(2 * pixels, 1);
   (first ? values.front() : values.back()) = value;
   const Activations x(device, precision(), values),

@@ -214,14 +214,14 @@ std::vector<float> LessOne(Device* device, Precision precision, LinearOp* op,
 std::vector<float> LessOneByDense(Device* device, Precision precision,
                                   const std::vector<float>& w) {
   const auto outputs = static_cast<int64_t>(w.size());
-  auto op = *device->PrepareDense({8, outputs, false}, 1);
+  auto op = *device->Prepare(DenseShape{8, outputs, false}, 1);
   return LessOne(device, precision, op.get(), w);
 }
 
 std::vector<float> LessOneByConvolution(Device* device, Precision precision,
                                         const std::vector<float>& w) {
   const auto outputs = static_cast<int64_t>(w.size());
-  auto op = *device->PrepareConv2d({8, 1, 1, outputs, 1, 1, 0, false}, 1);
+  auto op = *device->Prepare(Conv2dShape{8, 1, 1, outputs, 1, 1, 0, false}, 1);
   return LessOne(device, precision, op.get(), w);
 }
 
@@ -286,7 +286,7 @@ TEST_P(CudaLinearTest, TheDescriptionNamesThePrecision) {
 // y of a convolution of one pixel: x0 w0 + x1 w1.
 float TwoProducts(Device* device, Precision precision, std::vector<float> x,
                   std::vector<float> w) {
-  auto op = *device->PrepareConv2d({2, 1, 1, 1, 1, 1, 0, false}, 1);
+  auto op = *device->Prepare(Conv2dShape{2, 1, 1, 1, 1, 1, 0, false}, 1);
   const auto y = Activations::Unwritten(device, precision, 1);
   EXPECT_TRUE(op->Forward(1, Activations(device, precision, x, 0, 2).data(),
                           Floats(device, w).data(), nullptr, y.data())
@@ -320,7 +320,7 @@ TEST(CudaPrecisionTest, WhatTheLibrariesRefuseIn16BitsIsComputedInFp32) {
       cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(false), Precision::kBf16);
   const std::vector<float> x = {1, -1}, w = {1 + 0x1p-20, 1};
   EXPECT_EQ(TwoProducts(device.get(), Precision::kBf16, x, w), 0x1p-20);
-  const auto dense = *device->PrepareDense({2, 1, false}, 1);
+  const auto dense = *device->Prepare(DenseShape{2, 1, false}, 1);
   const auto y = Activations::Unwritten(device.get(), Precision::kBf16, 1);
   ASSERT_TRUE(
       dense
@@ -339,8 +339,10 @@ TEST(CudaPrecisionTest, WhatTheLibrariesRefuseIn16BitsIsComputedInFp32) {
 // activations are floats.
 TEST_P(CudaLinearTest, InputsGetTheirChannelsLastAndAreFlattenedBack) {
   constexpr int64_t kSamples = 3, kChannels = 5, kPixels = 7;
-  const auto input = *device_->PrepareInput(kChannels, kPixels, kSamples);
-  const auto flatten = *device_->PrepareFlatten(kChannels, kPixels, kSamples);
+  const auto input =
+      *device_->Prepare(InputShape{kChannels, kPixels}, kSamples);
+  const auto flatten =
+      *device_->Prepare(FlattenShape{kChannels, kPixels}, kSamples);
   ASSERT_EQ(input != nullptr, Is16Bit(precision()));
   ASSERT_EQ(flatten != nullptr, Is16Bit(precision()));
   EXPECT_EQ(device_->activation_bytes(), Is16Bit(precision()) ? 2 : 4);

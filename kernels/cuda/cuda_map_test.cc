@@ -180,10 +180,10 @@ TEST_P(CudaMapTest, DropoutIsThatOfTheReferenceBitForBit) {
     const int64_t size = plane.channels * plane.pixels;
     for (int64_t samples : {0, 1, 3, 7}) {
       for (double rate : {0.0, 0.1, 0.5}) {
-        auto op =
-            *device_->PrepareDropout(plane.channels, plane.pixels, rate, 7);
-        auto plain =
-            *reference_->PrepareDropout(plane.channels, plane.pixels, rate, 7);
+        auto op = *device_->Prepare(
+            DropoutShape{plane.channels, plane.pixels, rate}, 7);
+        auto plain = *reference_->Prepare(
+            DropoutShape{plane.channels, plane.pixels, rate}, 7);
         const auto x = Rounded(ToFloats(UniformValues(samples * size, 5)));
         for (int64_t first : {0, 1, 2}) {
           for (int64_t offset : {0, 1}) {
@@ -218,8 +218,8 @@ TEST_P(CudaMapTest, SumsAreThoseOfTheReference) {
     const int64_t width = std::max<int64_t>(size, 1);
     const int64_t samples = size == 0 ? 0 : 7;
     for (bool relu : {false, true}) {
-      auto op = *device_->PrepareSum(width, relu, 7);
-      ASSERT_TRUE((*reference_->PrepareSum(width, relu, 7))
+      auto op = *device_->Prepare(SumShape{width, relu}, 7);
+      ASSERT_TRUE((*reference_->Prepare(SumShape{width, relu}, 7))
                       ->Run(samples, a.data(), b.data(), want.data())
                       .ok());
       for (int64_t offset : {0, 1}) {
@@ -238,10 +238,10 @@ TEST_P(CudaMapTest, WithReluTheBitsAreThoseOfReluBehindTheSum) {
   a[0] = std::nanf("");
   a[1] = b[1] = -0.0f;
   const auto at_a = Given(a), at_b = Given(b), sum = Unwritten(a.size());
-  ASSERT_TRUE((*device_->PrepareSum(33, /*relu=*/false, 7))
+  ASSERT_TRUE((*device_->Prepare(SumShape{33, false}, 7))
                   ->Run(7, at_a.data(), at_b.data(), sum.data())
                   .ok());
-  ASSERT_TRUE((*device_->PrepareSum(33, /*relu=*/true, 7))
+  ASSERT_TRUE((*device_->Prepare(SumShape{33, true}, 7))
                   ->Run(7, at_a.data(), at_b.data(), at_b.data())
                   .ok());
   EXPECT_TRUE(SameBits(at_b.Read(), ReluOfEach(sum.Read())));
@@ -259,9 +259,10 @@ TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
     const auto z = Rounded(ToFloats(SpreadValues(size, 8)));
     const auto labels = Labels(c.samples, c.width, 10);
     std::vector<float> want(size);
-    auto op = *device_->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+    auto op =
+        *device_->Prepare(SoftmaxCrossEntropyShape{c.width}, c.samples + 1);
     auto plain =
-        *reference_->PrepareSoftmaxCrossEntropy(c.width, c.samples + 1);
+        *reference_->Prepare(SoftmaxCrossEntropyShape{c.width}, c.samples + 1);
     const auto at_z = Given(z), dz = Unwritten(size);
     const OnDevice<int32_t> at_labels(device_.get(), labels);
     const auto a =
@@ -296,7 +297,7 @@ TEST_P(CudaMapTest, SoftmaxCrossEntropyAgreesWithTheReference) {
 }
 
 TEST_P(CudaMapTest, TheFirstOfEqualLogitsIsTheAnswer) {
-  auto op = *device_->PrepareSoftmaxCrossEntropy(70, 2);
+  auto op = *device_->Prepare(SoftmaxCrossEntropyShape{70}, 2);
   std::vector<float> z(140, 1);
   z[69] = z[33] = z[34] = 2;
   const auto at_z = Given(z);
@@ -316,8 +317,9 @@ TEST_P(CudaMapTest, MeanSquaredErrorAgreesWithTheReference) {
     const auto z = Rounded(ToFloats(SpreadValues(size, 8)));
     const auto t = ToFloats(UniformValues(size, 9));
     std::vector<float> want(size);
-    auto op = *device_->PrepareMeanSquaredError(c.width, c.samples + 1);
-    auto plain = *reference_->PrepareMeanSquaredError(c.width, c.samples + 1);
+    auto op = *device_->Prepare(MeanSquaredErrorShape{c.width}, c.samples + 1);
+    auto plain =
+        *reference_->Prepare(MeanSquaredErrorShape{c.width}, c.samples + 1);
     const auto at_z = Given(z), dz = Unwritten(size);
     const Floats at_t(device_.get(), t);
     const auto a = op->Run(c.samples, at_z.data(), at_t.data(), 1, dz.data());
@@ -336,22 +338,24 @@ TEST_P(CudaMapTest, MeanSquaredErrorAgreesWithTheReference) {
 TEST_P(CudaMapTest, NanReachesTheLoss) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto x = Given({nan});
-  ASSERT_TRUE(
-      (*device_->PrepareRelu(1, 1))->Forward(1, x.data(), x.data()).ok());
+  ASSERT_TRUE((*device_->Prepare(ActivationShape{ActivationKind::kRelu, 1}, 1))
+                  ->Forward(1, x.data(), x.data())
+                  .ok());
   EXPECT_TRUE(std::isnan(x.Read()[0]));
   for (int place : {0, 1, 40}) {
     std::vector<float> logits(41);
     logits[place] = nan;
     const auto at = Given(logits);
     const OnDevice<int32_t> labels(device_.get(), {1});
-    const auto result = (*device_->PrepareSoftmaxCrossEntropy(41, 1))
+    const auto result = (*device_->Prepare(SoftmaxCrossEntropyShape{41}, 1))
                             ->Run(1, at.data(), labels.data(), 1, nullptr);
     EXPECT_TRUE(std::isnan(result->loss)) << place;
   }
 }
 
 TEST_P(CudaMapTest, AnArrayThatIsTooLargeIsRefused) {
-  const auto refused = device_->PrepareRelu(int64_t{1} << 20, 1 << 11);
+  const auto refused = device_->Prepare(
+      ActivationShape{ActivationKind::kRelu, int64_t{1} << 20}, 1 << 11);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.status().message(),
             "relu 1048576: 2048 samples of 1048576 floats are more than the "

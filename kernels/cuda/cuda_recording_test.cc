@@ -27,8 +27,8 @@ constexpr int64_t kSamples = 5, kInputs = 16, kOutputs = 24;
 struct DenseAndDropout {
   DenseAndDropout(Device* device, Precision precision, int64_t samples)
       : samples(samples),
-        dense(*device->PrepareDense({kInputs, kOutputs, true}, samples)),
-        dropout(*device->PrepareDropout(kOutputs, 1, 0.5, samples)),
+        dense(*device->Prepare(DenseShape{kInputs, kOutputs, true}, samples)),
+        dropout(*device->Prepare(DropoutShape{kOutputs, 1, 0.5}, samples)),
         w(device, ToFloats(UniformValues(kInputs * kOutputs, 6)), 1),
         b(device, ToFloats(UniformValues(kOutputs, 7)), 1),
         x(Activations::Unwritten(device, precision, samples * kInputs, 1)),

@@ -45,7 +45,7 @@ SLUICE_CUDA_OWN_KERNELS_TEST_SUITE(CudaSequenceTest);
 // hold NaN before, which must not shine through.
 void Execute(Device* device, Precision precision, const EmbeddingCase& c,
              int64_t offset, EmbeddingRun* run) {
-  auto op = device->PrepareEmbedding(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const Floats x(device, run->x, offset), token(device, run->token, offset),
       position(device, run->position, offset),
@@ -76,7 +76,7 @@ void Execute(Device* device, Precision precision, const EmbeddingCase& c,
 
 void Execute(Device* device, Precision precision, const LayerNormCase& c,
              int64_t offset, LayerNormRun* run) {
-  auto op = device->PrepareLayerNorm(c.shape, c.samples + 1);
+  auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
   const Activations x(device, precision, run->x, offset),
       dy(device, precision, run->dy, offset);
@@ -146,7 +146,7 @@ TEST_P(CudaSequenceTest, NanReachesTheOutput) {
   values[6] = nan;
   const Activations x(device_.get(), precision(), values);
   const auto y = Activations::Unwritten(device_.get(), precision(), 12);
-  ASSERT_TRUE((*device_->PrepareLayerNorm({3, 4, 1e-5}, 1))
+  ASSERT_TRUE((*device_->Prepare(LayerNormShape{3, 4, 1e-5}, 1))
                   ->Forward(1, x.data(), gamma.data(), beta.data(), y.data())
                   .ok());
   const auto normed = y.Read();

@@ -153,9 +153,9 @@ class Dense : public LinearOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeDense(OpContext* context,
-                                                    const DenseShape& shape,
-                                                    int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<LinearOp>> MakeOp(OpContext* context,
+                                                 const DenseShape& shape,
+                                                 int64_t max_samples) {
   std::string name =
       absl::StrCat("dense ", shape.inputs, " to ", shape.outputs);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.inputs));

@@ -66,83 +66,11 @@ class DeviceOnBackend : public Device {
     SLUICE_RETURN_IF_ERROR(entered_);
     return MakeVectorOp(&context_, ranges);
   }
-  absl::StatusOr<std::unique_ptr<InputOp>> PrepareInput(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return MakeInput(&context_, channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareFlatten(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return MakeFlatten(&context_, channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
-      const DenseShape& shape, int64_t max_samples) override {
-    return MakeDense(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
-      const Conv2dShape& shape, int64_t max_samples) override {
-    return MakeConv2d(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return MakePool(&context_, PoolKind::kMax, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return MakePool(&context_, PoolKind::kAverage, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return MakeGlobalAveragePool(&context_, channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
-      int64_t size, int64_t max_samples) override {
-    return MakeActivation(&context_, ActivationKind::kRelu, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
-      int64_t size, int64_t max_samples) override {
-    return MakeActivation(&context_, ActivationKind::kTanh, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
-      int64_t size, int64_t max_samples) override {
-    return MakeActivation(&context_, ActivationKind::kSigmoid, size,
-                          max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
-      int64_t size, int64_t max_samples) override {
-    return MakeActivation(&context_, ActivationKind::kGelu, size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate,
-      int64_t max_samples) override {
-    return MakeDropout(&context_, channels, pixels, rate, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, bool relu, int64_t max_samples) override {
-    return MakeSum(&context_, size, relu, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
-      const BatchNormShape& shape, int64_t max_samples) override {
-    return MakeBatchNorm(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
-      const EmbeddingShape& shape, int64_t max_samples) override {
-    return MakeEmbedding(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
-      const LayerNormShape& shape, int64_t max_samples) override {
-    return MakeLayerNorm(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
-      const AttentionShape& shape, int64_t max_samples) override {
-    return MakeAttention(&context_, shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
-  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
-    return MakeSoftmaxCrossEntropy(&context_, classes, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> PrepareMeanSquaredError(
-      int64_t outputs, int64_t max_samples) override {
-    return MakeMeanSquaredError(&context_, outputs, max_samples);
+  absl::StatusOr<AnyOp> PrepareAny(const OpSpec& spec,
+                                   int64_t max_samples) override {
+    return PrepareEach(spec, [&](const auto& shape) {
+      return MakeOp(&context_, shape, max_samples);
+    });
   }
 
  private:

@@ -37,8 +37,6 @@ struct Pair {
 
 // ---- Elementwise, in place where MapOp says so: activations.cu
 
-enum class ActivationKind { kRelu, kTanh, kSigmoid, kGelu };
-
 int ActivationForward(Stream stream, Precision precision, ActivationKind kind,
                       int64_t size, const void* x, void* y);
 // `seen` is x for gelu, else y.

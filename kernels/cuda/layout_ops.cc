@@ -75,27 +75,28 @@ class Flatten : public MapOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputOp>> MakeInput(OpContext* context,
-                                                   int64_t channels,
-                                                   int64_t pixels,
-                                                   int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<InputOp>> MakeOp(OpContext* context,
+                                                const InputShape& shape,
+                                                int64_t max_samples) {
   if (!Is16Bit(context->precision())) return nullptr;
-  std::string name = absl::StrCat("input ", channels, "x", pixels);
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, channels * pixels));
+  std::string name = absl::StrCat("input ", shape.channels, "x", shape.pixels);
+  SLUICE_RETURN_IF_ERROR(
+      CheckSize(name, max_samples, shape.channels * shape.pixels));
   return std::make_unique<InputOnGpu>(
-      Conversion(context, std::move(name), channels, pixels));
+      Conversion(context, std::move(name), shape.channels, shape.pixels));
 }
 
-absl::StatusOr<std::unique_ptr<MapOp>> MakeFlatten(OpContext* context,
-                                                   int64_t channels,
-                                                   int64_t pixels,
-                                                   int64_t max_samples) {
-  const bool moves = channels > 1 && pixels > 1;
+absl::StatusOr<std::unique_ptr<MapOp>> MakeOp(OpContext* context,
+                                              const FlattenShape& shape,
+                                              int64_t max_samples) {
+  const bool moves = shape.channels > 1 && shape.pixels > 1;
   if (!Is16Bit(context->precision()) || !moves) return nullptr;
-  std::string name = absl::StrCat("flatten ", channels, "x", pixels);
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, channels * pixels));
+  std::string name =
+      absl::StrCat("flatten ", shape.channels, "x", shape.pixels);
+  SLUICE_RETURN_IF_ERROR(
+      CheckSize(name, max_samples, shape.channels * shape.pixels));
   return std::make_unique<Flatten>(
-      Conversion(context, std::move(name), channels, pixels));
+      Conversion(context, std::move(name), shape.channels, shape.pixels));
 }
 
 }  // namespace sluice::kernels::cuda

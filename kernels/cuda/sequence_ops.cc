@@ -310,8 +310,9 @@ class Attention : public MapOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<EmbeddingOp>> MakeEmbedding(
-    OpContext* context, const EmbeddingShape& shape, int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<EmbeddingOp>> MakeOp(OpContext* context,
+                                                    const EmbeddingShape& shape,
+                                                    int64_t max_samples) {
   std::string name = absl::StrCat("embedding ", shape.vocabulary, " to ",
                                   shape.features, ", length ", shape.length);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.output_size()));
@@ -319,16 +320,18 @@ absl::StatusOr<std::unique_ptr<EmbeddingOp>> MakeEmbedding(
   return std::make_unique<Embedding>(context, std::move(name), shape);
 }
 
-absl::StatusOr<std::unique_ptr<LayerNormOp>> MakeLayerNorm(
-    OpContext* context, const LayerNormShape& shape, int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<LayerNormOp>> MakeOp(OpContext* context,
+                                                    const LayerNormShape& shape,
+                                                    int64_t max_samples) {
   std::string name =
       absl::StrCat("layer_norm ", shape.rows, "x", shape.features);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.size()));
   return std::make_unique<LayerNorm>(context, std::move(name), shape);
 }
 
-absl::StatusOr<std::unique_ptr<MapOp>> MakeAttention(
-    OpContext* context, const AttentionShape& shape, int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<MapOp>> MakeOp(OpContext* context,
+                                              const AttentionShape& shape,
+                                              int64_t max_samples) {
   std::string name = absl::StrCat("attention ", shape.heads, "x",
                                   shape.head_size, ", length ", shape.length);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.input_size()));

@@ -139,28 +139,31 @@ class MeanSquaredErrorOnGpu : public MeanSquaredErrorOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BatchNormOp>> MakeBatchNorm(
-    OpContext* context, const BatchNormShape& shape, int64_t max_samples) {
+absl::StatusOr<std::unique_ptr<BatchNormOp>> MakeOp(OpContext* context,
+                                                    const BatchNormShape& shape,
+                                                    int64_t max_samples) {
   std::string name =
       absl::StrCat("batch_norm ", shape.channels, "x", shape.pixels);
   SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.size()));
   return std::make_unique<BatchNorm>(context, std::move(name), shape);
 }
 
-absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>> MakeSoftmaxCrossEntropy(
-    OpContext* context, int64_t classes, int64_t max_samples) {
-  std::string name = absl::StrCat("softmax_cross_entropy ", classes);
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, classes));
+absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>> MakeOp(
+    OpContext* context, const SoftmaxCrossEntropyShape& shape,
+    int64_t max_samples) {
+  std::string name = absl::StrCat("softmax_cross_entropy ", shape.classes);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.classes));
   return std::make_unique<SoftmaxCrossEntropyOnGpu>(context, std::move(name),
-                                                    classes);
+                                                    shape.classes);
 }
 
-absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> MakeMeanSquaredError(
-    OpContext* context, int64_t outputs, int64_t max_samples) {
-  std::string name = absl::StrCat("mean_squared_error ", outputs);
-  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, outputs));
+absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> MakeOp(
+    OpContext* context, const MeanSquaredErrorShape& shape,
+    int64_t max_samples) {
+  std::string name = absl::StrCat("mean_squared_error ", shape.outputs);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, shape.outputs));
   return std::make_unique<MeanSquaredErrorOnGpu>(context, std::move(name),
-                                                 outputs);
+                                                 shape.outputs);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -135,59 +135,59 @@ class Gelu : public FloatMapOp {
 
 class GlobalAveragePool : public FloatMapOp {
  public:
-  GlobalAveragePool(int64_t channels, int64_t pixels)
-      : channels_(channels), pixels_(pixels) {}
+  explicit GlobalAveragePool(const GlobalAveragePoolShape& shape)
+      : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::GlobalAveragePoolForward(samples * channels_, pixels_, x, y);
+    reference::GlobalAveragePoolForward(samples * shape_.channels,
+                                        shape_.pixels, x, y);
     return absl::OkStatus();
   }
   absl::Status Backward(int64_t samples, const float* x, const float* y,
                         const float* dy, float* dx) override {
-    reference::GlobalAveragePoolBackward(samples * channels_, pixels_, dy, dx);
+    reference::GlobalAveragePoolBackward(samples * shape_.channels,
+                                         shape_.pixels, dy, dx);
     return absl::OkStatus();
   }
 
  private:
-  const int64_t channels_;
-  const int64_t pixels_;
+  const GlobalAveragePoolShape shape_;
 };
 
 class Dropout : public FloatDropoutOp {
  public:
-  Dropout(int64_t size, double rate) : size_(size), rate_(rate) {}
+  explicit Dropout(const DropoutShape& shape) : shape_(shape) {}
   absl::Status SetDraw(std::optional<Draw> draw) override {
     draw_ = draw;
     return absl::OkStatus();
   }
   absl::Status Run(int64_t samples, const float* x, float* y) override {
     if (draw_.has_value()) {
-      reference::Dropout(samples * size_, rate_, draw_->key,
-                         draw_->first * size_, x, y);
+      reference::Dropout(samples * shape_.size(), shape_.rate, draw_->key,
+                         draw_->first * shape_.size(), x, y);
     } else {
-      std::copy_n(x, samples * size_, y);
+      std::copy_n(x, samples * shape_.size(), y);
     }
     return absl::OkStatus();
   }
 
  private:
-  const int64_t size_;
-  const double rate_;
+  const DropoutShape shape_;
   std::optional<Draw> draw_;
 };
 
 class Sum : public FloatSumOp {
  public:
-  Sum(int64_t size, bool relu) : size_(size), relu_(relu) {}
+  explicit Sum(const SumShape& shape) : shape_(shape) {}
   absl::Status Run(int64_t samples, const float* a, const float* b,
                    float* y) override {
-    for (int64_t i = 0; i < samples * size_; ++i) y[i] = a[i] + b[i];
-    if (relu_) reference::ReluForward(samples * size_, y, y);
+    const int64_t size = samples * shape_.size;
+    for (int64_t i = 0; i < size; ++i) y[i] = a[i] + b[i];
+    if (shape_.relu) reference::ReluForward(size, y, y);
     return absl::OkStatus();
   }
 
  private:
-  const int64_t size_;
-  const bool relu_;
+  const SumShape shape_;
 };
 
 class BatchNorm : public FloatBatchNormOp {
@@ -304,6 +304,66 @@ class MeanSquaredError : public FloatMeanSquaredErrorOp {
   const int64_t outputs_;
 };
 
+std::unique_ptr<InputOp> Make(const InputShape&) { return nullptr; }
+std::unique_ptr<MapOp> Make(const FlattenShape&) { return nullptr; }
+std::unique_ptr<LinearOp> Make(const DenseShape& shape) {
+  return std::make_unique<Dense>(shape);
+}
+std::unique_ptr<LinearOp> Make(const Conv2dShape& shape) {
+  return std::make_unique<Conv2d>(shape);
+}
+std::unique_ptr<MapOp> Make(const PoolShape& shape) {
+  if (shape.kind == PoolKind::kMax) return std::make_unique<MaxPool>(shape);
+  return std::make_unique<AveragePool>(shape);
+}
+std::unique_ptr<MapOp> Make(const GlobalAveragePoolShape& shape) {
+  return std::make_unique<GlobalAveragePool>(shape);
+}
+std::unique_ptr<MapOp> Make(const ActivationShape& shape) {
+  using reference::ReluBackward, reference::ReluForward;
+  using reference::SigmoidBackward, reference::SigmoidForward;
+  using reference::TanhBackward, reference::TanhForward;
+  switch (shape.kind) {
+    case ActivationKind::kRelu:
+      return std::make_unique<Activation>(shape.size, ReluForward<float>,
+                                          ReluBackward<float>);
+    case ActivationKind::kTanh:
+      return std::make_unique<Activation>(shape.size, TanhForward<float>,
+                                          TanhBackward<float>);
+    case ActivationKind::kSigmoid:
+      return std::make_unique<Activation>(shape.size, SigmoidForward<float>,
+                                          SigmoidBackward<float>);
+    case ActivationKind::kGelu:
+      break;
+  }
+  return std::make_unique<Gelu>(shape.size);
+}
+std::unique_ptr<DropoutOp> Make(const DropoutShape& shape) {
+  return std::make_unique<Dropout>(shape);
+}
+std::unique_ptr<SumOp> Make(const SumShape& shape) {
+  return std::make_unique<Sum>(shape);
+}
+std::unique_ptr<BatchNormOp> Make(const BatchNormShape& shape) {
+  return std::make_unique<BatchNorm>(shape);
+}
+std::unique_ptr<EmbeddingOp> Make(const EmbeddingShape& shape) {
+  return std::make_unique<Embedding>(shape);
+}
+std::unique_ptr<LayerNormOp> Make(const LayerNormShape& shape) {
+  return std::make_unique<LayerNorm>(shape);
+}
+std::unique_ptr<MapOp> Make(const AttentionShape& shape) {
+  return std::make_unique<Attention>(shape);
+}
+std::unique_ptr<SoftmaxCrossEntropyOp> Make(
+    const SoftmaxCrossEntropyShape& shape) {
+  return std::make_unique<SoftmaxCrossEntropy>(shape.classes);
+}
+std::unique_ptr<MeanSquaredErrorOp> Make(const MeanSquaredErrorShape& shape) {
+  return std::make_unique<MeanSquaredError>(shape.outputs);
+}
+
 class ReferenceDevice : public HostMemoryDevice {
  public:
   std::string Description() const override {
@@ -315,77 +375,8 @@ class ReferenceDevice : public HostMemoryDevice {
       absl::Span<const ParameterRange> ranges) override {
     return std::make_unique<reference::ReferenceVectorOp>(ranges);
   }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareDense(
-      const DenseShape& shape, int64_t max_samples) override {
-    return std::make_unique<Dense>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<LinearOp>> PrepareConv2d(
-      const Conv2dShape& shape, int64_t max_samples) override {
-    return std::make_unique<Conv2d>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareMaxPool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return std::make_unique<MaxPool>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAveragePool(
-      const PoolShape& shape, int64_t max_samples) override {
-    return std::make_unique<AveragePool>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareRelu(
-      int64_t size, int64_t max_samples) override {
-    return std::make_unique<Activation>(size, reference::ReluForward<float>,
-                                        reference::ReluBackward<float>);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareTanh(
-      int64_t size, int64_t max_samples) override {
-    return std::make_unique<Activation>(size, reference::TanhForward<float>,
-                                        reference::TanhBackward<float>);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareSigmoid(
-      int64_t size, int64_t max_samples) override {
-    return std::make_unique<Activation>(size, reference::SigmoidForward<float>,
-                                        reference::SigmoidBackward<float>);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGelu(
-      int64_t size, int64_t max_samples) override {
-    return std::make_unique<Gelu>(size);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareGlobalAveragePool(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return std::make_unique<GlobalAveragePool>(channels, pixels);
-  }
-  absl::StatusOr<std::unique_ptr<DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate,
-      int64_t max_samples) override {
-    return std::make_unique<Dropout>(channels * pixels, rate);
-  }
-  absl::StatusOr<std::unique_ptr<SumOp>> PrepareSum(
-      int64_t size, bool relu, int64_t max_samples) override {
-    return std::make_unique<Sum>(size, relu);
-  }
-  absl::StatusOr<std::unique_ptr<BatchNormOp>> PrepareBatchNorm(
-      const BatchNormShape& shape, int64_t max_samples) override {
-    return std::make_unique<BatchNorm>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<EmbeddingOp>> PrepareEmbedding(
-      const EmbeddingShape& shape, int64_t max_samples) override {
-    return std::make_unique<Embedding>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<LayerNormOp>> PrepareLayerNorm(
-      const LayerNormShape& shape, int64_t max_samples) override {
-    return std::make_unique<LayerNorm>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<MapOp>> PrepareAttention(
-      const AttentionShape& shape, int64_t max_samples) override {
-    return std::make_unique<Attention>(shape);
-  }
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyOp>>
-  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
-    return std::make_unique<SoftmaxCrossEntropy>(classes);
-  }
-  absl::StatusOr<std::unique_ptr<MeanSquaredErrorOp>> PrepareMeanSquaredError(
-      int64_t outputs, int64_t max_samples) override {
-    return std::make_unique<MeanSquaredError>(outputs);
+  absl::StatusOr<AnyOp> PrepareAny(const OpSpec& spec, int64_t) override {
+    return PrepareEach(spec, [](const auto& shape) { return Make(shape); });
   }
 };
 

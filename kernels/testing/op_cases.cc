@@ -254,29 +254,35 @@ BatchNormCase WithRelu(const BatchNormCase& c) {
 absl::StatusOr<std::unique_ptr<LinearOp>> Prepare(Device* device,
                                                   const LinearCase& c) {
   const int64_t most = std::max<int64_t>(c.samples, 1);
-  if (const DenseShape* s = AsDense(c)) return device->PrepareDense(*s, most);
-  return device->PrepareConv2d(AsConv(c), most);
+  return std::visit(
+      [&](const auto& shape) { return device->Prepare(shape, most); }, c.shape);
 }
 
 absl::StatusOr<std::unique_ptr<MapOp>> Prepare(Device* device,
                                                const MapCase& c) {
   const int64_t most = std::max<int64_t>(c.samples, 1);
+  PoolShape pool = c.pool;
+  const auto activation = [&](ActivationKind kind) {
+    return device->Prepare(ActivationShape{kind, c.size}, most);
+  };
   switch (c.kind) {
     case MapKind::kMaxPool:
-      return device->PrepareMaxPool(c.pool, most);
+      return device->Prepare(pool, most);
     case MapKind::kAveragePool:
-      return device->PrepareAveragePool(c.pool, most);
+      pool.kind = PoolKind::kAverage;
+      return device->Prepare(pool, most);
     case MapKind::kRelu:
-      return device->PrepareRelu(c.size, most);
+      return activation(ActivationKind::kRelu);
     case MapKind::kTanh:
-      return device->PrepareTanh(c.size, most);
+      return activation(ActivationKind::kTanh);
     case MapKind::kSigmoid:
-      return device->PrepareSigmoid(c.size, most);
+      return activation(ActivationKind::kSigmoid);
     case MapKind::kGelu:
-      return device->PrepareGelu(c.size, most);
+      return activation(ActivationKind::kGelu);
     case MapKind::kGlobalAveragePool:
-      return device->PrepareGlobalAveragePool(
-          c.pool.channels, c.pool.height * c.pool.width, most);
+      return device->Prepare(
+          GlobalAveragePoolShape{pool.channels, pool.height * pool.width},
+          most);
   }
   return absl::InternalError("no such kind");
 }

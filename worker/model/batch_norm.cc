@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeBatchNorm(
   shape.pixels = SizeOf(layer.input_shape) / shape.channels;
   shape.epsilon = layer.layer.batch_norm().epsilon();
   shape.relu = relu;
-  SLUICE_ASSIGN_OR_RETURN(
-      auto op, context.device->PrepareBatchNorm(shape, context.max_samples));
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          context.device->Prepare(shape, context.max_samples));
   return std::make_unique<BatchNorm>(std::move(op), context.plan, layer);
 }
 

@@ -97,35 +97,32 @@ class ChannelsLastDevice : public SeparateMemoryDevice {
     allocated += bytes;
     return SeparateMemoryDevice::Allocate(bytes);
   }
-  absl::StatusOr<std::unique_ptr<kernels::InputOp>> PrepareInput(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    inputs.emplace_back(channels, pixels);
-    return std::make_unique<ToChannelsLast>(channels, pixels);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareFlatten(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    if (channels == 1 || pixels == 1) return nullptr;
-    return std::make_unique<ToChannelsFirst>(channels, pixels);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
-      const kernels::BatchNormShape& shape, int64_t max_samples) override {
-    kernels::BatchNormShape rows = shape;
-    rows.pixels = 1;
-    auto op = SeparateMemoryDevice::PrepareBatchNorm(
-        rows, max_samples * shape.pixels);
-    return std::make_unique<BatchNormOfRows>(*std::move(op), shape.pixels);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate,
-      int64_t max_samples) override {
-    dropouts.emplace_back(channels, pixels);
-    return SeparateMemoryDevice::PrepareDropout(channels, pixels, rate,
-                                                max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
-      const kernels::Conv2dShape& shape, int64_t max_samples) override {
-    relu.push_back(shape.relu);
-    return SeparateMemoryDevice::PrepareConv2d(shape, max_samples);
+  absl::StatusOr<kernels::AnyOp> PrepareAny(const kernels::OpSpec& spec,
+                                            int64_t max_samples) override {
+    if (const auto* input = std::get_if<kernels::InputShape>(&spec)) {
+      inputs.emplace_back(input->channels, input->pixels);
+      return std::make_unique<ToChannelsLast>(input->channels, input->pixels);
+    }
+    if (const auto* flatten = std::get_if<kernels::FlattenShape>(&spec)) {
+      const int64_t channels = flatten->channels, pixels = flatten->pixels;
+      if (channels == 1 || pixels == 1) {
+        return std::unique_ptr<kernels::MapOp>();
+      }
+      return std::make_unique<ToChannelsFirst>(channels, pixels);
+    }
+    if (const auto* norm = std::get_if<kernels::BatchNormShape>(&spec)) {
+      kernels::BatchNormShape rows = *norm;
+      rows.pixels = 1;
+      return std::make_unique<BatchNormOfRows>(
+          *device().Prepare(rows, max_samples * norm->pixels), norm->pixels);
+    }
+    if (const auto* dropout = std::get_if<kernels::DropoutShape>(&spec)) {
+      dropouts.emplace_back(dropout->channels, dropout->pixels);
+    }
+    if (const auto* conv2d = std::get_if<kernels::Conv2dShape>(&spec)) {
+      relu.push_back(conv2d->relu);
+    }
+    return SeparateMemoryDevice::PrepareAny(spec, max_samples);
   }
 
   int64_t bytes_of_number = sizeof(float);

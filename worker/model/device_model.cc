@@ -68,7 +68,8 @@ absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
   if (plan.layers[0].layer.has_embedding()) return absl::OkStatus();
   const ImageSize in = ImageSizeOf(plan.input_shape);
   SLUICE_ASSIGN_OR_RETURN(
-      input_, device_->PrepareInput(in.channels, in.pixels, max_samples_));
+      input_, device_->Prepare(kernels::InputShape{in.channels, in.pixels},
+                               max_samples_));
   if (input_ == nullptr) return absl::OkStatus();
   SLUICE_ASSIGN_OR_RETURN(entered_,
                           device_->Allocate(max_samples_ * input_size_ *

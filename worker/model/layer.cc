@@ -14,9 +14,11 @@
 namespace sluice {
 namespace {
 
+using kernels::ActivationKind;
 using kernels::Device;
 using kernels::LinearOp;
 using kernels::MapOp;
+using kernels::PoolKind;
 
 // Dense or conv2d.
 class LinearLayer : public Layer {
@@ -103,10 +105,10 @@ class DropoutLayer : public Layer {
 absl::StatusOr<std::unique_ptr<Layer>> Dropout(const LayerContext& context,
                                                const LayerPlan& layer) {
   const ImageSize in = ImageSizeOf(layer.input_shape);
-  SLUICE_ASSIGN_OR_RETURN(
-      auto op, context.device->PrepareDropout(in.channels, in.pixels,
-                                              layer.layer.dropout().rate(),
-                                              context.max_samples));
+  const kernels::DropoutShape shape = {in.channels, in.pixels,
+                                       layer.layer.dropout().rate()};
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          context.device->Prepare(shape, context.max_samples));
   return std::make_unique<DropoutLayer>(
       std::move(op),
       Random(context.seed, absl::StrCat("dropout ", layer.name)));
@@ -122,9 +124,18 @@ absl::StatusOr<std::unique_ptr<Layer>> Linear(
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> Map(
-    absl::StatusOr<std::unique_ptr<MapOp>> op, bool is_activation) {
+    absl::StatusOr<std::unique_ptr<MapOp>> op, bool is_activation = false) {
   SLUICE_RETURN_IF_ERROR(op.status());
   return std::make_unique<MapLayer>(*std::move(op), is_activation);
+}
+
+// Gelu's backward looks at x, so it is none that may run in place.
+absl::StatusOr<std::unique_ptr<Layer>> Activation(const LayerContext& context,
+                                                  const LayerPlan& layer,
+                                                  ActivationKind kind) {
+  const kernels::ActivationShape shape = {kind, SizeOf(layer.input_shape)};
+  return Map(context.device->Prepare(shape, context.max_samples),
+             /*is_activation=*/kind != ActivationKind::kGelu);
 }
 
 kernels::Conv2dShape ConvShape(const LayerPlan& layer, bool relu) {
@@ -142,8 +153,10 @@ kernels::Conv2dShape ConvShape(const LayerPlan& layer, bool relu) {
   return shape;
 }
 
-kernels::PoolShape PoolShape(const LayerPlan& layer, const proto::Pool& pool) {
+kernels::PoolShape PoolShape(const LayerPlan& layer, PoolKind kind,
+                             const proto::Pool& pool) {
   kernels::PoolShape shape;
+  shape.kind = kind;
   shape.channels = layer.input_shape[0];
   shape.height = layer.input_shape[1];
   shape.width = layer.input_shape[2];
@@ -161,11 +174,11 @@ kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
 absl::StatusOr<std::unique_ptr<Layer>> Flatten(const LayerContext& context,
                                                const LayerPlan& layer) {
   const ImageSize in = ImageSizeOf(layer.input_shape);
+  const kernels::FlattenShape shape = {in.channels, in.pixels};
   SLUICE_ASSIGN_OR_RETURN(auto op,
-                          context.device->PrepareFlatten(in.channels, in.pixels,
-                                                         context.max_samples));
+                          context.device->Prepare(shape, context.max_samples));
   if (op == nullptr) return nullptr;
-  return std::make_unique<MapLayer>(std::move(op), /*is_activation=*/false);
+  return Map(std::move(op));
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
@@ -174,38 +187,35 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
   Device* const device = context.device;
   const int64_t n = context.max_samples;
   const proto::Layer& p = layer.layer;
-  const int64_t inputs = SizeOf(layer.input_shape);
   switch (p.kind_case()) {
     case proto::Layer::kDense: {
       const kernels::DenseShape shape{layer.input_shape.back(),
                                       layer.output_shape.back(),
                                       layer.bias >= 0, relu};
-      const int64_t rows = inputs / shape.inputs;
-      return Linear(device->PrepareDense(shape, n * rows), rows, plan, layer);
+      const int64_t rows = SizeOf(layer.input_shape) / shape.inputs;
+      return Linear(device->Prepare(shape, n * rows), rows, plan, layer);
     }
     case proto::Layer::kConv2D:
-      return Linear(device->PrepareConv2d(ConvShape(layer, relu), n),
-                    /*rows=*/1, plan, layer);
+      return Linear(device->Prepare(ConvShape(layer, relu), n), /*rows=*/1,
+                    plan, layer);
     case proto::Layer::kMaxPool:
-      return Map(device->PrepareMaxPool(PoolShape(layer, p.max_pool()), n),
-                 /*is_activation=*/false);
+      return Map(
+          device->Prepare(PoolShape(layer, PoolKind::kMax, p.max_pool()), n));
     case proto::Layer::kAveragePool:
-      return Map(
-          device->PrepareAveragePool(PoolShape(layer, p.average_pool()), n),
-          /*is_activation=*/false);
+      return Map(device->Prepare(
+          PoolShape(layer, PoolKind::kAverage, p.average_pool()), n));
     case proto::Layer::kRelu:
-      return Map(device->PrepareRelu(inputs, n), /*is_activation=*/true);
+      return Activation(context, layer, ActivationKind::kRelu);
     case proto::Layer::kTanh:
-      return Map(device->PrepareTanh(inputs, n), /*is_activation=*/true);
+      return Activation(context, layer, ActivationKind::kTanh);
     case proto::Layer::kSigmoid:
-      return Map(device->PrepareSigmoid(inputs, n), /*is_activation=*/true);
+      return Activation(context, layer, ActivationKind::kSigmoid);
     case proto::Layer::kGelu:
-      return Map(device->PrepareGelu(inputs, n), /*is_activation=*/false);
+      return Activation(context, layer, ActivationKind::kGelu);
     case proto::Layer::kGlobalAveragePool: {
-      const int64_t channels = layer.output_shape[0];
-      return Map(
-          device->PrepareGlobalAveragePool(channels, inputs / channels, n),
-          /*is_activation=*/false);
+      const ImageSize in = ImageSizeOf(layer.input_shape);
+      return Map(device->Prepare(
+          kernels::GlobalAveragePoolShape{in.channels, in.pixels}, n));
     }
     case proto::Layer::kBatchNorm:
       return MakeBatchNorm(context, layer, relu);
@@ -214,8 +224,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     case proto::Layer::kLayerNorm:
       return MakeLayerNorm(context, layer);
     case proto::Layer::kAttention:
-      return Map(device->PrepareAttention(AttentionShape(layer), n),
-                 /*is_activation=*/false);
+      return Map(device->Prepare(AttentionShape(layer), n));
     case proto::Layer::kTiedOutput:
       return MakeTiedOutput(context, layer);
     case proto::Layer::kDropout:

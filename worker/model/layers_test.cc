@@ -104,25 +104,14 @@ TEST(LayersTest, ARepeatIsTheSameAsItsLayersWrittenOut) {
 // The reference, with a note of who was asked for relu as well.
 class NotingDevice : public SeparateMemoryDevice {
  public:
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
-      const kernels::DenseShape& shape, int64_t max_samples) override {
-    relu.push_back(shape.relu);
-    return SeparateMemoryDevice::PrepareDense(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
-      const kernels::Conv2dShape& shape, int64_t max_samples) override {
-    relu.push_back(shape.relu);
-    return SeparateMemoryDevice::PrepareConv2d(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
-      const kernels::BatchNormShape& shape, int64_t max_samples) override {
-    relu.push_back(shape.relu);
-    return SeparateMemoryDevice::PrepareBatchNorm(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
-      int64_t size, bool with_relu, int64_t max_samples) override {
-    relu.push_back(with_relu);
-    return SeparateMemoryDevice::PrepareSum(size, with_relu, max_samples);
+  absl::StatusOr<kernels::AnyOp> PrepareAny(const kernels::OpSpec& spec,
+                                            int64_t max_samples) override {
+    std::visit(
+        [this](const auto& shape) {
+          if constexpr (requires { shape.relu; }) relu.push_back(shape.relu);
+        },
+        spec);
+    return SeparateMemoryDevice::PrepareAny(spec, max_samples);
   }
   std::vector<bool> relu;
 };

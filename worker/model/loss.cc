@@ -90,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
     }
     outputs *= places;  // A sum over both.
     SLUICE_ASSIGN_OR_RETURN(
-        auto op, device->PrepareMeanSquaredError(outputs, max_samples));
+        auto op,
+        device->Prepare(kernels::MeanSquaredErrorShape{outputs}, max_samples));
     SLUICE_ASSIGN_OR_RETURN(
         HostArray targets,
         HostArray::Create(device, max_samples * outputs * sizeof(float)));
@@ -102,8 +103,9 @@ absl::StatusOr<std::unique_ptr<Loss>> MakeLoss(proto::Model::Loss kind,
         "model.loss: SOFTMAX_CROSS_ENTROPY needs labels, the data has real "
         "targets");
   }
-  SLUICE_ASSIGN_OR_RETURN(auto op, device->PrepareSoftmaxCrossEntropy(
-                                       outputs, max_samples * places));
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, device->Prepare(kernels::SoftmaxCrossEntropyShape{outputs},
+                               max_samples * places));
   SLUICE_ASSIGN_OR_RETURN(
       HostArray labels,
       HostArray::Create(device, max_samples * places * sizeof(int32_t)));

@@ -84,9 +84,10 @@ class WatchedDevice : public SeparateMemoryDevice {
     if (!recording.ok()) return recording.status();
     return std::make_unique<Watched>(&runs, *std::move(recording));
   }
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
-      const kernels::DenseShape& shape, int64_t max_samples) override {
-    return device().PrepareDense(shape, max_samples);
+  // Recorded calls are made later, so nothing looks at their arguments.
+  absl::StatusOr<kernels::AnyOp> PrepareAny(const kernels::OpSpec& spec,
+                                            int64_t max_samples) override {
+    return device().PrepareAny(spec, max_samples);
   }
 
   std::function<bool(int)> refuse = [](int) { return false; };

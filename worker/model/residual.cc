@@ -78,10 +78,12 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeResidual(const LayerContext& context,
   kernels::Device& device = *context.device;
   SLUICE_ASSIGN_OR_RETURN(
       auto outputs,
-      device.PrepareSum(SizeOf(layer.output_shape), relu, context.max_samples));
+      device.Prepare(kernels::SumShape{SizeOf(layer.output_shape), relu},
+                     context.max_samples));
   SLUICE_ASSIGN_OR_RETURN(
-      auto inputs, device.PrepareSum(SizeOf(layer.input_shape), /*relu=*/false,
-                                     context.max_samples));
+      auto inputs,
+      device.Prepare(kernels::SumShape{SizeOf(layer.input_shape), false},
+                     context.max_samples));
   return std::make_unique<Residual>(std::move(body), std::move(projection),
                                     std::move(outputs), std::move(inputs));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -73,83 +74,12 @@ class SeparateMemoryDevice : public kernels::Device {
       absl::Span<const ParameterRange> ranges) override {
     return device_->PrepareVector(ranges);
   }
-  absl::StatusOr<std::unique_ptr<kernels::InputOp>> PrepareInput(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return device_->PrepareInput(channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareFlatten(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return device_->PrepareFlatten(channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareDense(
-      const kernels::DenseShape& shape, int64_t max_samples) override {
-    return std::make_unique<Dense>(this,
-                                   *device_->PrepareDense(shape, max_samples));
-  }
-  absl::StatusOr<std::unique_ptr<kernels::LinearOp>> PrepareConv2d(
-      const kernels::Conv2dShape& shape, int64_t max_samples) override {
-    return device_->PrepareConv2d(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareMaxPool(
-      const kernels::PoolShape& shape, int64_t max_samples) override {
-    return device_->PrepareMaxPool(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAveragePool(
-      const kernels::PoolShape& shape, int64_t max_samples) override {
-    return device_->PrepareAveragePool(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareRelu(
-      int64_t size, int64_t max_samples) override {
-    return device_->PrepareRelu(size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareTanh(
-      int64_t size, int64_t max_samples) override {
-    return device_->PrepareTanh(size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareSigmoid(
-      int64_t size, int64_t max_samples) override {
-    return device_->PrepareSigmoid(size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGelu(
-      int64_t size, int64_t max_samples) override {
-    return device_->PrepareGelu(size, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareGlobalAveragePool(
-      int64_t channels, int64_t pixels, int64_t max_samples) override {
-    return device_->PrepareGlobalAveragePool(channels, pixels, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::DropoutOp>> PrepareDropout(
-      int64_t channels, int64_t pixels, double rate,
-      int64_t max_samples) override {
-    return device_->PrepareDropout(channels, pixels, rate, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::SumOp>> PrepareSum(
-      int64_t size, bool relu, int64_t max_samples) override {
-    return device_->PrepareSum(size, relu, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::BatchNormOp>> PrepareBatchNorm(
-      const kernels::BatchNormShape& shape, int64_t max_samples) override {
-    return device_->PrepareBatchNorm(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::EmbeddingOp>> PrepareEmbedding(
-      const kernels::EmbeddingShape& shape, int64_t max_samples) override {
-    return device_->PrepareEmbedding(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::LayerNormOp>> PrepareLayerNorm(
-      const kernels::LayerNormShape& shape, int64_t max_samples) override {
-    return device_->PrepareLayerNorm(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MapOp>> PrepareAttention(
-      const kernels::AttentionShape& shape, int64_t max_samples) override {
-    return device_->PrepareAttention(shape, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::SoftmaxCrossEntropyOp>>
-  PrepareSoftmaxCrossEntropy(int64_t classes, int64_t max_samples) override {
-    return device_->PrepareSoftmaxCrossEntropy(classes, max_samples);
-  }
-  absl::StatusOr<std::unique_ptr<kernels::MeanSquaredErrorOp>>
-  PrepareMeanSquaredError(int64_t outputs, int64_t max_samples) override {
-    return device_->PrepareMeanSquaredError(outputs, max_samples);
+  absl::StatusOr<kernels::AnyOp> PrepareAny(const kernels::OpSpec& spec,
+                                            int64_t max_samples) override {
+    auto op = device_->PrepareAny(spec, max_samples);
+    if (!std::holds_alternative<kernels::DenseShape>(spec)) return op;
+    return std::make_unique<Dense>(
+        this, std::get<std::unique_ptr<kernels::LinearOp>>(*std::move(op)));
   }
 
  protected:

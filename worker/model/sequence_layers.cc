@@ -101,8 +101,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeEmbedding(
   const proto::Embedding& embedding = layer.layer.embedding();
   const kernels::EmbeddingShape shape = {
       layer.input_shape[0], embedding.vocabulary(), embedding.features()};
-  SLUICE_ASSIGN_OR_RETURN(
-      auto op, context.device->PrepareEmbedding(shape, context.max_samples));
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          context.device->Prepare(shape, context.max_samples));
   return std::make_unique<Embedding>(std::move(op), context.plan, layer);
 }
 
@@ -112,8 +112,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(
   shape.features = layer.input_shape.back();
   shape.rows = SizeOf(layer.input_shape) / shape.features;
   shape.epsilon = layer.layer.layer_norm().epsilon();
-  SLUICE_ASSIGN_OR_RETURN(
-      auto op, context.device->PrepareLayerNorm(shape, context.max_samples));
+  SLUICE_ASSIGN_OR_RETURN(auto op,
+                          context.device->Prepare(shape, context.max_samples));
   return std::make_unique<LayerNorm>(std::move(op), context.plan, layer);
 }
 
@@ -122,8 +122,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeTiedOutput(
   const int64_t places = layer.input_shape[0];
   const kernels::DenseShape shape = {layer.input_shape[1],
                                      layer.output_shape[1], /*bias=*/false};
-  SLUICE_ASSIGN_OR_RETURN(auto op, context.device->PrepareDense(
-                                       shape, context.max_samples * places));
+  SLUICE_ASSIGN_OR_RETURN(
+      auto op, context.device->Prepare(shape, context.max_samples * places));
   return std::make_unique<TiedOutput>(std::move(op), places,
                                       context.plan.tensors[layer.weight]);
 }
