@@ -58,18 +58,6 @@ struct GradientSums {
   }
 };
 
-// dy, and dy times what layer norm made of x. Samples are rows, channels their
-// features; `statistics` has two numbers a row.
-struct RowGradientSums {
-  const float* statistics;
-  SLUICE_HOST_DEVICE Nothing At(uint32_t) const { return {}; }
-  SLUICE_HOST_DEVICE Pair operator()(Nothing, uint32_t n, float x,
-                                     float dy) const {
-    return {dy, static_cast<double>(dy) *
-                    ((x - statistics[2 * n]) * statistics[2 * n + 1])};
-  }
-};
-
 struct FinishSum {
   float* out;
   SLUICE_HOST_DEVICE void operator()(uint32_t c, const Pair& sum) const {

@@ -1,4 +1,5 @@
-#include "kernels/cuda/block_sum.cuh"
+#include "kernels/cuda/channel_sums.cuh"
+#include "kernels/cuda/channels.h"
 #include "kernels/cuda/quads.cuh"
 #include "kernels/cuda/sequence_kernels.h"
 
@@ -77,16 +78,13 @@ __global__ void __launch_bounds__(kBlock)
     LayerNormBackwardKernel(uint32_t rows, uint32_t size, double epsilon,
                             bool vector, const typename Type::Stored* x,
                             const float* gamma, const typename Type::Stored* dy,
-                            float* statistics, typename Type::Stored* dx) {
+                            Row* statistics, typename Type::Stored* dx) {
   const uint32_t row = blockIdx.x * kWarpsOfBlock + threadIdx.x / kWarp;
   if (row >= rows) return;  // The whole warp.
   const auto* from = x + row * size;
   const auto* above = dy + row * size;
   const Row of = StatisticsOf<Type>(size, vector, epsilon, from);
-  if (threadIdx.x % kWarp == 0) {
-    statistics[2 * row] = of.mean;
-    statistics[2 * row + 1] = of.inverse;
-  }
+  if (threadIdx.x % kWarp == 0) statistics[row] = of;
   if (dx == nullptr) return;
   const Pair sums = RowSum<Type, Fp32>(
       size, vector, from, above, gamma, [of](float v, float d, float factor) {
@@ -109,47 +107,74 @@ __global__ void __launch_bounds__(kBlock)
   });
 }
 
+// dy, and dy times what x became before gamma. Samples are rows, channels their
+// features.
+struct RowGradientSums {
+  const Row* statistics;
+  SLUICE_HOST_DEVICE Nothing At(uint32_t) const { return {}; }
+  SLUICE_HOST_DEVICE Pair operator()(Nothing, uint32_t n, float x,
+                                     float dy) const {
+    const Row of = statistics[n];
+    return {dy, static_cast<double>(dy) * ((x - of.mean) * of.inverse)};
+  }
+};
+
 }  // namespace
 
 int LayerNormForward(Stream stream, Precision precision,
-                     const LayerNormShape& shape, int64_t rows, const void* x,
-                     const float* gamma, const float* beta, void* y) {
-  if (rows == 0) return 0;
+                     const LayerNormShape& shape, int64_t samples,
+                     const void* x, const float* gamma, const float* beta,
+                     void* y) {
+  if (samples == 0) return 0;
   const int64_t size = shape.features;
-  const auto count = static_cast<uint32_t>(rows);
+  const auto rows = static_cast<uint32_t>(samples * shape.rows);
   return WithType(precision, [&](auto type) {
     using Type = decltype(type);
     using Stored = typename Type::Stored;
     const bool vector =
         RowsAligned<Type>(x, size) && RowsAligned<Fp32>(gamma, size) &&
         RowsAligned<Fp32>(beta, size) && RowsAligned<Type>(y, size);
-    return Launch(LayerNormForwardKernel<Type>, {Ceiling(count, kWarpsOfBlock)},
-                  stream, count, static_cast<uint32_t>(size), shape.epsilon,
+    return Launch(LayerNormForwardKernel<Type>, {Ceiling(rows, kWarpsOfBlock)},
+                  stream, rows, static_cast<uint32_t>(size), shape.epsilon,
                   vector, static_cast<const Stored*>(x), gamma, beta,
                   static_cast<Stored*>(y));
   });
 }
 
+int64_t LayerNormScratch(Precision precision, const LayerNormShape& shape,
+                         int64_t samples) {
+  const int64_t rows = samples * shape.rows;
+  const int64_t parts = ChannelSumParts(precision, rows, shape.features, 1);
+  return parts * sizeof(Pair) + rows * sizeof(Row);
+}
+
 int LayerNormBackward(Stream stream, Precision precision,
-                      const LayerNormShape& shape, int64_t rows, const void* x,
-                      const float* gamma, const void* dy, float* statistics,
-                      void* dx) {
-  if (rows == 0) return 0;
+                      const LayerNormShape& shape, int64_t samples,
+                      const void* x, const float* gamma, const void* dy,
+                      void* scratch, void* dx, float* dgamma, float* dbeta) {
   const int64_t size = shape.features;
-  const auto count = static_cast<uint32_t>(rows);
-  return WithType(precision, [&](auto type) {
+  const auto rows = static_cast<uint32_t>(samples * shape.rows);
+  const ChannelGeometry g(precision, rows, size, 1);
+  auto* const parts = static_cast<Pair*>(scratch);
+  auto* const statistics =
+      reinterpret_cast<Row*>(parts + int64_t{g.channels} * g.splits.parts);
+  int error = WithType(precision, [&](auto type) {
     using Type = decltype(type);
     using Stored = typename Type::Stored;
     // nullptr is aligned.
     const bool vector =
         RowsAligned<Type>(x, size) && RowsAligned<Fp32>(gamma, size) &&
         RowsAligned<Type>(dy, size) && RowsAligned<Type>(dx, size);
-    return Launch(
-        LayerNormBackwardKernel<Type>, {Ceiling(count, kWarpsOfBlock)}, stream,
-        count, static_cast<uint32_t>(size), shape.epsilon, vector,
-        static_cast<const Stored*>(x), gamma, static_cast<const Stored*>(dy),
-        statistics, static_cast<Stored*>(dx));
+    return Launch(LayerNormBackwardKernel<Type>, {Ceiling(rows, kWarpsOfBlock)},
+                  stream, rows, static_cast<uint32_t>(size), shape.epsilon,
+                  vector, static_cast<const Stored*>(x), gamma,
+                  static_cast<const Stored*>(dy), statistics,
+                  static_cast<Stored*>(dx));
   });
+  if (error != 0) return error;
+  error = Sums(stream, precision, g, RowGradientSums{statistics}, x, dy, parts);
+  if (error != 0) return error;
+  return Finish(stream, g, parts, FinishBothSums{dbeta, dgamma});
 }
 
 }  // namespace sluice::kernels::cuda

@@ -22,25 +22,20 @@ int EmbeddingTokenGradient(Stream stream, Precision precision,
                            const float* x, const void* dy, bool add,
                            float* dtoken);
 
-// ---- Layer norm: layer_norm.cu, channel_sums.cu
+// ---- Layer norm: layer_norm.cu
 
-// Of `rows` rows in all; shape.rows is not looked at.
 int LayerNormForward(Stream stream, Precision precision,
-                     const LayerNormShape& shape, int64_t rows, const void* x,
-                     const float* gamma, const float* beta, void* y);
-// `dx` is left out when it is nullptr. Into `statistics` (rows, 2): the mean,
-// and the inverse of the deviation.
+                     const LayerNormShape& shape, int64_t samples,
+                     const void* x, const float* gamma, const float* beta,
+                     void* y);
+// Bytes that LayerNormBackward needs as scratch.
+int64_t LayerNormScratch(Precision precision, const LayerNormShape& shape,
+                         int64_t samples);
+// LayerNormOp::Backward. REQUIRES: samples >= 1.
 int LayerNormBackward(Stream stream, Precision precision,
-                      const LayerNormShape& shape, int64_t rows, const void* x,
-                      const float* gamma, const void* dy, float* statistics,
-                      void* dx);
-
-// The gradients at gamma and beta of `rows` rows of `features`, whose
-// `statistics` LayerNormBackward wrote. REQUIRES: rows >= 1.
-int LayerNormParameterGradients(Stream stream, Precision precision,
-                                int64_t rows, int64_t features, const void* x,
-                                const void* dy, const float* statistics,
-                                Pair* parts, float* dgamma, float* dbeta);
+                      const LayerNormShape& shape, int64_t samples,
+                      const void* x, const float* gamma, const void* dy,
+                      void* scratch, void* dx, float* dgamma, float* dbeta);
 
 // ---- Attention: attention.cu
 

@@ -66,33 +66,25 @@ class LayerNorm : public LayerNormOp {
                        const float* beta, void* y) override {
     return context_.Launched(
         name_, LayerNormForward(context_.stream(), context_.precision(), shape_,
-                                samples * shape_.rows, x, gamma, beta, y));
+                                samples, x, gamma, beta, y));
   }
 
   absl::Status Backward(int64_t samples, const void* x, const float* gamma,
                         const void* dy, void* dx, float* dgamma,
                         float* dbeta) override {
-    const Precision precision = context_.precision();
-    const int64_t rows = samples * shape_.rows;
-    if (rows == 0) {
+    if (samples == 0) {
       Backend& backend = context_.backend();
       const int64_t bytes = shape_.features * sizeof(float);
       SLUICE_RETURN_IF_ERROR(Named(name_, backend.Zero(dgamma, bytes)));
       return Named(name_, backend.Zero(dbeta, bytes));
     }
-    const int64_t parts = ChannelSumParts(precision, rows, shape_.features, 1) *
-                          static_cast<int64_t>(sizeof(Pair));
-    auto memory = context_.Scratch(parts + 2 * rows * sizeof(float));
-    if (!memory.ok()) return Named(name_, memory.status());
-    auto* statistics = reinterpret_cast<float*>(*memory + parts);
-    SLUICE_RETURN_IF_ERROR(context_.Launched(
-        name_, LayerNormBackward(context_.stream(), precision, shape_, rows, x,
-                                 gamma, dy, statistics, dx)));
+    const Precision precision = context_.precision();
+    auto scratch =
+        context_.Scratch(LayerNormScratch(precision, shape_, samples));
+    if (!scratch.ok()) return Named(name_, scratch.status());
     return context_.Launched(
-        name_, LayerNormParameterGradients(context_.stream(), precision, rows,
-                                           shape_.features, x, dy, statistics,
-                                           reinterpret_cast<Pair*>(*memory),
-                                           dgamma, dbeta));
+        name_, LayerNormBackward(context_.stream(), precision, shape_, samples,
+                                 x, gamma, dy, *scratch, dx, dgamma, dbeta));
   }
 
  private:

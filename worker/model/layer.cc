@@ -166,6 +166,14 @@ kernels::PoolShape PoolShape(const LayerPlan& layer, PoolKind kind,
   return shape;
 }
 
+kernels::LayerNormShape LayerNormShape(const LayerPlan& layer) {
+  kernels::LayerNormShape shape;
+  shape.features = layer.input_shape.back();
+  shape.rows = SizeOf(layer.input_shape) / shape.features;
+  shape.epsilon = layer.layer.layer_norm().epsilon();
+  return shape;
+}
+
 kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
   const int64_t heads = layer.layer.attention().heads();
   return {layer.input_shape[0], heads, layer.output_shape[1] / heads};
@@ -222,7 +230,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     case proto::Layer::kEmbedding:
       return MakeEmbedding(context, layer);
     case proto::Layer::kLayerNorm:
-      return MakeLayerNorm(context, layer);
+      return MakeLayerNorm(context, layer, LayerNormShape(layer));
     case proto::Layer::kAttention:
       return Map(device->Prepare(AttentionShape(layer), n));
     case proto::Layer::kTiedOutput:

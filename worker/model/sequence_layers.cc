@@ -107,11 +107,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeEmbedding(
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(
-    const LayerContext& context, const LayerPlan& layer) {
-  kernels::LayerNormShape shape;
-  shape.features = layer.input_shape.back();
-  shape.rows = SizeOf(layer.input_shape) / shape.features;
-  shape.epsilon = layer.layer.layer_norm().epsilon();
+    const LayerContext& context, const LayerPlan& layer,
+    const kernels::LayerNormShape& shape) {
   SLUICE_ASSIGN_OR_RETURN(auto op,
                           context.device->Prepare(shape, context.max_samples));
   return std::make_unique<LayerNorm>(std::move(op), context.plan, layer);

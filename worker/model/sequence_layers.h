@@ -14,8 +14,10 @@ namespace sluice {
 absl::StatusOr<std::unique_ptr<Layer>> MakeEmbedding(
     const LayerContext& context, const LayerPlan& layer);
 
+// `shape`: of the layer's input.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayerNorm(
-    const LayerContext& context, const LayerPlan& layer);
+    const LayerContext& context, const LayerPlan& layer,
+    const kernels::LayerNormShape& shape);
 
 // Has no parameters of its own: backward writes its part of the gradient of the
 // embedding's tokens, and leaves it to the embedding to report them.
