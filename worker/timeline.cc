@@ -1,6 +1,8 @@
 #include "worker/timeline.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,12 +32,7 @@ std::string Line(const nlohmann::json& event) { return event.dump() + ",\n"; }
 absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
     const std::string& path, WorkerId worker) {
   constexpr int kMode = 0666;
-  bool is_new = true;
-  int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL, kMode);
-  if (file < 0 && errno == EEXIST) {
-    is_new = false;
-    file = open(path.c_str(), O_WRONLY | O_APPEND);
-  }
+  const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, kMode);
   if (file < 0) return absl::ErrnoToStatus(errno, path);
   auto timeline = std::unique_ptr<Timeline>(new Timeline(path, file, worker));
   const auto name = [&](absl::string_view kind, int track,
@@ -46,7 +43,12 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
                  {"tid", track},
                  {"args", {{"name", std::string(name)}}}});
   };
-  std::string lines = is_new ? "[\n" : "";
+  // Of workers that start together the first to write begins the array. The
+  // lock is held for that one write.
+  flock(file, LOCK_EX);
+  struct stat status;
+  std::string lines =
+      fstat(file, &status) == 0 && status.st_size == 0 ? "[\n" : "";
   lines += name("process_name", 0, absl::StrCat("worker ", worker.value()));
   lines += name("thread_name", 0, "tasks");
   for (const Transfer transfer : {Transfer::kPull, Transfer::kPush,
@@ -54,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
     lines += name("thread_name", TrackOf(transfer), TransferName(transfer));
   }
   timeline->Write(lines);
+  flock(file, LOCK_UN);
   return timeline;
 }
 

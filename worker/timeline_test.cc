@@ -124,6 +124,13 @@ TEST_F(TimelineTest, WorkersAndTheirNextLivesAddToOneFile) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(events[kOfALife * i]["pid"], i % 2);
 }
 
+TEST_F(TimelineTest, WorkersThatStartTogetherBeginTheArrayOnce) {
+  std::ofstream(path_).flush();  // Another has made it, not yet written to it.
+  const auto first = Timeline::Open(path_, WorkerId(0));
+  const auto second = Timeline::Open(path_, WorkerId(1));
+  EXPECT_EQ(Events().size(), 2 * kNames);
+}
+
 TEST_F(TimelineTest, AFileThatCannotBeWrittenToIsNamed) {
   const auto timeline = Timeline::Open("/nowhere/timeline.json", WorkerId(0));
   EXPECT_EQ(timeline.status().code(), absl::StatusCode::kNotFound);
