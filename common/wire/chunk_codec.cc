@@ -1,59 +1,32 @@
 #include "common/wire/chunk_codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <algorithm>
+#include <deque>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/wire/wire_reader.h"
+#include "common/key_proto.h"
+#include "proto/exchange.pb.h"
 
+// A chunk is its `data`, the last field, and some twenty bytes before it. Those
+// are protobuf's to write and to read; only the data is kept out of its hands,
+// which would copy it.
 namespace sluice {
 namespace {
 
-constexpr uint32_t kDataField = 15;
+namespace io = google::protobuf::io;
+using google::protobuf::internal::WireFormatLite;
 
-constexpr uint32_t VarintTag(uint32_t field) {
-  return WireReader::Tag(field, WireReader::kVarint);
-}
-constexpr uint32_t Fixed64Tag(uint32_t field) {
-  return WireReader::Tag(field, WireReader::kFixed64);
-}
-constexpr uint32_t LengthTag(uint32_t field) {
-  return WireReader::Tag(field, WireReader::kLengthDelimited);
-}
-
-// ---- Writing. Fields that are 0 are left out, as proto3 does. ----
-
-void PutVarint(uint64_t value, std::string* out) {
-  for (; value >= 0x80; value >>= 7) {
-    out->push_back(static_cast<char>(value | 0x80));
-  }
-  out->push_back(static_cast<char>(value));
-}
-
-void PutVarintField(uint32_t field, int64_t value, std::string* out) {
-  if (value == 0) return;
-  PutVarint(VarintTag(field), out);
-  PutVarint(static_cast<uint64_t>(value), out);
-}
-
-void PutFixed64Field(uint32_t field, uint64_t value, std::string* out) {
-  if (value == 0) return;
-  PutVarint(Fixed64Tag(field), out);
-  for (int i = 0; i < 8; ++i) {
-    out->push_back(static_cast<char>(value >> (8 * i)));
-  }
-}
-
-void PutKeyField(uint32_t field, const GradientKey& key, std::string* out) {
-  std::string body;
-  PutVarintField(1, key.generation.value(), &body);
-  PutVarintField(2, key.worker.value(), &body);
-  PutVarintField(3, key.incarnation.value(), &body);
-  PutVarintField(4, key.sequence.value(), &body);
-  PutVarint(LengthTag(field), out);
-  PutVarint(body.size(), out);
-  out->append(body);
-}
+constexpr int kDataField = proto::PullChunk::kDataFieldNumber;
+static_assert(kDataField == int{proto::PushChunk::kDataFieldNumber});
+constexpr uint32_t kDataTag = WireFormatLite::MakeTag(
+    kDataField, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
 void CallReleased(void* user) {
   auto* released = static_cast<std::function<void()>*>(user);
@@ -61,132 +34,119 @@ void CallReleased(void* user) {
   delete released;
 }
 
-grpc::ByteBuffer Joined(std::string header, grpc::Slice data) {
+// `header`, which has no data, and then `data`.
+grpc::ByteBuffer Joined(const google::protobuf::MessageLite& header,
+                        grpc::Slice data) {
+  std::string fields = header.SerializeAsString();
   if (data.size() > 0) {
-    PutVarint(LengthTag(kDataField), &header);
-    PutVarint(data.size(), &header);
+    io::StringOutputStream appended(&fields);
+    io::CodedOutputStream out(&appended);
+    out.WriteVarint32(kDataTag);
+    out.WriteVarint64(data.size());
   }
-  const grpc::Slice slices[] = {grpc::Slice(header), std::move(data)};
+  const grpc::Slice slices[] = {grpc::Slice(fields), std::move(data)};
   return grpc::ByteBuffer(slices, 2);
 }
 
-// ---- Reading. The last of a repeated field counts, as in protobuf. ----
+// protobuf's parser takes no tag and no length of more bytes than this;
+// CodedInputStream would.
+constexpr int kLongestVarint32 = 5;
 
-bool ReadInt(WireReader* reader, int64_t* value) {
-  uint64_t bits;
-  if (!reader->ReadVarint(&bits)) return false;
-  *value = static_cast<int64_t>(bits);
+// Reads a field's length and steps over as many bytes; `*pieces` becomes where
+// they lie. False where the message ends before them.
+bool ReadPieces(io::CodedInputStream* in,
+                std::vector<absl::Span<const uint8_t>>* pieces) {
+  pieces->clear();
+  const int begin = in->CurrentPosition();
+  int left;
+  if (!in->ReadVarintSizeAsInt(&left) ||
+      in->CurrentPosition() - begin > kLongestVarint32) {
+    return false;
+  }
+  while (left > 0) {
+    const void* start;
+    int size;
+    if (!in->GetDirectBufferPointer(&start, &size)) return false;
+    size = std::min(size, left);
+    pieces->emplace_back(static_cast<const uint8_t*>(start), size);
+    if (!in->Skip(size)) return false;
+    left -= size;
+  }
   return true;
 }
 
-template <typename IdType>
-bool ReadId(WireReader* reader, IdType* id) {
-  int64_t value;
-  if (!ReadInt(reader, &value)) return false;
-  *id = IdType(value);
-  return true;
-}
-
-bool ReadType(WireReader* reader, FloatType* type) {
-  int64_t value;
-  if (!ReadInt(reader, &value)) return false;
-  // As protobuf reads an enumeration.
-  *type = static_cast<FloatType>(static_cast<int32_t>(value));
-  return true;
-}
-
-bool ReadKeyField(WireReader* reader, uint32_t tag, GradientKey* key) {
-  switch (tag) {
-    case VarintTag(1):
-      return ReadId(reader, &key->generation);
-    case VarintTag(2):
-      return ReadId(reader, &key->worker);
-    case VarintTag(3):
-      return ReadId(reader, &key->incarnation);
-    case VarintTag(4):
-      return ReadId(reader, &key->sequence);
-    default:
-      return reader->SkipField(tag);
+// Appends the bytes from `begin` to `end` of what `slices` hold.
+void Append(const std::vector<grpc::Slice>& slices, int begin, int end,
+            std::string* to) {
+  for (const grpc::Slice& slice : slices) {
+    const int size = static_cast<int>(slice.size());
+    const int first = std::max(begin, 0);
+    const int last = std::min(end, size);
+    if (first < last) to->append(slice.begin() + first, slice.begin() + last);
+    begin -= size;
+    end -= size;
   }
 }
 
-bool ReadKey(WireReader* reader, GradientKey* key) {
-  size_t outside;
-  if (!reader->EnterMessage(&outside)) return false;
-  while (reader->remaining() > 0) {
-    uint32_t tag;
-    if (!reader->ReadTag(&tag) || !ReadKeyField(reader, tag, key)) return false;
+// Finds the data in the message that `slices` hold, and copies what else there
+// is to `*others`, for protobuf to judge. The last of a repeated field counts,
+// as in protobuf. False where this is no message.
+bool TakeApart(const std::vector<grpc::Slice>& slices, std::string* others,
+               std::vector<absl::Span<const uint8_t>>* data) {
+  std::deque<io::ArrayInputStream> arrays;
+  std::vector<io::ZeroCopyInputStream*> streams;
+  for (const grpc::Slice& slice : slices) {
+    streams.push_back(
+        &arrays.emplace_back(slice.begin(), static_cast<int>(slice.size())));
   }
-  reader->LeaveMessage(outside);
-  return true;
-}
-
-struct RawPayload {
-  std::vector<Bytes> parts;
-  uint64_t checksum = 0;
-};
-
-bool ReadField(WireReader* reader, uint32_t tag, PullChunkHeader* header,
-               RawPayload* payload) {
-  switch (tag) {
-    case VarintTag(1):
-      return ReadId(reader, &header->version);
-    case VarintTag(2):
-      return ReadInt(reader, &header->offset);
-    case Fixed64Tag(3):
-      return reader->ReadFixed64(&payload->checksum);
-    case VarintTag(4):
-      return ReadType(reader, &header->type);
-    case LengthTag(kDataField):
-      return reader->ReadBytes(&payload->parts);
-    default:
-      return reader->SkipField(tag);
-  }
-}
-
-bool ReadField(WireReader* reader, uint32_t tag, PushChunkHeader* header,
-               RawPayload* payload) {
-  switch (tag) {
-    case LengthTag(1):
-      return ReadKey(reader, &header->key);
-    case Fixed64Tag(2):
-      return reader->ReadFixed64(&header->grant);
-    case VarintTag(3):
-      return ReadInt(reader, &header->offset);
-    case Fixed64Tag(4):
-      return reader->ReadFixed64(&payload->checksum);
-    case VarintTag(5):
-      return ReadType(reader, &header->type);
-    case LengthTag(kDataField):
-      return reader->ReadBytes(&payload->parts);
-    default:
-      return reader->SkipField(tag);
-  }
-}
-
-template <typename Header>
-absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer,
-                                             const char* name) {
-  ReceivedChunk<Header> chunk;
-  if (!buffer.Dump(&chunk.slices).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " cannot be read"));
-  }
-  std::vector<Bytes> bytes;
-  for (const grpc::Slice& slice : chunk.slices) {
-    bytes.emplace_back(slice.begin(), slice.size());
-  }
-  WireReader reader(bytes);
-  RawPayload payload;
-  while (reader.remaining() > 0) {
-    uint32_t tag;
-    if (!reader.ReadTag(&tag) ||
-        !ReadField(&reader, tag, &chunk.header, &payload)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " of ", buffer.Length(), " bytes is malformed"));
+  io::ConcatenatingInputStream joined(streams.data(),
+                                      static_cast<int>(streams.size()));
+  io::CodedInputStream in(&joined);
+  int copied = 0;  // Bytes that are in `*others` or belong to the data.
+  int begin = 0;   // Of the field at hand.
+  while (const uint32_t tag = in.ReadTag()) {
+    if (tag != kDataTag) {
+      if (!WireFormatLite::SkipField(&in, tag)) return false;
+    } else {
+      if (in.CurrentPosition() - begin > kLongestVarint32) return false;
+      Append(slices, copied, begin, others);
+      if (!ReadPieces(&in, data)) return false;
+      copied = in.CurrentPosition();
     }
+    begin = in.CurrentPosition();
   }
-  chunk.payload = Payload(std::move(payload.parts), payload.checksum);
-  return chunk;
+  Append(slices, copied, begin, others);
+  return in.ConsumedEntireMessage();
+}
+
+FloatType TypeOf(int value) { return static_cast<FloatType>(value); }
+
+PullChunkHeader HeaderOf(const proto::PullChunk& chunk) {
+  return {Version(chunk.version()), chunk.offset(), TypeOf(chunk.type())};
+}
+
+PushChunkHeader HeaderOf(const proto::PushChunk& chunk) {
+  return {KeyFromProto(chunk.key()), chunk.grant(), chunk.offset(),
+          TypeOf(chunk.type())};
+}
+
+// `Chunk` is the message of proto/exchange.proto that `Header` stands for.
+template <typename Chunk, typename Header>
+absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer) {
+  ReceivedChunk<Header> received;
+  std::string others;
+  std::vector<absl::Span<const uint8_t>> data;
+  Chunk chunk;
+  if (!buffer.Dump(&received.slices).ok() ||
+      !TakeApart(received.slices, &others, &data) ||
+      !chunk.ParseFromString(others)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Chunk::descriptor()->name(), " of ",
+        buffer.Valid() ? buffer.Length() : 0, " bytes is malformed"));
+  }
+  received.header = HeaderOf(chunk);
+  received.payload = Payload(std::move(data), chunk.checksum());
+  return received;
 }
 
 }  // namespace
@@ -217,33 +177,33 @@ ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
 
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
                                  ChunkData data) {
-  std::string fields;
-  PutVarintField(1, header.version.value(), &fields);
-  PutVarintField(2, header.offset, &fields);
-  PutFixed64Field(3, data.checksum, &fields);
-  PutVarintField(4, static_cast<int64_t>(header.type), &fields);
-  return Joined(std::move(fields), std::move(data.bytes));
+  proto::PullChunk chunk;
+  chunk.set_version(header.version.value());
+  chunk.set_offset(header.offset);
+  chunk.set_checksum(data.checksum);
+  chunk.set_type(static_cast<proto::FloatType>(header.type));
+  return Joined(chunk, std::move(data.bytes));
 }
 
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
                                  ChunkData data) {
-  std::string fields;
-  PutKeyField(1, header.key, &fields);
-  PutFixed64Field(2, header.grant, &fields);
-  PutVarintField(3, header.offset, &fields);
-  PutFixed64Field(4, data.checksum, &fields);
-  PutVarintField(5, static_cast<int64_t>(header.type), &fields);
-  return Joined(std::move(fields), std::move(data.bytes));
+  proto::PushChunk chunk;
+  *chunk.mutable_key() = KeyToProto(header.key);
+  chunk.set_grant(header.grant);
+  chunk.set_offset(header.offset);
+  chunk.set_checksum(data.checksum);
+  chunk.set_type(static_cast<proto::FloatType>(header.type));
+  return Joined(chunk, std::move(data.bytes));
 }
 
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(
     const grpc::ByteBuffer& buffer) {
-  return Decode<PullChunkHeader>(buffer, "PullChunk");
+  return Decode<proto::PullChunk, PullChunkHeader>(buffer);
 }
 
 absl::StatusOr<ReceivedChunk<PushChunkHeader>> DecodePushChunk(
     const grpc::ByteBuffer& buffer) {
-  return Decode<PushChunkHeader>(buffer, "PushChunk");
+  return Decode<proto::PushChunk, PushChunkHeader>(buffer);
 }
 
 grpc::ByteBuffer EncodeMessage(const google::protobuf::MessageLite& message) {

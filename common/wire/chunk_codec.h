@@ -16,9 +16,10 @@
 #include "common/wire/payload.h"
 #include "common/wire/wire_format.h"
 
-// PullChunk and PushChunk of proto/exchange.proto, encoded and decoded by hand
-// on gRPC's buffers, so that no payload is copied through a protobuf field.
-// Byte for byte what protobuf writes; takes and refuses what protobuf does.
+// PullChunk and PushChunk of proto/exchange.proto to and from gRPC's buffers.
+// Their data is sent from where it lies and read where it arrived, never copied
+// through a protobuf field. The bytes are those that protobuf writes, and what
+// protobuf refuses is refused.
 namespace sluice {
 
 // A chunk as it came: neither type, offset nor size is compared with anything.
