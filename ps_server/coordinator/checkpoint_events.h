@@ -18,6 +18,8 @@ struct TrainingSnapshot;
 // checkpoint while training goes on.
 struct Store {
   Version version;
+
+  bool operator==(const Store&) const = default;
 };
 
 // A shard's answer: the file that it has written, or why there is none.
@@ -29,6 +31,8 @@ struct StoredPart {
   int64_t bytes = 0;  // Of the whole file.
   uint64_t header_checksum = 0;
   std::string error;  // Not empty: it failed, and the rest is.
+
+  bool operator==(const StoredPart&) const = default;
 };
 
 // An action: every part is on the disk, so write what makes a checkpoint of

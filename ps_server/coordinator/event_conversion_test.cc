@@ -1,52 +1,66 @@
 #include "ps_server/coordinator/event_conversion.h"
 
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "common/testing/whole_message.h"
 #include "gtest/gtest.h"
 
+// What is sent or recorded is compared as a whole, and every field of the
+// message must be set: what a conversion forgets fails here.
 namespace sluice {
 namespace {
 
 const GradientKey kKey{Generation(1), WorkerId(2), Incarnation(3), Sequence(4)};
+constexpr char kKeyText[] =
+    "generation: 1 worker: 2 incarnation: 3 sequence: 4";
+
+// Of a message to or from the coordinator: the session numbers it.
+const std::vector<std::string> kOfTheSession = {"sequence", "ack"};
+
+std::string WithKey(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"KEY", kKeyText}});
+}
+
+struct DecisionCase {
+  AnyDecision what;
+  std::string text;  // In FromCoordinator.decision.
+};
+
+std::vector<DecisionCase> Decisions() {
+  GradientKey second = kKey;
+  second.worker = WorkerId(9);
+  return {
+      {Restore{Generation(3), Version(5), 0xFEDCBA9876543210u, Generation(2)},
+       "restore { generation: 3 version: 5 grant_secret: 0xFEDCBA9876543210 "
+       "checkpoint_generation: 2 }"},
+      {Commit{Version(7), 0.125, {{second, 0.5f}, {kKey, 0.25f}}, true},
+       "commit { version: 7 learning_rate: 0.125 pin: true "
+       "entry { key { generation: 1 worker: 9 incarnation: 3 sequence: 4 } "
+       "weight: 0.5 } entry { key { KEY } weight: 0.25 } }"},
+      {Discard{kKey}, "discard { KEY }"},
+      {Pin{Version(7)}, "pin: 7"},
+      {Release{Version(7)}, "release: 7"},
+      {Store{Version(7)}, "checkpoint: 7"},
+  };
+}
 
 TEST(EventConversionTest, EveryKindOfDecisionSurvivesTheWire) {
-  Commit commit;
-  commit.version = Version(7);
-  commit.learning_rate = 0.125;
-  commit.entries = {{kKey, 0.5f}, {kKey, 0.25f}};
-  commit.pin = true;
-  const Decision decisions[] = {
-      {1,
-       Restore{Generation(3), Version(5), 0xFEDCBA9876543210u, Generation(2)}},
-      {2, commit},
-      {3, Discard{kKey}},
-      {4, Pin{Version(7)}},
-      {5, Release{Version(7)}},
-      {6, Store{Version(7)}},
-  };
-  for (const Decision& decision : decisions) {
-    const proto::FromCoordinator sent = DecisionToProto(decision);
+  for (const DecisionCase& c : Decisions()) {
+    SCOPED_TRACE(c.text);
+    const proto::FromCoordinator sent = DecisionToProto({11, c.what});
+    ExpectWhole(sent, WithKey("decision { number: 11 " + c.text + " }"),
+                kOfTheSession);
     const absl::StatusOr<Decision> received =
         DecisionFromProto(sent.decision());
     ASSERT_TRUE(received.ok()) << received.status();
-    EXPECT_EQ(received->number, decision.number);
-    EXPECT_EQ(received->what.index(), decision.what.index());
-    EXPECT_EQ(DecisionToProto(*received).SerializeAsString(),
-              sent.SerializeAsString());
+    EXPECT_EQ(received->number, 11);
+    EXPECT_EQ(received->what, c.what);
   }
-}
-
-TEST(EventConversionTest, ACommitKeepsItsEntriesInOrder) {
-  Commit commit;
-  commit.version = Version(7);
-  GradientKey second = kKey;
-  second.worker = WorkerId(9);
-  commit.entries = {{second, 0.5f}, {kKey, 0.25f}};
-  const auto message = DecisionToProto({1, commit}).decision().commit();
-  ASSERT_EQ(message.entry_size(), 2);
-  EXPECT_EQ(message.entry(0).key().worker(), 9);
-  EXPECT_EQ(message.entry(0).weight(), 0.5f);
-  EXPECT_EQ(message.entry(1).key().worker(), 2);
+  EXPECT_EQ(Decisions().size(), std::variant_size_v<AnyDecision>);
 }
 
 TEST(EventConversionTest, ADecisionOfNoKindIsRefused) {
@@ -57,48 +71,82 @@ TEST(EventConversionTest, ADecisionOfNoKindIsRefused) {
   EXPECT_EQ(status.message(), "decision 12 is of no known kind");
 }
 
-TEST(EventConversionTest, ATaskCarriesEveryField) {
-  const proto::Task task = TaskToProto({.key = kKey,
-                                        .grant = 11,
-                                        .first_batch = BatchId(12),
-                                        .batches = 2,
-                                        .version = Version(13),
-                                        .exact = true,
-                                        .local_learning_rate = 0.5})
-                               .task();
-  EXPECT_EQ(task.key().generation(), 1);
-  EXPECT_EQ(task.key().worker(), 2);
-  EXPECT_EQ(task.key().incarnation(), 3);
-  EXPECT_EQ(task.key().sequence(), 4);
-  EXPECT_EQ(task.grant(), 11);
-  EXPECT_EQ(task.first_batch(), 12);
-  EXPECT_EQ(task.batches(), 2);
-  EXPECT_EQ(task.version(), 13);
-  EXPECT_TRUE(task.exact());
-  EXPECT_EQ(task.local_learning_rate(), 0.5);
+TEST(EventConversionTest, ATaskIsSentWhole) {
+  ExpectWhole(TaskToProto({.key = kKey,
+                           .grant = 11,
+                           .first_batch = BatchId(12),
+                           .batches = 2,
+                           .version = Version(13),
+                           .exact = true,
+                           .local_learning_rate = 0.5}),
+              WithKey("task { key { KEY } grant: 11 first_batch: 12 batches: 2 "
+                      "version: 13 exact: true local_learning_rate: 0.5 }"),
+              kOfTheSession);
+}
+
+TEST(EventConversionTest, ACancellationSaysWhy) {
+  ExpectWhole(CancelToProto({kKey, "version 8 is there"}),
+              WithKey("cancel { key { KEY } reason: 'version 8 is there' }"),
+              kOfTheSession);
 }
 
 TEST(EventConversionTest, AVerdictSaysWhatBecameOfTheGradientAndWhy) {
-  const proto::Verdict verdict =
-      VerdictToProto({kKey, Outcome::kDropped, "staleness 9", Version(0)})
-          .verdict();
-  EXPECT_EQ(verdict.outcome(), proto::DROPPED);
-  EXPECT_EQ(verdict.reason(), "staleness 9");
+  const std::pair<Outcome, std::string> outcomes[] = {
+      {Outcome::kApplied, "APPLIED"}, {Outcome::kCancelled, "CANCELLED"},
+      {Outcome::kDropped, "DROPPED"}, {Outcome::kRejected, "REJECTED"},
+      {Outcome::kLost, "LOST"},
+  };
+  for (const auto& [outcome, name] : outcomes) {
+    ExpectWhole(VerdictToProto({kKey, outcome, "staleness 9", Version(7)}),
+                WithKey("verdict { key { KEY } outcome: " + name +
+                        " reason: 'staleness 9' version: 7 }"),
+                kOfTheSession);
+  }
+}
+
+TEST(EventConversionTest, AnEvaluationIsAskedForWithItsVersion) {
+  ExpectWhole(EvaluateToProto({Version(7), true}),
+              "evaluate { version: 7 final: true }", kOfTheSession);
+}
+
+TEST(EventConversionTest, TheEndOfTheRunSaysWhyAndWhatFailed) {
+  ExpectWhole(FinishToProto({"worker 1 died", "no worker is left"}),
+              "finish { failure: 'worker 1 died' reason: 'no worker is left' }",
+              kOfTheSession);
 }
 
 TEST(EventConversionTest, ADeliveryNamesTheBaseOnEveryShard) {
   proto::Ready ready;
-  ready.mutable_key()->set_worker(2);
+  *ready.mutable_key() =
+      DecisionToProto({1, Discard{kKey}}).decision().discard();
   ready.add_shard_base(5);
   ready.add_shard_base(6);
   ready.set_samples(64);
   ready.set_loss(0.5);
-  const Delivery delivery = DeliveryFromProto(ready);
-  EXPECT_EQ(delivery.key.worker, WorkerId(2));
-  ASSERT_EQ(delivery.shard_bases.size(), 2);
-  EXPECT_EQ(delivery.shard_bases[1], Version(6));
-  EXPECT_EQ(delivery.samples, 64);
-  EXPECT_EQ(delivery.loss, 0.5);
+  ready.set_pull_seconds(1);
+  ready.set_compute_seconds(2);
+  ready.set_push_seconds(3);
+  EXPECT_EQ(UnsetFields(ready), std::vector<std::string>());
+  // Of the three times only that of computing is the coordinator's business.
+  EXPECT_EQ(DeliveryFromProto(ready),
+            (Delivery{.key = kKey,
+                      .shard_bases = {Version(5), Version(6)},
+                      .samples = 64,
+                      .loss = 0.5,
+                      .compute_seconds = 2}));
+}
+
+TEST(EventConversionTest, AnEvaluationArrivesWhole) {
+  proto::Evaluated evaluated;
+  evaluated.set_version(7);
+  evaluated.set_loss(0.5);
+  evaluated.set_accuracy(0.75);
+  evaluated.set_samples(64);
+  evaluated.set_weights_sha256("ab");
+  evaluated.set_error("no data");
+  EXPECT_EQ(UnsetFields(evaluated), std::vector<std::string>());
+  EXPECT_EQ(EvaluationFromProto(evaluated),
+            (Evaluation{Version(7), 0.5, 0.75, 64, "ab", "no data"}));
 }
 
 TEST(EventConversionTest, ARegressionHasNoAccuracy) {
@@ -122,57 +170,30 @@ TEST(EventConversionTest, AJoinWithoutARoleOrWithANegativeIdIsRefused) {
             (Peer{Role::kWorker, 3}));
 }
 
-TEST(EventConversionTest, AStoredPartIsAFileOrAnError) {
-  proto::Stored stored;
-  stored.mutable_file()->set_name("shard-1.safetensors");
-  stored.mutable_file()->set_begin(16);
-  stored.mutable_file()->set_end(47);
-  stored.mutable_file()->set_bytes(999);
-  stored.mutable_file()->set_header_checksum(0xFEDCBA9876543210u);
-  const StoredPart part = StoredPartFromProto(stored);
-  EXPECT_EQ(part.file, "shard-1.safetensors");
-  EXPECT_EQ(part.begin, 16);
-  EXPECT_EQ(part.end, 47);
-  EXPECT_EQ(part.bytes, 999);
-  EXPECT_EQ(part.header_checksum, 0xFEDCBA9876543210u);
-  EXPECT_EQ(part.error, "");
-  stored.set_error("no room");
-  EXPECT_EQ(StoredPartFromProto(stored).error, "no room");
-}
-
 TEST(EventConversionTest, AShardAnswersAStoreWithItsFileOrWithWhatFailed) {
   proto::CheckpointFile file;
   file.set_name("shard-1.safetensors");
-  const proto::Stored stored =
-      StoredToProto(Generation(2), Version(7), file).stored();
-  EXPECT_EQ(stored.generation(), 2);
-  EXPECT_EQ(stored.version(), 7);
-  EXPECT_EQ(StoredPartFromProto(stored).file, "shard-1.safetensors");
-  EXPECT_EQ(StoredPartFromProto(stored).error, "");
-  const proto::Stored failed = StoredToProto(Generation(2), Version(7),
-                                             absl::UnavailableError("no room"))
-                                   .stored();
-  EXPECT_EQ(failed.version(), 7);
-  EXPECT_EQ(StoredPartFromProto(failed).file, "");
-  EXPECT_EQ(StoredPartFromProto(failed).error, "no room");
-}
+  file.set_begin(16);
+  file.set_end(47);
+  file.set_bytes(999);
+  file.set_header_checksum(0xFEDCBA9876543210u);
+  EXPECT_EQ(UnsetFields(file), std::vector<std::string>());
+  const proto::ToCoordinator stored =
+      StoredToProto(Generation(2), Version(7), file);
+  ExpectWhole(stored,
+              "stored { generation: 2 version: 7 file { " +
+                  file.ShortDebugString() + " } }",
+              {"sequence", "ack", "stored.error"});
+  EXPECT_EQ(StoredPartFromProto(stored.stored()),
+            (StoredPart{"shard-1.safetensors", 16, 47, 999, 0xFEDCBA9876543210u,
+                        ""}));
 
-TEST(EventConversionTest, TheStatusSaysWhatBecameOfCheckpoints) {
-  const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
-  JobState state;
-  EXPECT_FALSE(StatusToProto(state, now).has_checkpoint());
-  state.checkpoints.emplace();
-  EXPECT_FALSE(StatusToProto(state, now).checkpoint().has_newest_version());
-  *state.checkpoints = {
-      Version(8), 2, 1, 3, "no room", Version(9), now - absl::Seconds(4)};
-  const proto::CheckpointStatus status = StatusToProto(state, now).checkpoint();
-  EXPECT_EQ(status.newest_version(), 8);
-  EXPECT_EQ(status.written(), 2);
-  EXPECT_EQ(status.failed(), 1);
-  EXPECT_EQ(status.late(), 3);
-  EXPECT_EQ(status.last_error(), "no room");
-  EXPECT_EQ(status.writing_version(), 9);
-  EXPECT_EQ(status.writing_s(), 4);
+  const proto::ToCoordinator failed = StoredToProto(
+      Generation(2), Version(7), absl::UnavailableError("no room"));
+  ExpectWhole(failed, "stored { generation: 2 version: 7 error: 'no room' }",
+              {"sequence", "ack", "stored.file"});
+  EXPECT_EQ(StoredPartFromProto(failed.stored()),
+            (StoredPart{"", 0, 0, 0, 0, "no room"}));
 }
 
 TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {
@@ -187,30 +208,41 @@ TEST(EventConversionTest, ACommitIsRecordedWithAllThatDecidesItsBits) {
                             .samples = 64,
                             .loss = 2.5,
                             .waited = absl::Milliseconds(1500)});
-  const proto::LogCommit commit = RecordToProto(record).commit();
-  EXPECT_EQ(commit.version(), 8);
-  EXPECT_EQ(commit.learning_rate(), 0.1);
-  ASSERT_EQ(commit.entry_size(), 1);
-  EXPECT_EQ(commit.entry(0).worker(), 2);
-  EXPECT_EQ(commit.entry(0).incarnation(), 3);
-  EXPECT_EQ(commit.entry(0).sequence(), 4);
-  EXPECT_EQ(commit.entry(0).first_batch(), 20);
-  EXPECT_EQ(commit.entry(0).batches(), 2);
-  EXPECT_EQ(commit.entry(0).shard_base(1), 7);
-  EXPECT_EQ(commit.entry(0).weight(), 0.5f);
-  EXPECT_EQ(commit.entry(0).samples(), 64);
-  EXPECT_EQ(commit.entry(0).loss(), 2.5);
-  EXPECT_EQ(commit.entry(0).waited_seconds(), 1.5);
+  ExpectWhole(RecordToProto(record),
+              "commit { version: 8 learning_rate: 0.1 entry { worker: 2 "
+              "incarnation: 3 sequence: 4 first_batch: 20 batches: 2 "
+              "shard_base: [6, 7] weight: 0.5 samples: 64 loss: 2.5 "
+              "waited_seconds: 1.5 } }",
+              {"seconds"});
 }
 
-TEST(EventConversionTest, ATaskIsRecordedWithTheRateOfItsLocalSteps) {
-  Task task;
-  task.key = kKey;
-  task.first_batch = BatchId(5);
-  task.local_learning_rate = 0.25;
-  const proto::LogTask logged = RecordToProto(RecordTask{task}).task();
-  EXPECT_EQ(logged.first_batch(), 5);
-  EXPECT_EQ(logged.local_learning_rate(), 0.25);
+TEST(EventConversionTest, ABaseThatAllShardsShareIsRecordedOnce) {
+  RecordCommit record;
+  record.entries.emplace_back().shard_bases = {Version(6), Version(6)};
+  const proto::LogRecord logged = RecordToProto(record);
+  ASSERT_EQ(logged.commit().entry(0).shard_base_size(), 1);
+  EXPECT_EQ(logged.commit().entry(0).shard_base(0), 6);
+}
+
+TEST(EventConversionTest, ATaskIsRecordedWhole) {
+  ExpectWhole(RecordToProto(RecordTask{{.key = kKey,
+                                        .grant = 11,
+                                        .first_batch = BatchId(5),
+                                        .batches = 2,
+                                        .version = Version(13),
+                                        .exact = true,
+                                        .local_learning_rate = 0.25}}),
+              "task { worker: 2 incarnation: 3 sequence: 4 first_batch: 5 "
+              "batches: 2 version: 13 local_learning_rate: 0.25 }",
+              {"seconds"});
+}
+
+TEST(EventConversionTest, AnEndIsRecordedWhole) {
+  ExpectWhole(RecordToProto(RecordEnd{kKey, Outcome::kDropped, "staleness 9",
+                                      absl::Milliseconds(1500)}),
+              "end { worker: 2 incarnation: 3 sequence: 4 outcome: 3 "
+              "reason: 'staleness 9' waited_seconds: 1.5 }",
+              {"seconds"});
 }
 
 TEST(EventConversionTest, DigestsAreRecordedAsTheShardSentThem) {
@@ -221,11 +253,9 @@ TEST(EventConversionTest, DigestsAreRecordedAsTheShardSentThem) {
   const RecordDigests record = DigestsFromProto(ShardId(3), executed);
   const std::vector<proto::LogRecord> records = RecordsOf({record}, 2.5);
   ASSERT_EQ(records.size(), 1);
-  EXPECT_EQ(records[0].seconds(), 2.5);
-  EXPECT_EQ(records[0].digests().shard(), 3);
-  EXPECT_EQ(records[0].digests().version(), 100);
-  ASSERT_EQ(records[0].digests().digest_size(), 2);
-  EXPECT_EQ(records[0].digests().digest(1), 0xffffffffffffffff);
+  ExpectWhole(records[0],
+              "seconds: 2.5 digests { shard: 3 version: 100 "
+              "digest: [7, 0xffffffffffffffff] }");
 }
 
 TEST(EventConversionTest, OnlyWhatIsToBeRecordedIsAndInOrder) {
@@ -239,25 +269,111 @@ TEST(EventConversionTest, OnlyWhatIsToBeRecordedIsAndInOrder) {
   EXPECT_TRUE(records[2].has_end());
 }
 
-TEST(EventConversionTest, TheStatusNamesWhoIsWaitedForAndForHowLong) {
+// A state of which everything can be said.
+JobState FullState(absl::Time now) {
+  JobState state;
+  state.phase = Phase::kRecovering;
+  state.message = "shard 1 died";
+  state.generation = Generation(2);
+  state.version = Version(40);
+  state.samples_applied = 2560;
+  state.epoch = 1.5;
+  state.progress = 0.25;
+  state.loss = 0.5;
+  state.learning_rate = 0.125;
+  state.last_evaluation = Evaluation{Version(30), 0.75, 0.875, 64, "", ""};
+  state.checkpoints = {
+      Version(8), 2, 1, 3, "no room", Version(9), now - absl::Seconds(4)};
+  state.recovery = {Version(8), 17, "shard 1 died"};
+  state.running = absl::Seconds(90);
+  state.mean_staleness = 0.375;
+  state.staleness_histogram = {5, 3};
+  state.gradients = {1, 2, 3, 4, 5};
+  state.losses_not_finite = 6;
+  state.workers = {{WorkerId(1),
+                    PeerLife::kAlive,
+                    true,
+                    Incarnation(2),
+                    now - absl::Seconds(2),
+                    {6, 7, 8, 9, 10},
+                    "host:1"}};
+  state.shards = {{ShardId(1), PeerLife::kAlive, Version(39),
+                   now - absl::Seconds(3), "host:7000", "host:2"}};
+  state.waiting_for = "worker 0";
+  state.waiting_since = now - absl::Seconds(7);
+  return state;
+}
+
+TEST(EventConversionTest, TheStatusSaysAllThatIsKnown) {
+  const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
+  ExpectWhole(
+      StatusToProto(FullState(now), now), R"pb(
+        phase: "recovering"
+        message: "shard 1 died"
+        generation: 2
+        version: 40
+        epoch: 1.5
+        samples_applied: 2560
+        loss: 0.5
+        test_loss: 0.75
+        test_accuracy: 0.875
+        test_version: 30
+        seconds: 90
+        mean_staleness: 0.375
+        staleness_histogram: [ 5, 3 ]
+        gradients { applied: 1 cancelled: 2 dropped: 3 rejected: 4 lost: 5 }
+        worker {
+          id: 1
+          state: "computing"
+          incarnation: 2
+          last_heard_s: 2
+          gradients { applied: 6 cancelled: 7 dropped: 8 rejected: 9 lost: 10 }
+          process: "host:1"
+        }
+        shard {
+          id: 1
+          state: "serving"
+          version: 39
+          last_heard_s: 3
+          address: "host:7000"
+          process: "host:2"
+        }
+        waiting_for: "worker 0"
+        waiting_s: 7
+        learning_rate: 0.125
+        progress: 0.25
+        checkpoint {
+          newest_version: 8
+          written: 2
+          failed: 1
+          late: 3
+          last_error: "no room"
+          writing_version: 9
+          writing_s: 4
+        }
+        recovery { restored_version: 8 updates_lost: 17 reason: "shard 1 died" }
+        losses_not_finite: 6
+      )pb",
+      // The caller's: the state knows neither the job nor rates.
+      {"name", "epochs_total", "updates_per_second", "samples_per_second",
+       "policy", "run_id"});
+}
+
+TEST(EventConversionTest, TheStatusLeavesOutWhatThereIsNot) {
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
   JobState state;
-  state.phase = Phase::kStarting;
-  state.waiting_for = "worker 1";
-  state.waiting_since = now - absl::Seconds(7);
-  state.workers.resize(2);
-  state.workers[0].life = PeerLife::kAlive;
-  state.workers[0].computing = true;
-  state.workers[0].last_heard = now - absl::Seconds(2);
+  state.workers.resize(1);
   const proto::JobStatus status = StatusToProto(state, now);
   EXPECT_EQ(status.phase(), "starting");
-  EXPECT_EQ(status.waiting_for(), "worker 1");
-  EXPECT_EQ(status.waiting_s(), 7);
-  ASSERT_EQ(status.worker_size(), 2);
-  EXPECT_EQ(status.worker(0).state(), "computing");
-  EXPECT_EQ(status.worker(0).last_heard_s(), 2);
-  EXPECT_EQ(status.worker(1).state(), "missing");
+  EXPECT_EQ(status.worker(0).state(), "missing");
+  EXPECT_EQ(status.worker(0).last_heard_s(), 0);
   EXPECT_FALSE(status.has_test_accuracy());
+  EXPECT_FALSE(status.has_checkpoint());
+  EXPECT_FALSE(status.has_recovery());
+  state.checkpoints.emplace();
+  const proto::JobStatus with = StatusToProto(state, now);
+  EXPECT_FALSE(with.checkpoint().has_newest_version());
+  EXPECT_FALSE(with.checkpoint().has_writing_version());
 }
 
 }  // namespace

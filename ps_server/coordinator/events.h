@@ -53,6 +53,8 @@ struct Delivery {
   double loss = 0;  // Mean over the samples.
   // What computing it took, the job's delay included; 0: not measured.
   double compute_seconds = 0;
+
+  bool operator==(const Delivery&) const = default;
 };
 
 // Begin `generation` with `version` (0: the initial weights; else that of the
@@ -62,27 +64,39 @@ struct Restore {
   Version version;
   uint64_t grant_secret = 0;
   Generation checkpoint{0};
+
+  bool operator==(const Restore&) const = default;
 };
 struct CommitEntry {
   GradientKey key;
   float weight = 0;  // Its factor in the sum.
+
+  bool operator==(const CommitEntry&) const = default;
 };
 struct Commit {
   Version version;  // The version this makes.
   double learning_rate = 0;
   std::vector<CommitEntry> entries;  // In summation order.
   bool pin = false;                  // Retain it until its Release.
+
+  bool operator==(const Commit&) const = default;
 };
 // The task has ended: drop what is staged of it.
 struct Discard {
   GradientKey key;
+
+  bool operator==(const Discard&) const = default;
 };
 // Retain the version, which is the newest, until its Release.
 struct Pin {
   Version version;
+
+  bool operator==(const Pin&) const = default;
 };
 struct Release {
   Version version;
+
+  bool operator==(const Release&) const = default;
 };
 
 using AnyDecision = std::variant<Restore, Commit, Discard, Pin, Release, Store>;
@@ -101,6 +115,8 @@ struct Evaluation {
   int64_t samples = 0;
   std::string weights_sha256;  // Of the final version only.
   std::string error;           // Not empty: it failed, and has no result.
+
+  bool operator==(const Evaluation&) const = default;
 };
 
 // ---- What comes out, in the order in which it must be carried out. ----
