@@ -85,7 +85,7 @@ class BadInputTest(unittest.TestCase):
         self.assertIn(address, result.stderr)
 
     def test_two_daemons_with_different_jobs_name_the_field(self):
-        (port,) = harness.free_ports(1)
+        port = harness.reserve_port()
         address = f"127.0.0.1:{port}"
         job = harness.write_job(harness.LINEAR_JOB)
         server = subprocess.Popen(

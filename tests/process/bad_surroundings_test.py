@@ -124,7 +124,7 @@ class BadSurroundingsTest(unittest.TestCase):
             self.refused(harness.TOOL, "status", "nonsense", status=2))
 
     def test_a_coordinator_that_is_not_there_is_named(self):
-        (port,) = harness.free_ports(1)
+        port = harness.reserve_port()
         at = f"--coordinator=127.0.0.1:{port}"
         job = f"--job={self.linear()}"
         for command in ([harness.WORKER, "--worker=0", job, at],

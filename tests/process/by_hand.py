@@ -16,7 +16,7 @@ class ByHand:
         self.env = env
         self.job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "seconds: 600") + job)
-        self.lead, other = (f"127.0.0.1:{p}" for p in harness.free_ports(2))
+        self.lead = f"127.0.0.1:{harness.reserve_port()}"
         sets = harness.sets(sets)
         at = [f"--job={self.job}", f"--coordinator={self.lead}", *sets]
         self.folder = [f"--run-dir={self.dir / 'run'}"] if run_dir else []
@@ -24,8 +24,8 @@ class ByHand:
             "shard 0": [harness.PS_SERVER, "--shard=0",
                         f"--listen={self.lead}", f"--job={self.job}",
                         *sets, *self.folder],
-            "shard 1": [harness.PS_SERVER, "--shard=1", f"--listen={other}",
-                        *at, *self.folder],
+            "shard 1": [harness.PS_SERVER, "--shard=1",
+                        "--listen=127.0.0.1:0", *at, *self.folder],
             "worker 0": [harness.WORKER, "--worker=0", *at],
             "worker 1": [harness.WORKER, "--worker=1", *at],
             "evaluator": [harness.EVALUATOR, f"--run-dir={self.dir}", *at],

@@ -9,7 +9,8 @@ import unittest
 
 import harness
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docker/README.md",
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "configs/README.md",
+             "docker/README.md",
              *sorted(f"docs/{p.name}" for p in
                      (harness.ROOT / "docs").glob("*.md"))]
 
@@ -54,6 +55,12 @@ def code_lines(document):
             fenced = not fenced
         elif fenced or line.startswith("    "):
             yield re.sub(r" +#.*", "", line.strip())
+
+
+def shown_jobs(document):
+    """The jobs that a document shows in full: its blocks of ```textproto."""
+    return re.findall(r"^```textproto\n(.*?)^```$",
+                      (harness.ROOT / document).read_text(), re.M | re.S)
 
 
 def commands(document, prompt):
@@ -117,6 +124,8 @@ class DocumentsTest(unittest.TestCase):
             folder = harness.scratch()
             for name in ["configs", "docs"]:
                 (folder / name).symlink_to(harness.ROOT / name)
+            for job in shown_jobs(document):
+                (folder / "job.textproto").write_text(job)
             for command in filter(COMMAND.match, code_lines(document)):
                 with self.subTest(document=document, command=command):
                     reason = reason_not_to_run(command)
@@ -252,7 +261,7 @@ class DocumentsTest(unittest.TestCase):
 
     def run_daemons(self, folder, lines):
         """Starts all in `folder`; each must end well."""
-        first, second = harness.free_ports(2)
+        first, second = harness.reserve_port(), harness.reserve_port()
         binaries = {"ps_server": harness.PS_SERVER, "worker": harness.WORKER,
                     "evaluator": harness.EVALUATOR}
         processes = []
@@ -274,6 +283,17 @@ class DocumentsTest(unittest.TestCase):
                 process.kill()
                 process.wait()
         return json.loads((folder / "run/summary.json").read_text())
+
+    def test_the_daemons_started_as_the_readme_says_train_its_job(self):
+        lines = commands("README.md", r"host[A-Z]\$ ")
+        self.assertEqual(len(lines), 6)
+        [job] = shown_jobs("README.md")
+        self.assertEqual(len(job.splitlines()), 10)
+        folder = harness.scratch()
+        (folder / "run").mkdir()
+        (folder / "job.textproto").write_text(
+            job.replace("stop { epochs: 4 }", "stop { updates: 5 }"))
+        self.assertEqual(self.run_daemons(folder, lines)["version"], 5)
 
     def test_the_daemons_started_as_the_document_says_train_and_go_on(self):
         lines = commands("docs/operations.md", r"host[A-Z]\$ ")

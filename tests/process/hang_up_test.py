@@ -78,7 +78,7 @@ class HangUpTest(unittest.TestCase):
     def test_a_daemon_that_logs_to_stderr_ends_when_its_terminal_hangs_up(self):
         worker = subprocess.Popen(
             [harness.WORKER, f"--job={self.job}", "--worker=0",
-             f"--coordinator=127.0.0.1:{harness.free_ports(1)[0]}"],
+             f"--coordinator=127.0.0.1:{harness.reserve_port()}"],
             stderr=subprocess.PIPE, text=True, preexec_fn=BY_DEFAULT)
         with worker:
             self.assertIn(" worker-0 ", worker.stderr.readline())

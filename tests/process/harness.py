@@ -142,8 +142,7 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
     """The same, with the run's folder before the summary. `run_dirs` names the
     --run-dir of those that have another one, or need one, too."""
     folder = scratch()
-    ports = free_ports(sum(name.startswith("ps_server") for name in order))
-    lead = f"127.0.0.1:{ports[0]}"
+    lead = f"127.0.0.1:{reserve_port()}"
     processes = {}
     try:
         for name in order:
@@ -154,8 +153,8 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
             if daemon == "worker":
                 command += [f"--worker={number}"]
             if daemon == "ps_server":
-                command += [f"--shard={number}",
-                            f"--listen=127.0.0.1:{ports[int(number)]}"]
+                listen = lead if number == "0" else "127.0.0.1:0"
+                command += [f"--shard={number}", f"--listen={listen}"]
             if name != "ps_server-0":
                 command += [f"--coordinator={lead}"]
             if name in ("ps_server-0", "evaluator"):
@@ -176,28 +175,19 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
     return folder, json.loads((folder / "summary.json").read_text())
 
 
-def _candidate_ports():
-    """Below those that the kernel gives to who asks for any, so that nobody is
-    given one before it is used. Tests beside each other begin elsewhere."""
-    first, end = 10000, 32768
-    number = os.getpid() * 61
-    while True:
-        yield first + number % (end - first)
-        number += 1
+_RESERVED = []  # Sockets that hold a port each until this test ends.
 
 
-_PORTS = _candidate_ports()
-
-
-def free_ports(count):
-    """Ports nobody listens on now, and no other call returned."""
-    ports = []
-    while len(ports) < count:
-        port = next(_PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            ports.append(port)
-    return ports
+def reserve_port():
+    """A port that nobody else is given while this test runs, for a daemon whose
+    address others must know before it listens (else let it choose: port 0).
+    A connection to it is refused until somebody listens."""
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    # Whoever sets the same, as the daemons do, may listen there beside it.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _RESERVED.append(holder)
+    return holder.getsockname()[1]
 
 
 def wait_until(condition, what, process=None):

@@ -155,7 +155,7 @@ class InitialWeightsTest(unittest.TestCase):
         self.assertIn("model.init_from: init.safetensors", result.stderr)
 
     def test_two_shards_with_different_files_are_found_out(self):
-        (port,) = harness.free_ports(1)
+        port = harness.reserve_port()
         with Daemons() as daemons:
             for shard, seed in ((0, 1), (1, 2)):
                 folder = harness.scratch()
@@ -181,7 +181,7 @@ class InitialWeightsTest(unittest.TestCase):
 class DataTest(unittest.TestCase):
 
     def test_a_worker_whose_data_differs_in_one_bit_is_refused(self):
-        (port,) = harness.free_ports(1)
+        port = harness.reserve_port()
         job = harness.write_job(IMAGES_JOB)
         folders = [harness.scratch(), harness.scratch()]
         write_images(folders[0])

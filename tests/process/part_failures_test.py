@@ -106,7 +106,7 @@ class PartFailuresTest(unittest.TestCase):
 
     def the_older_ends(self, run):
         """As soon as another lead has taken the next generation."""
-        (port,) = harness.free_ports(1)
+        port = harness.reserve_port()
         run.commands["newer"] = [
             harness.PS_SERVER, "--shard=0", f"--listen=127.0.0.1:{port}",
             f"--job={run.job}", *run.folder, "--resume"]

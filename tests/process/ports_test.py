@@ -25,7 +25,7 @@ class PortsTest(unittest.TestCase):
 
     @unittest.skipUnless(ipv6_is_there(), "SKIPPED: no IPv6 here")
     def test_a_run_over_ipv6(self):
-        lead, other = harness.free_ports(2)
+        lead, other = harness.reserve_port(), harness.reserve_port()
         to = [f"--job={harness.write_job(harness.LINEAR_JOB)}",
               f"--coordinator=[::1]:{lead}"]
         folder = harness.scratch()
@@ -62,7 +62,7 @@ class PortsTest(unittest.TestCase):
 
     def test_a_shard_without_descriptors_refuses_and_goes_on(self):
         most = 128
-        lead, = harness.free_ports(1)
+        lead = harness.reserve_port()
         at = f"127.0.0.1:{lead}"
         job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "seconds: 600").replace("shards: 2", "shards: 1"))
