@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
 #include "common/clock.h"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice::bench {
 namespace {

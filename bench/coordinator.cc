@@ -10,7 +10,7 @@
 // Executed): expected is the rate at which the same sessions exchange the
 // three with a service that decides nothing, times 3 / (3 + 2 S).
 
-#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -18,8 +18,8 @@
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
 #include "proto/coordinator.pb.h"
-#include "ps_server/coordinator/coordinator_endpoint.h"
-#include "ps_server/coordinator/coordinator_service.h"
+#include "ps_server/coordinator/session/coordinator_endpoint.h"
+#include "ps_server/coordinator/session/coordinator_service.h"
 
 namespace sluice::bench {
 namespace {

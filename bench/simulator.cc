@@ -20,7 +20,7 @@
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "sim/cluster_simulation.h"
 #include "sim/network.h"
 

@@ -8,7 +8,7 @@
 #include "common/learning_rate.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/shard/optimizer.h"
 
 namespace sluice {

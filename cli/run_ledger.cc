@@ -10,8 +10,8 @@
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/coordinator/batch_schedule.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "ps_server/coordinator/ledger.h"
+#include "ps_server/coordinator/log/ledger.h"
 
 namespace sluice {
 

@@ -13,8 +13,8 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/checkpoint/manifest.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/coordinator/log/generations.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
 

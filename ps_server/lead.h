@@ -12,8 +12,8 @@
 #include "common/clock.h"
 #include "common/file_operations.h"
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/coordinator_service.h"
-#include "ps_server/coordinator/run_files.h"
+#include "ps_server/coordinator/log/run_files.h"
+#include "ps_server/coordinator/session/coordinator_service.h"
 #include "ps_server/resume.h"
 
 namespace sluice {

@@ -12,8 +12,8 @@
 #include "common/clock.h"
 #include "common/session/client_session.h"
 #include "proto/coordinator.pb.h"
-#include "ps_server/coordinator/coordinator_service.h"
-#include "ps_server/coordinator/frame_sink.h"
+#include "ps_server/coordinator/session/coordinator_service.h"
+#include "ps_server/coordinator/session/frame_sink.h"
 
 namespace sluice {
 

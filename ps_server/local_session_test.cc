@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/coordinator_service_testing.h"
+#include "ps_server/coordinator/session/coordinator_service_testing.h"
 
 namespace sluice {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "proto/coordinator.pb.h"
-#include "ps_server/coordinator/coordinator_options.h"
-#include "ps_server/coordinator/coordinator_sessions.h"
-#include "ps_server/coordinator/run_files.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
+#include "ps_server/coordinator/log/run_files.h"
+#include "ps_server/coordinator/session/coordinator_sessions.h"
 #include "ps_server/resume.h"
 
 // How one generation follows another in a ps_server: in place, in the same

@@ -9,10 +9,10 @@
 #include "common/input_file.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
-#include "ps_server/coordinator/check_resume_point.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
-#include "ps_server/coordinator/generations.h"
-#include "ps_server/coordinator/snapshot_conversion.h"
+#include "ps_server/coordinator/core/check_resume_point.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/report/snapshot_conversion.h"
 #include "ps_server/shard_options_from_job.h"
 
 namespace sluice {

@@ -12,8 +12,8 @@
 #include "common/parameter_layout.h"
 #include "common/resolved_job.h"
 #include "ps_server/checkpoint/checkpoint.h"
-#include "ps_server/coordinator/events.h"
-#include "ps_server/coordinator/training_snapshot.h"
+#include "ps_server/coordinator/core/training_snapshot.h"
+#include "ps_server/decisions/events.h"
 
 namespace sluice {
 

@@ -11,9 +11,9 @@
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/checkpoint/shard_file.h"
-#include "ps_server/coordinator/commit_log_file.h"
-#include "ps_server/coordinator/generations.h"
-#include "ps_server/coordinator/snapshot_conversion.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/report/snapshot_conversion.h"
 #include "ps_server/shard/chunk_grid.h"
 
 namespace sluice {

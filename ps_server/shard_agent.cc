@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard_options_from_job.h"
 #include "spdlog/spdlog.h"
 

@@ -17,10 +17,10 @@
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
 #include "proto/checkpoint.pb.h"
-#include "ps_server/answered_decisions.h"
 #include "ps_server/checkpoint/background_writer.h"
 #include "ps_server/checkpoint/shard_file.h"
-#include "ps_server/coordinator/coordinator_service.h"
+#include "ps_server/coordinator/session/coordinator_service.h"
+#include "ps_server/decisions/answered_decisions.h"
 #include "ps_server/local_session.h"
 #include "ps_server/shard/exchange_service.h"
 

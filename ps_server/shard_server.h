@@ -14,7 +14,7 @@
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
 #include "common/storage_retry.h"
-#include "ps_server/coordinator/coordinator_endpoint.h"
+#include "ps_server/coordinator/session/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
 #include "ps_server/next_generation.h"

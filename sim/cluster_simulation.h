@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "common/batch_grid.h"
 #include "common/delay_model.h"
-#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/core/coordinator.h"
 #include "sim/event_queue.h"
 #include "sim/network.h"
 #include "sim/simulation_window.h"

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/policy_rules.h"
+#include "ps_server/coordinator/policy/policy_rules.h"
 #include "sim/testing/faults.h"
 #include "sim/testing/faulty_cluster.h"
 

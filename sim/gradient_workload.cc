@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "common/status_macros.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/decisions/event_conversion.h"
 
 namespace sluice {
 

@@ -1,6 +1,6 @@
 #include "sim/job_theory.h"
 
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 
 namespace sluice {
 namespace {

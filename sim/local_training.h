@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 #include "sim/local_exchange.h"
 #include "worker/workbench.h"

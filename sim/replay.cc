@@ -29,7 +29,7 @@
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/log/generations.h"
 #include "ps_server/shard/tensor_digests.h"
 #include "sim/local_training.h"
 #include "sim/replay_plan.h"

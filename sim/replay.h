@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 #include "sim/simulated_run.h"
 
 namespace sluice {

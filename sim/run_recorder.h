@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/rate_meter.h"
-#include "ps_server/coordinator/run_files.h"
+#include "ps_server/coordinator/log/run_files.h"
+#include "ps_server/coordinator/report/rate_meter.h"
 #include "sim/cluster_simulation.h"
 
 namespace sluice {

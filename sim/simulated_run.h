@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/events.h"
-#include "ps_server/coordinator/job_state.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/decisions/events.h"
 #include "sim/local_training.h"
 #include "sim/timing.h"
 

@@ -12,7 +12,7 @@
 #include "common/resolved_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 #include "worker/reference_trainer.h"
 #include "worker/workbench.h"
 

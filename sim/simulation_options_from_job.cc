@@ -3,7 +3,7 @@
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 
 namespace sluice {
 

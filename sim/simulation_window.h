@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps_server/coordinator/events.h"
-#include "ps_server/coordinator/job_state.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/decisions/events.h"
 #include "sim/event_queue.h"
 
 namespace sluice {

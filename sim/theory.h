@@ -1,7 +1,7 @@
 #ifndef SLUICE_SIM_THEORY_H_
 #define SLUICE_SIM_THEORY_H_
 
-#include "ps_server/coordinator/sync_options.h"
+#include "ps_server/coordinator/policy/sync_options.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/decisions/events.h"
 
 namespace sluice {
 

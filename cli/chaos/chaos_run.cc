@@ -22,8 +22,8 @@
 #include "common/atomic_file.h"
 #include "common/batch_grid.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/batch_schedule.h"
-#include "ps_server/coordinator/coordinator_options_from_job.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 namespace {

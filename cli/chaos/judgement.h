@@ -9,7 +9,7 @@
 #include "cli/chaos/director.h"
 #include "cli/chaos/schedule.h"
 #include "cli/run_summary.h"
-#include "ps_server/coordinator/ledger.h"
+#include "ps_server/coordinator/log/ledger.h"
 
 // What a disturbed run was like, and whether it kept what Sluice guarantees.
 namespace sluice {

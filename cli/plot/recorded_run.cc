@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps_server/coordinator/commit_log_file.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 
 namespace sluice {
 

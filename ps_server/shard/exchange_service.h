@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "common/clock.h"
 #include "common/ids.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/decisions/events.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard/shard.h"
 

@@ -15,7 +15,7 @@
 #include "common/wire/payload.h"
 #include "common/wire/wire_format.h"
 #include "proto/job.pb.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/decisions/events.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/optimizer.h"

@@ -9,7 +9,7 @@
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "common/wire/payload.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 
 // A small shard for tests: 150 weights (100 of "fc.weight", starting at 1, and

@@ -18,7 +18,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/policy_rules.h"
+#include "ps_server/coordinator/policy/policy_rules.h"
 #include "sim/testing/faulty_job.h"
 
 namespace sluice {

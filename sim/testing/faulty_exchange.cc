@@ -17,7 +17,7 @@
 #include "common/grant.h"
 #include "common/key_proto.h"
 #include "common/wire/payload.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "sim/testing/faulty_cluster.h"
 
 namespace sluice {

@@ -2,7 +2,7 @@
 #define SLUICE_SIM_TESTING_FAULTY_JOB_H_
 
 #include "common/resolved_job.h"
-#include "ps_server/coordinator/coordinator_options.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
 
 namespace sluice {
 

@@ -13,9 +13,9 @@
 
 #include "common/session/client_session.h"
 #include "proto/commit_log.pb.h"
-#include "ps_server/coordinator/coordinator_sessions.h"
-#include "ps_server/coordinator/frame_sink.h"
-#include "ps_server/coordinator/run_files.h"
+#include "ps_server/coordinator/log/run_files.h"
+#include "ps_server/coordinator/session/coordinator_sessions.h"
+#include "ps_server/coordinator/session/frame_sink.h"
 #include "ps_server/shard/shard.h"
 #include "sim/event_queue.h"
 #include "sim/testing/lineage_checker.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/storage_retry.h"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/log/generations.h"
 #include "sim/testing/faulty_cluster.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "sim/testing/faulty_cluster.h"
 
 namespace sluice {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/checkpoint/background_writer.h"
 #include "ps_server/checkpoint/manifest.h"
-#include "ps_server/coordinator/event_conversion.h"
-#include "ps_server/coordinator/generations.h"
-#include "ps_server/coordinator/manifest_writer.h"
+#include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/log/manifest_writer.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard_options_from_job.h"
 #include "sim/testing/faulty_cluster.h"
 

@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/generations.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {

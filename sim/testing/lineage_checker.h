@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ps_server/checkpoint/checkpoint.h"
-#include "ps_server/coordinator/coordinator_options.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
 #include "ps_server/coordinator/testing/invariant_checker.h"
 #include "ps_server/resume.h"
 #include "sim/testing/reference_weights.h"

@@ -7,8 +7,8 @@
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
-#include "ps_server/coordinator/batch_schedule.h"
-#include "ps_server/coordinator/update_weights.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/policy/update_weights.h"
 
 namespace sluice {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/ids.h"
-#include "ps_server/coordinator/coordinator_options.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
+#include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 
 namespace sluice {

@@ -17,7 +17,7 @@
 #include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "proto/coordinator.pb.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/shard_testing.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "worker/task_inbox.h"

@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "ps_server/coordinator/coordinator_sessions.h"
-#include "ps_server/coordinator/event_conversion.h"
+#include "ps_server/coordinator/report/job_status.h"
+#include "ps_server/coordinator/session/coordinator_sessions.h"
+#include "ps_server/decisions/event_conversion.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace sluice {

@@ -298,7 +298,7 @@ EXCHANGE = Core(
               SESSION + "client_session_test.cc",
               SESSION + "reliable_queue_test.cc"],
     headers=[SHARD + "*.h", SESSION + "*.h", WORKER + "exchange/*.h",
-             "ps_server/coordinator/*.h", "kernels/*.h", "common/*.h",
+             "ps_server/decisions/*.h", "kernels/*.h", "common/*.h",
              "common/wire/*.h"],
     protos=["proto/checkpoint.proto", "proto/coordinator.proto", "proto/job.proto",
             "proto/key.proto"],

@@ -7,6 +7,7 @@ in which every process and every disk fails (sim/faults_test).
 from mutation import Core, Mutation
 
 COORDINATOR = "ps_server/coordinator/"
+DECISIONS = "ps_server/decisions/"
 CHECKPOINT = "ps_server/checkpoint/"
 SHARD = "ps_server/shard/"
 SESSION = "common/session/"
@@ -23,32 +24,32 @@ MUTATIONS = [
            "common/file_operations.cc", "O_WRONLY | O_CREAT | O_EXCL |",
            "O_WRONLY | O_CREAT |"),
     change("an older lead proves nothing", "it takes its word for it",
-           COORDINATOR + "run_claim.cc",
+           COORDINATOR + "log/run_claim.cc",
            "  if (!absl::IsNotFound(back)) return back;",
            "  return absl::OkStatus();"),
     change("who takes a generation ends the earlier claims", "it does not",
-           COORDINATOR + "run_claim.cc",
+           COORDINATOR + "log/run_claim.cc",
            "  SLUICE_RETURN_IF_ERROR(EndClaim(path, files));", ""),
     change("a log goes on in the file that says what came before",
-           "it counts from nothing", COORDINATOR + "commit_log_file.cc",
+           "it counts from nothing", COORDINATOR + "log/commit_log_file.cc",
            "past->set_tasks(past->tasks() + 1);", ""),
     change("a log without a gap goes on in its next file",
            "what came before may be lost with the power",
-           COORDINATOR + "commit_log_file.cc",
+           COORDINATOR + "log/commit_log_file.cc",
            "  SLUICE_RETURN_IF_ERROR(Sync());\n", ""),
     change("a batch that does not fit is undone", "half of it is left",
-           COORDINATOR + "commit_log_file.cc",
+           COORDINATOR + "log/commit_log_file.cc",
            "half_ = true;", ""),
     change("the next generation is above all that were taken",
            "above that of the checkpoint", "ps_server/resume.cc",
            "std::max(past.generations.back(), point.generation) + 1;",
            "point.generation + 1;"),
     change("a life of an earlier generation is over", "it goes on",
-           COORDINATOR + "coordinator_sessions.cc",
+           COORDINATOR + "session/coordinator_sessions.cc",
            "if (join.incarnation() == 0 || here == there) return "
            "absl::OkStatus();", "return absl::OkStatus();"),
     change("what is stored by an earlier generation is nobody's", "it counts",
-           COORDINATOR + "coordinator_sessions.cc",
+           COORDINATOR + "session/coordinator_sessions.cc",
            "      if (Generation(stored.generation()) != "
            "options_.core.generation) {\n        return absl::OkStatus();\n"
            "      }\n", ""),
@@ -83,12 +84,12 @@ MUTATIONS = [
            "ps_server/next_generation.cc",
            "  earlier.recovery.stop = stop;\n", ""),
     change("everybody hears that the generation is over", "nobody does",
-           COORDINATOR + "coordinator_sessions.cc",
+           COORDINATOR + "session/coordinator_sessions.cc",
            "  table_.EndAll(absl::AbortedError(absl::StrCat(\n"
            "      \"generation \", options_.core.generation.value(), "
            "\" is over: \", why)));\n", ""),
     change("a shard that is back without its memory ends the generation",
-           "it takes part in it", COORDINATOR + "coordinator.cc",
+           "it takes part in it", COORDINATOR + "core/coordinator.cc",
            "      PeerLost(peer, \"restarted\");\n",
            "      if (peer.role != Role::kShard) PeerLost(peer, \"restarted\");\n"),
     change("a shard takes the weights of the checkpoint", "those of version 0",
@@ -167,14 +168,14 @@ MUTATIONS = [
            "common/storage_retry.cc",
            "|| now >= until_) return", "|| true) return"),
     change("shards load the checkpoint of its generation", "of their own",
-           COORDINATOR + "coordinator_phases.cc", "begins_.generation});",
+           COORDINATOR + "core/coordinator_phases.cc", "begins_.generation});",
            "options_.generation});"),
     change("tasks that were cut off are counted as lost", "they are forgotten",
            "ps_server/resume.cc", "  counts.lost = lost;\n", ""),
 
     # ---- What a checkpoint holds ----
     change("a checkpoint's exceptions are stored", "they are left out",
-           COORDINATOR + "snapshot_conversion.cc",
+           COORDINATOR + "report/snapshot_conversion.cc",
            "    state.add_exception(block.value());\n", ""),
     change("the state that a Store holds stays", "updates write to it",
            SHARD + "optimizer.cc",
@@ -201,18 +202,23 @@ MUTATIONS = [
 
 RECOVERY = Core(
     sources=[COORDINATOR + p + ".cc" for p in (
-        "awake_clock", "batch_schedule", "check_resume_point", "checkpoints",
-        "commit_log_file", "compute_times_writer", "coordinator",
-        "coordinator_checkpoints", "coordinator_options_from_job",
-        "coordinator_phases", "coordinator_sessions", "coordinator_state",
-        "coordinator_tasks", "coordinator_updates", "decision_stream",
-        "delivery_counts", "evaluations", "event_conversion",
-        "event_conversion_status", "events", "generations", "input_agreement",
-        "k_schedule", "manifest_writer", "membership", "metrics_writer",
-        "policy_rules", "rate_meter", "run_claim", "run_files", "run_summary",
-        "session_table", "snapshot_conversion", "sync_policy", "task_table",
-        "testing/checkpoint_checker", "testing/invariant_checker",
-        "training_stats", "update_weights")] + [
+        "core/awake_clock", "core/check_resume_point", "core/checkpoints",
+        "core/coordinator", "core/coordinator_checkpoints",
+        "core/coordinator_options_from_job", "core/coordinator_phases",
+        "core/coordinator_state", "core/coordinator_tasks",
+        "core/coordinator_updates", "core/evaluations",
+        "core/input_agreement", "core/membership", "core/task_table",
+        "core/training_stats", "log/commit_log_file", "log/generations",
+        "log/manifest_writer", "log/run_claim", "log/run_files",
+        "policy/batch_schedule", "policy/delivery_counts",
+        "policy/k_schedule", "policy/policy_rules", "policy/sync_policy",
+        "policy/update_weights", "report/compute_times_writer",
+        "report/metrics_writer", "report/rate_meter", "report/run_summary",
+        "report/snapshot_conversion", "session/coordinator_sessions",
+        "session/session_table", "testing/checkpoint_checker",
+        "testing/invariant_checker")] + [
+        DECISIONS + p + ".cc" for p in (
+            "decision_stream", "event_conversion", "events")] + [
         CHECKPOINT + p + ".cc" for p in (
             "background_writer", "checkpoint", "manifest", "shard_file")] + [
         SHARD + p + ".cc" for p in (
@@ -246,17 +252,17 @@ RECOVERY = Core(
         "reference_weights")] + [
         "common/storage_retry_test.cc",
         "ps_server/next_generation_test.cc", "ps_server/resume_test.cc",
-        COORDINATOR + "commit_log_file_test.cc",
-        COORDINATOR + "coordinator_sessions_test.cc",
-        COORDINATOR + "run_claim_test.cc",
-        COORDINATOR + "stored_generation_test.cc",
+        COORDINATOR + "log/commit_log_file_test.cc",
+        COORDINATOR + "session/coordinator_sessions_test.cc",
+        COORDINATOR + "log/run_claim_test.cc",
+        COORDINATOR + "session/stored_generation_test.cc",
         CHECKPOINT + "checkpoint_test.cc",
         CHECKPOINT + "checkpoint_damage_test.cc",
         CHECKPOINT + "checkpoint_faults_test.cc",
         SHARD + "staging_test.cc", SHARD + "shard_test.cc",
         # Slow, so last.
         "sim/faults_test.cc"],
-    headers=[COORDINATOR + "*.h", COORDINATOR + "testing/*.h",
+    headers=[DECISIONS + "*.h", COORDINATOR + "*/*.h",
              CHECKPOINT + "*.h", SHARD + "*.h", SESSION + "*.h",
              "ps_server/*.h", "sim/*.h", "sim/testing/*.h", "common/*.h",
              "common/layers/*.h", "common/testing/*.h", "common/wire/*.h",

@@ -86,8 +86,10 @@ def run_short(command, folder):
 
 
 # Where the tests that a table names by themselves lie.
-FOLDERS = ["common", "ps_server/checkpoint", "ps_server/coordinator",
-           "ps_server/shard", "tests", "tests/process", "worker/exchange"]
+FOLDERS = ["common", "ps_server/checkpoint", "ps_server/coordinator/core",
+           "ps_server/coordinator/log", "ps_server/coordinator/report",
+           "ps_server/coordinator/session", "ps_server/shard", "tests",
+           "tests/process", "worker/exchange"]
 
 
 def failure_rows():

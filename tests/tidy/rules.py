@@ -128,9 +128,8 @@ def guard(path, lines):
 
 
 _LOGGING = re.compile(r'#include "spdlog/')
-_PURE = re.compile(r"kernels/|sim/|worker/(model|data)/|ps_server/coordinator/"
-                   r"(coordinator|sync_policy|membership|batch_schedule|"
-                   r"task_table)(_impl|_tasks|_updates|_phases|_state)?\.")
+_PURE = re.compile(r"kernels/|sim/|worker/(model|data)/|ps_server/decisions/|"
+                   r"ps_server/coordinator/(core|policy)/")
 _SHELL = re.compile(r'#include (<thread>|<mutex>|"absl/synchronization/|'
                     r'"grpcpp/|<grpc)')
 

@@ -95,8 +95,8 @@ class TidyTest(unittest.TestCase):
     def test_a_log_or_a_lock_in_the_pure_core_is_noticed(self):
         for path, include in [
                 ("kernels/cpu/a.cc", '"spdlog/spdlog.h"'),
-                ("ps_server/coordinator/sync_policy.cc", "<mutex>"),
-                ("ps_server/coordinator/coordinator_tasks.cc",
+                ("ps_server/coordinator/policy/sync_policy.cc", "<mutex>"),
+                ("ps_server/coordinator/core/coordinator_tasks.cc",
                  '"absl/synchronization/mutex.h"')]:
             self.assertEqual(
                 len(complaints(rules.pure_core, path,

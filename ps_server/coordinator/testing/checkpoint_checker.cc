@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/batch_grid.h"
-#include "ps_server/coordinator/batch_schedule.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 namespace {

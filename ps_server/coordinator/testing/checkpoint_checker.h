@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "ps_server/coordinator/coordinator_options.h"
-#include "ps_server/coordinator/events.h"
-#include "ps_server/coordinator/job_state.h"
-#include "ps_server/coordinator/training_snapshot.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/core/training_snapshot.h"
+#include "ps_server/decisions/events.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "common/random.h"
-#include "ps_server/coordinator/coordinator.h"
+#include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/testing/invariant_checker.h"
 
 namespace sluice {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/batch_grid.h"
-#include "ps_server/coordinator/coordinator_options.h"
-#include "ps_server/coordinator/events.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
 #include "ps_server/coordinator/testing/checkpoint_checker.h"
+#include "ps_server/decisions/events.h"
 
 namespace sluice {
 

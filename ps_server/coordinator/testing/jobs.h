@@ -1,7 +1,7 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_TESTING_JOBS_H_
 #define SLUICE_PS_SERVER_COORDINATOR_TESTING_JOBS_H_
 
-#include "ps_server/coordinator/coordinator_options.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
 
 namespace sluice {
 

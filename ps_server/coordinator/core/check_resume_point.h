@@ -1,0 +1,20 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_CORE_CHECK_RESUME_POINT_H_
+#define SLUICE_PS_SERVER_COORDINATOR_CORE_CHECK_RESUME_POINT_H_
+
+#include "absl/status/status.h"
+#include "ps_server/coordinator/core/coordinator_options.h"
+
+namespace sluice {
+
+// Whether a run of `options` can begin at its `resume`, if it has one.
+// kFailedPrecondition: one of its stop conditions has been reached, says which.
+// kInvalidArgument: the snapshot is of another job, or contradicts itself.
+absl::Status CheckResumePoint(const CoordinatorOptions& options);
+
+// The same for a run that only has to come to its end, which it may have
+// reached: no kFailedPrecondition.
+absl::Status CheckRecoveryPoint(const CoordinatorOptions& options);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_CORE_CHECK_RESUME_POINT_H_

@@ -1,0 +1,108 @@
+#include "ps_server/coordinator/core/checkpoints.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+Checkpoints::Checkpoints(CheckpointOptions options, Generation generation,
+                         int shards, absl::Time now)
+    : options_(std::move(options)),
+      generation_(generation),
+      shards_(shards),
+      next_(now + options_.every) {
+  std::copy_if(options_.there.begin(), options_.there.end(),
+               std::back_inserter(kept_),
+               [this](const Id& id) { return MayGo(id); });
+}
+
+// One of an earlier generation.
+bool Checkpoints::MayGo(const Id& id) const {
+  return id <= options_.read_whole ||
+         std::find(options_.damaged.begin(), options_.damaged.end(), id) !=
+             options_.damaged.end();
+}
+
+Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
+  const bool by_time = options_.every > absl::ZeroDuration() && now >= next_;
+  const bool by_updates = options_.every_updates > 0 &&
+                          version.value() % options_.every_updates == 0;
+  if (!by_time && !by_updates) return Due::kNo;
+  next_ = now + options_.every;
+  if (running_.has_value()) {
+    ++late_;
+    ++running_->late;
+    return Due::kLate;
+  }
+  Start(version, now);
+  return Due::kStart;
+}
+
+void Checkpoints::Start(Version version, absl::Time now) {
+  SLUICE_CHECK(!running_.has_value());
+  running_ = Running{version, now, {}, 0};
+  running_->parts.resize(shards_);
+  last_begun_ = version;
+}
+
+std::vector<ShardId> Checkpoints::Missing() const {
+  std::vector<ShardId> missing;
+  if (!running_.has_value()) return missing;
+  for (size_t i = 0; i < running_->parts.size(); ++i) {
+    if (!running_->parts[i].has_value()) {
+      missing.push_back(ShardId(static_cast<int64_t>(i)));
+    }
+  }
+  return missing;
+}
+
+bool Checkpoints::Reported(ShardId shard, Version version, StoredPart part) {
+  if (!running_.has_value() || running_->version != version) return false;
+  std::optional<StoredPart>& place = running_->parts[shard.value()];
+  if (place.has_value()) return false;
+  place = std::move(part);
+  return Missing().empty();
+}
+
+std::string Checkpoints::Error() const {
+  for (size_t i = 0; running_.has_value() && i < running_->parts.size(); ++i) {
+    const std::optional<StoredPart>& part = running_->parts[i];
+    if (part.has_value() && !part->error.empty()) {
+      return absl::StrCat("shard ", i, ": ", part->error);
+    }
+  }
+  return "";
+}
+
+std::vector<RemoveStored> Checkpoints::Written() {
+  kept_.emplace_back(generation_, running_->version);
+  running_.reset();
+  ++written_;
+  std::vector<RemoveStored> old;
+  for (; static_cast<int>(kept_.size()) > options_.keep; kept_.pop_front()) {
+    old.push_back({kept_.front().first, kept_.front().second});
+  }
+  return old;
+}
+
+void Checkpoints::Failed(const std::string& why) {
+  running_.reset();
+  ++failed_;
+  last_error_ = why;
+}
+
+bool Checkpoints::Keeps(Version version) const {
+  return std::find(kept_.begin(), kept_.end(),
+                   std::pair(generation_, version)) != kept_.end();
+}
+
+std::optional<Version> Checkpoints::newest() const {
+  if (kept_.empty() || kept_.back().first != generation_) return std::nullopt;
+  return kept_.back().second;
+}
+
+}  // namespace sluice

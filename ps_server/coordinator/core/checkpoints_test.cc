@@ -1,0 +1,166 @@
+#include "ps_server/coordinator/core/checkpoints.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Due = Checkpoints::Due;
+
+const absl::Time kStart = absl::UnixEpoch();
+
+absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
+
+StoredPart Part(const std::string& error = "") {
+  StoredPart part;
+  part.file = "shard";
+  part.error = error;
+  return part;
+}
+
+// Every two updates of one shard, keeping two.
+class CheckpointsTest : public ::testing::Test {
+ protected:
+  // Stores `version` and returns what is to go.
+  std::vector<Version> Store(int64_t version) {
+    EXPECT_EQ(checkpoints_.Decided(Version(version), kStart), Due::kStart);
+    EXPECT_TRUE(checkpoints_.Reported(ShardId(0), Version(version), Part()));
+    std::vector<Version> old;
+    for (const RemoveStored& one : checkpoints_.Written()) {
+      EXPECT_EQ(one.generation, Generation(1));
+      old.push_back(one.version);
+    }
+    return old;
+  }
+  Checkpoints checkpoints_{
+      {.every_updates = 2}, Generation(1), /*shards=*/1, kStart};
+};
+
+TEST_F(CheckpointsTest, OneFallsDueEverySoManyUpdates) {
+  EXPECT_EQ(checkpoints_.Decided(Version(1), At(100)), Due::kNo);
+  EXPECT_EQ(checkpoints_.Decided(Version(2), At(100)), Due::kStart);
+  EXPECT_EQ(checkpoints_.running()->version, Version(2));
+}
+
+TEST_F(CheckpointsTest, TheNewestAreKeptAndTheOldestGoFirst) {
+  EXPECT_FALSE(checkpoints_.newest().has_value());
+  EXPECT_THAT(Store(2), IsEmpty());
+  EXPECT_THAT(Store(4), IsEmpty());
+  EXPECT_THAT(Store(6), ElementsAre(Version(2)));
+  EXPECT_THAT(Store(8), ElementsAre(Version(4)));
+  EXPECT_EQ(checkpoints_.newest(), Version(8));
+  EXPECT_FALSE(checkpoints_.Keeps(Version(4)));
+  EXPECT_TRUE(checkpoints_.Keeps(Version(6)));
+  EXPECT_EQ(checkpoints_.written(), 4);
+}
+
+TEST_F(CheckpointsTest, OneThatFallsDueWhileAnotherIsWrittenIsLate) {
+  checkpoints_.Decided(Version(2), kStart);
+  EXPECT_EQ(checkpoints_.Decided(Version(4), At(1)), Due::kLate);
+  EXPECT_EQ(checkpoints_.running()->version, Version(2));
+  EXPECT_EQ(checkpoints_.late(), 1);
+  EXPECT_EQ(checkpoints_.running()->late, 1);
+  EXPECT_TRUE(checkpoints_.Reported(ShardId(0), Version(2), Part()));
+  checkpoints_.Written();
+  EXPECT_EQ(checkpoints_.Decided(Version(5), At(2)), Due::kNo);
+  EXPECT_EQ(checkpoints_.Decided(Version(6), At(2)), Due::kStart);
+}
+
+TEST_F(CheckpointsTest, OneThatFailedIsNotKeptAndTakesNonesPlace) {
+  Store(2);
+  Store(4);
+  checkpoints_.Decided(Version(6), kStart);
+  EXPECT_TRUE(
+      checkpoints_.Reported(ShardId(0), Version(6), Part("the disk is full")));
+  EXPECT_EQ(checkpoints_.Error(), "shard 0: the disk is full");
+  checkpoints_.Failed("the disk is full");
+  EXPECT_EQ(checkpoints_.failed(), 1);
+  EXPECT_EQ(checkpoints_.last_error(), "the disk is full");
+  EXPECT_EQ(checkpoints_.newest(), Version(4));
+  EXPECT_THAT(Store(8), ElementsAre(Version(2)));
+}
+
+TEST(CheckpointsByTimeTest, OneFallsDueEverySoManySecondsAfterTheLast) {
+  Checkpoints checkpoints({.every = absl::Seconds(10)}, Generation(1), 1,
+                          kStart);
+  EXPECT_EQ(checkpoints.Decided(Version(1), At(9.9)), Due::kNo);
+  EXPECT_EQ(checkpoints.Decided(Version(2), At(13)), Due::kStart);
+  checkpoints.Reported(ShardId(0), Version(2), Part());
+  checkpoints.Written();
+  EXPECT_EQ(checkpoints.Decided(Version(3), At(22.9)), Due::kNo);
+  EXPECT_EQ(checkpoints.Decided(Version(4), At(23)), Due::kStart);
+}
+
+TEST(CheckpointsByTimeTest, WhicheverComesFirstBeginsOne) {
+  Checkpoints checkpoints({.every_updates = 5, .every = absl::Seconds(10)},
+                          Generation(1), 1, kStart);
+  EXPECT_EQ(checkpoints.Decided(Version(5), At(1)), Due::kStart);
+  checkpoints.Reported(ShardId(0), Version(5), Part());
+  checkpoints.Written();
+  EXPECT_EQ(checkpoints.Decided(Version(6), At(10)), Due::kNo);
+  EXPECT_EQ(checkpoints.Decided(Version(7), At(11)), Due::kStart);
+}
+
+TEST(CheckpointsByTimeTest, WithoutAPeriodNoneEverIs) {
+  Checkpoints checkpoints({}, Generation(1), 1, kStart);
+  EXPECT_EQ(checkpoints.Decided(Version(0), At(1e9)), Due::kNo);
+}
+
+TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
+  Checkpoints checkpoints(
+      {.every_updates = 5,
+       .keep = 2,
+       .there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}},
+       .read_whole = {Generation(2), Version(15)}},
+      Generation(3), 1, kStart);
+  EXPECT_FALSE(checkpoints.newest().has_value());
+  EXPECT_FALSE(checkpoints.Keeps(Version(15)));
+  EXPECT_EQ(checkpoints.Decided(Version(15), kStart), Due::kStart);
+  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(15), Part()));
+  const std::vector<RemoveStored> old = checkpoints.Written();
+  ASSERT_EQ(old.size(), 1);
+  EXPECT_EQ(old[0].generation, Generation(1));
+  EXPECT_EQ(old[0].version, Version(10));
+  EXPECT_TRUE(checkpoints.Keeps(Version(15)));
+  EXPECT_EQ(checkpoints.newest(), Version(15));
+}
+
+TEST(CheckpointPartsTest, EveryShardsPartIsWaitedForAndCountsOnce) {
+  Checkpoints checkpoints({.every_updates = 1}, Generation(1), /*shards=*/3,
+                          kStart);
+  EXPECT_THAT(checkpoints.Missing(), IsEmpty());
+  checkpoints.Decided(Version(1), kStart);
+  EXPECT_FALSE(checkpoints.Reported(ShardId(1), Version(1), Part()));
+  EXPECT_FALSE(checkpoints.Reported(ShardId(1), Version(1), Part("again")));
+  EXPECT_FALSE(checkpoints.Reported(ShardId(0), Version(7), Part()));
+  EXPECT_THAT(checkpoints.Missing(), ElementsAre(ShardId(0), ShardId(2)));
+  EXPECT_FALSE(checkpoints.Reported(ShardId(0), Version(1), Part()));
+  EXPECT_TRUE(checkpoints.Reported(ShardId(2), Version(1), Part()));
+  EXPECT_EQ(checkpoints.Error(), "");
+  EXPECT_FALSE(checkpoints.Reported(ShardId(2), Version(1), Part()));
+}
+
+TEST(CheckpointGenerationsTest,
+     WhatNobodyCouldReadIsNotRemovedButTheDamagedIs) {
+  using Id = std::pair<Generation, Version>;
+  const Id older(1, 5), whole(1, 10), unread(2, 15), damaged(2, 20);
+  Checkpoints checkpoints({.every_updates = 5,
+                           .keep = 1,
+                           .there = {older, whole, unread, damaged},
+                           .damaged = {damaged},
+                           .read_whole = whole},
+                          Generation(3), 1, kStart);
+  EXPECT_EQ(checkpoints.Decided(Version(15), kStart), Due::kStart);
+  EXPECT_TRUE(checkpoints.Reported(ShardId(0), Version(15), Part()));
+  std::vector<Id> removed;
+  for (const RemoveStored& old : checkpoints.Written()) {
+    removed.emplace_back(old.generation, old.version);
+  }
+  EXPECT_THAT(removed, ElementsAre(older, whole, damaged));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,370 @@
+#include "ps_server/coordinator/core/coordinator.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+
+namespace sluice {
+namespace {
+
+Membership::Options MembershipOptions(const CoordinatorOptions& options) {
+  Membership::Options result;
+  result.workers = options.workers;
+  result.shards = options.shards;
+  result.evaluator = options.evaluator;
+  result.max_workers = options.max_workers;
+  result.lease = options.lease;
+  return result;
+}
+
+// Only SYNC promises the same bits whoever computes what; the other policies
+// depend on who is faster in any case, and there a cluster of different
+// machines is of use.
+std::set<std::string> InputsThatMayDiffer(PolicyKind policy) {
+  if (policy == PolicyKind::kSync) return {};
+  return {"device"};
+}
+
+}  // namespace
+
+Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
+    : options_(std::move(options)),
+      grid_(options_.train_samples, options_.batch_size,
+            options_.static_partitions ? options_.workers : 1),
+      created_(now),
+      begins_(options_.resume.value_or(ResumePoint())),
+      now_(now),
+      awake_(now),
+      clock_(options_.tick, now),
+      members_(MembershipOptions(options_)),
+      agreement_(InputsThatMayDiffer(options_.sync.policy)),
+      schedule_(grid_, options_.sync.local_steps, options_.stop.epochs,
+                begins_.snapshot.schedule),
+      policy_(options_.sync, grid_.partitions()),
+      k_schedule_(options_.sync, options_.workers),
+      tasks_(options_.generation),
+      stream_(options_.shards, options_.staged_gradients,
+              options_.commit_window),
+      evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
+                   begins_.snapshot.evaluation_due),
+      checkpoints_(options_.checkpoints, options_.generation, options_.shards,
+                   now),
+      stats_(begins_.snapshot.totals),
+      stop_requested_(options_.recovery.stop),
+      evaluator_lost_(now) {
+  if (grid_.partitions() > 1) {
+    for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
+  }
+  k_schedule_.Restore(begins_.version, begins_.snapshot.k);
+  policy_.SetK(k_schedule_.k());
+  policy_.Decided(begins_.version);
+  BeginRound(begins_.snapshot.round);
+  RefreshAllSupplies();
+}
+
+void Coordinator::Impl::Enter(absl::Time now, Actions* out, bool is_tick) {
+  now_ = now;
+  awake_ = clock_.Advance(now, is_tick);
+  out_ = out;
+}
+
+void Coordinator::Impl::Settle() {
+  MaybeStart();
+  CheckStop();
+  if (phase_ == Phase::kRunning) {
+    DecideUpdates();
+    MaybeEvaluate();
+    AssignTasks();
+    WatchShortage();
+  }
+  ProgressFinish();
+}
+
+absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
+    const JoinRequest& request) {
+  if (phase_ == Phase::kRecovering) {
+    return absl::UnavailableError(
+        absl::StrCat("generation ", options_.generation.value(),
+                     " is over, the next one follows: ", message_));
+  }
+  if (over()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run is over: ", message_));
+  }
+  const Peer peer = request.peer;
+  const absl::Status agrees = agreement_.Check(peer, request.inputs);
+  if (!agrees.ok()) return agrees;
+  absl::StatusOr<Membership::Joined> joined = members_.Join(
+      peer, request.resume, request.address, request.process, awake_);
+  if (!joined.ok()) return joined.status();
+  if (joined->resumed) {
+    if (peer.role == Role::kWorker) {
+      policy_.SetSuspect(WorkerId(peer.id), false);
+    }
+  } else {
+    if (joined->replaced.has_value()) {
+      Emit(EndSession{peer, *joined->replaced, "restarted"});
+      PeerLost(peer, "restarted");
+    }
+    Say(Announce::Level::kInfo,
+        absl::StrCat("event=joined peer=\"", peer.ToString(),
+                     "\" incarnation=", joined->incarnation.value(),
+                     " process=\"", request.process, "\""));
+    if (peer.role == Role::kWorker) {
+      unserved_.erase(static_cast<int>(peer.id));
+      policy_.WorkerJoined(WorkerId(peer.id));
+    }
+  }
+  for (const std::string& difference :
+       agreement_.Joined(peer, request.inputs)) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=inputs_differ what=\"",
+                     absl::StrReplaceAll(difference, {{"\"", "'"}}), "\""));
+  }
+  return JoinReply{options_.generation, joined->incarnation, joined->resumed};
+}
+
+absl::Status Coordinator::Impl::Heard(Peer peer, Incarnation incarnation,
+                                      absl::Time now) {
+  return members_.Heard(peer, incarnation,
+                        clock_.Advance(now, /*is_tick=*/false));
+}
+
+void Coordinator::Impl::CannotReach(Peer peer, Incarnation incarnation,
+                                    const std::string& whom,
+                                    absl::Duration for_so_long,
+                                    absl::Time now) {
+  // What a peer says of itself: not before this coordinator began.
+  const absl::Duration since =
+      std::clamp(for_so_long, absl::ZeroDuration(), now - created_);
+  members_.CannotReach(peer, incarnation, whom,
+                       clock_.Advance(now, /*is_tick=*/false) - since);
+}
+
+void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
+  if (!members_.Disconnected(peer, incarnation, awake_)) return;
+  if (!over()) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=suspect peer=\"", peer.ToString(),
+                     "\" reason=\"its connection broke\""));
+  }
+  if (peer.role == Role::kWorker) policy_.SetSuspect(WorkerId(peer.id), true);
+}
+
+void Coordinator::Impl::Leave(Peer peer, Incarnation incarnation,
+                              const std::string& reason) {
+  if (!members_.Left(peer, incarnation) || over()) return;
+  PeerLost(peer, absl::StrCat("left: ", reason));
+}
+
+absl::Status Coordinator::Impl::DeathReported(Peer peer,
+                                              const std::string& process,
+                                              const std::string& reason) {
+  absl::Status valid = members_.CheckPeer(peer);
+  if (!valid.ok()) return valid;
+  const Membership::Member& member = members_.Get(peer);
+  if (over() || !member.living() || member.process != process) {
+    return absl::OkStatus();
+  }
+  EndLife(peer, absl::StrCat("died: ", reason));
+  return absl::OkStatus();
+}
+
+// The peer, which lives, is taken for dead.
+void Coordinator::Impl::EndLife(Peer peer, const std::string& why) {
+  const Incarnation incarnation = members_.Get(peer).incarnation;
+  members_.Died(peer, incarnation);
+  Emit(EndSession{peer, incarnation, why});
+  PeerLost(peer, why);
+}
+
+void Coordinator::Impl::Tick() {
+  if (over()) return;
+  ExpireLeases();
+  ExpireTasks();
+  CheckDeadlines();
+}
+
+void Coordinator::Impl::ExpireLeases() {
+  for (Peer peer : members_.Expired(awake_)) {
+    const Incarnation incarnation = members_.Get(peer).incarnation;
+    members_.LeaseOver(peer, incarnation);
+    const std::string why = absl::StrCat("died: not heard of for ",
+                                         absl::FormatDuration(options_.lease));
+    Emit(EndSession{peer, incarnation, why});
+    PeerLost(peer, why);
+    if (over()) return;
+  }
+}
+
+// What follows when a life of `peer` is over; it is so in `members_` already,
+// unless the next life has begun.
+void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
+                   "\""));
+  agreement_.Lost(peer);
+  switch (peer.role) {
+    case Role::kWorker:
+      return WorkerLost(WorkerId(peer.id), why);
+    case Role::kShard:
+      // Its slice of the weights is gone with it.
+      if (restore_sent_) Recover(absl::StrCat(peer.ToString(), " ", why));
+      return;
+    case Role::kEvaluator:
+      return EvaluatorLost();
+  }
+}
+
+void Coordinator::Impl::WorkerLost(WorkerId worker, const std::string& why) {
+  policy_.WorkerLost(worker);
+  if (grid_.partitions() > 1) {
+    unserved_.insert(static_cast<int>(worker.value()));
+  }
+  // Ready gradients stay eligible: every shard has them.
+  const OpenTask* live = tasks_.LiveOf(worker);
+  if (live == nullptr) return;
+  EndAndReturn(live->task.key, Outcome::kCancelled,
+               absl::StrCat("worker ", worker.value(), " ", why));
+}
+
+void Coordinator::Impl::EvaluatorLost() {
+  evaluator_lost_ = awake_;
+  const auto running = evaluations_.GiveUp();
+  if (running.has_value()) Decide(Release{running->version});
+}
+
+void Coordinator::Impl::ExpireTasks() {
+  for (const GradientKey& key : tasks_.Overdue(awake_)) {
+    TaskOverran(key);
+    if (over()) return;
+  }
+}
+
+void Coordinator::Impl::Say(Announce::Level level, std::string text) {
+  Emit(Announce{level, std::move(text)});
+}
+
+// ---- The public face: enter, one event, settle. ----
+
+Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
+    : impl_(std::make_unique<Impl>(std::move(options), now)) {}
+
+Coordinator::~Coordinator() = default;
+
+absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
+    const JoinRequest& request, absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  auto reply = impl_->Join(request);
+  impl_->Settle();
+  return reply;
+}
+
+absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,
+                                absl::Time now) {
+  return impl_->Heard(peer, incarnation, now);
+}
+
+void Coordinator::CannotReach(Peer peer, Incarnation incarnation,
+                              const std::string& whom,
+                              absl::Duration for_so_long, absl::Time now) {
+  impl_->CannotReach(peer, incarnation, whom, for_so_long, now);
+}
+
+void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
+                               absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Disconnected(peer, incarnation);
+  impl_->Settle();
+}
+
+void Coordinator::Leave(Peer peer, Incarnation incarnation,
+                        const std::string& reason, absl::Time now,
+                        Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Leave(peer, incarnation, reason);
+  impl_->Settle();
+}
+
+absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
+                                        const std::string& reason,
+                                        absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->DeathReported(peer, process, reason);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
+                                Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Ready(delivery);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Rejected(const GradientKey& key,
+                                   const std::string& reason, absl::Time now,
+                                   Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Rejected(key, reason);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Executed(ShardId shard, int64_t number,
+                                   Version version, const std::string& fault,
+                                   absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Executed(shard, number, version, fault);
+  impl_->Settle();
+  return status;
+}
+
+absl::Status Coordinator::Stored(ShardId shard, Version version,
+                                 StoredPart part, absl::Time now,
+                                 Actions* out) {
+  impl_->Enter(now, out);
+  absl::Status status = impl_->Stored(shard, version, std::move(part));
+  impl_->Settle();
+  return status;
+}
+
+void Coordinator::ManifestWritten(Version version, const std::string& error,
+                                  absl::Time now, Actions* out) {
+  impl_->Enter(now, out);
+  impl_->ManifestWritten(version, error);
+  impl_->Settle();
+}
+
+void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
+                            Actions* out) {
+  impl_->Enter(now, out);
+  impl_->Evaluated(evaluation);
+  impl_->Settle();
+}
+
+void Coordinator::RequestStop(const std::string& reason, absl::Time now,
+                              Actions* out) {
+  impl_->Enter(now, out);
+  impl_->RequestStop(reason);
+  impl_->Settle();
+}
+
+void Coordinator::Tick(absl::Time now, Actions* out) {
+  impl_->Enter(now, out, /*is_tick=*/true);
+  impl_->Tick();
+  impl_->Settle();
+}
+
+TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
+  return impl_->TakeSnapshot(now);
+}
+
+JobState Coordinator::State(absl::Time now) const { return impl_->State(now); }
+
+}  // namespace sluice

@@ -1,0 +1,144 @@
+// Which versions are stored, and what becomes of that. Whatever does, training
+// goes on.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+
+namespace sluice {
+
+// The newest version has just been decided.
+void Coordinator::Impl::MaybeStore() {
+  const Version version = stream_.decided();
+  switch (checkpoints_.Decided(version, awake_)) {
+    case Checkpoints::Due::kNo:
+      return;
+    case Checkpoints::Due::kStart:
+      return StoreNewest();
+    case Checkpoints::Due::kLate:
+      break;
+  }
+  // Once for each that takes too long, however often another falls due.
+  if (checkpoints_.running()->late > 1) return;
+  Say(Announce::Level::kWarning,
+      absl::StrCat(
+          "event=checkpoint_late version=", version.value(),
+          " reason=\"version ", checkpoints_.running()->version.value(),
+          " is still being written: waiting for ", StoringWaitsFor(), "\""));
+}
+
+// Nothing may be decided between the running checkpoint's version and this.
+void Coordinator::Impl::StoreNewest() {
+  snapshot_ = std::make_shared<const TrainingSnapshot>(TakeSnapshot(now_));
+  Decide(Store{checkpoints_.running()->version});
+}
+
+std::string Coordinator::Impl::StoringWaitsFor() const {
+  const std::vector<ShardId> missing = checkpoints_.Missing();
+  if (missing.empty()) return "the coordinator to write the manifest";
+  return absl::StrJoin(missing, ", ", [](std::string* text, ShardId shard) {
+    absl::StrAppend(text, "shard ", shard.value());
+  });
+}
+
+absl::Status Coordinator::Impl::Stored(ShardId shard, Version version,
+                                       StoredPart part) {
+  if (over()) return absl::OkStatus();
+  if (shard.value() < 0 || shard.value() >= options_.shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", shard.value(), ": the job has ", options_.shards,
+                     ", numbered from 0"));
+  }
+  if (!checkpoints_.Reported(shard, version, std::move(part))) {
+    DropIfGivenUp(version);
+    return absl::OkStatus();
+  }
+  // Given up only now that nobody writes to its folder any more.
+  const std::string error = checkpoints_.Error();
+  if (!error.empty()) {
+    GiveUpStoring(error);
+    return absl::OkStatus();
+  }
+  StoreManifest manifest{options_.generation, version, {}, snapshot_};
+  for (const auto& stored : checkpoints_.running()->parts) {
+    manifest.parts.push_back(*stored);
+  }
+  Emit(std::move(manifest));
+  return absl::OkStatus();
+}
+
+void Coordinator::Impl::ManifestWritten(Version version,
+                                        const std::string& error) {
+  if (over()) return;
+  const auto& running = checkpoints_.running();
+  if (!running.has_value() || running->version != version) {
+    return DropIfGivenUp(version);
+  }
+  if (!error.empty()) return GiveUpStoring(error);
+  Say(Announce::Level::kInfo,
+      absl::StrCat("event=checkpoint version=", version.value(), " seconds=",
+                   absl::ToDoubleSeconds(awake_ - running->since)));
+  for (const RemoveStored& old : checkpoints_.Written()) Emit(old);
+}
+
+// What comes late of one that was given up would lie there for good.
+void Coordinator::Impl::DropIfGivenUp(Version version) {
+  const auto& running = checkpoints_.running();
+  if (running.has_value() && running->version == version) return;  // A repeat.
+  if (checkpoints_.Keeps(version)) return;
+  Emit(RemoveStored{options_.generation, version});
+}
+
+void Coordinator::Impl::GiveUpStoring(const std::string& why) {
+  const Version version = checkpoints_.running()->version;
+  Say(Announce::Level::kError,
+      absl::StrCat("event=checkpoint_failed version=", version.value(),
+                   " reason=\"", absl::StrReplaceAll(why, {{"\"", "'"}}),
+                   "\""));
+  Emit(RemoveStored{options_.generation, version});
+  checkpoints_.Failed(absl::StrCat("version ", version.value(), ": ", why));
+}
+
+void Coordinator::Impl::CheckStoringDeadline() {
+  const auto& running = checkpoints_.running();
+  if (!running.has_value() ||
+      awake_ - running->since < options_.task_deadline) {
+    return;
+  }
+  GiveUpStoring(absl::StrCat("waited ",
+                             absl::FormatDuration(options_.task_deadline),
+                             " for ", StoringWaitsFor()));
+}
+
+// Has the run's last version stored; true when nothing of that is left to be
+// waited for. One that failed is not tried again: what there was of it may be
+// being removed.
+bool Coordinator::Impl::LastVersionStored() {
+  if (!options_.checkpoints.enabled()) return true;
+  if (checkpoints_.running().has_value()) return false;
+  const Version last = stream_.decided();
+  if (last == begins_.version || last == checkpoints_.last_begun()) return true;
+  checkpoints_.Start(last, awake_);
+  StoreNewest();
+  return false;
+}
+
+std::optional<CheckpointState> Coordinator::Impl::StateOfCheckpoints() const {
+  if (!options_.checkpoints.enabled()) return std::nullopt;
+  CheckpointState state;
+  state.newest = checkpoints_.newest();
+  state.written = checkpoints_.written();
+  state.failed = checkpoints_.failed();
+  state.late = checkpoints_.late();
+  state.last_error = checkpoints_.last_error();
+  if (checkpoints_.running().has_value()) {
+    state.writing = checkpoints_.running()->version;
+    state.writing_since = checkpoints_.running()->since + clock_.paused();
+  }
+  return state;
+}
+
+}  // namespace sluice

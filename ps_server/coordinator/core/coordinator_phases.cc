@@ -1,0 +1,328 @@
+// Start, evaluations, end.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+
+namespace sluice {
+
+bool Coordinator::Impl::over() const {
+  return phase_ == Phase::kFinished || phase_ == Phase::kFailed ||
+         phase_ == Phase::kRecovering;
+}
+
+void Coordinator::Impl::MaybeStart() {
+  if (phase_ != Phase::kStarting) return;
+  // There is nothing that could be kept.
+  if (stop_requested_.has_value() && !GoesOn()) {
+    return Finish("", *stop_requested_);
+  }
+  if (!restore_sent_ && members_.living(Role::kShard) == options_.shards) {
+    restore_sent_ = true;
+    Decide(Restore{options_.generation, begins_.version, options_.grant_secret,
+                   begins_.generation});
+  }
+  if (!restore_sent_ || !stream_.idle()) return;
+  if (!restored_.has_value()) restored_ = awake_;
+  if (!MayBegin()) return;
+  phase_ = Phase::kRunning;
+  agreement_.RunBegins();
+  started_ = now_;
+  std::string text = absl::StrCat(
+      "event=started policy=", PolicyName(options_.sync.policy),
+      " workers=", members_.living(Role::kWorker), " shards=", options_.shards,
+      " version=", begins_.version.value());
+  const std::string missing = members_.Missing(Expected());
+  if (!missing.empty()) absl::StrAppend(&text, " missing=\"", missing, "\"");
+  Say(Announce::Level::kInfo, std::move(text));
+}
+
+// With a run that had begun; else everybody is waited for as at its start.
+bool Coordinator::Impl::GoesOn() const {
+  return options_.resume.has_value() && options_.recovery.begun;
+}
+
+// Those without whom training does not begin, or at least waits a while.
+std::vector<Peer> Coordinator::Impl::Expected() const {
+  const RecoveryOptions& past = options_.recovery;
+  std::vector<Peer> peers;
+  // Where none was left, whoever comes does as well as another.
+  if (GoesOn() && past.workers.has_value() && !past.workers->empty()) {
+    for (WorkerId worker : *past.workers) {
+      peers.push_back({Role::kWorker, worker.value()});
+    }
+  } else {
+    for (int64_t w = 0; w < options_.workers; ++w) {
+      peers.push_back({Role::kWorker, w});
+    }
+  }
+  if (options_.evaluator && (past.evaluator || !GoesOn())) {
+    peers.push_back({Role::kEvaluator, 0});
+  }
+  return peers;
+}
+
+// The shards have their weights. A run that goes on does so with those who are
+// left, after a wait for those who are on their way; what they are too few for
+// is a shortage like any other.
+bool Coordinator::Impl::MayBegin() const {
+  if (StopReason().has_value()) return true;  // Nobody needs to compute.
+  const int workers = members_.living(Role::kWorker);
+  if (!GoesOn()) {
+    // Whichever they are.
+    return workers >= options_.workers &&
+           (!options_.evaluator || members_.living(Role::kEvaluator) > 0);
+  }
+  if (workers == 0) return false;
+  return members_.Missing(Expected()).empty() ||
+         awake_ - *restored_ >= options_.regroup_timeout;
+}
+
+// Why the run is to end, if it is, whoever is there.
+std::optional<std::string> Coordinator::Impl::StopReason() const {
+  if (stop_requested_.has_value()) return stop_requested_;
+  const StopOptions& stop = options_.stop;
+  const int64_t version = std::max(stream_.decided(), begins_.version).value();
+  if (stop.updates.has_value() && version >= *stop.updates) {
+    return absl::StrCat(version, " updates made");
+  }
+  if (stop.time.has_value() && Running(now_) >= *stop.time) {
+    return absl::StrCat(absl::FormatDuration(*stop.time), " are over");
+  }
+  if (schedule_.finished()) return absl::StrCat(*stop.epochs, " epochs done");
+  return std::nullopt;
+}
+
+void Coordinator::Impl::CheckStop() {
+  if (phase_ != Phase::kRunning) return;
+  const auto reason = StopReason();
+  if (reason.has_value()) return BeginFinish(*reason);
+  // With SHRINK, partitions that nobody serves are not waited for.
+  const bool nothing_comes = tasks_.open() == 0 && StillToCome() == 0 &&
+                             members_.living(Role::kWorker) > 0;
+  if (!nothing_comes || RoundExhausted()) return;
+  const int64_t left = schedule_.total() - schedule_.done();
+  stats_.LeftOut(left);
+  BeginFinish(absl::StrCat(*options_.stop.epochs, " epochs done, but for ",
+                           left, " mini-batches that nobody serves"));
+}
+
+void Coordinator::Impl::BeginFinish(const std::string& reason) {
+  phase_ = Phase::kFinishing;
+  message_ = reason;
+  ended_ = now_;
+  finishing_since_ = awake_;
+  short_since_.reset();
+  Say(Announce::Level::kInfo,
+      absl::StrCat("event=finishing version=", stream_.decided().value(),
+                   " reason=\"", reason, "\""));
+  EndAllTasks(Outcome::kCancelled, absl::StrCat("the run is over: ", reason));
+}
+
+// The final version is evaluated, and written, by the evaluator, and stored as
+// a checkpoint; then, when every shard has executed everything, all may go.
+void Coordinator::Impl::ProgressFinish() {
+  if (phase_ != Phase::kFinishing) return;
+  const bool stored = LastVersionStored();
+  if (options_.evaluator && !evaluations_.final_done()) {
+    const PeerLife life = members_.Get({Role::kEvaluator, 0}).life;
+    if (evaluations_.running().has_value()) return;
+    if (life == PeerLife::kAlive) return StartEvaluation(/*final=*/true);
+    const absl::Time since = std::max(finishing_since_, evaluator_lost_);
+    if (life == PeerLife::kSuspect ||
+        awake_ - since < options_.finish_timeout) {
+      return;
+    }
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=not_evaluated version=", stream_.decided().value(),
+                     " reason=\"the evaluator did not come back within ",
+                     absl::FormatDuration(options_.finish_timeout), "\""));
+  }
+  if (stored && stream_.idle()) Finish("", message_);
+}
+
+void Coordinator::Impl::Finish(const std::string& failure,
+                               const std::string& reason) {
+  if (phase_ != Phase::kFinishing) ended_ = now_;
+  phase_ = failure.empty() ? Phase::kFinished : Phase::kFailed;
+  message_ = failure.empty() ? reason : failure;
+  Say(failure.empty() ? Announce::Level::kInfo : Announce::Level::kError,
+      absl::StrCat("event=", failure.empty() ? "finished" : "failed",
+                   " version=", stream_.decided().value(), " reason=\"",
+                   message_, "\""));
+  Emit(FinishRun{failure, reason});
+}
+
+void Coordinator::Impl::Fail(const std::string& failure) {
+  if (over()) return;
+  EndAllTasks(Outcome::kCancelled, failure);
+  Finish(failure, failure);
+}
+
+// What this generation needs is gone: the next one follows, if one can.
+void Coordinator::Impl::Recover(const std::string& why) {
+  if (over()) return;
+  const RecoveryOptions& past = options_.recovery;
+  if (!past.possible) return Fail(why);
+  const Version newest = std::max(stream_.decided(), begins_.version);
+  const bool fruitful =
+      newest > past.furthest || checkpoints_.newest().has_value();
+  const int fruitless = fruitful ? 0 : past.fruitless + 1;
+  if (fruitless >= RecoveryOptions::kMostFruitless) {
+    return Fail(absl::StrCat(why, "; ", fruitless,
+                             " generations in a row have come no further than "
+                             "version ",
+                             past.furthest.value()));
+  }
+  EndAllTasks(Outcome::kLost, absl::StrCat("its generation is over: ", why));
+  if (phase_ != Phase::kFinishing) ended_ = now_;
+  phase_ = Phase::kRecovering;
+  message_ = why;
+  Say(Announce::Level::kWarning,
+      absl::StrCat(
+          "event=generation_over generation=", options_.generation.value(),
+          " version=", newest.value(), " reason=\"", why, "\""));
+  EndGeneration end{why,
+                    std::max(newest, past.furthest),
+                    fruitless,
+                    {begins_.generation, begins_.version}};
+  if (const auto stored = checkpoints_.newest()) {
+    end.stored = {options_.generation, *stored};
+  }
+  end.begun = started_.has_value() || GoesOn();
+  if (started_.has_value()) {
+    end.workers.emplace();
+    for (const auto& [peer, member] : members_.members()) {
+      if (peer.role != Role::kWorker || !member.living()) continue;
+      end.workers->insert(WorkerId(peer.id));
+    }
+    end.evaluator = members_.living(Role::kEvaluator) > 0;
+  } else {
+    end.workers = past.workers;
+    end.evaluator = past.evaluator;
+  }
+  Emit(std::move(end));
+}
+
+// Where this generation cannot carry it out any more, the next one does.
+void Coordinator::Impl::RequestStop(const std::string& reason) {
+  if (!stop_requested_.has_value()) stop_requested_ = reason;
+}
+
+// ---- Evaluations ----
+
+// One that was due while the evaluator was busy or away takes the newest
+// version.
+void Coordinator::Impl::MaybeEvaluate() {
+  if (phase_ != Phase::kRunning || !evaluations_.ShouldStart()) return;
+  if (members_.Get({Role::kEvaluator, 0}).life != PeerLife::kAlive) return;
+  StartEvaluation(/*final=*/false);
+}
+
+void Coordinator::Impl::StartEvaluation(bool final) {
+  const Version version = stream_.decided();
+  Decide(Pin{version});
+  evaluations_.Start(version, final, awake_);
+  Emit(SendEvaluate{version, final});
+}
+
+void Coordinator::Impl::Evaluated(const Evaluation& evaluation) {
+  if (over()) return;
+  const auto running = evaluations_.Answer(evaluation.version);
+  if (!running.has_value()) return;
+  Decide(Release{running->version});
+  if (!evaluation.error.empty()) {
+    const std::string what =
+        absl::StrCat("evaluator: evaluation of version ",
+                     evaluation.version.value(), ": ", evaluation.error);
+    if (running->final) return Fail(what);
+    return Say(Announce::Level::kWarning,
+               absl::StrCat("event=evaluation_failed reason=\"", what, "\""));
+  }
+  if (!std::isfinite(evaluation.loss)) {
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=test_loss_not_finite version=",
+                     evaluation.version.value(), " loss=", evaluation.loss));
+  }
+  last_evaluation_ = evaluation;
+  if (running->final) final_evaluation_ = evaluation;
+  Emit(RecordEvaluation{evaluation});
+  const auto& target = options_.stop.target_accuracy;
+  if (phase_ == Phase::kRunning && target.has_value() &&
+      evaluation.accuracy.value_or(0) >= *target) {
+    BeginFinish(absl::StrCat("test accuracy ", *evaluation.accuracy,
+                             " reached at version ",
+                             evaluation.version.value()));
+  }
+}
+
+// ---- Deadlines: nothing waits without one, and each names its culprit. ----
+
+std::string Coordinator::Impl::MissingPeers() const {
+  std::vector<std::string> missing;
+  for (std::string names :
+       {members_.Missing(Role::kShard), members_.Missing(Expected())}) {
+    if (!names.empty()) missing.push_back(std::move(names));
+  }
+  if (missing.empty() && restore_sent_ && !stream_.idle()) {
+    return absl::StrCat("shard ", stream_.slowest().value(),
+                        " to load version ", begins_.version.value());
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+void Coordinator::Impl::CheckDeadlines() {
+  if (over()) return;
+  if (phase_ == Phase::kStarting) {
+    // Awake and real time agree on how long others had the chance to join.
+    if (awake_ - created_ < options_.start_timeout) return;
+    return Fail(absl::StrCat("waited ",
+                             absl::FormatDuration(options_.start_timeout),
+                             " for ", MissingPeers()));
+  }
+  if (short_since_.has_value() &&
+      awake_ - *short_since_ >= options_.sync.shortage_timeout) {
+    return Fail(absl::StrCat(
+        "waited ", absl::FormatDuration(options_.sync.shortage_timeout),
+        " for workers: ", DescribeShortage()));
+  }
+  if (!stream_.idle() &&
+      awake_ - stream_.waiting_since() >= options_.task_deadline) {
+    return Fail(absl::StrCat("shard ", stream_.slowest().value(),
+                             " has not executed decision ",
+                             stream_.acknowledged() + 1, " within ",
+                             absl::FormatDuration(options_.task_deadline)));
+  }
+  CheckStoringDeadline();
+  const auto& running = evaluations_.running();
+  if (running.has_value() &&
+      awake_ - running->since >= DeadlineAfter(evaluations_.overruns())) {
+    EvaluationOverran(*running);
+  }
+}
+
+// Whoever was at it is taken for dead, and is to begin anew; but not for ever.
+void Coordinator::Impl::EvaluationOverran(Evaluations::Running running) {
+  const std::string why =
+      absl::StrCat("took longer than ",
+                   absl::FormatDuration(DeadlineAfter(evaluations_.overruns())),
+                   " for version ", running.version.value());
+  const int times = evaluations_.Overrun();
+  EndLife({Role::kEvaluator, 0}, why);
+  if (times < kMostOverruns) return;
+  const std::string what =
+      absl::StrCat("evaluation of version ", running.version.value(), ": took ",
+                   DescribeOverruns());
+  if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+    return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
+  }
+  Say(Announce::Level::kError,
+      absl::StrCat("event=not_evaluated version=", running.version.value(),
+                   " reason=\"", what, "\""));
+  evaluations_.Skip(running.final);
+}
+
+}  // namespace sluice

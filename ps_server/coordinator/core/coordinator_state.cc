@@ -1,0 +1,163 @@
+// What a status page shows.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+
+namespace sluice {
+
+JobState Coordinator::Impl::State(absl::Time now) const {
+  JobState state;
+  state.phase = phase_;
+  state.message = message_;
+  state.stop_requested = stop_requested_;
+  state.generation = options_.generation;
+  state.version = std::max(stream_.decided(), begins_.version);
+  state.samples_applied = stats_.samples_applied();
+  state.epoch =
+      static_cast<double>(state.samples_applied) / options_.train_samples;
+  state.progress = Progress(now);
+  state.loss = stats_.loss();
+  state.learning_rate = stats_.learning_rate();
+  state.k = policy_.k();
+  state.checkpoints = StateOfCheckpoints();
+  state.last_evaluation = last_evaluation_;
+  state.final_evaluation = final_evaluation_;
+  if (options_.generation > Generation(1)) {
+    state.recovery =
+        RecoveryState{begins_.version, options_.recovery.updates_lost,
+                      options_.recovery.reason};
+  }
+  if (started_.has_value()) {
+    state.started = *started_;
+  }
+  state.running = Running(now);
+  state.mean_staleness = stats_.mean_staleness();
+  state.staleness_histogram = stats_.staleness_histogram();
+  state.gradients = stats_.gradients();
+  state.batches_left_out = stats_.left_out();
+  state.losses_not_finite = stats_.losses_not_finite();
+  for (const auto& [peer, member] : members_.members()) {
+    // Shown in real time; leases run on awake time.
+    const absl::Time heard = member.last_heard + clock_.paused();
+    switch (peer.role) {
+      case Role::kWorker:
+        state.workers.push_back(
+            {WorkerId(peer.id), member.life,
+             tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
+             heard, stats_.GradientsOf(WorkerId(peer.id)), member.process});
+        break;
+      case Role::kShard:
+        state.shards.push_back({ShardId(peer.id), member.life,
+                                stream_.VersionOf(ShardId(peer.id)), heard,
+                                member.address, member.process});
+        break;
+      case Role::kEvaluator:
+        state.evaluator = member.life;
+        break;
+    }
+  }
+  std::tie(state.waiting_for, state.waiting_since) = WaitingFor();
+  return state;
+}
+
+std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
+  const absl::Duration paused = clock_.paused();
+  if (over()) return {"", absl::Time()};
+  auto cut_off = members_.CutOff();
+  cut_off.second += paused;
+  if (phase_ == Phase::kStarting) {
+    const std::string missing = MissingPeers();
+    const bool both = !missing.empty() && !cut_off.first.empty();
+    return {absl::StrCat(missing, both ? ", " : "", cut_off.first), created_};
+  }
+  if (phase_ == Phase::kRunning) {
+    if (short_since_.has_value()) {
+      return {DescribeShortage(), *short_since_ + paused};
+    }
+    if (!cut_off.first.empty()) return cut_off;
+    if (!stream_.WindowOpen()) {
+      return {
+          absl::StrCat("shard ", stream_.slowest().value(),
+                       " to apply version ", stream_.executed().value() + 1),
+          stream_.waiting_since() + paused};
+    }
+    return tasks_.AnyLive() ? std::make_pair(std::string(), absl::Time())
+                            : IdlersWaitFor();
+  }
+  if (!cut_off.first.empty()) return cut_off;
+  if (evaluations_.running().has_value()) {
+    return {absl::StrCat("evaluator to evaluate version ",
+                         evaluations_.running()->version.value()),
+            evaluations_.running()->since + paused};
+  }
+  if (options_.evaluator && !evaluations_.final_done()) {
+    return {"evaluator", finishing_since_ + paused};
+  }
+  if (checkpoints_.running().has_value()) {
+    return {absl::StrCat(StoringWaitsFor(), " to store version ",
+                         checkpoints_.running()->version.value()),
+            checkpoints_.running()->since + paused};
+  }
+  return {absl::StrCat("shard ", stream_.slowest().value()),
+          finishing_since_ + paused};
+}
+
+// Nobody has a task although the run is not over.
+std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
+  const absl::Duration paused = clock_.paused();
+  // Room comes back when every shard has executed what frees it.
+  if (!stream_.idle()) {
+    return {absl::StrCat("shard ", stream_.slowest().value(),
+                         " to execute decision ", stream_.acknowledged() + 1),
+            stream_.waiting_since() + paused};
+  }
+  for (const auto& [peer, member] : members_.members()) {
+    if (peer.role == Role::kWorker && member.life == PeerLife::kSuspect) {
+      return {absl::StrCat(peer.ToString(), " to reconnect"),
+              member.last_heard + paused};
+    }
+  }
+  return {"", absl::Time()};
+}
+
+// How long training has gone on; 0 before it begins.
+absl::Duration Coordinator::Impl::Running(absl::Time now) const {
+  const absl::Duration before = begins_.snapshot.running;
+  if (!started_.has_value()) return before;
+  return before + ((phase_ == Phase::kRunning ? now : ended_) - *started_);
+}
+
+TrainingSnapshot Coordinator::Impl::TakeSnapshot(absl::Time now) const {
+  TrainingSnapshot snapshot;
+  snapshot.schedule = schedule_.TakeSnapshot();
+  snapshot.round = std::min(round_, BlockId(schedule_.total()));
+  snapshot.k = k_schedule_.state();
+  snapshot.totals = stats_.totals();
+  snapshot.evaluation_due =
+      evaluations_.due() || evaluations_.running().has_value();
+  snapshot.running = Running(now);
+  return snapshot;
+}
+
+double Coordinator::Impl::Progress(absl::Time now) const {
+  if (phase_ == Phase::kStarting) return 0;
+  if (phase_ != Phase::kRunning) return 1;
+  double progress = 0;
+  const StopOptions& stop = options_.stop;
+  if (stop.epochs.has_value() && schedule_.total() > 0) {
+    progress = static_cast<double>(schedule_.done()) / schedule_.total();
+  }
+  if (stop.updates.has_value() && *stop.updates > 0) {
+    progress =
+        std::max(progress, static_cast<double>(stream_.decided().value()) /
+                               *stop.updates);
+  }
+  if (stop.time.has_value()) {
+    progress = std::max(progress, absl::FDivDuration(Running(now), *stop.time));
+  }
+  return std::min(progress, 1.0);
+}
+
+}  // namespace sluice

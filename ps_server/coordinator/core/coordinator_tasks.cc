@@ -1,0 +1,290 @@
+// From a worker that may start, over its delivery, to a verdict.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/grant.h"
+#include "common/learning_rate.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+
+namespace sluice {
+namespace {
+
+// Of a task: eleven days for each of 65536 mini-batches.
+constexpr double kMostSeconds = 65536e6;
+
+std::string DescribeLoss(const Task& task, double loss, int64_t total) {
+  return absl::StrCat("event=loss_not_finite worker=", task.key.worker.value(),
+                      " mini_batch=", task.first_batch.value(),
+                      " version=", task.version.value(), " loss=", loss,
+                      " losses_not_finite_total=", total);
+}
+
+}  // namespace
+
+void Coordinator::Impl::AssignTasks() {
+  // An update that waits for the commit window is as good as decided: what
+  // started now would be cancelled with it, or stale.
+  if (phase_ != Phase::kRunning || policy_.Due(StillToCome())) return;
+  while (stream_.HasRoom() && AssignOne()) {
+  }
+}
+
+bool Coordinator::Impl::AssignOne() {
+  if (policy_.startable().empty()) return false;
+  if (grid_.partitions() > 1) {
+    const WorkerId worker = *policy_.startable().begin();
+    const auto next = schedule_.Next(static_cast<int>(worker.value()));
+    if (!next.has_value()) return false;
+    IssueTask(worker, next->block);
+    return true;
+  }
+  for (int passed_over = 0;; ++passed_over) {
+    const auto next = schedule_.Next(0, passed_over);
+    if (!next.has_value()) return false;
+    const auto worker = ChooseWorker(*next);
+    if (!worker.has_value()) continue;
+    IssueTask(*worker, next->block);
+    return true;
+  }
+}
+
+// Somebody who has not had the block before, if there is one. A block whose
+// gradient was bad also waits for somebody else who is still computing.
+std::optional<WorkerId> Coordinator::Impl::ChooseWorker(
+    const BatchSchedule::Candidate& candidate) const {
+  const auto& holders = candidate.holders;
+  for (WorkerId worker : policy_.startable()) {
+    if (std::find(holders.begin(), holders.end(), worker) == holders.end()) {
+      return worker;
+    }
+  }
+  if (candidate.rejected && policy_.computing() > 0) return std::nullopt;
+  return *policy_.startable().begin();
+}
+
+void Coordinator::Impl::IssueTask(WorkerId worker, BlockId block) {
+  const BatchSchedule::Block what = schedule_.BlockAt(block);
+  const Peer peer{Role::kWorker, worker.value()};
+  Task task;
+  task.key = tasks_.NextKey(worker, members_.Get(peer).incarnation);
+  task.grant = GrantFor(options_.grant_secret, task.key);
+  task.first_batch = what.first_batch;
+  task.batches = what.batches;
+  task.version = stream_.decided();
+  task.exact = policy_.rules().synchronous();
+  if (options_.sync.local_steps > 1) {
+    task.local_learning_rate =
+        LearningRate(options_.learning_rate, stats_.samples_applied(), 1);
+  }
+  stream_.TakeRoom();
+  schedule_.Issue(block, worker);
+  tasks_.Open(task, block, what.samples,
+              awake_ + DeadlineAfter(schedule_.overruns(block)));
+  policy_.TaskOpened(worker);
+  RefreshSupply(block);
+  Emit(RecordTask{task});
+  Emit(SendTask{task});
+}
+
+absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
+  const OpenTask* open = tasks_.Find(delivery.key);
+  if (open == nullptr) {
+    return absl::AbortedError(
+        absl::StrCat(delivery.key.ToString(), ": its task has ended"));
+  }
+  if (open->ready) return absl::OkStatus();
+  absl::Status valid = CheckDelivery(*open, delivery);
+  if (!valid.ok()) return valid;
+  if (delivery.compute_seconds > 0) {
+    Emit(RecordComputeTime{delivery.key.worker,
+                           delivery.compute_seconds / open->task.batches});
+  }
+  // The shards have found the gradient finite, so it counts.
+  if (!std::isfinite(delivery.loss)) {
+    stats_.LossNotFinite();
+    Say(Announce::Level::kWarning,
+        DescribeLoss(open->task, delivery.loss, stats_.losses_not_finite()));
+  }
+  const Version base = *std::min_element(delivery.shard_bases.begin(),
+                                         delivery.shard_bases.end());
+  const auto too_stale = policy_.TooStale(base, stream_.decided());
+  if (too_stale.has_value()) {
+    EndAndReturn(delivery.key, policy_.StaleOutcome(), *too_stale);
+    return absl::OkStatus();
+  }
+  const BlockId block = open->block;
+  tasks_.MarkReady(delivery, now_);
+  schedule_.Hold(block);
+  policy_.Delivered(delivery.key, base);
+  policy_.TaskEnded(delivery.key.worker);
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
+                                              const Delivery& delivery) const {
+  const std::string who = delivery.key.ToString();
+  if (static_cast<int>(delivery.shard_bases.size()) != options_.shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": bases of ", delivery.shard_bases.size(),
+                     " shards, expected ", options_.shards));
+  }
+  for (int s = 0; s < options_.shards; ++s) {
+    const Version base = delivery.shard_bases[s];
+    const Version newest =
+        open.task.exact ? open.task.version : stream_.decided();
+    if (base >= open.task.version && base <= newest) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, ": pulled version ", base.value(), " from shard ", s,
+        ", expected ", open.task.version.value(), " to ", newest.value()));
+  }
+  if (delivery.samples != open.samples) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": computed on ", delivery.samples,
+                     " samples, expected ", open.samples));
+  }
+  if (!(delivery.compute_seconds >= 0 &&
+        delivery.compute_seconds <= kMostSeconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": computed for ", delivery.compute_seconds,
+                     " s, expected 0 to ", kMostSeconds));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Impl::Rejected(const GradientKey& key,
+                                         const std::string& reason) {
+  const OpenTask* open = tasks_.Find(key);
+  if (open == nullptr) {
+    return absl::AbortedError(
+        absl::StrCat(key.ToString(), ": its task has ended"));
+  }
+  if (open->ready) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key.ToString(), ": rejected after every shard staged it"));
+  }
+  const OpenTask ended = EndTask(key, Outcome::kRejected, reason);
+  const int times = schedule_.Reject(ended.block);
+  const std::string what = absl::StrCat(
+      "version ", ended.task.version.value(), ", worker ", key.worker.value(),
+      ", mini-batch ", ended.task.first_batch.value(), ": ", reason);
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=rejected times=", times, " what=\"", what, "\""));
+  if (times >= 2 && options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+    Fail(absl::StrCat("diverged: ", what));
+  } else if (times >= 2) {
+    schedule_.LeaveOut(ended.block);
+    stats_.LeftOut(ended.task.batches);
+  }
+  RefreshSupply(ended.block);
+  return absl::OkStatus();
+}
+
+// Ends a task that was not applied; what becomes of its block is up to the
+// caller. By value: `key` may be part of the task that this closes.
+OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
+                                    const std::string& reason) {
+  OpenTask ended = tasks_.Close(key);
+  if (ended.ready) {
+    policy_.Decided(key);
+  } else {
+    policy_.TaskEnded(key.worker);
+  }
+  stats_.Ended(key.worker, outcome);
+  Emit(
+      RecordEnd{key, outcome, reason,
+                ended.ready ? now_ - ended.ready_since : absl::ZeroDuration()});
+  const Peer peer{Role::kWorker, key.worker.value()};
+  if (!ended.ready && outcome == Outcome::kCancelled &&
+      members_.IsCurrent(peer, key.incarnation)) {
+    Emit(SendCancel{key, reason});
+  }
+  SendVerdictTo(key, outcome, reason, Version(0));
+  Decide(Discard{key});
+  return ended;
+}
+
+void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
+                                     const std::string& reason) {
+  const OpenTask ended = EndTask(key, outcome, reason);
+  schedule_.Return(ended.block);
+  RefreshSupply(ended.block);
+}
+
+// The mini-batch is computed again, by somebody else if there is one; but not
+// for ever: after kMostOverruns there is no further attempt.
+void Coordinator::Impl::TaskOverran(GradientKey key) {
+  const BlockId block = tasks_.Find(key)->block;
+  const std::string why = absl::StrCat(
+      "worker ", key.worker.value(), " took longer than ",
+      absl::FormatDuration(DeadlineAfter(schedule_.overruns(block))),
+      " for one task");
+  const OpenTask ended = EndTask(key, Outcome::kCancelled, why);
+  const int times = schedule_.Overrun(block);
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=overdue key=", key.ToString(), " times=", times,
+                   " reason=\"", why, "\""));
+  if (times >= kMostOverruns) {
+    const std::string what =
+        absl::StrCat("mini-batch ", ended.task.first_batch.value(), ": took ",
+                     DescribeOverruns(), ", last worker ", key.worker.value());
+    if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+      return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
+    }
+    Say(Announce::Level::kError,
+        absl::StrCat("event=left_out mini_batches=", ended.task.batches,
+                     " reason=\"", what, "\""));
+    schedule_.LeaveOut(block);
+    stats_.LeftOut(ended.task.batches);
+  }
+  RefreshSupply(block);
+}
+
+// What a mini-batch, or an evaluation, may take that took too long `overruns`
+// times before.
+absl::Duration Coordinator::Impl::DeadlineAfter(int overruns) const {
+  return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
+}
+
+// "5 times longer than limits.task_deadline_s allows (30s, ...)".
+std::string Coordinator::Impl::DescribeOverruns() const {
+  return absl::StrCat(
+      kMostOverruns, " times longer than limits.task_deadline_s allows (",
+      absl::FormatDuration(DeadlineAfter(0)), ", from the second time on ",
+      absl::FormatDuration(DeadlineAfter(1)), ")");
+}
+
+void Coordinator::Impl::EndAllTasks(Outcome outcome,
+                                    const std::string& reason) {
+  for (const GradientKey& key : tasks_.AllLive()) {
+    EndAndReturn(key, outcome, reason);
+  }
+  for (const GradientKey& key : tasks_.AllReady()) {
+    EndAndReturn(key, outcome, reason);
+  }
+}
+
+// Tells the policy whose partitions have something that may go out.
+void Coordinator::Impl::RefreshSupply(BlockId block) {
+  if (grid_.partitions() == 1) return;
+  const int partition = schedule_.PartitionOf(block);
+  policy_.SetSupplied(WorkerId(partition), schedule_.available(partition) > 0);
+}
+
+void Coordinator::Impl::RefreshAllSupplies() {
+  if (grid_.partitions() == 1) return;
+  for (int p = 0; p < grid_.partitions(); ++p) {
+    policy_.SetSupplied(WorkerId(p), schedule_.available(p) > 0);
+  }
+}
+
+void Coordinator::Impl::SendVerdictTo(const GradientKey& key, Outcome outcome,
+                                      const std::string& reason,
+                                      Version version) {
+  const Peer peer{Role::kWorker, key.worker.value()};
+  if (!members_.IsCurrent(peer, key.incarnation)) return;
+  Emit(SendVerdict{key, outcome, reason, version});
+}
+
+}  // namespace sluice

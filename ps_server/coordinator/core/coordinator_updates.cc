@@ -1,0 +1,239 @@
+// From ready gradients to a version that every shard makes.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/learning_rate.h"
+#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/policy/update_weights.h"
+
+namespace sluice {
+namespace {
+
+// The mean over the samples whose loss is finite; none where there are none.
+std::optional<double> LossOf(const std::vector<OpenTask>& entries) {
+  double loss = 0;
+  int64_t samples = 0;
+  for (const OpenTask& entry : entries) {
+    if (!std::isfinite(entry.loss)) continue;
+    loss += entry.loss * entry.samples;
+    samples += entry.samples;
+  }
+  if (samples == 0) return std::nullopt;
+  return loss / samples;
+}
+
+}  // namespace
+
+void Coordinator::Impl::DecideUpdates() {
+  while (phase_ == Phase::kRunning) {
+    if (RoundExhausted()) {
+      BeginRound(round_ + options_.sync.gradients_per_update);
+    } else if (policy_.Due(StillToCome()) && stream_.WindowOpen()) {
+      CommitUpdate();
+    } else {
+      return;
+    }
+    CheckStop();
+  }
+}
+
+// Blocks that can still be part of the next update.
+int64_t Coordinator::Impl::StillToCome() const {
+  int64_t blocks = schedule_.available() + tasks_.live();
+  if (options_.sync.on_shortage == OnShortage::kShrink) {
+    for (int partition : unserved_) blocks -= schedule_.available(partition);
+  }
+  return blocks;
+}
+
+void Coordinator::Impl::CommitUpdate() {
+  const Version version = stream_.decided() + 1;
+  std::vector<OpenTask> entries = CloseUpdate(version);
+  if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
+    round_ = round_ + options_.sync.gradients_per_update;
+  }
+  EmitCommit(entries, version);
+  MaybeStore();
+  for (const OpenTask& entry : entries) {
+    SendVerdictTo(entry.task.key, Outcome::kApplied, "", version);
+  }
+  if (entries.size() != last_update_size_) {
+    last_update_size_ = entries.size();
+    Say(Announce::Level::kInfo,
+        absl::StrCat("event=update_size version=", version.value(),
+                     " gradients=", entries.size(), " of ", policy_.k()));
+  }
+  policy_.SetK(k_schedule_.k());
+  policy_.Decided(version);
+  EndOutdated();
+  if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
+    BeginRound(round_);
+  }
+}
+
+// Takes the tasks of the next update out of every list and returns them in
+// summation order.
+std::vector<OpenTask> Coordinator::Impl::CloseUpdate(Version version) {
+  std::vector<OpenTask> entries;
+  for (const GradientKey& key : policy_.NextUpdate()) {
+    entries.push_back(tasks_.Close(key));
+    policy_.Decided(key);
+  }
+  std::sort(
+      entries.begin(), entries.end(),
+      [](const OpenTask& a, const OpenTask& b) { return a.block < b.block; });
+  for (const OpenTask& entry : entries) {
+    schedule_.Done(entry.block);
+    stats_.Ended(entry.task.key.worker, Outcome::kApplied);
+    RefreshSupply(entry.block);
+  }
+  return entries;
+}
+
+void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
+                                   Version version) {
+  std::vector<WeighedGradient> weighed;
+  for (const OpenTask& entry : entries) {
+    weighed.push_back(
+        {entry.samples, entry.task.batches, version - 1 - entry.base});
+  }
+  const std::vector<float> weights =
+      UpdateWeights(weighed, options_.sync.staleness);
+
+  RecordCommit record;
+  Commit commit;
+  record.version = commit.version = version;
+  record.learning_rate = commit.learning_rate =
+      LearningRate(options_.learning_rate, stats_.samples_applied(),
+                   static_cast<int>(entries.size()));
+  const int64_t before = stats_.samples_applied();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const OpenTask& entry = entries[i];
+    commit.entries.push_back({entry.task.key, weights[i]});
+    record.entries.push_back({entry.task.key, entry.task.first_batch,
+                              entry.task.batches, entry.shard_bases, weights[i],
+                              entry.samples, entry.loss,
+                              now_ - entry.ready_since});
+    stats_.Applied(weighed[i].staleness, entry.samples);
+  }
+  const std::optional<double> loss = LossOf(entries);
+  stats_.Updated(loss, commit.learning_rate);
+  k_schedule_.Decided(version,
+                      loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  evaluations_.SamplesApplied(before, stats_.samples_applied());
+
+  commit.pin = evaluations_.ShouldStart() &&
+               members_.Get({Role::kEvaluator, 0}).life == PeerLife::kAlive;
+  const bool pin = commit.pin;
+  Emit(std::move(record));
+  Decide(std::move(commit));
+  if (!pin) return;
+  evaluations_.Start(version, /*final=*/false, awake_);
+  Emit(SendEvaluate{version, /*final=*/false});
+}
+
+// Everything that can no longer be part of an update ends.
+void Coordinator::Impl::EndOutdated() {
+  const Version version = stream_.decided();
+  const std::string others =
+      absl::StrCat("version ", version.value(), " was made of other gradients");
+  for (const GradientKey& key : policy_.Outdated(version)) {
+    const auto stale = policy_.TooStale(tasks_.Find(key)->base, version);
+    EndAndReturn(key, policy_.StaleOutcome(), stale.value_or(others));
+  }
+  for (const GradientKey& key :
+       tasks_.LiveBelow(policy_.RevokeBelow(version))) {
+    const auto stale =
+        policy_.TooStale(tasks_.Find(key)->task.version, version);
+    EndAndReturn(key, Outcome::kCancelled, stale.value_or(others));
+  }
+}
+
+// Whether nothing of this version's mini-batches is left to be waited for,
+// although none of them made an update: all were bad, or belong to partitions
+// that nobody serves.
+bool Coordinator::Impl::RoundExhausted() const {
+  return policy_.rules().counts ==
+             PolicyRules::Counts::kEveryBatchOfTheVersion &&
+         tasks_.open() == 0 && StillToCome() == 0 &&
+         members_.living(Role::kWorker) > 0 && !schedule_.finished();
+}
+
+void Coordinator::Impl::BeginRound(BlockId first) {
+  if (policy_.rules().counts != PolicyRules::Counts::kEveryBatchOfTheVersion) {
+    return;
+  }
+  round_ = first;
+  const int64_t left_out = schedule_.LeaveOutBelow(round_);
+  if (left_out > 0) {
+    stats_.LeftOut(left_out * options_.sync.local_steps);
+    Say(Announce::Level::kWarning,
+        absl::StrCat("event=left_out mini_batches=", left_out,
+                     " reason=\"nobody serves their partition\""));
+  }
+  schedule_.LimitTo(round_ + options_.sync.gradients_per_update);
+  RefreshAllSupplies();
+}
+
+bool Coordinator::Impl::Short() const {
+  if (members_.living(Role::kWorker) == 0) return true;
+  if (policy_.Short(StillToCome())) return true;
+  if (options_.sync.on_shortage == OnShortage::kShrink) return false;
+  return std::any_of(unserved_.begin(), unserved_.end(),
+                     [this](int p) { return schedule_.available(p) > 0; });
+}
+
+std::string Coordinator::Impl::DescribeShortage() const {
+  const int living = members_.living(Role::kWorker);
+  const int64_t needed = policy_.Needed(StillToCome());
+  std::string text = absl::StrCat("an update needs ", needed, " gradients and ",
+                                  living, " workers live");
+  const std::string missing = members_.Missing(Role::kWorker);
+  if (!missing.empty()) absl::StrAppend(&text, "; missing: ", missing);
+  return text;
+}
+
+void Coordinator::Impl::WatchShortage() {
+  if (phase_ != Phase::kRunning || !Short()) {
+    short_since_.reset();
+    return;
+  }
+  if (short_since_.has_value()) return;
+  short_since_ = awake_;
+  Say(Announce::Level::kWarning,
+      absl::StrCat("event=shortage reason=\"", DescribeShortage(), "\""));
+}
+
+absl::Status Coordinator::Impl::Executed(ShardId shard, int64_t number,
+                                         Version version,
+                                         const std::string& fault) {
+  if (over()) return absl::OkStatus();
+  if (shard.value() < 0 || shard.value() >= options_.shards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", shard.value(), ": the job has ", options_.shards,
+                     ", numbered from 0"));
+  }
+  if (!fault.empty()) {
+    const std::string what = absl::StrCat("shard ", shard.value(), ": ", fault);
+    // One that cannot begin with the initial weights would not begin the next
+    // generation, either. A checkpoint the next one reads anew, and passes it
+    // over where it is damaged.
+    const bool hopeless =
+        phase_ == Phase::kStarting && begins_.version == Version(0);
+    hopeless ? Fail(what) : Recover(what);
+    return absl::OkStatus();
+  }
+  absl::Status status = stream_.Acknowledge(shard, number, version);
+  if (absl::IsDataLoss(status)) Recover(std::string(status.message()));
+  return status;
+}
+
+void Coordinator::Impl::Decide(AnyDecision what) {
+  Emit(SendDecision{stream_.Append(std::move(what), awake_)});
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "ps_server/coordinator/core/input_agreement.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+InputAgreement::InputAgreement(std::set<std::string> may_differ)
+    : may_differ_(std::move(may_differ)) {}
+
+std::string InputAgreement::OtherThan(const std::string& name,
+                                      const std::string& value,
+                                      Peer peer) const {
+  const auto values = found_.find(name);
+  if (values == found_.end()) return "";
+  for (const auto& [other, peers] : values->second) {
+    if (other == value) continue;
+    for (const Peer& who : peers) {
+      if (who == peer && !begun_) continue;
+      return absl::StrCat(name, " is \"", value, "\" here, \"", other,
+                          who == peer ? "\" before at " : "\" at ",
+                          who.ToString());
+    }
+  }
+  return "";
+}
+
+absl::Status InputAgreement::Check(Peer peer, const Inputs& inputs) const {
+  for (const auto& [name, value] : inputs) {
+    if (may_differ_.count(name) > 0) continue;
+    const std::string other = OtherThan(name, value, peer);
+    if (!other.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(peer.ToString(), ": ", other));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> InputAgreement::Joined(Peer peer,
+                                                const Inputs& inputs) {
+  Lost(peer);
+  std::vector<std::string> differ;
+  for (const auto& [name, value] : inputs) {
+    std::map<std::string, std::set<Peer>>& values = found_[name];
+    const bool is_new = values.count(value) == 0;
+    std::string other = OtherThan(name, value, peer);
+    if (is_new && !other.empty()) {
+      differ.push_back(absl::StrCat(peer.ToString(), ": ", other));
+    }
+    values[value].insert(peer);
+  }
+  return differ;
+}
+
+void InputAgreement::Lost(Peer peer) {
+  if (begun_) return;
+  for (auto& [name, values] : found_) {
+    for (auto value = values.begin(); value != values.end();) {
+      value->second.erase(peer);
+      value = value->second.empty() ? values.erase(value) : std::next(value);
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,231 @@
+#include "ps_server/coordinator/core/membership.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kNamedAtMost = 8;  // Fits one log line.
+
+// "a, b", of long lists the first ones: "a, ... and 17 more".
+std::string Listed(std::vector<std::string> names) {
+  const int more = static_cast<int>(names.size()) - kNamedAtMost;
+  if (more > 0) {
+    names.resize(kNamedAtMost);
+    names.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return absl::StrJoin(names, ", ");
+}
+// Of a lease. Who lives is heard of five times a lease, so it is silent for a
+// fifth; who has been for longer than this when the connection broke was not
+// heard before either.
+constexpr double kSilentShare = 0.3;
+
+}  // namespace
+
+Membership::Membership(const Options& options) : options_(options) {
+  for (int w = 0; w < options.workers; ++w) {
+    workers_.push_back(&members_[{Role::kWorker, w}]);
+  }
+  for (int s = 0; s < options.shards; ++s) members_[{Role::kShard, s}];
+  if (options.evaluator) members_[{Role::kEvaluator, 0}];
+}
+
+absl::Status Membership::CheckPeer(Peer peer) const {
+  if (members_.contains(peer)) return absl::OkStatus();
+  switch (peer.role) {
+    case Role::kEvaluator:
+      return absl::InvalidArgumentError(
+          "evaluator: none takes part in this job (evaluation.enabled)");
+    case Role::kShard:
+      return absl::InvalidArgumentError(
+          absl::StrCat(peer.ToString(), ": the job has ", options_.shards,
+                       ", numbered from 0"));
+    case Role::kWorker:
+      break;
+  }
+  const int most = std::max(options_.workers, options_.max_workers);
+  if (peer.id >= 0 && peer.id < most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(peer.ToString(), ": the job takes at most ", most,
+                   " (cluster.max_workers), numbered from 0"));
+}
+
+absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
+                                                    Incarnation resume,
+                                                    const std::string& address,
+                                                    const std::string& process,
+                                                    absl::Time now) {
+  absl::Status valid = CheckPeer(peer);
+  if (!valid.ok()) return valid;
+  Member& member = members_[peer];
+  if (resume.value() != 0) {
+    if (!member.living() || member.incarnation != resume) {
+      return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                             resume.value(), " is over"));
+    }
+    member.life = PeerLife::kAlive;
+    member.last_heard = now;
+    member.silent = false;
+    return Joined{resume, /*resumed=*/true, std::nullopt};
+  }
+  if (member.life == PeerLife::kAlive) {
+    return JudgeRival(peer, process, now, &member);
+  }
+  Joined joined;
+  if (member.living()) {
+    joined.replaced = member.incarnation;
+  } else {
+    ++living_[static_cast<int>(peer.role)];
+  }
+  joined.incarnation = ++member.incarnation;
+  member.life = PeerLife::kAlive;
+  member.last_heard = now;
+  member.address = address;
+  member.process = process;
+  member.cannot_reach.clear();
+  member.silent = false;
+  member.rivals.clear();
+  Watch(peer, now);
+  return joined;
+}
+
+// A host that vanishes closes no connection: only a word from the process that
+// is taken to be alive shows that it is.
+absl::Status Membership::JudgeRival(Peer peer, const std::string& process,
+                                    absl::Time now, Member* member) const {
+  // Who does not ask any more has ended.
+  std::erase_if(member->rivals, [&](const auto& rival) {
+    return rival.second + options_.lease < now;
+  });
+  const auto rival = member->rivals.emplace(process, now).first;
+  if (member->last_heard > rival->second) {
+    member->rivals.erase(rival);
+    return absl::AlreadyExistsError(
+        absl::StrCat(peer.ToString(), ": taken by ", member->process,
+                     ", which is connected; not for ", process));
+  }
+  return absl::UnavailableError(absl::StrCat(
+      peer.ToString(), ": held by ", member->process,
+      " until its lease ends in ",
+      absl::FormatDuration(member->last_heard + options_.lease - now),
+      ", unless it is heard of; ", process, " is to ask again"));
+}
+
+absl::Status Membership::Heard(Peer peer, Incarnation incarnation,
+                               absl::Time now) {
+  if (!IsCurrent(peer, incarnation)) {
+    return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                           incarnation.value(), " is over"));
+  }
+  members_[peer].last_heard = now;
+  return absl::OkStatus();
+}
+
+void Membership::CannotReach(Peer peer, Incarnation incarnation,
+                             const std::string& whom, absl::Time since) {
+  if (!IsCurrent(peer, incarnation)) return;
+  members_[peer].cannot_reach = whom;
+  members_[peer].cut_off_since = since;
+}
+
+bool Membership::Disconnected(Peer peer, Incarnation incarnation,
+                              absl::Time now) {
+  if (!IsCurrent(peer, incarnation)) return false;
+  Member& member = members_[peer];
+  if (member.life != PeerLife::kAlive) return false;
+  member.life = PeerLife::kSuspect;
+  member.silent = now - member.last_heard >= kSilentShare * options_.lease;
+  return true;
+}
+
+bool Membership::Left(Peer peer, Incarnation incarnation) {
+  return End(peer, incarnation, PeerLife::kLeft);
+}
+
+bool Membership::Died(Peer peer, Incarnation incarnation) {
+  return End(peer, incarnation, PeerLife::kDead);
+}
+
+bool Membership::LeaseOver(Peer peer, Incarnation incarnation) {
+  const Member& member = Get(peer);
+  const bool closed = member.life == PeerLife::kSuspect && !member.silent;
+  return End(peer, incarnation, closed ? PeerLife::kDead : PeerLife::kCutOff);
+}
+
+bool Membership::End(Peer peer, Incarnation incarnation, PeerLife life) {
+  if (!IsCurrent(peer, incarnation)) return false;
+  members_[peer].life = life;
+  --living_[static_cast<int>(peer.role)];
+  return true;
+}
+
+void Membership::Watch(Peer peer, absl::Time heard) {
+  checks_.push({heard + options_.lease, {peer, members_[peer].incarnation}});
+}
+
+std::vector<Peer> Membership::Expired(absl::Time now) {
+  std::vector<Peer> expired;
+  while (!checks_.empty() && checks_.top().first <= now) {
+    const auto [peer, incarnation] = checks_.top().second;
+    checks_.pop();
+    if (!IsCurrent(peer, incarnation)) continue;
+    const absl::Time heard = members_[peer].last_heard;
+    if (heard + options_.lease <= now) {
+      expired.push_back(peer);
+    } else {
+      Watch(peer, heard);
+    }
+  }
+  return expired;
+}
+
+const Membership::Member& Membership::Get(Peer peer) const {
+  static const Member kMissing;
+  if (peer.role == Role::kWorker && peer.id >= 0 &&
+      peer.id < static_cast<int64_t>(workers_.size())) {
+    return *workers_[peer.id];
+  }
+  const auto it = members_.find(peer);
+  return it == members_.end() ? kMissing : it->second;
+}
+
+bool Membership::IsCurrent(Peer peer, Incarnation incarnation) const {
+  const Member& member = Get(peer);
+  return member.living() && member.incarnation == incarnation;
+}
+
+std::string Membership::Missing(Role role) const {
+  const int expected = role == Role::kWorker  ? options_.workers
+                       : role == Role::kShard ? options_.shards
+                       : options_.evaluator   ? 1
+                                              : 0;
+  std::vector<Peer> peers;
+  for (int64_t id = 0; id < expected; ++id) peers.push_back({role, id});
+  return Missing(peers);
+}
+
+std::string Membership::Missing(const std::vector<Peer>& expected) const {
+  std::vector<std::string> names;
+  for (const Peer& peer : expected) {
+    if (!Get(peer).living()) names.push_back(peer.ToString());
+  }
+  return Listed(std::move(names));
+}
+
+std::pair<std::string, absl::Time> Membership::CutOff() const {
+  std::vector<std::string> names;
+  absl::Time since = absl::InfiniteFuture();
+  for (const auto& [peer, member] : members_) {
+    if (!member.living() || member.cannot_reach.empty()) continue;
+    names.push_back(absl::StrCat(peer.ToString(), ", which cannot reach ",
+                                 member.cannot_reach));
+    since = std::min(since, member.cut_off_since);
+  }
+  return {Listed(std::move(names)), since};
+}
+
+}  // namespace sluice

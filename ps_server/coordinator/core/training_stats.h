@@ -1,0 +1,75 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_CORE_TRAINING_STATS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_CORE_TRAINING_STATS_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/decisions/events.h"
+
+namespace sluice {
+
+// What people ask about a run: how gradients ended, how stale they were, how
+// the loss goes.
+//
+// Not thread-safe: call from the coordinator.
+class TrainingStats {
+ public:
+  // Bins of the staleness histogram; the last holds all above.
+  static constexpr int kStalenessBins = 33;
+
+  // What has been counted; not by worker.
+  struct Totals {
+    int64_t samples_applied = 0;
+    int64_t left_out = 0;           // Mini-batches.
+    int64_t losses_not_finite = 0;  // Gradients that came with such a one.
+    int64_t updates = 0;            // With a finite loss.
+    double loss = 0;                // Smoothed over about the last 20 of them.
+    double learning_rate = 0;
+    int64_t staleness_sum = 0;
+    std::vector<int64_t> staleness_histogram =
+        std::vector<int64_t>(kStalenessBins);
+    GradientCounts gradients;
+  };
+
+  TrainingStats() = default;
+  // Goes on from `totals`. REQUIRES: their histogram has kStalenessBins.
+  explicit TrainingStats(Totals totals) : totals_(std::move(totals)) {}
+
+  // Every gradient that ends; for one that was applied call Applied as well.
+  void Ended(WorkerId worker, Outcome outcome);
+  void Applied(int64_t staleness, int64_t samples);
+  // `loss` is the mean over the samples of one update; none where no gradient
+  // of it came with a finite one. The smoothed loss then stays.
+  void Updated(std::optional<double> loss, double learning_rate);
+  // A gradient came with a loss that is NaN or infinite.
+  void LossNotFinite() { ++totals_.losses_not_finite; }
+  // Mini-batches that will never be in the model.
+  void LeftOut(int64_t batches) { totals_.left_out += batches; }
+
+  const Totals& totals() const { return totals_; }
+  int64_t samples_applied() const { return totals_.samples_applied; }
+  int64_t left_out() const { return totals_.left_out; }
+  int64_t losses_not_finite() const { return totals_.losses_not_finite; }
+  // Smoothed over about the last 20 updates; 0 before the first.
+  double loss() const { return totals_.loss; }
+  double learning_rate() const { return totals_.learning_rate; }
+  double mean_staleness() const;
+  const std::vector<int64_t>& staleness_histogram() const {
+    return totals_.staleness_histogram;
+  }
+  const GradientCounts& gradients() const { return totals_.gradients; }
+  GradientCounts GradientsOf(WorkerId worker) const;
+
+ private:
+  Totals totals_;
+  absl::flat_hash_map<WorkerId, GradientCounts> by_worker_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_CORE_TRAINING_STATS_H_

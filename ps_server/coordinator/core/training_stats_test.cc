@@ -1,0 +1,58 @@
+#include "ps_server/coordinator/core/training_stats.h"
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+TEST(TrainingStatsTest, CountsEveryEndOnceInTotalAndByWorker) {
+  TrainingStats stats;
+  stats.Ended(WorkerId(0), Outcome::kApplied);
+  stats.Ended(WorkerId(1), Outcome::kApplied);
+  stats.Ended(WorkerId(1), Outcome::kCancelled);
+  stats.Ended(WorkerId(1), Outcome::kDropped);
+  stats.Ended(WorkerId(1), Outcome::kRejected);
+  EXPECT_EQ(stats.gradients().applied, 2);
+  EXPECT_EQ(stats.gradients().cancelled, 1);
+  EXPECT_EQ(stats.GradientsOf(WorkerId(1)).applied, 1);
+  EXPECT_EQ(stats.GradientsOf(WorkerId(1)).dropped, 1);
+  EXPECT_EQ(stats.GradientsOf(WorkerId(1)).rejected, 1);
+  EXPECT_EQ(stats.GradientsOf(WorkerId(9)).applied, 0);
+}
+
+TEST(TrainingStatsTest, TheLastBinOfTheStalenessHoldsAllAbove) {
+  TrainingStats stats;
+  for (int64_t staleness : {0, 2, 32, 33, 1000}) {
+    stats.Ended(WorkerId(0), Outcome::kApplied);
+    stats.Applied(staleness, 4);
+  }
+  EXPECT_EQ(stats.samples_applied(), 20);
+  EXPECT_EQ(stats.staleness_histogram()[2], 1);
+  EXPECT_EQ(stats.staleness_histogram().back(), 3);
+  EXPECT_EQ(stats.mean_staleness(), (2 + 32 + 33 + 1000) / 5.0);
+}
+
+TEST(TrainingStatsTest, TheSmoothedLossStartsAtTheFirstAndFollows) {
+  TrainingStats stats;
+  stats.Updated(4, 0.1);
+  EXPECT_EQ(stats.loss(), 4);
+  stats.Updated(2, 0.2);
+  EXPECT_EQ(stats.loss(), 3);
+  for (int i = 0; i < 500; ++i) stats.Updated(1, 0.3);
+  EXPECT_NEAR(stats.loss(), 1, 1e-6);  // 0.95^480 of the start remains.
+  EXPECT_EQ(stats.learning_rate(), 0.3);
+}
+
+TEST(TrainingStatsTest, AnUpdateWithoutAFiniteLossLeavesTheSmoothedOneAlone) {
+  TrainingStats stats;
+  stats.Updated(std::nullopt, 0.1);
+  EXPECT_EQ(stats.loss(), 0);
+  stats.Updated(4, 0.1);
+  EXPECT_EQ(stats.loss(), 4) << "the first that is finite counts fully";
+  stats.Updated(std::nullopt, 0.2);
+  EXPECT_EQ(stats.loss(), 4);
+  EXPECT_EQ(stats.learning_rate(), 0.2);
+}
+
+}  // namespace
+}  // namespace sluice

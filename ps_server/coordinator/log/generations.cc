@@ -1,0 +1,362 @@
+#include "ps_server/coordinator/log/generations.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kName[] = "commit_log";
+
+// Which file of a log a name is; `generation` 0: it is none.
+struct FileName {
+  int64_t generation = 0;
+  int64_t after_version = 0;  // 0: the first.
+};
+
+// A number as it is written in a name.
+bool ConsumeNumber(absl::string_view text, int64_t least, int64_t* number) {
+  return absl::SimpleAtoi(text, number) && *number >= least &&
+         absl::StrCat(*number) == text;
+}
+
+FileName ParseName(absl::string_view name) {
+  FileName parsed;
+  const size_t dot = name.find('.');
+  if (dot != absl::string_view::npos) {
+    if (!ConsumeNumber(name.substr(dot + 1), 1, &parsed.after_version)) {
+      return {};
+    }
+    name = name.substr(0, dot);
+  }
+  if (name == kName) {
+    parsed.generation = 1;
+  } else if (!absl::ConsumePrefix(&name, absl::StrCat(kName, "-")) ||
+             !ConsumeNumber(name, 2, &parsed.generation)) {
+    return {};
+  }
+  return parsed;
+}
+
+// By generation, then by version: the files of all logs.
+using LogFiles = std::map<Generation, std::map<int64_t, std::string>>;
+absl::StatusOr<LogFiles> ListFiles(const std::string& run_dir,
+                                   FileOperations* files) {
+  LogFiles all;
+  const auto names = files->List(run_dir);
+  if (absl::IsNotFound(names.status())) return all;
+  SLUICE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    const FileName parsed = ParseName(name);
+    if (parsed.generation == 0) continue;
+    all[Generation(parsed.generation)][parsed.after_version] =
+        absl::StrCat(run_dir, "/", name);
+  }
+  return all;
+}
+
+// Drops what follows the commit of `version`, but for digests that came late.
+absl::Status CutAfter(Version version, const std::string& path,
+                      CommitLog* log) {
+  const auto commit =
+      std::find_if(log->records.begin(), log->records.end(),
+                   [&](const proto::LogRecord& record) {
+                     return record.has_commit() &&
+                            record.commit().version() == version.value();
+                   });
+  if (commit == log->records.end()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": lacks version ", version.value(),
+                     ", from which a later generation went on"));
+  }
+  log->records.erase(std::remove_if(commit + 1, log->records.end(),
+                                    [&](const proto::LogRecord& record) {
+                                      return !record.has_digests() ||
+                                             record.digests().version() >
+                                                 version.value();
+                                    }),
+                     log->records.end());
+  log->torn.reset();
+  return absl::OkStatus();
+}
+
+// That the next file of a log, `path`, goes on where `log` has come to.
+absl::Status CheckFollows(const std::string& path,
+                          const proto::LogHeader& header, Generation generation,
+                          bool begun, const CommitLog& log) {
+  if (header.generation() != generation.value()) {
+    return absl::DataLossError(absl::StrCat(path, ": is of generation ",
+                                            header.generation(), ", expected ",
+                                            generation.value()));
+  }
+  if (begun && log.torn.has_value()) {
+    return absl::DataLossError(
+        absl::StrCat(log.torn->ToString(), "; ", path, " goes on behind it"));
+  }
+  if (!begun && header.after_version() > 0) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": goes on behind version ", header.after_version(),
+                     ", and the files before it are not there"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Generation> NewestThatBegan(
+    const std::string& run_dir, const std::vector<Generation>& generations) {
+  for (auto it = generations.rbegin(); it != generations.rend(); ++it) {
+    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, *it));
+    if (began) return *it;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      run_dir,
+      ": no generation has begun: each commit log is without a whole "
+      "record"));
+}
+
+// Appends one log after the other.
+class Joiner {
+ public:
+  explicit Joiner(CommitLog* to) : to_(*to) {}
+
+  void Append(const CommitLog& log) {
+    if (!to_.records.empty()) EndOpenTasks();
+    to_.header = log.header;
+    to_.torn = log.torn;
+    const double begin = seconds_;
+    const int64_t lives = most_lives_;
+    for (proto::LogRecord record : log.records) {
+      seconds_ = begin + record.seconds();
+      record.set_seconds(seconds_);
+      if (record.has_task()) Open(Renumber(lives, record.mutable_task()));
+      if (record.has_end()) Close(Renumber(lives, record.mutable_end()));
+      if (record.has_commit()) {
+        for (auto& entry : *record.mutable_commit()->mutable_entry()) {
+          Close(Renumber(lives, &entry));
+        }
+      }
+      to_.records.push_back(std::move(record));
+    }
+  }
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int64_t>;
+
+  template <typename Message>
+  Key Renumber(int64_t lives, Message* message) {
+    message->set_incarnation(message->incarnation() + lives);
+    most_lives_ = std::max(most_lives_, message->incarnation());
+    return {message->worker(), message->incarnation(), message->sequence()};
+  }
+  void Open(const Key& key) { open_.insert(key); }
+  void Close(const Key& key) { open_.erase(key); }
+
+  void EndOpenTasks() {
+    for (const auto& [worker, incarnation, sequence] : open_) {
+      proto::LogRecord record;
+      record.set_seconds(seconds_);
+      record.mutable_end()->set_worker(worker);
+      record.mutable_end()->set_incarnation(incarnation);
+      record.mutable_end()->set_sequence(sequence);
+      // sluice.proto.Outcome's LOST.
+      record.mutable_end()->set_outcome(5);
+      record.mutable_end()->set_reason("its generation ended");
+      to_.records.push_back(std::move(record));
+    }
+    open_.clear();
+  }
+
+  CommitLog& to_;
+  double seconds_ = 0;
+  int64_t most_lives_ = 0;
+  std::set<Key> open_;
+};
+
+// What one file of a log holds.
+struct Tally {
+  proto::LogHeader header;
+  int64_t tasks = 0;
+  Version newest;  // That was decided; 0: none.
+
+  // `past` is what came before it, as far as its header does not say so.
+  void AddTo(PastGenerations* past) const {
+    if (!header.run_id().empty()) past->run_id = header.run_id();
+    past->had_checkpoint |= header.restored_version() > 0;
+    if (header.has_past()) {
+      past->tasks = header.past().tasks();
+      past->updates_lost = header.past().updates_lost();
+      past->newest = Version(header.past().newest_version());
+    } else {
+      const Version restored(header.restored_version());
+      past->updates_lost +=
+          std::max<int64_t>(0, past->newest.value() - restored.value());
+      past->newest = restored;
+    }
+    past->tasks += tasks;
+    if (newest > Version(0)) past->newest = newest;
+  }
+};
+
+// Nullopt: the file has not begun.
+absl::StatusOr<std::optional<Tally>> Count(const std::string& path,
+                                           FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const auto reader,
+                          CommitLogReader::Open(path, files));
+  if (!reader->header().has_value()) return std::nullopt;
+  Tally tally;
+  tally.header = *reader->header();
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(const auto record, reader->Next());
+    if (!record.has_value()) return tally;
+    if (record->has_task()) ++tally.tasks;
+    if (record->has_commit()) {
+      tally.newest = Version(record->commit().version());
+    }
+  }
+}
+
+}  // namespace
+
+std::string CommitLogPath(const std::string& run_dir, Generation generation) {
+  const std::string path = absl::StrCat(run_dir, "/", kName);
+  return generation == Generation(1)
+             ? path
+             : absl::StrCat(path, "-", generation.value());
+}
+
+absl::StatusOr<std::vector<Generation>> ListGenerations(
+    const std::string& run_dir, FileOperations* files) {
+  std::vector<Generation> generations;
+  SLUICE_ASSIGN_OR_RETURN(const LogFiles all, ListFiles(run_dir, files));
+  for (const auto& [generation, paths] : all) generations.push_back(generation);
+  return generations;
+}
+
+absl::StatusOr<std::vector<std::string>> CommitLogFiles(
+    const std::string& run_dir, Generation generation, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(LogFiles all, ListFiles(run_dir, files));
+  std::vector<std::string> paths;
+  for (const auto& [version, path] : all[generation]) paths.push_back(path);
+  return paths;
+}
+
+absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
+                                         Generation generation) {
+  const std::string first = CommitLogPath(run_dir, generation);
+  CommitLog log;
+  bool begun = false;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          CommitLogFiles(run_dir, generation));
+  for (const std::string& path : paths) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader, CommitLogReader::Open(path));
+    // Whoever wanted to begin it had no room, or died.
+    if (!reader->header().has_value()) continue;
+    SLUICE_RETURN_IF_ERROR(
+        CheckFollows(path, *reader->header(), generation, begun, log));
+    if (!begun) log.header = *reader->header();
+    begun = true;
+    while (true) {
+      SLUICE_ASSIGN_OR_RETURN(auto record, reader->Next());
+      if (!record.has_value()) break;
+      log.records.push_back(*std::move(record));
+    }
+    log.torn = reader->torn();
+  }
+  if (begun) return log;
+  return absl::DataLossError(
+      absl::StrCat(first, ": does not begin with a header"));
+}
+
+absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                          ListGenerations(run_dir));
+  if (generations.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        CommitLogPath(run_dir, Generation(1)), ": cannot be read"));
+  }
+  Lineage lineage;
+  SLUICE_ASSIGN_OR_RETURN(const Generation newest,
+                          NewestThatBegan(run_dir, generations));
+  std::string path = CommitLogPath(run_dir, newest);
+  SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadGeneration(run_dir, newest));
+  lineage.logs.push_back(std::move(log));
+  while (lineage.logs.back().header.restored_version() > 0) {
+    const proto::LogHeader& later = lineage.logs.back().header;
+    if (later.parent_generation() < 1 ||
+        later.parent_generation() >= later.generation()) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": generation ", later.generation(), " goes on from ",
+          later.parent_generation(), ", expected an earlier one"));
+    }
+    const Generation parent(later.parent_generation());
+    path = CommitLogPath(run_dir, parent);
+    SLUICE_ASSIGN_OR_RETURN(CommitLog earlier, ReadGeneration(run_dir, parent));
+    SLUICE_RETURN_IF_ERROR(
+        CutAfter(Version(later.restored_version()), path, &earlier));
+    lineage.logs.push_back(std::move(earlier));
+  }
+  std::reverse(lineage.logs.begin(), lineage.logs.end());
+  return lineage;
+}
+
+CommitLog JoinLogs(const Lineage& lineage) {
+  CommitLog joined;
+  Joiner joiner(&joined);
+  for (const CommitLog& log : lineage.logs) joiner.Append(log);
+  return joined;
+}
+
+absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
+                              FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          CommitLogFiles(run_dir, generation, files));
+  for (const std::string& path : paths) {
+    SLUICE_ASSIGN_OR_RETURN(const auto reader,
+                            CommitLogReader::Open(path, files));
+    if (reader->header().has_value()) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<PastGenerations> SumUp(const std::string& run_dir,
+                                      std::vector<absl::Status>* problems,
+                                      FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const LogFiles all, ListFiles(run_dir, files));
+  std::vector<Tally> newest_first;
+  bool complete = false;
+  for (auto log = all.rbegin(); log != all.rend() && !complete; ++log) {
+    for (auto file = log->second.rbegin();
+         file != log->second.rend() && !complete; ++file) {
+      const absl::StatusOr<std::optional<Tally>> tally =
+          Count(file->second, files);
+      if (absl::IsUnavailable(tally.status())) return tally.status();
+      if (absl::IsNotFound(tally.status())) {
+        return absl::UnavailableError(absl::StrCat(
+            file->second,
+            ": cannot be read: its folder has listed it, opening it says that "
+            "there is no such file"));
+      }
+      if (!tally.ok()) {
+        problems->push_back(tally.status());
+      } else if (tally->has_value()) {
+        newest_first.push_back(**tally);
+        complete = (*tally)->header.has_past();
+      }
+    }
+  }
+  PastGenerations past;
+  for (auto it = newest_first.rbegin(); it != newest_first.rend(); ++it) {
+    it->AddTo(&past);
+  }
+  return past;
+}
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_LOG_GENERATIONS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_LOG_GENERATIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/file_operations.h"
+#include "common/ids.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
+
+// The generations of a run: each has a commit log of its own in the run folder,
+// and is taken by creating its first file. A generation above 1 goes on from a
+// version of an earlier one; what that one decided later is lost.
+namespace sluice {
+
+// The first file of its log: "RUN/commit_log" of generation 1,
+// "RUN/commit_log-3" of generation 3.
+std::string CommitLogPath(const std::string& run_dir, Generation generation);
+
+// Those that have been taken, ascending; none where there is no such folder.
+// kUnavailable: it cannot be listed.
+absl::StatusOr<std::vector<Generation>> ListGenerations(
+    const std::string& run_dir, FileOperations* files = FileOperations::Real());
+
+// The files of its log that are there, in order: the first one, then those that
+// begin where a checkpoint was decided, "RUN/commit_log-3.250". kUnavailable:
+// the folder cannot be listed.
+absl::StatusOr<std::vector<std::string>> CommitLogFiles(
+    const std::string& run_dir, Generation generation,
+    FileOperations* files = FileOperations::Real());
+
+// Whether the generation was begun by whoever took it: its log has a header.
+// Errors as CommitLogReader's.
+absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
+                              FileOperations* files = FileOperations::Real());
+
+// Reads a generation's whole log, of all its files. kNotFound: it has none.
+// kDataLoss: one is damaged, lacks what another file goes on from, or is of
+// another generation; or none has begun.
+absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
+                                         Generation generation);
+
+// The newest generation that began and those it goes on from, oldest first.
+// Each log but the last ends with the commit of the version that the next one
+// restored: what came later is not in it.
+struct Lineage {
+  std::vector<CommitLog> logs;  // At least one.
+};
+// kNotFound: no generation has begun. kDataLoss: a log is damaged, or lacks the
+// version that was restored; kUnavailable: one cannot be read. Names the file.
+absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir);
+
+// The same as one log, as of a run that was never stopped: its header is the
+// newest, its seconds go on from log to log, a worker's incarnations of a later
+// generation are above those of the earlier ones, and a task that was open when
+// a generation ended ends as lost.
+CommitLog JoinLogs(const Lineage& lineage);
+
+// What the logs of all generations come to.
+struct PastGenerations {
+  int64_t tasks = 0;  // Issued.
+  // Versions decided and rolled back when the next generation began.
+  int64_t updates_lost = 0;
+  // The newest that the last generation decided.
+  Version newest;
+  // Of the run, as the newest log that has one says; empty: none does.
+  std::string run_id;
+  // Whether the last one went on from a checkpoint.
+  bool had_checkpoint = false;
+};
+// Reads the newest file that has begun, whose header says what came before it,
+// and holds one record at a time: neither time nor memory depend on how long
+// the run has been going on. A file that is damaged has nothing in it, and is
+// named in `problems`; then the one before it counts. kUnavailable: one cannot
+// be read, or is there no more.
+absl::StatusOr<PastGenerations> SumUp(
+    const std::string& run_dir, std::vector<absl::Status>* problems,
+    FileOperations* files = FileOperations::Real());
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_LOG_GENERATIONS_H_

@@ -1,0 +1,154 @@
+#include "ps_server/coordinator/log/manifest_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+#include "ps_server/checkpoint/checkpoint.h"
+#include "ps_server/checkpoint/manifest.h"
+#include "ps_server/coordinator/report/snapshot_conversion.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+proto::CheckpointFile FileOf(const StoredPart& part) {
+  proto::CheckpointFile file;
+  file.set_name(part.file);
+  file.set_begin(part.begin);
+  file.set_end(part.end);
+  file.set_bytes(part.bytes);
+  file.set_header_checksum(part.header_checksum);
+  return file;
+}
+
+// That every shard's file is here, and the one it said: a shard may write to
+// another folder of that name.
+absl::Status CheckFiles(const std::string& folder,
+                        const proto::CheckpointManifest& manifest) {
+  const std::vector<std::string> arrays(manifest.array().begin(),
+                                        manifest.array().end());
+  for (int i = 0; i < manifest.file_size(); ++i) {
+    const absl::Status here =
+        ShardFile::Open(folder, IdentityOf(manifest, ShardId(i)), arrays,
+                        manifest.file(i))
+            .status();
+    if (here.ok()) continue;
+    return absl::Status(
+        here.code(),
+        absl::StrCat(here.message(), "; shard ", i,
+                     " says that it has written it: the run folder must be "
+                     "one that all shards share"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ManifestWriter::ManifestWriter(Options options, CommitLogWriter* log, Done done)
+    : options_(std::move(options)),
+      log_(log),
+      done_(std::move(done)),
+      thread_(StartThread("manifest", [this] { Loop(); })) {}
+
+ManifestWriter::~ManifestWriter() { Finish(); }
+
+void ManifestWriter::Finish() {
+  {
+    absl::MutexLock lock(&mu_);
+    finishing_ = true;
+  }
+  absl::MutexLock lock(&join_mu_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void ManifestWriter::CarryOut(const Actions& actions,
+                              const std::vector<proto::LogRecord>& records,
+                              const std::vector<int64_t>& ends) {
+  for (const Action& action : actions) {
+    if (const auto* decision = std::get_if<SendDecision>(&action)) {
+      const auto* store = std::get_if<Store>(&decision->decision.what);
+      if (store == nullptr) continue;
+      // Its commit is among these, or was the last before them.
+      const auto commit = std::find_if(
+          records.begin(), records.end(), [&](const proto::LogRecord& record) {
+            return record.has_commit() &&
+                   Version(record.commit().version()) == store->version;
+          });
+      commit_end_[store->version] = commit == records.end()
+                                        ? last_commit_end_
+                                        : ends[commit - records.begin()];
+    } else if (const auto* manifest = std::get_if<StoreManifest>(&action)) {
+      Put(Order{*manifest, commit_end_[manifest->version]});
+      commit_end_.erase(manifest->version);
+    } else if (const auto* remove = std::get_if<RemoveStored>(&action)) {
+      Put(*remove);
+      commit_end_.erase(remove->version);
+    }
+  }
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].has_commit()) last_commit_end_ = ends[i];
+  }
+}
+
+void ManifestWriter::Put(AnyOrder order) {
+  absl::MutexLock lock(&mu_);
+  if (!finishing_) orders_.push_back(std::move(order));
+}
+
+void ManifestWriter::Loop() {
+  while (true) {
+    AnyOrder order;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(this, &ManifestWriter::Called));
+      if (orders_.empty()) return;
+      order = std::move(orders_.front());
+      orders_.pop_front();
+    }
+    std::visit([this](const auto& what) { Do(what); }, order);
+  }
+}
+
+void ManifestWriter::Do(const Order& order) const {
+  done_(order.what.version, Write(order));
+}
+
+void ManifestWriter::Do(const RemoveStored& order) const {
+  const absl::Status removed = Remove(order);
+  if (removed.ok()) return;
+  spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
+               order.version.value(), std::string(removed.message()));
+}
+
+// Somebody else may have restored it.
+absl::Status ManifestWriter::Remove(const RemoveStored& order) const {
+  if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
+  return RemoveCheckpoint(options_.run_dir, {order.generation, order.version},
+                          options_.files);
+}
+
+absl::Status ManifestWriter::Write(const Order& order) const {
+  // A checkpoint names a place in the log, which must not be lost before it.
+  SLUICE_RETURN_IF_ERROR(log_->Sync());
+  proto::CheckpointManifest manifest = options_.run;
+  manifest.set_generation(order.what.generation.value());
+  manifest.set_version(order.what.version.value());
+  for (const StoredPart& part : order.what.parts) {
+    *manifest.add_file() = FileOf(part);
+  }
+  *manifest.mutable_state() = SnapshotToProto(*order.what.snapshot);
+  manifest.set_commit_log_bytes(order.log_bytes);
+  const std::string folder = CheckpointFolder(
+      options_.run_dir, {order.what.generation, order.what.version});
+  // Who reads it must not find that it contradicts itself.
+  SLUICE_RETURN_IF_ERROR(
+      DecodeManifest(folder, EncodeManifest(manifest)).status());
+  SLUICE_RETURN_IF_ERROR(CheckFiles(folder, manifest));
+  if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
+  return WriteManifest(folder, manifest, options_.files);
+}
+
+}  // namespace sluice

@@ -1,0 +1,214 @@
+#include "ps_server/coordinator/log/manifest_writer.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "common/testing/faulty_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/checkpoint/checkpoint.h"
+#include "ps_server/checkpoint/manifest.h"
+#include "ps_server/coordinator/core/training_snapshot.h"
+#include "ps_server/decisions/event_conversion.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kFloats = 32;
+
+ParameterLayout Layout() {
+  TensorSpec tensor;
+  tensor.name = "fc.weight";
+  tensor.shape = {kFloats};
+  return ParameterLayout({tensor}, 1);
+}
+
+// One shard, and one array.
+class ManifestWriterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(run_);
+    std::filesystem::create_directories(run_);
+    log_ = *CommitLogWriter::Create(run_ + "/commit_log", {});
+    Begin(&disk_);
+  }
+  void Begin(FileOperations* files,
+             std::function<absl::Status()> prove = nullptr) {
+    ManifestWriter::Options options;
+    options.prove = std::move(prove);
+    options.run_dir = run_;
+    options.files = files;
+    options.run.set_job("name: 'test'");
+    options.run.set_job_fingerprint("of the job");
+    DescribeLayout(Layout(), &options.run);
+    options.run.add_array("weights");
+    options.run.set_chunk_floats(16);
+    writer_ = std::make_unique<ManifestWriter>(
+        std::move(options), log_.get(),
+        [this](Version version, const absl::Status& status) {
+          answers_.emplace_back(version.value(), status);
+        });
+  }
+  // Carries out what a commit of `version` entails, which is stored or not.
+  void Commit(int64_t version, bool stored) {
+    RecordCommit record;
+    record.version = Version(version);
+    Actions actions = {record};
+    if (stored) actions.push_back(SendDecision{{1, Store{Version(version)}}});
+    CarryOut(actions);
+  }
+  void CarryOut(const Actions& actions) {
+    const auto records = RecordsOf(actions, /*seconds=*/0);
+    std::vector<int64_t> ends;
+    ASSERT_TRUE(log_->Append(records, &ends).ok());
+    writer_->CarryOut(actions, records, ends);
+  }
+  // Writes the shard's part, and says what it has to say of it.
+  StoredPart Part(int64_t version) {
+    const CheckpointId id{Generation(1), Version(version)};
+    EXPECT_TRUE(MakeCheckpointFolder(run_, id, &disk_).ok());
+    const std::vector<float> floats(kFloats, 1.5f);
+    const std::vector<CheckpointArray> arrays = {
+        {"weights",
+         {absl::MakeConstSpan(floats).first(16),
+          absl::MakeConstSpan(floats).last(16)}}};
+    const ShardFileIdentity identity = {
+        .job_fingerprint = "of the job",
+        .layout_fingerprint = LayoutFingerprint(Layout()),
+        .generation = id.generation,
+        .version = id.version,
+        .shard = ShardId(0),
+        .shards = 1,
+        .range = {0, kFloats},
+        .chunk_floats = 16};
+    const auto file =
+        WriteShardFile(CheckpointFolder(run_, id), identity, arrays, &disk_);
+    EXPECT_TRUE(file.ok()) << file.status();
+    proto::Stored stored;
+    *stored.mutable_file() = *file;
+    return StoredPartFromProto(stored);
+  }
+  void AllStored(int64_t version) {
+    auto snapshot = std::make_shared<TrainingSnapshot>();
+    snapshot->totals.samples_applied = 100 * version;
+    CarryOut({StoreManifest{
+        Generation(1), Version(version), {Part(version)}, snapshot}});
+  }
+
+  const std::string run_ =
+      ::testing::TempDir() + "/" +
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  FileOperations disk_;
+  std::unique_ptr<CommitLogWriter> log_;
+  std::vector<std::pair<int64_t, absl::Status>> answers_;
+  std::unique_ptr<ManifestWriter> writer_;
+};
+
+TEST_F(ManifestWriterTest, MakesACheckpointThatSaysWhereTheRunStood) {
+  Commit(1, false);
+  Commit(2, true);
+  const auto at_2 = std::filesystem::file_size(run_ + "/commit_log");
+  Commit(3, false);
+  AllStored(2);
+  writer_->Finish();
+  EXPECT_THAT(answers_, ElementsAre(std::pair(2, absl::OkStatus())));
+  const auto checkpoint =
+      Checkpoint::Open(CheckpointFolder(run_, {Generation(1), Version(2)}));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE(checkpoint->Verify().ok());
+  const proto::CheckpointManifest& manifest = checkpoint->manifest();
+  EXPECT_EQ(manifest.job(), "name: 'test'");
+  EXPECT_EQ(manifest.state().samples_applied(), 200);
+  EXPECT_EQ(manifest.commit_log_bytes(), at_2);
+}
+
+TEST_F(ManifestWriterTest, AVersionStoredLaterStandsWhereItsCommitEnded) {
+  Commit(1, false);
+  const auto at_1 = std::filesystem::file_size(run_ + "/commit_log");
+  CarryOut({RecordTask{}, SendDecision{{2, Store{Version(1)}}}});
+  AllStored(1);
+  writer_->Finish();
+  const auto manifest =
+      ReadManifest(CheckpointFolder(run_, {Generation(1), Version(1)}));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->commit_log_bytes(), at_1);
+}
+
+TEST_F(ManifestWriterTest, AFileThatIsNotThereIsNamedAndNothingIsWritten) {
+  Commit(2, true);
+  auto snapshot = std::make_shared<TrainingSnapshot>();
+  StoredPart part = Part(2);
+  const std::string folder =
+      CheckpointFolder(run_, {Generation(1), Version(2)});
+  std::filesystem::remove(folder + "/" + part.file);
+  CarryOut({StoreManifest{Generation(1), Version(2), {part}, snapshot}});
+  writer_->Finish();
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_THAT(std::string(answers_[0].second.message()),
+              HasSubstr("shard-0.safetensors"));
+  EXPECT_THAT(std::string(answers_[0].second.message()),
+              HasSubstr("one that all shards share"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/manifest"));
+}
+
+TEST_F(ManifestWriterTest, PartsThatAreNotTheWholeVectorAreRefused) {
+  Commit(2, true);
+  StoredPart part = Part(2);
+  part.begin = 16;
+  CarryOut({StoreManifest{Generation(1),
+                          Version(2),
+                          {part},
+                          std::make_shared<TrainingSnapshot>()}});
+  writer_->Finish();
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_FALSE(answers_[0].second.ok());
+}
+
+TEST_F(ManifestWriterTest, ARefusalOfTheDiskIsReported) {
+  writer_->Finish();
+  FaultyFiles full(FaultyFiles::Fault::kRefused, 1);
+  Begin(&full);
+  Commit(2, true);
+  AllStored(2);
+  writer_->Finish();
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_THAT(std::string(answers_[0].second.message()), HasSubstr("manifest"));
+  writer_.reset();
+}
+
+// As one whose look for the next generation is answered from a cache goes on.
+TEST_F(ManifestWriterTest, WhoNoLongerOwnsTheRunWritesAndRemovesNothing) {
+  Commit(2, true);
+  AllStored(2);
+  writer_->Finish();
+  answers_.clear();
+  Begin(&disk_, [] { return absl::PermissionDeniedError("it is gone"); });
+  Commit(3, true);
+  AllStored(3);
+  CarryOut({RemoveStored{Generation(1), Version(2)}});
+  writer_->Finish();
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_EQ(answers_[0].second.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(std::filesystem::exists(
+      CheckpointFolder(run_, {Generation(1), Version(2)}) + "/manifest"));
+  EXPECT_FALSE(std::filesystem::exists(
+      CheckpointFolder(run_, {Generation(1), Version(3)}) + "/manifest"));
+  writer_.reset();
+}
+
+TEST_F(ManifestWriterTest, WhatIsToGoGoesInTurn) {
+  Commit(2, true);
+  AllStored(2);
+  CarryOut({RemoveStored{Generation(1), Version(2)},
+            RemoveStored{Generation(1), Version(1)}});
+  writer_->Finish();
+  EXPECT_THAT(answers_, ElementsAre(std::pair(2, absl::OkStatus())));
+  EXPECT_TRUE(ListCheckpoints(run_)->empty());
+}
+
+}  // namespace
+}  // namespace sluice

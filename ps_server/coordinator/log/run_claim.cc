@@ -1,0 +1,92 @@
+#include "ps_server/coordinator/log/run_claim.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/status_macros.h"
+
+// A claim is there under one of two names: its own, and, between the two
+// renames of a proof, the other. Who ends it so looks for both, and again,
+// since it may have been renamed between the two looks.
+namespace sluice {
+namespace {
+
+constexpr char kName[] = "lead-";
+constexpr char kProving[] = ".proving";
+// Its owner would have to rename it at the same moment as often as this.
+constexpr int kLooks = 3;
+
+absl::Status EndClaim(const std::string& path, FileOperations* files) {
+  const std::string over = path + ".over";
+  for (int i = 0; i < kLooks; ++i) {
+    for (const char* suffix : {"", kProving}) {
+      const absl::Status taken = files->Rename(path + suffix, over);
+      if (taken.ok()) return files->Remove(over);
+      if (!absl::IsNotFound(taken)) return taken;
+    }
+  }
+  return absl::OkStatus();  // Whoever took that generation died before.
+}
+
+// Of all earlier generations that left one; and of the last one before
+// `generation`, whether or not it is listed.
+absl::StatusOr<std::set<std::string>> EarlierClaims(const std::string& run_dir,
+                                                    Generation generation,
+                                                    FileOperations* files) {
+  std::set<std::string> paths;
+  if (generation > Generation(1)) {
+    paths.insert(ClaimPath(run_dir, Generation(generation.value() - 1)));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> listed,
+                          files->List(run_dir));
+  for (absl::string_view name : listed) {
+    absl::ConsumeSuffix(&name, kProving);
+    int64_t number = 0;
+    if (absl::ConsumePrefix(&name, kName) && absl::SimpleAtoi(name, &number) &&
+        number < generation.value()) {
+      paths.insert(ClaimPath(run_dir, Generation(number)));
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
+std::string ClaimPath(const std::string& run_dir, Generation generation) {
+  return absl::StrCat(run_dir, "/", kName, generation.value());
+}
+
+absl::Status MakeClaim(const std::string& run_dir, Generation generation,
+                       FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const std::set<std::string> earlier,
+                          EarlierClaims(run_dir, generation, files));
+  for (const std::string& path : earlier) {
+    SLUICE_RETURN_IF_ERROR(EndClaim(path, files));
+  }
+  const std::string path = ClaimPath(run_dir, generation);
+  SLUICE_ASSIGN_OR_RETURN(const int file, files->Create(path));
+  SLUICE_RETURN_IF_ERROR(files->Close(file, path));
+  return files->SyncFolder(run_dir);
+}
+
+absl::Status ProveClaim(const std::string& run_dir, Generation generation,
+                        FileOperations* files) {
+  const std::string path = ClaimPath(run_dir, generation);
+  const absl::Status there = files->Rename(path, path + kProving);
+  // An earlier proof may have failed half-way: then the way back proves it.
+  if (!there.ok() && !absl::IsNotFound(there)) return there;
+  const absl::Status back = files->Rename(path + kProving, path);
+  if (!absl::IsNotFound(back)) return back;
+  return absl::PermissionDeniedError(
+      absl::StrCat(path,
+                   ": is gone: another process has taken the next "
+                   "generation of the run: this one is over"));
+}
+
+}  // namespace sluice

@@ -1,0 +1,111 @@
+#include "ps_server/coordinator/log/run_files.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
+#include "common/file_operations.h"
+#include "common/status_macros.h"
+#include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/log/run_claim.h"
+#include "ps_server/coordinator/report/run_summary.h"
+
+namespace sluice {
+namespace {
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(path, ": cannot be made: ", error.message()));
+}
+
+}  // namespace
+
+RunFiles::RunFiles(const proto::Job& job, Generation generation,
+                   std::string run_dir)
+    : job_(job), generation_(generation), run_dir_(std::move(run_dir)) {}
+
+std::string RunFiles::Path(const std::string& name) const {
+  return absl::StrCat(run_dir_, "/", name);
+}
+
+absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
+                                      const GenerationStart& start) {
+  proto::LogHeader header;
+  header.set_generation(start.generation.value());
+  header.set_parent_generation(start.parent.value());
+  header.set_restored_version(start.restored.value());
+  header.set_job_fingerprint(job_fingerprint);
+  header.set_reason(start.reason);
+  header.set_shards(job_.cluster().shards());
+  header.mutable_past()->set_tasks(start.tasks);
+  header.mutable_past()->set_updates_lost(start.updates_lost);
+  header.mutable_past()->set_newest_version(start.restored.value());
+  header.set_run_id(start.run_id);
+  auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
+                                     header);
+  if (absl::IsAlreadyExists(log.status())) {
+    return absl::AlreadyExistsError(
+        start.generation == Generation(1)
+            ? absl::StrCat(run_dir_,
+                           ": holds the commit log of another run; --run-dir "
+                           "must be a new folder, or shard 0 be given "
+                           "--resume to go on with that run")
+            : absl::StrCat(run_dir_, ": generation ", start.generation.value(),
+                           " has just been taken by another process"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(log_, std::move(log));
+  SLUICE_RETURN_IF_ERROR(log_->Sync());
+  // Syncs the folder.
+  FileOperations disk;
+  return MakeClaim(run_dir_, start.generation, &disk);
+}
+
+absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
+    const ResolvedJob& job, const GenerationStart& start,
+    const std::string& run_dir) {
+  std::unique_ptr<RunFiles> files(
+      new RunFiles(job.job, start.generation, run_dir));
+  SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
+  SLUICE_RETURN_IF_ERROR(files->TakeGeneration(job.fingerprint, start));
+  const bool first = start.generation == Generation(1);
+  if (!first) {
+    FileOperations disk;
+    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("summary.json")));
+    SLUICE_RETURN_IF_ERROR(disk.Remove(files->Path("weights.safetensors")));
+  }
+  SLUICE_ASSIGN_OR_RETURN(files->metrics_,
+                          MetricsWriter::Create(files->Path("metrics.jsonl")));
+  SLUICE_ASSIGN_OR_RETURN(
+      files->compute_times_,
+      ComputeTimesWriter::Create(files->Path("compute_times.txt")));
+  const std::string resolved = files->Path("job.textproto");
+  if (!first || !std::filesystem::exists(resolved)) {
+    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(resolved, {FormatJob(job.job)}));
+  }
+  return files;
+}
+
+absl::Status RunFiles::Prove() const {
+  FileOperations disk;
+  return ProveClaim(run_dir_, generation_, &disk);
+}
+
+absl::Status RunFiles::Close(const JobState& state,
+                             const std::optional<FinishRun>& finish) {
+  // Where the log cannot be written, the summary still says so.
+  const absl::Status synced = log_->Sync();
+  if (finish.has_value()) {
+    SLUICE_RETURN_IF_ERROR(Prove());
+    SLUICE_RETURN_IF_ERROR(WriteFileAtomically(
+        Path("summary.json"), {RunSummary(job_, state, *finish)}));
+  }
+  SLUICE_RETURN_IF_ERROR(compute_times_->Flush());
+  return synced;
+}
+
+}  // namespace sluice

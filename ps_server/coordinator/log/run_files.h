@@ -1,0 +1,81 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_
+#define SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/report/compute_times_writer.h"
+#include "ps_server/coordinator/report/metrics_writer.h"
+#include "ps_server/decisions/events.h"
+
+namespace sluice {
+
+// Which generation of a run begins.
+struct GenerationStart {
+  Generation generation{1};
+  // What it goes on from; 0 for the first.
+  Generation parent;
+  Version restored;
+  // What the run has come to: tasks issued, and versions decided and rolled
+  // back, with this rollback.
+  int64_t tasks = 0;
+  int64_t updates_lost = 0;
+  // Why the one before it ended, as far as it is known.
+  std::string reason = {};
+  std::string run_id = {};
+};
+
+// What a run's coordinator leaves in the run folder, real or simulated:
+// job.textproto, commit_log (or commit_log-N of generation N), metrics.jsonl,
+// compute_times.txt, summary.json. Thread-compatible.
+class RunFiles {
+ public:
+  // Makes the folder and takes the generation: its commit log, created here and
+  // nowhere else, is on the disk. The first keeps a job.textproto that is
+  // there; a later one puts its own in the place, goes on with metrics and
+  // compute times, and removes what the run's end left: summary.json and
+  // weights.safetensors. kAlreadyExists: somebody has taken it. kUnavailable:
+  // names the file.
+  static absl::StatusOr<std::unique_ptr<RunFiles>> Create(
+      const ResolvedJob& job, const GenerationStart& start,
+      const std::string& run_dir);
+
+  CommitLogWriter* log() { return log_.get(); }
+  MetricsWriter* metrics() { return metrics_.get(); }
+  ComputeTimesWriter* compute_times() { return compute_times_.get(); }
+
+  // As ProveClaim, of this generation.
+  absl::Status Prove() const;
+
+  // Writes the compute times that are left, and the commit log to the disk;
+  // before that, where the run is over and still this generation's
+  // (kPermissionDenied: it is not), the summary.
+  absl::Status Close(const JobState& state,
+                     const std::optional<FinishRun>& finish);
+
+ private:
+  RunFiles(const proto::Job& job, Generation generation, std::string run_dir);
+  std::string Path(const std::string& name) const;
+  absl::Status TakeGeneration(const std::string& job_fingerprint,
+                              const GenerationStart& start);
+
+  // Constant after construction.
+  const proto::Job job_;
+  const Generation generation_;
+  const std::string run_dir_;
+
+  std::unique_ptr<CommitLogWriter> log_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<ComputeTimesWriter> compute_times_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_

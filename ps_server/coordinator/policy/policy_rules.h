@@ -1,0 +1,55 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
+#define SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
+
+#include <string>
+
+#include "ps_server/coordinator/policy/sync_options.h"
+
+namespace sluice {
+
+// A synchronisation policy is three answers; one implementation (SyncPolicy)
+// is driven by them.
+//
+//   policy         who counts        after delivering    the unfinished
+//   SYNC           the P of v        goes on             (there are none)
+//   K_SYNC         one per worker    waits               are cancelled
+//   K_BATCH_SYNC   any               goes on             are cancelled
+//   ASYNC          any, K = 1        goes on             continue
+//   K_ASYNC        one per worker    waits               continue
+//   K_BATCH_ASYNC  any               goes on             continue
+struct PolicyRules {
+  // Which gradients count towards the next update.
+  enum class Counts {
+    kEveryBatchOfTheVersion,  // A fixed set of mini-batches: v*P to v*P+P-1.
+    kOnePerWorker,            // The first K workers to deliver.
+    kAny,                     // The first K gradients, whoever delivers.
+  };
+  // What a worker does once it has delivered.
+  enum class AfterDelivery {
+    kWaits,   // Until its gradient has a verdict.
+    kGoesOn,  // Takes another mini-batch at the version decided by then.
+  };
+  // What happens to running tasks when the update commits.
+  enum class Unfinished {
+    kCancelled,  // Everybody starts at v+1.
+    kContinue,   // And become stale.
+  };
+
+  Counts counts = Counts::kAny;
+  AfterDelivery after_delivery = AfterDelivery::kGoesOn;
+  Unfinished unfinished = Unfinished::kContinue;
+  // K: what an update takes when nothing is short and no k_schedule changes it.
+  int gradients = 1;
+
+  // Gradients are computed at exactly the version the update starts from.
+  bool synchronous() const { return unfinished == Unfinished::kCancelled; }
+};
+
+PolicyRules RulesOf(const SyncOptions& options);
+
+// As the job file spells it: "K_SYNC".
+std::string PolicyName(PolicyKind policy);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_

@@ -1,0 +1,239 @@
+#include "ps_server/coordinator/policy/sync_policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+using Counts = PolicyRules::Counts;
+using AfterDelivery = PolicyRules::AfterDelivery;
+
+SyncPolicy::SyncPolicy(const SyncOptions& options, int partitions)
+    : options_(options),
+      rules_(RulesOf(options)),
+      static_(partitions > 1),
+      bounded_(options.staleness.has_value() && !rules_.synchronous()),
+      k_(rules_.gradients),
+      // Under SYNC every partition takes part in every version.
+      warm_up_(options.warm_start_updates > 0 &&
+               !(static_ && rules_.counts == Counts::kEveryBatchOfTheVersion)) {
+  if (bounded_ && options.staleness->action == StalenessAction::kWait) {
+    counts_.emplace(options.staleness->bound);
+  }
+  if (!static_) return;
+  for (int p = 0; p < partitions; ++p) {
+    Count(workers_[WorkerId(p)], +1);
+  }
+}
+
+// ---- Workers ----
+
+// Keeps every derived count in step with one worker's change.
+template <typename Change>
+void SyncPolicy::Update(WorkerId id, Change change) {
+  const auto [it, inserted] = workers_.try_emplace(id);
+  Worker& worker = it->second;
+  if (!inserted) Count(worker, -1);
+  change(worker);
+  Count(worker, +1);
+  const bool waits = rules_.after_delivery == AfterDelivery::kWaits;
+  const bool contributes =
+      worker.present && (CanDeliver(worker) || (waits && worker.undecided > 0));
+  if (contributes != worker.contributes) {
+    worker.contributes = contributes;
+    if (contributes) {
+      contributors_.insert(id);
+    } else {
+      contributors_.erase(id);
+    }
+  }
+  if (counts_.has_value()) {
+    if (worker.present && CanDeliver(worker)) {
+      counts_->Add(id);
+    } else {
+      counts_->Remove(id);
+    }
+  }
+  Place(id);
+  ChooseLone();
+  Release();
+}
+
+void SyncPolicy::Count(const Worker& w, int sign) {
+  const bool source = CanDeliver(w) && w.undecided == 0;
+  if (source) sources_ += sign;
+  if (source && w.present) open_ += sign;
+  if (w.present && w.busy) computing_ += sign;
+}
+
+bool SyncPolicy::MayStart(WorkerId id, const Worker& w) const {
+  if (!w.present || w.suspect || w.busy || !w.supplied) return false;
+  if (warm_up_ && lone_ != id) return false;
+  return rules_.after_delivery == AfterDelivery::kGoesOn || w.undecided == 0;
+}
+
+void SyncPolicy::Place(WorkerId id) {
+  const bool may_start = MayStart(id, workers_[id]);
+  const bool ahead =
+      may_start && !warm_up_ && counts_.has_value() && counts_->Ahead(id);
+  if (ahead) counts_->Park(id);
+  if (may_start && !ahead) {
+    startable_.insert(id);
+  } else {
+    startable_.erase(id);
+  }
+}
+
+void SyncPolicy::Release() {
+  if (!counts_.has_value()) return;
+  for (WorkerId id : counts_->TakeReleased()) Place(id);
+}
+
+void SyncPolicy::ChooseLone() {
+  if (!warm_up_) return;
+  if (lone_.has_value() && contributors_.contains(*lone_)) return;
+  lone_.reset();
+  if (contributors_.empty()) return;
+  lone_ = *contributors_.begin();
+  Place(*lone_);
+}
+
+void SyncPolicy::WorkerJoined(WorkerId worker) {
+  Update(worker, [](Worker& w) {
+    w.present = true;
+    w.suspect = false;
+  });
+}
+
+void SyncPolicy::WorkerLost(WorkerId worker) {
+  Update(worker, [](Worker& w) {
+    w.present = false;
+    w.suspect = false;
+  });
+}
+
+void SyncPolicy::SetSuspect(WorkerId worker, bool suspect) {
+  Update(worker, [=](Worker& w) { w.suspect = suspect; });
+}
+
+void SyncPolicy::SetSupplied(WorkerId worker, bool supplied) {
+  const auto it = workers_.find(worker);
+  if (it != workers_.end() && it->second.supplied == supplied) return;
+  Update(worker, [=](Worker& w) { w.supplied = supplied; });
+}
+
+void SyncPolicy::TaskOpened(WorkerId worker) {
+  Update(worker, [](Worker& w) { w.busy = true; });
+}
+
+void SyncPolicy::TaskEnded(WorkerId worker) {
+  Update(worker, [](Worker& w) { w.busy = false; });
+}
+
+// ---- Gradients ----
+
+std::optional<std::string> SyncPolicy::TooStale(Version base,
+                                                Version version) const {
+  if (!bounded_) return std::nullopt;
+  const StalenessAction action = options_.staleness->action;
+  if (action != StalenessAction::kDrop && action != StalenessAction::kCancel) {
+    return std::nullopt;
+  }
+  const int64_t staleness = version - base;
+  if (staleness <= options_.staleness->bound) return std::nullopt;
+  return absl::StrCat("staleness ", staleness, " exceeds the bound ",
+                      options_.staleness->bound);
+}
+
+Outcome SyncPolicy::StaleOutcome() const {
+  const bool dropped =
+      bounded_ && options_.staleness->action == StalenessAction::kDrop;
+  return dropped ? Outcome::kDropped : Outcome::kCancelled;
+}
+
+Version SyncPolicy::RevokeBelow(Version version) const {
+  if (rules_.synchronous()) return version;
+  if (bounded_ && options_.staleness->action == StalenessAction::kCancel) {
+    return version - options_.staleness->bound;
+  }
+  return Version(0);
+}
+
+void SyncPolicy::Delivered(const GradientKey& key, Version base) {
+  ready_.emplace(arrivals_, Gradient{key, base});
+  arrival_.emplace(key, arrivals_++);
+  if (counts_.has_value()) counts_->Delivered(key.worker);
+  Update(key.worker, [](Worker& w) { ++w.undecided; });
+}
+
+std::vector<GradientKey> SyncPolicy::Outdated(Version version) const {
+  std::vector<GradientKey> keys;
+  for (const auto& [arrival, gradient] : ready_) {
+    if ((rules_.synchronous() && gradient.base < version) ||
+        TooStale(gradient.base, version).has_value()) {
+      keys.push_back(gradient.key);
+    }
+  }
+  return keys;
+}
+
+void SyncPolicy::Decided(const GradientKey& key) {
+  const auto it = arrival_.find(key);
+  SLUICE_CHECK(it != arrival_.end());
+  ready_.erase(it->second);
+  arrival_.erase(it);
+  Update(key.worker, [](Worker& w) { --w.undecided; });
+}
+
+// ---- Decisions ----
+
+int64_t SyncPolicy::StillPossible(int64_t batches) const {
+  if (rules_.counts != Counts::kOnePerWorker || !static_) return batches;
+  // One gradient from each partition that has something left; of those
+  // without a worker only when somebody waits for it.
+  return options_.on_shortage == OnShortage::kShrink ? open_ : sources_;
+}
+
+int64_t SyncPolicy::Needed(int64_t batches) const {
+  const int64_t ready = static_cast<int64_t>(ready_.size());
+  int64_t needed = std::min<int64_t>(k_, ready + StillPossible(batches));
+  if (rules_.counts != Counts::kOnePerWorker) return needed;
+  if (warm_up_) needed = std::min<int64_t>(needed, 1);
+  if (options_.on_shortage == OnShortage::kShrink) {
+    const int64_t living = static_cast<int64_t>(contributors_.size());
+    needed = std::min(needed, std::max<int64_t>(living, 1));
+  }
+  return needed;
+}
+
+bool SyncPolicy::Due(int64_t batches) const {
+  const int64_t ready = static_cast<int64_t>(ready_.size());
+  return ready > 0 && ready >= Needed(batches);
+}
+
+std::vector<GradientKey> SyncPolicy::NextUpdate() const {
+  std::vector<GradientKey> keys;
+  for (const auto& [arrival, gradient] : ready_) {
+    if (static_cast<int>(keys.size()) == k_) break;
+    keys.push_back(gradient.key);
+  }
+  return keys;
+}
+
+bool SyncPolicy::Short(int64_t batches) const {
+  if (rules_.counts != Counts::kOnePerWorker) return false;
+  const int64_t can_come = std::min<int64_t>(open_, batches);
+  const int64_t ready = static_cast<int64_t>(ready_.size());
+  return ready + can_come < Needed(batches);
+}
+
+void SyncPolicy::Decided(Version version) {
+  if (!warm_up_ || version.value() < options_.warm_start_updates) return;
+  warm_up_ = false;
+  if (counts_.has_value()) counts_->Level();
+  for (const auto& [id, worker] : workers_) Place(id);
+}
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+#include "ps_server/coordinator/policy/update_weights.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+TEST(UpdateWeightsTest, EqualMiniBatchesWeighOneKth) {
+  for (int k = 1; k <= 40; ++k) {
+    const std::vector<WeighedGradient> gradients(k, {64, 1, 5});
+    for (float weight : UpdateWeights(gradients, std::nullopt)) {
+      EXPECT_EQ(weight, static_cast<float>(1.0 / k));
+    }
+  }
+}
+
+TEST(UpdateWeightsTest, AShortMiniBatchWeighsInProportionToItsSamples) {
+  EXPECT_EQ(UpdateWeights({{4, 1, 0}, {2, 1, 0}, {4, 1, 0}}, std::nullopt),
+            (std::vector<float>{0.4f, 0.2f, 0.4f}));
+}
+
+TEST(UpdateWeightsTest, FewerLocalStepsDoNotCountAsFewerSamples) {
+  // 2 steps of 4 samples, and 1 step of 4 samples.
+  EXPECT_EQ(UpdateWeights({{8, 2, 0}, {4, 1, 0}}, std::nullopt),
+            (std::vector<float>{0.5f, 0.5f}));
+}
+
+TEST(UpdateWeightsTest, DownweightDividesByTheExcessAndDoesNotRenormalise) {
+  const StalenessBound bound{2, StalenessAction::kDownweight};
+  EXPECT_EQ(UpdateWeights({{4, 1, 0}, {4, 1, 2}, {4, 1, 3}, {4, 1, 5}}, bound),
+            (std::vector<float>{0.25f, 0.25f, 0.125f, 0.0625f}));
+}
+
+TEST(UpdateWeightsTest, OtherActionsDoNotChangeTheWeight) {
+  for (auto action : {StalenessAction::kWait, StalenessAction::kDrop,
+                      StalenessAction::kCancel}) {
+    EXPECT_EQ(UpdateWeights({{4, 1, 9}, {4, 1, 0}}, StalenessBound{0, action}),
+              (std::vector<float>{0.5f, 0.5f}));
+  }
+}
+
+}  // namespace
+}  // namespace sluice

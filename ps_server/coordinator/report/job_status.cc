@@ -1,0 +1,144 @@
+#include "ps_server/coordinator/report/job_status.h"
+
+#include <algorithm>
+#include <string>
+
+namespace sluice {
+namespace {
+
+std::string PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kFinishing:
+      return "finishing";
+    case Phase::kFinished:
+      return "finished";
+    case Phase::kFailed:
+      return "failed";
+    case Phase::kRecovering:
+      return "recovering";
+  }
+  return "";
+}
+
+// `alive` is the word for a living peer.
+std::string LifeName(PeerLife life, const std::string& alive) {
+  switch (life) {
+    case PeerLife::kMissing:
+      return "missing";
+    case PeerLife::kAlive:
+      return alive;
+    case PeerLife::kSuspect:
+      return "suspect";
+    case PeerLife::kDead:
+      return "dead";
+    case PeerLife::kCutOff:
+      return "cut off";
+    case PeerLife::kLeft:
+      return "left";
+  }
+  return "";
+}
+
+proto::GradientCounts CountsToProto(const GradientCounts& counts) {
+  proto::GradientCounts out;
+  out.set_applied(counts.applied);
+  out.set_cancelled(counts.cancelled);
+  out.set_dropped(counts.dropped);
+  out.set_rejected(counts.rejected);
+  out.set_lost(counts.lost);
+  return out;
+}
+
+// 0 for who was never heard.
+double SecondsSince(absl::Time then, absl::Time now) {
+  if (then == absl::Time()) return 0;
+  return std::max(0.0, absl::ToDoubleSeconds(now - then));
+}
+
+void AddWorker(const WorkerState& worker, absl::Time now,
+               proto::JobStatus* out) {
+  proto::WorkerStatus* added = out->add_worker();
+  added->set_id(worker.id.value());
+  added->set_state(
+      LifeName(worker.life, worker.computing ? "computing" : "waiting"));
+  added->set_incarnation(worker.incarnation.value());
+  added->set_last_heard_s(SecondsSince(worker.last_heard, now));
+  *added->mutable_gradients() = CountsToProto(worker.gradients);
+  added->set_process(worker.process);
+}
+
+void AddShard(const ShardState& shard, absl::Time now, proto::JobStatus* out) {
+  proto::ShardStatus* added = out->add_shard();
+  added->set_id(shard.id.value());
+  added->set_state(LifeName(shard.life, "serving"));
+  added->set_version(shard.version.value());
+  added->set_last_heard_s(SecondsSince(shard.last_heard, now));
+  added->set_address(shard.address);
+  added->set_process(shard.process);
+}
+
+proto::CheckpointStatus CheckpointsToProto(const CheckpointState& state,
+                                           absl::Time now) {
+  proto::CheckpointStatus out;
+  if (state.newest.has_value()) out.set_newest_version(state.newest->value());
+  out.set_written(state.written);
+  out.set_failed(state.failed);
+  out.set_late(state.late);
+  out.set_last_error(state.last_error);
+  if (state.writing.has_value()) {
+    out.set_writing_version(state.writing->value());
+    out.set_writing_s(SecondsSince(state.writing_since, now));
+  }
+  return out;
+}
+
+}  // namespace
+
+proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
+  proto::JobStatus out;
+  out.set_phase(PhaseName(state.phase));
+  out.set_message(state.message);
+  out.set_generation(state.generation.value());
+  out.set_version(state.version.value());
+  out.set_epoch(state.epoch);
+  out.set_samples_applied(state.samples_applied);
+  out.set_loss(state.loss);
+  if (state.last_evaluation.has_value()) {
+    out.set_test_loss(state.last_evaluation->loss);
+    out.set_test_version(state.last_evaluation->version.value());
+    if (state.last_evaluation->accuracy.has_value()) {
+      out.set_test_accuracy(*state.last_evaluation->accuracy);
+    }
+  }
+  out.set_seconds(absl::ToDoubleSeconds(state.running));
+  out.set_mean_staleness(state.mean_staleness);
+  for (const int64_t count : state.staleness_histogram) {
+    out.add_staleness_histogram(count);
+  }
+  *out.mutable_gradients() = CountsToProto(state.gradients);
+  for (const WorkerState& worker : state.workers) AddWorker(worker, now, &out);
+  for (const ShardState& shard : state.shards) AddShard(shard, now, &out);
+  out.set_waiting_for(state.waiting_for);
+  if (!state.waiting_for.empty()) {
+    out.set_waiting_s(SecondsSince(state.waiting_since, now));
+  }
+  if (state.checkpoints.has_value()) {
+    *out.mutable_checkpoint() = CheckpointsToProto(*state.checkpoints, now);
+  }
+  if (state.recovery.has_value()) {
+    proto::RecoveryStatus* recovery = out.mutable_recovery();
+    recovery->set_restored_version(state.recovery->restored.value());
+    recovery->set_updates_lost(state.recovery->updates_lost);
+    recovery->set_reason(state.recovery->reason);
+  }
+  out.set_losses_not_finite(state.losses_not_finite);
+  out.set_learning_rate(state.learning_rate);
+  out.set_progress(state.progress);
+  return out;
+}
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+#include "ps_server/coordinator/report/job_status.h"
+
+#include "absl/time/time.h"
+#include "common/testing/whole_message.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+// A state of which everything can be said.
+JobState FullState(absl::Time now) {
+  JobState state;
+  state.phase = Phase::kRecovering;
+  state.message = "shard 1 died";
+  state.generation = Generation(2);
+  state.version = Version(40);
+  state.samples_applied = 2560;
+  state.epoch = 1.5;
+  state.progress = 0.25;
+  state.loss = 0.5;
+  state.learning_rate = 0.125;
+  state.last_evaluation = Evaluation{Version(30), 0.75, 0.875, 64, "", ""};
+  state.checkpoints = {
+      Version(8), 2, 1, 3, "no room", Version(9), now - absl::Seconds(4)};
+  state.recovery = {Version(8), 17, "shard 1 died"};
+  state.running = absl::Seconds(90);
+  state.mean_staleness = 0.375;
+  state.staleness_histogram = {5, 3};
+  state.gradients = {1, 2, 3, 4, 5};
+  state.losses_not_finite = 6;
+  state.workers = {{WorkerId(1),
+                    PeerLife::kAlive,
+                    true,
+                    Incarnation(2),
+                    now - absl::Seconds(2),
+                    {6, 7, 8, 9, 10},
+                    "host:1"}};
+  state.shards = {{ShardId(1), PeerLife::kAlive, Version(39),
+                   now - absl::Seconds(3), "host:7000", "host:2"}};
+  state.waiting_for = "worker 0";
+  state.waiting_since = now - absl::Seconds(7);
+  return state;
+}
+
+TEST(JobStatusTest, ItSaysAllThatIsKnown) {
+  const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
+  ExpectWhole(
+      StatusToProto(FullState(now), now), R"pb(
+        phase: "recovering"
+        message: "shard 1 died"
+        generation: 2
+        version: 40
+        epoch: 1.5
+        samples_applied: 2560
+        loss: 0.5
+        test_loss: 0.75
+        test_accuracy: 0.875
+        test_version: 30
+        seconds: 90
+        mean_staleness: 0.375
+        staleness_histogram: [ 5, 3 ]
+        gradients { applied: 1 cancelled: 2 dropped: 3 rejected: 4 lost: 5 }
+        worker {
+          id: 1
+          state: "computing"
+          incarnation: 2
+          last_heard_s: 2
+          gradients { applied: 6 cancelled: 7 dropped: 8 rejected: 9 lost: 10 }
+          process: "host:1"
+        }
+        shard {
+          id: 1
+          state: "serving"
+          version: 39
+          last_heard_s: 3
+          address: "host:7000"
+          process: "host:2"
+        }
+        waiting_for: "worker 0"
+        waiting_s: 7
+        learning_rate: 0.125
+        progress: 0.25
+        checkpoint {
+          newest_version: 8
+          written: 2
+          failed: 1
+          late: 3
+          last_error: "no room"
+          writing_version: 9
+          writing_s: 4
+        }
+        recovery { restored_version: 8 updates_lost: 17 reason: "shard 1 died" }
+        losses_not_finite: 6
+      )pb",
+      // The caller's: the state knows neither the job nor rates.
+      {"name", "epochs_total", "updates_per_second", "samples_per_second",
+       "policy", "run_id"});
+}
+
+TEST(JobStatusTest, ItLeavesOutWhatThereIsNot) {
+  const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
+  JobState state;
+  state.workers.resize(1);
+  const proto::JobStatus status = StatusToProto(state, now);
+  EXPECT_EQ(status.phase(), "starting");
+  EXPECT_EQ(status.worker(0).state(), "missing");
+  EXPECT_EQ(status.worker(0).last_heard_s(), 0);
+  EXPECT_FALSE(status.has_test_accuracy());
+  EXPECT_FALSE(status.has_checkpoint());
+  EXPECT_FALSE(status.has_recovery());
+  state.checkpoints.emplace();
+  const proto::JobStatus with = StatusToProto(state, now);
+  EXPECT_FALSE(with.checkpoint().has_newest_version());
+  EXPECT_FALSE(with.checkpoint().has_writing_version());
+}
+
+}  // namespace
+}  // namespace sluice

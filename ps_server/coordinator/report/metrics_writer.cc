@@ -1,0 +1,57 @@
+#include "ps_server/coordinator/report/metrics_writer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "ps_server/coordinator/report/job_state_json.h"
+
+namespace sluice {
+
+std::string MetricsLine(const JobState& state, const Rates& rates,
+                        const std::optional<Evaluation>& fresh) {
+  nlohmann::ordered_json line = {
+      {"seconds", absl::ToDoubleSeconds(state.running)},
+      {"epoch", state.epoch},
+      {"version", state.version.value()},
+      {"loss", state.loss},
+      {"learning_rate", state.learning_rate},
+      {"k", state.k},
+      {"updates_per_second", rates.updates_per_second},
+      {"samples_per_second", rates.samples_per_second},
+      {"mean_staleness", state.mean_staleness},
+      {"gradients", GradientCountsJson(state.gradients)},
+      {"losses_not_finite", state.losses_not_finite},
+  };
+  if (state.checkpoints.has_value()) {
+    line["checkpoints"] = CheckpointsJson(state.checkpoints);
+  }
+  if (fresh.has_value()) {
+    line["test_version"] = fresh->version.value();
+    line["test_loss"] = fresh->loss;
+    if (fresh->accuracy.has_value()) line["test_accuracy"] = *fresh->accuracy;
+  }
+  return line.dump();
+}
+
+absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
+    const std::string& path) {
+  std::ofstream out(path, std::ios::app);
+  if (!out) {
+    return absl::UnavailableError(absl::StrCat(path, ": cannot be created"));
+  }
+  return std::unique_ptr<MetricsWriter>(
+      new MetricsWriter(path, std::move(out)));
+}
+
+MetricsWriter::MetricsWriter(std::string path, std::ofstream out)
+    : path_(std::move(path)), out_(std::move(out)) {}
+
+absl::Status MetricsWriter::Write(const std::string& line) {
+  out_.clear();
+  out_ << line << std::endl;
+  if (out_) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(path_, ": cannot be written"));
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_REPORT_METRICS_WRITER_H_
+#define SLUICE_PS_SERVER_COORDINATOR_REPORT_METRICS_WRITER_H_
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/report/rate_meter.h"
+#include "ps_server/decisions/events.h"
+
+namespace sluice {
+
+// One line of metrics.jsonl, without the newline: a JSON object of
+//   seconds, epoch, version, loss, learning_rate, k, updates_per_second,
+//   samples_per_second, mean_staleness,
+//   gradients {applied, cancelled, dropped, rejected, lost}
+// and, when `fresh` is an evaluation that has just come in, of test_version,
+// test_loss and (unless it is a regression) test_accuracy.
+std::string MetricsLine(const JobState& state, const Rates& rates,
+                        const std::optional<Evaluation>& fresh);
+
+// Appends lines to metrics.jsonl, each visible to readers at once.
+// Thread-compatible.
+class MetricsWriter {
+ public:
+  // Creates `path`, or goes on with it. kUnavailable names it.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(
+      const std::string& path);
+
+  // Appends `line` and a newline. After an error (kUnavailable, names the
+  // file) later lines are tried again.
+  absl::Status Write(const std::string& line);
+
+ private:
+  MetricsWriter(std::string path, std::ofstream out);
+
+  const std::string path_;
+  std::ofstream out_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_REPORT_METRICS_WRITER_H_

@@ -1,0 +1,182 @@
+#include "ps_server/coordinator/report/metrics_writer.h"
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "ps_server/coordinator/report/run_summary.h"
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+
+JobState State() {
+  JobState state;
+  state.version = Version(12);
+  state.epoch = 1.5;
+  state.samples_applied = 768;
+  state.loss = 0.25;
+  state.learning_rate = 0.1;
+  state.running = absl::Seconds(4);
+  state.mean_staleness = 0.5;
+  state.gradients = {12, 3, 2, 1, 0};
+  return state;
+}
+
+Evaluation FinalEvaluation() {
+  Evaluation evaluation;
+  evaluation.version = Version(12);
+  evaluation.loss = 0.5;
+  evaluation.accuracy = 0.875;
+  evaluation.weights_sha256 = "abc";
+  return evaluation;
+}
+
+TEST(MetricsLineTest, HoldsTheStateTheRatesAndTheCounts) {
+  const json line = json::parse(MetricsLine(State(), {3, 192}, std::nullopt));
+  EXPECT_EQ(line["seconds"], 4);
+  EXPECT_EQ(line["epoch"], 1.5);
+  EXPECT_EQ(line["version"], 12);
+  EXPECT_EQ(line["loss"], 0.25);
+  EXPECT_EQ(line["learning_rate"], 0.1);
+  EXPECT_EQ(line["updates_per_second"], 3);
+  EXPECT_EQ(line["samples_per_second"], 192);
+  EXPECT_EQ(line["mean_staleness"], 0.5);
+  EXPECT_EQ(line["gradients"],
+            json::parse(R"({"applied": 12, "cancelled": 3, "dropped": 2,
+                            "rejected": 1, "lost": 0})"));
+  EXPECT_FALSE(line.contains("test_loss"));
+}
+
+CheckpointState TwoWrittenOneFailed() {
+  CheckpointState checkpoints;
+  checkpoints.newest = Version(10);
+  checkpoints.written = 2;
+  checkpoints.failed = 1;
+  checkpoints.last_error = "version 8: shard 1: No space left on device";
+  return checkpoints;
+}
+
+TEST(MetricsLineTest, NamesWhatBecameOfCheckpointsWhereThereAreSome) {
+  JobState state = State();
+  EXPECT_FALSE(json::parse(MetricsLine(state, {}, std::nullopt))
+                   .contains("checkpoints"));
+  state.checkpoints = TwoWrittenOneFailed();
+  const json line = json::parse(MetricsLine(state, {}, std::nullopt));
+  EXPECT_EQ(line["checkpoints"]["newest_version"], 10);
+  EXPECT_EQ(line["checkpoints"]["written"], 2);
+  EXPECT_EQ(line["checkpoints"]["failed"], 1);
+  EXPECT_EQ(line["checkpoints"]["late"], 0);
+}
+
+TEST(RunSummaryTest, NamesWhatBecameOfCheckpoints) {
+  JobState state = State();
+  EXPECT_TRUE(json::parse(RunSummary({}, state, {}))["checkpoints"].is_null());
+  state.checkpoints = CheckpointState();
+  EXPECT_TRUE(
+      json::parse(RunSummary({}, state, {}))["checkpoints"]["newest_version"]
+          .is_null());
+  state.checkpoints = TwoWrittenOneFailed();
+  const json summary = json::parse(RunSummary({}, state, {}))["checkpoints"];
+  EXPECT_EQ(summary["last_error"],
+            "version 8: shard 1: No space left on device");
+  EXPECT_EQ(summary["newest_version"], 10);
+}
+
+TEST(MetricsLineTest, NamesTheVersionThatWasEvaluated) {
+  Evaluation evaluation = FinalEvaluation();
+  evaluation.version = Version(10);
+  const json line = json::parse(MetricsLine(State(), {}, evaluation));
+  EXPECT_EQ(line["test_version"], 10);
+  EXPECT_EQ(line["test_loss"], 0.5);
+  EXPECT_EQ(line["test_accuracy"], 0.875);
+}
+
+TEST(MetricsLineTest, ARegressionHasNoAccuracy) {
+  Evaluation evaluation = FinalEvaluation();
+  evaluation.accuracy.reset();
+  const json line = json::parse(MetricsLine(State(), {}, evaluation));
+  EXPECT_FALSE(line.contains("test_accuracy"));
+}
+
+TEST(MetricsLineTest, ATestLossThatIsNoNumberIsNullNotBrokenJson) {
+  Evaluation evaluation = FinalEvaluation();
+  evaluation.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(
+      json::parse(MetricsLine(State(), {}, evaluation))["test_loss"].is_null());
+  JobState state = State();
+  state.final_evaluation = evaluation;
+  EXPECT_TRUE(json::parse(RunSummary({}, state, {}))["test_loss"].is_null());
+}
+
+TEST(MetricsLineTest, LossesThatAreNoNumbersAreCounted) {
+  JobState state = State();
+  state.losses_not_finite = 3;
+  EXPECT_EQ(
+      json::parse(MetricsLine(state, {}, std::nullopt))["losses_not_finite"],
+      3);
+  EXPECT_EQ(json::parse(RunSummary({}, state, {}))["losses_not_finite"], 3);
+}
+
+TEST(MetricsWriterTest, EveryLineIsThereAsSoonAsItIsWritten) {
+  const std::string path = testing::TempDir() + "/metrics.jsonl";
+  auto writer = MetricsWriter::Create(path);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->Write("{}").ok());
+  ASSERT_TRUE((*writer)->Write("[]").ok());
+  std::ifstream in(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "{}\n[]\n");
+}
+
+TEST(MetricsWriterTest, AFolderThatIsMissingIsNamed) {
+  EXPECT_EQ(MetricsWriter::Create("/nonexistent/m").status().message(),
+            "/nonexistent/m: cannot be created");
+}
+
+TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
+  proto::Job job;
+  job.mutable_sync()->set_policy(proto::K_SYNC);
+  job.mutable_cluster()->set_workers(4);
+  job.mutable_cluster()->set_shards(2);
+  JobState state = State();
+  state.final_evaluation = FinalEvaluation();
+  state.batches_left_out = 2;
+  const json summary = json::parse(RunSummary(job, state, {"", "5 epochs"}));
+  EXPECT_EQ(summary["batches_left_out"], 2);
+  EXPECT_EQ(summary["test_accuracy"], 0.875);
+  EXPECT_EQ(summary["test_loss"], 0.5);
+  EXPECT_EQ(summary["version"], 12);
+  EXPECT_EQ(summary["seconds"], 4);
+  EXPECT_EQ(summary["samples_per_second"], 192);
+  EXPECT_EQ(summary["weights_sha256"], "abc");
+  EXPECT_EQ(summary["gradients"]["cancelled"], 3);
+  EXPECT_EQ(summary["policy"], "K_SYNC");
+  EXPECT_EQ(summary["workers"], 4);
+  EXPECT_EQ(summary["shards"], 2);
+  EXPECT_EQ(summary["reason"], "5 epochs");
+  EXPECT_EQ(summary["failure"], "");
+}
+
+TEST(RunSummaryTest, SaysWhatRecoveriesHaveCost) {
+  JobState state = State();
+  EXPECT_EQ(json::parse(RunSummary({}, state, {}))["updates_lost"], 0);
+  state.generation = Generation(3);
+  state.recovery = RecoveryState{Version(40), 17, "shard 1 restarted"};
+  const json summary = json::parse(RunSummary({}, state, {}));
+  EXPECT_EQ(summary["generation"], 3);
+  EXPECT_EQ(summary["updates_lost"], 17);
+}
+
+TEST(RunSummaryTest, TheAccuracyIsTheFinalVersionsNeverAnEarlierOne) {
+  JobState state = State();
+  state.last_evaluation = FinalEvaluation();
+  const json summary = json::parse(RunSummary({}, state, {"worker 1", ""}));
+  EXPECT_TRUE(summary["test_accuracy"].is_null());
+  EXPECT_EQ(summary["failure"], "worker 1");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "ps_server/coordinator/report/rate_meter.h"
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+
+JobState State(int64_t version) {
+  JobState state;
+  state.version = Version(version);
+  state.samples_applied = version * 64;
+  return state;
+}
+
+TEST(RateMeterTest, ASingleStateHasNoRate) {
+  RateMeter meter(absl::Seconds(5));
+  EXPECT_EQ(meter.Update(State(10), kStart).updates_per_second, 0);
+}
+
+TEST(RateMeterTest, CountsUpdatesAndSamplesPerSecond) {
+  RateMeter meter(absl::Seconds(5));
+  meter.Update(State(10), kStart);
+  const Rates rates = meter.Update(State(30), kStart + absl::Seconds(2));
+  EXPECT_EQ(rates.updates_per_second, 10);
+  EXPECT_EQ(rates.samples_per_second, 640);
+}
+
+TEST(RateMeterTest, WhatLiesBeforeTheWindowNoLongerCounts) {
+  RateMeter meter(absl::Seconds(5));
+  meter.Update(State(0), kStart);
+  meter.Update(State(1000), kStart + absl::Seconds(1));
+  EXPECT_EQ(
+      meter.Update(State(1010), kStart + absl::Seconds(6)).updates_per_second,
+      2);
+}
+
+TEST(RateMeterTest, AStalledRunFallsToZero) {
+  RateMeter meter(absl::Seconds(5));
+  meter.Update(State(0), kStart);
+  for (int i = 1; i <= 6; ++i) {
+    meter.Update(State(100), kStart + absl::Seconds(i));
+  }
+  EXPECT_EQ(
+      meter.Update(State(100), kStart + absl::Seconds(7)).updates_per_second,
+      0);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,49 @@
+#include "ps_server/coordinator/report/run_summary.h"
+
+#include "nlohmann/json.hpp"
+#include "ps_server/coordinator/report/job_state_json.h"
+
+namespace sluice {
+
+std::string RunSummary(const proto::Job& job, const JobState& state,
+                       const FinishRun& finish) {
+  const double seconds = absl::ToDoubleSeconds(state.running);
+  nlohmann::ordered_json summary = {
+      {"name", job.name()},
+      {"test_accuracy", nullptr},
+      {"test_loss", nullptr},
+      {"test_version", nullptr},
+      {"version", state.version.value()},
+      {"epochs", state.epoch},
+      {"samples", state.samples_applied},
+      {"seconds", seconds},
+      {"samples_per_second",
+       seconds > 0 ? static_cast<double>(state.samples_applied) / seconds : 0},
+      {"weights_sha256", nullptr},
+      {"gradients", GradientCountsJson(state.gradients)},
+      {"batches_left_out", state.batches_left_out},
+      {"losses_not_finite", state.losses_not_finite},
+      {"mean_staleness", state.mean_staleness},
+      {"checkpoints", CheckpointsJson(state.checkpoints)},
+      {"generation", state.generation.value()},
+      {"updates_lost",
+       state.recovery.has_value() ? state.recovery->updates_lost : 0},
+      {"policy", proto::Policy_Name(job.sync().policy())},
+      {"workers", job.cluster().workers()},
+      {"shards", job.cluster().shards()},
+      {"reason", finish.reason},
+      {"failure", finish.failure},
+  };
+  if (state.final_evaluation.has_value()) {
+    const Evaluation& final = *state.final_evaluation;
+    if (final.accuracy.has_value()) summary["test_accuracy"] = *final.accuracy;
+    summary["test_loss"] = final.loss;
+    summary["test_version"] = final.version.value();
+    summary["weights_sha256"] = final.weights_sha256;
+  }
+  // A message may quote bytes of a broken peer: never fail on them.
+  return summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#ifndef SLUICE_PS_SERVER_COORDINATOR_SESSION_COORDINATOR_ENDPOINT_H_
+#define SLUICE_PS_SERVER_COORDINATOR_SESSION_COORDINATOR_ENDPOINT_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <thread>
+
+#include "absl/status/status.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/session/session_stream.h"
+
+namespace sluice {
+
+// The Coordinator service (proto/coordinator.proto) on a server: all sessions
+// and calls on one completion queue with one thread. Of several threads gRPC
+// wakes another one for each event, which takes longer than handling it.
+//
+//   CoordinatorEndpoint endpoint(&handler);
+//   grpc::ServerBuilder builder;
+//   endpoint.Register(&builder);
+//   auto server = builder.BuildAndStart();   // Check it.
+//   endpoint.Start();
+//   ...
+//   server->Shutdown(deadline);
+//   endpoint.Shutdown();
+//
+// Thread-compatible.
+class CoordinatorEndpoint {
+ public:
+  // Called on the endpoint's thread, must not block.
+  class Handler : public SessionStream::Handler {
+   public:
+    virtual proto::JobStatus OnGetStatus() = 0;
+    virtual void OnStop(const proto::StopRequest& request) = 0;
+    // What is answered.
+    virtual absl::Status OnReportDeath(const proto::DeathReport& report) = 0;
+  };
+  // `handler` must outlive the endpoint. Null: SetHandler says it.
+  explicit CoordinatorEndpoint(Handler* handler);
+  // REQUIRES: Shutdown has been called, if Register was.
+  ~CoordinatorEndpoint();
+
+  void Register(grpc::ServerBuilder* builder);
+  // Calls that come before Start wait for it. REQUIRES: it was not started.
+  void SetHandler(Handler* handler);
+  // Starts the thread. REQUIRES: the server has been built; there is a handler.
+  void Start();
+  // Waits until every call has ended, then joins the thread. May be repeated.
+  // REQUIRES: the server's Shutdown has returned, or it was never built.
+  void Shutdown();
+
+ private:
+  void Serve();
+
+  Handler* handler_;  // Constant after Start.
+  SessionStream::Context context_;
+  bool shut_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_COORDINATOR_SESSION_COORDINATOR_ENDPOINT_H_

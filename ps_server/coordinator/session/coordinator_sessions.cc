@@ -1,0 +1,332 @@
+#include "ps_server/coordinator/session/coordinator_sessions.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/key_proto.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+#include "ps_server/decisions/event_conversion.h"
+
+namespace sluice {
+namespace {
+
+// Heartbeats per lease: a lease survives the loss of all but one.
+constexpr double kHeartbeatsPerLease = 5;
+
+absl::Status Malformed(const Peer& peer, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(peer.ToString(), ": ", what));
+}
+
+}  // namespace
+
+CoordinatorSessions::CoordinatorSessions(Options options, absl::Time now)
+    : options_(std::move(options)),
+      core_(options_.core, now),
+      table_(options_.core.shards) {}
+
+absl::Status CoordinatorSessions::OnFrame(
+    const std::shared_ptr<FrameSink>& connection,
+    const proto::ToCoordinator& frame, absl::Time now) {
+  return frame.has_join() ? OnJoin(connection, frame, now)
+                          : OnMessage(*connection, frame, now);
+}
+
+void CoordinatorSessions::OnBroken(const FrameSink* connection,
+                                   absl::Time now) {
+  Seat* seat = table_.Find(connection);
+  if (seat == nullptr) return;
+  table_.Close(*seat);
+  core_.Disconnected(seat->peer, seat->incarnation, now, &actions_);
+}
+
+absl::Status CoordinatorSessions::OnDeathReport(
+    const proto::DeathReport& report, absl::Time now) {
+  SLUICE_ASSIGN_OR_RETURN(
+      const Peer peer,
+      PeerFromProto("DeathReport", report.role(), report.id()));
+  return core_.DeathReported(peer, report.process(), report.reason(), now,
+                             &actions_);
+}
+
+void CoordinatorSessions::Tick(absl::Time now) {
+  for (const Seat* seat : table_.LocalSeats()) {
+    core_.Heard(seat->peer, seat->incarnation, now).IgnoreError();
+  }
+  core_.Tick(now, &actions_);
+}
+
+absl::Status CoordinatorSessions::CheckJob(const proto::Join& join) const {
+  if (join.fingerprint() == options_.fingerprint) return absl::OkStatus();
+  std::string difference = DescribeDifference(options_.job_text, join.job());
+  if (difference.empty()) {
+    difference = absl::StrCat(
+        "same job file, but another build or other data: fingerprint ",
+        options_.fingerprint, " here, ", join.fingerprint(), " there");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("another job than the coordinator's: ", difference));
+}
+
+// Incarnations count from 1 in each generation: one of an earlier generation
+// must not be taken for a life of this one.
+absl::Status CoordinatorSessions::CheckGeneration(
+    const proto::Join& join) const {
+  const int64_t here = options_.core.generation.value();
+  const int64_t there = std::max<int64_t>(join.generation(), 1);
+  if (join.incarnation() == 0 || here == there) return absl::OkStatus();
+  const std::string what =
+      absl::StrCat("incarnation ", join.incarnation(), " is of generation ",
+                   there, ", this is generation ", here);
+  // Not for a coordinator whose time is over to end a life of a later one.
+  return there > here ? absl::UnavailableError(what) : absl::AbortedError(what);
+}
+
+absl::Status CoordinatorSessions::OnJoin(
+    const std::shared_ptr<FrameSink>& connection,
+    const proto::ToCoordinator& frame, absl::Time now) {
+  const proto::Join& join = frame.join();
+  SLUICE_ASSIGN_OR_RETURN(const Peer peer,
+                          PeerFromProto("Join", join.role(), join.id()));
+  const absl::Status same_job = CheckJob(join);
+  if (!same_job.ok()) {
+    return absl::Status(same_job.code(), absl::StrCat(peer.ToString(), ": ",
+                                                      same_job.message()));
+  }
+  if (table_.Find(connection.get()) != nullptr)
+    return Malformed(peer, "a second Join");
+  if (end_.has_value() && !finish_.has_value()) {
+    return absl::UnavailableError(absl::StrCat(
+        peer.ToString(), ": generation ", options_.core.generation.value(),
+        " is over, the next one follows"));
+  }
+  const absl::Status same_generation = CheckGeneration(join);
+  if (!same_generation.ok()) {
+    return absl::Status(
+        same_generation.code(),
+        absl::StrCat(peer.ToString(), ": ", same_generation.message()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
+                          JoinCore(join, peer, now));
+  const bool complete_before = !table_.ShardAddresses().empty();
+  const absl::Status opened =
+      table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
+                  connection, WelcomeFrame(reply.incarnation));
+  if (!opened.ok()) return Malformed(peer, std::string(opened.message()));
+  if (finish_.has_value()) table_.SendFinish(FinishToProto(*finish_));
+  if (complete_before || table_.ShardAddresses().empty()) {
+    return absl::OkStatus();
+  }
+  // Whoever came before the last shard gets the addresses now.
+  for (Seat* seat : table_.ConnectedClients()) {
+    table_.SendUnnumbered(*seat, WelcomeFrame(seat->incarnation));
+  }
+  return absl::OkStatus();
+}
+
+// Nobody works any more, so the core does not hear of it.
+absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
+    Peer peer, Incarnation resume) {
+  const Seat* seat = table_.Find(peer);
+  const Incarnation last = seat == nullptr ? Incarnation() : seat->incarnation;
+  Coordinator::JoinReply reply{options_.core.generation, last, true};
+  if (seat != nullptr && !seat->over && last == resume) return reply;
+  if (resume != Incarnation()) {
+    return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
+                                           resume.value(), " is over"));
+  }
+  ++reply.incarnation;
+  reply.resumed = false;
+  return reply;
+}
+
+absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
+    const proto::Join& join, Peer peer, absl::Time now) {
+  Incarnation resume(join.incarnation());
+  if (finish_.has_value()) return JoinAfterTheEnd(peer, resume);
+  Seat* seat = table_.Find(peer);
+  // The Welcome got lost of an incarnation that was never heard of again: its
+  // process asks for a first life once more. Another process in its place is a
+  // restart, since it may be at another address.
+  if (seat != nullptr && resume == Incarnation() && !seat->over &&
+      seat->unheard() && !join.process().empty() &&
+      seat->process == join.process() && seat->address == join.address()) {
+    resume = seat->incarnation;
+  }
+  // The process has given up its old connection before this end noticed.
+  if (seat != nullptr && seat->incarnation == resume &&
+      seat->stream != nullptr) {
+    core_.Disconnected(peer, resume, now, &actions_);
+  }
+  Coordinator::JoinRequest request;
+  request.peer = peer;
+  request.resume = resume;
+  request.address = join.address();
+  request.process = join.process();
+  request.inputs = {join.inputs().begin(), join.inputs().end()};
+  return core_.Join(request, now, &actions_);
+}
+
+proto::FromCoordinator CoordinatorSessions::WelcomeFrame(
+    Incarnation incarnation) const {
+  proto::FromCoordinator frame;
+  proto::Welcome* welcome = frame.mutable_welcome();
+  welcome->set_generation(options_.core.generation.value());
+  welcome->set_incarnation(incarnation.value());
+  for (const std::string& address : table_.ShardAddresses()) {
+    welcome->add_shard_addresses(address);
+  }
+  welcome->set_heartbeat_every_s(absl::ToDoubleSeconds(options_.core.lease) /
+                                 kHeartbeatsPerLease);
+  return frame;
+}
+
+absl::Status CoordinatorSessions::OnMessage(const FrameSink& connection,
+                                            const proto::ToCoordinator& frame,
+                                            absl::Time now) {
+  Seat* seat = table_.Find(&connection);
+  if (seat == nullptr) {
+    // What is still under way on a connection that is being closed.
+    if (connection.ending()) return absl::OkStatus();
+    return absl::InvalidArgumentError("the first message must be a Join");
+  }
+  absl::Status status = seat->queue.Acknowledge(frame.ack());
+  if (!status.ok()) return Malformed(seat->peer, std::string(status.message()));
+  if (seat->finishing && seat->queue.unacknowledged() == 0) {
+    table_.End(*seat, absl::OkStatus());
+    return absl::OkStatus();
+  }
+  status = core_.Heard(seat->peer, seat->incarnation, now);
+  // Who came after the end has no life there.
+  if (!status.ok() && !finish_.has_value()) return status;
+  if (frame.has_heartbeat()) {
+    const proto::Heartbeat& heartbeat = frame.heartbeat();
+    core_.CannotReach(seat->peer, seat->incarnation, heartbeat.waits_for(),
+                      absl::Seconds(heartbeat.waits_s()), now);
+    // Answered, so that the peer knows that we live; but never queued up for
+    // one that does not read.
+    if (connection.idle()) {
+      proto::FromCoordinator heartbeat;
+      heartbeat.mutable_heartbeat();
+      table_.SendUnnumbered(*seat, std::move(heartbeat));
+    }
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<bool> is_new = seat->queue.Receive(frame.sequence());
+  if (!is_new.ok()) {
+    return Malformed(seat->peer, std::string(is_new.status().message()));
+  }
+  if (!*is_new) return absl::OkStatus();
+  status = Dispatch(*seat, frame, now);
+  if (frame.has_leave()) table_.End(*seat, absl::OkStatus());
+  // A gradient whose task has ended: its worker has been told, or is about to
+  // be.
+  return absl::IsAborted(status) ? absl::OkStatus() : status;
+}
+
+absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
+                                           const proto::ToCoordinator& frame,
+                                           absl::Time now) {
+  const Peer peer = seat.peer;
+  const auto from = [&](Role role) { return peer.role == role; };
+  switch (frame.body_case()) {
+    case proto::ToCoordinator::kReady: {
+      const Delivery delivery = DeliveryFromProto(frame.ready());
+      if (!from(Role::kWorker) || delivery.key.worker.value() != peer.id) {
+        return Malformed(peer,
+                         absl::StrCat("Ready for ", delivery.key.ToString()));
+      }
+      return core_.Ready(delivery, now, &actions_);
+    }
+    case proto::ToCoordinator::kRejected: {
+      const GradientKey key = KeyFromProto(frame.rejected().key());
+      if (!from(Role::kWorker) || key.worker.value() != peer.id) {
+        return Malformed(peer, absl::StrCat("Rejected for ", key.ToString()));
+      }
+      return core_.Rejected(key, frame.rejected().reason(), now, &actions_);
+    }
+    case proto::ToCoordinator::kExecuted: {
+      if (!from(Role::kShard)) return Malformed(peer, "Executed");
+      const proto::Executed& executed = frame.executed();
+      if (executed.digest_size() > 0) {
+        actions_.push_back(DigestsFromProto(ShardId(peer.id), executed));
+      }
+      return core_.Executed(ShardId(peer.id), executed.decision(),
+                            Version(executed.version()), executed.fault(), now,
+                            &actions_);
+    }
+    case proto::ToCoordinator::kEvaluated:
+      if (!from(Role::kEvaluator)) return Malformed(peer, "Evaluated");
+      core_.Evaluated(EvaluationFromProto(frame.evaluated()), now, &actions_);
+      return absl::OkStatus();
+    case proto::ToCoordinator::kStored: {
+      if (!from(Role::kShard)) return Malformed(peer, "Stored");
+      const proto::Stored& stored = frame.stored();
+      // Of a generation that is over, it is nobody's.
+      if (Generation(stored.generation()) != options_.core.generation) {
+        return absl::OkStatus();
+      }
+      return core_.Stored(ShardId(peer.id), Version(stored.version()),
+                          StoredPartFromProto(stored), now, &actions_);
+    }
+    case proto::ToCoordinator::kLeave:
+      core_.Leave(peer, seat.incarnation, frame.leave().reason(), now,
+                  &actions_);
+      return absl::OkStatus();
+    default:
+      return Malformed(peer, absl::StrCat("message ", frame.sequence(),
+                                          " has no known body"));
+  }
+}
+
+void CoordinatorSessions::Send(const Action& action, absl::Time now) {
+  if (const auto* task = std::get_if<SendTask>(&action)) {
+    table_.SendToWorker(task->task.key.worker, task->task.key.incarnation,
+                        TaskToProto(task->task));
+  } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
+    table_.SendToWorker(cancel->key.worker, cancel->key.incarnation,
+                        CancelToProto(*cancel));
+  } else if (const auto* verdict = std::get_if<SendVerdict>(&action)) {
+    table_.SendToWorker(verdict->key.worker, verdict->key.incarnation,
+                        VerdictToProto(*verdict));
+  } else if (const auto* decision = std::get_if<SendDecision>(&action)) {
+    table_.SendToShards(DecisionToProto(decision->decision));
+  } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
+    table_.SendToEvaluator(EvaluateToProto(*evaluate));
+  } else if (const auto* end = std::get_if<EndSession>(&action)) {
+    Seat* seat = table_.Find(end->peer);
+    if (seat != nullptr && seat->incarnation == end->incarnation) {
+      table_.End(*seat, absl::AbortedError(end->reason));
+    }
+  } else if (const auto* finish = std::get_if<FinishRun>(&action)) {
+    Finish(*finish);
+  } else if (const auto* over = std::get_if<EndGeneration>(&action)) {
+    EndWith(*over, over->reason);
+  }
+  for (Seat* seat : table_.TakeOverflowed()) {
+    core_.Leave(seat->peer, seat->incarnation,
+                "it does not acknowledge what it is sent", now, &actions_);
+  }
+}
+
+void CoordinatorSessions::Finish(const FinishRun& finish) {
+  if (end_.has_value()) return;
+  end_ = finish;
+  finish_ = finish;
+  table_.SendFinish(FinishToProto(finish));
+}
+
+void CoordinatorSessions::Supersede() {
+  EndWith(Superseded(), "another process has taken the next one");
+}
+
+void CoordinatorSessions::EndWith(const GenerationEnd& end,
+                                  const std::string& why) {
+  if (end_.has_value()) return;
+  end_ = end;
+  table_.EndAll(absl::AbortedError(absl::StrCat(
+      "generation ", options_.core.generation.value(), " is over: ", why)));
+}
+
+}  // namespace sluice

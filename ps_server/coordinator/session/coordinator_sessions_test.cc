@@ -1,0 +1,301 @@
+// What becomes of frames when connections come and go, without a network.
+#include "ps_server/coordinator/session/coordinator_sessions.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/coordinator/testing/jobs.h"
+
+namespace sluice {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+
+class FakeConnection final : public FrameSink {
+ public:
+  void Queue(proto::FromCoordinator frame) override {
+    frames.push_back(std::move(frame));
+  }
+  void End(const absl::Status& status) override {
+    ended = true;
+    end = status;
+  }
+  void Flush() override {}
+  bool idle() const override { return true; }
+  bool ending() const override { return ended; }
+  bool local() const override { return is_local; }
+
+  std::vector<proto::FromCoordinator> frames;
+  bool ended = false;
+  absl::Status end;
+  bool is_local = false;
+};
+
+class CoordinatorSessionsTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeConnection> Connect() {
+    return std::make_shared<FakeConnection>();
+  }
+  absl::Status Join(const std::shared_ptr<FakeConnection>& connection,
+                    proto::Role role, int64_t id, const std::string& process) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(role);
+    frame.mutable_join()->set_id(id);
+    frame.mutable_join()->set_fingerprint("abc");
+    frame.mutable_join()->set_address("host:1");
+    frame.mutable_join()->set_process(process);
+    const absl::Status status = sessions_.OnFrame(connection, frame, kStart);
+    for (const Action& action : sessions_.TakeActions()) {
+      sessions_.Send(action, kStart);
+    }
+    return status;
+  }
+
+  // Ticks as often as the owner would: a gap would extend the leases.
+  void TickUntil(absl::Time end) {
+    for (; now_ < end; now_ += absl::Milliseconds(100)) {
+      sessions_.Tick(now_);
+      for (const Action& action : sessions_.TakeActions()) {
+        sessions_.Send(action, now_);
+      }
+    }
+  }
+
+  absl::Time now_ = kStart;
+  CoordinatorSessions sessions_{{SmallJob(PolicyKind::kAsync, 1, 1), "abc", ""},
+                                kStart};
+};
+
+// A later one's is not this coordinator's to end: it asks again.
+TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
+  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 1, 1);
+  options.generation = Generation(2);
+  CoordinatorSessions sessions({options, "abc", ""}, kStart);
+  const auto join = [&](int64_t incarnation, int64_t generation) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(proto::WORKER);
+    frame.mutable_join()->set_fingerprint("abc");
+    frame.mutable_join()->set_incarnation(incarnation);
+    frame.mutable_join()->set_generation(generation);
+    return sessions.OnFrame(std::make_shared<FakeConnection>(), frame, kStart);
+  };
+  ASSERT_EQ(join(0, 0), absl::OkStatus());
+  EXPECT_EQ(join(1, 2), absl::OkStatus());
+  EXPECT_EQ(join(1, 1).ToString(),
+            "ABORTED: worker 0: incarnation 1 is of generation 1, this is "
+            "generation 2");
+  EXPECT_EQ(join(1, 0).ToString(), join(1, 1).ToString());
+  EXPECT_EQ(join(1, 3).ToString(),
+            "UNAVAILABLE: worker 0: incarnation 1 is of generation 3, this is "
+            "generation 2");
+}
+
+// A generation that is over, in two ways.
+class OverTest : public CoordinatorSessionsTest {
+ protected:
+  OverTest() {
+    EXPECT_TRUE(Join(shard0_, proto::SHARD, 0, "a").ok());
+    EXPECT_TRUE(Join(shard1_, proto::SHARD, 1, "b").ok());
+    EXPECT_TRUE(Join(worker_, proto::WORKER, 0, "c").ok());
+  }
+  void ExpectAllEndedWith(const std::string& status) {
+    for (const auto& connection : {shard0_, shard1_, worker_}) {
+      EXPECT_EQ(connection->end.ToString(), status);
+    }
+    EXPECT_TRUE(sessions_.EverybodyTold());
+    // Whoever comes now is too early for the next one.
+    const absl::Status early = Join(Connect(), proto::WORKER, 0, "d");
+    EXPECT_EQ(early.ToString(),
+              "UNAVAILABLE: worker 0: generation 1 is over, the next one "
+              "follows");
+  }
+
+  const std::shared_ptr<FakeConnection> shard0_ = Connect();
+  const std::shared_ptr<FakeConnection> shard1_ = Connect();
+  const std::shared_ptr<FakeConnection> worker_ = Connect();
+};
+
+TEST_F(OverTest, EverybodyIsToldThatTheNextGenerationFollows) {
+  sessions_.Send(EndGeneration{"shard 1 restarted", Version(7), 2}, kStart);
+  ExpectAllEndedWith("ABORTED: generation 1 is over: shard 1 restarted");
+  const auto* end = std::get_if<EndGeneration>(&*sessions_.end());
+  ASSERT_NE(end, nullptr);
+  EXPECT_EQ(end->furthest, Version(7));
+  EXPECT_EQ(end->fruitless, 2);
+}
+
+TEST_F(OverTest, EverybodyIsToldThatAnotherProcessLeads) {
+  sessions_.Supersede();
+  ExpectAllEndedWith(
+      "ABORTED: generation 1 is over: another process has taken the next one");
+  EXPECT_TRUE(std::holds_alternative<Superseded>(*sessions_.end()));
+  // What the run comes to here is of no more interest.
+  sessions_.Finish({"", "1 epochs done"});
+  EXPECT_TRUE(std::holds_alternative<Superseded>(*sessions_.end()));
+}
+
+// Also who was told once and has been started again.
+TEST_F(OverTest, WhoComesAfterTheEndIsToldHowTheRunEnded) {
+  sessions_.Finish({"", "1 epochs done"});
+  proto::ToCoordinator heard;
+  heard.mutable_heartbeat();
+  for (const auto& connection : {shard0_, shard1_, worker_}) {
+    heard.set_ack(connection->frames.back().sequence());
+    EXPECT_EQ(sessions_.OnFrame(connection, heard, kStart), absl::OkStatus());
+  }
+  EXPECT_TRUE(sessions_.EverybodyTold());
+  for (const int64_t worker : {0, 7}) {
+    const auto late = Connect();
+    EXPECT_EQ(Join(late, proto::WORKER, worker, "d"), absl::OkStatus());
+    ASSERT_EQ(late->frames.size(), 2);
+    EXPECT_TRUE(late->frames[0].has_welcome());
+    EXPECT_EQ(late->frames[1].finish().reason(), "1 epochs done");
+    EXPECT_FALSE(sessions_.EverybodyTold());
+    heard.set_ack(0);
+    EXPECT_EQ(sessions_.OnFrame(late, heard, kStart), absl::OkStatus());
+    EXPECT_FALSE(late->ended);
+    heard.set_ack(1);
+    EXPECT_EQ(sessions_.OnFrame(late, heard, kStart), absl::OkStatus());
+    EXPECT_TRUE(late->ended);
+    EXPECT_EQ(late->end, absl::OkStatus());
+    EXPECT_TRUE(sessions_.EverybodyTold());
+  }
+}
+
+TEST_F(OverTest, AResumedSessionIsToldOnce) {
+  sessions_.Finish({"", "1 epochs done"});
+  sessions_.OnBroken(worker_.get(), kStart);
+  const auto again = Connect();
+  proto::ToCoordinator frame;
+  frame.mutable_join()->set_role(proto::WORKER);
+  frame.mutable_join()->set_fingerprint("abc");
+  frame.mutable_join()->set_incarnation(1);
+  frame.mutable_join()->set_generation(1);
+  EXPECT_EQ(sessions_.OnFrame(again, frame, kStart), absl::OkStatus());
+  EXPECT_EQ(std::count_if(again->frames.begin(), again->frames.end(),
+                          [](const auto& frame) { return frame.has_finish(); }),
+            1);
+  frame.mutable_join()->set_incarnation(9);
+  EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart).ToString(),
+            "ABORTED: worker 0: incarnation 9 is over");
+}
+
+TEST_F(CoordinatorSessionsTest, AShardInThisProcessNeedsNoHeartbeats) {
+  const auto shard0 = Connect(), shard1 = Connect();
+  shard0->is_local = shard1->is_local = true;
+  ASSERT_TRUE(Join(shard0, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(shard1, proto::SHARD, 1, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 2").ok());
+  TickUntil(kStart + absl::Seconds(60));
+  EXPECT_FALSE(sessions_.finish().has_value());
+
+  shard0->End(absl::CancelledError("test"));
+  TickUntil(kStart + absl::Seconds(120));
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_THAT(sessions_.finish()->failure, testing::HasSubstr("shard 0"));
+}
+
+TEST_F(CoordinatorSessionsTest, AHeartbeatSaysWhichShardItsSenderCannotReach) {
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "a").ok());
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 1, "b").ok());
+  const auto worker = Connect();
+  EXPECT_TRUE(Join(worker, proto::WORKER, 0, "c").ok());
+  proto::ToCoordinator frame;
+  frame.mutable_heartbeat()->set_waits_for("shard 1 at host:1");
+  EXPECT_TRUE(sessions_.OnFrame(worker, frame, kStart).ok());
+  EXPECT_THAT(
+      sessions_.State(kStart).waiting_for,
+      testing::HasSubstr("worker 0, which cannot reach shard 1 at host:1"));
+}
+
+TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  sessions_.OnBroken(first.get(), kStart);
+
+  const auto second = Connect();
+  ASSERT_TRUE(Join(second, proto::SHARD, 0, "host 1").ok());
+
+  EXPECT_FALSE(sessions_.finish().has_value());
+  ASSERT_GE(second->frames.size(), 2);
+  EXPECT_TRUE(second->frames[0].has_welcome());
+  EXPECT_TRUE(second->frames[1].decision().has_restore())
+      << "all that it has not acknowledged comes again";
+  EXPECT_EQ(second->frames[1].sequence(), 1);
+}
+
+TEST_F(CoordinatorSessionsTest, ItsOldConnectionNeedNotHaveBeenSeenToBreak) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1").ok());
+  EXPECT_TRUE(first->ended);
+}
+
+TEST_F(CoordinatorSessionsTest, AnotherProcessCannotTakeALivingOnesPlace) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::WORKER, 0, "host 1").ok());
+  EXPECT_TRUE(absl::IsUnavailable(Join(Connect(), proto::WORKER, 0, "host 2")))
+      << "it may have vanished";
+  proto::ToCoordinator heartbeat;
+  heartbeat.mutable_heartbeat();
+  ASSERT_TRUE(
+      sessions_.OnFrame(first, heartbeat, kStart + absl::Seconds(1)).ok());
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(Join(Connect(), proto::WORKER, 0, "host 2")));
+}
+
+TEST_F(CoordinatorSessionsTest, AReportedDeathEndsTheLifeOfThatProcessOnly) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::WORKER, 0, "host 1").ok());
+  proto::DeathReport report;
+  report.set_role(proto::WORKER);
+  report.set_process("host 0");
+  report.set_reason("exit status 1");
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  EXPECT_EQ(sessions_.State(kStart).workers[0].life, PeerLife::kAlive);
+  report.set_process("host 1");
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  EXPECT_EQ(sessions_.State(kStart).workers[0].life, PeerLife::kDead);
+  EXPECT_EQ(sessions_.OnDeathReport(report, kStart), absl::OkStatus());
+  report.set_id(77);
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions_.OnDeathReport(report, kStart)));
+  EXPECT_TRUE(Join(Connect(), proto::WORKER, 0, "host 2").ok());
+}
+
+TEST_F(CoordinatorSessionsTest, AnotherProcessInAShardsPlaceIsARestart) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  sessions_.OnBroken(first.get(), kStart);
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 4").ok());
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_EQ(sessions_.finish()->failure, "shard 0 restarted");
+}
+
+TEST_F(CoordinatorSessionsTest, AShardThatHasSpokenAndJoinsAnewHasRestarted) {
+  const auto first = Connect();
+  ASSERT_TRUE(Join(first, proto::SHARD, 0, "host 1").ok());
+  ASSERT_TRUE(Join(Connect(), proto::SHARD, 1, "host 2").ok());
+  ASSERT_TRUE(Join(Connect(), proto::WORKER, 0, "host 3").ok());
+  proto::ToCoordinator executed;
+  executed.set_sequence(1);
+  executed.set_ack(1);
+  executed.mutable_executed()->set_decision(1);
+  ASSERT_TRUE(sessions_.OnFrame(first, executed, kStart).ok());
+  sessions_.OnBroken(first.get(), kStart);
+
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1").ok());
+
+  ASSERT_TRUE(sessions_.finish().has_value());
+  EXPECT_EQ(sessions_.finish()->failure, "shard 0 restarted");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,115 @@
+#include "ps_server/coordinator/session/session_stream.h"
+
+#include <utility>
+
+#include "common/rpc/status_conversion.h"
+
+namespace sluice {
+
+void SessionStream::Listen(Context* context) {
+  const std::shared_ptr<SessionStream> stream(new SessionStream(context));
+  context->calls.Begin();
+  absl::MutexLock lock(&stream->mu_);
+  stream->self_ = stream;
+  Call& call = *stream->call_;
+  context->service.RequestSession(&call.context, &call.stream,
+                                  context->queue.get(), context->queue.get(),
+                                  stream->Begin(&stream->on_open_));
+}
+
+SessionStream::SessionStream(Context* context) : context_(context) {}
+
+void SessionStream::Complete(Done done, bool ok) {
+  (this->*done)(ok);
+  std::shared_ptr<SessionStream> self;  // Destroyed after the lock.
+  std::unique_ptr<Call> call;
+  {
+    absl::MutexLock lock(&mu_);
+    if (--operations_ > 0) return;
+    finished_ = true;
+    self = std::move(self_);
+    call = std::move(call_);
+  }
+  Context* const context = context_;
+  call.reset();
+  context->calls.End(context->queue.get());
+}
+
+void SessionStream::OnOpen(bool ok) {
+  if (!ok) return;  // The server is shutting down.
+  Listen(context_);
+  absl::MutexLock lock(&mu_);
+  Read();
+}
+
+void SessionStream::Read() { call_->stream.Read(&in_, Begin(&on_read_)); }
+
+void SessionStream::OnRead(bool ok) {
+  if (ok) {
+    context_->handler->OnFrame(this, in_);
+    absl::MutexLock lock(&mu_);
+    if (!finished_) return Read();
+  }
+  // Nothing more will be read, so nothing else will say that it is over. Who
+  // has lost its connection does not hear this.
+  context_->handler->OnBroken(this);
+  End(absl::InvalidArgumentError(
+      "a message came that is no ToCoordinator, or the sender closed its side "
+      "without a Leave"));
+  Flush();
+}
+
+void SessionStream::Queue(proto::FromCoordinator frame) {
+  absl::MutexLock lock(&mu_);
+  if (!end_.has_value()) queue_.push_back(std::move(frame));
+}
+
+bool SessionStream::idle() const {
+  absl::MutexLock lock(&mu_);
+  return queue_.empty() && !writing_;
+}
+
+bool SessionStream::ending() const {
+  absl::MutexLock lock(&mu_);
+  return end_.has_value();
+}
+
+void SessionStream::Flush() {
+  absl::MutexLock lock(&mu_);
+  Continue();
+}
+
+void SessionStream::End(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  if (end_.has_value()) return;
+  end_ = status;
+  queue_.clear();
+}
+
+void SessionStream::Continue() {
+  if (writing_ || finished_) return;
+  if (end_.has_value()) {
+    finished_ = true;
+    call_->stream.Finish(ToGrpcStatus(*end_), Begin(&on_finished_));
+  } else if (!queue_.empty()) {
+    const proto::FromCoordinator frame = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    // Frames that follow each other at once travel together, but for the first:
+    // the call's headers go with it, and gRPC, told to hold them back, says
+    // that they are written only when something else has been.
+    grpc::WriteOptions options;
+    if (!queue_.empty() && headers_sent_) options.set_buffer_hint();
+    headers_sent_ = true;
+    call_->stream.Write(frame, options, Begin(&on_written_));
+  }
+}
+
+void SessionStream::OnWritten(bool ok) {
+  absl::MutexLock lock(&mu_);
+  writing_ = false;
+  if (!ok) queue_.clear();
+  Continue();
+}
+
+}  // namespace sluice

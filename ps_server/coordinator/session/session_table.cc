@@ -1,0 +1,185 @@
+#include "ps_server/coordinator/session/session_table.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+// What one peer may leave unacknowledged: a shard that is stopped is owed at
+// most commit_window commits and one Discard per staged gradient, everybody
+// else a handful. More means that it reads but never acknowledges.
+constexpr size_t kQueueCapacity = 65536;
+
+}  // namespace
+
+SessionTable::Seat::Seat(Peer peer) : peer(peer), queue(kQueueCapacity) {}
+
+SessionTable::SessionTable(int shards) {
+  for (int i = 0; i < shards; ++i) {
+    const Peer peer{Role::kShard, i};
+    seats_.emplace(peer, peer);
+  }
+}
+
+SessionTable::Seat* SessionTable::Find(const FrameSink* stream) {
+  const auto found = by_stream_.find(stream);
+  return found == by_stream_.end() ? nullptr : found->second;
+}
+
+SessionTable::Seat* SessionTable::Find(Peer peer) {
+  const auto found = seats_.find(peer);
+  if (found == seats_.end()) return nullptr;
+  return found->second.incarnation == Incarnation() ? nullptr : &found->second;
+}
+
+absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
+                                bool resumed, const proto::Join& join,
+                                uint64_t ack, std::shared_ptr<FrameSink> stream,
+                                proto::FromCoordinator welcome) {
+  Seat& seat = seats_.emplace(peer, peer).first->second;
+  if (seat.stream != nullptr) {
+    End(seat, absl::UnavailableError("a newer connection has taken over"));
+  }
+  if (!resumed && seat.incarnation != Incarnation()) {
+    seat.queue = ReliableQueue<proto::FromCoordinator>(kQueueCapacity);
+    seat.finishing = false;
+  }
+  const absl::Status status = seat.queue.Acknowledge(ack);
+  if (!status.ok()) return status;
+  seat.incarnation = incarnation;
+  seat.address = join.address();
+  seat.process = join.process();
+  seat.over = false;
+  seat.stream = std::move(stream);
+  by_stream_[seat.stream.get()] = &seat;
+  seat.queue.Reconnect();
+  SendUnnumbered(seat, std::move(welcome));
+  Drain(seat);
+  return absl::OkStatus();
+}
+
+void SessionTable::Send(Seat& seat, proto::FromCoordinator message) {
+  if (seat.over) return;
+  if (seat.queue.Push(std::move(message)).ok()) return Drain(seat);
+  End(seat, absl::ResourceExhaustedError(absl::StrCat(
+                "more than ", kQueueCapacity, " messages unacknowledged")));
+  overflowed_.push_back(&seat);
+}
+
+void SessionTable::Drain(Seat& seat) {
+  if (seat.stream == nullptr) return;
+  while (seat.queue.HasNext()) {
+    proto::FromCoordinator frame = seat.queue.Next();
+    frame.set_ack(seat.queue.received());
+    seat.stream->Queue(std::move(frame));
+  }
+  Touch(seat.stream);
+}
+
+void SessionTable::SendToWorker(WorkerId worker, Incarnation incarnation,
+                                proto::FromCoordinator message) {
+  Seat* seat = Find(Peer{Role::kWorker, worker.value()});
+  if (seat == nullptr || seat->incarnation != incarnation) return;
+  Send(*seat, std::move(message));
+}
+
+void SessionTable::SendToShards(const proto::FromCoordinator& message) {
+  for (auto& [peer, seat] : seats_) {
+    if (peer.role == Role::kShard) Send(seat, message);
+  }
+}
+
+void SessionTable::SendToEvaluator(proto::FromCoordinator message) {
+  for (auto& [peer, seat] : seats_) {
+    if (peer.role == Role::kEvaluator) Send(seat, message);
+  }
+}
+
+void SessionTable::SendFinish(const proto::FromCoordinator& finish) {
+  for (auto& [peer, seat] : seats_) {
+    if (seat.incarnation == Incarnation() || seat.over) continue;
+    if (std::exchange(seat.finishing, true)) continue;
+    Send(seat, finish);
+  }
+}
+
+void SessionTable::EndAll(const absl::Status& status) {
+  for (auto& [peer, seat] : seats_) End(seat, status);
+}
+
+void SessionTable::SendUnnumbered(Seat& seat, proto::FromCoordinator frame) {
+  if (seat.stream == nullptr) return;
+  frame.set_ack(seat.queue.received());
+  seat.stream->Queue(std::move(frame));
+  Touch(seat.stream);
+}
+
+void SessionTable::Close(Seat& seat) {
+  if (seat.stream == nullptr) return;
+  by_stream_.erase(seat.stream.get());
+  seat.stream = nullptr;
+}
+
+void SessionTable::End(Seat& seat, const absl::Status& status) {
+  if (seat.stream != nullptr) {
+    seat.stream->End(status);
+    Touch(seat.stream);
+  }
+  seat.over = true;
+  Close(seat);
+}
+
+std::vector<std::string> SessionTable::ShardAddresses() const {
+  std::vector<std::string> addresses;
+  for (const auto& [peer, seat] : seats_) {
+    if (peer.role != Role::kShard) continue;
+    if (seat.incarnation == Incarnation() || seat.over) return {};
+    addresses.push_back(seat.address);
+  }
+  return addresses;
+}
+
+std::vector<SessionTable::Seat*> SessionTable::ConnectedClients() {
+  std::vector<Seat*> seats;
+  for (auto& [peer, seat] : seats_) {
+    if (peer.role != Role::kShard && seat.stream != nullptr) {
+      seats.push_back(&seat);
+    }
+  }
+  return seats;
+}
+
+std::vector<const SessionTable::Seat*> SessionTable::LocalSeats() const {
+  std::vector<const Seat*> seats;
+  for (auto it = seats_.lower_bound(Peer{Role::kShard, 0});
+       it != seats_.end() && it->first.role == Role::kShard; ++it) {
+    const Seat& seat = it->second;
+    if (seat.stream == nullptr || !seat.stream->local()) continue;
+    if (!seat.stream->ending()) seats.push_back(&seat);
+  }
+  return seats;
+}
+
+bool SessionTable::EverybodyTold() const {
+  for (const auto& [peer, seat] : seats_) {
+    if (seat.incarnation != Incarnation() && !seat.over) return false;
+  }
+  return true;
+}
+
+void SessionTable::Touch(const std::shared_ptr<FrameSink>& stream) {
+  if (in_touched_.insert(stream.get()).second) touched_.push_back(stream);
+}
+
+std::vector<std::shared_ptr<FrameSink>> SessionTable::TakeTouched() {
+  in_touched_.clear();
+  return std::exchange(touched_, {});
+}
+
+std::vector<SessionTable::Seat*> SessionTable::TakeOverflowed() {
+  return std::exchange(overflowed_, {});
+}
+
+}  // namespace sluice

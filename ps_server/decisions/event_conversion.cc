@@ -1,0 +1,329 @@
+#include "ps_server/decisions/event_conversion.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "common/key_proto.h"
+
+namespace sluice {
+namespace {
+
+proto::Outcome OutcomeToProto(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kApplied:
+      return proto::APPLIED;
+    case Outcome::kCancelled:
+      return proto::CANCELLED;
+    case Outcome::kDropped:
+      return proto::DROPPED;
+    case Outcome::kRejected:
+      return proto::REJECTED;
+    case Outcome::kLost:
+      return proto::LOST;
+  }
+  return proto::OUTCOME_UNSPECIFIED;
+}
+
+// Writes one kind of decision into its message.
+struct DecisionWriter {
+  proto::Decision* out;
+
+  void operator()(const Restore& restore) {
+    out->mutable_restore()->set_generation(restore.generation.value());
+    out->mutable_restore()->set_version(restore.version.value());
+    out->mutable_restore()->set_grant_secret(restore.grant_secret);
+    out->mutable_restore()->set_checkpoint_generation(
+        restore.checkpoint.value());
+  }
+  void operator()(const Commit& commit) {
+    proto::Commit* message = out->mutable_commit();
+    message->set_version(commit.version.value());
+    message->set_learning_rate(commit.learning_rate);
+    message->set_pin(commit.pin);
+    for (const CommitEntry& entry : commit.entries) {
+      proto::CommitEntry* added = message->add_entry();
+      *added->mutable_key() = KeyToProto(entry.key);
+      added->set_weight(entry.weight);
+    }
+  }
+  void operator()(const Discard& discard) {
+    *out->mutable_discard() = KeyToProto(discard.key);
+  }
+  void operator()(const Pin& pin) { out->set_pin(pin.version.value()); }
+  void operator()(const Release& release) {
+    out->set_release(release.version.value());
+  }
+  void operator()(const Store& store) {
+    out->set_checkpoint(store.version.value());
+  }
+};
+
+Commit CommitFromProto(const proto::Commit& message) {
+  Commit commit;
+  commit.version = Version(message.version());
+  commit.learning_rate = message.learning_rate();
+  commit.pin = message.pin();
+  for (const proto::CommitEntry& entry : message.entry()) {
+    commit.entries.push_back({KeyFromProto(entry.key()), entry.weight()});
+  }
+  return commit;
+}
+
+}  // namespace
+
+absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
+                                   int64_t id) {
+  if (id < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(message, ".id: must be at least 0, is ", id));
+  }
+  switch (role) {
+    case proto::WORKER:
+      return Peer{Role::kWorker, id};
+    case proto::SHARD:
+      return Peer{Role::kShard, id};
+    case proto::EVALUATOR:
+      return Peer{Role::kEvaluator, id};
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          message, ".role: must be WORKER, SHARD or EVALUATOR, is ", role));
+  }
+}
+
+Delivery DeliveryFromProto(const proto::Ready& ready) {
+  Delivery delivery;
+  delivery.key = KeyFromProto(ready.key());
+  for (const int64_t base : ready.shard_base()) {
+    delivery.shard_bases.push_back(Version(base));
+  }
+  delivery.samples = ready.samples();
+  delivery.loss = ready.loss();
+  delivery.compute_seconds = ready.compute_seconds();
+  return delivery;
+}
+
+RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed) {
+  return {shard,
+          Version(executed.version()),
+          {executed.digest().begin(), executed.digest().end()}};
+}
+
+Evaluation EvaluationFromProto(const proto::Evaluated& evaluated) {
+  Evaluation evaluation;
+  evaluation.version = Version(evaluated.version());
+  evaluation.loss = evaluated.loss();
+  if (evaluated.has_accuracy()) evaluation.accuracy = evaluated.accuracy();
+  evaluation.samples = evaluated.samples();
+  evaluation.weights_sha256 = evaluated.weights_sha256();
+  evaluation.error = evaluated.error();
+  return evaluation;
+}
+
+StoredPart StoredPartFromProto(const proto::Stored& stored) {
+  StoredPart part;
+  part.file = stored.file().name();
+  part.begin = stored.file().begin();
+  part.end = stored.file().end();
+  part.bytes = stored.file().bytes();
+  part.header_checksum = stored.file().header_checksum();
+  part.error = stored.error();
+  return part;
+}
+
+proto::ToCoordinator StoredToProto(
+    Generation generation, Version version,
+    const absl::StatusOr<proto::CheckpointFile>& file) {
+  proto::ToCoordinator out;
+  proto::Stored* stored = out.mutable_stored();
+  stored->set_generation(generation.value());
+  stored->set_version(version.value());
+  if (file.ok()) {
+    *stored->mutable_file() = *file;
+  } else {
+    stored->set_error(std::string(file.status().message()));
+  }
+  return out;
+}
+
+proto::FromCoordinator TaskToProto(const Task& task) {
+  proto::FromCoordinator out;
+  proto::Task* message = out.mutable_task();
+  *message->mutable_key() = KeyToProto(task.key);
+  message->set_grant(task.grant);
+  message->set_first_batch(task.first_batch.value());
+  message->set_batches(task.batches);
+  message->set_version(task.version.value());
+  message->set_exact(task.exact);
+  message->set_local_learning_rate(task.local_learning_rate);
+  return out;
+}
+
+proto::FromCoordinator CancelToProto(const SendCancel& cancel) {
+  proto::FromCoordinator out;
+  *out.mutable_cancel()->mutable_key() = KeyToProto(cancel.key);
+  out.mutable_cancel()->set_reason(cancel.reason);
+  return out;
+}
+
+proto::FromCoordinator VerdictToProto(const SendVerdict& verdict) {
+  proto::FromCoordinator out;
+  proto::Verdict* message = out.mutable_verdict();
+  *message->mutable_key() = KeyToProto(verdict.key);
+  message->set_outcome(OutcomeToProto(verdict.outcome));
+  message->set_reason(verdict.reason);
+  message->set_version(verdict.version.value());
+  return out;
+}
+
+proto::FromCoordinator DecisionToProto(const Decision& decision) {
+  proto::FromCoordinator out;
+  out.mutable_decision()->set_number(decision.number);
+  std::visit(DecisionWriter{out.mutable_decision()}, decision.what);
+  return out;
+}
+
+proto::FromCoordinator EvaluateToProto(const SendEvaluate& evaluate) {
+  proto::FromCoordinator out;
+  out.mutable_evaluate()->set_version(evaluate.version.value());
+  out.mutable_evaluate()->set_final(evaluate.final);
+  return out;
+}
+
+proto::FromCoordinator FinishToProto(const FinishRun& finish) {
+  proto::FromCoordinator out;
+  out.mutable_finish()->set_failure(finish.failure);
+  out.mutable_finish()->set_reason(finish.reason);
+  return out;
+}
+
+absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
+  Decision out;
+  out.number = decision.number();
+  switch (decision.kind_case()) {
+    case proto::Decision::kRestore:
+      out.what =
+          Restore{Generation(decision.restore().generation()),
+                  Version(decision.restore().version()),
+                  decision.restore().grant_secret(),
+                  Generation(decision.restore().checkpoint_generation())};
+      return out;
+    case proto::Decision::kCommit:
+      out.what = CommitFromProto(decision.commit());
+      return out;
+    case proto::Decision::kDiscard:
+      out.what = Discard{KeyFromProto(decision.discard())};
+      return out;
+    case proto::Decision::kPin:
+      out.what = Pin{Version(decision.pin())};
+      return out;
+    case proto::Decision::kRelease:
+      out.what = Release{Version(decision.release())};
+      return out;
+    case proto::Decision::kCheckpoint:
+      out.what = Store{Version(decision.checkpoint())};
+      return out;
+    case proto::Decision::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("decision ", decision.number(), " is of no known kind"));
+}
+
+proto::LogRecord RecordToProto(const RecordTask& record) {
+  proto::LogRecord out;
+  proto::LogTask* task = out.mutable_task();
+  task->set_worker(record.task.key.worker.value());
+  task->set_incarnation(record.task.key.incarnation.value());
+  task->set_sequence(record.task.key.sequence.value());
+  task->set_first_batch(record.task.first_batch.value());
+  task->set_batches(record.task.batches);
+  task->set_version(record.task.version.value());
+  task->set_local_learning_rate(record.task.local_learning_rate);
+  return out;
+}
+
+proto::LogRecord RecordToProto(const RecordEnd& record) {
+  proto::LogRecord out;
+  proto::LogEnd* end = out.mutable_end();
+  end->set_worker(record.key.worker.value());
+  end->set_incarnation(record.key.incarnation.value());
+  end->set_sequence(record.key.sequence.value());
+  end->set_outcome(OutcomeToProto(record.outcome));
+  end->set_reason(record.reason);
+  end->set_waited_seconds(absl::ToDoubleSeconds(record.waited));
+  return out;
+}
+
+proto::LogRecord RecordToProto(const RecordCommit& record) {
+  proto::LogRecord out;
+  proto::LogCommit* commit = out.mutable_commit();
+  commit->set_version(record.version.value());
+  commit->set_learning_rate(record.learning_rate);
+  for (const RecordCommit::Entry& entry : record.entries) {
+    proto::LogEntry* added = commit->add_entry();
+    added->set_worker(entry.key.worker.value());
+    added->set_incarnation(entry.key.incarnation.value());
+    added->set_sequence(entry.key.sequence.value());
+    added->set_first_batch(entry.first_batch.value());
+    added->set_batches(entry.batches);
+    for (const Version base : entry.shard_bases) {
+      added->add_shard_base(base.value());
+    }
+    // Mostly all shards have given the same one: said once.
+    if (absl::c_all_of(entry.shard_bases, [&](Version base) {
+          return base == entry.shard_bases[0];
+        })) {
+      added->mutable_shard_base()->Truncate(
+          std::min(added->shard_base_size(), 1));
+    }
+    added->set_weight(entry.weight);
+    added->set_samples(entry.samples);
+    added->set_loss(entry.loss);
+    added->set_waited_seconds(absl::ToDoubleSeconds(entry.waited));
+  }
+  return out;
+}
+
+proto::LogRecord RecordToProto(const RecordDigests& record) {
+  proto::LogRecord out;
+  proto::LogDigests* digests = out.mutable_digests();
+  digests->set_shard(record.shard.value());
+  digests->set_version(record.version.value());
+  digests->mutable_digest()->Add(record.digests.begin(), record.digests.end());
+  return out;
+}
+
+std::optional<Version> StoredIn(const Actions& actions) {
+  std::optional<Version> version;
+  for (const Action& action : actions) {
+    const auto* decision = std::get_if<SendDecision>(&action);
+    if (decision == nullptr) continue;
+    const auto* store = std::get_if<Store>(&decision->decision.what);
+    if (store != nullptr) version = store->version;
+  }
+  return version;
+}
+
+std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
+                                        double seconds) {
+  std::vector<proto::LogRecord> records;
+  for (const Action& action : actions) {
+    if (const auto* task = std::get_if<RecordTask>(&action)) {
+      records.push_back(RecordToProto(*task));
+    } else if (const auto* end = std::get_if<RecordEnd>(&action)) {
+      records.push_back(RecordToProto(*end));
+    } else if (const auto* commit = std::get_if<RecordCommit>(&action)) {
+      records.push_back(RecordToProto(*commit));
+    } else if (const auto* digests = std::get_if<RecordDigests>(&action)) {
+      records.push_back(RecordToProto(*digests));
+    } else {
+      continue;
+    }
+    records.back().set_seconds(seconds);
+  }
+  return records;
+}
+
+}  // namespace sluice
