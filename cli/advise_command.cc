@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "cli/advise_report.h"
 #include "cli/job_flags.h"
-#include "cli/plot/draw.h"
+#include "cli/plot/figure.h"
 #include "cli/run_in_threads.h"
 #include "cli/run_summary.h"
 #include "common/atomic_file.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "cli/plot/trade_off_figure.h"
+#include "cli/plot/figure_scripts.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -253,36 +253,49 @@ void PrintAdvice(const ResolvedJob& job, const AdviceReport& report, bool json,
 
 std::optional<Figure> AdviceFigure(const ResolvedJob& job,
                                    const AdviceReport& report) {
+  constexpr int kColours = 8;  // Of style.gp; after them come its dashes.
   const Advice& advice = report.advice;
   const bool accuracy = report.target.accuracy.has_value();
-  std::vector<TradeOffCurve> curves;
+  std::vector<std::string> legend;
+  std::vector<double> styles;
+  std::vector<double> given_up;
+  std::vector<std::string> curves;
   std::map<int, int> of_policy;
-  bool empty = true;
   for (const int e : advice.BestOfEachChoice()) {
     const AdviceEntrant& entrant = advice.entrants[e];
-    TradeOffCurve curve;
-    curve.label = absl::StrFormat("%s, rate %.4g", NameOf(advice, e),
-                                  entrant.learning_rate);
     const int policy = advice.choices[entrant.choice].sync.policy();
-    curve.colour = policy - 1;
-    curve.dash = of_policy[policy]++;
-    curve.faint = !advice.race.MeanTime(e).has_value();
+    const int dashes = of_policy[policy]++;
+    std::string rows;
     for (const SimulatedRun::Measured& measured : entrant.curve) {
       const Evaluation& found = measured.evaluation;
-      curve.points.push_back(
-          {measured.seconds,
-           accuracy ? 1 - found.accuracy.value_or(0) : found.loss});
+      const double error =
+          accuracy ? 1 - found.accuracy.value_or(0) : found.loss;
+      if (!std::isfinite(error)) continue;
+      absl::StrAppendFormat(&rows, "%.7g %.7g\n", measured.seconds, error);
     }
-    empty &= curve.points.empty();
-    curves.push_back(std::move(curve));
+    if (rows.empty()) continue;
+    legend.push_back(absl::StrFormat("%s, rate %.4g", NameOf(advice, e),
+                                     entrant.learning_rate));
+    styles.push_back(policy + kColours * dashes);
+    given_up.push_back(!advice.race.MeanTime(e).has_value());
+    curves.push_back(rows);
   }
-  if (empty) return std::nullopt;
-  return TradeOffFigure(
-      "advice",
-      absl::StrFormat("%s, %d workers: error against time", job.job.name(),
-                      job.job.cluster().workers()),
-      accuracy ? "share of the test split that is wrong" : "test loss",
-      accuracy ? 1 - *report.target.accuracy : *report.target.loss, curves);
+  if (curves.empty()) return std::nullopt;
+  legend.push_back("target");
+  FigureData data;
+  data.AddText("name", "advice");
+  data.AddText("title",
+               absl::StrFormat("%s, %d workers: error against time",
+                               job.job.name(), job.job.cluster().workers()));
+  data.AddText("error_text", accuracy ? "share of the test split that is wrong"
+                                      : "test loss");
+  data.AddNumber("target",
+                 accuracy ? 1 - *report.target.accuracy : *report.target.loss);
+  data.AddTexts("legend", legend);
+  data.AddNumbers("style", styles);
+  data.AddNumbers("given_up", given_up);
+  data.AddBlock("curves", "seconds error", curves);
+  return data.Drawn("advice", kTradeOffScript);
 }
 
 }  // namespace sluice

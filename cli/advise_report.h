@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "cli/plot/gnuplot_script.h"
+#include "cli/plot/figure.h"
 #include "common/resolved_job.h"
 #include "sim/advice.h"
 

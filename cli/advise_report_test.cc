@@ -1,5 +1,6 @@
 #include "cli/advise_report.h"
 
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -149,11 +150,33 @@ TEST(AdviseFigureTest, HasACurveForEachChoiceThatWasMeasured) {
     measured.evaluation.loss = 0.3;
     entrant.curve = {measured};
   }
+  std::vector<AdviceEntrant>& entrants = report.advice.entrants;
+  entrants[1].curve[0].evaluation.loss = HUGE_VAL;
   const auto figure = AdviceFigure(Job(), report);
   ASSERT_TRUE(figure.has_value());
   EXPECT_EQ(figure->name, "advice");
-  EXPECT_THAT(figure->script, HasSubstr("$curve3 << END\n0.5 0.3\nEND"));
-  EXPECT_THAT(figure->script, HasSubstr("'SYNC, rate 0.2'"));
+  EXPECT_THAT(figure->script, HasSubstr("target = 0.1\n"));
+  // What is not finite is left out.
+  EXPECT_THAT(figure->script,
+              HasSubstr("error\n0.5 0.3\n\n\n0.5 0.3\n\n\n0.5 0.3\nEND"));
+  EXPECT_THAT(figure->script, HasSubstr("'ASYNC, rate 0.2'"));
+  EXPECT_THAT(figure->script, Not(HasSubstr("'SYNC, rate 0.2'")));
+}
+
+TEST(AdviseFigureTest, ChoicesOfOnePolicyHaveOneColour) {
+  AdviceReport report = Report(1.1);
+  for (AdviceEntrant& entrant : report.advice.entrants) {
+    entrant.curve.emplace_back().seconds = 0.5;
+  }
+  for (Choice& choice : report.advice.choices) {
+    choice.sync.set_policy(proto::ASYNC);
+  }
+  const auto figure = AdviceFigure(Job(), report);
+  const int first = proto::ASYNC;
+  EXPECT_THAT(figure->script,
+              HasSubstr(absl::StrCat("style[4] = [", first, ", ", first + 8,
+                                     ", ", first + 16, ", ", first + 24, "]")));
+  EXPECT_THAT(figure->script, HasSubstr("given_up[4] = [0, 0, 0, 1]"));
 }
 
 }  // namespace

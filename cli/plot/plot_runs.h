@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cli/plot/figures.h"
+#include "absl/status/statusor.h"
+#include "cli/plot/run_figures.h"
 
 namespace sluice {
 
@@ -29,6 +30,14 @@ struct Pictures {
 // should be; kUnavailable, kInternal, kCancelled: as Draw's, or there is
 // nothing to draw. All scripts are written, also where gnuplot is missing.
 absl::Status PlotRuns(const PlotRequest& request, Pictures* pictures);
+
+// What the pictures call each of `folders`: `wanted` where it is not empty,
+// else the folders' names, or their whole paths where two names are equal.
+// kInvalidArgument: `wanted` are not as many, or two runs would be called
+// alike.
+absl::StatusOr<std::vector<std::string>> LabelsOf(
+    const std::vector<std::string>& folders,
+    const std::vector<std::string>& wanted);
 
 // What a shell is told of the status that PlotRuns returned.
 int PlotExitCode(const absl::Status& status);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "cli/plot/timeline.h"
+#include "cli/plot/activity_timeline.h"
 
 namespace sluice {
 namespace {

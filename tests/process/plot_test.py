@@ -78,12 +78,11 @@ class PlotTest(unittest.TestCase):
         _, out = self.plot(self.simulated, "--updates=3")
         text = words(out / "timeline.svg")
         script = (out / "timeline.gnuplot").read_text()
-        # A row of numbers for each bar of what was applied.
-        bars = script.split("$run0doing0 << END\n")[1].split("END")[0]
+        bars = script.split("$bars << END\n")[1].split("END")[0]
         books = ledger.Ledger(self.simulated / "commit_log")
         first = sum(len(books.commits[v]) for v in (1, 2, 3))
         self.assertEqual(first, 6)
-        self.assertEqual(bars.count("\n"), first)
+        self.assertEqual(bars.count(" applied "), first)
         self.assertIn("v1", text)
         for worker in "0123":
             self.assertIn(worker, text)
@@ -148,7 +147,29 @@ class PlotTest(unittest.TestCase):
         # What it says to do later does it.
         subprocess.run(["gnuplot", "time.gnuplot"], cwd=out, check=True,
                        timeout=harness.TIMEOUT_S)
-        self.assertGreater(points(out / "time.svg"), 8)
+        self.assertEqual(points(out / "time.svg"),
+                         self.evaluations(self.sync.dir) + 1)
+
+    def test_a_picture_can_be_edited_and_drawn_again(self):
+        _, out = self.plot(self.simulated)
+        path = out / "staleness.gnuplot"
+        script = path.read_text().split("END\n")[-1]
+        # More runs than colours, and more bins than their numbers have room.
+        legend = ", ".join(f"'run {r}'" for r in range(1, 10))
+        shares = "".join(f"{b} {100 / 23}\n" for b in range(23))
+        path.write_text(
+            f"array legend[9] = [{legend}]\nbin_width = 4\nlast_is_open = 1\n"
+            "shares = '1 2 3 4 5 6 7 8 9'\n$shares << END\n" +
+            "\n\n".join([shares] * 9) + "END\n" + script)
+        subprocess.run(["gnuplot", path.name], cwd=out, check=True,
+                       timeout=harness.TIMEOUT_S)
+        text = words(out / "staleness.svg")
+        numbers = [f"{b}–{b + 3}" for b in range(0, 88, 8)] + ["≥ 88"]
+        self.assertEqual([w for w in text if w in numbers or "–" in w],
+                         numbers)
+        # The first eight runs are told apart by colour; the ninth is hatched.
+        svg = (out / "staleness.svg").read_text()
+        self.assertEqual(svg.count("<pattern"), 2)  # And its legend.
 
     def test_the_documents_commands_make_its_pictures(self):
         text, _ = (harness.ROOT / "docs/plots.md").read_text().split("\n![", 1)

@@ -1,10 +1,10 @@
-#ifndef SLUICE_CLI_PLOT_FIGURES_H_
-#define SLUICE_CLI_PLOT_FIGURES_H_
+#ifndef SLUICE_CLI_PLOT_RUN_FIGURES_H_
+#define SLUICE_CLI_PLOT_RUN_FIGURES_H_
 
 #include <string>
 #include <vector>
 
-#include "cli/plot/gnuplot_script.h"
+#include "cli/plot/figure.h"
 #include "cli/plot/recorded_run.h"
 #include "cli/plot/run_curves.h"
 
@@ -37,4 +37,4 @@ std::vector<Figure> FiguresOf(const std::vector<LabelledRun>& runs,
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLI_PLOT_FIGURES_H_
+#endif  // SLUICE_CLI_PLOT_RUN_FIGURES_H_

@@ -1,4 +1,4 @@
-#include "cli/plot/timeline.h"
+#include "cli/plot/activity_timeline.h"
 
 #include <ostream>
 #include <string>
@@ -11,17 +11,18 @@ namespace sluice {
 
 bool operator==(const Bar& a, const Bar& b) {
   return a.worker == b.worker && a.begin == b.begin && a.end == b.end &&
-         a.doing == b.doing && a.version == b.version;
+         a.activity == b.activity && a.version == b.version;
 }
 std::ostream& operator<<(std::ostream& out, const Bar& bar) {
   return out << "worker " << bar.worker << " " << bar.begin << "-" << bar.end
-             << " doing " << static_cast<int>(bar.doing) << " v" << bar.version;
+             << " activity " << static_cast<int>(bar.activity) << " v"
+             << bar.version;
 }
 
 namespace {
 
 // A log whose coordinator had been up for 100 s when the first task came.
-class TimelineTest : public testing::Test {
+class ActivityTimelineTest : public testing::Test {
  protected:
   void Task(double at, int64_t worker, int64_t sequence,
             int64_t incarnation = 1) {
@@ -65,7 +66,8 @@ class TimelineTest : public testing::Test {
 
 using Bars = std::vector<Bar>;
 
-TEST_F(TimelineTest, AWorkerComputesUntilItsGradientIsReadyAndThenWaits) {
+TEST_F(ActivityTimelineTest,
+       AWorkerComputesUntilItsGradientIsReadyAndThenWaits) {
   Task(0, 0, 1);
   Task(0, 1, 1);
   proto::LogCommit* commit = Commit(4, 1);
@@ -73,14 +75,14 @@ TEST_F(TimelineTest, AWorkerComputesUntilItsGradientIsReadyAndThenWaits) {
   Add(commit, 1, 1, /*waited=*/0);
   Task(4, 0, 2);
   Task(4, 1, 2);
-  const Timeline timeline = TimelineOf(log_, 4, 16);
-  EXPECT_EQ(timeline.bars, (Bars{{0, 0, 1, Doing::kApplied, 1},
-                                 {0, 1, 4, Doing::kWaited},
-                                 {1, 0, 4, Doing::kApplied, 1}}));
+  const ActivityTimeline timeline = TimelineOf(log_, 4, 16);
+  EXPECT_EQ(timeline.bars, (Bars{{0, 0, 1, Activity::kApplied, 1},
+                                 {0, 1, 4, Activity::kWaits},
+                                 {1, 0, 4, Activity::kApplied, 1}}));
   EXPECT_EQ(timeline.updates, std::vector<double>{4});
 }
 
-TEST_F(TimelineTest, WhatEndsOtherwiseIsDrawnByItsVerdict) {
+TEST_F(ActivityTimelineTest, WhatEndsOtherwiseIsDrawnByItsVerdict) {
   Task(0, 0, 1);
   End(2, 0, 1, proto::CANCELLED);
   Task(2, 0, 2);
@@ -89,14 +91,14 @@ TEST_F(TimelineTest, WhatEndsOtherwiseIsDrawnByItsVerdict) {
   End(6, 0, 3, proto::REJECTED);
   Task(6, 0, 4);
   EXPECT_EQ(TimelineOf(log_, 10, 16).bars,
-            (Bars{{0, 0, 2, Doing::kCancelled},
-                  {0, 2, 4, Doing::kDropped},
-                  {0, 4, 5, Doing::kWaited},
-                  {0, 5, 6, Doing::kRejected},
-                  {0, 6, 10, Doing::kUnfinished}}));
+            (Bars{{0, 0, 2, Activity::kCancelled},
+                  {0, 2, 4, Activity::kDropped},
+                  {0, 4, 5, Activity::kWaits},
+                  {0, 5, 6, Activity::kRejected},
+                  {0, 6, 10, Activity::kUnfinished}}));
 }
 
-TEST_F(TimelineTest, AWorkerThatMayHaveBeenDeadIsNotSaidToWait) {
+TEST_F(ActivityTimelineTest, AWorkerThatMayHaveBeenDeadIsNotSaidToWait) {
   Task(0, 0, 1);
   Task(0, 1, 1);
   End(1, 0, 1, proto::CANCELLED);
@@ -105,55 +107,55 @@ TEST_F(TimelineTest, AWorkerThatMayHaveBeenDeadIsNotSaidToWait) {
   End(4, 1, 1, proto::CANCELLED, 0, 2);
   Task(5, 1, 2, 2);
   EXPECT_EQ(TimelineOf(log_, 6, 16).bars,
-            (Bars{{0, 0, 1, Doing::kCancelled},
-                  {1, 0, 1, Doing::kCancelled},
-                  {1, 3, 4, Doing::kCancelled},
-                  {1, 4, 5, Doing::kWaited},
-                  {1, 5, 6, Doing::kUnfinished}}));
+            (Bars{{0, 0, 1, Activity::kCancelled},
+                  {1, 0, 1, Activity::kCancelled},
+                  {1, 3, 4, Activity::kCancelled},
+                  {1, 4, 5, Activity::kWaits},
+                  {1, 5, 6, Activity::kUnfinished}}));
 }
 
-TEST_F(TimelineTest, BarsAreCutWhereThePictureEnds) {
+TEST_F(ActivityTimelineTest, BarsAreCutWhereThePictureEnds) {
   Task(0, 0, 1);
   Task(1, 1, 1);
   Add(Commit(8, 1), 0, 1, 0);
   Task(8, 0, 2);
-  const Timeline timeline = TimelineOf(log_, 2, 16);
-  EXPECT_EQ(timeline.bars, (Bars{{0, 0, 2, Doing::kApplied, 1},
-                                 {1, 0, 1, Doing::kWaited},
-                                 {1, 1, 2, Doing::kUnfinished}}));
+  const ActivityTimeline timeline = TimelineOf(log_, 2, 16);
+  EXPECT_EQ(timeline.bars, (Bars{{0, 0, 2, Activity::kApplied, 1},
+                                 {1, 0, 1, Activity::kWaits},
+                                 {1, 1, 2, Activity::kUnfinished}}));
   EXPECT_TRUE(timeline.updates.empty());
 }
 
-TEST_F(TimelineTest, OnlyTheFirstWorkersAreShownAndAllAreCounted) {
+TEST_F(ActivityTimelineTest, OnlyTheFirstWorkersAreShownAndAllAreCounted) {
   for (int worker = 4; worker >= 0; --worker) Task(0, worker, 1);
-  const Timeline timeline = TimelineOf(log_, 1, 2);
+  const ActivityTimeline timeline = TimelineOf(log_, 1, 2);
   EXPECT_EQ(timeline.workers, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(timeline.all_workers, 5);
   EXPECT_EQ(timeline.bars.size(), 2);
 }
 
-TEST_F(TimelineTest, ALogThatLacksAnEntrysTaskIsDrawnWithoutIt) {
+TEST_F(ActivityTimelineTest, ALogThatLacksAnEntrysTaskIsDrawnWithoutIt) {
   Task(0, 0, 1);
   proto::LogCommit* commit = Commit(2, 1);
   Add(commit, 0, 1, 0);
   Add(commit, 7, 3, 0);
   End(2, 9, 1, proto::CANCELLED);
   EXPECT_EQ(TimelineOf(log_, 2, 16).bars,
-            (Bars{{0, 0, 2, Doing::kApplied, 1}}));
+            (Bars{{0, 0, 2, Activity::kApplied, 1}}));
 }
 
-TEST_F(TimelineTest, AWorkerHasOneBarAtATimeAlsoWhereNoWaitIsRecorded) {
+TEST_F(ActivityTimelineTest, AWorkerHasOneBarAtATimeAlsoWhereNoWaitIsRecorded) {
   Task(0, 0, 1);
   Task(1, 0, 2);
   proto::LogCommit* commit = Commit(4, 1);
   Add(commit, 0, 1, 0);
   Add(commit, 0, 2, 0);
-  EXPECT_EQ(
-      TimelineOf(log_, 4, 16).bars,
-      (Bars{{0, 0, 1, Doing::kApplied, 1}, {0, 1, 4, Doing::kApplied, 1}}));
+  EXPECT_EQ(TimelineOf(log_, 4, 16).bars,
+            (Bars{{0, 0, 1, Activity::kApplied, 1},
+                  {0, 1, 4, Activity::kApplied, 1}}));
 }
 
-TEST_F(TimelineTest, TheEndIsThatOfTheUpdateAskedForOrOfTheLast) {
+TEST_F(ActivityTimelineTest, TheEndIsThatOfTheUpdateAskedForOrOfTheLast) {
   EXPECT_EQ(EndOfUpdate(log_, 3), 0);
   Task(0, 0, 1);
   for (int version = 1; version <= 4; ++version) Commit(2 * version, version);

@@ -1,5 +1,5 @@
-#ifndef SLUICE_CLI_PLOT_TIMELINE_H_
-#define SLUICE_CLI_PLOT_TIMELINE_H_
+#ifndef SLUICE_CLI_PLOT_ACTIVITY_TIMELINE_H_
+#define SLUICE_CLI_PLOT_ACTIVITY_TIMELINE_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,13 +9,13 @@
 namespace sluice {
 
 // What a worker did for a while, by what came of it.
-enum class Doing {
-  kApplied,     // Computed a gradient that became part of an update.
-  kCancelled,   // Computed, all of it or a part, and was cancelled.
-  kDropped,     // Computed a gradient that was too stale.
-  kRejected,    // Computed a gradient that was refused (NaN, wrong size).
-  kUnfinished,  // Computed still when the log ended, or was lost in a recovery.
-  kWaited,      // Had no task.
+enum class Activity {
+  kWaits,       // Has no task.
+  kApplied,     // Computes a gradient that becomes part of an update.
+  kCancelled,   // Computes, all of it or a part, and is cancelled.
+  kDropped,     // Computes a gradient that is too stale.
+  kRejected,    // Computes a gradient that is refused (NaN, wrong size).
+  kUnfinished,  // Still computes when the log ends, or is lost in a recovery.
 };
 
 // Times are in seconds since the run's first task.
@@ -23,11 +23,11 @@ struct Bar {
   int64_t worker = 0;
   double begin = 0;
   double end = 0;
-  Doing doing = Doing::kApplied;
+  Activity activity = Activity::kApplied;
   int64_t version = 0;  // That its gradient made, when applied.
 };
 
-struct Timeline {
+struct ActivityTimeline {
   double end = 0;                // Nothing is drawn beyond.
   std::vector<int64_t> workers;  // Those that are shown, ascending.
   int64_t all_workers = 0;       // Those of the whole log.
@@ -50,8 +50,8 @@ double EndOfUpdate(const CommitLog& log, int64_t updates);
 // until its next task, unless that belongs to another life of the worker, or
 // it was cancelled and never came back: then it may have been dead, which the
 // log does not tell, and no bar is drawn.
-Timeline TimelineOf(const CommitLog& log, double end, int max_workers);
+ActivityTimeline TimelineOf(const CommitLog& log, double end, int max_workers);
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLI_PLOT_TIMELINE_H_
+#endif  // SLUICE_CLI_PLOT_ACTIVITY_TIMELINE_H_

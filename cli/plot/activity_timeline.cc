@@ -1,4 +1,4 @@
-#include "cli/plot/timeline.h"
+#include "cli/plot/activity_timeline.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@ struct Life {
   int64_t incarnation = 0;
   double issued = 0;
   double computed = std::numeric_limits<double>::infinity();
-  Doing doing = Doing::kUnfinished;
+  Activity activity = Activity::kUnfinished;
   int64_t version = 0;
   bool delivered = false;  // Its gradient became ready.
 };
@@ -23,16 +23,16 @@ struct Life {
 // Of every worker, in order.
 using Lives = std::map<int64_t, std::vector<Life>>;
 
-Doing DoingOf(int outcome) {
+Activity ActivityOf(int outcome) {
   switch (outcome) {
     case proto::CANCELLED:
-      return Doing::kCancelled;
+      return Activity::kCancelled;
     case proto::DROPPED:
-      return Doing::kDropped;
+      return Activity::kDropped;
     case proto::REJECTED:
-      return Doing::kRejected;
+      return Activity::kRejected;
     default:
-      return Doing::kUnfinished;
+      return Activity::kUnfinished;
   }
 }
 
@@ -56,14 +56,14 @@ class LivesReader {
       const proto::LogEnd& end = record.end();
       Life* life = Find(end);
       if (life == nullptr) return;
-      life->doing = DoingOf(end.outcome());
+      life->activity = ActivityOf(end.outcome());
       life->delivered = end.waited_seconds() > 0;
       life->computed = std::max(life->issued, now - end.waited_seconds());
     } else if (record.has_commit()) {
       for (const proto::LogEntry& entry : record.commit().entry()) {
         Life* life = Find(entry);
         if (life == nullptr) continue;
-        life->doing = Doing::kApplied;
+        life->activity = Activity::kApplied;
         life->delivered = true;
         life->version = record.commit().version();
         life->computed = std::max(life->issued, now - entry.waited_seconds());
@@ -88,30 +88,31 @@ class LivesReader {
 // Whether the worker had nothing to do from this task's end to the next one's
 // beginning, rather than being away.
 bool WaitedAfter(const Life& life, const Life* next) {
-  if (life.doing == Doing::kUnfinished) return false;
+  if (life.activity == Activity::kUnfinished) return false;
   if (next != nullptr) return next->incarnation == life.incarnation;
-  return life.delivered || life.doing != Doing::kCancelled;
+  return life.delivered || life.activity != Activity::kCancelled;
 }
 
-void AddBar(Bar bar, Timeline* timeline) {
+void AddBar(Bar bar, ActivityTimeline* timeline) {
   bar.begin = std::max(bar.begin, 0.0);
   bar.end = std::min(bar.end, timeline->end);
   if (bar.begin < bar.end) timeline->bars.push_back(bar);
 }
 
 void AddWorker(int64_t worker, const std::vector<Life>& lives,
-               Timeline* timeline) {
+               ActivityTimeline* timeline) {
   timeline->workers.push_back(worker);
-  AddBar({worker, 0, lives.front().issued, Doing::kWaited}, timeline);
+  AddBar({worker, 0, lives.front().issued, Activity::kWaits}, timeline);
   for (size_t i = 0; i < lives.size(); ++i) {
     const Life& life = lives[i];
     if (life.issued >= timeline->end) break;
     const Life* next = i + 1 < lives.size() ? &lives[i + 1] : nullptr;
     const double free = next == nullptr ? timeline->end : next->issued;
     const double computed = std::min(life.computed, free);
-    AddBar({worker, life.issued, computed, life.doing, life.version}, timeline);
+    AddBar({worker, life.issued, computed, life.activity, life.version},
+           timeline);
     if (!WaitedAfter(life, next)) continue;
-    AddBar({worker, computed, free, Doing::kWaited}, timeline);
+    AddBar({worker, computed, free, Activity::kWaits}, timeline);
   }
 }
 
@@ -134,8 +135,8 @@ double EndOfUpdate(const CommitLog& log, int64_t updates) {
   return end;
 }
 
-Timeline TimelineOf(const CommitLog& log, double end, int max_workers) {
-  Timeline timeline;
+ActivityTimeline TimelineOf(const CommitLog& log, double end, int max_workers) {
+  ActivityTimeline timeline;
   timeline.end = end;
   const LivesReader reader(log);
   timeline.all_workers = static_cast<int64_t>(reader.lives().size());
