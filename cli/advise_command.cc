@@ -1,6 +1,5 @@
-#include "cli/advise_command.h"
-
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -16,12 +15,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "cli/advise_report.h"
+#include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/plot/figure.h"
-#include "cli/run_in_threads.h"
 #include "cli/run_summary.h"
 #include "common/atomic_file.h"
 #include "common/clock.h"
+#include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "sim/advice.h"
@@ -89,6 +89,21 @@ absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
                  "missing; measure with a policy that cancels none\n";
   }
   return absl::OkStatus();
+}
+
+// Calls run(i) once for each i from 0 to n - 1, in `threads` threads of its
+// own called NAME 0, NAME 1 and so on, each taking the next i as soon as it is
+// done with one. Blocks until all have returned.
+void RunInThreads(const std::string& name, int threads, int n,
+                  const std::function<void(int)>& run) {
+  std::atomic<int> next{0};
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.push_back(StartThread(absl::StrCat(name, " ", t), [&] {
+      for (int i = next++; i < n; i = next++) run(i);
+    }));
+  }
+  for (std::thread& thread : all) thread.join();
 }
 
 // Completes the question by what the flags and the job say.

@@ -1,5 +1,3 @@
-#include "cli/chaos_command.h"
-
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -7,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/chaos/chaos_run.h"
+#include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/local_cluster.h"
 #include "common/clock.h"

@@ -1,9 +1,8 @@
-#include "cli/check_command.h"
-
 #include <iostream>
 #include <memory>
 
 #include "cli/check.h"
+#include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "common/resolved_job.h"
 

@@ -32,10 +32,10 @@ std::string Samples(const proto::TrainingState &state) {
   return text;
 }
 
-} // namespace
+}  // namespace
 
-absl::StatusOr<Checkpoint>
-FindCheckpoint(const std::string &path, std::vector<std::string> *passed_over) {
+absl::StatusOr<Checkpoint> FindCheckpoint(
+    const std::string &path, std::vector<std::string> *passed_over) {
   std::error_code error;
   if (!std::filesystem::is_directory(path + "/checkpoints", error)) {
     SLUICE_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(path));
@@ -46,8 +46,7 @@ FindCheckpoint(const std::string &path, std::vector<std::string> *passed_over) {
   for (const absl::Status &status : newest.refused) {
     passed_over->push_back(std::string(status.message()));
   }
-  if (newest.checkpoint.has_value())
-    return *std::move(newest.checkpoint);
+  if (newest.checkpoint.has_value()) return *std::move(newest.checkpoint);
   return absl::NotFoundError(
       absl::StrCat(path, ": has no whole checkpoint, expected one"));
 }
@@ -91,8 +90,8 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
   json["layout_fingerprint"] = manifest.layout_fingerprint();
   json["samples_applied"] = state.samples_applied();
   json["low_water_mark"] = state.low_water_mark();
-  json["exceptions"] = std::vector<int64_t>(state.exception().begin(),
-                                            state.exception().end());
+  json["exceptions"] =
+      std::vector<int64_t>(state.exception().begin(), state.exception().end());
   json["arrays"] = std::vector<std::string>(manifest.array().begin(),
                                             manifest.array().end());
   json["bytes"] = Bytes(manifest);
@@ -120,4 +119,4 @@ absl::Status ExportWeights(const Checkpoint &checkpoint,
   return WriteSafetensors(path, layout, weights);
 }
 
-} // namespace sluice
+}  // namespace sluice

@@ -14,8 +14,8 @@ namespace sluice {
 // one, and `*passed_over` has a line for each newer one that is not. Every
 // checksum has been compared. Errors name the file, what was expected and what
 // was found.
-absl::StatusOr<Checkpoint>
-FindCheckpoint(const std::string &path, std::vector<std::string> *passed_over);
+absl::StatusOr<Checkpoint> FindCheckpoint(
+    const std::string &path, std::vector<std::string> *passed_over);
 
 // What is in a checkpoint, as `sluice inspect` prints it.
 std::string DescribeCheckpoint(const Checkpoint &checkpoint);
@@ -27,6 +27,6 @@ std::string CheckpointJson(const Checkpoint &checkpoint);
 absl::Status ExportWeights(const Checkpoint &checkpoint,
                            const std::string &path);
 
-} // namespace sluice
+}  // namespace sluice
 
-#endif // SLUICE_CLI_CHECKPOINT_REPORT_H_
+#endif  // SLUICE_CLI_CHECKPOINT_REPORT_H_

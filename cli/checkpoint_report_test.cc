@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/safetensors.h"
-#include "ps_server/checkpoint/checkpoint_testing.h"
 #include "gmock/gmock.h"
+#include "ps_server/checkpoint/checkpoint_testing.h"
 
 namespace sluice {
 namespace {
@@ -17,7 +17,7 @@ constexpr CheckpointId kFirst{Generation(1), Version(10)};
 constexpr CheckpointId kSecond{Generation(1), Version(20)};
 
 class CheckpointReportTest : public CheckpointTest {
-protected:
+ protected:
   void SetUp() override {
     CheckpointTest::SetUp();
     FileOperations files;
@@ -85,5 +85,5 @@ TEST_F(CheckpointReportTest, TheExportHasTheModelsTensors) {
   EXPECT_EQ(*weights, Floats(0, kSecond));
 }
 
-} // namespace
-} // namespace sluice
+}  // namespace
+}  // namespace sluice

@@ -1,13 +1,115 @@
-#include "cli/eval_command.h"
-
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "cli/evaluate_run.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/commands.h"
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "kernels/numerics.h"
+#include "nlohmann/json.hpp"
+#include "worker/data/data_source.h"
+#include "worker/measure.h"
+#include "worker/model/make_device.h"
+#include "worker/model/model.h"
+#include "worker/weights_digest.h"
 
 namespace sluice {
 namespace {
+
+namespace fs = std::filesystem;
+
+// The path of a file of the run; kNotFound says what its absence means.
+absl::StatusOr<std::string> FileOf(const std::string& run_dir,
+                                   const std::string& name,
+                                   const std::string& absence) {
+  std::error_code error;
+  if (!fs::is_directory(run_dir, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(run_dir,
+                     ": no such folder, expected the run folder of a finished "
+                     "`sluice train`"));
+  }
+  const std::string path = absl::StrCat(run_dir, "/", name);
+  if (fs::exists(path, error)) return path;
+  return absl::NotFoundError(
+      absl::StrCat(run_dir, ": has no ", name, ": ", absence));
+}
+
+struct EvaluatedRun {
+  Measurement test;
+  std::string weights_sha256;  // As in the run's summary.json.
+};
+
+// Measures RUN_DIR/weights.safetensors on the test split of
+// RUN_DIR/job.textproto, with the job's device, as the run's evaluator does:
+// the same bits. The job's data files are looked for from the working folder,
+// as the daemons did. Errors name the file and what was expected.
+absl::StatusOr<EvaluatedRun> EvaluateRun(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string job_path,
+                          FileOf(run_dir, "job.textproto",
+                                 "expected the run folder of a finished "
+                                 "`sluice train`, which has one"));
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::string weights_path,
+      FileOf(run_dir, "weights.safetensors",
+             "expected the final weights; the run has not finished, failed, or "
+             "had no evaluator (evaluation.enabled)"));
+  SLUICE_ASSIGN_OR_RETURN(ResolvedJob job, LoadJob(job_path, {}));
+  job.job.mutable_worker()->clear_gpus();  // This machine may have others.
+  if (job.data.test_samples == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(job_path, ": data names no test split to evaluate on"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          ReadSafetensors(weights_path, job.layout));
+  SLUICE_ASSIGN_OR_RETURN(const auto device,
+                          MakeDevice(job.job.worker(), WorkerId(0)));
+  const int batch_size = job.job.evaluation().batch_size();
+  SLUICE_ASSIGN_OR_RETURN(const auto model,
+                          Model::Create(job, batch_size, device.get()));
+  SLUICE_ASSIGN_OR_RETURN(
+      const auto test,
+      OpenDataSource(job.job.data(), Split::kTest, job.job.seed()));
+  kernels::SetNumericMode();
+  device->EnterThread();
+  EvaluatedRun run;
+  SLUICE_ASSIGN_OR_RETURN(
+      run.test, Measure(*test, batch_size, job.data.classification, weights,
+                        CancelToken(), model.get()));
+  run.weights_sha256 = WeightsSha256(weights);
+  return run;
+}
+
+// For a person, several lines.
+std::string DescribeEvaluation(const EvaluatedRun& run) {
+  std::string text;
+  if (run.test.accuracy.has_value()) {
+    absl::StrAppendFormat(&text, "test accuracy %.4f\n", *run.test.accuracy);
+  }
+  absl::StrAppendFormat(&text, "test loss %.4g\n%d samples, weights %s\n",
+                        run.test.loss, run.test.samples, run.weights_sha256);
+  return text;
+}
+
+// One JSON object with the names of summary.json; accuracy is null without
+// labels.
+std::string EvaluationJson(const EvaluatedRun& run) {
+  nlohmann::ordered_json json;
+  json["test_accuracy"] = nullptr;
+  if (run.test.accuracy.has_value()) {
+    json["test_accuracy"] = *run.test.accuracy;
+  }
+  json["test_loss"] = run.test.loss;
+  json["test_samples"] = run.test.samples;
+  json["weights_sha256"] = run.weights_sha256;
+  return json.dump(2) + "\n";
+}
 
 struct EvalFlags {
   std::string run;

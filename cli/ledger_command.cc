@@ -1,9 +1,8 @@
-#include "cli/ledger_command.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/run_ledger.h"
 
 namespace sluice {

@@ -1,16 +1,6 @@
 #include <CLI/CLI.hpp>
 
-#include "cli/advise_command.h"
-#include "cli/chaos_command.h"
-#include "cli/check_command.h"
-#include "cli/checkpoint_commands.h"
-#include "cli/eval_command.h"
-#include "cli/ledger_command.h"
-#include "cli/plot_command.h"
-#include "cli/replay_command.h"
-#include "cli/simulate_command.h"
-#include "cli/status_command.h"
-#include "cli/train_command.h"
+#include "cli/commands.h"
 
 namespace {
 

@@ -1,9 +1,8 @@
-#include "cli/plot_command.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/plot/plot_runs.h"
 
 namespace sluice {

@@ -1,9 +1,8 @@
-#include "cli/replay_command.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/replay_report.h"
 #include "sim/replay.h"
 

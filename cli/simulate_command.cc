@@ -1,5 +1,3 @@
-#include "cli/simulate_command.h"
-
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -7,6 +5,7 @@
 #include <system_error>
 
 #include "absl/time/time.h"
+#include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/plot/plot_runs.h"
 #include "cli/run_folder.h"

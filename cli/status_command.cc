@@ -1,5 +1,3 @@
-#include "cli/status_command.h"
-
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "cli/commands.h"
 #include "cli/coordinator_watch.h"
 #include "cli/run_folder.h"
 #include "cli/run_summary.h"

@@ -1,11 +1,10 @@
-#include "cli/train_command.h"
-
 #include <unistd.h>
 
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/local_cluster.h"
 #include "cli/progress.h"

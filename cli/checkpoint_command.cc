@@ -1,11 +1,10 @@
-#include "cli/checkpoint_commands.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/checkpoint_report.h"
+#include "cli/commands.h"
 
 namespace sluice {
 namespace {
@@ -22,15 +21,13 @@ absl::StatusOr<Checkpoint> Find(const std::string &path) {
   for (const std::string &line : passed_over) {
     std::cerr << "passed over " << line << "\n";
   }
-  if (!found.ok())
-    std::cerr << found.status().message() << "\n";
+  if (!found.ok()) std::cerr << found.status().message() << "\n";
   return found;
 }
 
 int Inspect(const CheckpointFlags &flags) {
   const auto found = Find(flags.checkpoint);
-  if (!found.ok())
-    return 1;
+  if (!found.ok()) return 1;
   std::cout << (flags.json ? CheckpointJson(*found)
                            : DescribeCheckpoint(*found));
   return 0;
@@ -38,11 +35,9 @@ int Inspect(const CheckpointFlags &flags) {
 
 int Export(const CheckpointFlags &flags) {
   const auto found = Find(flags.checkpoint);
-  if (!found.ok())
-    return 1;
+  if (!found.ok()) return 1;
   const absl::Status status = ExportWeights(*found, flags.out);
-  if (status.ok())
-    return 0;
+  if (status.ok()) return 0;
   std::cerr << status.message() << "\n";
   return 1;
 }
@@ -50,7 +45,7 @@ int Export(const CheckpointFlags &flags) {
 constexpr char kWhich[] =
     "Folder of a checkpoint, or of a run: then its newest whole one";
 
-} // namespace
+}  // namespace
 
 void AddCheckpointCommands(CLI::App &app, int *exit_code) {
   auto flags = std::make_shared<CheckpointFlags>();
@@ -67,4 +62,4 @@ void AddCheckpointCommands(CLI::App &app, int *exit_code) {
   command->callback([flags, exit_code] { *exit_code = Export(*flags); });
 }
 
-} // namespace sluice
+}  // namespace sluice
