@@ -18,12 +18,7 @@ namespace {
 
 // Every child runs on this machine, so its ports need no other interface than
 // the loopback; port 0 is a free one.
-std::string Listen(const ClusterPlan& plan, const std::string& name) {
-  return absl::StrCat(
-      "--listen=",
-      plan.networks == nullptr ? "127.0.0.1" : plan.networks->AddressOf(name),
-      ":0");
-}
+constexpr char kListen[] = "--listen=127.0.0.1:0";
 
 std::vector<std::string> Command(const ClusterPlan& plan,
                                  const std::string& binary,
@@ -49,9 +44,7 @@ std::string DefaultBinDir() {
 std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead) {
   std::vector<std::string> flags = {
-      "--shard=0",
-      lead.empty() ? Listen(plan, NameOfPart(Part::kLead, 0))
-                   : absl::StrCat("--listen=", lead),
+      "--shard=0", lead.empty() ? kListen : absl::StrCat("--listen=", lead),
       absl::StrCat("--run-dir=", plan.run_dir),
       absl::StrCat("--run-id=", plan.run_id)};
   if (plan.resume) flags.push_back("--resume");
@@ -60,10 +53,8 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
 
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                                       const std::string& lead) {
-  return Command(
-      plan, "ps_server/ps_server",
-      {absl::StrCat("--shard=", shard),
-       Listen(plan, NameOfPart(Part::kShard, shard)), Coordinator(lead)});
+  return Command(plan, "ps_server/ps_server",
+                 {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
 }
 
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
@@ -111,23 +102,13 @@ std::vector<std::string> LocalCluster::CommandOf(
 absl::Status LocalCluster::Start(Part part, int number,
                                  const std::string& lead) {
   const std::string name = NameOfPart(part, number);
-  if (plan_.networks != nullptr) {
-    SLUICE_RETURN_IF_ERROR(plan_.networks->Enter(name));
-  }
   std::vector<std::string> command = CommandOf(part, number, lead);
   // By its own hand, so that it opens the file anew once that is moved away.
   command.push_back(absl::StrCat("--log=", LogPath(name)));
-  const bool server = part == Part::kLead || part == Part::kShard;
-  if (server && plan_.storage != nullptr) {
-    command = plan_.storage->Under(std::move(command));
-  }
-  auto process = ChildProcess::Start(command, LogPath(name));
-  if (plan_.networks != nullptr) {
-    SLUICE_RETURN_IF_ERROR(plan_.networks->Leave());
-  }
-  if (!process.ok()) return process.status();
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
+                          ChildProcess::Start(command, LogPath(name)));
   started_[name] = {part, number};
-  children_.push_back({part, name, *std::move(process)});
+  children_.push_back({part, name, std::move(process)});
   return absl::OkStatus();
 }
 

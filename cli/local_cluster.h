@@ -9,8 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/chaos/part_networks.h"
-#include "cli/chaos/part_storage.h"
 #include "cli/child_process.h"
 #include "cli/supervision.h"
 
@@ -29,11 +27,6 @@ struct ClusterPlan {
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
-  // Where each child runs; null: all on this machine's loopback. Outlives the
-  // cluster.
-  PartNetworks* networks = nullptr;
-  // How servers see `run_dir`; null: as it is. Outlives the cluster.
-  PartStorage* storage = nullptr;
 };
 
 // Where the build lays the daemons' folders: beside the tool's own.

@@ -31,10 +31,6 @@ namespace {
 constexpr absl::Duration kPollEvery = absl::Milliseconds(500);
 // While the lead starts, so that the start itself is not slowed by the look.
 constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
-// An observer is to see versions come; it costs a hundredth of a core.
-constexpr absl::Duration kObserveEvery = absl::Milliseconds(50);
-// And must not wait long for a coordinator that it has had stopped.
-constexpr absl::Duration kObserverPatience = absl::Milliseconds(300);
 
 // The lead listens within a fraction of a second, before it reads anything
 // large; a machine that swaps may need far longer.
@@ -48,14 +44,10 @@ bool IsGoingOn(const std::string& phase) {
 // One run, from the first child to the last.
 class TrainRun {
  public:
-  TrainRun(ClusterPlan plan, int columns, RunObserver* observer, Clock* clock,
-           std::ostream& out)
+  TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
       : clock_(clock),
         begun_(clock->Now()),
         run_dir_(plan.run_dir),
-        observer_(observer),
-        networks_(plan.networks),
-        storage_(plan.storage),
         supervision_(plan.max_workers),
         view_(out, columns),
         cluster_(std::move(plan)) {}
@@ -65,11 +57,10 @@ class TrainRun {
     const absl::Status started = cluster_.StartLead();
     if (!started.ok()) return StartFailed(started);
     while (!cluster_.Empty() || supervision_.RestartsPending()) {
-      const std::optional<int> signal = signals_.WaitFor(PollEvery());
+      const std::optional<int> signal =
+          signals_.WaitFor(watch_.has_value() ? kPollEvery : kStartPollEvery);
       if (signal.has_value() && *signal != SIGCHLD) {
         Do(supervision_.OnInterrupt());
-        // Whom an observer has had stopped cannot end; the run is given up.
-        if (observer_ != nullptr) Do(supervision_.OnInterrupt());
       }
       TakeEnded();
       if (watch_.has_value()) {
@@ -87,11 +78,6 @@ class TrainRun {
   const LocalCluster& cluster() const { return cluster_; }
 
  private:
-  absl::Duration PollEvery() const {
-    if (!watch_.has_value()) return kStartPollEvery;
-    return observer_ == nullptr ? kPollEvery : kObserveEvery;
-  }
-
   void StartFailed(const absl::Status& status) {
     stopping_ = true;
     supervision_.OnFailure(std::string(status.message()));
@@ -110,7 +96,6 @@ class TrainRun {
     if (watch_.has_value()) ReportDeaths();
     for (const PartEnd& end : ended) {
       Do(supervision_.OnEnd(end, clock_->Now()));
-      if (observer_ != nullptr) observer_->OnEnd(end, clock_->Now());
     }
   }
 
@@ -134,8 +119,7 @@ class TrainRun {
     }
     const absl::Status started = cluster_.StartOthers(lead);
     if (!started.ok()) return StartFailed(started);
-    watch_.emplace(lead, observer_ == nullptr ? CoordinatorWatch::kPatience
-                                              : kObserverPatience);
+    watch_.emplace(lead);
   }
 
   void AskForFailure() {
@@ -147,11 +131,6 @@ class TrainRun {
 
   void ShowStatus() {
     const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
-    if (observer_ != nullptr && !stopping_) {
-      Disturb(observer_->OnLook({.now = clock_->Now(),
-                                 .status = status.ok() ? &*status : nullptr,
-                                 .running = cluster_.Names()}));
-    }
     if (!status.ok()) return;
     ReportDeaths();
     view_.Show(*status, clock_->Now());
@@ -167,29 +146,6 @@ class TrainRun {
     }
     // A generation that was asked to stop may have ended before it did.
     if (stopping_ && IsGoingOn(status->phase())) Stop();
-  }
-
-  void Disturb(const Disturbance& what) {
-    for (const std::string& line : what.say) view_.Say(line);
-    absl::Status done;
-    for (const std::string& name : what.heal) {
-      done.Update(networks_->Heal(name));
-    }
-    for (const std::string& name : what.cut) {
-      done.Update(networks_->Cut(name));
-    }
-    for (const Disturbance::Storage& storage : what.storage) {
-      done.Update(storage.fault == StorageFault::kNone
-                      ? storage_->Heal(storage.server)
-                      : storage_->Break(storage.server, storage.fault));
-    }
-    for (const Disturbance::Signal& signal : what.signals) {
-      cluster_.Signal(signal.name, signal.number);
-    }
-    if (!what.failure.empty()) {
-      done.Update(absl::DeadlineExceededError(what.failure));
-    }
-    if (!done.ok()) StartFailed(done);
   }
 
   void Stop() {
@@ -225,9 +181,6 @@ class TrainRun {
   Clock* const clock_;
   const absl::Time begun_;
   const std::string run_dir_;
-  RunObserver* const observer_;
-  PartNetworks* const networks_;
-  PartStorage* const storage_;
 
   SignalWait signals_;  // Before anything that starts a thread.
   Supervision supervision_;
@@ -339,10 +292,8 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .max_workers = MostWorkers(job.job.cluster()),
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
-                .timeline = options.timeline,
-                .networks = options.networks,
-                .storage = options.storage},
-               options.columns, options.observer, clock, out);
+                .timeline = options.timeline},
+               options.columns, clock, out);
   run.Run();
   Report(run, run_dir, out, err);
   return run.supervision().ExitCode();

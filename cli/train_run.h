@@ -4,9 +4,6 @@
 #include <iosfwd>
 #include <string>
 
-#include "cli/chaos/part_networks.h"
-#include "cli/chaos/part_storage.h"
-#include "cli/run_observer.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
 
@@ -23,10 +20,6 @@ struct TrainOptions {
   bool timeline = false;  // Workers say there what they do (ClusterPlan).
   std::string bin_dir;    // Where the daemons' binaries lie (ClusterPlan).
   int columns = 0;        // Of the terminal that `out` is; 0: it is none.
-  // Null in a run that nobody disturbs; they outlive the call.
-  RunObserver* observer = nullptr;
-  PartNetworks* networks = nullptr;  // As ClusterPlan's.
-  PartStorage* storage = nullptr;    // As ClusterPlan's.
 };
 
 // Trains `job`, from the beginning or from a checkpoint, with shards, workers

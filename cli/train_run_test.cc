@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include "cli/signal_wait.h"
@@ -56,20 +55,13 @@ class TrainRunTest : public testing::Test {
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
 
-  int Train(RunObserver* observer = nullptr) {
+  int Train() {
     const auto job = ParseJob(kJob, "job.textproto", {});
     EXPECT_TRUE(job.ok()) << job.status().message().data();
     if (!job.ok()) return -1;
-    return RunTraining(*job,
-                       {.run_dir = run_,
-                        .run_id = "mine",
-                        .bin_dir = folder_ + "/bin",
-                        .observer = observer},
-                       Clock::Real(), out_, err_);
-  }
-
-  bool WorkersBegan() {
-    return !Read("worker-0.log").empty() && !Read("worker-1.log").empty();
+    return RunTraining(
+        *job, {.run_dir = run_, .run_id = "mine", .bin_dir = folder_ + "/bin"},
+        Clock::Real(), out_, err_);
   }
 
   std::string Read(const std::string& name) {
@@ -180,35 +172,7 @@ TEST_F(TrainRunTest, AWorkerThatDiesIsReportedAndTheRunGoesOn) {
   EXPECT_THAT(out_.str(), HasSubstr("worker-0: exit status 7\n"));
 }
 
-// Has worker 0 and worker 1 killed once they have begun; with `failure`, gives
-// the run up when they have ended.
-class Killer : public RunObserver {
- public:
-  explicit Killer(std::function<bool()> begun, std::string failure = "")
-      : begun_(std::move(begun)), failure_(std::move(failure)) {}
-
-  void OnEnd(const PartEnd& end, absl::Time now) override {
-    if (end.killed && end.part == Part::kWorker) ++ended_;
-  }
-  Disturbance OnLook(const RunLook& look) override {
-    Disturbance out;
-    if (!killed_ && begun_()) {
-      out.say = {"killing 2 of " + std::to_string(look.running.size())};
-      out.signals = {{"worker-0", SIGKILL}, {"worker-1", SIGKILL}};
-      killed_ = true;
-    }
-    if (ended_ == 2) out.failure = failure_;
-    return out;
-  }
-
- private:
-  const std::function<bool()> begun_;
-  const std::string failure_;
-  bool killed_ = false;
-  int ended_ = 0;
-};
-
-TEST_F(TrainRunTest, AnObserverMayHaveEveryWorkerKilled) {
+TEST_F(TrainRunTest, EveryWorkerMayBeKilledAndIsStartedAgain) {
   Daemon("ps_server/ps_server",
          std::string(kLeadStarts) +
              "until grep -q again $dir/worker-0.log; do sleep 0.01; done\n"
@@ -222,19 +186,13 @@ TEST_F(TrainRunTest, AnObserverMayHaveEveryWorkerKilled) {
              "/worker-${word#*=}.log;; esac\n"
              "done\n"
              "if [ -s $log ]; then echo again; exit 0; fi\n"
-             "echo first; exec sleep 1000");
-  Killer killer([&] { return WorkersBegan(); });
-  EXPECT_EQ(Train(&killer), 0) << err_.str();
-  EXPECT_THAT(out_.str(), HasSubstr("killing 2 of "));
-}
-
-TEST_F(TrainRunTest, ARunThatItsObserverGivesUpIsKilledAndTheReasonSaid) {
-  Daemon("ps_server/ps_server",
-         std::string(kLeadStarts) + ";; esac\nexec sleep 1000");
-  Daemon("worker/worker", "echo first; exec sleep 1000");
-  Killer killer([&] { return WorkersBegan(); }, "it hangs");
-  EXPECT_EQ(Train(&killer), 1);
-  EXPECT_THAT(err_.str(), HasSubstr("the run failed: it hangs\n"));
+             "echo first; kill -KILL $$");
+  EXPECT_EQ(Train(), 0) << err_.str();
+  for (const char* worker : {"worker-0", "worker-1"}) {
+    EXPECT_THAT(out_.str(), HasSubstr(std::string(worker) +
+                                      ": killed by signal 9 (Killed); "
+                                      "starting it again\n"));
+  }
 }
 
 TEST_F(TrainRunTest, ALeadThatFailsAtOnceIsNamed) {

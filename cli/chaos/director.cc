@@ -14,11 +14,6 @@ namespace {
 // Without a new best version: so many times the patience.
 constexpr int kRecoveries = 3;
 
-bool IsRunning(const RunLook& look, const std::string& name) {
-  return std::find(look.running.begin(), look.running.end(), name) !=
-         look.running.end();
-}
-
 template <typename Peers>
 bool IsAlive(const Peers& peers, int64_t id) {
   for (const auto& peer : peers) {
@@ -58,21 +53,12 @@ std::string Director::Stamp(absl::Time now) const {
   return absl::StrFormat("%6.1f s  ", absl::ToDoubleSeconds(now - *begun_));
 }
 
-void Director::OnEnd(const PartEnd& end, absl::Time now) {
-  // Whoever is gone need not be told to go on; its link is healed all the same.
-  const auto spell = spells_.find(end.name);
-  if (spell != spells_.end() && spell->second.kind == ActKind::kStop) {
-    spells_.erase(spell);
-  }
-  const bool asked = killed_.erase(end.name) > 0;
-  if (!asked && !end.ok && phase_ == "running") ++unasked_ends_;
-}
-
 Disturbance Director::OnLook(const RunLook& look) {
   Disturbance out;
   if (!begun_.has_value()) {
     begun_ = moved_ = advanced_ = updated_ = look.now;
   }
+  WatchParts(look);
   Watch(look);
   EndSpells(look.now, &out);
   if (done_.size() < options_.acts.size()) {
@@ -82,6 +68,36 @@ Disturbance Director::OnLook(const RunLook& look) {
   if (hang_.empty()) hang_ = Hang(look);
   out.failure = hang_;
   return out;
+}
+
+// A part that is gone, or has another process by now, has ended.
+void Director::WatchParts(const RunLook& look) {
+  const bool is_on =
+      look.status != nullptr && look.status->phase() == "running";
+  for (auto it = seen_.begin(); it != seen_.end();) {
+    const auto& [name, pid] = *it;
+    const auto now = look.running.find(name);
+    if (now != look.running.end() && now->second == pid) {
+      ++it;
+      continue;
+    }
+    // Whoever is gone need not be told to go on; its link is healed all the
+    // same.
+    const auto spell = spells_.find(name);
+    if (spell != spells_.end() && spell->second.kind == ActKind::kStop) {
+      spells_.erase(spell);
+    }
+    const bool asked = killed_.erase(name) > 0;
+    // The status was asked for after the parts: if the run was still on, the
+    // part did not end with it. Else a later look decides.
+    if (!asked && !is_on) {
+      ++it;
+      continue;
+    }
+    if (!asked) ++unasked_ends_;
+    it = seen_.erase(it);
+  }
+  seen_.insert(look.running.begin(), look.running.end());
 }
 
 void Director::Watch(const RunLook& look) {
@@ -165,7 +181,7 @@ bool Director::Due(const Act& act, const RunLook& look) const {
   const std::string name = NameOfPart(act.part, act.number);
   return look.status->version() >= act.at_version &&
          (!act.after_checkpoint || CheckpointSinceMark(*look.status)) &&
-         IsRunning(look, name) && !spells_.contains(name) &&
+         look.running.contains(name) && !spells_.contains(name) &&
          !killed_.contains(name) && IsAlive(act, *look.status);
 }
 

@@ -1,6 +1,8 @@
 #ifndef SLUICE_CLI_CHAOS_DIRECTOR_H_
 #define SLUICE_CLI_CHAOS_DIRECTOR_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,9 +12,38 @@
 
 #include "absl/time/time.h"
 #include "cli/chaos/schedule.h"
-#include "cli/run_observer.h"
+#include "proto/coordinator.pb.h"
 
 namespace sluice {
+
+// One look at a run, from outside.
+struct RunLook {
+  absl::Time now;
+  // The processes that there are, stopped or not, by name: "worker-2". They
+  // were looked at before `status` was asked for.
+  std::map<std::string, pid_t> running;
+  // Null: the coordinator does not answer.
+  const proto::JobStatus* status = nullptr;
+};
+
+// What is to be done to a run, in this order.
+struct Disturbance {
+  struct Signal {
+    std::string name;
+    int number = 0;  // SIGKILL
+  };
+  struct Storage {
+    int server = 0;
+    StorageFault fault = StorageFault::kNone;  // kNone: it is healed.
+  };
+
+  std::vector<std::string> say;  // Lines for the user.
+  std::vector<std::string> heal;
+  std::vector<std::string> cut;  // Off the network, until healed.
+  std::vector<Signal> signals;
+  std::vector<Storage> storage;
+  std::string failure;  // Not empty: the run is given up.
+};
 
 struct DirectorOptions {
   std::vector<Act> acts;
@@ -35,16 +66,15 @@ struct ActDone {
 // Whoever ends is started again by its launcher. Ends a run that hangs, and
 // names whom it waits for. Pure: holds no process, no clock.
 // Not thread-safe: call from one thread.
-class Director : public RunObserver {
+class Director {
  public:
   explicit Director(DirectorOptions options);
 
-  void OnEnd(const PartEnd& end, absl::Time now) override;
-  Disturbance OnLook(const RunLook& look) override;
+  Disturbance OnLook(const RunLook& look);
 
   // Of the first acts of the schedule, in order.
   const std::vector<ActDone>& done() const { return done_; }
-  // Bad ends, while the run was on, that no act was.
+  // Processes that ended while the run was on, and that no act had killed.
   int unasked_ends() const { return unasked_ends_; }
   // The longest time between two updates.
   absl::Duration longest_wait() const { return longest_wait_; }
@@ -68,6 +98,7 @@ class Director : public RunObserver {
   };
 
   void EndSpells(absl::Time now, Disturbance* out);
+  void WatchParts(const RunLook& look);
   void Watch(const RunLook& look);
   void WatchCheckpoints(const proto::JobStatus& status);
   void Advance(absl::Time now);
@@ -82,6 +113,7 @@ class Director : public RunObserver {
 
   std::vector<ActDone> done_;
   std::map<std::string, Spell> spells_;  // By part.
+  std::map<std::string, pid_t> seen_;    // By part; an end is not yet judged.
   std::set<std::string> killed_;         // That have not ended yet.
   std::optional<Mark> mark_;
   int unasked_ends_ = 0;

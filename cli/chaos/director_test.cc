@@ -2,6 +2,9 @@
 
 #include <signal.h>
 
+#include <map>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -39,24 +42,22 @@ class DirectorTest : public testing::Test {
   Disturbance Look(Director& director, double seconds, bool answers = true) {
     now_ += absl::Seconds(seconds);
     return director.OnLook({.now = now_,
-                            .status = answers ? &status_ : nullptr,
-                            .running = {"ps_server-0", "ps_server-1",
-                                        "evaluator", "worker-0", "worker-1"}});
+                            .running = running_,
+                            .status = answers ? &status_ : nullptr});
   }
   Disturbance LookAt(Director& director, int64_t version, double seconds = 1) {
     status_.set_version(version);
     return Look(director, seconds);
   }
-  void EndWorker(Director& director, int worker, bool ok = false) {
-    director.OnEnd({.part = Part::kWorker,
-                    .name = NameOfPart(Part::kWorker, worker),
-                    .ok = ok,
-                    .killed = true,
-                    .how = "killed"},
-                   now_);
-  }
+  // Its process has ended, and another one has taken its place.
+  void Replace(const std::string& name) { running_[name] += 100; }
 
   absl::Time now_ = absl::UnixEpoch();
+  std::map<std::string, pid_t> running_ = {{"ps_server-0", 1},
+                                           {"ps_server-1", 2},
+                                           {"evaluator", 3},
+                                           {"worker-0", 4},
+                                           {"worker-1", 5}};
   proto::JobStatus status_;
 };
 
@@ -114,11 +115,7 @@ TEST_F(DirectorTest, AServerIsLeftAloneUntilACheckpointIsWholeAfterTheLast) {
   status_.mutable_checkpoint()->set_newest_version(30);
   EXPECT_THAT(LookAt(director, 31).signals,
               ElementsAre(SignalIs("ps_server-0", SIGKILL)));
-  director.OnEnd({.part = Part::kLead,
-                  .name = "ps_server-0",
-                  .killed = true,
-                  .how = "killed"},
-                 now_);
+  Replace("ps_server-0");
   // Of an act that ended no generation, the checkpoint must be a newer one.
   EXPECT_THAT(LookAt(director, 32).signals, IsEmpty());
   status_.mutable_checkpoint()->set_newest_version(40);
@@ -154,11 +151,7 @@ TEST_F(DirectorTest, AStorageIsHealedAfterItsTimeAlsoWhenItsServerDied) {
                              .fault = StorageFault::kFull}});
   EXPECT_THAT(LookAt(director, 1).storage,
               ElementsAre(StorageIs(1, StorageFault::kFull)));
-  director.OnEnd({.part = Part::kShard,
-                  .name = "ps_server-1",
-                  .killed = true,
-                  .how = "killed"},
-                 now_);
+  Replace("ps_server-1");
   EXPECT_THAT(LookAt(director, 2, 1.9).storage, IsEmpty());
   const Disturbance out = LookAt(director, 2, 0.1);
   EXPECT_THAT(out.storage, ElementsAre(StorageIs(1, StorageFault::kNone)));
@@ -187,15 +180,33 @@ TEST_F(DirectorTest, AGenerationBehindTheNewestWholeCheckpointIsNamed) {
 TEST_F(DirectorTest, WhoEndsWithoutAnActIsCounted) {
   Director director = Make({{}});
   LookAt(director, 1);
-  EndWorker(director, 0);  // As it was told to.
-  EndWorker(director, 1, /*ok=*/true);
+  Replace("worker-0");  // As it was told to.
+  LookAt(director, 2);
   EXPECT_EQ(director.unasked_ends(), 0);
-  EndWorker(director, 0);
+  Replace("worker-0");
+  running_.erase("evaluator");
+  LookAt(director, 3);
+  EXPECT_EQ(director.unasked_ends(), 2);
+  LookAt(director, 4);
+  EXPECT_EQ(director.unasked_ends(), 2);
+}
+
+TEST_F(DirectorTest, AnEndIsJudgedOnceTheRunIsSeenToGoOn) {
+  Director director = Make({});
+  LookAt(director, 1);
+  Replace("ps_server-0");
+  Look(director, 1, /*answers=*/false);
+  status_.set_phase("recovering");
+  LookAt(director, 1);
+  EXPECT_EQ(director.unasked_ends(), 0);
+  status_.set_phase("running");
+  LookAt(director, 1);
   EXPECT_EQ(director.unasked_ends(), 1);
   // When the run ends, everybody does.
   status_.set_phase("finished");
+  running_.clear();
   LookAt(director, 2);
-  EndWorker(director, 1);
+  Look(director, 1, /*answers=*/false);
   EXPECT_EQ(director.unasked_ends(), 1);
 }
 
@@ -203,8 +214,15 @@ TEST_F(DirectorTest, WhoHasNotEndedYetIsNotKilledAgain) {
   Director director = Make({{}, {.kind = ActKind::kStop}});
   LookAt(director, 1);
   EXPECT_THAT(LookAt(director, 2).signals, IsEmpty());
-  EndWorker(director, 0);
+  Replace("worker-0");
   EXPECT_THAT(LookAt(director, 3).signals, SizeIs(1));
+}
+
+TEST_F(DirectorTest, WhoDiesWhileStoppedIsNotToldToGoOn) {
+  Director director = Make({{.kind = ActKind::kStop, .leases = 1}});
+  EXPECT_THAT(LookAt(director, 1).signals, SizeIs(1));
+  Replace("worker-0");
+  EXPECT_THAT(LookAt(director, 2, 2).signals, IsEmpty());
 }
 
 TEST_F(DirectorTest, ARunWithoutUpdatesHangsAndWhomItWaitsForIsNamed) {

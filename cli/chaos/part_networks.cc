@@ -25,6 +25,7 @@ namespace sluice {
 namespace {
 
 constexpr char kIp[] = "/usr/sbin/ip";
+constexpr char kNsenter[] = "/usr/bin/nsenter";  // For those that go in.
 // A few links take it milliseconds.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 constexpr char kOwnEnd[] = "eth0";
@@ -97,7 +98,9 @@ absl::Status RunIp(const std::string& lines, const std::string& folder) {
 
 absl::StatusOr<std::unique_ptr<PartNetworks>> PartNetworks::Create(
     const std::vector<std::string>& names, const std::string& folder) {
-  if (access(kIp, X_OK) != 0) return SystemError(kIp);
+  for (const char* program : {kIp, kNsenter}) {
+    if (access(program, X_OK) != 0) return SystemError(program);
+  }
   SLUICE_RETURN_IF_ERROR(MoveToOwn());
   std::unique_ptr<PartNetworks> networks(new PartNetworks());
   SLUICE_ASSIGN_OR_RETURN(networks->bridge_, OpenCurrent());
@@ -146,6 +149,10 @@ PartNetworks::~PartNetworks() {
 
 std::string PartNetworks::AddressOf(const std::string& name) const {
   return networks_.at(name).address;
+}
+
+std::string PartNetworks::PathOf(const std::string& name) const {
+  return absl::StrCat("/proc/", getpid(), "/fd/", networks_.at(name).fd);
 }
 
 absl::Status PartNetworks::Enter(const std::string& name) {

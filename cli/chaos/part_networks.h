@@ -25,8 +25,8 @@ class PartNetworks {
   // for who is not root as root of a user namespace. Writes what it has done to
   // files in `folder`. REQUIRES: this thread is the process's only one.
   //
-  // kUnavailable: the system does not let it, or has no ip (iproute2); says
-  // what.
+  // kUnavailable: the system does not let it, or has no ip (iproute2) or
+  // nsenter; says what.
   static absl::StatusOr<std::unique_ptr<PartNetworks>> Create(
       const std::vector<std::string>& names, const std::string& folder);
   ~PartNetworks();
@@ -35,8 +35,10 @@ class PartNetworks {
 
   // The address of a part. REQUIRES, as in the others: it was named.
   std::string AddressOf(const std::string& name) const;
+  // The file of its namespace, for nsenter; as long as this lives.
+  std::string PathOf(const std::string& name) const;
 
-  // What this thread starts from now on is in the part's network, until Leave.
+  // Moves this thread into the part's network, and back.
   absl::Status Enter(const std::string& name);
   absl::Status Leave();
 

@@ -50,13 +50,6 @@ absl::StatusOr<std::unique_ptr<PartStorage>> PartStorage::Create(
   return storage;
 }
 
-std::vector<std::string> PartStorage::Under(
-    std::vector<std::string> command) const {
-  command.insert(command.begin(),
-                 {"/usr/bin/env", absl::StrCat("LD_PRELOAD=", library_)});
-  return command;
-}
-
 absl::Status PartStorage::Break(int number, StorageFault fault) {
   faults_[number] = fault;
   return Write();

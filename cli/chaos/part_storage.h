@@ -4,12 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/chaos/schedule.h"
-#include "cli/supervision.h"
 
 namespace sluice {
 
@@ -26,8 +24,8 @@ class PartStorage {
       const std::string& library, const std::string& folder,
       const std::string& run_dir);
 
-  // `command`, started with the library.
-  std::vector<std::string> Under(std::vector<std::string> command) const;
+  // What servers are to be started with (LD_PRELOAD).
+  const std::string& library() const { return library_; }
 
   // From now on this fault holds for the server `number`, in the place of one
   // before. REQUIRES: `fault` is not kNone.

@@ -10,7 +10,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class PartStorageTest : public testing::Test {
@@ -51,14 +50,6 @@ TEST_F(PartStorageTest, EachServerHasItsOwnFaultUntilItIsHealed) {
   ASSERT_TRUE(storage->Heal(0).ok());
   ASSERT_TRUE(storage->Break(1, StorageFault::kFull).ok());
   EXPECT_EQ(Faults(), "in --shard=1 fail ENOSPC write /run\n");
-}
-
-TEST_F(PartStorageTest, ACommandIsStartedWithTheCopyOfTheLibrary) {
-  const auto storage = Create();
-  EXPECT_THAT(
-      storage->Under({"/bin/ps_server", "--shard=0"}),
-      ElementsAre("/usr/bin/env", "LD_PRELOAD=" + folder_ + "/faulty_disk.so",
-                  "/bin/ps_server", "--shard=0"));
 }
 
 TEST_F(PartStorageTest, ALibraryThatIsNotThereIsNamed) {
