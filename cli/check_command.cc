@@ -1,9 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/check.h"
 #include "cli/commands.h"
 #include "cli/job_flags.h"
+#include "cli/report/check.h"
 #include "common/resolved_job.h"
 
 namespace sluice {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/checkpoint_report.h"
 #include "cli/commands.h"
+#include "cli/report/checkpoint_report.h"
 
 namespace sluice {
 namespace {

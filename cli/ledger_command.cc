@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/run_ledger.h"
+#include "cli/report/run_ledger.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/replay_report.h"
+#include "cli/report/replay_report.h"
 #include "sim/replay.h"
 
 namespace sluice {

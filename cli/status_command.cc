@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
-#include "cli/coordinator_watch.h"
+#include "cli/launch/coordinator_watch.h"
+#include "cli/launch/signal_wait.h"
+#include "cli/report/run_result.h"
+#include "cli/report/status_report.h"
 #include "cli/run_folder.h"
-#include "cli/run_summary.h"
-#include "cli/signal_wait.h"
-#include "cli/status_report.h"
 
 namespace sluice {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "cli/commands.h"
 #include "cli/job_flags.h"
-#include "cli/local_cluster.h"
-#include "cli/progress.h"
-#include "cli/train_run.h"
+#include "cli/launch/local_cluster.h"
+#include "cli/launch/progress.h"
+#include "cli/launch/train_run.h"
 #include "common/clock.h"
 #include "common/resolved_job.h"
 

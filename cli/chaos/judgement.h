@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "cli/chaos/director.h"
 #include "cli/chaos/schedule.h"
-#include "cli/run_summary.h"
+#include "cli/report/run_result.h"
 #include "ps_server/coordinator/log/ledger.h"
 
 // What a disturbed run was like, and whether it kept what Sluice guarantees.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/child_process.h"
+#include "cli/launch/child_process.h"
 
 namespace sluice {
 

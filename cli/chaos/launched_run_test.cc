@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/time/time.h"
-#include "cli/signal_wait.h"
+#include "cli/launch/signal_wait.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

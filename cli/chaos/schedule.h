@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/supervision.h"
+#include "cli/launch/supervision.h"
 
 // What is done to a run to see whether it survives: a pure function of a seed.
 namespace sluice {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/child_process.h"
-#include "cli/signal_wait.h"
+#include "cli/launch/child_process.h"
+#include "cli/launch/signal_wait.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

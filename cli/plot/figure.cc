@@ -14,10 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "cli/child_process.h"
+#include "cli/launch/child_process.h"
+#include "cli/launch/signal_wait.h"
 #include "cli/plot/figure_scripts.h"
 #include "cli/run_folder.h"
-#include "cli/signal_wait.h"
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
 

@@ -1,0 +1,58 @@
+#include "cli/launch/coordinator_watch.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
+#include "common/rpc/status_conversion.h"
+
+namespace sluice {
+
+CoordinatorWatch::CoordinatorWatch(std::string address, absl::Duration patience)
+    : address_(std::move(address)), patience_(patience) {
+  Connect();
+}
+
+void CoordinatorWatch::Connect() {
+  stub_ = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
+      address_, grpc::InsecureChannelCredentials(), SessionChannelArguments()));
+}
+
+absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
+  const absl::Status status = FromGrpcStatus(result);
+  // A channel that could not connect makes its next attempt by itself, later,
+  // and only while somebody waits for it; until then every call fails at once.
+  // So a coordinator that is back would not be seen for seconds.
+  if (!status.ok()) Connect();
+  return status;
+}
+
+absl::StatusOr<proto::JobStatus> CoordinatorWatch::GetStatus() {
+  grpc::ClientContext context;
+  SetTimeout(patience_, &context);
+  proto::JobStatus status;
+  const absl::Status result =
+      Check(stub_->GetStatus(&context, proto::StatusRequest(), &status));
+  if (!result.ok()) return result;
+  return status;
+}
+
+absl::Status CoordinatorWatch::Stop(const std::string& reason) {
+  grpc::ClientContext context;
+  SetTimeout(patience_, &context);
+  proto::StopRequest request;
+  request.set_reason(reason);
+  proto::StopReply reply;
+  return Check(stub_->Stop(&context, request, &reply));
+}
+
+absl::Status CoordinatorWatch::ReportDeath(const proto::DeathReport& report) {
+  grpc::ClientContext context;
+  SetTimeout(patience_, &context);
+  proto::DeathReportReply reply;
+  return Check(stub_->ReportDeath(&context, report, &reply));
+}
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+#ifndef SLUICE_CLI_LAUNCH_COORDINATOR_WATCH_H_
+#define SLUICE_CLI_LAUNCH_COORDINATOR_WATCH_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace sluice {
+
+// What a bystander asks of a coordinator, how the run stands and to end it, and
+// tells it: who has died. One that comes back at its address is found by the
+// next call. Every call blocks for at most `patience`. Not thread-safe: call
+// from one thread.
+class CoordinatorWatch {
+ public:
+  // A local call takes well under a millisecond; a coordinator that computes
+  // on all cores may be late, and the display should not freeze for long.
+  static constexpr absl::Duration kPatience = absl::Seconds(2);
+
+  explicit CoordinatorWatch(std::string address,
+                            absl::Duration patience = kPatience);
+
+  // kUnavailable, kDeadlineExceeded: nobody answers.
+  absl::StatusOr<proto::JobStatus> GetStatus();
+  absl::Status Stop(const std::string& reason);
+  // kInvalidArgument: the job has no such process.
+  absl::Status ReportDeath(const proto::DeathReport& report);
+
+ private:
+  void Connect();
+  // What came of a call.
+  absl::Status Check(const grpc::Status& result);
+
+  // Constant after construction.
+  const std::string address_;
+  const absl::Duration patience_;
+
+  std::unique_ptr<proto::Coordinator::Stub> stub_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_LAUNCH_COORDINATOR_WATCH_H_

@@ -1,0 +1,186 @@
+#include "cli/launch/local_cluster.h"
+
+#include <signal.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/run_folder.h"
+#include "common/exit_codes.h"
+#include "common/process_name.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+// Every child runs on this machine, so its ports need no other interface than
+// the loopback; port 0 is a free one.
+constexpr char kListen[] = "--listen=127.0.0.1:0";
+
+std::vector<std::string> Command(const ClusterPlan& plan,
+                                 const std::string& binary,
+                                 std::vector<std::string> flags) {
+  std::vector<std::string> command = {absl::StrCat(plan.bin_dir, "/", binary),
+                                      absl::StrCat("--job=", plan.job_path)};
+  for (std::string& flag : flags) command.push_back(std::move(flag));
+  return command;
+}
+
+std::string Coordinator(const std::string& lead) {
+  return absl::StrCat("--coordinator=", lead);
+}
+
+}  // namespace
+
+std::string DefaultBinDir() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : self.parent_path().parent_path().string();
+}
+
+std::vector<std::string> LeadCommand(const ClusterPlan& plan,
+                                     const std::string& lead) {
+  std::vector<std::string> flags = {
+      "--shard=0", lead.empty() ? kListen : absl::StrCat("--listen=", lead),
+      absl::StrCat("--run-dir=", plan.run_dir),
+      absl::StrCat("--run-id=", plan.run_id)};
+  if (plan.resume) flags.push_back("--resume");
+  return Command(plan, "ps_server/ps_server", std::move(flags));
+}
+
+std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
+                                      const std::string& lead) {
+  return Command(plan, "ps_server/ps_server",
+                 {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
+}
+
+std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
+                                       const std::string& lead) {
+  std::vector<std::string> flags = {absl::StrCat("--worker=", worker),
+                                    Coordinator(lead)};
+  if (plan.timeline) {
+    flags.push_back(
+        absl::StrCat("--timeline=", plan.run_dir, "/timeline.json"));
+  }
+  return Command(plan, "worker/worker", std::move(flags));
+}
+
+std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
+                                          const std::string& lead) {
+  return Command(plan, "worker/evaluator",
+                 {Coordinator(lead), absl::StrCat("--run-dir=", plan.run_dir)});
+}
+
+LocalCluster::LocalCluster(ClusterPlan plan) : plan_(std::move(plan)) {}
+
+std::string LocalCluster::LogPath(const std::string& name) const {
+  return absl::StrCat(plan_.run_dir, "/", name, ".log");
+}
+
+std::vector<std::string> LocalCluster::CommandOf(
+    Part part, int number, const std::string& lead) const {
+  switch (part) {
+    case Part::kLead: {
+      ClusterPlan plan = plan_;
+      // Whatever there is by now is to be gone on with.
+      plan.resume = plan.resume || started_.contains(NameOfPart(part, number));
+      return LeadCommand(plan, lead);
+    }
+    case Part::kShard:
+      return ShardCommand(plan_, number, lead);
+    case Part::kWorker:
+      return WorkerCommand(plan_, number, lead);
+    case Part::kEvaluator:
+      return EvaluatorCommand(plan_, lead);
+  }
+  return {};
+}
+
+absl::Status LocalCluster::Start(Part part, int number,
+                                 const std::string& lead) {
+  const std::string name = NameOfPart(part, number);
+  std::vector<std::string> command = CommandOf(part, number, lead);
+  // By its own hand, so that it opens the file anew once that is moved away.
+  command.push_back(absl::StrCat("--log=", LogPath(name)));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
+                          ChildProcess::Start(command, LogPath(name)));
+  started_[name] = {part, number};
+  children_.push_back({part, name, std::move(process)});
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartLead() {
+  return Start(Part::kLead, 0, /*lead=*/"");
+}
+
+absl::Status LocalCluster::StartOthers(const std::string& lead) {
+  for (int shard = 1; shard < plan_.shards; ++shard) {
+    SLUICE_RETURN_IF_ERROR(Start(Part::kShard, shard, lead));
+  }
+  if (plan_.evaluator) {
+    SLUICE_RETURN_IF_ERROR(Start(Part::kEvaluator, 0, lead));
+  }
+  for (int worker = 0; worker < plan_.workers; ++worker) {
+    SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, worker, lead));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Restart(const std::string& name) {
+  const auto [part, number] = started_.at(name);
+  return Start(part, number, ReadLeadAddress());
+}
+
+void LocalCluster::Signal(const std::string& name, int number) {
+  for (Child& child : children_) {
+    if (child.name == name) child.process->Signal(number);
+  }
+}
+
+std::vector<std::string> LocalCluster::Names() const {
+  std::vector<std::string> names;
+  for (const Child& child : children_) names.push_back(child.name);
+  return names;
+}
+
+std::vector<PartEnd> LocalCluster::TakeEnded() {
+  std::vector<PartEnd> ended;
+  std::vector<Child> left;
+  for (Child& child : children_) {
+    const std::optional<ChildExit> exit = child.process->Poll();
+    if (!exit.has_value()) {
+      left.push_back(std::move(child));
+      continue;
+    }
+    ended.push_back({.part = child.part,
+                     .number = started_.at(child.name).second,
+                     .name = child.name,
+                     .ok = exit->ok(),
+                     .killed = exit->signal != 0,
+                     .lost_coordinator = exit->signal == 0 &&
+                                         exit->status == kExitCoordinatorLost,
+                     .how = exit->ToString(),
+                     .process = ProcessName(child.process->pid())});
+  }
+  children_ = std::move(left);
+  return ended;
+}
+
+void LocalCluster::KillAll() {
+  for (Child& child : children_) child.process->Signal(SIGKILL);
+}
+
+std::string LocalCluster::ReadLeadAddress() const {
+  return CoordinatorAddressOf(plan_.run_dir);
+}
+
+std::string LocalCluster::TailOf(const std::string& name) const {
+  // What led to an end stands in its last events, one a line.
+  constexpr int kLines = 10;
+  return TailOfFile(LogPath(name), kLines, "  | ");
+}
+
+}  // namespace sluice

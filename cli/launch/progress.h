@@ -1,0 +1,58 @@
+#ifndef SLUICE_CLI_LAUNCH_PROGRESS_H_
+#define SLUICE_CLI_LAUNCH_PROGRESS_H_
+
+#include <ostream>
+#include <string>
+
+#include "absl/time/time.h"
+#include "proto/coordinator.pb.h"
+
+namespace sluice {
+
+// How a run stands, in one line:
+//   "epoch 1.25/5  version 390  loss 0.412  test 0.8312  13.1 updates/s
+//    2516 samples/s  staleness 0.0  cancelled 130  dropped 0  45 s left"
+// Before it runs: whom it waits for.
+std::string FormatProgress(const proto::JobStatus& status);
+
+// "45 s", "3 min 20 s", "2 h 05 min".
+std::string FormatSeconds(double seconds);
+
+// Shows the progress of a run: a line that renews itself on a terminal (folded
+// where it is wider than that); else a line every kPlainEvery, at once when the
+// phase changes, and soon when a test result comes. Not thread-safe: call from
+// one thread.
+class ProgressView {
+ public:
+  static constexpr absl::Duration kPlainEvery = absl::Seconds(5);
+  // A small job has a test result with every look.
+  static constexpr absl::Duration kTestEvery = absl::Seconds(2);
+
+  // `out` outlives this. `columns` is the terminal's width; 0: no terminal.
+  ProgressView(std::ostream& out, int columns);
+
+  void Show(const proto::JobStatus& status, absl::Time now);
+  // A line that stays.
+  void Say(const std::string& line);
+  // Leaves the renewing line, if any, as it stands.
+  void Finish();
+
+ private:
+  void Erase();
+
+  // Constant after construction.
+  std::ostream& out_;
+  const int columns_;
+
+  int rows_open_ = 0;  // Of the terminal, taken by the renewing line.
+  absl::Time last_shown_ = absl::InfinitePast();
+  std::string last_phase_;
+  int64_t last_test_version_ = -1;
+};
+
+// The columns of the terminal behind a file descriptor; 0 when it is none.
+int TerminalColumns(int descriptor);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_LAUNCH_PROGRESS_H_

@@ -1,0 +1,104 @@
+#include "cli/launch/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const absl::Time kStart = absl::FromUnixSeconds(1000);
+
+proto::JobStatus RunningStatus() {
+  proto::JobStatus status;
+  status.set_phase("running");
+  status.set_epoch(1.25);
+  status.set_epochs_total(5);
+  status.set_version(390);
+  status.set_loss(0.4123);
+  status.set_test_loss(0.5);
+  status.set_test_accuracy(0.83125);
+  status.set_test_version(312);
+  status.set_updates_per_second(13.11);
+  status.set_samples_per_second(2516.4);
+  status.set_mean_staleness(0.5);
+  status.mutable_gradients()->set_cancelled(130);
+  status.mutable_gradients()->set_dropped(2);
+  status.set_seconds(15);
+  status.set_progress(0.25);
+  return status;
+}
+
+TEST(ProgressTest, ALineSaysAllThatIsAsked) {
+  EXPECT_EQ(FormatProgress(RunningStatus()),
+            "epoch 1.25/5  version 390  loss 0.4123  test 0.8313  "
+            "13.1 updates/s  2516 samples/s  staleness 0.5  cancelled 130  "
+            "dropped 2  45 s left");
+}
+
+TEST(ProgressTest, ARunThatHasNotBegunSaysForWhomItWaits) {
+  proto::JobStatus status;
+  status.set_phase("starting");
+  status.set_waiting_for("worker 2");
+  status.set_waiting_s(3.2);
+  EXPECT_EQ(FormatProgress(status), "starting: waiting for worker 2 (3 s)");
+}
+
+TEST(ProgressTest, ARegressionShowsItsTestLoss) {
+  proto::JobStatus status = RunningStatus();
+  status.clear_test_accuracy();
+  EXPECT_THAT(FormatProgress(status), HasSubstr("test loss 0.5"));
+}
+
+TEST(ProgressTest, TimesAreReadable) {
+  EXPECT_EQ(FormatSeconds(4.6), "5 s");
+  EXPECT_EQ(FormatSeconds(200), "3 min 20 s");
+  EXPECT_EQ(FormatSeconds(7500), "2 h 05 min");
+}
+
+TEST(ProgressViewTest, PlainLinesComeEveryFewSecondsAndWithNews) {
+  std::ostringstream out;
+  ProgressView view(out, 0);
+  proto::JobStatus status = RunningStatus();
+  view.Show(status, kStart);
+  view.Show(status, kStart + absl::Seconds(1));
+  const std::string one = out.str();
+  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 1);
+  status.set_test_version(400);
+  view.Show(status, kStart + absl::Seconds(2));
+  view.Show(status, kStart + absl::Seconds(2) + ProgressView::kPlainEvery);
+  const std::string three = out.str();
+  EXPECT_EQ(std::count(three.begin(), three.end(), '\n'), 3);
+  EXPECT_THAT(three, Not(HasSubstr("\x1b")));
+}
+
+TEST(ProgressViewTest, ATerminalsLineRenewsItself) {
+  std::ostringstream out;
+  ProgressView view(out, 200);
+  view.Show(RunningStatus(), kStart);
+  EXPECT_EQ(out.str(), "\r\x1b[J" + FormatProgress(RunningStatus()));
+  view.Say("worker-1: exit status 1");
+  EXPECT_THAT(out.str(),
+              testing::EndsWith("left\r\x1b[Jworker-1: exit status 1\n"));
+}
+
+TEST(ProgressViewTest, ANarrowTerminalsLineIsFoldedAndRenewedWhole) {
+  std::ostringstream out;
+  ProgressView view(out, 80);
+  view.Show(RunningStatus(), kStart);
+  EXPECT_EQ(out.str(),
+            "\r\x1b[J"
+            "epoch 1.25/5  version 390  loss 0.4123  test 0.8313  "
+            "13.1 updates/s\n2516 samples/s  staleness 0.5  cancelled 130  "
+            "dropped 2  45 s left");
+  out.str("");
+  view.Show(RunningStatus(), kStart);
+  EXPECT_THAT(out.str(), testing::StartsWith("\x1b[1A\r\x1b[Jepoch"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,193 @@
+#include "cli/launch/supervision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sluice {
+
+std::string NameOfPart(Part part, int number) {
+  switch (part) {
+    case Part::kLead:
+    case Part::kShard:
+      return absl::StrCat("ps_server-", number);
+    case Part::kWorker:
+      return absl::StrCat("worker-", number);
+    case Part::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
+void Supervision::EndBy(absl::Time deadline) {
+  deadline_ = deadline_.has_value() ? std::min(*deadline_, deadline) : deadline;
+}
+
+void Supervision::Blame(const PartEnd& end, const std::string& failure) {
+  // The first to die is the culprit, and one that was killed before one that
+  // ended because the run did; the others follow from it.
+  const bool first = failure_.empty() && culprit_.empty();
+  if (first || (end.killed && !culprit_was_killed_)) {
+    culprit_ = end.name;
+    culprit_was_killed_ = end.killed;
+  }
+  if (failure_.empty()) failure_ = failure;
+}
+
+void Supervision::OnFailure(const std::string& message) {
+  if (failure_.empty()) failure_ = message;
+}
+
+void Supervision::OnLastWord(const std::string& message) {
+  if (!message.empty() && !culprit_was_killed_) failure_ = message;
+}
+
+void Supervision::OnProgress(const RunProgress& progress) {
+  progress_.version = std::max(progress_.version, progress.version);
+  progress_.checkpoint = std::max(progress_.checkpoint, progress.checkpoint);
+}
+
+bool Supervision::MayRestart(const PartEnd& end) const {
+  if (Ending()) return false;
+  return end.killed || end.lost_coordinator || end.part == Part::kEvaluator;
+}
+
+std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
+                                                  Record* record,
+                                                  absl::Time now) const {
+  const bool server = end.part == Part::kLead || end.part == Part::kShard;
+  const bool further = progress_.version > record->at.version ||
+                       progress_.checkpoint > record->at.checkpoint;
+  const bool in_a_row = server ? record->deaths > 0 && !further
+                               : now - record->started < kSettled;
+  record->at = progress_;
+  record->deaths = in_a_row ? record->deaths + 1 : 1;
+  if (record->deaths > kRestarts) return std::nullopt;
+  return server && record->deaths == 1 ? now : now + kPause;
+}
+
+void Supervision::NameLate(const std::string& name) {
+  late_.push_back(name);
+  failure_ = absl::StrCat(absl::StrJoin(late_, ", "), " did not end within ",
+                          absl::FormatDuration(kGrace),
+                          " of the coordinator and had to be killed");
+}
+
+SuperviseActions Supervision::OnEnd(const PartEnd& end, absl::Time now) {
+  SuperviseActions actions;
+  if (too_late_ && end.killed) NameLate(end.name);
+  std::string died = absl::StrCat(end.name, ": ", end.how);
+  if (!end.ok && MayRestart(end)) {
+    Record& record = records_[end.name];
+    record.due = CountDeath(end, &record, now);
+    record.died = died;
+    if (record.due.has_value()) {
+      RestartDue(now, &actions);
+      return actions;
+    }
+    absl::StrAppend(&died, ", for the ", record.deaths, "th time in a row");
+  }
+  if (end.part == Part::kWorker) {
+    --workers_left_;
+    worker_ended_well_ |= end.ok;
+  }
+  if (end.part == Part::kLead) {
+    EndBy(now + kGrace);
+    lead_ended_ = true;
+    lead_ended_well_ = end.ok;
+    if (end.ok) dismiss_at_ = now + kDismissal;
+    restarted_ = now - restarted_at_ < kSettled;
+  }
+  if (!end.ok && !killing_) GiveUp(end, died, now, &actions);
+  return actions;
+}
+
+void Supervision::GiveUp(const PartEnd& end, const std::string& died,
+                         absl::Time now, SuperviseActions* actions) {
+  switch (end.part) {
+    case Part::kLead:
+    case Part::kShard:
+      Blame(end, died);
+      EndBy(now + kGrace);
+      return;
+    case Part::kWorker:
+      // Workers end well when the run does; one that was just being started
+      // again comes too late for that, and is not missed.
+      if (workers_left_ == 0 && !lead_ended_well_ && !worker_ended_well_) {
+        Blame(end, absl::StrCat(died, "; no worker is left"));
+        EndBy(now + kGrace);
+      } else if (failure_.empty()) {
+        // In a run that fails everybody ends so; that is no news.
+        actions->say.push_back(died);
+      }
+      return;
+    case Part::kEvaluator:
+      if (!failure_.empty()) return;
+      // The coordinator ends the run without the final evaluation.
+      Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
+      actions->say.push_back(failure_);
+      return;
+  }
+}
+
+SuperviseActions Supervision::OnInterrupt() {
+  SuperviseActions actions;
+  if (interrupted_) {
+    killed_by_user_ = true;
+    killing_ = true;
+    actions.kill = true;
+    return actions;
+  }
+  interrupted_ = true;
+  actions.stop = true;
+  actions.say.push_back("stopping; once more to kill");
+  return actions;
+}
+
+void Supervision::RestartDue(absl::Time now, SuperviseActions* actions) {
+  for (auto& [name, record] : records_) {
+    if (!record.due.has_value()) continue;
+    if (Ending()) record.due.reset();
+    if (!record.due.has_value() || now < *record.due) continue;
+    record.due.reset();
+    record.started = now;
+    restarted_at_ = now;
+    actions->restart.push_back(name);
+    actions->say.push_back(absl::StrCat(record.died, "; starting it again"));
+  }
+}
+
+bool Supervision::RestartsPending() const {
+  return std::any_of(records_.begin(), records_.end(), [](const auto& entry) {
+    return entry.second.due.has_value();
+  });
+}
+
+SuperviseActions Supervision::OnTime(absl::Time now) {
+  SuperviseActions actions;
+  RestartDue(now, &actions);
+  if (dismiss_at_.has_value() && now >= *dismiss_at_) {
+    dismiss_at_.reset();
+    actions.dismiss = true;
+  }
+  if (!deadline_.has_value() || now < *deadline_) return actions;
+  deadline_.reset();
+  killing_ = true;
+  actions.kill = true;
+  // Whoever had not joined when the user stopped the run waits in vain, and so
+  // does who was being started again when it reached its end.
+  const bool late = lead_ended_well_ && restarted_;
+  if (failure_.empty() && !interrupted_ && !late) {
+    too_late_ = true;
+    failure_ = "a process did not end with the run and was killed";
+  }
+  return actions;
+}
+
+int Supervision::ExitCode() const {
+  if (killed_by_user_) return 130;
+  return failure_.empty() && lead_ended_well_ ? 0 : 1;
+}
+
+}  // namespace sluice

@@ -1,0 +1,373 @@
+#include "cli/launch/supervision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const absl::Time kStart = absl::FromUnixSeconds(1000);
+
+PartEnd Well(Part part, const std::string& name) {
+  return {.part = part, .name = name, .ok = true, .how = "exit status 0"};
+}
+PartEnd Badly(Part part, const std::string& name) {
+  return {.part = part, .name = name, .how = "exit status 1"};
+}
+PartEnd Killed(Part part, const std::string& name) {
+  return {.part = part, .name = name, .killed = true, .how = "killed"};
+}
+
+TEST(SupervisionTest, ARunWhoseLeadEndsWellSucceeds) {
+  Supervision s(1);
+  EXPECT_FALSE(s.OnEnd(Well(Part::kWorker, "worker-0"), kStart).kill);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+  EXPECT_EQ(s.failure(), "");
+}
+
+TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
+  Supervision s(2);
+  const auto actions = s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  EXPECT_THAT(actions.say, ElementsAre("worker-1: exit status 1"));
+  EXPECT_THAT(actions.restart, IsEmpty());
+  const auto later = s.OnTime(kStart + absl::Hours(1));
+  EXPECT_FALSE(later.kill);
+  EXPECT_THAT(later.restart, IsEmpty()) << "it would say the same again";
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AWorkerThatIsKilledIsStartedAgainAfterAPause) {
+  Supervision s(1);
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).restart,
+              IsEmpty());
+  EXPECT_TRUE(s.RestartsPending());
+  const auto actions = s.OnTime(kStart + Supervision::kPause);
+  EXPECT_THAT(actions.restart, ElementsAre("worker-0"));
+  EXPECT_THAT(actions.say, ElementsAre("worker-0: killed; starting it again"));
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_THAT(s.OnTime(kStart + absl::Hours(1)).restart, IsEmpty()) << "once";
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AWorkerThatKeepsDyingIsLeftDead) {
+  Supervision s(2);
+  absl::Time now = kStart;
+  for (int i = 0; i < Supervision::kRestarts; ++i) {
+    s.OnProgress({.version = 10 * i});  // That of the others.
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), now);
+    now += Supervision::kPause;
+    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("worker-0"));
+  }
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), now).say,
+              ElementsAre("worker-0: killed, for the 6th time in a row"));
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-1"), now).restart,
+              IsEmpty());
+  EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
+}
+
+TEST(SupervisionTest, AWorkerThatLivesForAWhileBeginsItsCountAnew) {
+  Supervision s(1);
+  absl::Time now = kStart;
+  for (int i = 0; i < 3 * Supervision::kRestarts; ++i) {
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), now);
+    now += Supervision::kPause;
+    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("worker-0"));
+    if (i % 3 == 0) now += Supervision::kSettled;
+  }
+}
+
+TEST(SupervisionTest, AServerThatIsKilledIsStartedAgainAtOnce) {
+  for (const auto& [part, name] : {std::pair(Part::kShard, "ps_server-1"),
+                                   std::pair(Part::kLead, "ps_server-0")}) {
+    Supervision s(2);
+    const auto actions = s.OnEnd(Killed(part, name), kStart);
+    EXPECT_THAT(actions.restart, ElementsAre(name));
+    EXPECT_EQ(s.failure(), "");
+    EXPECT_FALSE(s.OnTime(kStart + absl::Hours(1)).kill);
+    s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+    EXPECT_EQ(s.ExitCode(), 0);
+  }
+}
+
+TEST(SupervisionTest, WhoWaitedInVainForTheCoordinatorIsStartedAgain) {
+  Supervision s(2);
+  for (PartEnd end :
+       {Badly(Part::kShard, "ps_server-1"), Badly(Part::kWorker, "worker-0")}) {
+    end.lost_coordinator = true;
+    s.OnEnd(end, kStart);
+  }
+  s.OnTime(kStart + Supervision::kPause);
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_EQ(s.failure(), "");
+}
+
+TEST(SupervisionTest, AServerThatDiesAgainAndAgainEndsTheRun) {
+  Supervision s(2);
+  s.OnProgress({.version = 7, .checkpoint = {1, 5}});
+  absl::Time now = kStart;
+  EXPECT_THAT(s.OnEnd(Killed(Part::kShard, "ps_server-1"), now).restart,
+              ElementsAre("ps_server-1"));
+  for (int i = 1; i < Supervision::kRestarts; ++i) {
+    now += absl::Hours(1);  // However long it takes to come that far again.
+    s.OnProgress({.version = 7, .checkpoint = {1, 5}});
+    EXPECT_THAT(s.OnEnd(Killed(Part::kShard, "ps_server-1"), now).restart,
+                IsEmpty());
+    now += Supervision::kPause;
+    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("ps_server-1"));
+  }
+  EXPECT_THAT(s.OnEnd(Killed(Part::kShard, "ps_server-1"), now).restart,
+              IsEmpty());
+  EXPECT_EQ(s.failure(), "ps_server-1: killed, for the 6th time in a row");
+  EXPECT_TRUE(s.OnTime(now + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, AVersionOrACheckpointMoreBeginsAServersCountAnew) {
+  const RunProgress start = {.version = 7, .checkpoint = {1, 5}};
+  for (const RunProgress& further :
+       {RunProgress{.version = 8},
+        RunProgress{.version = 6, .checkpoint = {2, 4}}}) {
+    Supervision s(2);
+    s.OnProgress(start);
+    s.OnEnd(Killed(Part::kLead, "ps_server-0"), kStart);
+    s.OnEnd(Killed(Part::kLead, "ps_server-0"), kStart);
+    s.OnTime(kStart + Supervision::kPause);
+    s.OnProgress(further);
+    EXPECT_THAT(s.OnEnd(Killed(Part::kLead, "ps_server-0"), kStart).restart,
+                ElementsAre("ps_server-0"))
+        << "at once, as the first time";
+  }
+}
+
+TEST(SupervisionTest, NobodyIsStartedAgainInARunThatFailed) {
+  Supervision s(2);
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+  s.OnFailure("diverged at version 7");
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart, IsEmpty());
+  EXPECT_FALSE(s.RestartsPending());
+  EXPECT_THAT(s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart).restart,
+              IsEmpty());
+}
+
+TEST(SupervisionTest, TheLastWorkersEndEndsTheRun) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart);
+  EXPECT_FALSE(s.OnTime(kStart).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_EQ(s.culprit(), "worker-0");
+  EXPECT_THAT(s.failure(), HasSubstr("no worker is left"));
+}
+
+TEST(SupervisionTest, WhereOthersMayJoinTheLastWorkersEndDoesNotEndTheRun) {
+  Supervision s(3);  // Of whom the launcher has started two.
+  s.OnEnd(Badly(Part::kWorker, "worker-1"), kStart);
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart).say,
+              ElementsAre(HasSubstr("worker-0")));
+  EXPECT_EQ(s.failure(), "");
+  EXPECT_FALSE(s.OnTime(kStart + Supervision::kGrace).kill);
+}
+
+TEST(SupervisionTest, AShardThatEndsByItselfEndsTheRunAndIsNamed) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-1");
+  EXPECT_THAT(s.failure(), HasSubstr("ps_server-1: exit status 1"));
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, TheOthersFollowALeadThatEnded) {
+  Supervision s(1);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_FALSE(s.OnTime(kStart + Supervision::kGrace / 2).kill);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.culprit(), "ps_server-0");
+}
+
+TEST(SupervisionTest, AnEvaluatorThatDiesIsStartedAgain) {
+  Supervision s(1);
+  EXPECT_THAT(s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart).restart,
+              IsEmpty());
+  const auto actions = s.OnTime(kStart + Supervision::kPause);
+  EXPECT_THAT(actions.restart, ElementsAre("evaluator"));
+  EXPECT_THAT(actions.say, ElementsAre("evaluator: killed; starting it again"));
+  EXPECT_THAT(s.OnTime(kStart + absl::Hours(1)).restart, IsEmpty()) << "once";
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AnEvaluatorThatKeepsDyingFailsTheRunAtItsEnd) {
+  Supervision s(1);
+  absl::Time now = kStart;
+  for (int i = 0; i < Supervision::kRestarts; ++i) {
+    s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+    now += Supervision::kPause;
+    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("evaluator"));
+  }
+  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), now);
+  const auto later = s.OnTime(now + absl::Hours(1));
+  EXPECT_THAT(later.restart, IsEmpty());
+  EXPECT_FALSE(later.kill);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_EQ(s.culprit(), "evaluator");
+}
+
+TEST(SupervisionTest, NoEvaluatorIsStartedOnceTheLeadHasEnded) {
+  const absl::Time later = kStart + Supervision::kPause;
+  Supervision before(1);
+  before.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  before.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_THAT(before.OnTime(later).restart, IsEmpty());
+  // It ended because the run failed, and was the first whose end was seen.
+  Supervision after(1);
+  after.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  after.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_THAT(after.OnTime(later).restart, IsEmpty());
+  Supervision said(1);
+  said.OnEnd(Badly(Part::kEvaluator, "evaluator"), kStart);
+  said.OnFailure("diverged at version 7");
+  EXPECT_THAT(said.OnTime(later).restart, IsEmpty());
+}
+
+TEST(SupervisionTest, WhatTheCoordinatorSaysOfAFailureIsTheReason) {
+  Supervision s(2);
+  s.OnFailure("diverged at version 7");
+  EXPECT_THAT(s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart).say, IsEmpty());
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.failure(), "diverged at version 7");
+  EXPECT_EQ(s.ExitCode(), 1);
+}
+
+TEST(SupervisionTest, APartThatWasKilledIsToBlameBeforeOneThatEnded) {
+  Supervision s(2);
+  s.OnFailure("shard 1 is gone");
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.culprit(), "");
+  s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-1");
+  EXPECT_EQ(s.failure(), "shard 1 is gone");
+}
+
+TEST(SupervisionTest, TheCoordinatorsLastWordExplainsAPartThatOnlyEnded) {
+  Supervision ended(2);
+  ended.OnEnd(Badly(Part::kShard, "ps_server-1"), kStart);
+  ended.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  ended.OnLastWord("");
+  EXPECT_THAT(ended.failure(), HasSubstr("ps_server-1"));
+  ended.OnLastWord("diverged at version 7");
+  EXPECT_EQ(ended.failure(), "diverged at version 7");
+
+  Supervision killed(2);
+  for (int i = 0; i <= Supervision::kRestarts; ++i) {
+    killed.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  }
+  killed.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  killed.OnLastWord("shard 1 is silent");
+  EXPECT_THAT(killed.failure(), HasSubstr("ps_server-1"));
+}
+
+TEST(SupervisionTest, NobodyIsBlamedForBeingKilledByTheLauncher) {
+  Supervision s(2);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  s.OnEnd(Killed(Part::kShard, "ps_server-1"), kStart);
+  EXPECT_EQ(s.culprit(), "ps_server-0");
+}
+
+TEST(SupervisionTest, TheFirstInterruptStopsAndTheSecondKills) {
+  Supervision s(1);
+  const auto first = s.OnInterrupt();
+  EXPECT_TRUE(first.stop);
+  EXPECT_FALSE(first.kill);
+  EXPECT_TRUE(s.OnInterrupt().kill);
+  s.OnEnd(Badly(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 130);
+}
+
+TEST(SupervisionTest, ARunStoppedByAnInterruptSucceeds) {
+  Supervision s(1);
+  s.OnInterrupt();
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, WhoWaitsInVainAfterAnInterruptIsKilledInSilence) {
+  Supervision s(1);
+  s.OnInterrupt();
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).say,
+              IsEmpty());
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, WhoOutlivesTheRunFailsItAndIsNamed) {
+  Supervision s(2);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  s.OnEnd(Well(Part::kWorker, "worker-1"), kStart);
+  EXPECT_TRUE(s.OnTime(kStart + Supervision::kGrace).kill);
+  EXPECT_EQ(s.ExitCode(), 1);
+  EXPECT_THAT(s.failure(), HasSubstr("did not end"));
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+  // It ended by itself just then.
+  s.OnEnd(Well(Part::kShard, "ps_server-1"), kStart);
+  s.OnEnd(Killed(Part::kEvaluator, "evaluator"), kStart);
+  EXPECT_EQ(s.failure(),
+            "worker-0, evaluator did not end within 6s of the coordinator and "
+            "had to be killed");
+}
+
+TEST(SupervisionTest, WhoHasNotHeardOfAGoodEndIsToldToLeaveBeforeHeIsKilled) {
+  Supervision s(2);
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart);
+  const absl::Time told = kStart + Supervision::kDismissal;
+  EXPECT_FALSE(s.OnTime(told - absl::Milliseconds(1)).dismiss);
+  const SuperviseActions actions = s.OnTime(told);
+  EXPECT_TRUE(actions.dismiss);
+  EXPECT_FALSE(actions.kill);
+  EXPECT_FALSE(s.OnTime(told).dismiss) << "once";
+  s.OnEnd(Well(Part::kWorker, "worker-0"), told);
+  s.OnEnd(Well(Part::kWorker, "worker-1"), told);
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
+  Supervision s(2);
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart,
+              ElementsAre("worker-0"));
+  s.OnEnd(Well(Part::kWorker, "worker-1"), kStart + absl::Seconds(2));
+  // It was told that the run is over.
+  s.OnEnd(Badly(Part::kWorker, "worker-0"), kStart + absl::Seconds(2));
+  s.OnEnd(Well(Part::kLead, "ps_server-0"), kStart + absl::Seconds(3));
+  EXPECT_EQ(s.ExitCode(), 0);
+}
+
+TEST(SupervisionTest, AWorkerThatIsStartedAgainTooLateToJoinDoesNotFailTheRun) {
+  for (const auto settled : {absl::Seconds(1), Supervision::kSettled}) {
+    Supervision s(1);
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
+    s.OnTime(kStart + Supervision::kPause);
+    const absl::Time end = kStart + Supervision::kPause + settled;
+    s.OnEnd(Well(Part::kLead, "ps_server-0"), end);
+    // It looks for a coordinator that is no more.
+    EXPECT_TRUE(s.OnTime(end + Supervision::kGrace).kill);
+    s.OnEnd(Killed(Part::kWorker, "worker-0"), end + Supervision::kGrace);
+    EXPECT_EQ(s.ExitCode(), settled == absl::Seconds(1) ? 0 : 1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

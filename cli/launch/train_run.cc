@@ -1,0 +1,302 @@
+#include "cli/launch/train_run.h"
+
+#include <signal.h>
+
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cli/launch/coordinator_watch.h"
+#include "cli/launch/death_reports.h"
+#include "cli/launch/local_cluster.h"
+#include "cli/launch/progress.h"
+#include "cli/launch/signal_wait.h"
+#include "cli/launch/supervision.h"
+#include "cli/report/run_result.h"
+#include "cli/run_folder.h"
+#include "common/atomic_file.h"
+#include "common/file_mode.h"
+#include "common/file_operations.h"
+#include "common/run_id.h"
+#include "common/status_macros.h"
+#include "ps_server/resume.h"
+
+namespace sluice {
+namespace {
+
+// Twice a second reads as live and costs nothing.
+constexpr absl::Duration kPollEvery = absl::Milliseconds(500);
+// While the lead starts, so that the start itself is not slowed by the look.
+constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
+
+// The lead listens within a fraction of a second, before it reads anything
+// large; a machine that swaps may need far longer.
+constexpr absl::Duration kLeadPatience = absl::Seconds(30);
+
+// In a run that is stopping, whether it must be told so (again).
+bool IsGoingOn(const std::string& phase) {
+  return phase == "starting" || phase == "running" || phase == "recovering";
+}
+
+// One run, from the first child to the last.
+class TrainRun {
+ public:
+  TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
+      : clock_(clock),
+        begun_(clock->Now()),
+        run_dir_(plan.run_dir),
+        supervision_(plan.max_workers),
+        view_(out, columns),
+        cluster_(std::move(plan)) {}
+
+  // Returns when every child has ended.
+  void Run() {
+    const absl::Status started = cluster_.StartLead();
+    if (!started.ok()) return StartFailed(started);
+    while (!cluster_.Empty() || supervision_.RestartsPending()) {
+      const std::optional<int> signal =
+          signals_.WaitFor(watch_.has_value() ? kPollEvery : kStartPollEvery);
+      if (signal.has_value() && *signal != SIGCHLD) {
+        Do(supervision_.OnInterrupt());
+      }
+      TakeEnded();
+      if (watch_.has_value()) {
+        ShowStatus();
+      } else {
+        StartOthersOnceTheLeadListens();
+      }
+      Do(supervision_.OnTime(clock_->Now()));
+    }
+    supervision_.OnLastWord(FailureInSummary(run_dir_));
+    view_.Finish();
+  }
+
+  const Supervision& supervision() const { return supervision_; }
+  const LocalCluster& cluster() const { return cluster_; }
+
+ private:
+  void StartFailed(const absl::Status& status) {
+    stopping_ = true;
+    supervision_.OnFailure(std::string(status.message()));
+    cluster_.KillAll();
+  }
+
+  void TakeEnded() {
+    std::vector<PartEnd> ended = cluster_.TakeEnded();
+    // The reason may be had from the coordinator only until it ends too.
+    for (const PartEnd& end : ended) {
+      const bool by_itself = !end.ok && !end.killed;
+      if (by_itself && watch_.has_value()) AskForFailure();
+    }
+    for (const PartEnd& end : ended) reports_.Add(end, clock_->Now());
+    // Before anybody is started again, so that it finds the place free.
+    if (watch_.has_value()) ReportDeaths();
+    for (const PartEnd& end : ended) {
+      Do(supervision_.OnEnd(end, clock_->Now()));
+    }
+  }
+
+  // What nobody answers is told again when somebody does.
+  void ReportDeaths() {
+    for (const proto::DeathReport& report : reports_.Due(clock_->Now())) {
+      const absl::Status told = watch_->ReportDeath(report);
+      if (absl::IsUnavailable(told) || absl::IsDeadlineExceeded(told)) return;
+      reports_.Answered(report);
+    }
+  }
+
+  void StartOthersOnceTheLeadListens() {
+    const std::string lead = cluster_.ReadLeadAddress();
+    if (stopping_ || cluster_.Empty()) return;
+    if (lead.empty()) {
+      if (clock_->Now() < begun_ + kLeadPatience) return;
+      return StartFailed(absl::DeadlineExceededError(absl::StrCat(
+          "ps_server-0 has not said within ",
+          absl::FormatDuration(kLeadPatience), " where it listens")));
+    }
+    const absl::Status started = cluster_.StartOthers(lead);
+    if (!started.ok()) return StartFailed(started);
+    watch_.emplace(lead);
+  }
+
+  void AskForFailure() {
+    const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
+    if (status.ok() && status->phase() == "failed") {
+      supervision_.OnFailure(status->message());
+    }
+  }
+
+  void ShowStatus() {
+    const absl::StatusOr<proto::JobStatus> status = watch_->GetStatus();
+    if (!status.ok()) return;
+    ReportDeaths();
+    view_.Show(*status, clock_->Now());
+    RunProgress progress;
+    progress.version = status->version();
+    if (status->checkpoint().has_newest_version()) {
+      progress.checkpoint = {status->generation(),
+                             status->checkpoint().newest_version()};
+    }
+    supervision_.OnProgress(progress);
+    if (status->phase() == "failed") {
+      supervision_.OnFailure(status->message());
+    }
+    // A generation that was asked to stop may have ended before it did.
+    if (stopping_ && IsGoingOn(status->phase())) Stop();
+  }
+
+  void Stop() {
+    stopping_ = true;
+    if (!watch_.has_value()) {
+      // Nothing has been trained that could be kept.
+      return Do(supervision_.OnInterrupt());
+    }
+    const absl::Status asked = watch_->Stop("interrupted by the user");
+    if (!asked.ok()) {
+      view_.Say(absl::StrCat(
+          "the coordinator does not answer: ", std::string(asked.message()),
+          "; it will be asked again"));
+    }
+  }
+
+  void Do(const SuperviseActions& actions) {
+    for (const std::string& line : actions.say) view_.Say(line);
+    for (const std::string& name : actions.restart) {
+      const absl::Status started = cluster_.Restart(name);
+      if (!started.ok()) StartFailed(started);
+    }
+    if (actions.stop) Stop();
+    if (actions.dismiss) {
+      for (const std::string& name : cluster_.Names()) {
+        cluster_.Signal(name, SIGTERM);
+      }
+    }
+    if (actions.kill) cluster_.KillAll();
+  }
+
+  // Constant after construction.
+  Clock* const clock_;
+  const absl::Time begun_;
+  const std::string run_dir_;
+
+  SignalWait signals_;  // Before anything that starts a thread.
+  Supervision supervision_;
+  DeathReports reports_;
+  ProgressView view_;
+  LocalCluster cluster_;
+  std::optional<CoordinatorWatch> watch_;  // Once the lead listens.
+  bool stopping_ = false;
+};
+
+void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
+            std::ostream& err) {
+  const Supervision& end = run.supervision();
+  if (end.ExitCode() == 0) {
+    out << DescribeSummary(run_dir) << std::flush;
+    return;
+  }
+  err << "the run failed: "
+      << (end.failure().empty() ? "killed by the user" : end.failure()) << "\n";
+  if (!end.culprit().empty()) {
+    err << "the last lines of " << run_dir << "/" << end.culprit() << ".log:\n"
+        << run.cluster().TailOf(end.culprit());
+  } else {
+    err << "logs: " << run_dir << "\n";
+  }
+}
+
+// Where a run is, and which one.
+struct RunPlace {
+  std::string dir;
+  std::string id;
+};
+
+// Makes sure that the run in the folder can go on with `job`, and says from
+// where; nothing of an earlier life may be taken for this one's.
+absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
+                                const TrainOptions& options,
+                                std::ostream& out) {
+  const std::string& run_dir = options.run_dir;
+  const std::string lead = CoordinatorAddressOf(run_dir);
+  if (!lead.empty() && CoordinatorWatch(lead).GetStatus().ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        run_dir, ": the run has not ended: its coordinator answers at ", lead));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Resumption resumption,
+                          FindResumption(job, run_dir, {.id = options.run_id}));
+  for (const absl::Status& status : resumption.passed_over) {
+    out << "passed over: " << status.message() << "\n";
+  }
+  out << "going on from version " << resumption.point.version.value()
+      << " as generation " << resumption.generation.value();
+  if (resumption.lost > 0) {
+    out << "; " << resumption.lost << " later tasks are lost";
+  }
+  out << "\n";
+  SLUICE_RETURN_IF_ERROR(
+      FileOperations().Remove(absl::StrCat(run_dir, "/addresses")));
+  return RunPlace{run_dir, resumption.run_id};
+}
+
+// The folder of the run, made or found again.
+absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
+                                 const TrainOptions& options, Clock* clock,
+                                 std::ostream& out) {
+  RunPlace place;
+  if (!options.run_id.empty()) {
+    SLUICE_RETURN_IF_ERROR(CheckRunId(options.run_id));
+  }
+  if (options.resume) {
+    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, out));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(
+        place.dir,
+        MakeRunFolder(options.run_dir.empty() ? job.job.output().run_dir()
+                                              : options.run_dir,
+                      job.job.name()));
+  }
+  if (place.id.empty()) place.id = options.run_id;
+  if (place.id.empty()) place.id = DrawRunId(clock->Now());
+  return place;
+}
+
+}  // namespace
+
+int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
+                std::ostream& out, std::ostream& err) {
+  LetRead(job.job.output().mode());
+  const absl::StatusOr<RunPlace> place = PlaceOf(job, options, clock, out);
+  if (!place.ok()) {
+    err << place.status().message() << "\n";
+    return 2;
+  }
+  const std::string& run_dir = place->dir;
+  job.job.mutable_output()->set_run_dir(run_dir);
+  const std::string job_path = absl::StrCat(run_dir, "/job.textproto");
+  const std::string text = FormatJob(job.job);
+  const absl::Status written = WriteFileAtomically(job_path, {text});
+  if (!written.ok()) {
+    err << written.message() << "\n";
+    return 2;
+  }
+  out << "run folder " << run_dir << "\nrun id " << place->id << std::endl;
+  TrainRun run({.bin_dir = options.bin_dir,
+                .run_dir = run_dir,
+                .run_id = place->id,
+                .job_path = job_path,
+                .shards = job.job.cluster().shards(),
+                .workers = job.job.cluster().workers(),
+                .max_workers = MostWorkers(job.job.cluster()),
+                .evaluator = job.job.evaluation().enabled(),
+                .resume = options.resume,
+                .timeline = options.timeline},
+               options.columns, clock, out);
+  run.Run();
+  Report(run, run_dir, out, err);
+  return run.supervision().ExitCode();
+}
+
+}  // namespace sluice

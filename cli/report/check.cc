@@ -1,0 +1,215 @@
+#include "cli/report/check.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/report/check_report.h"
+#include "common/descriptor_limit.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+// Keeps the order in which names are added.
+using Json = nlohmann::ordered_json;
+
+std::string FormatShape(const std::vector<int64_t>& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
+
+// "512 B", "241.0 KiB", "3.2 GiB".
+std::string FormatBytes(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  int unit = 0;
+  while (value >= 1024 && unit < 3) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string WhereWeightsComeFrom(const proto::Job& job) {
+  if (!job.model().init_from().empty()) return job.model().init_from();
+  return absl::StrCat("the layers' initializers with seed ", job.seed());
+}
+
+Json JobToJson(const proto::Job& job) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  SLUICE_CHECK(
+      google::protobuf::util::MessageToJsonString(job, &text, options).ok());
+  return Json::parse(text);
+}
+
+Json LayoutToJson(const ResolvedJob& job, const CheckReport& report) {
+  Json tensors = Json::array();
+  for (size_t i = 0; i < job.layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = job.layout.tensors()[i];
+    tensors.push_back({{"name", tensor.name},
+                       {"shape", tensor.shape},
+                       {"offset", tensor.offset},
+                       {"size", tensor.size},
+                       {"statistic", tensor.is_statistic()},
+                       {"shards", report.tensor_shards[i]}});
+  }
+  return tensors;
+}
+
+Json ShardsToJson(const ResolvedJob& job, const CheckReport& report) {
+  Json shards = Json::array();
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    const ParameterRange range = job.layout.range(ShardId(s));
+    const ShardMemory& memory = report.shards[s];
+    shards.push_back({{"shard", s},
+                      {"begin", range.begin},
+                      {"end", range.end},
+                      {"memory_bytes",
+                       {{"weights", memory.weights},
+                        {"optimizer_state", memory.optimizer_state},
+                        {"staged_gradients", memory.staged_gradients},
+                        {"total", memory.total()}}}});
+  }
+  return shards;
+}
+
+Json ToJson(const ResolvedJob& job, const CheckReport& report) {
+  Json json;
+  json["name"] = job.job.name();
+  json["fingerprint"] = job.fingerprint;
+  json["job"] = JobToJson(job.job);
+  json["data"] = {{"train_samples", job.data.train_samples},
+                  {"test_samples", job.data.test_samples},
+                  {"input_shape", job.data.input_shape},
+                  {"batches_per_epoch", report.batches_per_epoch}};
+  json["weights"] = job.layout.size();
+  json["tensors"] = LayoutToJson(job, report);
+  json["shards"] = ShardsToJson(job, report);
+  json["worker"]["memory_bytes"] = {
+      {"weights", report.worker.weights},
+      {"gradient", report.worker.gradient},
+      {"activations", report.worker.activations},
+      {"batch", report.worker.batch},
+      {"training_data", report.worker.training_data},
+      {"total", report.worker.total()}};
+  json["file_descriptors"] = {{"lead", report.descriptors.lead},
+                              {"shard", report.descriptors.shard},
+                              {"worker", report.descriptors.worker},
+                              {"here_at_most", GetDescriptorLimit().hard}};
+  json["update"] = {{"gradients", report.update.gradients},
+                    {"pulls", report.update.pulls},
+                    {"pull_bytes", report.update.pull_bytes},
+                    {"push_bytes", report.update.push_bytes},
+                    {"updates_per_epoch", report.update.per_epoch}};
+  json["learning_rate"] = {{"first", report.rate.first},
+                           {"after_warmup", report.rate.after_warmup}};
+  json["expected_staleness"] = report.expected_staleness;
+  json["warnings"] = report.warnings;
+  return json;
+}
+
+void PrintTensors(const ResolvedJob& job, const CheckReport& report,
+                  std::ostream& out) {
+  size_t name_width = 6;
+  size_t shape_width = 5;
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    name_width = std::max(name_width, tensor.name.size());
+    shape_width = std::max(shape_width, FormatShape(tensor.shape).size());
+  }
+  out << absl::StreamFormat("%-*s  %-*s  %12s  %12s  %-17s  %s\n", name_width,
+                            "tensor", shape_width, "shape", "offset", "floats",
+                            "kind", "shards");
+  for (size_t i = 0; i < job.layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = job.layout.tensors()[i];
+    out << absl::StreamFormat(
+        "%-*s  %-*s  %12d  %12d  %-17s  %s\n", name_width, tensor.name,
+        shape_width, FormatShape(tensor.shape), tensor.offset, tensor.size,
+        tensor.is_statistic() ? "running statistic" : "trained",
+        absl::StrJoin(report.tensor_shards[i], ", "));
+  }
+  out << job.layout.size() << " weights, "
+      << FormatBytes(job.layout.size() * sizeof(float))
+      << ", at version 0 from " << WhereWeightsComeFrom(job.job) << "\n\n";
+}
+
+void PrintMemory(const ResolvedJob& job, const CheckReport& report,
+                 std::ostream& out) {
+  out << absl::StreamFormat("%-9s  %-25s  %12s  %12s  %12s  %12s\n", "memory",
+                            "floats", "weights", "optimizer", "staged",
+                            "total");
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    const ParameterRange range = job.layout.range(ShardId(s));
+    const ShardMemory& memory = report.shards[s];
+    out << absl::StreamFormat(
+        "shard %-3d  %-25s  %12s  %12s  %12s  %12s\n", s,
+        absl::StrCat("[", range.begin, ", ", range.end, ")"),
+        FormatBytes(memory.weights), FormatBytes(memory.optimizer_state),
+        FormatBytes(memory.staged_gradients), FormatBytes(memory.total()));
+  }
+  const WorkerMemory& worker = report.worker;
+  out << "each worker: " << FormatBytes(worker.total()) << " = weights "
+      << FormatBytes(worker.weights) << " + gradient "
+      << FormatBytes(worker.gradient) << " + activations "
+      << FormatBytes(worker.activations) << " + batch "
+      << FormatBytes(worker.batch) << " + training data "
+      << FormatBytes(worker.training_data) << "\n\n";
+}
+
+void PrintDescriptors(const DescriptorNeeds& needs, std::ostream& out) {
+  const int64_t limit = GetDescriptorLimit().hard;
+  out << "descriptors: " << needs.lead << " files and connections for shard 0, "
+      << needs.shard << " for each other shard, " << needs.worker
+      << " for each worker; a process here may have " << limit
+      << " (ulimit -Hn)\n";
+  if (needs.most() <= limit) return;
+  out << "warning:     a process that needs more refuses who connects: raise "
+         "the limit (systemd: LimitNOFILE)\n";
+}
+
+void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
+                  std::ostream& out) {
+  const proto::Job& j = job.job;
+  const UpdateCost& update = report.update;
+  out << "an epoch:    " << job.data.train_samples << " samples, "
+      << report.batches_per_epoch << " mini-batches of "
+      << j.data().batch_size() << ", "
+      << absl::StreamFormat("%.1f", update.per_epoch) << " updates\n";
+  out << "an update:   " << update.gradients << " gradients under "
+      << proto::Policy_Name(j.sync().policy()) << " by "
+      << MostWorkers(j.cluster()) << " workers; pull "
+      << FormatBytes(update.pull_bytes) << " (" << update.pulls
+      << " times the weights), push " << FormatBytes(update.push_bytes) << " ("
+      << update.gradients << ")\n";
+  out << "rate:        " << report.rate.first << " at the first update, "
+      << report.rate.after_warmup << " after warm-up\n";
+  out << "staleness:   " << report.expected_staleness
+      << " versions expected with workers of equal speed\n";
+  for (const std::string& warning : report.warnings) {
+    out << "warning:     " << warning << "\n";
+  }
+}
+
+}  // namespace
+
+void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
+  const CheckReport report = MakeCheckReport(job);
+  if (json) {
+    out << ToJson(job, report).dump(2) << "\n";
+    return;
+  }
+  out << FormatJob(job.job) << "\nfingerprint: " << job.fingerprint << "\n\n";
+  PrintTensors(job, report, out);
+  PrintMemory(job, report, out);
+  PrintDescriptors(report.descriptors, out);
+  PrintUpdates(job, report, out);
+}
+
+}  // namespace sluice

@@ -1,0 +1,18 @@
+#ifndef SLUICE_CLI_REPORT_CHECK_H_
+#define SLUICE_CLI_REPORT_CHECK_H_
+
+#include <ostream>
+
+#include "common/resolved_job.h"
+
+namespace sluice {
+
+// Prints the job with every default filled in, and what follows from it:
+// where each tensor lies, memory, bytes and updates, learning rate, expected
+// staleness, warnings. As text, or as one JSON object whose names stay the
+// same from release to release.
+void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_REPORT_CHECK_H_

@@ -1,0 +1,224 @@
+#include "cli/report/check_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/batch_grid.h"
+#include "common/data_shape.h"
+#include "common/learning_rate.h"
+#include "common/wire/job_wire_types.h"
+#include "common/wire/wire_format.h"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/shard/optimizer.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+int64_t Product(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (const int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+std::vector<int> ShardsOf(const TensorSpec& tensor,
+                          const ParameterLayout& layout) {
+  std::vector<int> shards;
+  for (int s = 0; s < layout.shards(); ++s) {
+    const ParameterRange range = layout.range(ShardId(s));
+    if (range.begin < tensor.offset + tensor.size &&
+        tensor.offset < range.end) {
+      shards.push_back(s);
+    }
+  }
+  return shards;
+}
+
+ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
+  const int64_t slice = range.size() * kFloat;
+  ShardMemory memory;
+  // One version at a time is held to be written, whatever else is.
+  const int checkpoints = job.has_checkpoint() ? 1 : 0;
+  memory.weights = slice * (1 + job.limits().max_held() + checkpoints);
+  memory.optimizer_state =
+      slice * Optimizer::StateArrays(job.optimizer()) * (1 + checkpoints);
+  memory.staged_gradients = slice * job.limits().staged_gradients();
+  return memory;
+}
+
+// Numbers of one sample, in layers one after the other: backward needs every
+// output, and two gradients of the largest array. A flatten only gives another
+// shape, unless it `moves` the numbers.
+int64_t NumbersOf(const std::vector<LayerPlan>& layers, bool moves) {
+  int64_t numbers = 0;
+  int64_t largest = layers.empty() ? 0 : Product(layers[0].input_shape);
+  for (const LayerPlan& layer : layers) {
+    if (layer.layer.has_flatten() && !moves) continue;
+    numbers += Product(layer.output_shape) + NumbersOf(layer.body, moves) +
+               NumbersOf(layer.projection, moves);
+    largest = std::max(largest, Product(layer.output_shape));
+  }
+  return numbers + 2 * largest;
+}
+
+// Of a mini-batch's `samples`, of `input` numbers each. In 16 bits inputs are
+// brought to such arrays as well, unless an embedding reads them.
+int64_t Activations(const ResolvedJob& job, int64_t samples, int64_t input) {
+  const proto::Worker::Precision precision = job.job.worker().precision();
+  const bool narrow =
+      precision == proto::Worker::BF16 || precision == proto::Worker::FP16;
+  const int64_t numbers = NumbersOf(job.model.layers, /*moves=*/narrow);
+  if (!narrow) return samples * numbers * kFloat;
+  const bool embedded = job.model.layers[0].layer.has_embedding();
+  return samples * (numbers + (embedded ? 0 : input)) * 2;
+}
+
+// Whether tasks are of exactly one version, so that the next one's weights are
+// pulled while a task of this one is computed.
+bool IsSynchronous(const proto::Job& job) {
+  const proto::Policy policy = job.sync().policy();
+  return policy == proto::SYNC || policy == proto::K_SYNC ||
+         policy == proto::K_BATCH_SYNC;
+}
+
+// Bytes of the training data, with `input` numbers and a label or target each.
+int64_t TrainingData(const ResolvedJob& job, int64_t input) {
+  const proto::Data& data = job.job.data();
+  // Of these the patterns are kept, and samples made as they are needed.
+  if (data.has_synthetic_images()) {
+    return data.synthetic_images().classes() * input * kFloat;
+  }
+  if (data.has_text()) return job.data.train_samples * input;
+  // Images are kept as bytes.
+  return job.data.train_samples * (input + 1) *
+         (HasImages(data) ? int64_t{1} : kFloat);
+}
+
+WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
+  const int64_t batch_size = job.job.data().batch_size();
+  const int64_t samples =
+      std::min<int64_t>(batch_size, job.job.worker().micro_batch());
+  const int64_t input = Product(job.data.input_shape);
+  WorkerMemory memory;
+  const int64_t vector = job.layout.size() * kFloat;
+  // Local steps move a copy, and add up their gradients; so do micro-batches.
+  const int steps = job.job.sync().local_steps() > 1 ? 1 : 0;
+  const int parts = samples < batch_size ? 1 : 0;
+  memory.weights = vector * (1 + (IsSynchronous(job.job) ? 1 : 0) + steps);
+  memory.gradient = vector * (1 + steps + parts);
+  memory.activations = Activations(job, samples, input);
+  // With its labels, or one target a sample; and the next to be computed.
+  memory.batch = samples * (input + job.data.labels) * kFloat *
+                 (steps + parts > 0 ? 2 : 1);
+  memory.training_data = TrainingData(job, input);
+  return memory;
+}
+
+int64_t BatchesPerEpoch(const ResolvedJob& job) {
+  const proto::Data& data = job.job.data();
+  const int partitions =
+      data.sharding() == proto::Data::STATIC ? job.job.cluster().workers() : 1;
+  return BatchGrid(job.data.train_samples, data.batch_size(), partitions)
+      .batches_per_epoch();
+}
+
+UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
+  const proto::Job& j = job.job;
+  const ParameterRange all = {0, job.layout.size()};
+  const WireFormat format(job.layout.statistics());
+  const WireTypes types = JobWireTypes(j);
+  UpdateCost cost;
+  cost.gradients = MostGradientsPerUpdate(j.sync());
+  switch (j.sync().policy()) {
+    case proto::K_SYNC:
+    case proto::K_BATCH_SYNC:
+      // Every worker starts at every version.
+      cost.pulls = std::max(cost.gradients, MostWorkers(j.cluster()));
+      break;
+    default:
+      cost.pulls = cost.gradients;  // One for each.
+  }
+  cost.push_bytes = cost.gradients * format.Bytes(types.push, all);
+  cost.pull_bytes = cost.pulls * format.Bytes(types.pull, all);
+  cost.per_epoch = static_cast<double>(batches_per_epoch) /
+                   j.sync().local_steps() / cost.gradients;
+  return cost;
+}
+
+RateReport RatesOf(const ResolvedJob& job) {
+  const LearningRateOptions options =
+      CoordinatorOptionsFromJob(job, /*grant_secret=*/0).learning_rate;
+  const int gradients = MostGradientsPerUpdate(job.job.sync());
+  const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
+  return {.first = LearningRate(options, 0, gradients),
+          .after_warmup = LearningRate(
+              options, options.warmup_samples > 0 ? warmed_up : 0, gradients)};
+}
+
+// While a worker computes, the P-1 others deliver one gradient each, and K of
+// them make an update.
+double ExpectedStaleness(const proto::Job& job) {
+  const double workers = MostWorkers(job.cluster());
+  const double k = job.sync().k();
+  switch (job.sync().policy()) {
+    case proto::ASYNC:
+      return workers - 1;
+    case proto::K_ASYNC:
+      // The K of the last update start together.
+      return (workers - k) / k;
+    case proto::K_BATCH_ASYNC:
+      return (workers - 1) / k;
+    default:
+      return 0;
+  }
+}
+
+std::vector<std::string> WarningsOf(const proto::Job& job,
+                                    double expected_staleness) {
+  std::vector<std::string> warnings;
+  const double momentum = job.optimizer().sgd().momentum();
+  if (momentum > 0 && expected_staleness > 1) {
+    warnings.push_back(absl::StrCat(
+        "optimizer.sgd.momentum is ", momentum,
+        " and a gradient will be about ", expected_staleness,
+        " versions stale: stale gradients act like more momentum (Mitliagkas "
+        "et al. 2016), and the run may diverge; lower the momentum or the "
+        "learning rate, or bound sync.staleness"));
+  }
+  return warnings;
+}
+
+DescriptorNeeds DescriptorsOf(const proto::Job& job) {
+  // A process's own: standard streams, its port, gRPC's wake-ups, a GPU's, the
+  // files of a run; and what a port leaves them (common/rpc/listener.h).
+  constexpr int64_t kOwn = 64;
+  const int64_t shards = job.cluster().shards();
+  const int64_t clients =
+      MostWorkers(job.cluster()) + (job.evaluation().enabled() ? 1 : 0);
+  return {.lead = 2 * clients + (shards - 1) + kOwn,
+          .shard = clients + 1 + kOwn,
+          .worker = shards + 1 + kOwn};
+}
+
+}  // namespace
+
+CheckReport MakeCheckReport(const ResolvedJob& job) {
+  CheckReport report;
+  for (const TensorSpec& tensor : job.layout.tensors()) {
+    report.tensor_shards.push_back(ShardsOf(tensor, job.layout));
+  }
+  for (int s = 0; s < job.layout.shards(); ++s) {
+    report.shards.push_back(MemoryOf(job.layout.range(ShardId(s)), job.job));
+  }
+  report.worker = MemoryOfWorker(job);
+  report.descriptors = DescriptorsOf(job.job);
+  report.batches_per_epoch = BatchesPerEpoch(job);
+  report.update = CostOf(job, report.batches_per_epoch);
+  report.rate = RatesOf(job);
+  report.expected_staleness = ExpectedStaleness(job.job);
+  report.warnings = WarningsOf(job.job, report.expected_staleness);
+  return report;
+}
+
+}  // namespace sluice

@@ -1,0 +1,122 @@
+#include "cli/report/checkpoint_report.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "ps_server/checkpoint/manifest.h"
+
+namespace sluice {
+namespace {
+
+int64_t Bytes(const proto::CheckpointManifest &manifest) {
+  int64_t bytes = 0;
+  for (const proto::CheckpointFile &file : manifest.file()) {
+    bytes += file.bytes();
+  }
+  return bytes;
+}
+
+std::string Samples(const proto::TrainingState &state) {
+  std::string text = absl::StrCat(state.samples_applied(),
+                                  " applied; every task's mini-batches below ",
+                                  "number ", state.low_water_mark());
+  if (!state.exception().empty()) {
+    absl::StrAppend(&text, ", and ", absl::StrJoin(state.exception(), ", "));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> FindCheckpoint(
+    const std::string &path, std::vector<std::string> *passed_over) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path + "/checkpoints", error)) {
+    SLUICE_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(path));
+    SLUICE_RETURN_IF_ERROR(checkpoint.Verify());
+    return checkpoint;
+  }
+  SLUICE_ASSIGN_OR_RETURN(NewestCheckpoint newest, OpenNewestCheckpoint(path));
+  for (const absl::Status &status : newest.refused) {
+    passed_over->push_back(std::string(status.message()));
+  }
+  if (newest.checkpoint.has_value()) return *std::move(newest.checkpoint);
+  return absl::NotFoundError(
+      absl::StrCat(path, ": has no whole checkpoint, expected one"));
+}
+
+std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
+  const proto::CheckpointManifest &manifest = checkpoint.manifest();
+  const ParameterLayout layout = LayoutOf(manifest);
+  std::string text = absl::StrFormat(
+      "checkpoint   %s, whole\n"
+      "version      %d of generation %d\n"
+      "job          %s\n"
+      "samples      %s\n"
+      "model        %d weights in %d tensors, layout %s\n"
+      "arrays       %s\n"
+      "files        %d bytes in %d, chunks of %d floats\n",
+      checkpoint.folder(), manifest.version(), manifest.generation(),
+      manifest.job_fingerprint(), Samples(manifest.state()), layout.size(),
+      layout.tensors().size(), manifest.layout_fingerprint(),
+      absl::StrJoin(manifest.array(), ", "), Bytes(manifest),
+      manifest.file_size(), manifest.chunk_floats());
+  for (const proto::CheckpointFile &file : manifest.file()) {
+    absl::StrAppendFormat(&text, "  %s  %d bytes, weights %d to %d\n",
+                          file.name(), file.bytes(), file.begin(), file.end());
+  }
+  absl::StrAppend(&text, "tensors\n");
+  for (const TensorSpec &tensor : layout.tensors()) {
+    absl::StrAppendFormat(&text, "  %s  (%s)\n", tensor.name,
+                          absl::StrJoin(tensor.shape, ", "));
+  }
+  return text;
+}
+
+std::string CheckpointJson(const Checkpoint &checkpoint) {
+  const proto::CheckpointManifest &manifest = checkpoint.manifest();
+  const proto::TrainingState &state = manifest.state();
+  nlohmann::ordered_json json;
+  json["folder"] = checkpoint.folder();
+  json["generation"] = manifest.generation();
+  json["version"] = manifest.version();
+  json["job_fingerprint"] = manifest.job_fingerprint();
+  json["layout_fingerprint"] = manifest.layout_fingerprint();
+  json["samples_applied"] = state.samples_applied();
+  json["low_water_mark"] = state.low_water_mark();
+  json["exceptions"] =
+      std::vector<int64_t>(state.exception().begin(), state.exception().end());
+  json["arrays"] = std::vector<std::string>(manifest.array().begin(),
+                                            manifest.array().end());
+  json["bytes"] = Bytes(manifest);
+  json["files"] = nlohmann::json::array();
+  for (const proto::CheckpointFile &file : manifest.file()) {
+    json["files"].push_back({{"name", file.name()},
+                             {"bytes", file.bytes()},
+                             {"begin", file.begin()},
+                             {"end", file.end()}});
+  }
+  json["tensors"] = nlohmann::ordered_json::object();
+  for (const proto::CheckpointTensor &tensor : manifest.tensor()) {
+    json["tensors"][tensor.name()] =
+        std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end());
+  }
+  return absl::StrCat(
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
+}
+
+absl::Status ExportWeights(const Checkpoint &checkpoint,
+                           const std::string &path) {
+  const ParameterLayout layout = LayoutOf(checkpoint.manifest());
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          checkpoint.Read("weights", {0, layout.size()}));
+  return WriteSafetensors(path, layout, weights);
+}
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+#ifndef SLUICE_CLI_REPORT_CHECKPOINT_REPORT_H_
+#define SLUICE_CLI_REPORT_CHECKPOINT_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ps_server/checkpoint/checkpoint.h"
+
+namespace sluice {
+
+// The checkpoint in the folder `path`; where that is a run's, its newest whole
+// one, and `*passed_over` has a line for each newer one that is not. Every
+// checksum has been compared. Errors name the file, what was expected and what
+// was found.
+absl::StatusOr<Checkpoint> FindCheckpoint(
+    const std::string &path, std::vector<std::string> *passed_over);
+
+// What is in a checkpoint, as `sluice inspect` prints it.
+std::string DescribeCheckpoint(const Checkpoint &checkpoint);
+// The same as one JSON object, with the tensors' shapes.
+std::string CheckpointJson(const Checkpoint &checkpoint);
+
+// Joins the shards' weights to the model's tensors, as weights.safetensors of a
+// run. kUnavailable, kDataLoss: names the file.
+absl::Status ExportWeights(const Checkpoint &checkpoint,
+                           const std::string &path);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_REPORT_CHECKPOINT_REPORT_H_

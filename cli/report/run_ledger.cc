@@ -1,0 +1,146 @@
+#include "cli/report/run_ledger.h"
+
+#include <cstdint>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/report/run_result.h"
+#include "common/batch_grid.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "ps_server/coordinator/core/coordinator_options_from_job.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Mini-batches of a run through `job`'s epochs.
+int64_t MiniBatchesOf(const ResolvedJob& job) {
+  const CoordinatorOptions options =
+      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  const BatchGrid grid(options.train_samples, options.batch_size,
+                       options.static_partitions ? options.workers : 1);
+  const BatchSchedule schedule(grid, options.sync.local_steps,
+                               options.stop.epochs);
+  const BatchSchedule::Block last =
+      schedule.BlockAt(BlockId(schedule.total() - 1));
+  return last.first_batch.value() + last.batches;
+}
+
+void Compare(const char* what, int64_t said, int64_t found, Ledger* ledger) {
+  if (said == found) return;
+  ledger->errors.push_back(absl::StrCat("summary.json says ", said, " ", what,
+                                        ", the logs ", found));
+}
+
+std::string Row(const std::string& name, const std::string& from,
+                const std::string& versions, const GenerationLedger& of) {
+  return absl::StrFormat("%-10s %-12s %-14s %8d %9d %9d %8d %8d %8d\n", name,
+                         from, versions, of.tasks, of.applied, of.cancelled,
+                         of.dropped, of.rejected, of.lost);
+}
+
+Json CountsJson(const GenerationLedger& of) {
+  return {{"tasks", of.tasks},         {"applied", of.applied},
+          {"cancelled", of.cancelled}, {"dropped", of.dropped},
+          {"rejected", of.rejected},   {"lost", of.lost}};
+}
+
+}  // namespace
+
+absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job,
+                          LoadJob(absl::StrCat(run_dir, "/job.textproto"), {}));
+  LedgerExpectation expected;
+  const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
+  if (result.ok() && result->failure.empty()) {
+    expected.ended = true;
+    // Else it was stopped before.
+    if (job.job.stop().has_epochs() &&
+        absl::StrContains(result->reason, " epochs done")) {
+      expected.mini_batches = MiniBatchesOf(job);
+      expected.left_out =
+          result->batches_left_out * job.job.sync().local_steps();
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(run_dir, expected));
+  if (!expected.ended) return ledger;
+  const GenerationLedger total = ledger.Total();
+  Compare("updates", result->version, ledger.version.value(), &ledger);
+  Compare("samples", result->samples, ledger.samples, &ledger);
+  Compare("gradients applied", result->applied, total.applied, &ledger);
+  Compare("gradients", result->tasks, total.tasks, &ledger);
+  return ledger;
+}
+
+std::string DescribeLedger(const Ledger& ledger) {
+  std::string text =
+      absl::StrFormat("%-10s %-12s %-14s %8s %9s %9s %8s %8s %8s\n",
+                      "generation", "goes on from", "versions", "tasks",
+                      "applied", "cancelled", "dropped", "rejected", "lost");
+  for (const GenerationLedger& one : ledger.generations) {
+    std::string versions =
+        absl::StrCat(one.restored.value(), " to ", one.decided.value());
+    if (one.updates_lost() > 0) {
+      absl::StrAppend(&versions, " (-", one.updates_lost(), ")");
+    }
+    text +=
+        Row(absl::StrCat(one.generation.value()),
+            one.parent.value() == 0 ? "-" : absl::StrCat(one.parent.value()),
+            versions, one);
+  }
+  text += Row("all", "", absl::StrCat("0 to ", ledger.version.value()),
+              ledger.Total());
+  for (const Generation generation : ledger.never_began) {
+    absl::StrAppend(&text, "generation ", generation.value(),
+                    " was taken and never began\n");
+  }
+  for (const TornTail& tail : ledger.torn) {
+    absl::StrAppend(&text, tail.ToString(), "\n");
+  }
+  absl::StrAppend(&text, ledger.mini_batches, " mini-batches, ", ledger.samples,
+                  " samples in the weights of version ", ledger.version.value(),
+                  "\n");
+  for (const std::string& error : ledger.errors) {
+    absl::StrAppend(&text, error, "\n");
+  }
+  absl::StrAppend(&text, ledger.exact() ? "exact: every gradient ended once\n"
+                                        : "NOT exact\n");
+  return text;
+}
+
+std::string LedgerJson(const Ledger& ledger) {
+  Json generations = Json::array();
+  for (const GenerationLedger& one : ledger.generations) {
+    Json json = {{"generation", one.generation.value()},
+                 {"parent", one.parent.value()},
+                 {"restored_version", one.restored.value()},
+                 {"version", one.decided.value()},
+                 {"updates_lost", one.updates_lost()}};
+    json.update(CountsJson(one));
+    generations.push_back(json);
+  }
+  Json never = Json::array();
+  for (const Generation one : ledger.never_began) never.push_back(one.value());
+  Json torn = Json::array();
+  for (const TornTail& tail : ledger.torn) {
+    torn.push_back(
+        {{"file", tail.path}, {"offset", tail.offset}, {"bytes", tail.bytes}});
+  }
+  const Json json = {{"exact", ledger.exact()},
+                     {"errors", ledger.errors},
+                     {"version", ledger.version.value()},
+                     {"mini_batches", ledger.mini_batches},
+                     {"samples", ledger.samples},
+                     {"gradients", CountsJson(ledger.Total())},
+                     {"generations", generations},
+                     {"never_began", never},
+                     {"torn", torn}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace sluice

@@ -1,0 +1,166 @@
+#include "cli/report/run_result.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/launch/progress.h"
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+
+// A number of the summary; NaN where it has none (accuracy of a regression).
+double Number(const json& summary, const char* name) {
+  const auto found = summary.find(name);
+  if (found == summary.end() || !found->is_number()) return std::nan("");
+  return found->get<double>();
+}
+
+std::string Text(const json& summary, const char* name) {
+  const auto found = summary.find(name);
+  if (found == summary.end() || !found->is_string()) return "";
+  return found->get<std::string>();
+}
+
+std::string DescribeTest(const json& summary) {
+  std::string text;
+  const double accuracy = Number(summary, "test_accuracy");
+  const double loss = Number(summary, "test_loss");
+  const double version = Number(summary, "version");
+  if (!std::isnan(accuracy)) {
+    absl::StrAppendFormat(
+        &text, "test accuracy %.4f (whole test split, version %.0f)\n",
+        accuracy, version);
+  }
+  if (!std::isnan(loss)) {
+    absl::StrAppendFormat(&text, "test loss %.4g\n", loss);
+  }
+  return text;
+}
+
+std::string PathOf(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/summary.json");
+}
+
+// Empty where the job has no checkpoints.
+std::string DescribeCheckpoints(const json& summary) {
+  const auto found = summary.find("checkpoints");
+  if (found == summary.end() || !found->is_object()) return "";
+  std::string text =
+      absl::StrFormat("\ncheckpoints: %.0f written", Number(*found, "written"));
+  const double newest = Number(*found, "newest_version");
+  if (!std::isnan(newest)) {
+    absl::StrAppendFormat(&text, ", the newest of version %.0f", newest);
+  }
+  for (const char* what : {"failed", "late"}) {
+    const double count = Number(*found, what);
+    if (count > 0) absl::StrAppendFormat(&text, ", %.0f %s", count, what);
+  }
+  const std::string error = found->value("last_error", "");
+  if (!error.empty()) {
+    absl::StrAppend(&text, "\nthe last checkpoint that failed: ", error);
+  }
+  return text;
+}
+
+// Empty where the run had but one generation.
+std::string DescribeRecoveries(const json& summary) {
+  const double generation = Number(summary, "generation");
+  if (!(generation > 1)) return "";
+  return absl::StrFormat(
+      "\nbegun again %.0f times: %.0f updates and %.0f gradients lost",
+      generation - 1, Number(summary, "updates_lost"),
+      Number(summary.value("gradients", json()), "lost"));
+}
+
+// Null when there is none that can be read.
+json ReadSummary(const std::string& run_dir) {
+  std::ifstream file(PathOf(run_dir));
+  const json summary = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() ? summary : json();
+}
+
+json GradientsOf(const json& summary) {
+  return summary.is_null() ? json() : summary.value("gradients", json());
+}
+
+}  // namespace
+
+absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
+  const json summary = ReadSummary(run_dir);
+  if (summary.is_null()) {
+    return absl::NotFoundError(
+        absl::StrCat(PathOf(run_dir), ": cannot be read"));
+  }
+  const auto count = [](const json& object, const char* name) {
+    const double number = Number(object, name);
+    return std::isnan(number) ? 0 : static_cast<int64_t>(number);
+  };
+  const auto maybe = [&](const char* name) {
+    const double number = Number(summary, name);
+    return std::isnan(number) ? std::nullopt : std::optional<double>(number);
+  };
+  RunResult result;
+  result.failure = Text(summary, "failure");
+  result.reason = Text(summary, "reason");
+  result.version = count(summary, "version");
+  result.samples = count(summary, "samples");
+  result.batches_left_out = count(summary, "batches_left_out");
+  result.seconds = maybe("seconds").value_or(0);
+  result.test_accuracy = maybe("test_accuracy");
+  result.test_loss = maybe("test_loss");
+  result.weights_sha256 = Text(summary, "weights_sha256");
+  const json gradients = GradientsOf(summary);
+  result.applied = count(gradients, "applied");
+  for (const char* outcome :
+       {"applied", "cancelled", "dropped", "rejected", "lost"}) {
+    result.tasks += count(gradients, outcome);
+  }
+  return result;
+}
+
+std::string FailureInSummary(const std::string& run_dir) {
+  return Text(ReadSummary(run_dir), "failure");
+}
+
+int64_t CancelledInSummary(const std::string& run_dir) {
+  const double cancelled =
+      Number(GradientsOf(ReadSummary(run_dir)), "cancelled");
+  return std::isnan(cancelled) ? 0 : static_cast<int64_t>(cancelled);
+}
+
+std::string DescribeSummary(const std::string& run_dir) {
+  const json summary = ReadSummary(run_dir);
+  if (summary.is_null()) {
+    return absl::StrCat(PathOf(run_dir), " cannot be read\n");
+  }
+  std::string text = DescribeTest(summary);
+  absl::StrAppendFormat(&text, "%.0f updates in %s, %.0f samples/s\n",
+                        Number(summary, "version"),
+                        FormatSeconds(Number(summary, "seconds")),
+                        Number(summary, "samples_per_second"));
+  const json gradients = GradientsOf(summary);
+  for (const char* outcome : {"applied", "cancelled", "dropped", "rejected"}) {
+    absl::StrAppendFormat(&text, "%s%s %.0f",
+                          text.back() == '\n' ? "gradients: " : ", ", outcome,
+                          Number(gradients, outcome));
+  }
+  const double left_out = Number(summary, "batches_left_out");
+  if (left_out > 0) {
+    absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
+  }
+  const double not_finite = Number(summary, "losses_not_finite");
+  if (not_finite > 0) {
+    absl::StrAppendFormat(&text, ", losses that are NaN or infinite %.0f",
+                          not_finite);
+  }
+  absl::StrAppend(&text, DescribeCheckpoints(summary),
+                  DescribeRecoveries(summary), "\nresults in ", run_dir, "\n");
+  return text;
+}
+
+}  // namespace sluice

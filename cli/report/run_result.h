@@ -1,0 +1,43 @@
+#ifndef SLUICE_CLI_REPORT_RUN_RESULT_H_
+#define SLUICE_CLI_REPORT_RUN_RESULT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+// What RUN_DIR/summary.json says of a run that is over.
+struct RunResult {
+  std::string failure = {};  // Empty: it reached its end.
+  std::string reason = {};   // "8 epochs done"
+  int64_t version = 0;
+  int64_t samples = 0;
+  int64_t batches_left_out = 0;
+  double seconds = 0;
+  // Absent where nothing was evaluated; accuracy also of a regression.
+  std::optional<double> test_accuracy = {};
+  std::optional<double> test_loss = {};
+  std::string weights_sha256 = {};  // Empty where nothing was evaluated.
+  int64_t applied = 0;
+  int64_t tasks = 0;  // All gradients, whatever became of them.
+};
+// kNotFound: there is none that can be read.
+absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
+
+// RUN_DIR/summary.json for a person, several lines. When it cannot be read,
+// says so.
+std::string DescribeSummary(const std::string& run_dir);
+
+// Why the run failed, as its coordinator wrote it there; empty when it did not
+// or wrote nothing.
+std::string FailureInSummary(const std::string& run_dir);
+
+// How many of the run's tasks were cancelled; 0 when it cannot be read.
+int64_t CancelledInSummary(const std::string& run_dir);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_REPORT_RUN_RESULT_H_

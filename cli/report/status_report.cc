@@ -1,0 +1,220 @@
+#include "cli/report/status_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/launch/progress.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Verdicts(const proto::GradientCounts& counts) {
+  return absl::StrFormat("%9d %9d %9d %9d %9d", counts.applied(),
+                         counts.cancelled(), counts.dropped(),
+                         counts.rejected(), counts.lost());
+}
+
+// "0: 12  1: 40  ... 31+: 2", only what occurred.
+std::string Histogram(const proto::JobStatus& status) {
+  std::string text;
+  const int bins = status.staleness_histogram_size();
+  for (int i = 0; i < bins; ++i) {
+    if (status.staleness_histogram(i) == 0) continue;
+    absl::StrAppend(&text, "  ", i, i == bins - 1 ? "+: " : ": ",
+                    status.staleness_histogram(i));
+  }
+  return text;
+}
+
+// A peer that was never there was never heard.
+std::string LastHeard(const std::string& state, double seconds) {
+  return state == "missing" ? "-" : absl::StrFormat("%.1f s", seconds);
+}
+
+Json VerdictsJson(const proto::GradientCounts& counts) {
+  return {{"applied", counts.applied()},
+          {"cancelled", counts.cancelled()},
+          {"dropped", counts.dropped()},
+          {"rejected", counts.rejected()},
+          {"lost", counts.lost()}};
+}
+
+Json WorkersJson(const proto::JobStatus& status) {
+  Json workers = Json::array();
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    workers.push_back({{"id", worker.id()},
+                       {"state", worker.state()},
+                       {"incarnation", worker.incarnation()},
+                       {"last_heard_s", worker.last_heard_s()},
+                       {"gradients", VerdictsJson(worker.gradients())},
+                       {"process", worker.process()}});
+  }
+  return workers;
+}
+
+Json ShardsJson(const proto::JobStatus& status) {
+  Json shards = Json::array();
+  for (const proto::ShardStatus& shard : status.shard()) {
+    shards.push_back({{"id", shard.id()},
+                      {"state", shard.state()},
+                      {"version", shard.version()},
+                      {"last_heard_s", shard.last_heard_s()},
+                      {"address", shard.address()},
+                      {"process", shard.process()}});
+  }
+  return shards;
+}
+
+// "checkpoints: version 40 is the newest, 4 written, 1 failed, 0 late" and what
+// is under way or went wrong.
+std::string Checkpoints(const proto::CheckpointStatus& checkpoint) {
+  std::string text = absl::StrFormat(
+      "checkpoints  %s, %d written, %d failed, %d late\n",
+      checkpoint.has_newest_version()
+          ? absl::StrCat("version ", checkpoint.newest_version(),
+                         " is the newest")
+          : "none yet",
+      checkpoint.written(), checkpoint.failed(), checkpoint.late());
+  if (checkpoint.has_writing_version()) {
+    absl::StrAppendFormat(&text, "writing version %d for %s\n",
+                          checkpoint.writing_version(),
+                          FormatSeconds(checkpoint.writing_s()));
+  }
+  if (!checkpoint.last_error().empty()) {
+    absl::StrAppend(&text, "the last checkpoint that failed: ",
+                    checkpoint.last_error(), "\n");
+  }
+  return text;
+}
+
+// "recovered    generation 3 goes on from version 40; 17 updates lost so far",
+// and why.
+std::string Recovery(const proto::JobStatus& status) {
+  const proto::RecoveryStatus& recovery = status.recovery();
+  std::string text = absl::StrFormat(
+      "recovered    generation %d goes on from version %d; %d updates lost so "
+      "far\n",
+      status.generation(), recovery.restored_version(),
+      recovery.updates_lost());
+  if (!recovery.reason().empty()) {
+    absl::StrAppend(&text, "because      ", recovery.reason(), "\n");
+  }
+  return text;
+}
+
+Json RecoveryJson(const proto::JobStatus& status) {
+  if (!status.has_recovery()) return nullptr;
+  return {{"restored_version", status.recovery().restored_version()},
+          {"updates_lost", status.recovery().updates_lost()},
+          {"reason", status.recovery().reason()}};
+}
+
+Json CheckpointsJson(const proto::JobStatus& status) {
+  if (!status.has_checkpoint()) return nullptr;
+  const proto::CheckpointStatus& checkpoint = status.checkpoint();
+  Json json = {{"newest_version", nullptr},
+               {"written", checkpoint.written()},
+               {"failed", checkpoint.failed()},
+               {"late", checkpoint.late()},
+               {"last_error", checkpoint.last_error()},
+               {"writing_version", nullptr},
+               {"writing_s", checkpoint.writing_s()}};
+  if (checkpoint.has_newest_version()) {
+    json["newest_version"] = checkpoint.newest_version();
+  }
+  if (checkpoint.has_writing_version()) {
+    json["writing_version"] = checkpoint.writing_version();
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string FormatStatus(const proto::JobStatus& status) {
+  std::string text = absl::StrCat(
+      status.name(), "  ", status.policy(), "  ", status.phase(), "  ",
+      FormatSeconds(status.seconds()), "\n", FormatProgress(status), "\n");
+  if (!status.run_id().empty()) {
+    absl::StrAppendFormat(&text, "run %s, generation %d%s\n", status.run_id(),
+                          status.generation(),
+                          status.has_recovery() ? "" : ", begun at version 0");
+  }
+  if (!status.waiting_for().empty()) {
+    absl::StrAppendFormat(&text, "waiting for %s since %s\n",
+                          status.waiting_for(),
+                          FormatSeconds(status.waiting_s()));
+  }
+  if (status.has_checkpoint()) {
+    absl::StrAppend(&text, Checkpoints(status.checkpoint()));
+  }
+  if (status.has_recovery()) absl::StrAppend(&text, Recovery(status));
+  if (status.losses_not_finite() > 0) {
+    absl::StrAppendFormat(
+        &text, "losses that are NaN or infinite: %d (left out of the loss)\n",
+        status.losses_not_finite());
+  }
+  absl::StrAppend(&text, "staleness", Histogram(status), "\n\n");
+  absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %9s %9s %9s %9s %9s  %s\n",
+                        "", "state", "last heard", "version", "applied",
+                        "cancelled", "dropped", "rejected", "lost", "process");
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %s  %s\n",
+                          absl::StrCat("worker ", worker.id()), worker.state(),
+                          LastHeard(worker.state(), worker.last_heard_s()), "",
+                          Verdicts(worker.gradients()), worker.process());
+  }
+  for (const proto::ShardStatus& shard : status.shard()) {
+    absl::StrAppendFormat(&text, "%-10s %-10s %10s %8d %49s  %s\n",
+                          absl::StrCat("shard ", shard.id()), shard.state(),
+                          LastHeard(shard.state(), shard.last_heard_s()),
+                          shard.version(), "", shard.process());
+  }
+  absl::StrAppendFormat(&text, "%-40s %s\n", "all gradients",
+                        Verdicts(status.gradients()));
+  return text;
+}
+
+std::string StatusJson(const proto::JobStatus& status) {
+  Json json = {
+      {"name", status.name()},
+      {"run_id", status.run_id()},
+      {"policy", status.policy()},
+      {"phase", status.phase()},
+      {"message", status.message()},
+      {"generation", status.generation()},
+      {"version", status.version()},
+      {"epoch", status.epoch()},
+      {"epochs_total", status.epochs_total()},
+      {"progress", status.progress()},
+      {"samples_applied", status.samples_applied()},
+      {"seconds", status.seconds()},
+      {"updates_per_second", status.updates_per_second()},
+      {"samples_per_second", status.samples_per_second()},
+      {"loss", status.loss()},
+      {"learning_rate", status.learning_rate()},
+      {"test_loss", nullptr},
+      {"test_accuracy", nullptr},
+      {"test_version", status.test_version()},
+      {"mean_staleness", status.mean_staleness()},
+      {"staleness_histogram", status.staleness_histogram()},
+      {"gradients", VerdictsJson(status.gradients())},
+      {"losses_not_finite", status.losses_not_finite()},
+      {"checkpoints", CheckpointsJson(status)},
+      {"recovery", RecoveryJson(status)},
+      {"worker", WorkersJson(status)},
+      {"shard", ShardsJson(status)},
+      {"waiting_for", status.waiting_for()},
+      {"waiting_s", status.waiting_s()},
+  };
+  if (status.has_test_loss()) json["test_loss"] = status.test_loss();
+  if (status.has_test_accuracy()) {
+    json["test_accuracy"] = status.test_accuracy();
+  }
+  // A name may hold any bytes: never fail on them.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+#ifndef SLUICE_CLI_REPORT_STATUS_REPORT_H_
+#define SLUICE_CLI_REPORT_STATUS_REPORT_H_
+
+#include <string>
+
+#include "proto/coordinator.pb.h"
+
+namespace sluice {
+
+// How a run stands, for a person: the progress line, whom it waits for and
+// since when, gradients by verdict, the staleness histogram, and a row for
+// every worker and shard.
+std::string FormatStatus(const proto::JobStatus& status);
+
+// The same as one JSON object, with the names of proto::JobStatus; what is not
+// known yet is null.
+std::string StatusJson(const proto::JobStatus& status);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLI_REPORT_STATUS_REPORT_H_
