@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/initial_weights.h"
+#include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
@@ -39,25 +40,6 @@ absl::Status CheckSupported(const proto::Job& job) {
         "the reference trainer stops by epochs and updates only");
   }
   return absl::OkStatus();
-}
-
-LearningRateOptions Rate(const ResolvedJob& resolved) {
-  const proto::Schedule& schedule = resolved.job.schedule();
-  const double epoch = static_cast<double>(resolved.data.train_samples);
-  LearningRateOptions rate;
-  rate.base = resolved.job.optimizer().learning_rate();
-  if (schedule.has_step()) {
-    rate.kind = LearningRateOptions::Kind::kStep;
-    rate.step_samples = schedule.step().every_epochs() * epoch;
-    rate.step_factor = schedule.step().factor();
-  } else if (schedule.has_cosine()) {
-    rate.kind = LearningRateOptions::Kind::kCosine;
-    rate.cosine_samples = schedule.cosine().epochs() * epoch;
-    rate.cosine_final = schedule.cosine().final_factor();
-  }
-  rate.warmup_samples = schedule.warmup_epochs() * epoch;
-  rate.linear_scaling = schedule.linear_scaling();
-  return rate;
 }
 
 // Mini-batches of the whole run.
@@ -270,7 +252,7 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
   SLUICE_RETURN_IF_ERROR(CheckSupported(job.job));
   const ParameterLayout& layout = job.layout;
   const proto::Optimizer& optimizer = job.job.optimizer();
-  const LearningRateOptions rate = Rate(job);
+  const LearningRateOptions rate = JobLearningRate(job);
   const int64_t per_update = job.job.sync().gradients_per_update();
   const int64_t per_task = job.job.sync().local_steps();
   const int64_t batches = TotalBatches(job);

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/batch_grid.h"
 #include "common/data_shape.h"
+#include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/shard/optimizer.h"
 
 namespace sluice {
@@ -147,8 +147,7 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
 }
 
 RateReport RatesOf(const ResolvedJob& job) {
-  const LearningRateOptions options =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0).learning_rate;
+  const LearningRateOptions options = JobLearningRate(job);
   const int gradients = MostGradientsPerUpdate(job.job.sync());
   const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
   return {.first = LearningRate(options, 0, gradients),

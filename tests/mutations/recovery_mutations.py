@@ -229,7 +229,7 @@ RECOVERY = Core(
             "data_validation", "delay_model", "delay_validation",
             "file_mode", "file_operations", "grant", "host_port", "idx_file",
             "initial_weights", "input_file", "job_checker", "job_defaults",
-            "job_difference",
+            "job_difference", "job_learning_rate",
             "job_text", "job_validation", "layers/attention",
             "layers/batch_norm", "layers/conv2d", "layers/dense",
             "layers/elementwise", "layers/embedding", "layers/layer_kind",

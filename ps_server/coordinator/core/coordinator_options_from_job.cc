@@ -1,5 +1,6 @@
 #include "ps_server/coordinator/core/coordinator_options_from_job.h"
 
+#include "common/job_learning_rate.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -82,29 +83,6 @@ SyncOptions SyncFromJob(const proto::Sync& sync) {
   return options;
 }
 
-LearningRateOptions RateFromJob(const proto::Job& job, double epoch_samples) {
-  const proto::Schedule& schedule = job.schedule();
-  LearningRateOptions options;
-  options.base = job.optimizer().learning_rate();
-  switch (schedule.kind_case()) {
-    case proto::Schedule::kStep:
-      options.kind = LearningRateOptions::Kind::kStep;
-      options.step_samples = schedule.step().every_epochs() * epoch_samples;
-      options.step_factor = schedule.step().factor();
-      break;
-    case proto::Schedule::kCosine:
-      options.kind = LearningRateOptions::Kind::kCosine;
-      options.cosine_samples = schedule.cosine().epochs() * epoch_samples;
-      options.cosine_final = schedule.cosine().final_factor();
-      break;
-    default:
-      options.kind = LearningRateOptions::Kind::kConstant;
-  }
-  options.warmup_samples = schedule.warmup_epochs() * epoch_samples;
-  options.linear_scaling = schedule.linear_scaling();
-  return options;
-}
-
 StopOptions StopFromJob(const proto::Stop& stop) {
   StopOptions options;
   if (stop.has_epochs()) options.epochs = stop.epochs();
@@ -130,7 +108,7 @@ CoordinatorOptions CoordinatorOptionsFromJob(const ResolvedJob& resolved,
   options.shards = job.cluster().shards();
   options.evaluator = job.evaluation().enabled();
   options.sync = SyncFromJob(job.sync());
-  options.learning_rate = RateFromJob(job, epoch_samples);
+  options.learning_rate = JobLearningRate(resolved);
   options.stop = StopFromJob(job.stop());
   options.train_samples = resolved.data.train_samples;
   options.batch_size = job.data().batch_size();
