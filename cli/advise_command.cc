@@ -41,7 +41,7 @@ struct AdviseFlags {
   bool json = false;
 };
 
-// The files of the advice, in its folder: those there are replaced.
+// Writes the files of the advice, and replaces older ones.
 absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
                         const AdviceReport& report) {
   std::ostringstream json;
@@ -63,8 +63,9 @@ absl::Status WriteFiles(const ResolvedJob& job, const AdviseFlags& flags,
                             : absl::OkStatus();
 }
 
-// Has the simulated jobs take the times that a run has measured. They hold the
-// injected delays and the workers' factors already; the network's stay.
+// Makes the simulated jobs use the compute times that a run has measured. These
+// include the injected delays and the workers' factors. The delays of the
+// network stay those of the job.
 absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
                              AdviceQuestion* question) {
   const bool folder = std::filesystem::is_directory(run);
@@ -81,8 +82,8 @@ absl::Status UseComputeTimes(const ResolvedJob& job, const std::string& run,
   const absl::StatusOr<ResolvedJob> measured =
       LoadJob(run + "/job.textproto", {});
   const int64_t cancelled = CancelledInSummary(run);
-  // The end of a run cancels what every worker is at, which is no choice of
-  // the longest.
+  // The end of a run cancels one task of every worker, long or short. Only more
+  // cancellations than that mean that long tasks are missing.
   if (measured.ok() && cancelled > measured->job.cluster().workers()) {
     std::cerr << run << ": " << cancelled
               << " of its tasks were cancelled, so that the longest times are "
@@ -106,7 +107,7 @@ void RunInThreads(const std::string& name, int threads, int n,
   for (std::thread& thread : all) thread.join();
 }
 
-// Completes the question by what the flags and the job say.
+// Completes the question from the flags and the job.
 absl::Status Complete(const ResolvedJob& job, AdviseFlags* flags) {
   AdviceQuestion& question = flags->question;
   if (question.target.accuracy.has_value() ==
@@ -180,7 +181,7 @@ int RunAdvise(AdviseFlags* flags) {
   report.budget = absl::Seconds(flags->budget_seconds);
   report.out = flags->out;
   PrintAdvice(*job, report, flags->json, std::cout);
-  // The advice stands, also without its picture.
+  // The advice is good even if its picture cannot be drawn.
   const absl::Status written = WriteFiles(*job, *flags, report);
   if (!written.ok()) std::cerr << written.message() << "\n";
   return report.advice.Recommended().has_value() ? 0 : 1;

@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path of a file of the run; kNotFound says what its absence means.
+// The path of a file of the run. kNotFound: the message adds `absence`, which
+// says what it means that the file is missing.
 absl::StatusOr<std::string> FileOf(const std::string& run_dir,
                                    const std::string& name,
                                    const std::string& absence) {

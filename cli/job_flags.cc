@@ -15,7 +15,7 @@ void JobFlags::AddAllButSeedTo(CLI::App& command) {
   command.add_option("JOB", path, "The job file (textproto)")->required();
   command.add_option("--workers", workers, "Sets cluster.workers");
   command.add_option("--shards", shards, "Sets cluster.shards");
-  // One value each, so that a job file may follow.
+  // One value for each --set, so that a job file may follow it.
   command.add_option("--set", set, "Sets a field: --set sync.k=3; repeatable")
       ->allow_extra_args(false)
       ->type_name("FIELD=VALUE");
@@ -33,7 +33,7 @@ std::vector<std::string> JobFlags::Overrides() const {
 
 namespace {
 
-// The shards would say the same, only later.
+// The shards would refuse the same weights, only later.
 absl::StatusOr<ResolvedJob> WithWeights(absl::StatusOr<ResolvedJob> job) {
   if (!job.ok()) return job;
   SLUICE_RETURN_IF_ERROR(InitialWeights::Open(*job).status());

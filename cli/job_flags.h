@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// The job file and what overrides it on the command line, the same for every
+// The job file and its overrides on the command line, the same for every
 // command that takes a job.
 struct JobFlags {
   std::string path;
@@ -26,15 +26,14 @@ struct JobFlags {
   // The same without --seed, for a command that has another one.
   void AddAllButSeedTo(CLI::App& command);
 
-  // The overrides in order: --set first, so that the flags with a name of
-  // their own win.
+  // The overrides in order: --set first, so that named flags win.
   std::vector<std::string> Overrides() const;
 
   // Errors as LoadJob's and InitialWeights::Open's.
   absl::StatusOr<ResolvedJob> Load() const;
-  // The same for a job that goes on with the run in `run_dir`: what the file
-  // leaves out and would follow from the number of workers stays as it was in
-  // that run. Errors also as LoadJob's of the run's job.textproto.
+  // The same for a job that resumes the run in `run_dir`. Defaults that follow
+  // from the number of workers stay as they were in that run. Errors also as
+  // LoadJob's of the run's job.textproto.
   absl::StatusOr<ResolvedJob> LoadToResume(const std::string& run_dir) const;
 };
 

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> MakeWanted(const std::string& path) {
   return path;
 }
 
-// A job's name may hold what a file name cannot.
+// A job's name may hold characters that a file name cannot.
 std::string FileName(std::string name) {
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
   if (error) return FolderError("runs", error);
   for (int n = 1;; ++n) {
     const std::string path = absl::StrCat("runs/", FileName(name), "-", n);
-    // False without an error: it is there already, somebody else's.
+    // False without an error: the folder exists, so another run has it.
     if (fs::create_directory(path, error)) return path;
     if (error) return FolderError(path, error);
   }

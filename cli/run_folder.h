@@ -7,14 +7,14 @@
 
 namespace sluice {
 
-// Makes the folder of a run and returns its path. `wanted` is made with its
-// parents; one that holds anything is refused (kAlreadyExists). With an empty
-// `wanted`: runs/NAME-N for the first N from 1 that nobody has.
+// Makes the folder of a run, with its parents, and returns its path. Refuses a
+// folder that is not empty (kAlreadyExists). If `wanted` is empty, it makes
+// runs/NAME-N for the first free N from 1.
 absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted,
                                           const std::string& name);
 
-// Where the coordinator of a run listens, "host:port"; empty as long as its
-// folder does not say so (file `addresses`).
+// Where the coordinator of a run listens, "host:port", from the file
+// `addresses` of its folder; empty until that says so.
 std::string CoordinatorAddressOf(const std::string& run_dir);
 
 // The last `lines` lines of a text file, each after `indent`; empty when it

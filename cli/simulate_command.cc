@@ -55,7 +55,7 @@ absl::Status SimulateTraining(const ResolvedJob& job,
   absl::StatusOr<SimulatedRun> run =
       SimulateRun(job, {.run_dir = report->run_dir, .target = flags.target});
   if (!run.ok()) {
-    // A job that was refused leaves nothing behind; a folder with files stays.
+    // A job that was refused leaves no folder behind, unless it has files.
     std::error_code not_empty;
     std::filesystem::remove(report->run_dir, not_empty);
     return run.status();

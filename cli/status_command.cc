@@ -21,7 +21,7 @@ struct StatusFlags {
   bool watch = false;
 };
 
-// Often enough to follow by eye, and next to no work for the coordinator.
+// Often enough for the eye, and next to no work for the coordinator.
 constexpr absl::Duration kWatchEvery = absl::Seconds(1);
 
 bool IsFolder(const std::string& path) {
@@ -29,7 +29,7 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// The run's coordinator does not answer: what it left behind, if it ended.
+// Prints the summary of a run whose coordinator does not answer, if it has one.
 int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
   const std::string summary = absl::StrCat(flags.run, "/summary.json");
   std::error_code error;
@@ -67,7 +67,7 @@ int Status(const StatusFlags& flags) {
   for (;;) {
     const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();
     if (!status.ok()) return ShowWhatIsLeft(flags, status.status());
-    // As `watch` does: each look from the top of a cleared screen.
+    // Clears the screen first, as `watch` does.
     if (flags.watch && !flags.json) std::cout << "\x1b[H\x1b[J";
     std::cout << (flags.json ? StatusJson(*status) : FormatStatus(*status))
               << std::flush;

@@ -1,8 +1,8 @@
-// `sluice chaos` is a bystander. Both runs are trained by `sluice train`, each
-// in a process of its own; the disturbed one is looked at by its coordinator's
-// status, its processes and its run folder, and disturbed by signals, by what
-// the daemons are wrapped in (their network, their storage), and by nothing
-// else. So what it finds is what a user of `train` would.
+// `sluice chaos` is a bystander. `sluice train` trains both runs, each in a
+// process of its own. Chaos sees the coordinator's status, the processes and
+// the run folder. It disturbs by signals, and by the networks and the storage
+// that the daemons are wrapped in. So it finds what a user of `train` would
+// find.
 #include <signal.h>
 
 #include <algorithm>
@@ -50,16 +50,16 @@ namespace {
 constexpr int kRefused = 2;
 constexpr int kInterrupted = 130;
 
-// So that versions are seen to come; it costs a hundredth of a core.
+// Often enough to see most versions. It costs a hundredth of a core.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
-// A coordinator that has been stopped is not waited for longer.
+// A coordinator that is stopped must not delay the next look for long.
 constexpr absl::Duration kStatusPatience = absl::Milliseconds(300);
 
 struct ChaosOptions {
   uint64_t seed = 1;
   int kills = 6;
   int stops = 2;
-  // Absent: as many as stops where the system lets it, else none.
+  // Absent: as many as stops if the system allows it, else none.
   std::optional<int> cuts;
   int storage_faults = 0;  // Times that a server's run folder fails.
   bool servers = true;     // Else only workers and the evaluator are disturbed.
@@ -74,7 +74,7 @@ struct ChaosOptions {
   bool json = false;    // One JSON object at the end, and nothing else.
 };
 
-// Updates that a run of `job` makes, from its epochs or updates. Where K
+// How many updates a run of `job` makes, from its epochs or updates. If K
 // varies, the fewest. kInvalidArgument: another stop condition may end it.
 absl::StatusOr<int64_t> UpdatesOf(const ResolvedJob& job) {
   const CoordinatorOptions options =
@@ -100,8 +100,8 @@ absl::StatusOr<int64_t> UpdatesOf(const ResolvedJob& job) {
 
 // How many updates between checkpoints let `acts` fit into `updates`.
 int64_t CheckpointEveryFor(int64_t updates, int acts) {
-  // The acts are spread over nine tenths of the run, and two checkpoints lie
-  // between two of them even if all are on servers.
+  // The acts are spread over nine tenths of the run. Even if all are on
+  // servers, two checkpoints lie between two of them.
   return std::max<int64_t>(1, updates / (3 * (acts + 1)));
 }
 
@@ -127,7 +127,7 @@ class ChaosRun {
         options_(options),
         progress_(options.json ? std::cerr : std::cout) {}
 
-  // Draws the schedule and says it.
+  // Draws the schedule and prints it.
   absl::Status Prepare() {
     SLUICE_ASSIGN_OR_RETURN(
         folder_, MakeRunFolder(options_.run_dir, job_.job.name() + "-chaos"));
@@ -174,7 +174,8 @@ class ChaosRun {
     return absl::OkStatus();
   }
 
-  // The run that nobody disturbs. The exit status of all, unless it is 0.
+  // Trains the run that nobody disturbs. Returns 0, or the exit status with
+  // which chaos is to end.
   int TrainUndisturbed() {
     std::string from = options_.undisturbed;
     if (from.empty()) {
@@ -193,7 +194,7 @@ class ChaosRun {
     return read.ok() ? 0 : kRefused;
   }
 
-  // The run that is disturbed. False: the user ended it.
+  // Trains the run that is disturbed. False: the user interrupted it.
   bool TrainDisturbed() {
     Director director({.acts = outcome_.acts,
                        .lease = absl::Seconds(job_.job.limits().lease_s()),
@@ -245,7 +246,7 @@ class ChaosRun {
     return absl::StrCat(folder_, "/daemons");
   }
 
-  // Trains the job in `run_dir`; with a director, is disturbed by it.
+  // Trains the job in `run_dir`. If there is a director, it disturbs the run.
   ChildExit Train(const std::string& run_dir, const std::string& bin_dir,
                   Director* director) {
     const bool disturbed = director != nullptr;
@@ -316,7 +317,7 @@ class ChaosRun {
     return done.ok() && what.failure.empty();
   }
 
-  // How many there can be; makes the networks that they need.
+  // How many cuts there can be. Makes the networks that they need.
   absl::StatusOr<int> Cuts() {
     const int wanted = options_.cuts.value_or(options_.stops);
     if (wanted == 0) return 0;
@@ -352,7 +353,7 @@ class ChaosRun {
   Clock* const clock_ = Clock::Real();
   std::ostream& progress_;
 
-  // Over both runs, so that between them nothing is missed.
+  // For both runs, so that no signal between them is missed.
   SignalWait signals_;
   std::string folder_;
   std::unique_ptr<PartNetworks> networks_;
@@ -362,11 +363,11 @@ class ChaosRun {
   ChaosOutcome outcome_;
 };
 
-// Trains `job`, undisturbed and then disturbed as the seed says, and judges
-// whether everything held. Result and progress go to stdout, with `json` the
-// progress to stderr; what went wrong to stderr. Returns the exit status: 0
-// everything held, 1 something did not, 2 the job cannot be disturbed so, 130
-// the user ended it. REQUIRES: no other thread has been started.
+// Trains `job` undisturbed and then disturbed, and judges whether every
+// guarantee held. Prints progress and result to stdout, but with `json` the
+// progress to stderr, and errors to stderr. Returns the exit status: 0
+// everything held, 1 something did not, 2 the job cannot be disturbed like
+// this, 130 the user ended it. REQUIRES: no other thread has been started.
 int RunChaos(const ResolvedJob& job, const ChaosOptions& options) {
   ChaosRun run(job, options);
   const absl::Status prepared = run.Prepare();

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Without a new best version: so many times the patience.
+// How many times the patience a run may go without a new best version.
 constexpr int kRecoveries = 3;
 
 template <typename Peers>
@@ -25,7 +25,7 @@ bool IsAlive(const Peers& peers, int64_t id) {
   return false;
 }
 
-// As the coordinator sees it; of the evaluator it does not say.
+// Whether the coordinator sees the part alive. It does not know the evaluator.
 bool IsAlive(const Act& act, const proto::JobStatus& status) {
   switch (act.part) {
     case Part::kLead:
@@ -70,7 +70,7 @@ Disturbance Director::OnLook(const RunLook& look) {
   return out;
 }
 
-// A part that is gone, or has another process by now, has ended.
+// A part whose process is gone, or replaced by another, has ended.
 void Director::WatchParts(const RunLook& look) {
   const bool is_on =
       look.status != nullptr && look.status->phase() == "running";
@@ -81,8 +81,8 @@ void Director::WatchParts(const RunLook& look) {
       ++it;
       continue;
     }
-    // Whoever is gone need not be told to go on; its link is healed all the
-    // same.
+    // A process that is gone needs no SIGCONT. Links and storage are healed all
+    // the same.
     const auto spell = spells_.find(name);
     if (spell != spells_.end() && spell->second.kind == ActKind::kStop) {
       spells_.erase(spell);
@@ -106,7 +106,8 @@ void Director::Watch(const RunLook& look) {
   if (status.phase() != phase_) {
     phase_ = status.phase();
     moved_ = std::max(moved_, look.now);
-    // For the first time; from recovery to recovery it leads nowhere.
+    // Only a phase's first time counts: to go from recovery to recovery leads
+    // nowhere.
     if (phases_.insert(phase_).second) Advance(look.now);
   }
   WatchCheckpoints(status);
@@ -128,8 +129,8 @@ void Director::Watch(const RunLook& look) {
   }
 }
 
-// In a lineage versions only grow, so the newest whole checkpoint is the
-// largest version that has been one, and a generation begins there or later.
+// Within a lineage versions only grow. So the newest whole checkpoint is the
+// largest version that ever was one, and no generation may begin before it.
 void Director::WatchCheckpoints(const proto::JobStatus& status) {
   if (generation_ > 0 && status.generation() > generation_) {
     const int64_t restored = status.recovery().restored_version();
@@ -217,7 +218,7 @@ void Director::Do(const Act& act, const RunLook& look, Disturbance* out) {
 }
 
 std::string Director::Hang(const RunLook& look) const {
-  // How long the start may take is the coordinator's to say.
+  // The coordinator has its own limit for the start.
   if (!phases_.contains("running")) return "";
   const absl::Duration waited = look.now - moved_;
   const absl::Duration in_vain = look.now - advanced_;

@@ -26,7 +26,7 @@ struct RunLook {
   const proto::JobStatus* status = nullptr;
 };
 
-// What is to be done to a run, in this order.
+// What to do to a run now, in this order.
 struct Disturbance {
   struct Signal {
     std::string name;
@@ -48,23 +48,25 @@ struct Disturbance {
 struct DirectorOptions {
   std::vector<Act> acts;
   absl::Duration lease;
-  // So long without an update, unless somebody is stopped or cut off, is a
-  // hang; three times as long without a version that was not there before is
-  // one too: recoveries that lead nowhere.
+  // A run hangs if it makes no update for so long, while nobody is stopped or
+  // cut off. It also hangs if it reaches no new version for three times as
+  // long: then it goes from recovery to recovery.
   absl::Duration patience;
 };
 
 // What became of an act.
 struct ActDone {
-  absl::Duration after;  // Of the run's first look.
+  absl::Duration after;  // Since the first look at the run.
   int64_t generation = 0;
   int64_t version = 0;
 };
 
-// Carries out a schedule on a run by what it sees of the run's progress: each
-// act when it is due and the part is there, as the coordinator sees it too.
-// Whoever ends is started again by its launcher. Ends a run that hangs, and
-// names whom it waits for. Pure: holds no process, no clock.
+// Decides when to do the acts of a schedule, and whether the run hangs. An act
+// is done when it is due, the part's process exists, and the coordinator sees
+// the part alive. The launcher starts again whatever ends. A run that hangs is
+// given up, with the name of the part that it waits for. Pure: holds no process
+// and no clock.
+//
 // Not thread-safe: call from one thread.
 class Director {
  public:
@@ -72,26 +74,26 @@ class Director {
 
   Disturbance OnLook(const RunLook& look);
 
-  // Of the first acts of the schedule, in order.
+  // What became of the acts that were done: the first ones of the schedule.
   const std::vector<ActDone>& done() const { return done_; }
   // Processes that ended while the run was on, and that no act had killed.
   int unasked_ends() const { return unasked_ends_; }
   // The longest time between two updates.
   absl::Duration longest_wait() const { return longest_wait_; }
-  // Which generation went back behind a version of which a whole checkpoint
-  // was there; empty when none did.
+  // The generation that began at an older version than the newest whole
+  // checkpoint, and that version; empty if there is none.
   const std::string& rolled_back() const { return rolled_back_; }
-  // What hung; empty when nothing did.
+  // Why the run hangs; empty if it does not.
   const std::string& hang() const { return hang_; }
 
  private:
-  // What lasts, and will end.
+  // An act that lasts, until it ends.
   struct Spell {
     ActKind kind = ActKind::kStop;
     absl::Time until;
     int number = 0;  // Of the part.
   };
-  // The newest checkpoint when an act was done on a server.
+  // The newest checkpoint when the last act was done on a server.
   struct Mark {
     int64_t generation = 0;
     int64_t newest = -1;  // Version; -1: none yet in this generation.
@@ -124,9 +126,9 @@ class Director {
   int64_t generation_ = 0;
   int64_t version_ = 0;  // Of the generation.
   int64_t best_ = 0;     // Of all.
-  absl::Time moved_;     // When an update was seen, or a spell ends.
+  absl::Time moved_;     // The last update or new phase, or a spell's end.
   absl::Time advanced_;  // The same for `best_`.
-  absl::Time updated_;   // As moved_, without regard to phases.
+  absl::Time updated_;   // As moved_, without phases.
   absl::Duration longest_wait_;
   int64_t whole_ = 0;  // Newest version known to be in a whole checkpoint.
   std::string rolled_back_;

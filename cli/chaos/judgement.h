@@ -11,43 +11,43 @@
 #include "cli/report/run_result.h"
 #include "ps_server/coordinator/log/ledger.h"
 
-// What a disturbed run was like, and whether it kept what Sluice guarantees.
+// What happened in a disturbed run, and whether Sluice kept its guarantees.
 namespace sluice {
 
 struct ChaosOutcome {
   uint64_t seed = 0;
   std::string policy = {};  // "K_SYNC"
   std::vector<Act> acts = {};
-  std::vector<ActDone> done = {};  // Of the first of them.
+  std::vector<ActDone> done = {};  // As Director's.
   int unasked_ends = 0;            // As Director's.
   absl::Duration longest_wait = {};
   std::string rolled_back = {};  // As Director's.
   absl::Duration took =
       {};  // From the first process's start to the last one's end.
-  // Why the run was given up or failed, naming the culprit; empty: it ended
-  // well, and the following are known.
+  // Why the run was given up or failed, with the name of the culprit. Empty: it
+  // ended well, and the fields below are set.
   std::string failure = {};
   RunResult disturbed = {};
   Ledger ledger = {};
   RunResult undisturbed = {};
-  double tolerance = 0;    // Of the accuracy, or of a regression's loss.
-  bool same_bits = false;  // Whether the job's policy promises them.
+  double tolerance = 0;    // For the accuracy, or for a regression's loss.
+  bool same_bits = false;  // Whether the policy promises equal bits.
 };
 
-// One guarantee.
+// Whether one guarantee held.
 struct Finding {
   std::string name;  // "ledger"
   bool holds = false;
   std::string detail = {};  // What was found, and what was expected.
 };
 
-// All guarantees that could be looked at, in a fixed order. Pure.
+// All guarantees that could be checked, in a fixed order. Pure.
 std::vector<Finding> Judge(const ChaosOutcome& outcome);
 bool AllHold(const std::vector<Finding>& findings);
 
-// For a person: acts by kind and part, what they cost, every finding.
+// As text: the acts by kind and part, what they cost, and every finding.
 std::string DescribeChaos(const ChaosOutcome& outcome);
-// The same and the schedule as one JSON object, with a line's end.
+// The same and the schedule as one JSON object and a newline.
 std::string ChaosJson(const ChaosOutcome& outcome);
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
-// Processes are found as `ps` finds them: the kernel lists the launcher's
-// children, and their command lines say which part each is. The list may lack
-// one while another one ends, so whoever was there at the last look is asked
-// for as well. A process that has ended has no command line, and its number is
-// not given to another one for as long as matters here.
+// Finds processes as `ps` does: the kernel lists the launcher's children, and a
+// command line says which part a process is. The list may miss a child while
+// another one ends, so each look also asks for the processes of the last one. A
+// process that has ended has no command line, and the kernel does not give its
+// number to another one soon.
 #include "cli/chaos/launched_run.h"
 
 #include <signal.h>
@@ -27,8 +27,9 @@ std::string ReadFrom(const std::string& path, size_t offset = 0) {
   return std::string{std::istreambuf_iterator<char>(in), {}};
 }
 
-// The part that a command line is of; empty: none, since it has ended or is
-// the launcher's own until its child becomes the daemon.
+// The part that has this command line. Empty: it is no part's. A process that
+// has ended has none, and a new child has the launcher's until it becomes the
+// daemon.
 std::string PartOf(const std::string& command_line) {
   bool has_job = false;
   for (absl::string_view word : absl::StrSplit(command_line, '\0')) {
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<LaunchedRun>> LaunchedRun::Start(
 
 std::string LaunchedRun::TakeOutput() {
   std::string output = ReadFrom(log_, taken_);
-  output.resize(output.rfind('\n') + 1);  // None: npos, which is -1.
+  output.resize(output.rfind('\n') + 1);  // Without a newline: 0 (npos is -1).
   taken_ += output.size();
   return output;
 }

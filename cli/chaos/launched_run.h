@@ -14,15 +14,15 @@
 
 namespace sluice {
 
-// A launcher (`sluice train`) in a process of its own, seen from outside, as
-// whoever started it by hand sees it: what it says, and the processes that it
-// has started. It knows nothing of being watched.
+// A launcher (`sluice train`) in a process of its own, watched from outside:
+// what it prints, and the processes that it has started. The launcher does not
+// know that it is watched.
 //
 // Not thread-safe: call from the thread that started it, which must live as
 // long as the run is to.
 class LaunchedRun {
  public:
-  // Starts `command`, whose output goes to the file `log` too. Errors as
+  // Starts `command`, with its output in the file `log`. Errors as
   // ChildProcess::Start's.
   static absl::StatusOr<std::unique_ptr<LaunchedRun>> Start(
       const std::vector<std::string>& command, const std::string& log);
@@ -30,14 +30,15 @@ class LaunchedRun {
   // How the launcher ended; empty while it runs.
   std::optional<ChildExit> Poll() { return launcher_->Poll(); }
 
-  // The lines that it has said since the last call.
+  // The lines that the launcher has printed since the last call.
   std::string TakeOutput();
 
-  // Shards, workers and evaluator that there are now, stopped or not, by name:
-  // "worker-2". One that is being started is there too.
+  // The processes of shards, workers and evaluator that live now, by name:
+  // "worker-2". Includes processes that are stopped.
   std::map<std::string, pid_t> Parts();
 
-  // Kills it, and by that all that it has started, also who is stopped.
+  // Kills the launcher. The kernel then kills all that it has started, also
+  // processes that are stopped.
   void Kill();
 
  private:

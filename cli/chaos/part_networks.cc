@@ -25,7 +25,7 @@ namespace sluice {
 namespace {
 
 constexpr char kIp[] = "/usr/sbin/ip";
-constexpr char kNsenter[] = "/usr/bin/nsenter";  // For those that go in.
+constexpr char kNsenter[] = "/usr/bin/nsenter";  // For WrapDaemons.
 // A few links take it milliseconds.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 constexpr char kOwnEnd[] = "eth0";
@@ -42,7 +42,7 @@ absl::Status WriteTo(const char* path, const std::string& text) {
   return file ? absl::OkStatus() : SystemError(absl::StrCat("writing ", path));
 }
 
-// A namespace of its own for this thread.
+// Moves this thread into a new namespace.
 absl::Status MoveToOwn() {
   const std::string uid = absl::StrCat("0 ", geteuid(), " 1");
   const std::string gid = absl::StrCat("0 ", getegid(), " 1");

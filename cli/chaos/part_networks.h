@@ -11,31 +11,31 @@
 
 namespace sluice {
 
-// A network for every part of a run on this machine, as if each were a host of
-// its own: a network namespace with an address and a link to one bridge, whose
-// namespace is this thread's. A link that is cut drops whatever is sent, and
-// nobody is told: a pulled cable. All of it ends with this process and its
-// children.
+// A network for every part of a run on this machine, as if each part were a
+// host of its own. A part has a network namespace with an address, and a link
+// to a bridge in this thread's namespace. Cutting a link is like pulling a
+// cable: it drops whatever is sent, and nobody is told. All of it is gone when
+// this process and its children have ended.
 //
 // Not thread-safe: call from the thread that made it.
 class PartNetworks {
  public:
-  // Moves this thread, and with it the threads and processes it will start,
-  // into a namespace of its own, where only the parts `names` can be reached;
-  // for who is not root as root of a user namespace. Writes what it has done to
-  // files in `folder`. REQUIRES: this thread is the process's only one.
+  // Moves this thread, and so the threads and processes that it starts later,
+  // into a new namespace, from which only the parts `names` can be reached. If
+  // the user is not root, it also becomes root of a new user namespace. Writes
+  // what it has done to files in `folder`. REQUIRES: this thread is the
+  // process's only one.
   //
-  // kUnavailable: the system does not let it, or has no ip (iproute2) or
-  // nsenter; says what.
+  // kUnavailable: the system refuses, or has no ip (iproute2) or nsenter.
   static absl::StatusOr<std::unique_ptr<PartNetworks>> Create(
       const std::vector<std::string>& names, const std::string& folder);
   ~PartNetworks();
   PartNetworks(const PartNetworks&) = delete;
   PartNetworks& operator=(const PartNetworks&) = delete;
 
-  // The address of a part. REQUIRES, as in the others: it was named.
+  // The address of a part. REQUIRES here and below: `name` is in `names`.
   std::string AddressOf(const std::string& name) const;
-  // The file of its namespace, for nsenter; as long as this lives.
+  // The file of its namespace, for nsenter. Valid while this object lives.
   std::string PathOf(const std::string& name) const;
 
   // Moves this thread into the part's network, and back.

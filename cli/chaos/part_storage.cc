@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// As the library reads it: what happens, to which accesses, below which path.
+// A line for the library: what happens, to which accesses, below which path.
 std::string LineOf(StorageFault fault, const std::string& run_dir) {
   switch (fault) {
     case StorageFault::kUnreadable:
@@ -34,7 +34,7 @@ PartStorage::PartStorage(std::string library, std::string run_dir)
 absl::StatusOr<std::unique_ptr<PartStorage>> PartStorage::Create(
     const std::string& library, const std::string& folder,
     const std::string& run_dir) {
-  // What fails is read from the file beside the library's own path.
+  // The library reads what is to fail from a file beside its own path.
   const std::string path =
       std::filesystem::absolute(folder + "/faulty_disk.so").string();
   std::error_code error;

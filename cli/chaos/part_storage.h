@@ -11,24 +11,24 @@
 
 namespace sluice {
 
-// The run folder as each server of a run sees it: a library between the server
-// and the C library (tests/process/faulty_disk.cc) lets what a server does
-// there fail or wait, until it is healed. Nobody else is concerned.
+// Faults of the run folder, for each server of a run on its own. A library
+// between the server and the C library (tests/process/faulty_disk.cc) makes the
+// server's reads and writes there fail or wait, until the fault is healed.
 //
 // Not thread-safe: call from one thread.
 class PartStorage {
  public:
-  // Puts a copy of `library` into `folder`, and beside it what is to fail.
-  // kNotFound: there is no such library; says how it is built.
+  // Copies `library` into `folder`, and writes beside it what is to fail.
+  // kNotFound: there is no such library. The message says how to build it.
   static absl::StatusOr<std::unique_ptr<PartStorage>> Create(
       const std::string& library, const std::string& folder,
       const std::string& run_dir);
 
-  // What servers are to be started with (LD_PRELOAD).
+  // The library to start servers with (LD_PRELOAD).
   const std::string& library() const { return library_; }
 
-  // From now on this fault holds for the server `number`, in the place of one
-  // before. REQUIRES: `fault` is not kNone.
+  // Server `number` has this fault from now on, and no other. REQUIRES: `fault`
+  // is not kNone.
   absl::Status Break(int number, StorageFault fault);
   absl::Status Heal(int number);
 

@@ -13,23 +13,24 @@
 namespace sluice {
 namespace {
 
-// The run has begun before the first act, and what the last one breaks is
-// mended before its end.
+// The first act comes after the start of the run, and after the last one there
+// is time to recover, as shares of the run.
 constexpr double kBegin = 0.05;
 constexpr double kEnd = 0.9;
 
-// A server that is restored makes a checkpoint within one distance, unless it
-// is still being written when the next act is due.
+// A restored server makes a checkpoint within one distance. The second one is
+// for the time that it takes to write it.
 constexpr int kCheckpointsBetween = 2;
 
-// Below the lease by what a busy machine may be late, and above it by as much.
+// In leases: below one by as much as a busy machine may be late, and above one
+// by as much.
 constexpr double kShort[] = {0.2, 0.5};
 constexpr double kLong[] = {1.4, 2.0};
 
 constexpr StorageFault kFaults[] = {
     StorageFault::kUnreadable, StorageFault::kFull, StorageFault::kStalled};
 
-// Which share of the acts the parts take.
+// The turns of the parts.
 constexpr Part kTurns[] = {Part::kWorker,   Part::kShard, Part::kLead,
                            Part::kWorker,   Part::kShard, Part::kLead,
                            Part::kWorker,   Part::kShard, Part::kLead,
@@ -39,7 +40,7 @@ double Between(const double (&range)[2], double share) {
   return range[0] + share * (range[1] - range[0]);
 }
 
-// What is drawn for the acts of one kind.
+// Draws the acts of one kind.
 class Kind {
  public:
   Kind(uint64_t seed, ActKind kind, const ChaosPlan& plan)
@@ -56,11 +57,12 @@ class Kind {
     if (act.part == Part::kShard) act.number = 1 + Below(plan_.shards - 1, i);
     const double share = how_long_.Uniform(i);
     if (kind_ != ActKind::kKill) {
-      // Each fault of a storage lasts now so, now so.
+      // Faults come in threes and parts in twos: the change of turns after
+      // each six gives every fault both durations on every part.
       const int turn = kind_ == ActKind::kStorage ? i / 6 + i : i;
       act.leases =
           turn % 2 == 0 ? Between(kShort, share) : Between(kLong, share);
-      // Two digits, so that what is printed is what is done.
+      // Two digits, so that the printed schedule is exact.
       act.leases = static_cast<int>(act.leases * 100) / 100.0;
     }
     return act;
@@ -170,7 +172,7 @@ absl::StatusOr<std::vector<Act>> DrawSchedule(uint64_t seed,
                                               const ChaosPlan& plan) {
   std::vector<Act> acts = DrawActs(seed, plan);
   const int64_t apart = kCheckpointsBetween * plan.checkpoint_every;
-  // How far after the first act each must at least be.
+  // The least distance of each act from the first, in versions.
   std::vector<int64_t> least(acts.size(), 0);
   int64_t last = 0;
   int64_t next_server = 0;

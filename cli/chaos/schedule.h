@@ -8,14 +8,14 @@
 #include "absl/status/statusor.h"
 #include "cli/launch/supervision.h"
 
-// What is done to a run to see whether it survives: a pure function of a seed.
+// The schedule of disturbances of a run: a pure function of a seed.
 namespace sluice {
 
 enum class ActKind {
-  kKill,  // SIGKILL: it is gone at once, and says nothing.
-  kStop,  // SIGSTOP, and later SIGCONT: it is silent, and then goes on.
-  kCut,   // Its network: it goes on, and nothing comes or leaves, for a time.
-  kStorage,  // What it reads and writes fails or waits, for a time.
+  kKill,     // SIGKILL: it is gone at once.
+  kStop,     // SIGSTOP, and later SIGCONT: it is silent for a time.
+  kCut,      // It runs, but for a time its network carries nothing.
+  kStorage,  // For a time its reads and writes fail or wait.
 };
 
 // What is wrong with the run folder, as one server sees it.
@@ -26,24 +26,25 @@ enum class StorageFault {
   kStalled,     // Reading and writing wait.
 };
 
-// One disturbance. Acts happen in their order, each when it is due.
+// One disturbance. Acts are done in their order, each when it is due.
 struct Act {
   ActKind kind = ActKind::kKill;
   Part part = Part::kWorker;
   int number = 0;  // Of the worker or shard.
-  // Due once the coordinator has decided this version, and, if
-  // `after_checkpoint`, since the last act on a server a checkpoint has become
-  // whole that came after it.
+  // The act is due once the coordinator has decided this version. With
+  // `after_checkpoint` there must also be a whole checkpoint that was begun
+  // after the last act on a server.
   int64_t at_version = 0;
   bool after_checkpoint = false;
-  // But for kKill: how long, in leases (limits.lease_s).
+  // How long it lasts, in leases (limits.lease_s); unused for kKill.
   double leases = 0;
-  StorageFault fault = StorageFault::kNone;  // Of kStorage, and never kNone.
+  StorageFault fault = StorageFault::kNone;  // kNone unless kStorage.
 
   bool operator==(const Act&) const = default;
 };
 
-// A ps_server, so that its loss may send the job back to a checkpoint.
+// Whether the part is a ps_server, whose loss sends the job back to a
+// checkpoint.
 bool OnServer(const Act& act);
 
 // "kill", "stop", "cut", "storage".
@@ -52,32 +53,37 @@ std::string NameOfKind(ActKind kind);
 std::string NameOfFault(StorageFault fault);
 // "stop ps_server-1 for 0.4 leases".
 std::string Describe(const Act& act);
-// The same with when: "version 40, after a checkpoint: kill ps_server-1".
+// With its time: "version 40, after a checkpoint: kill ps_server-1".
 std::string DescribeWithTime(const Act& act);
 
 struct ChaosPlan {
   int kills = 0;
   int stops = 0;
   int cuts = 0;
-  int storage_faults = 0;  // 0 without `servers`: only they use the folder.
+  int storage_faults = 0;  // REQUIRES: 0 without `servers`.
   int workers = 1;
   int shards = 1;
   bool evaluator = false;
   bool servers = true;  // Whether shards and coordinator are disturbed, too.
-  int64_t updates = 0;  // That the undisturbed run makes.
+  int64_t updates = 0;  // Updates of the undisturbed run.
   int64_t checkpoint_every = 1;  // Updates.
 };
 
-// Draws what is done, to whom and when. Each kind of act goes round workers,
-// shards and the coordinator, with one evaluator in ten; whom and in which
-// order is drawn, as are the versions, spread over the run. Faults of the
-// storage go round shards and the coordinator, and each is in turn unreadable,
-// full and stalled. Acts on workers go round them, since one waits until its
-// worker is back. An act on a server is at least two checkpoints' distance
-// after the one before it. Half of what lasts is well below the lease, half
-// well above it.
+// Draws which act is done to which part, and when:
 //
-// kInvalidArgument: the acts do not fit into the run; says what would.
+//   parts      each kind of act takes turns among workers, shards and the
+//              coordinator, with one evaluator in ten. Storage faults take
+//              turns among shards and the coordinator
+//   numbers    drawn for shards. Acts on workers take turns among the workers,
+//              since an act waits until its worker is back
+//   order      drawn, over all kinds
+//   versions   drawn, spread over the run. An act on a server is at least two
+//              checkpoints' distance after the one before it
+//   duration   half are well below the lease, half well above it
+//   faults     unreadable, full and stalled in turn
+//
+// kInvalidArgument: the acts do not fit into the run. The message says what
+// would.
 absl::StatusOr<std::vector<Act>> DrawSchedule(uint64_t seed,
                                               const ChaosPlan& plan);
 

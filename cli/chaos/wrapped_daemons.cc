@@ -1,5 +1,5 @@
-// Each program is a shell script that ends by becoming the daemon (exec), so
-// that process number, signals and exit status are the daemon's own.
+// Each program is a shell script that becomes the daemon (exec). So process
+// number, signals and exit status are those of the daemon.
 #include "cli/chaos/wrapped_daemons.h"
 
 #include <filesystem>
@@ -14,9 +14,9 @@
 namespace sluice {
 namespace {
 
-// $0: a line for each part; $1: what comes before the daemon's command line;
-// $2: the daemon. The flags say which part it is; the launcher has it listen
-// on the loopback.
+// The flags say which part it is. The launcher lets every server listen on the
+// loopback, which becomes the part's address. $0: a line for each part; $1:
+// what comes before the daemon; $2: the daemon.
 constexpr char kScript[] = R"sh(#!/bin/sh
 part=evaluator
 for word; do

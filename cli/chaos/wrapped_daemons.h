@@ -10,11 +10,12 @@
 
 namespace sluice {
 
-// Makes `folder` one that a launcher can take for that of the daemons
-// (--bin-dir): its programs become those of `bin_dir`, each part on its own
-// network, where it also listens, and servers with their own view of the
-// storage. `networks` has every one of the `parts`; null: they stay where the
-// launcher is. `storage` may be null, too. Both outlive what is started so.
+// Fills `folder` with programs that a launcher can start in place of those of
+// `bin_dir` (--bin-dir). Each becomes the daemon of that name, on the network
+// of its part, where it also listens, and with the faults of its storage.
+//
+// `networks` has all `parts`; null: parts stay on the launcher's network.
+// `storage`: null: no faults. Both must outlive the daemons.
 //
 // kUnavailable: a file cannot be written.
 absl::Status WrapDaemons(const std::string& folder, const std::string& bin_dir,

@@ -27,8 +27,8 @@ absl::Status SystemError(const std::string& what, int error) {
                          pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
-  // It is in a process group of its own, where no terminal's end reaches it:
-  // who sends it SIGHUP means it.
+  // The child has its own process group, so the end of a terminal does not
+  // reach it. A SIGHUP that does was sent on purpose.
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
   const int input = open("/dev/null", O_RDONLY);
@@ -41,8 +41,8 @@ absl::Status SystemError(const std::string& what, int error) {
   // The parent may have died before the kernel was asked to watch it.
   if (ready && getppid() == parent) execv(argv[0], argv);
   const int error = errno;
-  // The parent reads an empty report as success, so a failed write would show
-  // itself as a child that ended with status 127.
+  // The parent takes an empty report for success. If this write fails, the
+  // parent sees a child that ended with status 127.
   (void)!write(report, &error, sizeof error);
   _exit(127);
 }

@@ -22,10 +22,10 @@ struct ChildExit {
   std::string ToString() const;
 };
 
-// One process that this one started and answers for: nothing of it is left
-// behind. It has a process group of its own, so that Ctrl-C reaches only the
-// parent, and the kernel kills it should the thread that started it die. It
-// does not ignore SIGHUP, even if its parent does.
+// A child process. The destructor kills and reaps it, so nothing of it is left
+// behind. It has its own process group, so that Ctrl-C reaches only the parent.
+// The kernel kills it if the thread that started it dies. It does not ignore
+// SIGHUP, even if its parent does.
 //
 // Not thread-safe: call from the thread that started it, which must live as
 // long as the child is to.
@@ -45,7 +45,7 @@ class ChildProcess {
   // How it ended; empty while it runs. Does not block.
   std::optional<ChildExit> Poll();
 
-  // Nothing happens when it has ended.
+  // Does nothing if the process has ended.
   void Signal(int signal);
 
   pid_t pid() const { return pid_; }

@@ -22,9 +22,9 @@ void CoordinatorWatch::Connect() {
 
 absl::Status CoordinatorWatch::Check(const grpc::Status& result) {
   const absl::Status status = FromGrpcStatus(result);
-  // A channel that could not connect makes its next attempt by itself, later,
-  // and only while somebody waits for it; until then every call fails at once.
-  // So a coordinator that is back would not be seen for seconds.
+  // After a failed attempt a channel waits for seconds before the next one, and
+  // every call until then fails at once. A new channel tries at once, so that a
+  // coordinator that is back is seen by the next call.
   if (!status.ok()) Connect();
   return status;
 }

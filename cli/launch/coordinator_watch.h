@@ -13,14 +13,16 @@
 
 namespace sluice {
 
-// What a bystander asks of a coordinator, how the run stands and to end it, and
-// tells it: who has died. One that comes back at its address is found by the
-// next call. Every call blocks for at most `patience`. Not thread-safe: call
-// from one thread.
+// A coordinator as somebody outside the run talks to it: asks for the status,
+// asks it to stop the run, and reports which process has died. When a
+// coordinator is started again at its address, the next call reaches it. Every
+// call blocks for at most `patience`.
+//
+// Not thread-safe: call from one thread.
 class CoordinatorWatch {
  public:
-  // A local call takes well under a millisecond; a coordinator that computes
-  // on all cores may be late, and the display should not freeze for long.
+  // A local call takes well under a millisecond. A coordinator whose machine is
+  // busy may be late, but the display should not freeze for long.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
 
   explicit CoordinatorWatch(std::string address,
@@ -34,7 +36,7 @@ class CoordinatorWatch {
 
  private:
   void Connect();
-  // What came of a call.
+  // The status of a call. Connects anew after an error.
   absl::Status Check(const grpc::Status& result);
 
   // Constant after construction.

@@ -10,22 +10,23 @@
 
 namespace sluice {
 
-// Of which children's deaths the coordinator has still to be told. Each is told
-// until it has answered, for a while. Holds no process and no clock.
+// The deaths of children that the coordinator has not yet acknowledged. Each is
+// reported again until the coordinator answers, or kTryFor is over. Pure: holds
+// no process and no clock.
 //
 // Not thread-safe: call from one thread.
 class DeathReports {
  public:
-  // By then a lease of the default length is long over, and a longer one is
-  // only waited out.
+  // By then the coordinator has noticed the death itself, since a lease of the
+  // default length is over. A longer lease just takes longer.
   static constexpr absl::Duration kTryFor = absl::Seconds(30);
 
-  // Nothing follows from the end of one who ended well, and so took his leave,
-  // nor from the lead's: nobody is left to be told.
+  // Ignores a child that ended well, since it has told the coordinator itself,
+  // and the lead: when the lead is dead, there is no coordinator to tell.
   void Add(const PartEnd& end, absl::Time now);
-  // Those to be told now, oldest first.
+  // The reports to send now, oldest first.
   std::vector<proto::DeathReport> Due(absl::Time now);
-  // The coordinator has answered it, whatever it says.
+  // The coordinator has answered this report, with whatever status.
   void Answered(const proto::DeathReport& report);
 
  private:

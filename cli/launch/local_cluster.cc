@@ -16,8 +16,8 @@
 namespace sluice {
 namespace {
 
-// Every child runs on this machine, so its ports need no other interface than
-// the loopback; port 0 is a free one.
+// Every child runs on this machine, so the loopback is enough. Port 0 stands
+// for a free one.
 constexpr char kListen[] = "--listen=127.0.0.1:0";
 
 std::vector<std::string> Command(const ClusterPlan& plan,
@@ -85,7 +85,7 @@ std::vector<std::string> LocalCluster::CommandOf(
   switch (part) {
     case Part::kLead: {
       ClusterPlan plan = plan_;
-      // Whatever there is by now is to be gone on with.
+      // A lead that has run before left a run to resume.
       plan.resume = plan.resume || started_.contains(NameOfPart(part, number));
       return LeadCommand(plan, lead);
     }
@@ -103,7 +103,8 @@ absl::Status LocalCluster::Start(Part part, int number,
                                  const std::string& lead) {
   const std::string name = NameOfPart(part, number);
   std::vector<std::string> command = CommandOf(part, number, lead);
-  // By its own hand, so that it opens the file anew once that is moved away.
+  // The child writes the log itself, so that it opens a new file when the old
+  // one is moved away (log rotation).
   command.push_back(absl::StrCat("--log=", LogPath(name)));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
                           ChildProcess::Start(command, LogPath(name)));
@@ -178,7 +179,7 @@ std::string LocalCluster::ReadLeadAddress() const {
 }
 
 std::string LocalCluster::TailOf(const std::string& name) const {
-  // What led to an end stands in its last events, one a line.
+  // The last events, one a line, say what led to the end.
   constexpr int kLines = 10;
   return TailOfFile(LogPath(name), kLines, "  | ");
 }

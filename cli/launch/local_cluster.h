@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// What the children of one run are started from.
+// How the children of one run are started.
 struct ClusterPlan {
   // Folder with ps_server/ps_server, worker/worker and worker/evaluator.
   std::string bin_dir;
@@ -23,17 +23,18 @@ struct ClusterPlan {
   std::string job_path;  // The resolved job, which every child reads.
   int shards = 1;
   int workers = 1;
-  int max_workers = 1;  // With those that others may start.
+  int max_workers = 1;  // With workers that somebody else may start.
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
 };
 
-// Where the build lays the daemons' folders: beside the tool's own.
+// The folder of the daemons' folders. The build puts it above the tool's own.
 std::string DefaultBinDir();
 
-// The command line of each child; `lead` is the coordinator's "host:port". The
-// lead has it when it is started again: it must be where it was.
+// The command line of each child. `lead` is the coordinator's "host:port". A
+// lead that is started again gets its old address, since the others look for it
+// there.
 std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead = "");
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
@@ -44,34 +45,36 @@ std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                                           const std::string& lead);
 
 // The processes of one run on this machine. Each child's output goes to
-// RUN_DIR/NAME.log. Whatever still runs is killed with this object.
+// RUN_DIR/NAME.log. The destructor kills whatever still runs.
 //
 // Not thread-safe: call from the thread that made it.
 class LocalCluster {
  public:
   explicit LocalCluster(ClusterPlan plan);
 
-  // Shard 0, which says in RUN_DIR/addresses where its coordinator listens.
+  // Starts shard 0. It writes to RUN_DIR/addresses where its coordinator
+  // listens.
   absl::Status StartLead();
-  // Everybody else.
+  // Starts all other children.
   absl::Status StartOthers(const std::string& lead);
 
-  // A child in the place of the one of that name, which has ended; its log goes
-  // on. A lead goes on with the run. REQUIRES: it was started before.
+  // Starts a child again that has ended. It appends to the same log, and a lead
+  // resumes the run. REQUIRES: it was started before.
   absl::Status Restart(const std::string& name);
 
-  // Sends `number` to a child; nothing happens when there is none of that name.
+  // Sends signal `number` to a child. Does nothing if no child has that name.
   void Signal(const std::string& name, int number);
-  // Of the children that have not been taken: "ps_server-0", "worker-2".
+  // Names of the children that TakeEnded has not returned: "ps_server-0",
+  // "worker-2".
   std::vector<std::string> Names() const;
 
   // The children that ended since the last call.
   std::vector<PartEnd> TakeEnded();
-  // Whether every child has ended and been taken.
+  // Whether TakeEnded has returned every child.
   bool Empty() const { return children_.empty(); }
   void KillAll();
 
-  // The coordinator's address as soon as shard 0 has written it, else empty.
+  // The coordinator's address; empty until shard 0 has written it.
   std::string ReadLeadAddress() const;
 
   // The last lines of a child's log, indented.

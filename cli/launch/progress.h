@@ -12,29 +12,30 @@ namespace sluice {
 // How a run stands, in one line:
 //   "epoch 1.25/5  version 390  loss 0.412  test 0.8312  13.1 updates/s
 //    2516 samples/s  staleness 0.0  cancelled 130  dropped 0  45 s left"
-// Before it runs: whom it waits for.
+// Before the run has begun: which workers and shards it waits for.
 std::string FormatProgress(const proto::JobStatus& status);
 
 // "45 s", "3 min 20 s", "2 h 05 min".
 std::string FormatSeconds(double seconds);
 
-// Shows the progress of a run: a line that renews itself on a terminal (folded
-// where it is wider than that); else a line every kPlainEvery, at once when the
-// phase changes, and soon when a test result comes. Not thread-safe: call from
-// one thread.
+// Shows the progress of a run. On a terminal it is one line that is written
+// over, folded where the terminal is narrower. Elsewhere it is a line every
+// kPlainEvery, at once when the phase changes, and soon after a test result.
+//
+// Not thread-safe: call from one thread.
 class ProgressView {
  public:
   static constexpr absl::Duration kPlainEvery = absl::Seconds(5);
-  // A small job has a test result with every look.
+  // A small job has a new test result at every look.
   static constexpr absl::Duration kTestEvery = absl::Seconds(2);
 
   // `out` outlives this. `columns` is the terminal's width; 0: no terminal.
   ProgressView(std::ostream& out, int columns);
 
   void Show(const proto::JobStatus& status, absl::Time now);
-  // A line that stays.
+  // Prints a line that is not written over.
   void Say(const std::string& line);
-  // Leaves the renewing line, if any, as it stands.
+  // Leaves the progress line as it stands.
   void Finish();
 
  private:
@@ -44,7 +45,7 @@ class ProgressView {
   std::ostream& out_;
   const int columns_;
 
-  int rows_open_ = 0;  // Of the terminal, taken by the renewing line.
+  int rows_open_ = 0;  // Rows of the terminal that the line takes.
   absl::Time last_shown_ = absl::InfinitePast();
   std::string last_phase_;
   int64_t last_test_version_ = -1;

@@ -9,16 +9,16 @@
 
 namespace sluice {
 
-// Takes SIGINT, SIGTERM, SIGHUP and SIGCHLD as values instead of interrupts,
-// for as long as it lives. Threads started meanwhile leave them alone too. A
-// SIGHUP that is ignored (nohup) stays so.
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD for as long as it lives, and
+// returns them as values instead. Threads that start meanwhile inherit the
+// mask. A SIGHUP that is ignored (nohup) stays ignored.
 //
 // Not thread-safe: make it before the first other thread starts, and call it
 // from the thread that made it.
 class SignalWait {
  public:
   SignalWait();
-  // Restores what was. A signal that nobody took yet then has its effect.
+  // Restores the old mask. A signal that is still pending then has its effect.
   ~SignalWait();
   SignalWait(const SignalWait&) = delete;
   SignalWait& operator=(const SignalWait&) = delete;

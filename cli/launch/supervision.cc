@@ -25,8 +25,9 @@ void Supervision::EndBy(absl::Time deadline) {
 }
 
 void Supervision::Blame(const PartEnd& end, const std::string& failure) {
-  // The first to die is the culprit, and one that was killed before one that
-  // ended because the run did; the others follow from it.
+  // The first death is the cause, the others follow from it. But a child that
+  // was killed comes before one that ended by itself, which may have ended only
+  // because the run did.
   const bool first = failure_.empty() && culprit_.empty();
   if (first || (end.killed && !culprit_was_killed_)) {
     culprit_ = end.name;
@@ -112,19 +113,19 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
       EndBy(now + kGrace);
       return;
     case Part::kWorker:
-      // Workers end well when the run does; one that was just being started
-      // again comes too late for that, and is not missed.
+      // When the run ends well, a worker that was just being started again
+      // comes too late for a good end. That is no failure.
       if (workers_left_ == 0 && !lead_ended_well_ && !worker_ended_well_) {
         Blame(end, absl::StrCat(died, "; no worker is left"));
         EndBy(now + kGrace);
       } else if (failure_.empty()) {
-        // In a run that fails everybody ends so; that is no news.
+        // Once the run has failed, such an end is no news.
         actions->say.push_back(died);
       }
       return;
     case Part::kEvaluator:
       if (!failure_.empty()) return;
-      // The coordinator ends the run without the final evaluation.
+      // The coordinator then ends the run without the final evaluation.
       Blame(end, absl::StrCat(died, "; the final version is not evaluated"));
       actions->say.push_back(failure_);
       return;
@@ -175,8 +176,9 @@ SuperviseActions Supervision::OnTime(absl::Time now) {
   deadline_.reset();
   killing_ = true;
   actions.kill = true;
-  // Whoever had not joined when the user stopped the run waits in vain, and so
-  // does who was being started again when it reached its end.
+  // A child that had not joined when the user stopped the run waits in vain for
+  // the lead, as does one that was being started again when the run ended. To
+  // kill these is no failure.
   const bool late = lead_ended_well_ && restarted_;
   if (failure_.empty() && !interrupted_ && !late) {
     too_late_ = true;

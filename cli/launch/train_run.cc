@@ -27,21 +27,22 @@
 namespace sluice {
 namespace {
 
-// Twice a second reads as live and costs nothing.
+// Twice a second looks live and costs nothing.
 constexpr absl::Duration kPollEvery = absl::Milliseconds(500);
-// While the lead starts, so that the start itself is not slowed by the look.
+// Until the lead listens: a longer pause would delay the start of the others.
 constexpr absl::Duration kStartPollEvery = absl::Milliseconds(20);
 
-// The lead listens within a fraction of a second, before it reads anything
-// large; a machine that swaps may need far longer.
+// The lead listens before it reads anything large, so within a fraction of a
+// second. A machine that swaps may need far longer.
 constexpr absl::Duration kLeadPatience = absl::Seconds(30);
 
-// In a run that is stopping, whether it must be told so (again).
+// Whether a run that is to stop must be asked again.
 bool IsGoingOn(const std::string& phase) {
   return phase == "starting" || phase == "running" || phase == "recovering";
 }
 
-// One run, from the first child to the last.
+// One run, from its first child to its last. Supervision decides; this shell
+// waits for signals, polls the coordinator, and does what Supervision says.
 class TrainRun {
  public:
   TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
@@ -86,20 +87,20 @@ class TrainRun {
 
   void TakeEnded() {
     std::vector<PartEnd> ended = cluster_.TakeEnded();
-    // The reason may be had from the coordinator only until it ends too.
+    // Ask now for the reason: soon the coordinator may end, too.
     for (const PartEnd& end : ended) {
       const bool by_itself = !end.ok && !end.killed;
       if (by_itself && watch_.has_value()) AskForFailure();
     }
     for (const PartEnd& end : ended) reports_.Add(end, clock_->Now());
-    // Before anybody is started again, so that it finds the place free.
+    // Before the child is started again, or its place would still be taken.
     if (watch_.has_value()) ReportDeaths();
     for (const PartEnd& end : ended) {
       Do(supervision_.OnEnd(end, clock_->Now()));
     }
   }
 
-  // What nobody answers is told again when somebody does.
+  // A report that nobody answers is sent again later.
   void ReportDeaths() {
     for (const proto::DeathReport& report : reports_.Due(clock_->Now())) {
       const absl::Status told = watch_->ReportDeath(report);
@@ -144,14 +145,14 @@ class TrainRun {
     if (status->phase() == "failed") {
       supervision_.OnFailure(status->message());
     }
-    // A generation that was asked to stop may have ended before it did.
+    // The generation that was asked to stop may have ended before it did so.
     if (stopping_ && IsGoingOn(status->phase())) Stop();
   }
 
   void Stop() {
     stopping_ = true;
     if (!watch_.has_value()) {
-      // Nothing has been trained that could be kept.
+      // Nothing has been trained yet, so there is nothing to keep.
       return Do(supervision_.OnInterrupt());
     }
     const absl::Status asked = watch_->Stop("interrupted by the user");
@@ -208,14 +209,14 @@ void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
   }
 }
 
-// Where a run is, and which one.
+// The folder and the id of a run.
 struct RunPlace {
   std::string dir;
   std::string id;
 };
 
-// Makes sure that the run in the folder can go on with `job`, and says from
-// where; nothing of an earlier life may be taken for this one's.
+// Makes sure that the run in the folder can be resumed with `job`, and prints
+// from where. Removes the old addresses, so that nobody takes them for the new.
 absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
                                 const TrainOptions& options,
                                 std::ostream& out) {
@@ -241,7 +242,7 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
   return RunPlace{run_dir, resumption.run_id};
 }
 
-// The folder of the run, made or found again.
+// The folder of the run: a new one, or that of the run to resume.
 absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
                                  const TrainOptions& options, Clock* clock,
                                  std::ostream& out) {

@@ -12,21 +12,19 @@ namespace sluice {
 struct TrainOptions {
   // Empty: the job's output.run_dir, else runs/NAME-N.
   std::string run_dir;
-  // Whether `run_dir`, which is set then, holds a run that is to go on from its
-  // newest whole checkpoint.
+  // Resumes the run in `run_dir` (set then) from its newest whole checkpoint.
   bool resume = false;
-  // Of the run; empty: that of the run in `run_dir`, or a new one.
+  // Empty: that of the run in `run_dir`, or a new one.
   std::string run_id = {};
-  bool timeline = false;  // Workers say there what they do (ClusterPlan).
-  std::string bin_dir;    // Where the daemons' binaries lie (ClusterPlan).
-  int columns = 0;        // Of the terminal that `out` is; 0: it is none.
+  bool timeline = false;  // As ClusterPlan's.
+  std::string bin_dir;    // As ClusterPlan's.
+  int columns = 0;        // Width of the terminal `out`; 0: it is none.
 };
 
-// Trains `job`, from the beginning or from a checkpoint, with shards, workers
-// and evaluator as children of this process and waits for the end. Progress and
-// result go to `out`, what went wrong to `err`. Returns the exit status: 0 the
-// run reached its end, 1 it failed, 2 the run folder cannot be used, 130 the
-// user had it killed.
+// Trains `job` with shards, workers and evaluator as children of this process.
+// Blocks until they have ended. Progress and result go to `out`, what went
+// wrong to `err`. Returns the exit status: 0 the run reached its end, 1 it
+// failed, 2 the run folder cannot be used, 130 the user had it killed.
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err);
 

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// A task, from its record to that of its end.
+// A task, from the record of its beginning to that of its end.
 struct Life {
   int64_t incarnation = 0;
   double issued = 0;
@@ -85,8 +85,8 @@ class LivesReader {
   std::map<std::tuple<int64_t, int64_t, int64_t>, size_t> places_;
 };
 
-// Whether the worker had nothing to do from this task's end to the next one's
-// beginning, rather than being away.
+// Whether the worker was there, without a task, from the end of this task to
+// the next one.
 bool WaitedAfter(const Life& life, const Life* next) {
   if (life.activity == Activity::kUnfinished) return false;
   if (next != nullptr) return next->incarnation == life.incarnation;

@@ -24,32 +24,31 @@ struct Bar {
   double begin = 0;
   double end = 0;
   Activity activity = Activity::kApplied;
-  int64_t version = 0;  // That its gradient made, when applied.
+  int64_t version = 0;  // The version that its gradient made, if applied.
 };
 
 struct ActivityTimeline {
-  double end = 0;                // Nothing is drawn beyond.
-  std::vector<int64_t> workers;  // Those that are shown, ascending.
-  int64_t all_workers = 0;       // Those of the whole log.
-  std::vector<Bar> bars;         // By task, each before the wait after it.
-  std::vector<double> updates;   // When each was decided.
+  double end = 0;                // Where the picture ends.
+  std::vector<int64_t> workers;  // Workers that are shown, ascending.
+  int64_t all_workers = 0;       // How many workers the log has.
+  std::vector<Bar> bars;         // By worker, each task before the wait after.
+  std::vector<double> updates;   // When each update was decided.
 };
 
-// When the first task was issued, by the log's own time; 0 without any.
+// When the first task was issued, by the log's own time; 0 if there is none.
 double BeginOf(const CommitLog& log);
 
-// Until when the first `updates` updates were decided, or all, if there are
-// fewer; 0 without any. In seconds since the first task.
+// When the last of the first `updates` updates was decided, in seconds since
+// the first task; 0 if there is none.
 double EndOfUpdate(const CommitLog& log, int64_t updates);
 
-// Who computed and who waited until `end`, for the first `max_workers`
-// workers.
+// What the first `max_workers` workers did until `end`.
 //
-// A worker computes (pulling and pushing included) from its task until every
-// shard holds its gradient, or until the task is cancelled. It waits from then
-// until its next task, unless that belongs to another life of the worker, or
-// it was cancelled and never came back: then it may have been dead, which the
-// log does not tell, and no bar is drawn.
+// A worker computes (which includes pulling and pushing) from its task until
+// every shard holds its gradient, or until the task is cancelled. From then
+// until its next task it waits. It may also have been dead, which the log does
+// not tell: no bar is drawn if the next task belongs to another life of the
+// worker, or if the worker was cancelled and never came back.
 ActivityTimeline TimelineOf(const CommitLog& log, double end, int max_workers);
 
 }  // namespace sluice

@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 // One picture of some thousand points takes a second at most.
 constexpr absl::Duration kPatience = absl::Minutes(1);
 
-// How the child ended; empty when it was stopped, by a signal to this process
-// or because it took too long.
+// How the child ended; empty if it is to be stopped, since this process got a
+// signal or the child took too long.
 std::optional<ChildExit> Await(ChildProcess& child, SignalWait& signals) {
   while (true) {
     const std::optional<ChildExit> exit = child.Poll();
@@ -41,7 +41,8 @@ std::optional<ChildExit> Await(ChildProcess& child, SignalWait& signals) {
 }
 
 bool IsUtf8(const std::string& text) {
-  // The UTF-8 decoder at hand is JSON's: what it leaves out is none.
+  // Uses the decoder of the JSON library: bytes that it leaves out are no
+  // UTF-8.
   using Handler = nlohmann::json::error_handler_t;
   const nlohmann::json json(text);
   return json.dump(-1, ' ', false, Handler::ignore) ==

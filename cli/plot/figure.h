@@ -41,19 +41,19 @@ class FigureData {
   std::string text_;
 };
 
-// `text` as a string constant of gnuplot, in which nothing but the text itself
-// has a meaning. What cannot be drawn (control characters, bytes that are no
-// UTF-8) becomes '?'.
+// `text` as a string constant of gnuplot. No character of it is taken for a
+// command or mark-up. Control characters and bytes that are no UTF-8 become
+// '?'.
 std::string Quoted(absl::string_view text);
 
-// Writes FOLDER/NAME.gnuplot and has the program `gnuplot` make NAME.svg and
-// NAME.png of it there; what the folder holds under these names is replaced.
-// Blocks until it is done.
+// Writes FOLDER/NAME.gnuplot, and runs the program `gnuplot` on it, which makes
+// NAME.svg and NAME.png there. Replaces older files of these names. Blocks
+// until it is done.
 //
-// kUnavailable: a file cannot be written, or gnuplot is not installed (says
-// how to); kInternal: gnuplot did not like the script: what it says;
-// kCancelled: it was stopped by a signal to this process, or took a minute. The
-// script, with its data, is there in every case but the first.
+// kUnavailable: a file cannot be written, or gnuplot is not installed (the
+// message says how to). kInternal: gnuplot failed; the message is its own.
+// kCancelled: this process got a signal, or gnuplot took a minute. Unless a
+// file could not be written, the script is there.
 absl::Status Draw(const Figure& figure, const std::string& folder,
                   const std::string& gnuplot);
 

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// What a shell makes of SIGINT.
+// The exit status that a shell gives for SIGINT.
 constexpr int kInterrupted = 130;
 
 // "runs/a-1/" -> "a-1".
@@ -25,7 +25,7 @@ std::string NameOf(const std::string& folder) {
                              : path.parent_path().filename().string();
 }
 
-// The first that comes twice; empty when all differ.
+// The first label that comes twice; empty if all differ.
 std::string Repeated(const std::vector<std::string>& labels) {
   std::set<std::string> seen;
   for (const std::string& label : labels) {

@@ -20,26 +20,25 @@ struct PlotRequest {
 
 struct Pictures {
   std::vector<std::string> drawn;  // Paths without .svg and .png.
-  std::vector<std::string> notes;  // What of the runs was not drawn, and why.
+  std::vector<std::string> notes;  // What was not drawn, and why.
 };
 
-// Draws the runs together. Adds to `pictures` what was drawn, also when it
-// fails. Blocks until it is done.
+// Draws the runs together. Adds what was drawn to `pictures`, also if it fails.
+// Blocks until it is done.
 //
-// kInvalidArgument, kNotFound: the labels or a run folder are not as they
-// should be; kUnavailable, kInternal, kCancelled: as Draw's, or there is
-// nothing to draw. All scripts are written, also where gnuplot is missing.
+// kInvalidArgument: the labels do not fit the runs. kNotFound: a folder is no
+// run folder. kUnavailable: there is nothing to draw, or as Draw's. kInternal,
+// kCancelled: as Draw's. Writes all scripts, even if gnuplot is missing.
 absl::Status PlotRuns(const PlotRequest& request, Pictures* pictures);
 
-// What the pictures call each of `folders`: `wanted` where it is not empty,
-// else the folders' names, or their whole paths where two names are equal.
-// kInvalidArgument: `wanted` are not as many, or two runs would be called
-// alike.
+// The labels of the runs in `folders`: `wanted`, unless it is empty; else the
+// names of the folders, or their whole paths if two names are equal.
+// kInvalidArgument: `wanted` has another length, or two labels are equal.
 absl::StatusOr<std::vector<std::string>> LabelsOf(
     const std::vector<std::string>& folders,
     const std::vector<std::string>& wanted);
 
-// What a shell is told of the status that PlotRuns returned.
+// The exit status of the command for a status of PlotRuns.
 int PlotExitCode(const absl::Status& status);
 
 }  // namespace sluice

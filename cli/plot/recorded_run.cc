@@ -50,11 +50,12 @@ bool ParseLine(absl::string_view line, Metrics* metrics) {
   const auto seconds = Number(object, "seconds");
   const auto version = Number(object, "version");
   if (!seconds.has_value() || !version.has_value()) return false;
-  // Where a later generation goes on, what was measured beyond is of no use.
+  // A later generation starts again from a checkpoint: drop what an earlier one
+  // measured beyond.
   Drop(*seconds, &metrics->progress);
   Drop(*seconds, &metrics->evaluations);
   const auto loss = Number(object, "loss");
-  // Before the first update there is no loss; 0 is written for it.
+  // Before the first update there is no loss, and the file has a 0.
   if (loss.has_value() && *version > 0) {
     metrics->progress.push_back(
         {*seconds, static_cast<int64_t>(*version), *loss});
@@ -87,7 +88,7 @@ void ReadSummary(RecordedRun* run) {
   }
 }
 
-// Says which curves there will not be.
+// Notes which curves are missing.
 void NoteEvaluations(RecordedRun* run) {
   bool accuracy = false;
   for (const EvaluationLine& line : run->metrics.evaluations) {

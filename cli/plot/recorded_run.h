@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// What an evaluation found; `seconds` since the run began is when its result
-// came in, `version` the one it measured.
+// The result of an evaluation of `version`, which came `seconds` after the run
+// began.
 struct EvaluationLine {
   double seconds = 0;
   int64_t version = 0;
@@ -21,7 +21,7 @@ struct EvaluationLine {
   std::optional<double> accuracy;
 };
 
-// How the training stood: the smoothed loss, `seconds` after the run began.
+// The smoothed training loss, `seconds` after the run began.
 struct ProgressLine {
   double seconds = 0;
   int64_t version = 0;
@@ -32,28 +32,28 @@ struct ProgressLine {
 struct Metrics {
   std::vector<ProgressLine> progress;
   std::vector<EvaluationLine> evaluations;
-  // What had to be left out, by line.
+  // What was left out, by line.
   std::vector<std::string> notes;
 };
 
-// Reads the lines of a metrics.jsonl. A line that is no such JSON object, as
-// the last one of a run that was killed may be, is left out with a note.
+// Reads the lines of a metrics.jsonl. Leaves out a line that is no such JSON
+// object, with a note: the last line of a run that was killed may be torn.
 Metrics ParseMetrics(absl::string_view text);
 
-// What a run has left in its folder, as far as pictures need it. Daemons and
-// the simulator leave the same files.
+// What pictures need of a run's folder. Daemons and the simulator leave the
+// same files.
 struct RecordedRun {
   std::string folder;
-  std::string policy;  // "K_SYNC"; empty when nothing says so.
+  std::string policy;  // "K_SYNC"; empty if it is not known.
   Metrics metrics;
   std::optional<CommitLog> log;
-  // What is missing or could not be read, and so will not be drawn.
+  // What is missing or cannot be read, so that it is not drawn.
   std::vector<std::string> notes;
 };
 
-// Reads the folder of a run: over, failed, killed or going on still.
-// kNotFound: it is no such folder, or holds neither metrics.jsonl nor
-// commit_log.
+// Reads the folder of a run, which may be over, have failed, been killed or
+// still go on. kNotFound: there is no such folder, or it holds neither
+// metrics.jsonl nor commit_log.
 absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& folder);
 
 }  // namespace sluice

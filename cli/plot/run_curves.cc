@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// The updates of one point.
+// Sums over the updates that share one point.
 struct Group {
   int updates = 0;
   double seconds = 0;

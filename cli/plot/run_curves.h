@@ -32,18 +32,18 @@ struct RunCurves {
 
 // The curves of a run.
 //
-//   training   the mean loss over the samples of each update. Of more than
-//              `max_points` updates, groups of neighbours are drawn as one
-//              point: the mean of their losses (over samples), times and
-//              versions.
-//   test       each evaluation, at the time its version was made, however long
-//              it was under way.
+//   training   the mean loss over the samples of each update. If there are more
+//              than `max_points` updates, neighbours share a point: the mean of
+//              their losses (over samples), times and versions.
+//   test       each evaluation, at the time when its version was made. (The
+//              result came later.)
 //
-// Without a commit log: the loss of each line of metrics.jsonl, evaluations at
-// the time of theirs. Values that are not finite are left out.
+// Without a commit log, training is the loss of each line of metrics.jsonl, and
+// an evaluation stands at the time of its line. Values that are not finite are
+// left out.
 RunCurves CurvesOf(const RecordedRun& run, int max_points = 120);
 
-// Of applied gradients; 0 without any.
+// The mean over the applied gradients; 0 if there are none.
 double MeanStaleness(const RunCurves& curves);
 
 }  // namespace sluice

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// A run with the one name that every legend calls it.
+// A run and its name in every legend.
 struct LabelledRun {
   std::string label;
   RecordedRun run;
@@ -18,20 +18,20 @@ struct LabelledRun {
 };
 
 struct FigureOptions {
-  // The timeline shows about so many updates.
+  // About how many updates the timeline shows.
   int updates = 6;
-  // And so many workers of each run, the first ones.
+  // How many workers of each run it shows at most: the first ones.
   int workers = 16;
 };
 
-// The pictures that the runs have the data for:
+// The pictures of the runs:
 //
 //   time       test loss and accuracy, training loss, against time
 //   version    the same, against the version
 //   staleness  share of the applied gradients by staleness
 //   timeline   who computed, waited or was cancelled in the first updates
 //
-// A picture that none of the runs has data for is left out.
+// A picture for which no run has data is left out.
 std::vector<Figure> FiguresOf(const std::vector<LabelledRun>& runs,
                               const FigureOptions& options);
 

@@ -18,7 +18,7 @@ namespace {
 using Standing = Race::Standing;
 using nlohmann::ordered_json;
 
-// One word for machines and what a person reads.
+// How a choice did: one word for machines, and text for people.
 struct Verdict {
   const char* word;
   std::string text;
@@ -158,7 +158,8 @@ void PrintJson(const ResolvedJob& job, const AdviceReport& report,
   out << json.dump(2) << "\n";
 }
 
-// ": 2.1 >4.2 1.9", the times by seed of who was there on the first.
+// ": 2.1 >4.2 1.9": the times by seed of a choice that reached the target on
+// the first one.
 std::string FormatTimes(const std::vector<Race::Trial>& trials) {
   if (trials.empty() || !trials[0].reached.has_value()) return "";
   std::string text = ":";

@@ -18,19 +18,19 @@ struct AdviceReport {
   Advice advice;
   SimulationTarget target;
   int seeds = 0;
-  absl::Duration wall;    // How long it took.
-  absl::Duration budget;  // How long it might have taken.
+  absl::Duration wall;    // The time that it took.
+  absl::Duration budget;  // The time that it was given.
   std::string out;        // The folder of its files; empty: none.
 };
 
-// Prints the choices, each at its best rate and the fastest first, and the
-// recommended sync block, which may be pasted into the job file in place of its
-// own. `job`: the one that was asked about.
+// Prints the choices, each at its best rate, the fastest first. Then prints the
+// recommended sync block, to be pasted over that of the job file. `job` is the
+// job that was asked about.
 void PrintAdvice(const ResolvedJob& job, const AdviceReport& report, bool json,
                  std::ostream& out);
 
-// The error of each choice at its best rate against virtual time, on the first
-// seed; empty when no evaluation was made.
+// The figure of the error of each choice, at its best rate and on the first
+// seed, against virtual time. Empty when nothing was evaluated.
 std::optional<Figure> AdviceFigure(const ResolvedJob& job,
                                    const AdviceReport& report);
 

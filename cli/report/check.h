@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-// Prints the job with every default filled in, and what follows from it:
-// where each tensor lies, memory, bytes and updates, learning rate, expected
-// staleness, warnings. As text, or as one JSON object whose names stay the
-// same from release to release.
+// Prints the job with all defaults, and what follows from it: where each tensor
+// lies, memory, bytes of an update, learning rate, expected staleness,
+// warnings. Prints text, or one JSON object whose names stay the same from
+// release to release.
 void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out);
 
 }  // namespace sluice

@@ -38,7 +38,7 @@ std::vector<int> ShardsOf(const TensorSpec& tensor,
 ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   const int64_t slice = range.size() * kFloat;
   ShardMemory memory;
-  // One version at a time is held to be written, whatever else is.
+  // A checkpoint that is being written holds one version.
   const int checkpoints = job.has_checkpoint() ? 1 : 0;
   memory.weights = slice * (1 + job.limits().max_held() + checkpoints);
   memory.optimizer_state =
@@ -47,9 +47,9 @@ ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   return memory;
 }
 
-// Numbers of one sample, in layers one after the other: backward needs every
-// output, and two gradients of the largest array. A flatten only gives another
-// shape, unless it `moves` the numbers.
+// Numbers of one sample in the layers: backward needs the output of every
+// layer, and two gradients as large as the largest of them. A flatten layer
+// needs none of its own, unless it `moves` the numbers.
 int64_t NumbersOf(const std::vector<LayerPlan>& layers, bool moves) {
   int64_t numbers = 0;
   int64_t largest = layers.empty() ? 0 : Product(layers[0].input_shape);
@@ -62,8 +62,8 @@ int64_t NumbersOf(const std::vector<LayerPlan>& layers, bool moves) {
   return numbers + 2 * largest;
 }
 
-// Of a mini-batch's `samples`, of `input` numbers each. In 16 bits inputs are
-// brought to such arrays as well, unless an embedding reads them.
+// Bytes of the activations of `samples` samples with `input` numbers each. With
+// 16-bit numbers the inputs are converted, too, unless an embedding reads them.
 int64_t Activations(const ResolvedJob& job, int64_t samples, int64_t input) {
   const proto::Worker::Precision precision = job.job.worker().precision();
   const bool narrow =
@@ -74,18 +74,18 @@ int64_t Activations(const ResolvedJob& job, int64_t samples, int64_t input) {
   return samples * (numbers + (embedded ? 0 : input)) * 2;
 }
 
-// Whether tasks are of exactly one version, so that the next one's weights are
-// pulled while a task of this one is computed.
+// Whether a task is of exactly one version. Then the worker pulls the next
+// version's weights while it computes a task of this one.
 bool IsSynchronous(const proto::Job& job) {
   const proto::Policy policy = job.sync().policy();
   return policy == proto::SYNC || policy == proto::K_SYNC ||
          policy == proto::K_BATCH_SYNC;
 }
 
-// Bytes of the training data, with `input` numbers and a label or target each.
+// Bytes of the training data: `input` numbers and a label or target a sample.
 int64_t TrainingData(const ResolvedJob& job, int64_t input) {
   const proto::Data& data = job.job.data();
-  // Of these the patterns are kept, and samples made as they are needed.
+  // A generator keeps its patterns only, and makes samples when needed.
   if (data.has_synthetic_images()) {
     return data.synthetic_images().classes() * input * kFloat;
   }
@@ -102,7 +102,8 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
   const int64_t vector = job.layout.size() * kFloat;
-  // Local steps move a copy, and add up their gradients; so do micro-batches.
+  // Local steps move a copy of the weights and sum their gradients.
+  // Micro-batches sum theirs, too.
   const int steps = job.job.sync().local_steps() > 1 ? 1 : 0;
   const int parts = samples < batch_size ? 1 : 0;
   memory.weights = vector * (1 + (IsSynchronous(job.job) ? 1 : 0) + steps);
@@ -133,11 +134,11 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
   switch (j.sync().policy()) {
     case proto::K_SYNC:
     case proto::K_BATCH_SYNC:
-      // Every worker starts at every version.
+      // Every worker starts a task at every version.
       cost.pulls = std::max(cost.gradients, MostWorkers(j.cluster()));
       break;
     default:
-      cost.pulls = cost.gradients;  // One for each.
+      cost.pulls = cost.gradients;  // One for each gradient.
   }
   cost.push_bytes = cost.gradients * format.Bytes(types.push, all);
   cost.pull_bytes = cost.pulls * format.Bytes(types.pull, all);
@@ -189,8 +190,8 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
 }
 
 DescriptorNeeds DescriptorsOf(const proto::Job& job) {
-  // A process's own: standard streams, its port, gRPC's wake-ups, a GPU's, the
-  // files of a run; and what a port leaves them (common/rpc/listener.h).
+  // Of a process itself: standard streams, port, gRPC's wake-ups, GPU, files of
+  // the run, and what a listener keeps free (common/rpc/listener.h).
   constexpr int64_t kOwn = 64;
   const int64_t shards = job.cluster().shards();
   const int64_t clients =

@@ -10,23 +10,23 @@
 
 namespace sluice {
 
-// Bytes of one shard when it is busiest.
+// Bytes of one shard at most.
 struct ShardMemory {
   // Newest version, max_held older ones, and one in a checkpoint.
   int64_t weights = 0;
-  int64_t optimizer_state = 0;   // Its arrays; twice with checkpoints.
-  int64_t staged_gradients = 0;  // All the room that may be granted.
+  int64_t optimizer_state = 0;   // Twice with checkpoints.
+  int64_t staged_gradients = 0;  // limits.staged_gradients slices.
   int64_t total() const { return weights + optimizer_state + staged_gradients; }
 };
 
-// Bytes of one worker, without its libraries' own scratch.
+// Bytes of one worker at most, without the scratch of its libraries.
 struct WorkerMemory {
-  // Under a synchronous policy also those of the next version, and with local
-  // steps those that they move.
+  // Under a synchronous policy also the next version's, and with local steps
+  // the copy that they move.
   int64_t weights = 0;
-  int64_t gradient = 0;  // With micro-batches or local steps: their sum, too.
-  int64_t activations = 0;  // At most: some layers work in place.
-  // Samples of one forward pass, and of the next where a task has several.
+  int64_t gradient = 0;     // Twice with micro-batches or local steps.
+  int64_t activations = 0;  // Less where layers work in place.
+  // The samples of one forward pass, and of the next if a task has several.
   int64_t batch = 0;
   int64_t training_data = 0;
   int64_t total() const {
@@ -34,18 +34,18 @@ struct WorkerMemory {
   }
 };
 
-// What one update moves and takes when all workers live that may. Under the
-// policies that cancel, pushes that were cut short come on top.
+// What one update moves when all workers that may take part do. Policies that
+// cancel move more: the parts of pushes that were cut short.
 struct UpdateCost {
   int gradients = 0;       // Pushed and summed.
-  int pulls = 0;           // Of all weights.
+  int pulls = 0;           // Each is of all weights.
   int64_t push_bytes = 0;  // All workers to all shards, together.
   int64_t pull_bytes = 0;  // All shards to all workers, together.
   double per_epoch = 0;    // Updates; an update may span epochs.
 };
 
-// File descriptors that a process needs: one for each connection, to or from
-// all that may take part, and those of its own.
+// File descriptors that a process needs: its own, and one for each connection
+// when all processes that may take part do.
 struct DescriptorNeeds {
   int64_t lead = 0;    // A session and a bulk connection of each client.
   int64_t shard = 0;   // Any other.
@@ -53,7 +53,7 @@ struct DescriptorNeeds {
   int64_t most() const { return std::max({lead, shard, worker}); }
 };
 
-// What the optimizer's rate is, for an update of all its gradients.
+// The learning rate of an update that has all its gradients.
 struct RateReport {
   double first = 0;         // At the first update.
   double after_warmup = 0;  // At the end of the warm-up; else as `first`.
@@ -69,7 +69,7 @@ struct CheckReport {
   int64_t batches_per_epoch = 0;
   UpdateCost update;
   RateReport rate;
-  // Mean staleness with as many workers as there may be, of equal speed; 0
+  // Mean staleness if all workers that may take part do, at equal speed. 0
   // under the synchronous policies.
   double expected_staleness = 0;
   std::vector<std::string> warnings;

@@ -10,10 +10,10 @@
 
 namespace sluice {
 
-// The checkpoint in the folder `path`; where that is a run's, its newest whole
-// one, and `*passed_over` has a line for each newer one that is not. Every
-// checksum has been compared. Errors name the file, what was expected and what
-// was found.
+// The checkpoint in the folder `path`. If `path` is a run's folder, it is the
+// newest whole checkpoint of the run, and `*passed_over` gets a line for each
+// newer one that is not whole. Compares every checksum. Errors name the file,
+// what was expected and what was found.
 absl::StatusOr<Checkpoint> FindCheckpoint(
     const std::string &path, std::vector<std::string> *passed_over);
 
@@ -22,8 +22,9 @@ std::string DescribeCheckpoint(const Checkpoint &checkpoint);
 // The same as one JSON object, with the tensors' shapes.
 std::string CheckpointJson(const Checkpoint &checkpoint);
 
-// Joins the shards' weights to the model's tensors, as weights.safetensors of a
-// run. kUnavailable, kDataLoss: names the file.
+// Joins the shards' weights and writes them as tensors, in the format of a
+// run's weights.safetensors. kUnavailable, kDataLoss: the message names the
+// file.
 absl::Status ExportWeights(const Checkpoint &checkpoint,
                            const std::string &path);
 

@@ -59,7 +59,7 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
   const absl::StatusOr<RunResult> result = ReadRunResult(run_dir);
   if (result.ok() && result->failure.empty()) {
     expected.ended = true;
-    // Else it was stopped before.
+    // A run that did not reach its end applied fewer.
     if (job.job.stop().has_epochs() &&
         absl::StrContains(result->reason, " epochs done")) {
       expected.mini_batches = MiniBatchesOf(job);

@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-// The ledger of the run in `run_dir`, over, failed or going on still: that of
-// its logs, what its job and summary say being expected. Where they disagree
-// with the logs is among its errors.
+// The ledger of the run in `run_dir`, which may be over, have failed or still
+// go on. It is made from the commit logs and compared with what the run's job
+// and summary say; each difference is one of its errors.
 //
 // Errors as ReadLedger's, and as LoadJob's of the run's job.textproto.
 absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir);
@@ -19,7 +19,7 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir);
 // the errors.
 std::string DescribeLedger(const Ledger& ledger);
 
-// One JSON object, with a line's end.
+// One JSON object and a newline.
 std::string LedgerJson(const Ledger& ledger);
 
 }  // namespace sluice

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// A number of the summary; NaN where it has none (accuracy of a regression).
+// A number of the summary; NaN if it has none, as accuracy of a regression.
 double Number(const json& summary, const char* name) {
   const auto found = summary.find(name);
   if (found == summary.end() || !found->is_number()) return std::nan("");
@@ -67,7 +67,7 @@ std::string DescribeCheckpoints(const json& summary) {
   return text;
 }
 
-// Empty where the run had but one generation.
+// Empty if the run had one generation only.
 std::string DescribeRecoveries(const json& summary) {
   const double generation = Number(summary, "generation");
   if (!(generation > 1)) return "";
@@ -77,7 +77,7 @@ std::string DescribeRecoveries(const json& summary) {
       Number(summary.value("gradients", json()), "lost"));
 }
 
-// Null when there is none that can be read.
+// Null if there is no summary that can be read.
 json ReadSummary(const std::string& run_dir) {
   std::ifstream file(PathOf(run_dir));
   const json summary = json::parse(file, nullptr, /*allow_exceptions=*/false);

@@ -24,18 +24,17 @@ struct RunResult {
   int64_t applied = 0;
   int64_t tasks = 0;  // All gradients, whatever became of them.
 };
-// kNotFound: there is none that can be read.
+// kNotFound: there is no such file that can be read.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 
-// RUN_DIR/summary.json for a person, several lines. When it cannot be read,
-// says so.
+// RUN_DIR/summary.json as text, several lines. Says so if it cannot be read.
 std::string DescribeSummary(const std::string& run_dir);
 
-// Why the run failed, as its coordinator wrote it there; empty when it did not
-// or wrote nothing.
+// Why the run failed, as its coordinator wrote to summary.json; empty if it did
+// not fail, or wrote none.
 std::string FailureInSummary(const std::string& run_dir);
 
-// How many of the run's tasks were cancelled; 0 when it cannot be read.
+// How many of the run's tasks were cancelled; 0 if there is no summary.
 int64_t CancelledInSummary(const std::string& run_dir);
 
 }  // namespace sluice

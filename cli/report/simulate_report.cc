@@ -31,7 +31,7 @@ nlohmann::ordered_json Measured(const SimulatedRun::Measured& measured) {
   return json;
 }
 
-// What only a simulation with gradients has.
+// The fields that only a simulation with gradients has.
 void AddRun(const SimulatedRun& run, const SimulationReport& report,
             nlohmann::ordered_json* json) {
   const JobState& state = run.state;

@@ -16,16 +16,16 @@ namespace sluice {
 // What `sluice simulate` has to say.
 struct SimulationReport {
   Timing timing;
-  absl::Duration wall;  // How long it took.
-  // With gradients; else only times were simulated.
+  absl::Duration wall;  // The time that it took.
+  // Empty: only times were simulated, no gradients.
   std::optional<SimulatedRun> run;
   SimulationTarget target;
   std::string run_dir;
   std::vector<std::string> pictures;  // Paths without .svg and .png.
 };
 
-// Prints it, and what the formulas say of the time per update where the compute
-// times are exponential or constant.
+// Prints the report. Where compute times are exponential or constant, also
+// prints the time per update by the formulas.
 void PrintSimulation(const ResolvedJob& job, const SimulationReport& report,
                      bool json, std::ostream& out);
 

@@ -17,7 +17,7 @@ std::string Verdicts(const proto::GradientCounts& counts) {
                          counts.rejected(), counts.lost());
 }
 
-// "0: 12  1: 40  ... 31+: 2", only what occurred.
+// "0: 12  1: 40  ... 31+: 2", without values that did not occur.
 std::string Histogram(const proto::JobStatus& status) {
   std::string text;
   const int bins = status.staleness_histogram_size();
@@ -29,7 +29,7 @@ std::string Histogram(const proto::JobStatus& status) {
   return text;
 }
 
-// A peer that was never there was never heard.
+// A peer that never joined has never been heard.
 std::string LastHeard(const std::string& state, double seconds) {
   return state == "missing" ? "-" : absl::StrFormat("%.1f s", seconds);
 }
@@ -213,7 +213,7 @@ std::string StatusJson(const proto::JobStatus& status) {
   if (status.has_test_accuracy()) {
     json["test_accuracy"] = status.test_accuracy();
   }
-  // A name may hold any bytes: never fail on them.
+  // A name may hold any bytes, so replace those that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -7,13 +7,13 @@
 
 namespace sluice {
 
-// How a run stands, for a person: the progress line, whom it waits for and
-// since when, gradients by verdict, the staleness histogram, and a row for
+// How a run stands, as text: the progress line, which processes it waits for
+// and since when, gradients by verdict, the staleness histogram, and a row for
 // every worker and shard.
 std::string FormatStatus(const proto::JobStatus& status);
 
-// The same as one JSON object, with the names of proto::JobStatus; what is not
-// known yet is null.
+// The same as one JSON object, with the names of proto::JobStatus. A value that
+// is not known yet is null.
 std::string StatusJson(const proto::JobStatus& status);
 
 }  // namespace sluice
