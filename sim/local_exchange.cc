@@ -27,8 +27,8 @@ void LocalExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
   pulled_.clear();
 }
 
-absl::StatusOr<int64_t> LocalExchange::AwaitPulled(int64_t,
-                                                   const CancelToken&) {
+absl::StatusOr<OrRestarted<int64_t>> LocalExchange::AwaitPulled(
+    int64_t, const CancelToken&) {
   SLUICE_CHECK(snapshots_.size() == shards_.size());
   for (size_t s = 0; s < shards_.size(); ++s) {
     SLUICE_ASSIGN_OR_RETURN(const Version version,

@@ -36,13 +36,13 @@ class LocalExchange final : public Exchange {
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
   // kInternal: the chosen snapshots are not the version that the pull asks for.
-  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
-                                      const CancelToken& cancel) override;
+  absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
+      int64_t end, const CancelToken& cancel) override;
   absl::StatusOr<std::vector<Version>> FinishPull(
       const CancelToken& cancel) override;
   void AbortPull() override {}
-  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {}
-  void AbortPullAhead() override {}
+  void Prefetch(const PullSpec& spec, absl::Span<float> weights) override {}
+  void AbortPrefetch() override {}
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override {}

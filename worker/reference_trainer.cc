@@ -13,6 +13,7 @@
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
 #include "worker/cancel_token.h"
+#include "worker/flow.h"
 #include "worker/job_sampling.h"
 #include "worker/task_gradient.h"
 #include "worker/weights_digest.h"
@@ -214,10 +215,13 @@ class Tasks {
     sum.batches = batches;
     for (int h = 0; h < batches; ++h) {
       std::vector<float> gradient(weights.size());
+      WeightsInPlace from(weights);
+      GradientInPlace into(absl::MakeSpan(gradient));
+      TaskProgress unheard;
       SLUICE_ASSIGN_OR_RETURN(
-          const Model::Result result,
-          task_gradient_.Compute({BatchId(first + h)}, weights,
-                                 absl::MakeSpan(gradient), CancelToken(), {}));
+          const auto computed,
+          task_gradient_.Compute({BatchId(first + h)}, from, into,
+                                 CancelToken(), &unheard));
       const std::vector<float> start = weights;
       for (size_t j = 0; j < weights.size(); ++j) {
         weights[j] =
@@ -231,7 +235,7 @@ class Tasks {
         }
       }
       sum.values = std::move(gradient);
-      sum.samples += result.samples;
+      sum.samples += std::get<Model::Result>(computed).samples;
     }
     format_.Travel(types_.push, all, absl::MakeSpan(sum.values));
     return sum;

@@ -14,10 +14,9 @@ TaskGradient::TaskGradient(Options options, const DataSource* data,
   SLUICE_CHECK(options_.micro_batch >= 1);
 }
 
-absl::StatusOr<Model::Result> TaskGradient::Compute(
-    const Batches& batches, absl::Span<const float> weights,
-    absl::Span<float> gradient, const CancelToken& cancel,
-    const Model::Observer& observer) {
+absl::StatusOr<OrRestarted<Model::Result>> TaskGradient::Compute(
+    const Batches& batches, WeightSource& weights, GradientSink& gradient,
+    const CancelToken& cancel, TaskProgress* progress) {
   AwaitReading();  // For a task that was cut short.
   batches_ = batches;
   samples_.clear();
@@ -26,7 +25,7 @@ absl::StatusOr<Model::Result> TaskGradient::Compute(
                                  .rate = batches.rate,
                                  .clip_norm = options_.clip_norm,
                                  .next = [this] { return Next(); }},
-                                weights, gradient, cancel, observer);
+                                weights, gradient, cancel, progress);
 }
 
 Model::Part TaskGradient::Next() {

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/ids.h"
 #include "worker/cancel_token.h"
 #include "worker/data/augmentation.h"
 #include "worker/data/batch_samples.h"
 #include "worker/data/data_source.h"
+#include "worker/flow.h"
 #include "worker/model/model.h"
+#include "worker/task_progress.h"
 
 namespace sluice {
 
@@ -59,11 +60,11 @@ class TaskGradient {
   // As Model::ComputeGradient of `batches`. The first part's samples are read
   // before its forward pass begins, and all others', on a thread of their own,
   // while the part before them is computed.
-  absl::StatusOr<Model::Result> Compute(const Batches& batches,
-                                        absl::Span<const float> weights,
-                                        absl::Span<float> gradient,
-                                        const CancelToken& cancel,
-                                        const Model::Observer& observer);
+  absl::StatusOr<OrRestarted<Model::Result>> Compute(const Batches& batches,
+                                                     WeightSource& weights,
+                                                     GradientSink& gradient,
+                                                     const CancelToken& cancel,
+                                                     TaskProgress* progress);
 
  private:
   // A part with the memory for its samples.

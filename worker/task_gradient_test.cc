@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/resolved_job.h"
+#include "common/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/numerics.h"
 #include "worker/model/make_device.h"
 #include "worker/testing/fakes.h"
+#include "worker/testing/watched_flow.h"
 
 namespace sluice {
 namespace {
@@ -29,13 +31,31 @@ TaskGradient::Options InOrder(int64_t micro_batch) {
   return options;
 }
 
+bool ComputeInPlace(TaskGradient* compute, BatchId batch,
+                    const std::vector<float>& weights,
+                    std::vector<float>* gradient) {
+  WeightsInPlace from(weights);
+  GradientInPlace into(absl::MakeSpan(*gradient));
+  TaskProgress unheard;
+  return compute->Compute({batch}, from, into, CancelToken(), &unheard).ok();
+}
+
 class TaskGradientTest : public ::testing::Test {
  protected:
   absl::StatusOr<Model::Result> Compute(int64_t micro_batch, int64_t batch) {
     gradient_.assign(4, -1);
     TaskGradient compute(InOrder(micro_batch), &data_, model_.get());
-    return compute.Compute({BatchId(batch)}, weights_,
-                           absl::MakeSpan(gradient_), token_, observer_);
+    return Compute(&compute, {BatchId(batch)});
+  }
+  absl::StatusOr<Model::Result> Compute(TaskGradient* compute,
+                                        const TaskGradient::Batches& batches) {
+    WeightsInPlace from(weights_);
+    WatchedGradient into(absl::MakeSpan(gradient_), {on_final_});
+    progress_ = TaskProgress();
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto computed,
+        compute->Compute(batches, from, into, token_, &progress_));
+    return std::get<Model::Result>(computed);
   }
 
   // The inputs of each forward pass.
@@ -48,7 +68,8 @@ class TaskGradientTest : public ::testing::Test {
   FakeDataSource data_{10};
   FakeModel model_;
   CancelToken token_;
-  Model::Observer observer_;
+  TaskProgress progress_;
+  std::function<void(int64_t from)> on_final_ = [](int64_t) {};
   const std::vector<float> weights_ = {1, 2, 3, 4};
   std::vector<float> gradient_ = std::vector<float>(4, -1);
 };
@@ -69,8 +90,7 @@ TEST_F(TaskGradientTest, MiniBatchesFollowOneAnother) {
   TaskGradient compute(InOrder(3), &data_, model_.get());
   model_->overflows = 2;
   const auto result =
-      compute.Compute({.first = BatchId(4), .count = 2, .rate = 0.5}, weights_,
-                      absl::MakeSpan(gradient_), token_, observer_);
+      Compute(&compute, {.first = BatchId(4), .count = 2, .rate = 0.5});
   ASSERT_TRUE(result.ok()) << result.status();
   std::vector<std::pair<BatchId, int64_t>> passes;
   for (const Batch& batch : model_->passes) {
@@ -116,7 +136,7 @@ TEST_F(TaskGradientTest, ALargeMicroBatchSplitsNothing) {
 TEST_F(TaskGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
   std::vector<int64_t> offers;
   std::vector<float> at_half;
-  observer_.on_ready = [&](int64_t from) {
+  on_final_ = [&](int64_t from) {
     offers.push_back(from);
     if (from == 2) at_half = {gradient_[2], gradient_[3]};
     EXPECT_EQ(model_->passes.size(), 3);
@@ -127,11 +147,12 @@ TEST_F(TaskGradientTest, ItIsFinalDuringTheLastBackwardPassOnly) {
 }
 
 TEST_F(TaskGradientTest, PassesAreTold) {
-  std::string told;
-  observer_.on_forward = [&] { told += 'f'; };
-  observer_.on_backward = [&] { told += 'b'; };
   ASSERT_TRUE(Compute(4, 0).ok());
-  EXPECT_EQ(told, "fbfb");
+  progress_.End();
+  // The first one's forward begins with the first weights.
+  std::string told;
+  for (const auto& span : progress_.spans()) told += StageName(span.stage)[0];
+  EXPECT_EQ(told, "pbfb");
 }
 
 TEST_F(TaskGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
@@ -139,18 +160,15 @@ TEST_F(TaskGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
     ASSERT_TRUE(Compute(micro, 0).ok());
     const std::vector<float> whole = gradient_;  // 4.5, 5.5, 6.5, 7.5
     std::vector<std::vector<float>> announced;
-    observer_.on_ready = [&](int64_t from) {
+    on_final_ = [&](int64_t from) {
       EXPECT_EQ(from, 0);
       announced.push_back(gradient_);
     };
     TaskGradient::Options options = InOrder(micro);
     options.clip_norm = 1.5;
     TaskGradient compute(options, &data_, model_.get());
-    ASSERT_TRUE(compute
-                    .Compute({BatchId(0)}, weights_, absl::MakeSpan(gradient_),
-                             token_, observer_)
-                    .ok());
-    observer_ = {};
+    ASSERT_TRUE(Compute(&compute, {BatchId(0)}).ok());
+    on_final_ = [](int64_t) {};
     const float factor = static_cast<float>(
         1.5 / std::sqrt(4.5 * 4.5 + 5.5 * 5.5 + 6.5 * 6.5 + 7.5 * 7.5));
     for (int i = 0; i < 4; ++i) EXPECT_EQ(gradient_[i], factor * whole[i]);
@@ -165,10 +183,7 @@ TEST_F(TaskGradientTest, ClippingLeavesRunningStatisticsAsTheyAre) {
   options.clip_norm = 1.5;
   const FakeModel model(LayoutOfFour(/*has_statistic=*/true));
   TaskGradient compute(options, &data_, model.get());
-  ASSERT_TRUE(compute
-                  .Compute({BatchId(0)}, weights_, absl::MakeSpan(gradient_),
-                           token_, observer_)
-                  .ok());
+  ASSERT_TRUE(Compute(&compute, {BatchId(0)}).ok());
   EXPECT_EQ(gradient_[1], whole[1]);
   const float factor =
       static_cast<float>(1.5 / std::sqrt(4.5 * 4.5 + 6.5 * 6.5 + 7.5 * 7.5));
@@ -231,20 +246,14 @@ TEST_F(TaskGradientTest, EachPartIsReadWhileTheOneBeforeItIsComputed) {
     const int parts = static_cast<int>(model_->passes.size());
     source.Compute(std::min(parts + 1, kParts));
   };
-  ASSERT_TRUE(compute
-                  .Compute({.first = BatchId(0), .count = 2}, weights_,
-                           absl::MakeSpan(gradient_), token_, observer_)
-                  .ok());
+  ASSERT_TRUE(Compute(&compute, {.first = BatchId(0), .count = 2}).ok());
   EXPECT_EQ(model_->passes.size(), kParts);
 }
 
 TEST_F(TaskGradientTest, OnlyTasksOfSeveralPartsTakeMemoryForTwo) {
   TaskGradient compute(InOrder(8), &data_, model_.get());
   const auto run = [&](int batches) {
-    return compute
-        .Compute({.first = BatchId(0), .count = batches}, weights_,
-                 absl::MakeSpan(gradient_), token_, observer_)
-        .status();
+    return Compute(&compute, {.first = BatchId(0), .count = batches}).status();
   };
   for (int task = 0; task < 3; ++task) ASSERT_TRUE(run(1).ok());
   EXPECT_EQ(model_->places.size(), 1);
@@ -256,10 +265,7 @@ TEST_F(TaskGradientTest, WhatWasReadForATaskThatIsCutShortIsNotOfTheNextOne) {
   TaskGradient compute(InOrder(3), &data_, model_.get());
   token_.Cancel();
   const auto run = [&](int64_t batch) {
-    return compute
-        .Compute({.first = BatchId(batch), .count = 2}, weights_,
-                 absl::MakeSpan(gradient_), token_, observer_)
-        .status();
+    return Compute(&compute, {.first = BatchId(batch), .count = 2}).status();
   };
   EXPECT_TRUE(absl::IsAborted(run(1)));
   token_.Reset();
@@ -270,11 +276,11 @@ TEST_F(TaskGradientTest, WhatWasReadForATaskThatIsCutShortIsNotOfTheNextOne) {
 }
 
 TEST_F(TaskGradientTest, ACancelBetweenMicroBatchesStops) {
-  observer_.on_forward = [&] {
-    if (model_->passes.size() == 1) token_.Cancel();
+  model_->on_forward = [&] {
+    if (model_->passes.size() == 2) token_.Cancel();
   };
   std::vector<int64_t> offers;
-  observer_.on_ready = [&](int64_t from) { offers.push_back(from); };
+  on_final_ = [&](int64_t from) { offers.push_back(from); };
   EXPECT_TRUE(absl::IsAborted(Compute(3, 0).status()));
   EXPECT_EQ(model_->passes.size(), 2);
   EXPECT_THAT(offers, IsEmpty());
@@ -303,10 +309,7 @@ TEST(AugmentedTaskGradientTest, PartsAreAugmentedByTheirPlaceInTheMiniBatch) {
     TaskGradient compute(options, &images, model.get());
     const std::vector<float> weights(4);
     std::vector<float> gradient(4);
-    EXPECT_TRUE(compute
-                    .Compute({BatchId(batch)}, weights,
-                             absl::MakeSpan(gradient), CancelToken(), {})
-                    .ok());
+    EXPECT_TRUE(ComputeInPlace(&compute, BatchId(batch), weights, &gradient));
     std::vector<float> all;
     for (const Batch& pass : model->passes) {
       all.insert(all.end(), pass.inputs.begin(), pass.inputs.end());
@@ -348,10 +351,7 @@ TEST_P(OneDenseLayerTest, TheSplitGradientIsWithinTheBoundOfTheWhole) {
     options.sampling = sampling;
     options.micro_batch = micro_batch;
     TaskGradient compute(options, data->get(), model->get());
-    EXPECT_TRUE(compute
-                    .Compute({BatchId(batch)}, weights,
-                             absl::MakeSpan(gradient), CancelToken(), {})
-                    .ok());
+    EXPECT_TRUE(ComputeInPlace(&compute, BatchId(batch), weights, &gradient));
     return gradient;
   };
   const BatchSampling whole = {.train_samples = kSamples,

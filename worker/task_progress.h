@@ -6,6 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 
 namespace sluice {
 
@@ -45,9 +46,9 @@ inline absl::string_view TransferName(Transfer transfer) {
 }
 
 // How far a task got, how long each stage took, and what travelled meanwhile.
-// Stages take turns: pull is what forward waits for weights, and what the
-// mini-batch takes that is read meanwhile; push what is left of the push behind
-// backward.
+// Whoever carries out a part of the task says here when it begins. Stages take
+// turns: pull is what forward waits for weights, and what the mini-batch takes
+// that is read meanwhile; push what is left of the push behind backward.
 //
 // Not thread-safe: call from the thread that computes.
 class TaskProgress {
@@ -62,10 +63,13 @@ class TaskProgress {
     absl::Time begin, end;
   };
 
-  explicit TaskProgress(absl::Time now) : since_(now) {}
+  // The task begins now. `clock` must outlive it.
+  explicit TaskProgress(Clock* clock = Clock::Real())
+      : clock_(clock), since_(clock->Now()) {}
 
   // `next` begins now.
-  void Enter(Stage next, absl::Time now) {
+  void Enter(Stage next) {
+    const absl::Time now = clock_->Now();
     spent_[static_cast<int>(stage_)] += now - since_;
     if (!spans_.empty() && spans_.back().stage == stage_) {
       spans_.back().end = now;
@@ -76,10 +80,18 @@ class TaskProgress {
     stage_ = next;
   }
   // The task ends now, in the stage it is in.
-  void End(absl::Time now) { Enter(stage_, now); }
+  void End() { Enter(stage_); }
 
   // Something was on its way.
   void Travelled(const Travel& travel) { travels_.push_back(travel); }
+  // It begins to be, or is there, now. One of its kind at a time.
+  void BeginCopy(Transfer transfer) {
+    copy_begin_[static_cast<int>(transfer)] = clock_->Now();
+  }
+  void EndCopy(Transfer transfer) {
+    Travelled(
+        {transfer, copy_begin_[static_cast<int>(transfer)], clock_->Now()});
+  }
 
   Stage stage() const { return stage_; }
   // The stages left so far, in order; after End all of them, at least one.
@@ -96,9 +108,11 @@ class TaskProgress {
   }
 
  private:
+  Clock* clock_;
   Stage stage_ = Stage::kPull;
   absl::Time since_;
   std::array<absl::Duration, 4> spent_ = {};
+  std::array<absl::Time, 4> copy_begin_;  // By transfer.
   std::vector<Span> spans_;
   std::vector<Travel> travels_;
 };

@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
+#include "worker/testing/fakes.h"
 
 namespace sluice {
 namespace {
@@ -43,13 +44,19 @@ class TimelineTest : public ::testing::Test {
   // push, while weights travel for 4 ms from 1 ms on and its gradient is copied
   // for 2 ms from 8 ms on.
   TaskProgress Progress() {
-    absl::Time now = begin_;
-    TaskProgress progress(now);
-    progress.Enter(Stage::kForward, now += absl::Milliseconds(2));
-    progress.Enter(Stage::kBackward, now += absl::Milliseconds(5));
-    progress.Enter(Stage::kBackward, now += absl::Milliseconds(4));
-    progress.Enter(Stage::kPush, now += absl::Milliseconds(1));
-    progress.End(now += absl::Milliseconds(3));
+    FakeClock clock;
+    clock.Advance(begin_ - clock.Now());
+    TaskProgress progress(&clock);
+    clock.Advance(absl::Milliseconds(2));
+    progress.Enter(Stage::kForward);
+    clock.Advance(absl::Milliseconds(5));
+    progress.Enter(Stage::kBackward);
+    clock.Advance(absl::Milliseconds(4));
+    progress.Enter(Stage::kBackward);
+    clock.Advance(absl::Milliseconds(1));
+    progress.Enter(Stage::kPush);
+    clock.Advance(absl::Milliseconds(3));
+    progress.End();
     progress.Travelled({Transfer::kPull, begin_ + absl::Milliseconds(1),
                         begin_ + absl::Milliseconds(5)});
     progress.Travelled({Transfer::kToHost, begin_ + absl::Milliseconds(8),

@@ -1,32 +1,178 @@
+// How a task flows. Two objects are handed down to what computes, the weights
+// as they come and the gradient as it goes:
+//
+//   Exchange --> PulledWeights --> TaskGradient --> PushedGradient --> Exchange
+//    (pull)        WaitUntil         (compute)        FinalFrom         (push)
+//
+// What holds:
+//   * A task computes on one pull's weights. Where that pull begins anew, what
+//     was computed is void and computed again from its first float; nothing of
+//     it has been pushed, because backward begins when all weights are there.
+//   * `next_` is prefetched into memory of its own while a task computes, so
+//     nothing that is under way writes into weights that are read.
+//   * Whatever ends a task, neither a pull nor a push of it is under way then.
+//
+// A task of two layers, a (floats 0 to 9) and b (10 to 14), at version 5:
+//
+//   BeginPull(5)         all shards begin to send
+//   WaitUntil(10)        stage pull; 12 floats are there: stage forward, a runs
+//   WaitUntil(15)        stage pull; the pull is over: Prefetch(6), b runs
+//   FinalFrom(10)        b's backward is done: its chunks travel
+//   FinalFrom(0)         and a's
+//   FinishPush           stage push; every shard has staged all of it: Ready
 #include "worker/trainer.h"
 
-#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
 #include "common/status_macros.h"
 
 namespace sluice {
+namespace {
+
+PullSpec SpecFor(const proto::Task& task) {
+  return {.generation = Generation(task.key().generation()),
+          .version = Version(task.version()),
+          .exact = task.exact(),
+          // The coordinator bounds a task, and cancels one that takes too long.
+          .deadline = absl::InfiniteFuture()};
+}
+
+void AddTravels(Transfer transfer, const std::vector<Exchange::Travel>& travels,
+                TaskProgress* progress) {
+  for (const Exchange::Travel& travel : travels) {
+    progress->Travelled({transfer, travel.begin, travel.end});
+  }
+}
+
+}  // namespace
+
+// The weights of one task after the other. Only the time for which somebody
+// waits for them is that of the stage "pull".
+class Trainer::PulledWeights final : public WeightSource {
+ public:
+  PulledWeights(int64_t parameters, Exchange* exchange, TaskProgress* progress)
+      : exchange_(*exchange), progress_(*progress), values_(parameters) {}
+  ~PulledWeights() override { exchange_.AbortPrefetch(); }
+
+  // `cancel` must stay until all are there, or Abort.
+  void Begin(const proto::Task& task, const CancelToken* cancel) {
+    spec_ = SpecFor(task);
+    cancel_ = cancel;
+    there_ = 0;
+    if (next_.has_value() && next_->SameWeights(spec_)) {
+      values_.swap(next_values_);
+      next_.reset();
+    }
+    exchange_.BeginPull(spec_, absl::MakeSpan(values_));
+  }
+  void Abort() { exchange_.AbortPull(); }
+
+  absl::Span<const float> values() const override { return values_; }
+  absl::StatusOr<OrRestarted<int64_t>> WaitUntil(int64_t end) override;
+  // Each shard's version. REQUIRES: all are there.
+  const std::vector<Version>& bases() const { return bases_; }
+
+ private:
+  void PrefetchNext();
+
+  // Constant after construction.
+  Exchange& exchange_;
+  TaskProgress& progress_;
+
+  PullSpec spec_;
+  const CancelToken* cancel_ = nullptr;
+  std::vector<float> values_;
+  int64_t there_ = 0;           // Floats of `values_`.
+  std::vector<Version> bases_;  // When the pull is over.
+  // What is prefetched, and where to; empty until there are such tasks.
+  std::optional<PullSpec> next_;
+  std::vector<float> next_values_;
+};
+
+absl::StatusOr<OrRestarted<int64_t>> Trainer::PulledWeights::WaitUntil(
+    int64_t end) {
+  if (end <= there_) return there_;
+  progress_.Enter(Stage::kPull);
+  SLUICE_ASSIGN_OR_RETURN(const auto pulled,
+                          exchange_.AwaitPulled(end, *cancel_));
+  there_ = IsRestarted(pulled) ? 0 : std::get<int64_t>(pulled);
+  if (IsRestarted(pulled)) return Restarted{};
+  if (there_ == static_cast<int64_t>(values_.size())) {
+    SLUICE_ASSIGN_OR_RETURN(bases_, exchange_.FinishPull(*cancel_));
+    AddTravels(Transfer::kPull, exchange_.pull_travels(), &progress_);
+    PrefetchNext();
+  }
+  progress_.Enter(Stage::kForward);
+  return there_;
+}
+
+// The version after that of a task that takes exactly one: whoever computes at
+// v goes on at v+1, whether it delivers or is cancelled.
+void Trainer::PulledWeights::PrefetchNext() {
+  if (!spec_.exact) return;
+  PullSpec next = spec_;
+  ++next.version;
+  if (next_.has_value() && next_->SameWeights(next)) return;
+  next_ = next;
+  next_values_.resize(values_.size());
+  exchange_.Prefetch(next, absl::MakeSpan(next_values_));
+}
+
+// The gradient of one task after the other, pushed as it becomes final.
+class Trainer::PushedGradient final : public GradientSink {
+ public:
+  PushedGradient(int64_t parameters, Exchange* exchange, TaskProgress* progress)
+      : exchange_(*exchange), progress_(*progress), values_(parameters) {}
+
+  void Begin(const proto::Task& task) {
+    exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), values_);
+  }
+  void Abort() { exchange_.AbortPush(); }
+
+  absl::Span<float> values() override { return absl::MakeSpan(values_); }
+  absl::Status FinalFrom(int64_t from) override {
+    exchange_.PushFrom(from);
+    return absl::OkStatus();
+  }
+  // As Exchange::FinishPush.
+  absl::Status Finish(const CancelToken& cancel) {
+    progress_.Enter(Stage::kPush);
+    SLUICE_RETURN_IF_ERROR(exchange_.FinishPush(cancel));
+    AddTravels(Transfer::kPush, exchange_.push_travels(), &progress_);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Constant after construction.
+  Exchange& exchange_;
+  TaskProgress& progress_;
+
+  std::vector<float> values_;
+};
 
 Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
                  Exchange* exchange)
     : options_(options),
-      exchange_(*exchange),
+      progress_(options.clock),
       task_gradient_(options.gradient, data, model),
-      weights_(options.parameters),
-      gradient_(options.parameters),
-      progress_(options.clock->Now()) {}
+      weights_(std::make_unique<PulledWeights>(options.parameters, exchange,
+                                               &progress_)),
+      gradient_(std::make_unique<PushedGradient>(options.parameters, exchange,
+                                                 &progress_)) {}
 
-Trainer::~Trainer() { exchange_.AbortPullAhead(); }
+Trainer::~Trainer() = default;
 
 absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
                                              const CancelToken& cancel) {
-  progress_ = TaskProgress(options_.clock->Now());
+  progress_ = TaskProgress(options_.clock);
   overflows_ = 0;
   absl::StatusOr<Answer> answer = RunStages(task, cancel);
-  progress_.End(options_.clock->Now());
+  progress_.End();
   if (answer.ok() && std::holds_alternative<proto::Ready>(*answer)) {
     auto& ready = std::get<proto::Ready>(*answer);
     ready.set_pull_seconds(progress_.seconds(Stage::kPull));
@@ -42,21 +188,21 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return absl::InvalidArgumentError(absl::StrCat(
         "a task has ", task.batches(), " mini-batches, expected 1 or more"));
   }
-  BeginPull(task);
-  absl::Status delayed = Straggle(task, cancel);
+  weights_->Begin(task, &cancel);
+  const absl::Status delayed = Straggle(task, cancel);
   if (!delayed.ok()) {
-    exchange_.AbortPull();
+    weights_->Abort();
     return delayed;
   }
-  exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), gradient_);
+  gradient_->Begin(task);
   const absl::StatusOr<Model::Result> computed = Compute(task, cancel);
   if (!computed.ok()) {
-    exchange_.AbortPull();
-    exchange_.AbortPush();
+    weights_->Abort();
+    gradient_->Abort();
     return computed.status();
   }
-  Enter(Stage::kPush);
-  const absl::Status pushed = exchange_.FinishPush(cancel);
+  overflows_ = computed->overflows;
+  const absl::Status pushed = gradient_->Finish(cancel);
   if (absl::IsInvalidArgument(pushed)) {
     proto::Rejected rejected;
     *rejected.mutable_key() = task.key();
@@ -64,54 +210,7 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return rejected;
   }
   SLUICE_RETURN_IF_ERROR(pushed);
-  Travelled(Transfer::kPush, exchange_.push_travels());
   return MakeReady(task, *computed);
-}
-
-PullSpec Trainer::SpecFor(const proto::Task& task) const {
-  return {.generation = Generation(task.key().generation()),
-          .version = Version(task.version()),
-          .exact = task.exact(),
-          // The coordinator bounds a task, and cancels one that takes too long.
-          .deadline = absl::InfiniteFuture()};
-}
-
-void Trainer::BeginPull(const proto::Task& task) {
-  const PullSpec spec = SpecFor(task);
-  if (next_.has_value() && next_->SameWeights(spec)) {
-    weights_.swap(next_weights_);
-    next_.reset();
-  }
-  pulled_ = 0;
-  exchange_.BeginPull(spec, absl::MakeSpan(weights_));
-}
-
-absl::StatusOr<int64_t> Trainer::AwaitWeights(int64_t end,
-                                              const proto::Task& task,
-                                              const CancelToken& cancel) {
-  pulled_anew_ = false;
-  if (end <= pulled_) return pulled_;
-  Enter(Stage::kPull);
-  SLUICE_ASSIGN_OR_RETURN(pulled_, exchange_.AwaitPulled(end, cancel));
-  pulled_anew_ = pulled_ < end;
-  if (pulled_anew_) return absl::AbortedError("a shard's weights come anew");
-  if (pulled_ == options_.parameters) {
-    SLUICE_ASSIGN_OR_RETURN(bases_, exchange_.FinishPull(cancel));
-    Travelled(Transfer::kPull, exchange_.pull_travels());
-    PullNext(task);
-  }
-  Enter(Stage::kForward);
-  return pulled_;
-}
-
-void Trainer::PullNext(const proto::Task& task) {
-  if (!task.exact()) return;
-  PullSpec next = SpecFor(task);
-  ++next.version;
-  if (next_.has_value() && next_->SameWeights(next)) return;
-  next_ = next;
-  next_weights_.resize(weights_.size());
-  exchange_.PullAhead(next, absl::MakeSpan(next_weights_));
 }
 
 absl::Status Trainer::Straggle(const proto::Task& task,
@@ -119,11 +218,12 @@ absl::Status Trainer::Straggle(const proto::Task& task,
   const double seconds = options_.delay.Draw(
       task.key().worker(), task.key().sequence(), task.batches());
   if (seconds == 0) return absl::OkStatus();
-  do {
-    const auto there = AwaitWeights(options_.parameters, task, cancel);
-    if (!there.ok() && !pulled_anew_) return there.status();
-  } while (pulled_anew_);
-  Enter(Stage::kForward);  // It counts as computing.
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(const auto waited,
+                            weights_->WaitUntil(options_.parameters));
+    if (!IsRestarted(waited)) break;  // Nothing was computed from them.
+  }
+  progress_.Enter(Stage::kForward);  // It counts as computing.
   return options_.wait(absl::Seconds(seconds), cancel)
              ? absl::AbortedError("the task was cancelled")
              : absl::OkStatus();
@@ -131,49 +231,26 @@ absl::Status Trainer::Straggle(const proto::Task& task,
 
 absl::StatusOr<Model::Result> Trainer::Compute(const proto::Task& task,
                                                const CancelToken& cancel) {
-  const Model::Observer observer = {
-      .on_ready = [this](int64_t from) { exchange_.PushFrom(from); },
-      .await = [&](int64_t end) { return AwaitWeights(end, task, cancel); },
-      .on_forward =
-          [this] {
-            // Else it begins with the first weights.
-            if (pulled_ == options_.parameters) Enter(Stage::kForward);
-          },
-      .on_backward = [this] { Enter(Stage::kBackward); },
-      .on_copy = [this](bool to_device,
-                        bool begin) { OnCopy(to_device, begin); }};
   const TaskGradient::Batches batches = {
       .first = BatchId(task.first_batch()),
       .count = task.batches(),
       .rate = static_cast<float>(task.local_learning_rate())};
   while (true) {
-    auto computed = task_gradient_.Compute(
-        batches, weights_, absl::MakeSpan(gradient_), cancel, observer);
-    if (computed.ok()) overflows_ = computed->overflows;
-    if (!std::exchange(pulled_anew_, false)) return computed;
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto computed,
+        task_gradient_.Compute(batches, *weights_, *gradient_, cancel,
+                               &progress_));
+    if (!IsRestarted(computed)) return std::get<Model::Result>(computed);
   }
-}
-
-void Trainer::Travelled(Transfer transfer,
-                        const std::vector<Exchange::Travel>& travels) {
-  for (const Exchange::Travel& travel : travels) {
-    progress_.Travelled({transfer, travel.begin, travel.end});
-  }
-}
-
-void Trainer::OnCopy(bool to_device, bool begin) {
-  const absl::Time now = options_.clock->Now();
-  const absl::Time before = std::exchange(copy_begin_[to_device ? 1 : 0], now);
-  if (begin) return;
-  Travelled(to_device ? Transfer::kToDevice : Transfer::kToHost,
-            {{before, now}});
 }
 
 proto::Ready Trainer::MakeReady(const proto::Task& task,
                                 const Model::Result& computed) const {
   proto::Ready ready;
   *ready.mutable_key() = task.key();
-  for (const Version base : bases_) ready.add_shard_base(base.value());
+  for (const Version base : weights_->bases()) {
+    ready.add_shard_base(base.value());
+  }
   ready.set_samples(computed.samples);
   ready.set_loss(computed.loss);
   return ready;

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <variant>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,7 +23,7 @@ namespace sluice {
 
 // Carries out tasks: pull, compute, push, each beside the one before it as far
 // as it can: forward begins with the first weights that are there, and the push
-// with the gradient's last part. What a task gives is a function of
+// with the gradient's last part (flow.h). What a task gives is a function of
 // the task and the weights alone; nothing persists from one to the next but
 // memory that is written before it is read.
 //
@@ -64,46 +63,29 @@ class Trainer {
   int overflows() const { return overflows_; }
 
  private:
+  class PulledWeights;
+  class PushedGradient;
+
   absl::StatusOr<Answer> RunStages(const proto::Task& task,
                                    const CancelToken& cancel);
-  PullSpec SpecFor(const proto::Task& task) const;
-  void BeginPull(const proto::Task& task);
-  // As Model::Observer's `await`. When all are there the pull is over.
-  absl::StatusOr<int64_t> AwaitWeights(int64_t end, const proto::Task& task,
-                                       const CancelToken& cancel);
-  // Begins to pull the version after that of a task that takes exactly one:
-  // whoever computes at v goes on at v+1, whether it delivers or is cancelled.
-  void PullNext(const proto::Task& task);
   // Takes the time that the job adds to the task's computation, which begins
   // when the weights are there.
   absl::Status Straggle(const proto::Task& task, const CancelToken& cancel);
-  // Makes the task's gradient in `gradient_`, offering it to the exchange as
-  // it becomes final; once more where a shard's weights changed under it.
+  // Makes the task's gradient, once more where a shard's weights changed under
+  // it.
   absl::StatusOr<Model::Result> Compute(const proto::Task& task,
                                         const CancelToken& cancel);
   proto::Ready MakeReady(const proto::Task& task,
                          const Model::Result& computed) const;
-  void Enter(Stage stage) { progress_.Enter(stage, options_.clock->Now()); }
-  void Travelled(Transfer transfer,
-                 const std::vector<Exchange::Travel>& travels);
-  // As Model::Observer's.
-  void OnCopy(bool to_device, bool begin);
 
   // Constant after construction.
   const Options options_;
-  Exchange& exchange_;
 
   // Written by every task before it is read.
-  TaskGradient task_gradient_;
-  std::vector<float> weights_;
-  std::vector<float> next_weights_;  // Empty until there are such tasks.
-  std::optional<PullSpec> next_;     // What is on its way there.
-  int64_t pulled_ = 0;               // Floats of `weights_` that are there.
-  bool pulled_anew_ = false;         // Some that were there come again.
-  std::vector<Version> bases_;       // Each shard's, when the pull is over.
-  std::vector<float> gradient_;
   TaskProgress progress_;
-  absl::Time copy_begin_[2];  // Of copies to the host, and to the device.
+  TaskGradient task_gradient_;
+  const std::unique_ptr<PulledWeights> weights_;
+  const std::unique_ptr<PushedGradient> gradient_;
   int overflows_ = 0;
 };
 

@@ -104,7 +104,7 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
 
 TEST_F(TrainerTest, TheNextVersionIsAskedForWhileThisOneIsComputed) {
   std::vector<PullSpec> asked;
-  model_->on_forward = [&] { asked = exchange_.pulled_ahead; };
+  model_->on_forward = [&] { asked = exchange_.prefetched; };
   ASSERT_TRUE(RunReady(TaskOf(0, /*version=*/5)).ok());
   ASSERT_THAT(asked, SizeIs(1));
   EXPECT_EQ(asked[0].version, Version(6));
@@ -114,28 +114,28 @@ TEST_F(TrainerTest, TheNextVersionIsAskedForWhileThisOneIsComputed) {
 TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   const float* const first = exchange_.pulled_into;
-  const float* const ahead = exchange_.ahead_into;
+  const float* const ahead = exchange_.prefetched_into;
   EXPECT_NE(first, ahead);
   // It is pulled to where it was asked for, and the one after it elsewhere.
   ASSERT_TRUE(RunReady(TaskOf(1, 6)).ok());
   EXPECT_EQ(exchange_.pulled_into, ahead);
-  EXPECT_EQ(exchange_.ahead_into, first);
+  EXPECT_EQ(exchange_.prefetched_into, first);
 }
 
 TEST_F(TrainerTest, WhatIsAskedForAheadEndsBeforeItsMemoryDoes) {
   auto trainer = std::make_unique<Trainer>(Options(&clock_), &data_,
                                            model_.get(), &exchange_);
   ASSERT_TRUE(trainer->Run(TaskOf(0, 5), token_).ok());
-  EXPECT_NE(exchange_.ahead_into, nullptr);
+  EXPECT_NE(exchange_.prefetched_into, nullptr);
   trainer.reset();
-  EXPECT_EQ(exchange_.ahead_into, nullptr);
+  EXPECT_EQ(exchange_.prefetched_into, nullptr);
 }
 
 TEST_F(TrainerTest, AnotherTaskOfTheSameVersionLeavesWhatWasAskedFor) {
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   const float* const first = exchange_.pulled_into;
   ASSERT_TRUE(RunReady(TaskOf(1, 5)).ok());
-  EXPECT_THAT(exchange_.pulled_ahead, SizeIs(1));
+  EXPECT_THAT(exchange_.prefetched, SizeIs(1));
   EXPECT_EQ(exchange_.pulled_into, first);
 }
 
@@ -143,7 +143,7 @@ TEST_F(TrainerTest, WhoGoesOnWithWhatThereIsAsksForNothingAhead) {
   proto::Task task = TaskOf(0, 5);
   task.set_exact(false);
   ASSERT_TRUE(RunReady(task).ok());
-  EXPECT_THAT(exchange_.pulled_ahead, IsEmpty());
+  EXPECT_THAT(exchange_.prefetched, IsEmpty());
 }
 
 class StragglerTest : public TrainerTest {
@@ -237,10 +237,10 @@ TEST_F(TrainerTest, ForwardBeginsWithTheWeightsThatAreThere) {
 
 TEST_F(TrainerTest, NothingIsAskedForAheadBeforeAllWeightsAreThere) {
   std::vector<PullSpec> asked;
-  model_->on_half = [&] { asked = exchange_.pulled_ahead; };
+  model_->on_half = [&] { asked = exchange_.prefetched; };
   ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
   EXPECT_THAT(asked, IsEmpty());
-  EXPECT_THAT(exchange_.pulled_ahead, SizeIs(1));
+  EXPECT_THAT(exchange_.prefetched, SizeIs(1));
 }
 
 TEST_F(TrainerTest, OnlyTheTimeForwardWaitsForWeightsIsThatOfThePull) {

@@ -165,7 +165,7 @@ absl::StatusOr<nlohmann::json> OneWorker::Describe(const std::string& folder) {
   SLUICE_ASSIGN_OR_RETURN(
       const Model::Result result,
       model_->ComputeGradient(batch_, weights_, absl::MakeSpan(gradient_),
-                              CancelToken(), {}));
+                              CancelToken()));
   SLUICE_ASSIGN_OR_RETURN(const double peak,
                           PeakOperationsPerSecond(device_.get()));
   if (!folder.empty()) {
@@ -191,16 +191,18 @@ absl::StatusOr<int64_t> OneWorker::Gradient() {
   SLUICE_RETURN_IF_ERROR(model_
                              ->ComputeGradient(batch_, weights_,
                                                absl::MakeSpan(gradient_),
-                                               CancelToken(), {})
+                                               CancelToken())
                              .status());
   return batch_.samples;
 }
 
 absl::StatusOr<int64_t> OneWorker::Train() {
+  WeightsInPlace from(weights_);
+  GradientInPlace into(absl::MakeSpan(gradient_));
+  TaskProgress unheard;
   SLUICE_ASSIGN_OR_RETURN(
-      const Model::Result result,
-      task_gradient_->Compute({next_}, weights_, absl::MakeSpan(gradient_),
-                              CancelToken(), {}));
+      const auto computed,
+      task_gradient_->Compute({next_}, from, into, CancelToken(), &unheard));
   next_ = next_ + 1;
   const float one = 1;
   const float* const gradient = gradient_.data();
@@ -209,7 +211,7 @@ absl::StatusOr<int64_t> OneWorker::Train() {
                       .weights = absl::MakeSpan(&one, 1)},
                      job_.layout.size(), weights_.data(), velocity_.data(),
                      weights_.data());
-  return result.samples;
+  return std::get<Model::Result>(computed).samples;
 }
 
 // "CPU WALL": samples per second of `step`, which is repeated for `seconds`.

@@ -118,14 +118,14 @@ TEST_F(ExchangeLoopbackTest, APullWaitsForAVersionThatIsDecidedLater) {
   EXPECT_THAT(weights_, Each(1.0f));
 }
 
-TEST_F(ExchangeLoopbackTest, APullAheadThatWasAbortedWritesNothing) {
+TEST_F(ExchangeLoopbackTest, APrefetchThatWasAbortedWritesNothing) {
   std::vector<float> ahead(kFloats, -1);
-  exchange_.PullAhead({.generation = Generation(1),
-                       .version = Version(1),
-                       .exact = true,
-                       .deadline = Clock::Real()->Now() + kLong},
-                      absl::MakeSpan(ahead));
-  exchange_.AbortPullAhead();
+  exchange_.Prefetch({.generation = Generation(1),
+                      .version = Version(1),
+                      .exact = true,
+                      .deadline = Clock::Real()->Now() + kLong},
+                     absl::MakeSpan(ahead));
+  exchange_.AbortPrefetch();
   ASSERT_TRUE(Push(1, std::vector<float>(kFloats, 2)).ok());
   Commit1(/*version=*/1, /*sequence=*/1);
   // What was asked for first would be answered first.

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "worker/cancel_token.h"
+#include "worker/flow.h"
 
 namespace sluice {
 
@@ -45,8 +46,8 @@ class Exchange {
   // FinishPull or AbortPull has returned. REQUIRES: no pull is under way.
   virtual void BeginPull(const PullSpec& spec, absl::Span<float> weights) = 0;
   // Waits until the floats before `end` are there, and returns how many are
-  // from the first on; these stay as they are. 0: a shard's call broke, was
-  // begun anew and may bring another version; whatever has been made of its
+  // from the first on; these stay as they are. Restarted: a shard's call broke,
+  // was begun anew and may bring another version; whatever has been made of its
   // floats must be made again, from the first await on. Blocks; a version that
   // is not there yet is waited for. Errors, each naming the shard:
   //   kAborted             `cancel` was set, or a shard is past the version
@@ -55,8 +56,8 @@ class Exchange {
   //   kUnavailable         a shard could not be reached for too long
   //   kDataLoss            a checksum is wrong, or the chunks do not fit
   // The weights are then undefined. REQUIRES: a pull is under way, `end` >= 1.
-  virtual absl::StatusOr<int64_t> AwaitPulled(int64_t end,
-                                              const CancelToken& cancel) = 0;
+  virtual absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
+      int64_t end, const CancelToken& cancel) = 0;
   // Waits for all of them and returns each shard's version, in shard order: the
   // bytes of one shard are all of that one version. Whatever it returns, the
   // pull is over. Errors as above. REQUIRES: none of them have been waited for,
@@ -78,11 +79,11 @@ class Exchange {
   // that the shards answer as soon as they can, beside whatever else is under
   // way. Whether that pull comes or another one is right as if this had not
   // been called, but `weights` must stay and is undefined until a pull fills
-  // it or AbortPullAhead has returned. Replaces what was begun ahead before.
-  virtual void PullAhead(const PullSpec& spec, absl::Span<float> weights) = 0;
-  // Stops what was begun ahead, if anything; nothing writes into its weights
-  // any more.
-  virtual void AbortPullAhead() = 0;
+  // it or AbortPrefetch has returned. Replaces what was prefetched before.
+  virtual void Prefetch(const PullSpec& spec, absl::Span<float> weights) = 0;
+  // Stops the prefetch, if there is one; nothing writes into its weights any
+  // more.
+  virtual void AbortPrefetch() = 0;
 
   // Begins to push the gradient of task `key`, whose room was granted as
   // `grant`. `gradient` must stay until FinishPush or AbortPush has returned.

@@ -41,7 +41,7 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       names_(Names(addresses)),
       loop_(options_.loop ? options_.loop : std::make_shared<CompletionLoop>()),
       pull_(PullPath(), names_, options_.limits, options_.clock),
-      ahead_(PullPath(), names_, options_.limits, options_.clock),
+      prefetch_(PullPath(), names_, options_.limits, options_.clock),
       push_calls_(names_, options_.limits, options_.clock) {
   SLUICE_CHECK(static_cast<int>(addresses.size()) == layout_.shards());
   for (const std::string& address : addresses) {
@@ -109,24 +109,24 @@ VectorPull::Path GrpcExchange::PullPath() const {
 
 GrpcExchange::~GrpcExchange() {
   pull_.Abort();
-  ahead_.Abort();
+  prefetch_.Abort();
   AbortPush();
 }
 
 void GrpcExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
   SLUICE_CHECK(pulling_ == nullptr);
   pull_deadline_ = spec.deadline;
-  if (ahead_.Brings(spec, weights)) {
-    pulling_ = &ahead_;
+  if (prefetch_.Brings(spec, weights)) {
+    pulling_ = &prefetch_;
     return;
   }
-  if (ahead_.Fills(weights)) ahead_.Abort();
+  if (prefetch_.Fills(weights)) prefetch_.Abort();
   pull_.Begin(spec, weights);
   pulling_ = &pull_;
 }
 
-absl::StatusOr<int64_t> GrpcExchange::AwaitPulled(int64_t end,
-                                                  const CancelToken& cancel) {
+absl::StatusOr<OrRestarted<int64_t>> GrpcExchange::AwaitPulled(
+    int64_t end, const CancelToken& cancel) {
   return pulling_->Await(end, pull_deadline_, cancel);
 }
 
@@ -142,8 +142,8 @@ void GrpcExchange::AbortPull() {
   if (pulling_ != nullptr) std::exchange(pulling_, nullptr)->Abort();
 }
 
-void GrpcExchange::PullAhead(const PullSpec& spec, absl::Span<float> weights) {
-  if (!ahead_.Brings(spec, weights)) ahead_.Begin(spec, weights);
+void GrpcExchange::Prefetch(const PullSpec& spec, absl::Span<float> weights) {
+  if (!prefetch_.Brings(spec, weights)) prefetch_.Begin(spec, weights);
 }
 
 void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
@@ -202,7 +202,7 @@ std::optional<UnreachedShard> GrpcExchange::unreached() const {
     longest = unconnected_;
   }
   for (const auto& shard :
-       {pull_.unreached(), ahead_.unreached(), push_calls_.unreached()}) {
+       {pull_.unreached(), prefetch_.unreached(), push_calls_.unreached()}) {
     if (!shard.has_value()) continue;
     if (!longest.has_value() || shard->since < longest->since) longest = shard;
   }
@@ -211,7 +211,7 @@ std::optional<UnreachedShard> GrpcExchange::unreached() const {
 
 void GrpcExchange::Wake() {
   pull_.Wake();
-  ahead_.Wake();
+  prefetch_.Wake();
   push_calls_.Wake();
 }
 

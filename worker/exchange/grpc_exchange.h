@@ -69,13 +69,13 @@ class GrpcExchange final : public Exchange {
                               const std::function<bool()>& stopped);
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
-  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
-                                      const CancelToken& cancel) override;
+  absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
+      int64_t end, const CancelToken& cancel) override;
   absl::StatusOr<std::vector<Version>> FinishPull(
       const CancelToken& cancel) override;
   void AbortPull() override;
-  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override;
-  void AbortPullAhead() override { ahead_.Abort(); }
+  void Prefetch(const PullSpec& spec, absl::Span<float> weights) override;
+  void AbortPrefetch() override { prefetch_.Abort(); }
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override;
@@ -90,7 +90,7 @@ class GrpcExchange final : public Exchange {
   std::optional<UnreachedShard> unreached() const;
   // Calls that were repeated, so far.
   int64_t repeated_calls_total() const {
-    return pull_.repeated_total() + ahead_.repeated_total() +
+    return pull_.repeated_total() + prefetch_.repeated_total() +
            push_calls_.repeated_total();
   }
 
@@ -114,7 +114,7 @@ class GrpcExchange final : public Exchange {
 
   // Of the thread that computes.
   VectorPull pull_;
-  VectorPull ahead_;               // What PullAhead began.
+  VectorPull prefetch_;            // What Prefetch began.
   VectorPull* pulling_ = nullptr;  // One of these, while a pull is under way.
   absl::Time pull_deadline_;
   std::vector<Travel> pull_travels_, push_travels_;

@@ -152,7 +152,7 @@ TEST_P(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
     if (++calls == 1) asked.Notify();
     return grpc::Status::OK;
   }});
-  exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
+  exchange_.Prefetch(Spec(), absl::MakeSpan(weights_));
   ASSERT_TRUE(asked.WaitForNotificationWithTimeout(kLong));
   const auto versions = Pull(Spec());
   ASSERT_TRUE(versions.ok()) << versions.status();
@@ -167,7 +167,7 @@ TEST_P(GrpcExchangeTest, APullThatWasBegunAheadAsksOnlyOnce) {
 TEST_P(GrpcExchangeTest, APullBegunAheadOfItsVersionIsRepeated) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour(NotYetTwice(&calls));
-  exchange_.PullAhead(Spec(), absl::MakeSpan(weights_));
+  exchange_.Prefetch(Spec(), absl::MakeSpan(weights_));
   ASSERT_TRUE(Pull(Spec()).ok());
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(weights_, Ramp(0, kFloats));
@@ -181,7 +181,7 @@ TEST_P(GrpcExchangeTest, AnotherPullThanTheOneBegunAheadIsRight) {
     }
     return grpc::Status::OK;
   }});
-  exchange_.PullAhead(Spec(kVersion + 1), absl::MakeSpan(weights_));
+  exchange_.Prefetch(Spec(kVersion + 1), absl::MakeSpan(weights_));
   const auto versions = Pull(Spec());
   ended_.Notify();
   ASSERT_TRUE(versions.ok()) << versions.status();
@@ -193,14 +193,14 @@ TEST_P(GrpcExchangeTest, WhatWasBegunAheadGoesOnBesideAPullAndAPush) {
     if (request.version() != kVersion) ended_.WaitForNotification();
     return grpc::Status::OK;
   }});
-  std::vector<float> ahead(kFloats, -1);
+  std::vector<float> prefetched(kFloats, -1);
   const PullSpec later = Spec(kVersion - 1, /*exact=*/false);
-  exchange_.PullAhead(later, absl::MakeSpan(ahead));
+  exchange_.Prefetch(later, absl::MakeSpan(prefetched));
   ASSERT_TRUE(Pull(Spec()).ok());
   ASSERT_TRUE(Push().ok());
   ended_.Notify();
-  ASSERT_TRUE(exchange_.Pull(later, absl::MakeSpan(ahead), token_).ok());
-  EXPECT_EQ(ahead, Ramp(0, kFloats));
+  ASSERT_TRUE(exchange_.Pull(later, absl::MakeSpan(prefetched), token_).ok());
+  EXPECT_EQ(prefetched, Ramp(0, kFloats));
 }
 
 TEST_P(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {

@@ -71,16 +71,19 @@ int64_t VectorPull::There() const {
   return there;
 }
 
-absl::StatusOr<int64_t> VectorPull::Await(int64_t end, absl::Time deadline,
-                                          const CancelToken& cancel) {
+absl::StatusOr<OrRestarted<int64_t>> VectorPull::Await(
+    int64_t end, absl::Time deadline, const CancelToken& cancel) {
   std::vector<int64_t> enough;
   for (int shard = 0; shard < path_.layout->shards(); ++shard) {
     const ParameterRange range = path_.layout->range(ShardId(shard));
     enough.push_back(std::clamp<int64_t>(end - range.begin, 0, range.size()));
   }
   SLUICE_RETURN_IF_ERROR(calls_.DriveTo(enough, deadline, cancel, hands_));
-  given_ = std::exchange(broken_, false) ? 0 : There();
-  return given_;
+  if (std::exchange(broken_, false)) {
+    given_ = 0;
+    return Restarted{};
+  }
+  return given_ = There();
 }
 
 absl::StatusOr<std::vector<Version>> VectorPull::Finish(

@@ -52,8 +52,8 @@ class VectorPull {
   // returned. What was begun before is aborted.
   void Begin(const PullSpec& spec, absl::Span<float> weights);
   // As Exchange::AwaitPulled. REQUIRES: begun().
-  absl::StatusOr<int64_t> Await(int64_t end, absl::Time deadline,
-                                const CancelToken& cancel);
+  absl::StatusOr<OrRestarted<int64_t>> Await(int64_t end, absl::Time deadline,
+                                             const CancelToken& cancel);
   // As Exchange::FinishPull. REQUIRES: begun().
   absl::StatusOr<std::vector<Version>> Finish(absl::Time deadline,
                                               const CancelToken& cancel);

@@ -34,7 +34,7 @@ class BatchNorm : public Layer {
     SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, pass.weights + gamma_,
                                          g + mean_, g + variance_, dy, dx,
                                          g + gamma_, g + beta_));
-    return pass.on_final(parameters());
+    return pass.sink->FinalFrom(parameters().begin);
   }
   // The plan puts all four one behind the other.
   ParameterRange parameters() const override { return {gamma_, end_}; }

@@ -95,7 +95,7 @@ TEST(BatchNormLayerTest, AnEvaluationTakesTheRunningStatistics) {
   std::vector<float> weights = InitialWeights(job);
   std::vector<float> gradient(weights.size());
   const auto training = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken());
   ASSERT_TRUE(training.ok());
   EXPECT_NE(model->Evaluate(batch, weights)->loss, training->loss);
   // With the mini-batch's own as the running ones both are the same.
@@ -155,8 +155,8 @@ TEST(BatchNormLayerTest, StatisticsAreFinalWhenTheyAreAnnounced) {
   const auto want = Gradient(model.get(), batch, weights);
   std::vector<float> gradient(weights.size(), std::nanf(""));
   std::vector<int64_t> froms = {job.layout.size()};
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+  const auto result = Watched(
+      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
       {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);

@@ -278,8 +278,8 @@ TEST_P(CudaModelTest, WhatIsAnnouncedIsFinalInTheHostsMemory) {
   const auto want = Gradient(model.get(), batch, weights);
   std::vector<float> gradient(weights.size(), std::nanf(""));
   int calls = 0;
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+  const auto result = Watched(
+      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
       {[&](int64_t from) {
         ++calls;
         EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
@@ -298,8 +298,8 @@ TEST_P(CudaModelTest, WhatWasCutShortLeavesNoTrace) {
   std::vector<float> gradient(weights.size());
   CancelToken cancel;
   const auto cancelled =
-      model->ComputeGradient(batch, weights, absl::MakeSpan(gradient), cancel,
-                             {[&](int64_t) { cancel.Cancel(); }});
+      Watched(model.get(), batch, weights, absl::MakeSpan(gradient), cancel,
+              {[&](int64_t) { cancel.Cancel(); }});
   // A GPU may be done with all layers when the first part has come.
   EXPECT_TRUE(absl::IsAborted(cancelled.status()) ||
               (on_gpu() && cancelled.ok()));

@@ -29,22 +29,21 @@ class SequentialModel : public DeviceModel {
 
   absl::Status Prepare(const ResolvedJob& job, const ModelOptions& options);
 
-  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer) override;
+  absl::StatusOr<OrRestarted<Result>> ComputeGradient(
+      const Batch& batch, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) override;
   absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                  absl::Span<const float> weights,
-                                  const Need& need) override;
+                                  absl::Span<const float> weights) override;
 
  private:
   // An embedding reads inputs as they are.
   absl::Status PrepareInput(const ModelPlan& plan);
   void CheckArguments(const Batch& batch, size_t weights) const;
   // Forward and backward, once; the gradient is multiplied by `scale`.
-  absl::StatusOr<Result> Run(const Batch& batch, float scale, const void* x,
-                             const Pass& pass, const Observer& observer);
+  absl::StatusOr<OrRestarted<Result>> Run(const Batch& batch, float scale,
+                                          const void* x, const Pass& pass,
+                                          WeightSource& weights,
+                                          TaskProgress* progress);
   // What the layers are given of inputs on the device.
   absl::StatusOr<const void*> Enter(int64_t samples, const float* inputs);
 
@@ -119,41 +118,41 @@ absl::StatusOr<const void*> SequentialModel::Enter(int64_t samples,
   return entered_->data();
 }
 
-absl::StatusOr<DeviceModel::Result> SequentialModel::ComputeGradient(
-    const Batch& batch, absl::Span<const float> weights,
-    absl::Span<float> gradient, const CancelToken& cancel,
-    const Observer& observer) {
-  CheckArguments(batch, weights.size());
-  SLUICE_CHECK(gradient.size() == weights.size());
+absl::StatusOr<OrRestarted<DeviceModel::Result>>
+SequentialModel::ComputeGradient(const Batch& batch, WeightSource& weights,
+                                 GradientSink& gradient,
+                                 const CancelToken& cancel,
+                                 TaskProgress* progress) {
+  CheckArguments(batch, weights.values().size());
+  SLUICE_CHECK(gradient.values().size() == weights.values().size());
   SLUICE_ASSIGN_OR_RETURN(
       const float* inputs,
-      inputs_on_device_->ToDevice<float>(batch.inputs, observer.on_upload));
+      inputs_on_device_->ToDevice<float>(batch.inputs, progress));
   SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
-  const bool scaled = first_scale_ != 1;
-  const Pass pass = {.samples = batch.samples,
-                     .weights = weights.data(),
-                     .cancel = cancel,
-                     .batch = batch.id,
-                     .first = batch.first,
-                     .need = observer.need,
-                     .gradient = gradient.data(),
-                     .on_final = [&](ParameterRange range) {
-                       return scaled ? absl::OkStatus()
-                                     : observer.on_final(range.begin);
-                     }};
-  if (!scaled) return Run(batch, 1, x, pass, observer);
+  Pass pass = {.samples = batch.samples,
+               .weights = weights.values().data(),
+               .cancel = cancel,
+               .batch = batch.id,
+               .first = batch.first,
+               .gradient = gradient.values().data(),
+               .sink = &gradient};
+  if (first_scale_ == 1) return Run(batch, 1, x, pass, weights, progress);
+  GradientInPlace scaled(gradient.values());
+  pass.sink = &scaled;
   float scale = first_scale_;
   int overflows = 0;
   while (true) {
-    SLUICE_ASSIGN_OR_RETURN(Result result,
-                            Run(batch, scale, x, pass, observer));
+    SLUICE_ASSIGN_OR_RETURN(auto computed,
+                            Run(batch, scale, x, pass, weights, progress));
+    if (IsRestarted(computed)) return Restarted{};
+    Result& result = std::get<Result>(computed);
     result.overflows = overflows;
     SLUICE_ASSIGN_OR_RETURN(
         const bool finite,
-        Unscale(scale, weights_, trained_.get(), gradient.data()));
+        Unscale(scale, weights_, trained_.get(), pass.gradient));
     // Another scale does not help a loss that is not finite.
     if (finite || scale == 1 || !std::isfinite(result.loss)) {
-      SLUICE_RETURN_IF_ERROR(observer.on_final(0));
+      SLUICE_RETURN_IF_ERROR(gradient.FinalFrom(0));
       return result;
     }
     scale /= 2;
@@ -161,34 +160,34 @@ absl::StatusOr<DeviceModel::Result> SequentialModel::ComputeGradient(
   }
 }
 
-absl::StatusOr<DeviceModel::Result> SequentialModel::Run(
+absl::StatusOr<OrRestarted<DeviceModel::Result>> SequentialModel::Run(
     const Batch& batch, float scale, const void* x, const Pass& pass,
-    const Observer& observer) {
-  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
-  SLUICE_RETURN_IF_ERROR(pass.need(weights_));
+    WeightSource& weights, TaskProgress* progress) {
+  SLUICE_ASSIGN_OR_RETURN(const auto y, layers_->Forward(pass, x, weights));
+  if (IsRestarted(y)) return Restarted{};
+  SLUICE_ASSIGN_OR_RETURN(const auto waited, weights.WaitUntil(weights_));
+  if (IsRestarted(waited)) return Restarted{};
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
-      loss_->Run(batch, layers_->Output(x), scale, layers_->scratch()));
-  observer.on_backward();
+      loss_->Run(batch, std::get<const void*>(y), scale, layers_->scratch()));
+  progress->Enter(Stage::kBackward);
   SLUICE_RETURN_IF_ERROR(layers_->Backward(pass, x, layers_->scratch()));
   return Result{
       .samples = batch.samples, .loss = loss.loss, .correct = loss.correct};
 }
 
 absl::StatusOr<DeviceModel::Result> SequentialModel::Evaluate(
-    const Batch& batch, absl::Span<const float> weights, const Need& need) {
+    const Batch& batch, absl::Span<const float> weights) {
   CheckArguments(batch, weights.size());
   SLUICE_ASSIGN_OR_RETURN(const float* inputs,
                           inputs_on_device_->ToDevice<float>(batch.inputs));
   SLUICE_ASSIGN_OR_RETURN(const void* x, Enter(batch.samples, inputs));
   const CancelToken never;
-  const Pass pass = {.samples = batch.samples,
-                     .weights = weights.data(),
-                     .cancel = never,
-                     .need = need};
-  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
+  const Pass pass = {
+      .samples = batch.samples, .weights = weights.data(), .cancel = never};
+  SLUICE_ASSIGN_OR_RETURN(const void* y, layers_->ForwardAtOnce(pass, x));
   SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
-                          loss_->Run(batch, layers_->Output(x), 1, nullptr));
+                          loss_->Run(batch, y, 1, nullptr));
   return Result{
       .samples = batch.samples, .loss = loss.loss, .correct = loss.correct};
 }

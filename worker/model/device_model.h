@@ -13,6 +13,8 @@
 #include "kernels/device.h"
 #include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
+#include "worker/flow.h"
+#include "worker/task_progress.h"
 
 namespace sluice {
 
@@ -49,43 +51,26 @@ class DeviceModel {
     int overflows = 0;
   };
 
-  // What comes before operations that read weights, in forward: later ones find
-  // those before float `end`. Its errors end the computation.
-  using Need = std::function<absl::Status(int64_t end)>;
-
-  // What a gradient needs, and whom it tells.
-  struct Observer {
-    Need need;
-    // Called during backward: operations have been called that write everything
-    // of the gradient from float `from` on, for good. `from` does not grow from
-    // call to call and ends at 0.
-    std::function<absl::Status(int64_t from)> on_final;
-    // Forward has ended.
-    std::function<void()> on_backward = [] {};
-    // The samples' copy to a device with memory of its own begins, or has
-    // ended.
-    std::function<void(bool begin)> on_upload = [](bool) {};
-  };
-
-  // Mean gradient over the batch at `weights`, written whole into `gradient`;
-  // both are the flat vector (the layout's size) in the device's memory. The
-  // batch is on its way to the device before any weights are needed. The slots
-  // of running statistics carry the batch's own. In FP16 the loss is scaled
-  // (loss_scale.h), and nothing is final before the end. Looks at `cancel`
-  // between layers, or recorded segments of them: kAborted when it is set.
-  // kInvalidArgument where the batch's labels or targets do not fit. Returns
-  // when the loss is known; operations may still run. REQUIRES:
+  // Mean gradient over the batch, written whole into `gradient`. `weights` and
+  // `gradient` are the flat vector (the layout's size) in the device's memory;
+  // operations are called when the weights that they read have been waited for,
+  // and a part of the gradient is final when those that write it have been
+  // called. The batch is on its way to the device before any weights are waited
+  // for. The slots of running statistics carry the batch's own. In FP16 the
+  // loss is scaled (loss_scale.h), and nothing is final before the end.
+  // `progress` hears when backward begins, and of the batch's copy. Looks at
+  // `cancel` between layers, or recorded segments of them: kAborted when it is
+  // set. kInvalidArgument where the batch's labels or targets do not fit.
+  // Returns when the loss is known; operations may still run. REQUIRES:
   // 1 <= batch.samples <= max_samples.
-  virtual absl::StatusOr<Result> ComputeGradient(
-      const Batch& batch, absl::Span<const float> weights,
-      absl::Span<float> gradient, const CancelToken& cancel,
-      const Observer& observer) = 0;
+  virtual absl::StatusOr<OrRestarted<Result>> ComputeGradient(
+      const Batch& batch, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) = 0;
 
-  // Forward only, with the running statistics in `weights` and no dropout.
-  // Else as above.
+  // Forward only, with the running statistics in `weights`, which are all
+  // there, and no dropout. Else as above.
   virtual absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                          absl::Span<const float> weights,
-                                          const Need& need) = 0;
+                                          absl::Span<const float> weights) = 0;
 };
 
 }  // namespace sluice

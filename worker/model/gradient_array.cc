@@ -23,27 +23,23 @@ absl::StatusOr<GradientArray> GradientArray::Create(kernels::Device* device,
   return made;
 }
 
-absl::Status GradientArray::Begin(absl::Span<float> values,
-                                  std::function<void(int64_t)> on_ready,
-                                  std::function<void(bool)> on_copy) {
-  values_ = values;
-  on_ready_ = std::move(on_ready);
-  on_copy_ = std::move(on_copy);
-  final_from_ = sent_from_ = static_cast<int64_t>(values.size());
+absl::Status GradientArray::Begin(GradientSink* host, TaskProgress* progress) {
+  host_ = host;
+  progress_ = progress;
+  final_from_ = sent_from_ = static_cast<int64_t>(host->values().size());
   under_way_.clear();
   return download_ == nullptr ? absl::OkStatus() : download_->Drop();
 }
 
-float* GradientArray::on_device() {
-  return buffer_ == nullptr ? values_.data() : buffer_->floats();
+absl::Span<float> GradientArray::values() {
+  const absl::Span<float> host = host_->values();
+  return buffer_ == nullptr ? host
+                            : absl::MakeSpan(buffer_->floats(), host.size());
 }
 
-absl::Status GradientArray::Final(int64_t from) {
+absl::Status GradientArray::FinalFrom(int64_t from) {
   final_from_ = from;
-  if (download_ == nullptr) {
-    on_ready_(from);
-    return absl::OkStatus();
-  }
+  if (download_ == nullptr) return host_->FinalFrom(from);
   // What became final at once goes in several, to be pushed as they come.
   while (sent_from_ - final_from_ >= 2 * kWorthACopy) {
     SLUICE_RETURN_IF_ERROR(Send(sent_from_ - kWorthACopy));
@@ -65,7 +61,7 @@ absl::Status GradientArray::Send(int64_t from) {
   const ParameterRange part = {from, sent_from_};
   if (part.size() == 0) return absl::OkStatus();
   sent_from_ = from;
-  if (under_way_.empty()) on_copy_(true);
+  if (under_way_.empty()) progress_->BeginCopy(Transfer::kToHost);
   under_way_.push_back(part);
   return download_->Begin(buffer_->floats() + part.begin,
                           part.size() * static_cast<int64_t>(sizeof(float)));
@@ -74,12 +70,13 @@ absl::Status GradientArray::Send(int64_t from) {
 absl::Status GradientArray::Take(bool wait) {
   while (!under_way_.empty()) {
     const ParameterRange part = under_way_.front();
-    SLUICE_ASSIGN_OR_RETURN(const bool taken,
-                            download_->Take(values_.data() + part.begin, wait));
+    SLUICE_ASSIGN_OR_RETURN(
+        const bool taken,
+        download_->Take(host_->values().data() + part.begin, wait));
     if (!taken) break;
     under_way_.pop_front();
-    if (under_way_.empty()) on_copy_(false);
-    on_ready_(part.begin);
+    if (under_way_.empty()) progress_->EndCopy(Transfer::kToHost);
+    SLUICE_RETURN_IF_ERROR(host_->FinalFrom(part.begin));
   }
   return absl::OkStatus();
 }

@@ -10,12 +10,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
+#include "worker/testing/watched_flow.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 // Three copies' worth and a rest.
 constexpr int64_t kFloats = (3 << 18) + 1000;
@@ -36,22 +38,19 @@ class GradientArrayTest : public ::testing::Test {
   }
   void Begin() {
     ready_.clear();
-    ASSERT_TRUE(array_
-                    ->Begin(
-                        absl::MakeSpan(values_),
-                        [this](int64_t from) { ready_.push_back(from); },
-                        [this](bool begin) { copies_ += begin ? '(' : ')'; })
-                    .ok());
+    host_.emplace(absl::MakeSpan(values_),
+                  Watch{[this](int64_t from) { ready_.push_back(from); }});
+    ASSERT_TRUE(array_->Begin(&*host_, &progress_).ok());
   }
   // As a layer does: writes floats `from` to `until`, number + `plus` each.
   void Write(int64_t from, int64_t until, float plus = 0) {
     std::vector<float> part(until - from);
     std::iota(part.begin(), part.end(), static_cast<float>(from) + plus);
     ASSERT_TRUE(device_
-                    ->CopyToDevice(part.data(), array_->on_device() + from,
+                    ->CopyToDevice(part.data(), array_->values().data() + from,
                                    part.size() * sizeof(float))
                     .ok());
-    ASSERT_TRUE(array_->Final(from).ok());
+    ASSERT_TRUE(array_->FinalFrom(from).ok());
   }
   void ExpectAll(float plus = 0) {
     for (int64_t i = 0; i < kFloats; ++i) {
@@ -63,19 +62,20 @@ class GradientArrayTest : public ::testing::Test {
   std::optional<GradientArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats, -1);
   std::vector<int64_t> ready_;
-  std::string copies_;  // "(": one has begun; ")": the last has ended.
+  std::optional<WatchedGradient> host_;
+  TaskProgress progress_;
 };
 
 TEST_F(GradientArrayTest, OnTheHostEveryPartIsThereAtOnce) {
   Use(kernels::MakeReferenceDevice());
   Begin();
-  EXPECT_EQ(array_->on_device(), values_.data());
+  EXPECT_EQ(array_->values().data(), values_.data());
   Write(100, kFloats);
   EXPECT_THAT(ready_, ElementsAre(100));
   Write(0, 100);
   ASSERT_TRUE(array_->Finish().ok());
   EXPECT_THAT(ready_, ElementsAre(100, 0));
-  EXPECT_EQ(copies_, "");
+  EXPECT_THAT(progress_.travels(), IsEmpty());
   ExpectAll();
 }
 
@@ -91,7 +91,8 @@ TEST_F(GradientArrayTest, PartsComeWhileLaterOnesAreComputed) {
   Write(0, kFloats - 2 * kCopy);
   ASSERT_TRUE(array_->Finish().ok());
   EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy, kFloats - 2 * kCopy, 0));
-  EXPECT_EQ(copies_, "()");
+  ASSERT_THAT(progress_.travels(), SizeIs(1));
+  EXPECT_EQ(progress_.travels()[0].transfer, Transfer::kToHost);
   ExpectAll();
 }
 
@@ -134,7 +135,8 @@ TEST_F(GradientArrayTest, WhatIsFinalAtOnceTravelsInParts) {
   ASSERT_TRUE(array_->Finish().ok());
   // The rest is not worth a copy of its own.
   EXPECT_THAT(ready_, ElementsAre(kFloats - kCopy, kFloats - 2 * kCopy, 0));
-  EXPECT_EQ(copies_, "()");
+  ASSERT_THAT(progress_.travels(), SizeIs(1));
+  EXPECT_EQ(progress_.travels()[0].transfer, Transfer::kToHost);
   ExpectAll();
 }
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
+#include "worker/task_progress.h"
 
 namespace sluice {
 
@@ -28,17 +28,16 @@ class HostArray {
     return HostArray(device, std::move(buffer));
   }
 
-  // `values` in device memory, to be read by operations. `on_copy` hears when a
-  // copy begins (true) and ends.
+  // `values` in device memory, to be read by operations. `progress`, unless it
+  // is nullptr, hears of a copy.
   template <typename T>
-  absl::StatusOr<const T*> ToDevice(
-      absl::Span<const T> values,
-      absl::FunctionRef<void(bool)> on_copy = [](bool) {}) {
+  absl::StatusOr<const T*> ToDevice(absl::Span<const T> values,
+                                    TaskProgress* progress = nullptr) {
     if (buffer_ == nullptr) return values.data();
-    on_copy(true);
+    if (progress != nullptr) progress->BeginCopy(Transfer::kToDevice);
     SLUICE_RETURN_IF_ERROR(device_->CopyToDevice(values.data(), buffer_->data(),
                                                  values.size() * sizeof(T)));
-    on_copy(false);
+    if (progress != nullptr) progress->EndCopy(Transfer::kToDevice);
     return static_cast<const T*>(buffer_->data());
   }
 

@@ -43,7 +43,7 @@ class LinearLayer : public Layer {
     SLUICE_RETURN_IF_ERROR(op_->Backward(
         pass.samples * rows_, x, pass.weights + weight_, dy, dx,
         pass.gradient + weight_, bias_ < 0 ? nullptr : pass.gradient + bias_));
-    return pass.on_final(parameters());
+    return pass.sink->FinalFrom(parameters().begin);
   }
   // The plan puts the bias right behind the weight.
   ParameterRange parameters() const override { return {weight_, end_}; }

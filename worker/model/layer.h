@@ -2,7 +2,6 @@
 #define SLUICE_WORKER_MODEL_LAYER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -13,11 +12,13 @@
 #include "common/parameter_layout.h"
 #include "kernels/device.h"
 #include "worker/cancel_token.h"
+#include "worker/flow.h"
 
 namespace sluice {
 
 // What one run through the model has in common for all its layers. Arrays are
-// device memory; `weights` and `gradient` are the whole flat vectors.
+// device memory; `weights` and `gradient` are the whole flat vectors. A layer
+// is called when its own weights are there (LayerStack).
 struct Pass {
   int64_t samples = 0;
   const float* weights = nullptr;
@@ -27,18 +28,13 @@ struct Pass {
   std::optional<BatchId> batch = std::nullopt;
   int64_t first = 0;  // Where its samples begin in the mini-batch.
 
-  // Of forward only: called before operations that read weights, whose range
-  // ends at float `end`.
-  std::function<absl::Status(int64_t end)> need = [](int64_t) {
-    return absl::OkStatus();
-  };
-
   // Of training only. In forward a layer may write running statistics, which
   // stay until its backward has reported its part.
   float* gradient = nullptr;
-  // Of backward only: called when a layer has written its part of the gradient;
-  // the parts come from the vector's end to its beginning.
-  std::function<absl::Status(ParameterRange)> on_final = nullptr;
+  // Of backward only. A layer that has written its part of the gradient says
+  // that everything from there on is final: the parts are written from the
+  // vector's end to its beginning.
+  GradientSink* sink = nullptr;
   // Its operations are recorded, and nothing but them: nobody waits for the
   // device, and cancelling is not looked at.
   bool recorded = false;
@@ -59,8 +55,8 @@ class Layer {
   virtual absl::Status BeginPass(const Pass& pass) { return absl::OkStatus(); }
   virtual absl::Status Forward(const Pass& pass, const void* x, void* y) = 0;
   // From `dy`, the gradient at y: writes the layer's part of the pass's
-  // gradient and reports it, and writes `dx` unless it is nullptr. `x` and `y`
-  // are those of Forward.
+  // gradient and says so to its sink, and writes `dx` unless it is nullptr. `x`
+  // and `y` are those of Forward.
   virtual absl::Status Backward(const Pass& pass, const void* x, const void* y,
                                 const void* dy, void* dx) = 0;
 

@@ -25,13 +25,17 @@ ImageSize ImageSizeOf(const std::vector<int64_t>& shape) {
   return {.channels = shape[0], .pixels = shape[1] * shape[2]};
 }
 
+absl::Status LookForCancel(const Pass& pass) {
+  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
+                                 : absl::OkStatus();
+}
+
 absl::Status PauseBetween(kernels::Device* device, int ahead,
                           const Pass& pass) {
   if (pass.recorded) return absl::OkStatus();
   // First the wait, so that a cancel during it is seen.
   SLUICE_RETURN_IF_ERROR(device->Pace(ahead));
-  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                                 : absl::OkStatus();
+  return LookForCancel(pass);
 }
 
 namespace {
@@ -146,9 +150,13 @@ int64_t LayerStack::ParametersEnd(size_t begin, size_t end) const {
   return last;
 }
 
+absl::Status LayerStack::Pause(const Pass& pass) const {
+  return PauseBetween(device_, kLayersAhead, pass);
+}
+
 absl::Status LayerStack::Forward(const Pass& pass, const void* x) {
   SLUICE_RETURN_IF_ERROR(ForwardPart(pass, x, 0, size()).status());
-  return PauseBetween(device_, kLayersAhead, pass);
+  return Pause(pass);
 }
 
 absl::StatusOr<const void*> LayerStack::ForwardPart(const Pass& pass,
@@ -156,10 +164,9 @@ absl::StatusOr<const void*> LayerStack::ForwardPart(const Pass& pass,
                                                     size_t end) {
   for (size_t i = begin; i < end; ++i) {
     if (steps_[i].within) continue;
-    SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
-    Layer& layer = *steps_[i].layer;
-    SLUICE_RETURN_IF_ERROR(pass.need(layer.parameters().end));
-    SLUICE_RETURN_IF_ERROR(layer.Forward(pass, InputOf(i, x), steps_[i].y));
+    SLUICE_RETURN_IF_ERROR(Pause(pass));
+    SLUICE_RETURN_IF_ERROR(
+        steps_[i].layer->Forward(pass, InputOf(i, x), steps_[i].y));
   }
   return InputOf(end, x);
 }
@@ -180,7 +187,7 @@ absl::StatusOr<const void*> LayerStack::BackwardPart(const Pass& pass,
                                                      size_t begin, size_t end,
                                                      bool wants_dx) {
   for (size_t i = end; i-- > begin;) {
-    SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kLayersAhead, pass));
+    SLUICE_RETURN_IF_ERROR(Pause(pass));
     Layer& layer = *steps_[i].layer;
     void* const dy_scratch = dy == scratch_[0]->data()   ? scratch_[0]->data()
                              : dy == scratch_[1]->data() ? scratch_[1]->data()

@@ -24,11 +24,15 @@ struct ImageSize {
 };
 ImageSize ImageSizeOf(const std::vector<int64_t>& shape);
 
-// What comes between layers: waits as Device::Pace, then looks whether the pass
-// is cancelled, and is kAborted where it is. Nothing while it is recorded.
+// kAborted where the pass is cancelled.
+absl::Status LookForCancel(const Pass& pass);
+// What comes between layers: waits as Device::Pace, then looks for a cancel.
+// Nothing while the pass is recorded.
 absl::Status PauseBetween(kernels::Device* device, int ahead, const Pass& pass);
 
-// Layers one after the other, with the memory for what lies between them.
+// Layers one after the other, with the memory for what lies between them. Waits
+// for no weights: whoever runs a model's layers has waited for those of the
+// part that it runs (RecordedStack), and so of what lies within a residual.
 //
 // Not thread-safe: call from the thread that computes.
 class LayerStack {
@@ -38,7 +42,8 @@ class LayerStack {
 
   // Comes before a pass's Forward.
   absl::Status BeginPass(const Pass& pass);
-  // kAborted when the pass is cancelled.
+  // kAborted when the pass is cancelled. REQUIRES: all weights of these layers
+  // are there; of ForwardPart, of its part.
   absl::Status Forward(const Pass& pass, const void* x);
   // Of the last Forward, whose input was `x`.
   const void* Output(const void* x) const { return InputOf(size(), x); }
@@ -49,6 +54,8 @@ class LayerStack {
   // unless it is `scratch`. kAborted when the pass is cancelled.
   absl::StatusOr<const void*> Backward(const Pass& pass, const void* x,
                                        const void* dy, bool wants_dx);
+  // What comes between two of these layers.
+  absl::Status Pause(const Pass& pass) const;
   // Where a caller may put `dy`. nullptr when there are no layers.
   void* scratch() const {
     return scratch_[0] == nullptr ? nullptr : scratch_[0]->data();

@@ -72,8 +72,8 @@ TEST(LayersTest, AResidualsGradientBecomesReadyFromTheEndToTheBeginning) {
   const auto want = Gradient(model.get(), batch, weights);
   std::vector<float> gradient(weights.size(), std::nanf(""));
   std::vector<int64_t> froms = {job.layout.size()};
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+  const auto result = Watched(
+      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
       {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);
@@ -290,14 +290,14 @@ TEST(LayersTest, WhatIsDroppedGoesByThePlaceInTheMiniBatch) {
                          whole.labels.begin() + at + part.samples);
       std::vector<float> gradient(weights.size());
       const auto result = model->ComputeGradient(
-          part, weights, absl::MakeSpan(gradient), CancelToken(), {});
+          part, weights, absl::MakeSpan(gradient), CancelToken());
       loss += result->loss * static_cast<double>(part.samples);
     }
     return loss;
   };
   std::vector<float> gradient(weights.size());
   const auto at_once = model->ComputeGradient(
-      whole, weights, absl::MakeSpan(gradient), CancelToken(), {});
+      whole, weights, absl::MakeSpan(gradient), CancelToken());
   // Sums of 16 products of about 1, and an exp and log, per sample.
   EXPECT_NEAR(in_parts(4), at_once->loss * 6, 6 * 32 * kUnit);
   EXPECT_GT(std::abs(in_parts(0) - at_once->loss * 6), 6 * 1024 * kUnit);

@@ -96,11 +96,11 @@ class LossScaleModelTest : public kernels::CudaTest {
     std::vector<int64_t> announced;
     std::vector<float> last;
     const auto result =
-        model->ComputeGradient(batch, weights, absl::MakeSpan(*gradient),
-                               CancelToken(), {[&](int64_t from) {
-                                 announced.push_back(from);
-                                 last = *gradient;
-                               }});
+        Watched(model, batch, weights, absl::MakeSpan(*gradient), CancelToken(),
+                {[&](int64_t from) {
+                  announced.push_back(from);
+                  last = *gradient;
+                }});
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(announced.back(), 0);
     announced.pop_back();
@@ -244,7 +244,7 @@ TEST_P(LossScaleModelTest, ALossThatIsASumOverPlacesBeginsAtTheSameScale) {
   const auto result =
       Create(job, 4, device_.get())
           ->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
-                            CancelToken(), {});
+                            CancelToken());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->overflows, 10);
 }

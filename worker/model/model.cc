@@ -8,8 +8,6 @@
 namespace sluice {
 namespace {
 
-absl::Status Ignore(ParameterRange) { return absl::OkStatus(); }
-
 void AddTo(Model::Result* total, const Model::Result& result) {
   if (total->samples == 0) {
     *total = result;
@@ -27,10 +25,61 @@ void AddTo(Model::Result* total, const Model::Result& result) {
 
 }  // namespace
 
-struct Model::Call {
-  const Steps& steps;
-  const CancelToken& cancel;
-  const Observer& observer;
+// A gradient by itself, in `scratch`, of which a sum gets `share` times what is
+// final: added to it, or in place of it if this is the first term. What the sum
+// has got is final there.
+class Model::Term final : public GradientSink {
+ public:
+  Term(float* scratch, float share, bool first, kernels::VectorOp* all,
+       GradientSink* sum)
+      : values_(scratch, sum->values().size()),
+        share_(share),
+        first_(first),
+        all_(*all),
+        sum_(*sum),
+        final_from_(static_cast<int64_t>(values_.size())) {}
+
+  absl::Span<float> values() override { return values_; }
+  absl::Status FinalFrom(int64_t from) override {
+    const ParameterRange range = {from, std::exchange(final_from_, from)};
+    float* const sum = sum_.values().data();
+    SLUICE_RETURN_IF_ERROR(first_
+                               ? all_.Scale(range, share_, values_.data(), sum)
+                               : all_.Add(range, share_, values_.data(), sum));
+    return sum_.FinalFrom(from);
+  }
+
+ private:
+  const absl::Span<float> values_;
+  const float share_;
+  const bool first_;
+  kernels::VectorOp& all_;
+  GradientSink& sum_;
+  int64_t final_from_;
+};
+
+// The sum over a task's mini-batches: running statistics are their mean.
+class Model::MeanOfStatistics final : public GradientSink {
+ public:
+  MeanOfStatistics(int count, kernels::VectorOp* statistics, GradientSink* sum)
+      : share_(1 / static_cast<float>(count)),
+        statistics_(*statistics),
+        sum_(*sum),
+        final_from_(static_cast<int64_t>(sum->values().size())) {}
+
+  absl::Span<float> values() override { return sum_.values(); }
+  absl::Status FinalFrom(int64_t from) override {
+    float* const sum = sum_.values().data();
+    SLUICE_RETURN_IF_ERROR(statistics_.Scale(
+        {from, std::exchange(final_from_, from)}, share_, sum, sum));
+    return sum_.FinalFrom(from);
+  }
+
+ private:
+  const float share_;
+  kernels::VectorOp& statistics_;
+  GradientSink& sum_;
+  int64_t final_from_;
 };
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(
@@ -63,109 +112,84 @@ absl::Status Model::Prepare(const ParameterLayout& layout) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Model::Result> Model::ComputeGradient(
-    const Steps& steps, absl::Span<const float> weights,
-    absl::Span<float> gradient, const CancelToken& cancel,
-    const Observer& observer) {
-  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == floats_);
-  SLUICE_CHECK(gradient.size() == weights.size());
+absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeGradient(
+    const Steps& steps, WeightSource& weights, GradientSink& gradient,
+    const CancelToken& cancel, TaskProgress* progress) {
+  SLUICE_CHECK(static_cast<int64_t>(weights.values().size()) == floats_);
+  SLUICE_CHECK(gradient.values().size() == weights.values().size());
   SLUICE_CHECK(steps.count >= 1);
   device_->EnterThread();
-  SLUICE_RETURN_IF_ERROR(
-      weights_->Begin(weights, observer.await,
-                      [&](bool begin) { observer.on_copy(true, begin); }));
-  SLUICE_RETURN_IF_ERROR(
-      gradient_->Begin(gradient, observer.on_ready,
-                       [&](bool begin) { observer.on_copy(false, begin); }));
-  const Call call = {steps, cancel, observer};
-  float* const sum = gradient_->on_device();
-  const OnFinal send = [this](ParameterRange range) {
-    return gradient_->Final(range.begin);
-  };
-  const OnFinal divide_and_send = [&](ParameterRange range) {
-    SLUICE_RETURN_IF_ERROR(statistics_->Scale(
-        range, 1 / static_cast<float>(steps.count), sum, sum));
-    return send(range);
-  };
+  SLUICE_RETURN_IF_ERROR(weights_->Begin(&weights, progress));
+  SLUICE_RETURN_IF_ERROR(gradient_->Begin(&gradient, progress));
+  GradientInPlace partial(gradient_->values());
+  MeanOfStatistics whole(steps.count, statistics_.get(), &*gradient_);
   Result total;
   for (int i = 0; i < steps.count; ++i) {
     const bool last = i + 1 == steps.count;
-    Target target = {sum, send};
+    GradientSink* into = &*gradient_;
+    std::optional<Term> term;
     if (steps.count > 1) {
-      target.on_final = last ? divide_and_send : Ignore;
-      SLUICE_ASSIGN_OR_RETURN(target, TermOf(target, i == 0, 1, &of_step_));
+      SLUICE_ASSIGN_OR_RETURN(float* const scratch, of_step_.Get());
+      GradientSink* const sum =
+          last ? static_cast<GradientSink*>(&whole) : &partial;
+      into = &term.emplace(scratch, 1.0f, i == 0, all_.get(), sum);
     }
-    SLUICE_ASSIGN_OR_RETURN(const Result result, ComputeStep(call, target));
-    AddTo(&total, result);
+    SLUICE_ASSIGN_OR_RETURN(const auto computed,
+                            ComputeStep(steps, cancel, progress, *into));
+    if (IsRestarted(computed)) return Restarted{};
+    AddTo(&total, std::get<Result>(computed));
     if (last) break;
-    SLUICE_RETURN_IF_ERROR(trained_->Add({0, floats_}, -steps.rate,
-                                         target.gradient, weights_->Own()));
+    SLUICE_RETURN_IF_ERROR(trained_->Add(
+        {0, floats_}, -steps.rate, into->values().data(), weights_->Own()));
   }
   SLUICE_RETURN_IF_ERROR(gradient_->Finish());
   SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   return total;
 }
 
-absl::StatusOr<Model::Result> Model::ComputeGradient(
-    const Batch& batch, absl::Span<const float> weights,
-    absl::Span<float> gradient, const CancelToken& cancel,
-    const Observer& observer) {
-  Steps one;
-  one.next = [&] { return Part{&batch}; };
-  return ComputeGradient(one, weights, gradient, cancel, observer);
-}
-
-absl::StatusOr<Model::Result> Model::ComputeStep(const Call& call,
-                                                 const Target& target) {
-  const bool clips = call.steps.clip_norm > 0;
+absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
+    const Steps& steps, const CancelToken& cancel, TaskProgress* progress,
+    GradientSink& into) {
+  const bool clips = steps.clip_norm > 0;
+  GradientInPlace partial(into.values());
   Result total;
   for (bool first = true;; first = false) {
-    const Part part = call.steps.next();
-    Target of_part = target;
-    if (clips || !part.last) of_part.on_final = Ignore;
+    const Part part = steps.next();
+    GradientSink* of_part =
+        clips || !part.last ? static_cast<GradientSink*>(&partial) : &into;
+    std::optional<Term> term;
     if (!first || !part.last) {
-      SLUICE_ASSIGN_OR_RETURN(of_part,
-                              TermOf(of_part, first, part.share, &of_part_));
+      SLUICE_ASSIGN_OR_RETURN(float* const scratch, of_part_.Get());
+      of_part = &term.emplace(scratch, part.share, first, all_.get(), of_part);
     }
-    SLUICE_ASSIGN_OR_RETURN(const Result result,
-                            ComputePart(call, *part.batch, of_part));
-    AddTo(&total, result);
+    // Else forward begins with the first weights.
+    if (weights_->complete()) progress->Enter(Stage::kForward);
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto computed,
+        device_model_->ComputeGradient(*part.batch, *weights_, *of_part, cancel,
+                                       progress));
+    if (IsRestarted(computed)) return Restarted{};
+    AddTo(&total, std::get<Result>(computed));
     if (part.last) break;
   }
   if (!clips) return total;
   SLUICE_RETURN_IF_ERROR(
-      ClipNorm(call.steps.clip_norm, floats_, trained_.get(), target.gradient));
-  SLUICE_RETURN_IF_ERROR(target.on_final({0, floats_}));
+      ClipNorm(steps.clip_norm, floats_, trained_.get(), into.values().data()));
+  SLUICE_RETURN_IF_ERROR(into.FinalFrom(0));
   return total;
 }
 
-absl::StatusOr<Model::Result> Model::ComputePart(const Call& call,
-                                                 const Batch& batch,
-                                                 const Target& target) {
-  int64_t final_from = floats_;
-  call.observer.on_forward();
-  return device_model_->ComputeGradient(
-      batch, absl::MakeConstSpan(weights_->on_device(), floats_),
-      absl::MakeSpan(target.gradient, floats_), call.cancel,
-      {.need = [&](int64_t end) { return weights_->Need(end); },
-       .on_final =
-           [&](int64_t from) {
-             return target.on_final({from, std::exchange(final_from, from)});
-           },
-       .on_backward = call.observer.on_backward,
-       .on_upload = [&](bool begin) { call.observer.on_copy(true, begin); }});
-}
-
-absl::StatusOr<Model::Target> Model::TermOf(const Target& sum, bool first,
-                                            float share,
-                                            ScratchVector* scratch) {
-  SLUICE_ASSIGN_OR_RETURN(float* const term, scratch->Get());
-  return Target{term, [=, this](ParameterRange range) {
-                  SLUICE_RETURN_IF_ERROR(
-                      first ? all_->Scale(range, share, term, sum.gradient)
-                            : all_->Add(range, share, term, sum.gradient));
-                  return sum.on_final(range);
-                }};
+absl::StatusOr<Model::Result> Model::ComputeGradient(
+    const Batch& batch, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel) {
+  Steps one;
+  one.next = [&] { return Part{&batch}; };
+  WeightsInPlace from(weights);
+  GradientInPlace into(gradient);
+  TaskProgress unheard;
+  SLUICE_ASSIGN_OR_RETURN(const auto computed,
+                          ComputeGradient(one, from, into, cancel, &unheard));
+  return std::get<Result>(computed);  // Nothing restarts in place.
 }
 
 absl::StatusOr<Model::Result> Model::Evaluate(
@@ -173,14 +197,15 @@ absl::StatusOr<Model::Result> Model::Evaluate(
     absl::Span<const float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == floats_);
   device_->EnterThread();
-  SLUICE_RETURN_IF_ERROR(weights_->Begin(weights, nullptr));
+  WeightsInPlace from(weights);
+  TaskProgress unheard;
+  SLUICE_RETURN_IF_ERROR(weights_->Begin(&from, &unheard));
+  SLUICE_RETURN_IF_ERROR(weights_->WaitUntil(floats_).status());
   Result total;
   while (const Batch* batch = next()) {
     SLUICE_ASSIGN_OR_RETURN(
         const Result result,
-        device_model_->Evaluate(
-            *batch, absl::MakeConstSpan(weights_->on_device(), floats_),
-            [this](int64_t end) { return weights_->Need(end); }));
+        device_model_->Evaluate(*batch, weights_->values()));
     AddTo(&total, result);
   }
   return total;

@@ -15,10 +15,12 @@
 #include "kernels/device.h"
 #include "worker/cancel_token.h"
 #include "worker/data/data_source.h"
+#include "worker/flow.h"
 #include "worker/model/device_model.h"
 #include "worker/model/gradient_array.h"
 #include "worker/model/scratch_vector.h"
 #include "worker/model/weights_array.h"
+#include "worker/task_progress.h"
 
 namespace sluice {
 
@@ -41,24 +43,6 @@ class Model {
       std::unique_ptr<DeviceModel> device_model);
 
   using Result = DeviceModel::Result;
-
-  // Called when everything of the gradient from float `from` on is there, for
-  // good. `from` does not grow from call to call and ends at 0.
-  using OnGradientReady = std::function<void(int64_t from)>;
-
-  // What a gradient waits for, and whom it tells.
-  struct Observer {
-    OnGradientReady on_ready = [](int64_t) {};
-    // Called in forward, before the first operation that reads them: waits
-    // until the weights before float `end` are there, and returns how many are
-    // from the first on. Its errors end the computation. nullptr: all are.
-    std::function<absl::StatusOr<int64_t>(int64_t end)> await = nullptr;
-    // A forward pass begins, or a backward pass.
-    std::function<void()> on_forward = [] {};
-    std::function<void()> on_backward = [] {};
-    // Copies to or from a device with memory of its own begin, or have ended.
-    std::function<void(bool to_device, bool begin)> on_copy = [](bool, bool) {};
-  };
 
   // Samples that pass the layers together.
   struct Part {
@@ -87,21 +71,22 @@ class Model {
   //
   // with g_ij the mean gradient of a mini-batch's part at w_i and a_ij its
   // share. Each product is added with one fma. `weights` and `gradient` are the
-  // flat vector in host memory. Of the gradient is ready what the last part's
-  // backward pass has made final; where it is clipped, all in the end. Else as
+  // flat vector in host memory; of both all is there in the end. What the last
+  // part's backward pass has made final is final; where the gradient is
+  // clipped, all in the end. `progress` hears of the passes, and of copies to
+  // and from a device with memory of its own. Else as
   // DeviceModel::ComputeGradient. The loss is the mean over all samples; other
-  // results are their sums.
-  absl::StatusOr<Result> ComputeGradient(const Steps& steps,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer);
-  // Of a mini-batch in one part.
+  // results are their sums. Restarted: nothing of it was final.
+  absl::StatusOr<OrRestarted<Result>> ComputeGradient(const Steps& steps,
+                                                      WeightSource& weights,
+                                                      GradientSink& gradient,
+                                                      const CancelToken& cancel,
+                                                      TaskProgress* progress);
+  // Of a mini-batch in one part, at weights that are all there.
   absl::StatusOr<Result> ComputeGradient(const Batch& batch,
                                          absl::Span<const float> weights,
                                          absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer);
+                                         const CancelToken& cancel);
 
   // Forward only, with the running statistics in `weights` and no dropout, of
   // the batches that `next` returns until it returns nullptr. Each stays until
@@ -113,14 +98,8 @@ class Model {
                                   absl::Span<const float> weights);
 
  private:
-  // Hears of parts of a gradient that are final, from its end to its beginning.
-  using OnFinal = std::function<absl::Status(ParameterRange)>;
-  // Where a gradient is made, in the device's memory.
-  struct Target {
-    float* gradient = nullptr;
-    OnFinal on_final;
-  };
-  struct Call;  // Arguments of ComputeGradient.
+  class Term;
+  class MeanOfStatistics;
 
   Model(kernels::Device* device, std::unique_ptr<DeviceModel> device_model,
         int64_t floats)
@@ -131,14 +110,11 @@ class Model {
         of_part_(device, floats) {}
   absl::Status Prepare(const ParameterLayout& layout);
 
-  // The gradients of a mini-batch, and of a part of one.
-  absl::StatusOr<Result> ComputeStep(const Call& call, const Target& target);
-  absl::StatusOr<Result> ComputePart(const Call& call, const Batch& batch,
-                                     const Target& target);
-  // `scratch`, of which `sum` gets `share` times what is final: added to it, or
-  // in place of it if this is the first term.
-  absl::StatusOr<Target> TermOf(const Target& sum, bool first, float share,
-                                ScratchVector* scratch);
+  // The gradient of the next mini-batch, at the present weights.
+  absl::StatusOr<OrRestarted<Result>> ComputeStep(const Steps& steps,
+                                                  const CancelToken& cancel,
+                                                  TaskProgress* progress,
+                                                  GradientSink& into);
 
   // Constant after Prepare.
   kernels::Device* const device_;

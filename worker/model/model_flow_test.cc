@@ -22,8 +22,8 @@ TEST(ModelFlowTest, ReadyRangesGrowFromTheEndToTheWholeGradient) {
 
   std::vector<float> gradient(weights.size(), std::nanf(""));
   std::vector<int64_t> froms;
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+  const auto result = Watched(
+      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
       {[&](int64_t from) {
         froms.push_back(from);
         // What was announced is final.
@@ -66,20 +66,20 @@ TEST(ModelFlowTest, ForwardAwaitsTheWeightsOfOneLayerAfterTheOther) {
   // Weights that have not come are NaN.
   std::vector<float> come(weights.size(), std::nanf(""));
   std::vector<int64_t> awaited;
-  bool backward = false;
+  TaskProgress progress;
   std::vector<float> gradient(weights.size());
-  const auto result = model->ComputeGradient(
-      batch, come, absl::MakeSpan(gradient), CancelToken(),
-      {.await =
-           [&](int64_t end) {
-             EXPECT_FALSE(backward);
-             awaited.push_back(end);
-             std::copy_n(weights.begin(), end, come.begin());
-             return end;
-           },
-       .on_backward = [&] { backward = true; }});
+  const auto result =
+      Watched(model.get(), batch, come, absl::MakeSpan(gradient), CancelToken(),
+              {.wait =
+                   [&](int64_t end) {
+                     EXPECT_NE(progress.stage(), Stage::kBackward);
+                     awaited.push_back(end);
+                     std::copy_n(weights.begin(), end, come.begin());
+                     return end;
+                   }},
+              &progress);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(backward);
+  EXPECT_EQ(progress.stage(), Stage::kBackward);
   EXPECT_EQ(awaited, EndsOfParameters(job));
   EXPECT_TRUE(SameBits(gradient, want));
 }
@@ -91,10 +91,11 @@ TEST(ModelFlowTest, WeightsThatDoNotComeEndThePass) {
   const auto weights = InitialWeights(job);
   std::vector<float> gradient(weights.size());
   const absl::Status lost = absl::UnavailableError("shard 1 is lost");
-  const auto result = model->ComputeGradient(
-      MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient), CancelToken(),
-      {.on_ready = [](int64_t) { FAIL() << "nothing can be ready"; },
-       .await = [&](int64_t end) -> absl::StatusOr<int64_t> {
+  const auto result = Watched(
+      model.get(), MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient),
+      CancelToken(),
+      {.on_final = [](int64_t) { FAIL() << "nothing can be ready"; },
+       .wait = [&](int64_t end) -> absl::StatusOr<OrRestarted<int64_t>> {
          if (end > 1000) return lost;
          return end;
        }});
@@ -110,10 +111,11 @@ TEST(ModelFlowTest, ACancelDuringBackwardStopsBeforeTheNextLayer) {
   std::vector<float> gradient(weights.size());
   CancelToken cancel;
   int calls = 0;
-  const auto cancelled = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), cancel, {[&](int64_t) {
-        if (++calls == 2) cancel.Cancel();
-      }});
+  const auto cancelled =
+      Watched(model.get(), batch, weights, absl::MakeSpan(gradient), cancel,
+              {[&](int64_t) {
+                if (++calls == 2) cancel.Cancel();
+              }});
   EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(calls, 2);
   // What was cut short leaves no trace.
@@ -139,7 +141,7 @@ TEST(ModelFlowTest, ThePassWaitsForTheDeviceBeforeEachLayerAndSeesACancelThen) {
       if (++paces == last) cancel.Cancel();
     };
     const auto result = model->ComputeGradient(
-        MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient), cancel, {});
+        MakeBatch(job, 4, 5), weights, absl::MakeSpan(gradient), cancel);
     EXPECT_EQ(absl::IsAborted(result.status()), last < 8) << last;
     EXPECT_EQ(paces, std::min(last, 7));
   }
@@ -153,9 +155,9 @@ TEST(ModelFlowTest, ACancelledTaskComputesNothing) {
   std::vector<float> gradient(weights.size(), 7);
   CancelToken cancel;
   cancel.Cancel();
-  const auto result = model->ComputeGradient(
-      MakeBatch(job, 2, 5), weights, absl::MakeSpan(gradient), cancel,
-      {[](int64_t) { FAIL() << "nothing can be ready"; }});
+  const auto result = Watched(
+      model.get(), MakeBatch(job, 2, 5), weights, absl::MakeSpan(gradient),
+      cancel, {[](int64_t) { FAIL() << "nothing can be ready"; }});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(gradient, std::vector<float>(weights.size(), 7));
 }
@@ -168,7 +170,7 @@ TEST(ModelFlowTest, EvaluateReportsTheLossAndCountOfComputeGradient) {
   const Batch batch = MakeBatch(job, 32, 5);
   std::vector<float> gradient(weights.size());
   const auto computed = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken());
   const auto evaluated = model->Evaluate(batch, weights);
   ASSERT_TRUE(computed.ok() && evaluated.ok());
   EXPECT_EQ(computed->loss, evaluated->loss);
@@ -211,13 +213,13 @@ TEST(ModelFlowTest, ADeviceWithItsOwnMemoryGivesTheSameGradient) {
   const auto want = Gradient(near.get(), batch, weights);
   std::vector<float> gradient(weights.size(), std::nanf(""));
   const auto result =
-      far->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
-                           CancelToken(), {[&](int64_t from) {
-                             // What was announced is already in the host's
-                             // memory.
-                             EXPECT_EQ(gradient[from], want[from]);
-                             EXPECT_EQ(gradient.back(), want.back());
-                           }});
+      Watched(far.get(), batch, weights, absl::MakeSpan(gradient),
+              CancelToken(), {[&](int64_t from) {
+                // What was announced is already in the host's
+                // memory.
+                EXPECT_EQ(gradient[from], want[from]);
+                EXPECT_EQ(gradient.back(), want.back());
+              }});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(SameBits(gradient, want));
 }

@@ -82,10 +82,10 @@ Model::Steps StepsOf(const Work& work, float rate, double clip_norm = 0) {
 
 std::vector<float> Sum(Model* model, const Model::Steps& steps,
                        const std::vector<float>& weights,
-                       const Model::Observer& observer = {}) {
+                       const Watch& watch = {}) {
   std::vector<float> gradient(weights.size(), std::nanf(""));
-  const auto result = model->ComputeGradient(
-      steps, weights, absl::MakeSpan(gradient), CancelToken(), observer);
+  const auto result = Watched(model, steps, weights, absl::MakeSpan(gradient),
+                              CancelToken(), watch);
   EXPECT_TRUE(result.ok()) << result.status();
   return gradient;
 }
@@ -176,25 +176,12 @@ TEST(ModelStepsOnHostTest, WhatStepsMovedIsForgottenBehindThem) {
   EXPECT_EQ(model->Evaluate(work[0][0], weights)->loss, loss);
 }
 
-// When passes begin, and what is ready when.
-struct Told {
-  Model::Observer observer(const std::vector<float>* gradient,
-                           const std::vector<float>& want) {
-    Model::Observer observer;
-    observer.on_forward = [this] { passes += 'f'; };
-    observer.on_backward = [this] { passes += 'b'; };
-    observer.on_ready = [this, gradient, &want](int64_t from) {
-      passes += 'r';
-      froms.push_back(from);
-      for (size_t i = from; i < want.size(); ++i) {
-        EXPECT_EQ((*gradient)[i], want[i]) << i;
-      }
-    };
-    return observer;
-  }
-  std::string passes;
-  std::vector<int64_t> froms;
-};
+// The stages so far: pull, forward, backward.
+std::string StagesUntil(const TaskProgress& progress) {
+  std::string stages;
+  for (const auto& span : progress.spans()) stages += StageName(span.stage)[0];
+  return stages + StageName(progress.stage())[0];
+}
 
 TEST(ModelStepsOnHostTest, WhatTheLastPartMakesFinalIsReadyAtOnce) {
   const ResolvedJob job = NetJob();
@@ -207,18 +194,26 @@ TEST(ModelStepsOnHostTest, WhatTheLastPartMakesFinalIsReadyAtOnce) {
     const Model::Steps steps = StepsOf(work, 0.5, clips ? 0.25 : 0);
     const auto want = Sum(model.get(), steps, weights);
     std::vector<float> gradient(weights.size());
-    Told told;
-    ASSERT_TRUE(model
-                    ->ComputeGradient(steps, weights, absl::MakeSpan(gradient),
-                                      CancelToken(),
-                                      told.observer(&gradient, want))
-                    .ok());
-    EXPECT_EQ(told.passes, clips ? "fbfbfbfbr" : "fbfbfbfbrrr");
+    std::vector<int64_t> froms;
+    TaskProgress progress;
+    const auto result =
+        Watched(model.get(), steps, weights, absl::MakeSpan(gradient),
+                CancelToken(), {[&](int64_t from) {
+                  froms.push_back(from);
+                  // Four passes have begun and the last has come to its
+                  // backward.
+                  EXPECT_EQ(StagesUntil(progress), "pbfbfbfb");
+                  for (size_t i = from; i < want.size(); ++i) {
+                    EXPECT_EQ(gradient[i], want[i]) << i;
+                  }
+                }},
+                &progress);
+    ASSERT_TRUE(result.ok()) << result.status();
     if (clips) {
-      EXPECT_THAT(told.froms, ElementsAre(0));
+      EXPECT_THAT(froms, ElementsAre(0));
     } else {
-      EXPECT_THAT(told.froms, ElementsAre(tensors[6].offset, tensors[2].offset,
-                                          tensors[0].offset));
+      EXPECT_THAT(froms, ElementsAre(tensors[6].offset, tensors[2].offset,
+                                     tensors[0].offset));
     }
   }
 }
@@ -289,13 +284,12 @@ TEST(ModelStepsOnDeviceTest, WeightsAndTheSumTravelOnceHoweverManySteps) {
   const auto weights = InitialWeights(job);
   const Work work = MakeWork(job, {{3, 2}, {4}, {2, 1}});
   int64_t awaited = 0;
-  Model::Observer observer;
-  observer.await = [&](int64_t end) {
+  const Watch watch = {.wait = [&](int64_t end) {
     EXPECT_GT(end, std::exchange(awaited, end));
     return end;
-  };
+  }};
   const Model::Steps steps = StepsOf(work, 0.5, 0.25);
-  EXPECT_EQ(Sum(model.get(), steps, weights, observer),
+  EXPECT_EQ(Sum(model.get(), steps, weights, watch),
             Sum(near.get(), steps, weights));
   EXPECT_EQ(awaited, job.layout.size());
   const int64_t bytes = job.layout.size() * sizeof(float);
@@ -339,9 +333,7 @@ TEST(ModelStepsOnDeviceTest, WithoutMemoryForASumAGradientByItselfIsComputed) {
   device.full = true;
   std::vector<float> sum(weights.size());
   EXPECT_TRUE(absl::IsResourceExhausted(
-      model
-          ->ComputeGradient(StepsOf(work, 0.5), weights, absl::MakeSpan(sum),
-                            CancelToken(), {})
+      Watched(model.get(), StepsOf(work, 0.5), weights, absl::MakeSpan(sum))
           .status()));
   EXPECT_EQ(Gradient(model.get(), work[0][0], weights), gradient);
 }
@@ -353,21 +345,19 @@ TEST(ModelStepsOnDeviceTest, ACancelBetweenStepsEndsThem) {
   const auto weights = InitialWeights(job);
   const Work work = MakeWork(job, {{4}, {4}, {4}});
   CancelToken cancel;
-  std::string passes;
-  Model::Observer observer;
-  observer.on_forward = [&] {
-    passes += 'f';
-    if (passes == "fbf") cancel.Cancel();
+  Model::Steps steps = StepsOf(work, 0.5);
+  int parts = 0;
+  steps.next = [&, next = steps.next] {
+    if (++parts == 2) cancel.Cancel();
+    return next();
   };
-  observer.on_backward = [&] { passes += 'b'; };
-  observer.on_ready = [](int64_t) { FAIL() << "nothing can be ready"; };
+  TaskProgress progress;
   std::vector<float> sum(weights.size());
-  EXPECT_TRUE(absl::IsAborted(model
-                                  ->ComputeGradient(StepsOf(work, 0.5), weights,
-                                                    absl::MakeSpan(sum), cancel,
-                                                    observer)
-                                  .status()));
-  EXPECT_EQ(passes, "fbf");
+  EXPECT_TRUE(absl::IsAborted(
+      Watched(model.get(), steps, weights, absl::MakeSpan(sum), cancel,
+              {[](int64_t) { FAIL() << "nothing can be ready"; }}, &progress)
+          .status()));
+  EXPECT_EQ(StagesUntil(progress), "pbf");
   EXPECT_EQ(device.downloaded, 0);
 }
 

@@ -167,12 +167,11 @@ TEST(ModelTest, BitsDoNotDependOnWhereTheFlatVectorsLie) {
     std::vector<float> moved(weights.size() + offset);
     std::copy(weights.begin(), weights.end(), moved.begin() + offset);
     std::vector<float> gradient(moved.size());
-    ASSERT_TRUE(
-        model
-            ->ComputeGradient(batch, absl::MakeConstSpan(moved).subspan(offset),
-                              absl::MakeSpan(gradient).subspan(offset),
-                              CancelToken(), {})
-            .ok());
+    ASSERT_TRUE(model
+                    ->ComputeGradient(
+                        batch, absl::MakeConstSpan(moved).subspan(offset),
+                        absl::MakeSpan(gradient).subspan(offset), CancelToken())
+                    .ok());
     gradient.erase(gradient.begin(), gradient.begin() + offset);
     EXPECT_TRUE(SameBits(gradient, want));
   }

@@ -12,11 +12,13 @@
 
 #include "common/random.h"
 #include "common/resolved_job.h"
+#include "common/status_macros.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/reference/reference_device.h"
 #include "worker/model/model.h"
+#include "worker/testing/watched_flow.h"
 
 // What the tests of models share.
 namespace sluice {
@@ -135,12 +137,38 @@ inline std::unique_ptr<Model> Create(const ResolvedJob& job, int max_samples,
   return *std::move(model);
 }
 
+// Model::ComputeGradient at weights that do not begin anew, and of a mini-batch
+// in one part, watched.
+inline absl::StatusOr<Model::Result> Watched(
+    Model* model, const Model::Steps& steps, absl::Span<const float> weights,
+    absl::Span<float> gradient, const CancelToken& cancel = CancelToken(),
+    const Watch& watch = {}, TaskProgress* progress = nullptr) {
+  WatchedWeights from(weights, watch);
+  WatchedGradient into(gradient, watch);
+  TaskProgress unheard;
+  SLUICE_ASSIGN_OR_RETURN(
+      const auto computed,
+      model->ComputeGradient(steps, from, into, cancel,
+                             progress == nullptr ? &unheard : progress));
+  return std::get<Model::Result>(computed);
+}
+inline absl::StatusOr<Model::Result> Watched(Model* model, const Batch& batch,
+                                             absl::Span<const float> weights,
+                                             absl::Span<float> gradient,
+                                             const CancelToken& cancel,
+                                             const Watch& watch,
+                                             TaskProgress* progress = nullptr) {
+  Model::Steps one;
+  one.next = [&] { return Model::Part{&batch}; };
+  return Watched(model, one, weights, gradient, cancel, watch, progress);
+}
+
 // The gradient, with NaN wherever the model forgot to write.
 inline std::vector<float> Gradient(Model* model, const Batch& batch,
                                    const std::vector<float>& weights) {
   std::vector<float> gradient(weights.size(), std::nanf(""));
   const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
+      batch, weights, absl::MakeSpan(gradient), CancelToken());
   EXPECT_TRUE(result.ok()) << result.status();
   return gradient;
 }
@@ -157,7 +185,7 @@ inline double LossAt(Model* model, const Batch& batch,
   weights[i] += step;
   std::vector<float> unused(weights.size());
   const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(unused), CancelToken(), {});
+      batch, weights, absl::MakeSpan(unused), CancelToken());
   EXPECT_TRUE(result.ok()) << result.status();
   return result->loss;
 }

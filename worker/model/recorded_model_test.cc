@@ -155,7 +155,7 @@ std::vector<float> Train(const ResolvedJob& job, Model* model,
     batch.first = step.first;
     std::vector<float> gradient(weights.size(), std::nanf(""));
     const auto result = model->ComputeGradient(
-        batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
+        batch, weights, absl::MakeSpan(gradient), CancelToken());
     EXPECT_TRUE(result.ok()) << result.status();
     results.push_back(static_cast<float>(result->loss));
     results.insert(results.end(), gradient.begin(), gradient.end());
@@ -214,8 +214,8 @@ TEST_P(RecordedModelTest, LocalStepsRunWhatTheFirstOfThemRecorded) {
                               }};
   const auto sum = [&](Model* model) {
     std::vector<float> gradient(weights.size(), std::nanf(""));
-    const auto result = model->ComputeGradient(
-        steps, weights, absl::MakeSpan(gradient), CancelToken(), {});
+    const auto result =
+        Watched(model, steps, weights, absl::MakeSpan(gradient), CancelToken());
     EXPECT_TRUE(result.ok()) << result.status();
     return gradient;
   };
@@ -266,7 +266,7 @@ TEST_P(RecordedModelTest, ACancelStopsBeforeTheNextSegment) {
     watched_->runs = 0;
     std::vector<float> gradient(weights.size());
     const auto result = model->ComputeGradient(
-        batch, weights, absl::MakeSpan(gradient), cancel, {});
+        batch, weights, absl::MakeSpan(gradient), cancel);
     EXPECT_EQ(absl::IsAborted(result.status()), last <= segments) << last;
     EXPECT_EQ(watched_->runs, std::min(last - 1, segments));
     EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights), want)) << last;
@@ -288,7 +288,7 @@ TEST_P(RecordedModelTest, ACancelBeforeAllIsRecordedLeavesNoTrace) {
       };
       std::vector<float> gradient(weights.size());
       (void)model->ComputeGradient(batch, weights, absl::MakeSpan(gradient),
-                                   cancel, {});
+                                   cancel);
       EXPECT_TRUE(SameBits(Gradient(model.get(), batch, weights), want));
     }
     watched_->on_pace = [] {};
@@ -309,9 +309,9 @@ TEST_P(RecordedModelTest, WhatASegmentFinishedIsAnnouncedBehindIt) {
   for (int step = 0; step < 4; ++step) {
     std::vector<float> gradient(weights.size(), std::nanf(""));
     std::vector<int64_t> froms;
-    const auto result = model->ComputeGradient(
-        batch, weights, absl::MakeSpan(gradient), CancelToken(),
-        {.on_ready = [&](int64_t from) {
+    const auto result = Watched(
+        model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
+        {.on_final = [&](int64_t from) {
           froms.push_back(from);
           EXPECT_EQ(std::memcmp(gradient.data() + from, want.data() + from,
                                 (want.size() - from) * sizeof(float)),
@@ -338,9 +338,9 @@ TEST_P(RecordedModelTest, ASegmentWaitsForTheWeightsOfItsLayers) {
     awaited.clear();
     std::vector<float> come(weights.size(), std::nanf(""));
     std::vector<float> gradient(weights.size());
-    const auto result = model->ComputeGradient(
-        batch, come, absl::MakeSpan(gradient), CancelToken(),
-        {.await = [&](int64_t end) -> absl::StatusOr<int64_t> {
+    const auto result = Watched(
+        model.get(), batch, come, absl::MakeSpan(gradient), CancelToken(),
+        {.wait = [&](int64_t end) -> absl::StatusOr<OrRestarted<int64_t>> {
           awaited.push_back(end);
           std::copy_n(weights.begin(), end, come.begin());
           return end;

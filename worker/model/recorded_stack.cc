@@ -1,5 +1,6 @@
 #include "worker/model/recorded_stack.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -11,79 +12,119 @@ namespace {
 // a cancelled task costs no more than these two.
 constexpr int kSegmentsAhead = 1;
 
-// `pass`, whose parts of the gradient go to `final` instead of being reported.
-Pass Quiet(const Pass& pass, std::vector<ParameterRange>* final) {
-  Pass quiet = pass;
-  quiet.on_final = [final](ParameterRange range) {
-    final->push_back(range);
-    return absl::OkStatus();
-  };
-  return quiet;
-}
+// Keeps what would be said to a pass's sink, to say it later: while layers are
+// recorded nothing of the gradient is there, and while they are measured its
+// way to the host is no part of their time.
+class KeptReports final : public GradientSink {
+ public:
+  KeptReports(const Pass& pass, std::vector<int64_t>* final_from)
+      : pass_(pass), final_from_(*final_from) {}
 
-absl::Status Report(const Pass& pass,
-                    const std::vector<ParameterRange>& final) {
-  for (const ParameterRange& range : final) {
-    SLUICE_RETURN_IF_ERROR(pass.on_final(range));
+  // `pass`, with this as its sink.
+  Pass Quiet() {
+    Pass quiet = pass_;
+    quiet.sink = this;
+    return quiet;
+  }
+  // Only the pass's own sink knows how many there are.
+  absl::Span<float> values() override { return pass_.sink->values(); }
+  absl::Status FinalFrom(int64_t from) override {
+    final_from_.push_back(from);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Pass& pass_;
+  std::vector<int64_t>& final_from_;
+};
+
+absl::Status Report(const Pass& pass, const std::vector<int64_t>& final_from) {
+  for (const int64_t from : final_from) {
+    SLUICE_RETURN_IF_ERROR(pass.sink->FinalFrom(from));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<const void*> RecordedLayers::Run(const Pass& pass, const void* x,
-                                                const void* in) {
-  if (!prepared_) {
-    SLUICE_ASSIGN_OR_RETURN(const void* out, run_(pass, all_, x, in));
-    prepared_ = true;
-    return out;
-  }
-  if (segments_.empty()) return Measure(pass, x, in);
-  if (!(arrays_ == Arrays{pass.weights, pass.gradient, x, in})) {
-    return run_(pass, all_, x, in);
-  }
-  for (Recorded& segment : segments_) {
-    SLUICE_ASSIGN_OR_RETURN(in, RunSegment(pass, x, in, &segment));
-  }
-  return in;
+RecordedLayers::RecordedLayers(kernels::Device* device, Clock* clock,
+                               size_t layers, RunLayers run,
+                               OnRefused on_refused)
+    : device_(device),
+      clock_(clock),
+      run_(std::move(run)),
+      on_refused_(std::move(on_refused)) {
+  for (size_t i = 0; i < layers; ++i) layers_.push_back({i, i + 1});
 }
 
-absl::StatusOr<const void*> RecordedLayers::Measure(const Pass& pass,
+const std::vector<Segment>& RecordedLayers::Begin(const Pass& pass,
+                                                  const void* x, const void* in,
+                                                  bool recordable) {
+  const Arrays arrays = {pass.weights, pass.gradient, x, in};
+  if (!recordable) {
+    mode_ = Mode::kPlain;
+  } else if (!prepared_) {
+    mode_ = Mode::kPrepare;
+  } else if (segments_.empty()) {
+    mode_ = Mode::kMeasure;
+    arrays_ = arrays;
+    seconds_.clear();
+  } else {
+    mode_ = arrays_ == arrays ? Mode::kRecorded : Mode::kPlain;
+  }
+  return mode_ == Mode::kRecorded ? segments_ : layers_;
+}
+
+absl::StatusOr<const void*> RecordedLayers::Run(Segment part, const Pass& pass,
+                                                const void* x, const void* in) {
+  switch (mode_) {
+    case Mode::kPlain:
+      break;
+    case Mode::kPrepare: {
+      SLUICE_ASSIGN_OR_RETURN(const void* out, run_(pass, part, x, in));
+      prepared_ = part == layers_.back();
+      return out;
+    }
+    case Mode::kMeasure:
+      return Measure(part, pass, x, in);
+    case Mode::kRecorded:
+      return RunSegment(part, pass, x, in);
+  }
+  return run_(pass, part, x, in);
+}
+
+absl::StatusOr<const void*> RecordedLayers::Measure(Segment layer,
+                                                    const Pass& pass,
                                                     const void* x,
                                                     const void* in) {
-  const Arrays arrays = {pass.weights, pass.gradient, x, in};
-  std::vector<double> seconds;
-  for (size_t i = 0; i < all_.end; ++i) {
-    // The ways of weights and gradient are no part of a layer's time.
-    SLUICE_RETURN_IF_ERROR(pass.need(needed_({i, i + 1})));
-    SLUICE_RETURN_IF_ERROR(device_->Synchronize());
-    std::vector<ParameterRange> final;
-    const absl::Time start = clock_->Now();
-    SLUICE_ASSIGN_OR_RETURN(in, run_(Quiet(pass, &final), {i, i + 1}, x, in));
-    SLUICE_RETURN_IF_ERROR(device_->Synchronize());
-    seconds.push_back(absl::ToDoubleSeconds(clock_->Now() - start));
-    SLUICE_RETURN_IF_ERROR(Report(pass, final));
+  // The ways of weights and gradient are no part of a layer's time.
+  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
+  std::vector<int64_t> final_from;
+  KeptReports kept(pass, &final_from);
+  const absl::Time start = clock_->Now();
+  SLUICE_ASSIGN_OR_RETURN(const void* out, run_(kept.Quiet(), layer, x, in));
+  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
+  seconds_.push_back(absl::ToDoubleSeconds(clock_->Now() - start));
+  SLUICE_RETURN_IF_ERROR(Report(pass, final_from));
+  if (layer == layers_.back()) {
+    segments_ = JoinLayers(seconds_);
+    recorded_.resize(segments_.size());
   }
-  for (const Segment& layers : JoinLayers(seconds)) {
-    segments_.emplace_back(layers);
-  }
-  arrays_ = arrays;
-  return in;
+  return out;
 }
 
-void RecordedLayers::Record(const Pass& pass, const void* x, const void* in,
-                            Recorded* segment) {
-  segment->tried = true;
-  Pass recorded = Quiet(pass, &segment->final);
-  recorded.recorded = true;
-  recorded.need = [](int64_t) { return absl::OkStatus(); };
+void RecordedLayers::Record(Segment layers, const Pass& pass, const void* x,
+                            const void* in, Recorded* recorded) {
+  recorded->tried = true;
+  KeptReports kept(pass, &recorded->final_from);
+  Pass quiet = kept.Quiet();
+  quiet.recorded = true;
   auto recording = device_->Record([&]() -> absl::Status {
-    SLUICE_ASSIGN_OR_RETURN(segment->out,
-                            run_(recorded, segment->layers, x, in));
+    SLUICE_ASSIGN_OR_RETURN(recorded->out, run_(quiet, layers, x, in));
     return absl::OkStatus();
   });
   if (recording.ok()) {
-    segment->recording = *std::move(recording);
+    recorded->recording = *std::move(recording);
     return;
   }
   // Without it the layers run as they always can, and an error of the device
@@ -91,19 +132,18 @@ void RecordedLayers::Record(const Pass& pass, const void* x, const void* in,
   on_refused_(recording.status());
 }
 
-absl::StatusOr<const void*> RecordedLayers::RunSegment(const Pass& pass,
+absl::StatusOr<const void*> RecordedLayers::RunSegment(Segment layers,
+                                                       const Pass& pass,
                                                        const void* x,
-                                                       const void* in,
-                                                       Recorded* segment) {
-  if (!segment->tried) Record(pass, x, in, segment);
-  if (segment->recording == nullptr) {
-    return run_(pass, segment->layers, x, in);
-  }
+                                                       const void* in) {
+  const auto segment = std::find(segments_.begin(), segments_.end(), layers);
+  Recorded& recorded = recorded_[segment - segments_.begin()];
+  if (!recorded.tried) Record(layers, pass, x, in, &recorded);
+  if (recorded.recording == nullptr) return run_(pass, layers, x, in);
   SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kSegmentsAhead, pass));
-  SLUICE_RETURN_IF_ERROR(pass.need(needed_(segment->layers)));
-  SLUICE_RETURN_IF_ERROR(segment->recording->Run());
-  SLUICE_RETURN_IF_ERROR(Report(pass, segment->final));
-  return segment->out;
+  SLUICE_RETURN_IF_ERROR(recorded.recording->Run());
+  SLUICE_RETURN_IF_ERROR(Report(pass, recorded.final_from));
+  return recorded.out;
 }
 
 RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
@@ -118,9 +158,6 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
                  const void* in) -> absl::StatusOr<const void*> {
             return layers_->ForwardPart(pass, x, part.begin, part.end);
           },
-          [this](Segment part) {
-            return layers_->ParametersEnd(part.begin, part.end);
-          },
           on_refused),
       backward_(
           device, clock, layers_->size() - layers_->first_with_parameters(),
@@ -131,22 +168,38 @@ RecordedStack::RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
                                          last - part.begin,
                                          /*wants_dx=*/false);
           },
-          [](Segment) { return 0; }, on_refused) {}
+          on_refused) {}
 
-absl::Status RecordedStack::Forward(const Pass& pass, const void* x) {
+absl::StatusOr<OrRestarted<const void*>> RecordedStack::Forward(
+    const Pass& pass, const void* x, WeightSource& weights) {
   SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));
-  if (!MayRecord(pass)) return layers_->Forward(pass, x);
-  SLUICE_RETURN_IF_ERROR(forward_.Run(pass, x, x).status());
-  return pass.cancel.cancelled() ? absl::AbortedError("the task was cancelled")
-                                 : absl::OkStatus();
+  const bool records = MayRecord(pass);
+  const void* y = x;
+  for (const Segment& part : forward_.Begin(pass, x, x, records)) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto waited,
+        weights.WaitUntil(layers_->ParametersEnd(part.begin, part.end)));
+    if (IsRestarted(waited)) return Restarted{};
+    SLUICE_ASSIGN_OR_RETURN(y, forward_.Run(part, pass, x, y));
+  }
+  // Segments keep a pace of their own.
+  SLUICE_RETURN_IF_ERROR(records ? LookForCancel(pass) : layers_->Pause(pass));
+  return y;
+}
+
+absl::StatusOr<const void*> RecordedStack::ForwardAtOnce(const Pass& pass,
+                                                         const void* x) {
+  SLUICE_RETURN_IF_ERROR(layers_->BeginPass(pass));
+  SLUICE_RETURN_IF_ERROR(layers_->Forward(pass, x));
+  return layers_->Output(x);
 }
 
 absl::Status RecordedStack::Backward(const Pass& pass, const void* x,
                                      const void* dy) {
-  if (!MayRecord(pass)) {
-    return layers_->Backward(pass, x, dy, /*wants_dx=*/false).status();
+  for (const Segment& part : backward_.Begin(pass, x, dy, MayRecord(pass))) {
+    SLUICE_ASSIGN_OR_RETURN(dy, backward_.Run(part, pass, x, dy));
   }
-  return backward_.Run(pass, x, dy).status();
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
-#include "common/parameter_layout.h"
 #include "kernels/device.h"
+#include "worker/flow.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
 #include "worker/model/segments.h"
@@ -22,13 +21,18 @@ namespace sluice {
 // Hears, once for each segment, why the device did not record it.
 using OnRefused = std::function<void(const absl::Status& why)>;
 
-// Runs the layers of passes over equally large mini-batches in one direction.
-// The first pass runs them as they are, so that everything is prepared; the
-// second measures each; the third records them in segments (see segments.h),
-// which it and later ones run. Before a segment it waits until at most one is
-// not done, and looks whether the pass is cancelled. A segment that cannot be
-// recorded, and a pass on other arrays than those recorded, runs layer by
-// layer.
+// Runs the layers of passes over equally large mini-batches in one direction,
+// part by part, so that its caller may wait for weights before each. The first
+// pass runs the layers as they are, so that everything is prepared; the second
+// measures each; the third records them in segments (see segments.h), which it
+// and later ones run. Before a segment it waits until at most one is not done,
+// and looks whether the pass is cancelled. A segment that cannot be recorded,
+// and a pass on other arrays than those recorded, runs layer by layer.
+//
+//   for (const Segment& part : layers.Begin(pass, x, in)) {
+//     ...  // Wait for what `part` reads.
+//     in = layers.Run(part, pass, x, in);
+//   }
 //
 // Not thread-safe: call from the thread that computes.
 class RecordedLayers {
@@ -39,26 +43,24 @@ class RecordedLayers {
   using RunLayers = std::function<absl::StatusOr<const void*>(
       const Pass& pass, Segment layers, const void* x, const void* in)>;
 
-  // Where the last of the weights end that `layers` need.
-  using NeededOf = std::function<int64_t(Segment layers)>;
-
   // `device` and `clock` must outlive it.
   RecordedLayers(
       kernels::Device* device, Clock* clock, size_t layers, RunLayers run,
-      NeededOf needed, OnRefused on_refused = [](const absl::Status&) {})
-      : device_(device),
-        clock_(clock),
-        all_{0, layers},
-        run_(std::move(run)),
-        needed_(std::move(needed)),
-        on_refused_(std::move(on_refused)) {}
+      OnRefused on_refused = [](const absl::Status&) {});
 
-  // What RunLayers returns for all of them. kAborted when the pass is
+  // Begins a pass on these arrays: the parts that it is to run, in order. They
+  // stay until the next Begin. A pass that is not `recordable` runs layer by
+  // layer.
+  const std::vector<Segment>& Begin(const Pass& pass, const void* x,
+                                    const void* in, bool recordable = true);
+  // What RunLayers returns for the next part. kAborted when the pass is
   // cancelled.
-  absl::StatusOr<const void*> Run(const Pass& pass, const void* x,
+  absl::StatusOr<const void*> Run(Segment part, const Pass& pass, const void* x,
                                   const void* in);
 
  private:
+  // What this pass does.
+  enum class Mode { kPlain, kPrepare, kMeasure, kRecorded };
   // What a recording has in it.
   struct Arrays {
     const float *weights, *gradient;
@@ -69,32 +71,32 @@ class RecordedLayers {
     }
   };
   struct Recorded {
-    explicit Recorded(Segment layers) : layers(layers) {}
-
-    Segment layers;
     bool tried = false;
     std::unique_ptr<kernels::Recording> recording;  // nullptr: refused.
     const void* out = nullptr;
-    std::vector<ParameterRange> final;  // What its layers report, in order.
+    std::vector<int64_t> final_from;  // What its layers report, in order.
   };
 
-  absl::StatusOr<const void*> Measure(const Pass& pass, const void* x,
-                                      const void* in);
-  void Record(const Pass& pass, const void* x, const void* in,
-              Recorded* segment);
-  absl::StatusOr<const void*> RunSegment(const Pass& pass, const void* x,
-                                         const void* in, Recorded* segment);
+  absl::StatusOr<const void*> Measure(Segment layer, const Pass& pass,
+                                      const void* x, const void* in);
+  void Record(Segment layers, const Pass& pass, const void* x, const void* in,
+              Recorded* recorded);
+  absl::StatusOr<const void*> RunSegment(Segment layers, const Pass& pass,
+                                         const void* x, const void* in);
 
+  // Constant after construction.
   kernels::Device* const device_;
   Clock* const clock_;
-  const Segment all_;
   const RunLayers run_;
-  const NeededOf needed_;
   const OnRefused on_refused_;
+  std::vector<Segment> layers_;  // Each by itself.
 
-  bool prepared_ = false;  // All layers have run.
-  Arrays arrays_ = {};     // With which they were measured.
-  std::vector<Recorded> segments_;
+  Mode mode_ = Mode::kPlain;
+  bool prepared_ = false;           // All layers have run.
+  Arrays arrays_ = {};              // With which they were measured.
+  std::vector<double> seconds_;     // What each took, so far.
+  std::vector<Segment> segments_;   // Empty until all were measured.
+  std::vector<Recorded> recorded_;  // Of each segment.
 };
 
 // A model's outermost layers, whose training passes over full mini-batches are
@@ -108,10 +110,14 @@ class RecordedStack {
   RecordedStack(std::unique_ptr<LayerStack> layers, int64_t full,
                 kernels::Device* device, Clock* clock, OnRefused on_refused);
 
-  // As LayerStack's, but that Forward begins the pass, and that nobody wants
-  // the gradient at `x`.
-  absl::Status Forward(const Pass& pass, const void* x);
-  const void* Output(const void* x) const { return layers_->Output(x); }
+  // Forward of training: waits for each part's weights before it runs it, and
+  // returns the output.
+  absl::StatusOr<OrRestarted<const void*>> Forward(const Pass& pass,
+                                                   const void* x,
+                                                   WeightSource& weights);
+  // Forward where all weights are there; nothing is recorded.
+  absl::StatusOr<const void*> ForwardAtOnce(const Pass& pass, const void* x);
+  // As LayerStack's, but that nobody wants the gradient at `x`.
   absl::Status Backward(const Pass& pass, const void* x, const void* dy);
   void* scratch() const { return layers_->scratch(); }
 

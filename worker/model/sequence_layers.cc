@@ -28,7 +28,7 @@ class Embedding : public Layer {
     SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, Inputs(x), dy,
                                          /*add=*/tied_, pass.gradient + token_,
                                          pass.gradient + position_));
-    return pass.on_final(parameters());
+    return pass.sink->FinalFrom(parameters().begin);
   }
   // The plan puts the positions right behind the tokens.
   ParameterRange parameters() const override { return {token_, end_}; }
@@ -62,7 +62,7 @@ class LayerNorm : public Layer {
     SLUICE_RETURN_IF_ERROR(op_->Backward(pass.samples, x, pass.weights + gamma_,
                                          dy, dx, pass.gradient + gamma_,
                                          pass.gradient + beta_));
-    return pass.on_final(parameters());
+    return pass.sink->FinalFrom(parameters().begin);
   }
   // The plan puts beta right behind gamma.
   ParameterRange parameters() const override { return {gamma_, end_}; }

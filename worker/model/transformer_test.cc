@@ -130,8 +130,8 @@ TEST(TransformerTest, TheTiedGradientIsFinalWhenTheEmbeddingAnnouncesIt) {
   std::vector<float> gradient(weights.size(), std::nanf(""));
   std::vector<int64_t> froms = {job.layout.size()};
   const auto model = Create(job, 5, reference.get());
-  const auto result = model->ComputeGradient(
-      batch, weights, absl::MakeSpan(gradient), CancelToken(),
+  const auto result = Watched(
+      model.get(), batch, weights, absl::MakeSpan(gradient), CancelToken(),
       {[&](int64_t from) {
         EXPECT_LT(from, froms.back());
         froms.push_back(from);
@@ -241,7 +241,7 @@ TEST(TransformerTest, TrainingGoesBelowTheEntropyOfTheBytesFrequencies) {
       }
     }
     const auto result = model->ComputeGradient(
-        batch, weights, absl::MakeSpan(gradient), CancelToken(), {});
+        batch, weights, absl::MakeSpan(gradient), CancelToken());
     EXPECT_TRUE(result.ok()) << result.status();
     for (size_t i = 0; i < weights.size(); ++i) {
       velocity[i] = 0.9f * velocity[i] + gradient[i];

@@ -17,45 +17,43 @@ absl::StatusOr<WeightsArray> WeightsArray::Create(kernels::Device* device,
   return made;
 }
 
-absl::Status WeightsArray::Begin(absl::Span<const float> values, Await await,
-                                 std::function<void(bool)> on_copy) {
-  values_ = values;
-  await_ = std::move(await);
-  on_copy_ = std::move(on_copy);
+absl::Status WeightsArray::Begin(WeightSource* host, TaskProgress* progress) {
+  host_ = host;
+  progress_ = progress;
   there_ = 0;
   owns_ = false;
   return upload_ == nullptr ? absl::OkStatus() : upload_->Begin();
 }
 
-const float* WeightsArray::on_device() const {
-  if (buffer_ != nullptr) return buffer_->floats();
-  return owns_ ? copy_.data() : values_.data();
+absl::Span<const float> WeightsArray::values() const {
+  const absl::Span<const float> host = host_->values();
+  if (buffer_ != nullptr) return {buffer_->floats(), host.size()};
+  return owns_ ? absl::MakeConstSpan(copy_) : host;
 }
 
 float* WeightsArray::Own() {
-  SLUICE_CHECK(there_ == static_cast<int64_t>(values_.size()));
+  SLUICE_CHECK(complete());
   if (buffer_ != nullptr) return buffer_->floats();
   if (!std::exchange(owns_, true)) {
-    copy_.assign(values_.begin(), values_.end());
+    copy_.assign(host_->values().begin(), host_->values().end());
   }
   return copy_.data();
 }
 
-absl::Status WeightsArray::Need(int64_t end) {
-  if (end <= there_) return absl::OkStatus();
-  int64_t there = static_cast<int64_t>(values_.size());
-  if (await_ != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(there, await_(end));
-    SLUICE_CHECK(there >= end);
-  }
+absl::StatusOr<OrRestarted<int64_t>> WeightsArray::WaitUntil(int64_t end) {
+  if (end <= there_) return there_;
+  SLUICE_ASSIGN_OR_RETURN(const auto waited, host_->WaitUntil(end));
+  if (IsRestarted(waited)) return Restarted{};
+  const int64_t there = std::get<int64_t>(waited);
+  SLUICE_CHECK(there >= end);
   const int64_t before = std::exchange(there_, there);
-  if (upload_ == nullptr) return absl::OkStatus();
-  on_copy_(true);
+  if (upload_ == nullptr) return there;
+  progress_->BeginCopy(Transfer::kToDevice);
   SLUICE_RETURN_IF_ERROR(
-      upload_->Send(values_.data() + before, buffer_->floats() + before,
+      upload_->Send(host_->values().data() + before, buffer_->floats() + before,
                     (there - before) * static_cast<int64_t>(sizeof(float))));
-  on_copy_(false);
-  return absl::OkStatus();
+  progress_->EndCopy(Transfer::kToDevice);
+  return there;
 }
 
 }  // namespace sluice

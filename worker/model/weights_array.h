@@ -2,7 +2,6 @@
 #define SLUICE_WORKER_MODEL_WEIGHTS_ARRAY_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -10,37 +9,37 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/device.h"
+#include "worker/flow.h"
+#include "worker/task_progress.h"
 
 namespace sluice {
 
-// Weights of the host on their way to operations: in place where device memory
-// is host memory; else brought part by part as they come, beside operations
-// that need no more than what is there.
+// Weights of the host on their way to operations, which read values(): in place
+// where device memory is host memory; else brought part by part as they come,
+// beside operations that need no more than what is there.
 //
 // Not thread-safe: call from the thread that computes.
-class WeightsArray {
+class WeightsArray final : public WeightSource {
  public:
-  // Waits until the floats before `end` are there, and returns how many are
-  // from the first on: `end` or more.
-  using Await = std::function<absl::StatusOr<int64_t>(int64_t end)>;
-
   // For vectors of `floats`. `device` must outlive it.
   static absl::StatusOr<WeightsArray> Create(kernels::Device* device,
                                              int64_t floats);
 
-  // Begins a vector, which stays until the next Begin. Where `await` is nullptr
-  // all of it is there. `on_copy` hears when a copy begins (true) and ends.
-  absl::Status Begin(
-      absl::Span<const float> values, Await await,
-      std::function<void(bool)> on_copy = [](bool) {});
-  // Device memory for operations to read it. REQUIRES: begun.
-  const float* on_device() const;
-  // From now on on_device(), and for operations to write as well: on a device
-  // with host memory it is a copy. REQUIRES: Need was called for all floats.
+  // Begins a vector, of which nothing has been waited for. `progress` hears of
+  // copies. Both must stay while anything below is called.
+  absl::Status Begin(WeightSource* host, TaskProgress* progress);
+  // In device memory, for operations that are called after the WaitUntil for
+  // what they read. REQUIRES: begun.
+  absl::Span<const float> values() const override;
+  // Errors as those of `host`.
+  absl::StatusOr<OrRestarted<int64_t>> WaitUntil(int64_t end) override;
+  // All have been waited for.
+  bool complete() const {
+    return there_ == static_cast<int64_t>(host_->values().size());
+  }
+  // From now on values(), and for operations to write as well: on a device with
+  // host memory it is a copy. REQUIRES: complete().
   float* Own();
-  // Operations called from now on find the floats before `end`. Errors:
-  // those of what is awaited.
-  absl::Status Need(int64_t end);
 
  private:
   WeightsArray() = default;
@@ -49,9 +48,8 @@ class WeightsArray {
   std::unique_ptr<kernels::Buffer> buffer_;
   std::unique_ptr<kernels::Upload> upload_;
 
-  absl::Span<const float> values_;
-  Await await_;
-  std::function<void(bool)> on_copy_;
+  WeightSource* host_ = nullptr;
+  TaskProgress* progress_ = nullptr;
   int64_t there_ = 0;
   bool owns_ = false;
   std::vector<float> copy_;  // Empty until there is one to own.

@@ -3,18 +3,20 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_testing.h"
+#include "worker/testing/watched_flow.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 // More than one of the pieces in which a GPU takes them.
 constexpr int64_t kFloats = (3 << 20) + 1000;
@@ -33,24 +35,19 @@ class WeightsArrayTest : public ::testing::Test {
         kernels::cuda::MakeEmulatedBackend(/*libraries=*/true),
         kernels::Precision::kFp32));
   }
-  // Each await is answered with a thousand more than it asks for.
+  // Each wait is answered with a thousand more than it asks for.
   void Begin() {
     awaited_.clear();
-    copies_.clear();
-    ASSERT_TRUE(array_
-                    ->Begin(
-                        values_,
-                        [this](int64_t end) {
-                          awaited_.push_back(end);
-                          return std::min(end + 1000, kFloats);
-                        },
-                        [this](bool begin) { copies_ += begin ? '(' : ')'; })
-                    .ok());
+    host_.emplace(values_, Watch{.wait = [this](int64_t end) {
+                    awaited_.push_back(end);
+                    return std::min(end + 1000, kFloats);
+                  }});
+    ASSERT_TRUE(array_->Begin(&*host_, &progress_).ok());
   }
   std::vector<float> OnDevice(int64_t floats) {
     std::vector<float> there(floats);
     EXPECT_TRUE(device_
-                    ->CopyToHost(array_->on_device(), there.data(),
+                    ->CopyToHost(array_->values().data(), there.data(),
                                  floats * sizeof(float))
                     .ok());
     return there;
@@ -60,11 +57,11 @@ class WeightsArrayTest : public ::testing::Test {
   }
   void ExpectPartsThenAll() {
     Begin();
-    ASSERT_TRUE(array_->Need(100).ok());
+    ASSERT_TRUE(array_->WaitUntil(100).ok());
     EXPECT_EQ(OnDevice(1100), Values(1100));
-    ASSERT_TRUE(array_->Need(1100).ok());
+    ASSERT_TRUE(array_->WaitUntil(1100).ok());
     EXPECT_THAT(awaited_, ElementsAre(100));
-    ASSERT_TRUE(array_->Need(kFloats).ok());
+    ASSERT_TRUE(array_->WaitUntil(kFloats).ok());
     EXPECT_THAT(awaited_, ElementsAre(100, kFloats));
     EXPECT_EQ(OnDevice(kFloats), values_);
   }
@@ -73,20 +70,22 @@ class WeightsArrayTest : public ::testing::Test {
   std::optional<WeightsArray> array_;
   std::vector<float> values_ = std::vector<float>(kFloats);
   std::vector<int64_t> awaited_;
-  std::string copies_;  // "(": one begins; ")": it has ended.
+  std::optional<WatchedWeights> host_;
+  TaskProgress progress_;
 };
 
 TEST_F(WeightsArrayTest, OnTheHostTheyAreReadWhereTheyAre) {
   Use(kernels::MakeReferenceDevice());
   ExpectPartsThenAll();
-  EXPECT_EQ(array_->on_device(), values_.data());
-  EXPECT_EQ(copies_, "");
+  EXPECT_EQ(array_->values().data(), values_.data());
+  EXPECT_THAT(progress_.travels(), IsEmpty());
 }
 
 TEST_F(WeightsArrayTest, WhatHasComeIsBroughtToTheDevice) {
   UseEmulation();
   ExpectPartsThenAll();
-  EXPECT_EQ(copies_, "()()");
+  ASSERT_THAT(progress_.travels(), SizeIs(2));
+  EXPECT_EQ(progress_.travels()[0].transfer, Transfer::kToDevice);
   // Nothing of one vector is taken for the next one's.
   for (float& value : values_) value += 0.5f;
   ExpectPartsThenAll();
@@ -104,22 +103,25 @@ TEST_F(WeightsArrayTest, WhatHasComeIsBroughtToAGpu) {
   ExpectPartsThenAll();
 }
 
-TEST_F(WeightsArrayTest, WithNothingToAwaitAllAreThere) {
+TEST_F(WeightsArrayTest, WeightsInPlaceAreAllThereAtOnce) {
   UseEmulation();
-  ASSERT_TRUE(array_->Begin(values_, nullptr).ok());
-  ASSERT_TRUE(array_->Need(1).ok());
+  WeightsInPlace host(values_);
+  ASSERT_TRUE(array_->Begin(&host, &progress_).ok());
+  ASSERT_TRUE(array_->WaitUntil(1).ok());
+  EXPECT_TRUE(array_->complete());
   EXPECT_EQ(OnDevice(kFloats), values_);
 }
 
-TEST_F(WeightsArrayTest, AnAwaitThatFailsIsTold) {
+TEST_F(WeightsArrayTest, WhatEndsAWaitIsTold) {
   UseEmulation();
-  ASSERT_TRUE(array_
-                  ->Begin(values_,
-                          [](int64_t) -> absl::StatusOr<int64_t> {
-                            return absl::UnavailableError("shard 1 is lost");
-                          })
-                  .ok());
-  EXPECT_EQ(array_->Need(1), absl::UnavailableError("shard 1 is lost"));
+  absl::StatusOr<OrRestarted<int64_t>> end =
+      absl::UnavailableError("shard 1 is lost");
+  WatchedWeights host(values_, {.wait = [&](int64_t) { return end; }});
+  ASSERT_TRUE(array_->Begin(&host, &progress_).ok());
+  EXPECT_EQ(array_->WaitUntil(1).status(), end.status());
+  end = Restarted{};
+  const auto waited = array_->WaitUntil(1);
+  EXPECT_TRUE(waited.ok() && IsRestarted(*waited));
 }
 
 }  // namespace

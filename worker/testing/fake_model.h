@@ -20,37 +20,37 @@ namespace sluice {
 // final in two halves, the second one first. Loss: the mean of the inputs.
 class FakeDeviceModel final : public DeviceModel {
  public:
-  absl::StatusOr<Result> ComputeGradient(const Batch& batch,
-                                         absl::Span<const float> weights,
-                                         absl::Span<float> gradient,
-                                         const CancelToken& cancel,
-                                         const Observer& observer) override {
+  absl::StatusOr<OrRestarted<Result>> ComputeGradient(
+      const Batch& batch, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) override {
     passes.push_back(batch);
     places.insert(&batch);
-    const int64_t size = static_cast<int64_t>(gradient.size());
+    const absl::Span<float> values = gradient.values();
+    const int64_t size = static_cast<int64_t>(values.size());
     const int64_t half = size / 2;
-    SLUICE_RETURN_IF_ERROR(observer.need(half));
+    SLUICE_ASSIGN_OR_RETURN(const auto first, weights.WaitUntil(half));
+    if (IsRestarted(first)) return Restarted{};
     if (on_half != nullptr) on_half();
-    SLUICE_RETURN_IF_ERROR(observer.need(size));
+    SLUICE_ASSIGN_OR_RETURN(const auto all, weights.WaitUntil(size));
+    if (IsRestarted(all)) return Restarted{};
     if (on_forward != nullptr) on_forward();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    observer.on_backward();
+    progress->Enter(Stage::kBackward);
     const float mean = Mean(batch);
     for (int64_t i = size - 1; i >= 0; --i) {
-      gradient[i] = mean + weights[i];
-      if (i == half) SLUICE_RETURN_IF_ERROR(observer.on_final(half));
+      values[i] = mean + weights.values()[i];
+      if (i == half) SLUICE_RETURN_IF_ERROR(gradient.FinalFrom(half));
     }
     if (on_backward != nullptr) on_backward();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
-    SLUICE_RETURN_IF_ERROR(observer.on_final(0));
+    SLUICE_RETURN_IF_ERROR(gradient.FinalFrom(0));
     return Result{.samples = batch.samples,
                   .loss = mean,
                   .correct = batch.samples / 2,
                   .overflows = overflows};
   }
   absl::StatusOr<Result> Evaluate(const Batch& batch,
-                                  absl::Span<const float> weights,
-                                  const Need& need) override {
+                                  absl::Span<const float> weights) override {
     evaluated.push_back(batch.samples);
     if (on_evaluate != nullptr) on_evaluate();
     return Result{.samples = batch.samples,

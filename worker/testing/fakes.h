@@ -53,8 +53,8 @@ class FakeExchange final : public Exchange {
     ++pulls_under_way;
     asked_ = false;
   }
-  absl::StatusOr<int64_t> AwaitPulled(int64_t end,
-                                      const CancelToken& cancel) override {
+  absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
+      int64_t end, const CancelToken& cancel) override {
     if (!std::exchange(asked_, true) && on_pull != nullptr) on_pull();
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
     if (!pull_status.ok()) return pull_status;
@@ -63,7 +63,7 @@ class FakeExchange final : public Exchange {
     if (end > half && breaks > 0) {
       --breaks;
       if (on_break != nullptr) on_break();
-      return 0;
+      return Restarted{};
     }
     const int64_t there = end > half ? 2 * half : half;
     std::copy_n(weights.begin(), there, pulled_into);
@@ -78,11 +78,11 @@ class FakeExchange final : public Exchange {
     return std::vector<Version>{pulled->version, pulled->version + 1};
   }
   void AbortPull() override { pulls_under_way = 0; }
-  void PullAhead(const PullSpec& spec, absl::Span<float> weights) override {
-    pulled_ahead.push_back(spec);
-    ahead_into = weights.data();
+  void Prefetch(const PullSpec& spec, absl::Span<float> weights) override {
+    prefetched.push_back(spec);
+    prefetched_into = weights.data();
   }
-  void AbortPullAhead() override { ahead_into = nullptr; }
+  void AbortPrefetch() override { prefetched_into = nullptr; }
   void BeginPush(const GradientKey& key, uint64_t grant,
                  absl::Span<const float> gradient) override {
     push_key = key;
@@ -113,8 +113,8 @@ class FakeExchange final : public Exchange {
   int pulls_under_way = 0;
   int breaks = 0;  // Times that the second shard begins anew.
   std::function<void()> on_break;
-  std::vector<PullSpec> pulled_ahead;
-  const float* ahead_into = nullptr;
+  std::vector<PullSpec> prefetched;
+  const float* prefetched_into = nullptr;
   std::optional<GradientKey> push_key;
   uint64_t push_grant = 0;
   std::vector<int64_t> offers;
