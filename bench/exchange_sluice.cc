@@ -70,10 +70,10 @@ void RunShard(const ExchangePlan& plan, int index, const Control& control) {
 
   const auto execute = [&](Decision decision) {
     std::promise<absl::Status> done;
-    exchange.Execute(std::move(decision),
-                     [&done](absl::Status status, int64_t, Version) {
-                       done.set_value(std::move(status));
-                     });
+    exchange.Execute(
+        std::move(decision),
+        [&done](const absl::StatusOr<Shard::Executed>& outcome, int64_t,
+                Version) { done.set_value(outcome.status()); });
     Check(done.get_future().get());
   };
   execute({1, Restore{Generation(1), Version(0), kSecret}});

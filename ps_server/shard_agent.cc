@@ -119,30 +119,33 @@ void ShardAgent::Execute(const proto::Decision& message) {
     answered_.Begin(*decision);
   }
   exchange_->Execute(*std::move(decision),
-                     [this, number](const absl::Status& status,
-                                    int64_t executed, Version version) {
-                       OnExecuted(number, status, executed, version);
-                       auto held = shard_->TakeHeld();
-                       if (held.has_value()) Store(*std::move(held));
+                     [this, number](absl::StatusOr<Shard::Executed> outcome,
+                                    int64_t last, Version version) {
+                       OnExecuted(number, outcome, last, version);
+                       if (outcome.ok() && outcome->held.has_value()) {
+                         Store(*std::move(outcome->held));
+                       }
                      });
 }
 
-void ShardAgent::OnExecuted(int64_t number, const absl::Status& status,
-                            int64_t executed, Version version) {
-  if (status.ok()) {
+void ShardAgent::OnExecuted(int64_t number,
+                            const absl::StatusOr<Shard::Executed>& outcome,
+                            int64_t last, Version version) {
+  if (outcome.ok()) {
     absl::MutexLock lock(&mu_);
     if (!answered_.End(number)) return;
   }
   proto::ToCoordinator answer;
-  answer.mutable_executed()->set_decision(executed);
+  answer.mutable_executed()->set_decision(last);
   answer.mutable_executed()->set_version(version.value());
-  if (status.ok()) {
-    for (const uint64_t digest : shard_->TakeDigests()) {
+  if (outcome.ok()) {
+    for (const uint64_t digest : outcome->digests) {
       answer.mutable_executed()->add_digest(digest);
     }
   } else {
-    spdlog::error("event=fault error=\"{}\"", status.ToString());
-    answer.mutable_executed()->set_fault(std::string(status.message()));
+    const absl::Status& fault = outcome.status();
+    spdlog::error("event=fault error=\"{}\"", fault.ToString());
+    answer.mutable_executed()->set_fault(std::string(fault.message()));
   }
   Send(std::move(answer));
 }

@@ -72,7 +72,8 @@ class ShardAgent {
   void ReportStored(Generation generation, Version version,
                     const absl::StatusOr<proto::CheckpointFile>& file);
   // What a decision led to, on the exchange thread.
-  void OnExecuted(int64_t number, const absl::Status& status, int64_t executed,
+  void OnExecuted(int64_t number,
+                  const absl::StatusOr<Shard::Executed>& outcome, int64_t last,
                   Version version);
   // Before Join has returned, answers wait for it.
   void Send(proto::ToCoordinator message);

@@ -34,8 +34,9 @@ absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
 
 absl::StatusOr<std::vector<uint64_t>> GradientWorkload::Execute(
     ShardId shard, const Decision& decision) {
-  SLUICE_RETURN_IF_ERROR(training_.Execute(shard, decision));
-  return training_.TakeDigests(shard);
+  SLUICE_ASSIGN_OR_RETURN(Shard::Executed executed,
+                          training_.Execute(shard, decision));
+  return std::move(executed.digests);
 }
 
 absl::StatusOr<Evaluation> GradientWorkload::Evaluate(

@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   return made;
 }
 
-absl::Status LocalTraining::Execute(ShardId shard, const Decision& decision) {
+absl::StatusOr<Shard::Executed> LocalTraining::Execute(
+    ShardId shard, const Decision& decision) {
   return shards_[shard.value()]->Execute(decision);
 }
 

@@ -44,11 +44,8 @@ class LocalTraining {
   const Shard& shard(ShardId id) const { return *shards_[id.value()]; }
 
   // Errors are those of Shard::Execute.
-  absl::Status Execute(ShardId shard, const Decision& decision);
-  // See Shard::TakeDigests.
-  std::vector<uint64_t> TakeDigests(ShardId shard) {
-    return shards_[shard.value()]->TakeDigests();
-  }
+  absl::StatusOr<Shard::Executed> Execute(ShardId shard,
+                                          const Decision& decision);
 
   // The shard's newest version, held until the last copy of the pointer is
   // gone. REQUIRES: the shard has executed a Restore.

@@ -69,7 +69,7 @@ class Replay {
   absl::Status Execute(AnyDecision what) {
     const Decision decision{++number_, std::move(what)};
     for (int s = 0; s < training_.shards(); ++s) {
-      SLUICE_RETURN_IF_ERROR(training_.Execute(ShardId(s), decision));
+      SLUICE_RETURN_IF_ERROR(training_.Execute(ShardId(s), decision).status());
     }
     return absl::OkStatus();
   }

@@ -122,18 +122,22 @@ class ExchangeService::Impl {
     Shard& shard = *context_.shard;
     // Who waits for exactly this version gets it before anything may end it.
     if (!std::holds_alternative<Discard>(decision.what)) AnswerParked();
-    const absl::Status status = shard.Execute(decision);
-    for (const ReadId id : shard.TakeEndedReads()) {
-      const auto call = context_.reading.find(id);
-      if (call != context_.reading.end()) call->second->EndRead();
-    }
+    absl::StatusOr<Shard::Executed> executed = shard.Execute(decision);
+    if (executed.ok()) EndReads(executed->ended_reads);
     context_.counters.Set(&ExchangeCounters::decisions, shard.executed());
-    done(status, shard.executed(),
+    done(std::move(executed), shard.executed(),
          shard.restored() ? shard.version() : Version());
     unanswered_ = true;
     if (shard.restored()) {
       context_.counters.Set(&ExchangeCounters::chunks_copied,
                             shard.store().chunks_copied());
+    }
+  }
+
+  void EndReads(const std::vector<ReadId>& ended) {
+    for (const ReadId id : ended) {
+      const auto call = context_.reading.find(id);
+      if (call != context_.reading.end()) call->second->EndRead();
     }
   }
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/ids.h"
 #include "ps_server/decisions/events.h"
@@ -50,10 +50,10 @@ class ExchangeService {
   // Starts the thread. REQUIRES: the server has been built.
   void Start();
 
-  // The decision's outcome: OK or what the shard found wrong, the last
-  // decision executed, and the version it stands at.
-  using ExecuteDone = std::function<void(absl::Status status, int64_t executed,
-                                         Version version)>;
+  // The decision's outcome: what it led to, or what the shard found wrong, the
+  // last decision executed, and the version it stands at.
+  using ExecuteDone = std::function<void(
+      absl::StatusOr<Shard::Executed> outcome, int64_t last, Version version)>;
   // Executes a decision on the exchange thread, in the order of the calls, and
   // calls `done` there; `done` must not block. After Shutdown began, `done` is
   // called with kUnavailable, on the caller's thread. REQUIRES: the server has

@@ -69,10 +69,10 @@ class Loopback {
   template <typename What>
   absl::Status Execute(What what) {
     std::promise<absl::Status> done;
-    exchange_.Execute({++number_, std::move(what)},
-                      [&done](absl::Status status, int64_t, Version) {
-                        done.set_value(std::move(status));
-                      });
+    exchange_.Execute(
+        {++number_, std::move(what)},
+        [&done](const absl::StatusOr<Shard::Executed>& outcome, int64_t,
+                Version) { done.set_value(outcome.status()); });
     return done.get_future().get();
   }
 
@@ -82,15 +82,15 @@ class Loopback {
                        const std::function<void()>& after) {
     std::promise<void> all_there, done;
     exchange_.Execute({++number_, Discard{Key(1000 + number_)}},
-                      [&](const absl::Status&, int64_t, Version) {
-                        all_there.get_future().wait();
-                      });
+                      [&](const absl::StatusOr<Shard::Executed>&, int64_t,
+                          Version) { all_there.get_future().wait(); });
     const int64_t last = number_ + static_cast<int64_t>(decisions.size());
     for (AnyDecision& decision : decisions) {
       exchange_.Execute(
           {++number_, std::move(decision)},
-          [&, last](const absl::Status& status, int64_t executed, Version) {
-            EXPECT_TRUE(status.ok()) << status;
+          [&, last](const absl::StatusOr<Shard::Executed>& outcome,
+                    int64_t executed, Version) {
+            EXPECT_TRUE(outcome.ok()) << outcome.status();
             after();
             if (executed == last) done.set_value();
           });

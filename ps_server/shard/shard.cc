@@ -26,7 +26,16 @@ absl::Status Shard::Named(const absl::Status& status) const {
                                                   ": ", status.message()));
 }
 
-absl::Status Shard::CheckNext(const Decision& decision) const {
+absl::StatusOr<Shard::Executed> Shard::Execute(const Decision& decision) {
+  if (!fault_.ok()) return fault_;
+  if (decision.number <= executed_) return Executed();
+  absl::StatusOr<Executed> executed = DoNext(decision);
+  if (!executed.ok()) return fault_ = Named(executed.status());
+  executed_ = decision.number;
+  return executed;
+}
+
+absl::StatusOr<Shard::Executed> Shard::DoNext(const Decision& decision) {
   if (decision.number != executed_ + 1) {
     return absl::InternalError(absl::StrCat("decision ", decision.number,
                                             " came, expected ", executed_ + 1));
@@ -35,25 +44,11 @@ absl::Status Shard::CheckNext(const Decision& decision) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "decision ", decision.number, " came before the first Restore"));
   }
-  return absl::OkStatus();
+  return std::visit([this](const auto& what) { return Do(what); },
+                    decision.what);
 }
 
-absl::Status Shard::Execute(const Decision& decision) {
-  if (!fault_.ok()) return fault_;
-  if (decision.number <= executed_) return absl::OkStatus();
-  digests_.clear();
-  held_.reset();
-  absl::Status status = CheckNext(decision);
-  if (status.ok()) {
-    status = std::visit([this](const auto& what) { return Do(what); },
-                        decision.what);
-  }
-  if (!status.ok()) return fault_ = Named(status);
-  executed_ = decision.number;
-  return absl::OkStatus();
-}
-
-absl::Status Shard::Do(const Restore& restore) {
+absl::StatusOr<Shard::Executed> Shard::Do(const Restore& restore) {
   if (restore.generation <= generation_) {
     return absl::FailedPreconditionError(
         absl::StrCat("generation ", restore.generation.value(),
@@ -62,7 +57,7 @@ absl::Status Shard::Do(const Restore& restore) {
   SLUICE_RETURN_IF_ERROR(LoadVersion(restore));
   staging_.Reset(restore.generation, restore.grant_secret);
   generation_ = restore.generation;
-  return absl::OkStatus();
+  return Executed();
 }
 
 absl::Status Shard::LoadVersion(const Restore& restore) {
@@ -86,7 +81,7 @@ absl::Status Shard::LoadVersion(const Restore& restore) {
   return absl::OkStatus();
 }
 
-absl::Status Shard::Do(const Commit& commit) {
+absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
   if (commit.version != version() + 1) {
     return absl::InternalError(
         absl::StrCat("version ", commit.version.value(),
@@ -98,10 +93,12 @@ absl::Status Shard::Do(const Commit& commit) {
         commit.entries.size(), " gradients at rate ", commit.learning_rate));
   }
   SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
-  Apply(commit, gradients);
+  Executed executed;
+  executed.ended_reads = Apply(commit, gradients);
   for (const CommitEntry& entry : commit.entries) staging_.End(entry.key);
-  TakeDigestsIfDue();
-  return commit.pin ? store_.Pin(commit.version) : absl::OkStatus();
+  executed.digests = DigestsIfDue();
+  if (commit.pin) SLUICE_RETURN_IF_ERROR(store_.Pin(commit.version));
+  return executed;
 }
 
 absl::StatusOr<std::vector<const float*>> Shard::FindAll(
@@ -123,41 +120,46 @@ absl::StatusOr<std::vector<const float*>> Shard::FindAll(
   return gradients;
 }
 
-void Shard::Apply(const Commit& commit,
-                  const std::vector<const float*>& gradients) {
+std::vector<ReadId> Shard::Apply(const Commit& commit,
+                                 const std::vector<const float*>& gradients) {
   std::vector<float> factors;
   for (const CommitEntry& entry : commit.entries) {
     factors.push_back(entry.weight);
   }
-  const std::vector<ReadId> ended = store_.Close();
-  ended_reads_.insert(ended_reads_.end(), ended.begin(), ended.end());
+  std::vector<ReadId> ended = store_.Close();
   for (int chunk = 0; chunk < grid_.count(); ++chunk) {
     const WeightStore::Piece piece = store_.Prepare(chunk);
     optimizer_.Apply({commit.version, commit.learning_rate, gradients, factors},
                      chunk, piece.from, piece.to);
   }
   store_.Publish();
+  return ended;
 }
 
-absl::Status Shard::Do(const Discard& discard) {
+absl::StatusOr<Shard::Executed> Shard::Do(const Discard& discard) {
   staging_.End(discard.key);
-  return absl::OkStatus();
+  return Executed();
 }
 
-absl::Status Shard::Do(const Pin& pin) { return store_.Pin(pin.version); }
-
-absl::Status Shard::Do(const Release& release) {
-  return store_.Release(release.version);
+absl::StatusOr<Shard::Executed> Shard::Do(const Pin& pin) {
+  SLUICE_RETURN_IF_ERROR(store_.Pin(pin.version));
+  return Executed();
 }
 
-absl::Status Shard::Do(const Store& store) {
+absl::StatusOr<Shard::Executed> Shard::Do(const Release& release) {
+  SLUICE_RETURN_IF_ERROR(store_.Release(release.version));
+  return Executed();
+}
+
+absl::StatusOr<Shard::Executed> Shard::Do(const Store& store) {
   if (store.version != version()) {
     return absl::InternalError(absl::StrCat(
         "version ", store.version.value(),
         " is to be stored, but the newest is ", version().value()));
   }
-  held_ = Hold();
-  return absl::OkStatus();
+  Executed executed;
+  executed.held = Hold();
+  return executed;
 }
 
 absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,
@@ -187,14 +189,16 @@ absl::StatusOr<std::optional<WeightStore::Read>> Shard::Pull(
                    version().value()));
 }
 
-void Shard::TakeDigestsIfDue() {
+std::vector<uint64_t> Shard::DigestsIfDue() {
   if (options_.digest_every <= 0 ||
       version().value() % options_.digest_every != 0) {
-    return;
+    return {};
   }
   const WeightStore::Read read = store_.BeginRead();
-  digests_ = TensorDigests(*read.snapshot, grid_, options_.layout, range_);
+  std::vector<uint64_t> digests =
+      TensorDigests(*read.snapshot, grid_, options_.layout, range_);
   store_.EndRead(read.id);
+  return digests;
 }
 
 Shard::HeldVersion Shard::Hold() {
@@ -208,18 +212,6 @@ Shard::HeldVersion Shard::Hold() {
     held.arrays.push_back({names[i], std::move(state[i])});
   }
   return held;
-}
-
-std::optional<Shard::HeldVersion> Shard::TakeHeld() {
-  return std::exchange(held_, std::nullopt);
-}
-
-std::vector<uint64_t> Shard::TakeDigests() {
-  return std::exchange(digests_, {});
-}
-
-std::vector<ReadId> Shard::TakeEndedReads() {
-  return std::exchange(ended_reads_, {});
 }
 
 }  // namespace sluice

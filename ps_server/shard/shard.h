@@ -62,6 +62,31 @@ class Shard {
  public:
   explicit Shard(ShardOptions options);
 
+  // A version as it is now: the weights, then the optimizer's state
+  // (Optimizer::StateNames). Training goes on, and nothing of it changes while
+  // it is held; it may be read, and let go, on any thread. Costs the memory of
+  // what the next updates write.
+  struct HeldArray {
+    std::string name;
+    std::vector<ChunkRef> chunks;
+  };
+  struct HeldVersion {
+    Version version;
+    std::vector<HeldArray> arrays;
+  };
+
+  // What a decision led to, besides its version.
+  struct Executed {
+    // Of a Commit: reads that it ended, because too many old versions were
+    // held. Their holders must let go of the snapshot.
+    std::vector<ReadId> ended_reads;
+    // Of a Commit: digests (tensor_digests.h) of the version that it made,
+    // where they are due.
+    std::vector<uint64_t> digests;
+    // Of a Store: its version.
+    std::optional<HeldVersion> held;
+  };
+
   // Executes the next decision; one that was executed before is OK and
   // changes nothing. Errors: a decision that cannot be executed (a gap in the
   // numbers, a version that is not the next, a gradient that is not
@@ -69,7 +94,7 @@ class Shard {
   // nothing.
   // Nothing of it has been done then; the shard latches, and answers every
   // further decision with the same error.
-  absl::Status Execute(const Decision& decision);
+  absl::StatusOr<Executed> Execute(const Decision& decision);
 
   // The last decision executed; 0 before the first.
   int64_t executed() const { return executed_; }
@@ -99,49 +124,29 @@ class Shard {
   absl::StatusOr<std::optional<WeightStore::Read>> Pull(const PullQuery& query);
   void EndRead(ReadId id) { store_.EndRead(id); }
 
-  // The newest version as it is now: the weights, then the optimizer's state
-  // (Optimizer::StateNames). Training goes on, and nothing of it changes while
-  // it is held; it may be read, and let go, on any thread. Costs the memory of
-  // what the next updates write. REQUIRES: restored().
-  struct HeldArray {
-    std::string name;
-    std::vector<ChunkRef> chunks;
-  };
-  struct HeldVersion {
-    Version version;
-    std::vector<HeldArray> arrays;
-  };
+  // The newest version. REQUIRES: restored().
   HeldVersion Hold();
-
-  // What Hold returned for the Store that was just executed; empty otherwise,
-  // and after the first call.
-  std::optional<HeldVersion> TakeHeld();
-
-  // Reads that decisions have ended since the last call, because too many old
-  // versions were held. Their holders must let go of the snapshot.
-  std::vector<ReadId> TakeEndedReads();
-
-  // Digests (tensor_digests.h) of the version that the last decision made, when
-  // they were due; empty otherwise, and after the first call.
-  std::vector<uint64_t> TakeDigests();
 
   const WeightStore& store() const { return store_; }
   const Staging& staging() const { return staging_; }
 
  private:
-  absl::Status Do(const Restore& restore);
-  absl::Status LoadVersion(const Restore& restore);
-  absl::Status Do(const Commit& commit);
-  absl::Status Do(const Discard& discard);
-  absl::Status Do(const Pin& pin);
-  absl::Status Do(const Release& release);
-  absl::Status Do(const Store& store);
+  absl::StatusOr<Executed> DoNext(const Decision& decision);
+  absl::StatusOr<Executed> Do(const Restore& restore);
+  absl::StatusOr<Executed> Do(const Commit& commit);
+  absl::StatusOr<Executed> Do(const Discard& discard);
+  absl::StatusOr<Executed> Do(const Pin& pin);
+  absl::StatusOr<Executed> Do(const Release& release);
+  absl::StatusOr<Executed> Do(const Store& store);
 
-  absl::Status CheckNext(const Decision& decision) const;
+  absl::Status LoadVersion(const Restore& restore);
   // The slices of a commit's gradients, in its order.
   absl::StatusOr<std::vector<const float*>> FindAll(const Commit& commit) const;
-  void Apply(const Commit& commit, const std::vector<const float*>& gradients);
-  void TakeDigestsIfDue();
+  // Returns the reads that it ended.
+  std::vector<ReadId> Apply(const Commit& commit,
+                            const std::vector<const float*>& gradients);
+  // Of the newest version; empty where they are not due.
+  std::vector<uint64_t> DigestsIfDue();
   // The status with "shard N: " before its message.
   absl::Status Named(const absl::Status& status) const;
 
@@ -157,9 +162,6 @@ class Shard {
   WeightStore store_;
   Staging staging_;
   Optimizer optimizer_;
-  std::vector<ReadId> ended_reads_;
-  std::vector<uint64_t> digests_;
-  std::optional<HeldVersion> held_;
 };
 
 }  // namespace sluice

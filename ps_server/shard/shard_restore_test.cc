@@ -26,7 +26,7 @@ void MakeNext(Shard& shard, float value) {
             .ok());
   }
   const Decision commit{shard.executed() + 1, Commit{version, 1, {{key, 1}}}};
-  ASSERT_EQ(shard.Execute(commit), absl::OkStatus());
+  ASSERT_EQ(shard.Execute(commit).status(), absl::OkStatus());
 }
 
 std::vector<std::vector<float>> ArraysOf(Shard& shard) {
@@ -66,7 +66,7 @@ TEST(ShardRestoreTest, AStoredVersionGoesOnWithTheSameBits) {
       return arrays;
     };
     Shard second(options);
-    ASSERT_EQ(second.Execute({1, kSecondRestore}), absl::OkStatus());
+    ASSERT_EQ(second.Execute({1, kSecondRestore}).status(), absl::OkStatus());
     EXPECT_EQ(second.generation(), Generation(2));
     EXPECT_EQ(ArraysOf(second), ArraysOf(first));
     for (Shard* shard : {&first, &second}) {
@@ -80,7 +80,7 @@ TEST(ShardRestoreTest, AStoredVersionGoesOnWithTheSameBits) {
 TEST(ShardRestoreTest, WhatCannotBeReadIsSaid) {
   ShardOptions options = testing::SmallOptions();
   Shard none(options);
-  EXPECT_EQ(none.Execute({1, kSecondRestore}).message(),
+  EXPECT_EQ(none.Execute({1, kSecondRestore}).status().message(),
             "shard 0: version 3 is to be restored, but there are no "
             "checkpoints");
   options.stored_version =
@@ -89,7 +89,7 @@ TEST(ShardRestoreTest, WhatCannotBeReadIsSaid) {
     return absl::DataLossError("run/checkpoints/1-3: is cut");
   };
   Shard damaged(options);
-  EXPECT_EQ(damaged.Execute({1, kSecondRestore}).message(),
+  EXPECT_EQ(damaged.Execute({1, kSecondRestore}).status().message(),
             "shard 0: run/checkpoints/1-3: is cut");
   EXPECT_FALSE(damaged.restored());
 }

@@ -24,8 +24,10 @@ class ShardTest : public ::testing::Test {
   // The next decision.
   template <typename What>
   absl::Status Do(What what) {
-    const absl::Status status =
+    absl::StatusOr<Shard::Executed> executed =
         shard_.Execute({shard_.executed() + 1, std::move(what)});
+    const absl::Status status = executed.status();
+    executed_ = status.ok() ? *std::move(executed) : Shard::Executed();
     return status;
   }
   void RestoreFirst() { ASSERT_TRUE(Do(FirstRestore()).ok()); }
@@ -57,6 +59,7 @@ class ShardTest : public ::testing::Test {
   }
 
   Shard shard_;
+  Shard::Executed executed_;  // By the last Do.
 };
 
 ShardOptions AdamOptions() {
@@ -139,27 +142,20 @@ TEST_F(HeldVersionTest, IsWrittenInPlaceAgainWhenItHasBeenLetGo) {
   EXPECT_EQ(shard_.Hold().arrays[1].chunks[0].data(), mean);
 }
 
-TEST_F(HeldVersionTest, AStoreHoldsTheNewestVersionToBeTakenOnce) {
+TEST_F(HeldVersionTest, AStoreHoldsTheNewestVersionAndNothingElseDoes) {
   RestoreFirst();
   Update(1, 2);
-  EXPECT_FALSE(shard_.TakeHeld().has_value());
+  EXPECT_FALSE(executed_.held.has_value());
   ASSERT_TRUE(Do(Store{Version(1)}).ok());
-  const auto held = shard_.TakeHeld();
+  const auto held = executed_.held;
   ASSERT_TRUE(held.has_value());
-  EXPECT_FALSE(shard_.TakeHeld().has_value());
   const std::vector<float> before = Floats(*held);
   EXPECT_EQ(before, Floats(shard_.Hold()));
   Update(2, 2);
+  EXPECT_FALSE(executed_.held.has_value());
   EXPECT_EQ(held->version, Version(1));
   EXPECT_EQ(Floats(*held), before);
   EXPECT_NE(Floats(shard_.Hold()), before);
-}
-
-TEST_F(HeldVersionTest, WhatAStoreHeldAndNobodyTookIsLetGo) {
-  RestoreFirst();
-  ASSERT_TRUE(Do(Store{Version(0)}).ok());
-  Update(1, 2);
-  EXPECT_FALSE(shard_.TakeHeld().has_value());
 }
 
 TEST_F(HeldVersionTest, AStoreOfAnotherVersionThanTheNewestIsAFault) {
@@ -167,7 +163,6 @@ TEST_F(HeldVersionTest, AStoreOfAnotherVersionThanTheNewestIsAFault) {
   Update(1, 2);
   EXPECT_EQ(Do(Store{Version(0)}).message(),
             "shard 0: version 0 is to be stored, but the newest is 1");
-  EXPECT_FALSE(shard_.TakeHeld().has_value());
 }
 
 TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
@@ -176,7 +171,7 @@ TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
   EXPECT_EQ(shard_.Stage(HeaderOf(Key(1), 0), Payload()).status().code(),
             absl::StatusCode::kFailedPrecondition);
   Shard other(testing::SmallOptions());
-  EXPECT_EQ(other.Execute({1, Discard{Key(1)}}).code(),
+  EXPECT_EQ(other.Execute({1, Discard{Key(1)}}).status().code(),
             absl::StatusCode::kFailedPrecondition);
   RestoreFirst();
   EXPECT_EQ(shard_.version(), Version(0));
@@ -221,9 +216,9 @@ TEST_F(ShardTest, ARepeatedDecisionChangesNothing) {
 
 TEST_F(ShardTest, AGapInTheNumbersIsAFaultThatLatches) {
   RestoreFirst();
-  const absl::Status gap = shard_.Execute({3, Discard{Key(1)}});
+  const absl::Status gap = shard_.Execute({3, Discard{Key(1)}}).status();
   EXPECT_EQ(gap.message(), "shard 0: decision 3 came, expected 2");
-  EXPECT_EQ(shard_.Execute({2, Discard{Key(1)}}), gap);
+  EXPECT_EQ(shard_.Execute({2, Discard{Key(1)}}).status(), gap);
   EXPECT_EQ(shard_.executed(), 1);
 }
 
@@ -312,13 +307,17 @@ TEST_F(ShardTest, APinDecisionPinsTheNewest) {
   EXPECT_TRUE(Pull(0, true)->has_value());
 }
 
-TEST(ShardDigestsTest, AreTakenOfEverySoManyThVersionAndHandedOutOnce) {
+TEST(ShardDigestsTest, AreTakenOfEverySoManyThVersionByItsCommitAlone) {
   ShardOptions options = testing::SmallOptions();
   options.digest_every = 2;
   Shard shard(options);
   int64_t number = 0;
-  ASSERT_TRUE(shard.Execute({++number, FirstRestore()}).ok());
-  EXPECT_TRUE(shard.TakeDigests().empty());
+  const auto digests = [&](AnyDecision what) {
+    const auto executed = shard.Execute({++number, std::move(what)});
+    EXPECT_TRUE(executed.ok()) << executed.status();
+    return executed->digests.size();
+  };
+  EXPECT_EQ(digests(FirstRestore()), 0);
   for (int64_t version = 1; version <= 4; ++version) {
     const GradientKey key = Key(version);
     for (int i = 0; i < shard.grid().count(); ++i) {
@@ -327,29 +326,11 @@ TEST(ShardDigestsTest, AreTakenOfEverySoManyThVersionAndHandedOutOnce) {
           shard.Stage(HeaderOf(key, shard.grid().begin(i)), PayloadOf(ones))
               .ok());
     }
-    ASSERT_TRUE(
-        shard.Execute({++number, Commit{Version(version), 1, {{key, 1}}}})
-            .ok());
-    const auto digests = shard.TakeDigests();
-    EXPECT_EQ(digests.size(), version % 2 == 0 ? 2 : 0) << version;
-    EXPECT_TRUE(shard.TakeDigests().empty());
+    EXPECT_EQ(digests(Commit{Version(version), 1, {{key, 1}}}),
+              version % 2 == 0 ? 2 : 0)
+        << version;
+    EXPECT_EQ(digests(Pin{Version(version)}), 0);
   }
-}
-
-TEST(ShardDigestsTest, WhatNobodyTookIsGoneWithTheNextDecision) {
-  ShardOptions options = testing::SmallOptions();
-  options.digest_every = 1;
-  Shard shard(options);
-  ASSERT_TRUE(shard.Execute({1, FirstRestore()}).ok());
-  for (int i = 0; i < shard.grid().count(); ++i) {
-    const std::vector<float> ones(shard.grid().size(i), 1);
-    ASSERT_TRUE(
-        shard.Stage(HeaderOf(Key(1), shard.grid().begin(i)), PayloadOf(ones))
-            .ok());
-  }
-  ASSERT_TRUE(shard.Execute({2, Commit{Version(1), 1, {{Key(1), 1}}}}).ok());
-  ASSERT_TRUE(shard.Execute({3, Pin{Version(1)}}).ok());
-  EXPECT_TRUE(shard.TakeDigests().empty());
 }
 
 TEST_F(ShardTest, ReadsThatOverstayAreNamed) {
@@ -359,10 +340,9 @@ TEST_F(ShardTest, ReadsThatOverstayAreNamed) {
   const auto second = **Pull(1, true);
   Update(2, 1);
   const auto third = **Pull(2, true);
-  EXPECT_TRUE(shard_.TakeEndedReads().empty());
+  EXPECT_TRUE(executed_.ended_reads.empty());
   Update(3, 1);
-  EXPECT_EQ(shard_.TakeEndedReads(), std::vector<ReadId>{first.id});
-  EXPECT_TRUE(shard_.TakeEndedReads().empty());
+  EXPECT_EQ(executed_.ended_reads, std::vector<ReadId>{first.id});
 }
 
 }  // namespace

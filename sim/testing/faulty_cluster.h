@@ -117,7 +117,7 @@ class FaultyCluster {
   void Disturb();
 
   // ---- Checkpoints (faulty_storage.cc) ----
-  void BeginWriting(size_t process);
+  void BeginWriting(size_t process, Shard::HeldVersion held);
   Written StoreHeld(size_t process);
   Written WriteHeld(size_t process, FaultyFiles* disk) const;
   void Record(size_t lead, const Actions& actions);

@@ -301,22 +301,23 @@ void FaultyCluster::Execute(size_t index, const proto::Decision& message) {
   FaultyLife& life = *processes_[index].life;
   const auto decision = DecisionFromProto(message);
   Expect(decision.ok(), "decisions are well formed");
-  const absl::Status status = life.shard->Execute(*decision);
+  absl::StatusOr<Shard::Executed> done = life.shard->Execute(*decision);
   proto::ToCoordinator executed;
   executed.mutable_executed()->set_decision(life.shard->executed());
-  if (!status.ok()) {
+  if (!done.ok()) {
+    const std::string fault(done.status().message());
     Expect(MayFail(life, *decision),
-           absl::StrCat("decisions can be executed: ", status.message()));
-    executed.mutable_executed()->set_fault(std::string(status.message()));
+           absl::StrCat("decisions can be executed: ", fault));
+    executed.mutable_executed()->set_fault(fault);
     return Answer(index, std::move(executed));
   }
-  for (const ReadId id : life.shard->TakeEndedReads()) {
+  for (const ReadId id : done->ended_reads) {
     chance_.counts.ended_reads += life.reads.erase(id);
   }
   CheckShard(index);
   executed.mutable_executed()->set_version(life.shard->version().value());
   Answer(index, std::move(executed));
-  BeginWriting(index);
+  if (done->held.has_value()) BeginWriting(index, *std::move(done->held));
   for (const auto& pull : std::exchange(life.parked, {})) {
     ServePull(index, pull.worker, pull.task);
   }

@@ -23,22 +23,20 @@ namespace sluice {
 
 // ---- A shard's part. ----
 
-// Called when the shard has just executed a Store.
-void FaultyCluster::BeginWriting(size_t index) {
+// The shard has just executed a Store, which holds `held`.
+void FaultyCluster::BeginWriting(size_t index, Shard::HeldVersion held) {
   FaultyLife& life = *processes_[index].life;
-  auto held = life.shard->TakeHeld();
-  if (!held.has_value()) return;
   const Generation generation = life.shard->generation();
   if (life.writing.has_value()) {
     // As BackgroundWriter says.
     return Answer(
         index,
-        StoredToProto(generation, held->version,
+        StoredToProto(generation, held.version,
                       absl::ResourceExhaustedError("another is written")));
   }
   const VirtualTime takes =
       chance_.DrawWriting(absl::Milliseconds(800), options_.task_deadline);
-  life.writing = {generation, *std::move(held), queue_.now() + takes};
+  life.writing = {generation, std::move(held), queue_.now() + takes};
   At(index, takes, [this, index, generation] {
     const Version version = processes_[index].life->writing->held.version;
     const auto file = StoreHeld(index);

@@ -102,7 +102,7 @@ class Process {
       for (const CommitEntry& entry : commit->entries) StageAll(entry.key);
     }
     const int64_t before = shard_.executed();
-    const absl::Status status = shard_.Execute(*decision);
+    const absl::Status status = shard_.Execute(*decision).status();
     if (status.ok()) {
       SLUICE_CHECK(shard_.executed() == before ||
                    shard_.executed() == before + 1);
@@ -112,7 +112,7 @@ class Process {
       SLUICE_CHECK(shard_.executed() == before);
       Decision next = *decision;
       next.number = before + 1;
-      SLUICE_CHECK(shard_.Execute(next) == status);
+      SLUICE_CHECK(shard_.Execute(next).status() == status);
     }
   }
 

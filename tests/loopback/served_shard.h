@@ -53,12 +53,13 @@ class ServedShard {
   template <typename What>
   void Execute(What what) {
     absl::Notification executed;
-    service_.Execute({++number_, std::move(what)},
-                     [&](absl::Status status, int64_t, Version) {
-                       EXPECT_TRUE(status.ok()) << status;
-                       held_ = shard_.TakeHeld();
-                       executed.Notify();
-                     });
+    service_.Execute(
+        {++number_, std::move(what)},
+        [&](absl::StatusOr<Shard::Executed> outcome, int64_t, Version) {
+          EXPECT_TRUE(outcome.ok()) << outcome.status();
+          if (outcome.ok()) held_ = std::move(outcome->held);
+          executed.Notify();
+        });
     executed.WaitForNotification();
   }
   // What a Store of the newest version holds.

@@ -113,7 +113,7 @@ MUTATIONS = [
 
     # ---- The shard: decisions in order, all or nothing ----
     shard("a decision is executed once", "a repeat is executed again",
-          "  if (decision.number <= executed_) return absl::OkStatus();\n", ""),
+          "  if (decision.number <= executed_) return Executed();\n", ""),
     shard("decisions are executed in order", "a gap is skipped",
           "if (decision.number != executed_ + 1) {", "if (false) {"),
     shard("a shard that cannot execute stops", "it takes the next",
@@ -133,8 +133,8 @@ MUTATIONS = [
           "  for (const CommitEntry& entry : commit.entries) "
           "staging_.End(entry.key);\n", ""),
     shard("a Commit's pin keeps its version", "it is forgotten",
-          "return commit.pin ? store_.Pin(commit.version) : absl::OkStatus();",
-          "return absl::OkStatus();"),
+          "  if (commit.pin) SLUICE_RETURN_IF_ERROR(store_.Pin(commit.version));"
+          "\n", ""),
     shard("a Discard frees the room", "nothing happens",
           "  staging_.End(discard.key);\n", ""),
     shard("a fresh shard accepts only Restore", "any decision",
@@ -263,12 +263,11 @@ MUTATIONS = [
           "version().value() % options_.digest_every != 0) {", "false) {"),
     shard("a Store is of the newest version", "of any",
           "  if (store.version != version()) {", "  if (false) {"),
-    shard("what a Store held is taken once", "every time",
-          "return std::exchange(held_, std::nullopt);", "return held_;"),
-    shard("what a Store held and nobody took is let go", "it is kept",
-          "  held_.reset();\n", ""),
-    shard("digests are of the version just made", "they are kept for later",
-          "  digests_.clear();\n", ""),
+    shard("reads that an update ended are named", "they are not",
+          "  executed.ended_reads = Apply(commit, gradients);\n",
+          "  Apply(commit, gradients);\n"),
+    shard("a Store holds its version", "nothing",
+          "  executed.held = Hold();\n", ""),
     digests("a digest is of the whole tensor", "of its first chunk",
             "      at += floats;\n", "      at = end;\n"),
     digests("a digest is of its tensor alone", "of all before it, too",
