@@ -30,18 +30,19 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
       &made->job_.layout, JobWireTypes(job.job), shards);
   made->observer_ = std::make_unique<LocalExchange>(
       &made->job_.layout, WireTypes(), std::move(shards));
-  SLUICE_ASSIGN_OR_RETURN(made->training_bench_,
-                          MakeTrainingBench(job, WorkerId(0), splits.train));
-  made->training_bench_.Enter();
+  SLUICE_ASSIGN_OR_RETURN(made->training_context_,
+                          MakeTrainingContext(job, WorkerId(0), splits.train));
+  made->training_context_.Enter();
   made->trainer_ = std::make_unique<Trainer>(
-      TrainerOptionsFromJob(job), made->training_bench_.data.get(),
-      made->training_bench_.model.get(), made->exchange_.get());
+      TrainerOptionsFromJob(job), made->training_context_.data.get(),
+      made->training_context_.model.get(), made->exchange_.get());
   if (!job.job.evaluation().enabled()) return made;
-  SLUICE_ASSIGN_OR_RETURN(made->test_bench_, MakeTestBench(job, splits.test));
-  made->test_bench_.Enter();
+  SLUICE_ASSIGN_OR_RETURN(made->test_context_,
+                          MakeTestContext(job, splits.test));
+  made->test_context_.Enter();
   made->evaluator_ = std::make_unique<Evaluator>(
       EvaluatorOptionsFromJob(job, weights_path), &made->job_.layout,
-      made->test_bench_.data.get(), made->test_bench_.model.get(),
+      made->test_context_.data.get(), made->test_context_.model.get(),
       made->observer_.get());
   return made;
 }

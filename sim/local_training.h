@@ -12,7 +12,7 @@
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 #include "sim/local_exchange.h"
-#include "worker/workbench.h"
+#include "worker/compute_context.h"
 
 namespace sluice {
 
@@ -79,7 +79,7 @@ class LocalTraining {
   std::unique_ptr<LocalExchange> exchange_;  // Used by the trainer.
   // Used by the evaluator; pulls unrounded floats.
   std::unique_ptr<LocalExchange> observer_;
-  Workbench training_bench_, test_bench_;
+  ComputeContext training_context_, test_context_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Evaluator> evaluator_;  // Null if the job has no evaluation.
 };

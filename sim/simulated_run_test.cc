@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
+#include "worker/compute_context.h"
 #include "worker/reference_trainer.h"
-#include "worker/workbench.h"
 
 namespace sluice {
 namespace {
@@ -70,10 +70,10 @@ std::map<std::string, std::string> Files(const std::string& folder) {
 // ---- SYNC: the bits of one process that trains alone ----
 
 void ExpectReferenceBits(const ResolvedJob& job) {
-  const auto bench = MakeTrainingBench(job, WorkerId(0));
-  ASSERT_TRUE(bench.ok()) << bench.status();
-  bench->Enter();
-  const auto alone = TrainReference(job, *bench->data, bench->model.get());
+  const auto context = MakeTrainingContext(job, WorkerId(0));
+  ASSERT_TRUE(context.ok()) << context.status();
+  context->Enter();
+  const auto alone = TrainReference(job, *context->data, context->model.get());
   ASSERT_TRUE(alone.ok()) << alone.status();
   const SimulatedRun run = Simulate(job);
   ASSERT_TRUE(run.state.final_evaluation.has_value());

@@ -19,7 +19,7 @@
 #include "common/wire/float_type.h"
 #include "proto/coordinator.pb.h"
 #include "worker/exchange/grpc_exchange.h"
-#include "worker/lives.h"
+#include "worker/rejoin_policy.h"
 
 // What the worker and the evaluator have in common around their work.
 namespace sluice {

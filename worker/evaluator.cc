@@ -4,8 +4,8 @@
 
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "worker/lives.h"
 #include "worker/measure.h"
+#include "worker/rejoin_policy.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {

@@ -40,9 +40,9 @@ struct ReferenceResult {
 // they agree.
 //
 // `data` is the training split; `model` is prepared for JobMicroBatch(job)
-// samples. Call from a thread that has entered the model's device (Workbench).
-// kInvalidArgument: the job is not SYNC, or stops by anything but epochs and
-// updates. Else errors as InitialWeights's and Model's.
+// samples. Call from a thread that has entered the model's device
+// (ComputeContext). kInvalidArgument: the job is not SYNC, or stops by anything
+// but epochs and updates. Else errors as InitialWeights's and Model's.
 absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
                                                const DataSource& data,
                                                Model* model);

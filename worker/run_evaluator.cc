@@ -12,11 +12,11 @@
 #include "common/status_macros.h"
 #include "common/wire/float_type.h"
 #include "spdlog/spdlog.h"
+#include "worker/compute_context.h"
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
-#include "worker/lives.h"
 #include "worker/mailbox.h"
-#include "worker/workbench.h"
+#include "worker/rejoin_policy.h"
 
 namespace sluice {
 namespace {
@@ -84,7 +84,8 @@ std::optional<proto::Finish> TakeFinish(
 }
 
 // From one Join to the end of that session. An error: it did not come to that.
-absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
+                             const ComputeContext& context,
                              const std::string& weights_path, bool rejoins,
                              LeaveOnSignal* leave) {
   Mailbox<proto::FromCoordinator> mailbox;
@@ -110,10 +111,10 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
   leave->Joined([&](const std::string& reason) { client->Leave(reason); });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
-                      bench.data.get(), bench.model.get(), exchange.get());
+                      context.data.get(), context.model.get(), exchange.get());
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
-    bench.Enter();
+    context.Enter();
     end.worked = AwaitReachable(
         job, rejoins, [&] { return over.cancelled(); }, exchange.get());
     if (end.worked.ok()) {
@@ -141,14 +142,14 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, const Workbench& bench,
 }  // namespace
 
 absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
-  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTestBench(job));
+  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context, MakeTestContext(job));
   const std::string weights_path = WeightsPath(job, run_dir);
   LeaveOnSignal leave;
-  Lives lives;
+  RejoinPolicy rejoin;
   for (bool rejoins = false;; rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
-                            Live(job, bench, weights_path, rejoins, &leave));
-    if (!lives.Another(end)) return RunOutcome(end);
+                            Live(job, context, weights_path, rejoins, &leave));
+    if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }
 }

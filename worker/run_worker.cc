@@ -13,22 +13,22 @@
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "spdlog/spdlog.h"
+#include "worker/compute_context.h"
 #include "worker/daemon.h"
-#include "worker/lives.h"
+#include "worker/rejoin_policy.h"
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"
 #include "worker/trainer.h"
-#include "worker/workbench.h"
 #include "worker/worker_loop.h"
 
 namespace sluice {
 namespace {
 
 // What decides the bits of this worker's gradients besides the job.
-std::map<std::string, std::string> InputsOf(const Workbench& bench) {
+std::map<std::string, std::string> InputsOf(const ComputeContext& context) {
   std::map<std::string, std::string> inputs;
-  inputs["device"] = bench.device->Description();
-  const std::string digest = bench.data->Digest();
+  inputs["device"] = context.device->Description();
+  const std::string digest = context.data->Digest();
   if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
   return inputs;
 }
@@ -50,7 +50,7 @@ void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
 
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
-                             const Workbench& bench,
+                             const ComputeContext& context,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
                              LeaveOnSignal* leave, Timeline* timeline) {
@@ -78,14 +78,15 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
     client->Leave(reason);
   });
 
-  Trainer trainer(options, bench.data.get(), bench.model.get(), exchange.get());
+  Trainer trainer(options, context.data.get(), context.model.get(),
+                  exchange.get());
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer,
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
       timeline);
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
-    bench.Enter();
+    context.Enter();
     end.worked = AwaitReachable(
         job, rejoins, [&] { return inbox.closed(); }, exchange.get());
     if (end.worked.ok()) end.worked = loop.Run();
@@ -109,23 +110,24 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
   if (!timeline_path.empty()) {
     SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
   }
-  SLUICE_ASSIGN_OR_RETURN(const Workbench bench, MakeTrainingBench(job, id));
+  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context,
+                          MakeTrainingContext(job, id));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
-               bench.device->Description(), job.layout.size());
+               context.device->Description(), job.layout.size());
   Trainer::Options options = TrainerOptionsFromJob(job);
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   LeaveOnSignal leave;
   CoordinatorClient::Options session =
       SessionOptions(job, proto::WORKER, id.value(), /*rejoins=*/false);
-  for (auto& [name, value] : InputsOf(bench)) {  // Once: it takes time.
+  for (auto& [name, value] : InputsOf(context)) {  // Once: it takes time.
     (*session.join.mutable_inputs())[name] = value;
   }
-  Lives lives;
+  RejoinPolicy rejoin;
   for (;; session.rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(
         const LifeEnd end,
-        Live(job, id, bench, options, session, &leave, timeline.get()));
-    if (!lives.Another(end)) return RunOutcome(end);
+        Live(job, id, context, options, session, &leave, timeline.get()));
+    if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }
 }

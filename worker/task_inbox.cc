@@ -54,9 +54,9 @@ std::function<void()> TaskInbox::StopRunning(const std::string& reason) {
 
 bool TaskInbox::TaskOrClosed() const { return closed_ || !queue_.empty(); }
 
-std::optional<proto::Task> TaskInbox::Next(absl::Duration patience) {
+std::optional<proto::Task> TaskInbox::Next(absl::Duration timeout) {
   absl::MutexLock lock(&mu_);
-  AwaitFor(&mu_, absl::Condition(this, &TaskInbox::TaskOrClosed), patience);
+  AwaitFor(&mu_, absl::Condition(this, &TaskInbox::TaskOrClosed), timeout);
   std::optional<proto::Task> task = queue_.Take();
   if (!task.has_value()) return std::nullopt;
   token_.Reset();

@@ -35,9 +35,9 @@ class TaskInbox {
 
   // ---- Called by the computing thread. ----
 
-  // Blocks until there is a task, at most `patience`. The task runs, under a
+  // Blocks until there is a task, at most `timeout`. The task runs, under a
   // fresh token, until Done.
-  std::optional<proto::Task> Next(absl::Duration patience);
+  std::optional<proto::Task> Next(absl::Duration timeout);
   void Done();
   bool closed() const;
   // Set when the running task is cancelled.

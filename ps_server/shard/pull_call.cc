@@ -95,14 +95,14 @@ void PullCall::Park() {
   if (!context_->parked.insert(this).second) return;
   context_->counters.Add(&ExchangeCounters::pulls_parked);
   alarm_.emplace();
-  alarm_->Set(context_->queue.get(), FromNow(Patience()), on_alarm_.Begin());
+  alarm_->Set(context_->queue.get(), FromNow(ParkTime()), on_alarm_.Begin());
 }
 
 void PullCall::Unpark() {
   if (context_->parked.erase(this) > 0) alarm_->Cancel();
 }
 
-absl::Duration PullCall::Patience() const {
+absl::Duration PullCall::ParkTime() const {
   return std::clamp(TimeLeft(call_) * kShareOfDeadline, absl::ZeroDuration(),
                     context_->stall * kShareOfStall);
 }

@@ -56,7 +56,7 @@ class PullCall : public QueuedCall {
   void LetGo();
   void Finish(const absl::Status& status);
   // How long the call may wait for its version.
-  absl::Duration Patience() const;
+  absl::Duration ParkTime() const;
 
   ExchangeContext* const context_;
   grpc::ServerContext call_;

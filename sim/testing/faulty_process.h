@@ -19,7 +19,7 @@
 #include "ps_server/shard/shard.h"
 #include "sim/event_queue.h"
 #include "sim/testing/lineage_checker.h"
-#include "worker/lives.h"
+#include "worker/rejoin_policy.h"
 #include "worker/task_queue.h"
 
 // The processes of a FaultyCluster, as plain values.
@@ -121,7 +121,7 @@ struct FaultyProcess {
   bool between = false;
   // The current or last life; set once it has started.
   std::optional<FaultyLife> life;
-  Lives lives;  // Only for a worker.
+  RejoinPolicy rejoin;  // Only for a worker.
 };
 
 // A coordinator during one generation. When its process goes on to the next

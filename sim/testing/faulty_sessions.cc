@@ -36,7 +36,7 @@ void FaultyCluster::Start(size_t index) {
   ++process.starts;
   process.up = true;
   process.finished = false;
-  process.lives = Lives();
+  process.rejoin = RejoinPolicy();
   BeginLife(index, /*rejoins=*/false);
 }
 
@@ -76,7 +76,7 @@ void FaultyCluster::EndLife(size_t index, const absl::Status& session) {
     LifeEnd& end = process.life->end;
     end.session = session;
     end.finish = finish;
-    if (process.lives.Another(end)) {
+    if (process.rejoin.Rejoins(end)) {
       ++chance_.counts.new_lives;
       return BeginLife(index, /*rejoins=*/true);
     }

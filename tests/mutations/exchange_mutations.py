@@ -33,8 +33,8 @@ def calls(rule, what, before, after):
                     after)
 
 
-def patience(rule, what, before, after):
-    return Mutation(rule, what, WORKER + "exchange/patience.cc", before, after)
+def retry(rule, what, before, after):
+    return Mutation(rule, what, WORKER + "exchange/retry_policy.cc", before, after)
 
 
 def queue(rule, what, before, after):
@@ -192,8 +192,8 @@ MUTATIONS = [
           "return under_way ? *call.moved + limits_.stall",
           "return false ? *call.moved + limits_.stall"),
     calls("a call that moves is not given up", "its time runs on",
-          "  calls_[shard].moved = now;\n  calls_[shard].patience.Reached();\n",
-          "  calls_[shard].patience.Reached();\n"),
+          "  calls_[shard].moved = now;\n  calls_[shard].retry.Reached();\n",
+          "  calls_[shard].retry.Reached();\n"),
     calls("a call that rests does not stall", "it does", "call.moved.has_value() &&",
           "(call.moved.has_value() || true) &&"),
     calls("a stalled call is cancelled once", "again and again",
@@ -202,21 +202,21 @@ MUTATIONS = [
           "cancelled ? Stalled(limits_.stall) : end",
           "cancelled ? absl::AbortedError(\"\") : end"),
     calls("a shard that is heard of gets the whole time again", "what is left",
-          "  calls_[shard].patience.Reached();\n", ""),
+          "  calls_[shard].retry.Reached();\n", ""),
     calls("time in which nobody drove the calls does not count", "it does",
-          "    calls_[i].patience.LeftAlone(now - calls_[i].due);\n", ""),
+          "    calls_[i].retry.LeftAlone(now - calls_[i].due);\n", ""),
     calls("a repeated call goes on from its progress", "it counts from nothing",
           "    calls_[i].state = State::kRunning;\n",
           "    calls_[i].state = State::kRunning;\n"
           "    calls_[i].progress = 0;\n"),
     calls("the shard that is cut off for longest is named", "the last one",
           "if (longest.has_value() && longest->since <= since) continue;", ""),
-    patience("a shard that cannot be reached is given up in the end", "never",
+    retry("a shard that cannot be reached is given up in the end", "never",
              "  if (now - unreachable_since_ >= partition_timeout_) "
              "return std::nullopt;\n", ""),
-    patience("a shard that ends a call is asked again", "that is final",
+    retry("a shard that ends a call is asked again", "that is final",
              " ||\n         absl::IsCancelled(status);", ";"),
-    patience("who waits for a version waits without end", "as for a dead shard",
+    retry("who waits for a version waits without end", "as for a dead shard",
              "    Reached();\n    return now + kFirstBackoff;",
              "    return now + kFirstBackoff;"),
 
@@ -286,13 +286,13 @@ EXCHANGE = Core(
         "common/wire/float_code.cc", "common/wire/payload.cc",
         "common/wire/wire_format.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
-        WORKER + "exchange/patience.cc", WORKER + "exchange/shard_calls.cc",
+        WORKER + "exchange/retry_policy.cc", WORKER + "exchange/shard_calls.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
         "proto/key.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
         "staging", "weight_store", "tensor_digests", "shard",
         "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
-              WORKER + "exchange/patience_test.cc",
+              WORKER + "exchange/retry_policy_test.cc",
               WORKER + "exchange/shard_calls_test.cc",
               SESSION + "client_session_test.cc",
               SESSION + "reliable_queue_test.cc"],

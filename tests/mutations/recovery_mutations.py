@@ -242,7 +242,7 @@ RECOVERY = Core(
             "testing/faulty_files", "testing/faulty_reads", "text_file",
             "wire/float_code", "wire/payload", "wire/wire_format")] + [
         "kernels/optimizer_kernels.cc", "ps_server/next_generation.cc",
-        "ps_server/resume.cc", "worker/lives.cc", "worker/task_queue.cc",
+        "ps_server/resume.cc", "worker/rejoin_policy.cc", "worker/task_queue.cc",
         "proto/checkpoint.pb.cc", "proto/commit_log.pb.cc",
         "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
     ] + ["sim/testing/" + p + ".cc" for p in (
@@ -267,7 +267,7 @@ RECOVERY = Core(
              "ps_server/*.h", "sim/*.h", "sim/testing/*.h", "common/*.h",
              "common/layers/*.h", "common/testing/*.h", "common/wire/*.h",
              "kernels/*.h",
-             "worker/lives.h", "worker/task_queue.h"],
+             "worker/rejoin_policy.h", "worker/task_queue.h"],
     protos=["proto/checkpoint.proto", "proto/commit_log.proto",
             "proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
     # The unchanged tests take 20 s so, unoptimised.

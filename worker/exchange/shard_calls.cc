@@ -24,7 +24,7 @@ ShardCalls::ShardCalls(std::vector<std::string> names, CallLimits limits)
     : limits_(limits) {
   for (std::string& name : names) {
     calls_.push_back(
-        {.name = std::move(name), .patience = Patience(limits.partition)});
+        {.name = std::move(name), .retry = RetryPolicy(limits.partition)});
   }
 }
 
@@ -32,7 +32,7 @@ void ShardCalls::Asked(int shard, absl::Time now) { calls_[shard].moved = now; }
 
 void ShardCalls::Moved(int shard, absl::Time now) {
   calls_[shard].moved = now;
-  calls_[shard].patience.Reached();
+  calls_[shard].retry.Reached();
 }
 
 void ShardCalls::Progressed(int shard, int64_t floats, absl::Time now) {
@@ -52,8 +52,7 @@ void ShardCalls::Ended(int shard, const absl::Status& end, absl::Time now) {
     call.state = State::kSucceeded;
     return;
   }
-  const std::optional<absl::Time> again =
-      call.patience.AfterFailure(status, now);
+  const std::optional<absl::Time> again = call.retry.AfterFailure(status, now);
   if (again.has_value()) {
     call.state = State::kWaiting;
     call.due = *again;
@@ -70,7 +69,7 @@ absl::Status ShardCalls::Described(int shard,
   absl::string_view message = status.message();
   absl::ConsumePrefix(&message, absl::StrCat("shard ", shard, ": "));
   std::string text = absl::StrCat(call.name, ": ", message);
-  if (call.patience.unreachable_since() != absl::InfiniteFuture()) {
+  if (call.retry.unreachable_since() != absl::InfiniteFuture()) {
     absl::StrAppend(&text, "; not heard of for ",
                     absl::FormatDuration(limits_.partition),
                     " (limits.partition_timeout_s)");
@@ -93,7 +92,7 @@ std::vector<int> ShardCalls::TakeDue(absl::Time now) {
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (calls_[i].state != State::kWaiting || calls_[i].due > now) continue;
     calls_[i].state = State::kRunning;
-    calls_[i].patience.LeftAlone(now - calls_[i].due);
+    calls_[i].retry.LeftAlone(now - calls_[i].due);
     due.push_back(static_cast<int>(i));
   }
   repeated_ += static_cast<int64_t>(due.size());
@@ -123,7 +122,7 @@ absl::Time ShardCalls::StallOf(const Call& call) const {
 std::optional<UnreachedShard> ShardCalls::unreached() const {
   std::optional<UnreachedShard> longest;
   for (const Call& call : calls_) {
-    const absl::Time since = call.patience.unreachable_since();
+    const absl::Time since = call.retry.unreachable_since();
     if (call.state == State::kSucceeded || since == absl::InfiniteFuture()) {
       continue;
     }

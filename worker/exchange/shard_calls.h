@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "worker/exchange/patience.h"
+#include "worker/exchange/retry_policy.h"
 
 namespace sluice {
 
@@ -87,7 +87,7 @@ class ShardCalls {
   enum class State { kRunning, kWaiting, kSucceeded, kFailed };
   struct Call {
     std::string name;
-    Patience patience;
+    RetryPolicy retry;
     State state = State::kRunning;
     int64_t progress = 0;
     // kRunning, and under way: when something moved last.

@@ -1,5 +1,5 @@
-#ifndef SLUICE_WORKER_EXCHANGE_PATIENCE_H_
-#define SLUICE_WORKER_EXCHANGE_PATIENCE_H_
+#ifndef SLUICE_WORKER_EXCHANGE_RETRY_POLICY_H_
+#define SLUICE_WORKER_EXCHANGE_RETRY_POLICY_H_
 
 #include <optional>
 
@@ -22,9 +22,9 @@ namespace sluice {
 // caller ends when it does not, and the call is cancelled with it.
 //
 // One per call. Not thread-safe: call under the owner's lock.
-class Patience {
+class RetryPolicy {
  public:
-  explicit Patience(absl::Duration partition_timeout)
+  explicit RetryPolicy(absl::Duration partition_timeout)
       : partition_timeout_(partition_timeout) {}
 
   // When to repeat the call that has just failed with `status`; nullopt: not
@@ -55,4 +55,4 @@ class Patience {
 
 }  // namespace sluice
 
-#endif  // SLUICE_WORKER_EXCHANGE_PATIENCE_H_
+#endif  // SLUICE_WORKER_EXCHANGE_RETRY_POLICY_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_WORKER_LIVES_H_
-#define SLUICE_WORKER_LIVES_H_
+#ifndef SLUICE_WORKER_REJOIN_POLICY_H_
+#define SLUICE_WORKER_REJOIN_POLICY_H_
 
 #include <optional>
 
@@ -24,19 +24,20 @@ struct LifeEnd {
 // will be told who the shards are.
 bool ShardIsLost(const absl::Status& status);
 
-// Decides whether another life follows. It does when the coordinator has ended
-// this one (its generation is over, or the process was taken for dead), and a
-// few times in a row when a shard is at another generation; not when one could
-// not be reached for limits.partition_timeout_s while the session lived. Pure.
+// Decides whether a process joins again, and so has another life. It does when
+// the coordinator has ended this one (its generation is over, or the process
+// was taken for dead), and a few times in a row when a shard is at another
+// generation; not when one could not be reached for limits.partition_timeout_s
+// while the session lived. Pure.
 //
 // Not thread-safe: call from one thread.
-class Lives {
+class RejoinPolicy {
  public:
   // Of a shard that is at another generation a session hears within one or two;
   // that many in a row without anything delivered are no recovery.
   static constexpr int kMostFruitless = 5;
 
-  bool Another(const LifeEnd& end);
+  bool Rejoins(const LifeEnd& end);
 
  private:
   int fruitless_ = 0;
@@ -44,4 +45,4 @@ class Lives {
 
 }  // namespace sluice
 
-#endif  // SLUICE_WORKER_LIVES_H_
+#endif  // SLUICE_WORKER_REJOIN_POLICY_H_

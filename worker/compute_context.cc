@@ -1,4 +1,4 @@
-#include "worker/workbench.h"
+#include "worker/compute_context.h"
 
 #include <utility>
 
@@ -16,38 +16,39 @@ void LogRefusal(const absl::Status& why) {
   spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
 }
 
-absl::StatusOr<Workbench> MakeBench(const ResolvedJob& job, WorkerId id,
-                                    int batch_size, Split split,
-                                    std::shared_ptr<const DataSource> data) {
-  Workbench bench;
-  SLUICE_ASSIGN_OR_RETURN(bench.device, MakeDevice(job.job.worker(), id));
-  SLUICE_ASSIGN_OR_RETURN(bench.model,
-                          Model::Create(job, batch_size, bench.device.get(),
+absl::StatusOr<ComputeContext> MakeContext(
+    const ResolvedJob& job, WorkerId id, int batch_size, Split split,
+    std::shared_ptr<const DataSource> data) {
+  ComputeContext context;
+  SLUICE_ASSIGN_OR_RETURN(context.device, MakeDevice(job.job.worker(), id));
+  SLUICE_ASSIGN_OR_RETURN(context.model,
+                          Model::Create(job, batch_size, context.device.get(),
                                         {.on_refused = LogRefusal}));
-  bench.data = std::move(data);
-  if (bench.data != nullptr) return bench;
+  context.data = std::move(data);
+  if (context.data != nullptr) return context;
   SLUICE_ASSIGN_OR_RETURN(
-      bench.data, OpenDataSource(job.job.data(), split, job.job.seed()));
-  return bench;
+      context.data, OpenDataSource(job.job.data(), split, job.job.seed()));
+  return context;
 }
 
 }  // namespace
 
-void Workbench::Enter() const {
+void ComputeContext::Enter() const {
   kernels::SetNumericMode();
   device->EnterThread();
 }
 
-absl::StatusOr<Workbench> MakeTrainingBench(
+absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data) {
-  return MakeBench(job, id, JobMicroBatch(job), Split::kTrain, std::move(data));
+  return MakeContext(job, id, JobMicroBatch(job), Split::kTrain,
+                     std::move(data));
 }
 
-absl::StatusOr<Workbench> MakeTestBench(
+absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  return MakeBench(job, WorkerId(0), job.job.evaluation().batch_size(),
-                   Split::kTest, std::move(data));
+  return MakeContext(job, WorkerId(0), job.job.evaluation().batch_size(),
+                     Split::kTest, std::move(data));
 }
 
 Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {

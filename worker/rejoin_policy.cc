@@ -1,4 +1,4 @@
-#include "worker/lives.h"
+#include "worker/rejoin_policy.h"
 
 namespace sluice {
 
@@ -7,7 +7,7 @@ bool ShardIsLost(const absl::Status& status) {
          absl::IsCancelled(status);
 }
 
-bool Lives::Another(const LifeEnd& end) {
+bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   if (end.finish.has_value() || end.told_to_leave) return false;
   if (end.delivered) fruitless_ = 0;
   if (absl::IsAborted(end.session)) {

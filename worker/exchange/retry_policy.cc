@@ -1,4 +1,4 @@
-#include "worker/exchange/patience.h"
+#include "worker/exchange/retry_policy.h"
 
 #include <algorithm>
 
@@ -20,8 +20,8 @@ bool ShardSilent(const absl::Status& status) {
 
 }  // namespace
 
-std::optional<absl::Time> Patience::AfterFailure(const absl::Status& status,
-                                                 absl::Time now) {
+std::optional<absl::Time> RetryPolicy::AfterFailure(const absl::Status& status,
+                                                    absl::Time now) {
   if (ShardLives(status)) {
     // The shard has parked the call for as long as it could, so there is
     // nothing to back off from; the pause only bounds a shard that answers
@@ -37,11 +37,11 @@ std::optional<absl::Time> Patience::AfterFailure(const absl::Status& status,
   return at;
 }
 
-void Patience::Reached() {
+void RetryPolicy::Reached() {
   unreachable_since_ = absl::InfiniteFuture();
   backoff_ = kFirstBackoff;
 }
 
-void Patience::LeftAlone(absl::Duration time) { unreachable_since_ += time; }
+void RetryPolicy::LeftAlone(absl::Duration time) { unreachable_since_ += time; }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-#ifndef SLUICE_WORKER_WORKBENCH_H_
-#define SLUICE_WORKER_WORKBENCH_H_
+#ifndef SLUICE_WORKER_COMPUTE_CONTEXT_H_
+#define SLUICE_WORKER_COMPUTE_CONTEXT_H_
 
 #include <memory>
 #include <string>
@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-// What computes: everything of a worker or an evaluator that needs no network.
+// What a worker or an evaluator computes with: all of it that needs no network.
 // The thread that computes must have called Enter.
-struct Workbench {
+struct ComputeContext {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
   std::shared_ptr<const DataSource> data;
@@ -29,13 +29,13 @@ struct Workbench {
 // For worker `id`'s gradients of the training split, JobMicroBatch(job) samples
 // at a time. `data`: the split, where it is open already. Errors name the file
 // or the device.
-absl::StatusOr<Workbench> MakeTrainingBench(
+absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data = nullptr);
 
 // For measuring the test split, evaluation.batch_size samples at a time, on
 // worker 0's GPU if on any. `data` and errors as above.
-absl::StatusOr<Workbench> MakeTestBench(
+absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 
 // What the job says of a trainer; it adds no delay.
@@ -48,4 +48,4 @@ Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
 
 }  // namespace sluice
 
-#endif  // SLUICE_WORKER_WORKBENCH_H_
+#endif  // SLUICE_WORKER_COMPUTE_CONTEXT_H_

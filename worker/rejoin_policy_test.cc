@@ -1,0 +1,71 @@
+#include "worker/rejoin_policy.h"
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+const absl::Status kOver = absl::AbortedError("generation 1 is over");
+const absl::Status kOutOfReach = absl::UnavailableError("shard 1 is away");
+
+TEST(RejoinPolicyTest,
+     AGenerationThatIsOverIsFollowedByAnotherLifeHoweverOften) {
+  RejoinPolicy rejoin;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(rejoin.Rejoins({.session = kOver}));
+    EXPECT_TRUE(rejoin.Rejoins({.worked = kOutOfReach, .session = kOver}));
+  }
+}
+
+TEST(RejoinPolicyTest, TheEndOfTheRunIsTheEnd) {
+  RejoinPolicy rejoin;
+  EXPECT_FALSE(rejoin.Rejoins({.finish = proto::Finish()}));
+  EXPECT_FALSE(rejoin.Rejoins({.finish = proto::Finish(), .session = kOver}));
+}
+
+TEST(RejoinPolicyTest, WhoIsToldToLeaveLeaves) {
+  RejoinPolicy rejoin;
+  EXPECT_FALSE(rejoin.Rejoins({.told_to_leave = true, .session = kOver}));
+  EXPECT_FALSE(rejoin.Rejoins({.told_to_leave = true, .worked = kOutOfReach}));
+}
+
+TEST(RejoinPolicyTest, ACoordinatorThatIsGoneIsTheEnd) {
+  RejoinPolicy rejoin;
+  EXPECT_FALSE(rejoin.Rejoins({.session = kOutOfReach}));
+}
+
+TEST(RejoinPolicyTest, AShardThatStaysOutOfReachWhileTheSessionLivesIsTheEnd) {
+  RejoinPolicy rejoin;
+  EXPECT_FALSE(rejoin.Rejoins({.worked = kOutOfReach}));
+}
+
+TEST(RejoinPolicyTest, AShardThatIsLostIsLookedForAgainAFewTimesInARow) {
+  for (const absl::Status& lost :
+       {absl::FailedPreconditionError("generation 2"),
+        absl::CancelledError("the server is shutting down")}) {
+    RejoinPolicy rejoin;
+    for (int i = 0; i < RejoinPolicy::kMostFruitless; ++i) {
+      EXPECT_TRUE(rejoin.Rejoins({.worked = lost}));
+    }
+    EXPECT_FALSE(rejoin.Rejoins({.worked = lost}));
+  }
+}
+
+TEST(RejoinPolicyTest, ADeliveryBeginsTheCountAnew) {
+  RejoinPolicy rejoin;
+  for (int i = 0; i < 3 * RejoinPolicy::kMostFruitless; ++i) {
+    EXPECT_TRUE(
+        rejoin.Rejoins({.worked = absl::FailedPreconditionError("generation 2"),
+                        .delivered = i % 4 == 0}));
+  }
+}
+
+TEST(RejoinPolicyTest, WhatIsWrongWithTheWorkItselfIsTheEnd) {
+  RejoinPolicy rejoin;
+  const absl::Status damaged = absl::DataLossError("a checksum is wrong");
+  EXPECT_FALSE(rejoin.Rejoins({.worked = damaged}));
+  EXPECT_FALSE(rejoin.Rejoins({.worked = damaged, .session = kOver}));
+}
+
+}  // namespace
+}  // namespace sluice
