@@ -12,12 +12,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/named_thread.h"
+#include "common/rpc/completion_tag.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
-#include "ps_server/shard/exchange_context.h"
-#include "ps_server/shard/pull_call.h"
-#include "ps_server/shard/push_call.h"
-#include "ps_server/shard/queued_call.h"
+#include "ps_server/shard/exchange_calls.h"
 
 namespace sluice {
 
@@ -57,10 +55,7 @@ class ExchangeService::Impl {
     } else if (context_.queue) {
       // A queue must be shut and empty before it goes, used or not.
       context_.queue->Shutdown();
-      void* tag;
-      bool ok;
-      while (context_.queue->Next(&tag, &ok)) {
-      }
+      ServeQueue(context_.queue.get());
     }
   }
 
@@ -73,8 +68,7 @@ class ExchangeService::Impl {
     explicit Wake(Impl* impl) : impl_(impl) {}
     void Set(grpc::CompletionQueue* queue) {
       // Rings at once.
-      alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC),
-                 static_cast<CompletionTag*>(this));
+      alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), address());
     }
     void Complete(bool ok) override {
       impl_->RunPosted();
@@ -111,11 +105,7 @@ class ExchangeService::Impl {
     kernels::SetNumericMode();  // Updates are computed here.
     PullCall::Listen(&context_);
     PushCall::Listen(&context_);
-    void* tag;
-    bool ok;
-    while (context_.queue->Next(&tag, &ok)) {
-      static_cast<CompletionTag*>(tag)->Complete(ok);
-    }
+    ServeQueue(context_.queue.get());
   }
 
   void ExecuteHere(const Decision& decision, const ExecuteDone& done) {

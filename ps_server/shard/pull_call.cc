@@ -1,5 +1,3 @@
-#include "ps_server/shard/pull_call.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 #include "proto/exchange.pb.h"
+#include "ps_server/shard/exchange_calls.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -24,7 +23,7 @@ constexpr double kShareOfStall = 0.5;
 
 void PullCall::Listen(ExchangeContext* context) {
   auto* call = new PullCall(context);
-  call->call_.AsyncNotifyWhenDone(call->on_done_.Unbegun());
+  call->call_.AsyncNotifyWhenDone(call->on_done_.address());
   context->service.RequestPull(&call->call_, &call->request_, &call->writer_,
                                context->queue.get(), context->queue.get(),
                                call->on_request_.Begin());

@@ -1,5 +1,3 @@
-#include "ps_server/shard/push_call.h"
-
 #include <spdlog/spdlog.h>
 
 #include <string>
@@ -10,12 +8,13 @@
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
+#include "ps_server/shard/exchange_calls.h"
 
 namespace sluice {
 
 void PushCall::Listen(ExchangeContext* context) {
   auto* call = new PushCall(context);
-  call->call_.AsyncNotifyWhenDone(call->on_done_.Unbegun());
+  call->call_.AsyncNotifyWhenDone(call->on_done_.address());
   context->service.RequestPush(&call->call_, &call->reader_,
                                context->queue.get(), context->queue.get(),
                                call->on_request_.Begin());

@@ -16,7 +16,6 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "worker/cancel_token.h"
-#include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/shard_calls.h"
 
@@ -27,7 +26,7 @@ namespace sluice {
 // help, and blocks until all are through, or far enough.
 //
 // Begin, Drive, BeginsAnew and Drain: from one thread; the others from any.
-class CallDriver final : public CallObserver {
+class CallDriver {
  public:
   // What the driver has done to one of the calls.
   struct Hands {
@@ -67,11 +66,21 @@ class CallDriver final : public CallObserver {
   // Makes Drive look at its cancel token.
   void Wake();
 
-  void OnAsked(int shard) override;
-  void OnMoved(int shard) override;
-  void OnProgress(int shard, int64_t floats) override;
-  void OnRest(int shard) override;
-  void OnCallEnded(int shard, const absl::Status& status) override;
+  // How the running call to `shard` goes and how it ended.
+  //
+  // Something is asked of the shard: it is to answer.
+  void OnAsked(int shard);
+  // Something of the call has moved: the shard can be reached.
+  void OnMoved(int shard);
+  // So many floats of the slice are in their place, or are being sent, from its
+  // beginning or, of a push, from its end. From the loop's thread or the one
+  // that computes.
+  void OnProgress(int shard, int64_t floats);
+  // Nothing travels until more of the gradient is final.
+  void OnRest(int shard);
+  // The call has ended and does nothing more; it may be destroyed as soon as
+  // this has been called. From the loop's thread or the one that cancelled it.
+  void OnCallEnded(int shard, const absl::Status& status);
 
   // Calls that were repeated, so far.
   int64_t repeated_total() const { return repeated_total_; }

@@ -1,23 +1,16 @@
 #include "worker/exchange/completion_loop.h"
 
 #include "common/named_thread.h"
+#include "common/rpc/completion_tag.h"
 
 namespace sluice {
 
 CompletionLoop::CompletionLoop()
-    : thread_(StartThread("exchange", [this] { Serve(); })) {}
+    : thread_(StartThread("exchange", [this] { ServeQueue(&queue_); })) {}
 
 CompletionLoop::~CompletionLoop() {
   queue_.Shutdown();
   thread_.join();
-}
-
-void CompletionLoop::Serve() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
-    static_cast<Completion*>(tag)->OnCompletion(ok);
-  }
 }
 
 }  // namespace sluice

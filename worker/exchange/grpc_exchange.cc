@@ -9,9 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/rpc/channel_options.h"
+#include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
+#include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
+#include "common/wire/chunk_codec.h"
+#include "proto/exchange.pb.h"
 #include "spdlog/spdlog.h"
+#include "worker/exchange/chunk_feed.h"
 
 namespace sluice {
 
@@ -30,7 +35,176 @@ std::vector<std::string> Names(const std::vector<std::string>& addresses) {
   return names;
 }
 
+constexpr char kPushMethod[] = "/sluice.proto.Exchange/Push";
+
 }  // namespace
+
+// One attempt to push one shard's slice: its chunks as they become final, then
+// the shard's word that all of it is staged. The call opens with the first
+// chunk, and has no deadline of its own: it lasts as long as the passes that
+// make the gradient, and whoever waits for it cancels one that has stalled. A
+// slice of one chunk is a unary call, as in VectorPull. It must stay until
+// `calls_` have heard its end.
+//
+// One operation is under way at a time; whoever starts it, the thread that
+// computes or the loop's, has taken the `busy_` mark first and owns the stream
+// until it passes the mark on.
+//
+// Not thread-safe: call from the thread that computes.
+class GrpcExchange::PushAttempt {
+ public:
+  PushAttempt(GrpcExchange* exchange, int shard)
+      : exchange_(*exchange),
+        calls_(exchange->push_calls_),
+        shard_(shard),
+        range_(exchange->layout_.range(ShardId(shard))),
+        feed_(range_, exchange->chunk_floats_) {}
+
+  // Everything of the gradient from float `from` on is final.
+  void Offer(int64_t from);
+  // Ends the call soon, unless it has ended; `calls_` hear it.
+  void Cancel();
+
+ private:
+  void OnChunkSent(bool ok);
+  void OnReply(bool ok);
+  void OnWhole(bool ok);
+  void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
+
+  void SendChunk(ParameterRange chunk);
+  void SendWhole(const grpc::ByteBuffer& message);
+  void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
+  absl::Status Outcome() const;
+
+  // Constant after construction.
+  const GrpcExchange& exchange_;
+  CallDriver& calls_;
+  const int shard_;
+  const ParameterRange range_;
+
+  // Of whoever holds the mark.
+  grpc::ClientContext context_;
+  // One of these two.
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
+  MethodTag<PushAttempt, &PushAttempt::OnChunkSent> on_chunk_sent_{this};
+  MethodTag<PushAttempt, &PushAttempt::OnReply> on_reply_{this};
+  MethodTag<PushAttempt, &PushAttempt::OnWhole> on_whole_{this};
+  MethodTag<PushAttempt, &PushAttempt::OnStatus> on_status_{this};
+  int64_t floats_sent_ = 0;
+  grpc::ByteBuffer reply_;
+  bool replied_ = false;
+  grpc::Status status_;
+
+  absl::Mutex mu_;  // Only that of `calls_` is acquired under it.
+  ChunkFeed feed_ ABSL_GUARDED_BY(mu_);
+  bool busy_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+void GrpcExchange::PushAttempt::Offer(int64_t from) {
+  std::optional<ParameterRange> chunk;
+  {
+    absl::MutexLock lock(&mu_);
+    feed_.MarkFinal(from);
+    if (busy_ || cancelled_) return;
+    chunk = feed_.Take();
+    if (!chunk.has_value()) return;
+    busy_ = true;
+  }
+  SendChunk(*chunk);
+}
+
+void GrpcExchange::PushAttempt::Cancel() {
+  bool resting = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (cancelled_) return;
+    cancelled_ = true;
+    resting = !busy_;
+    busy_ = true;
+  }
+  context_.TryCancel();
+  if (!resting) return;
+  if (stream_ != nullptr) return AskStatus();
+  calls_.OnCallEnded(shard_, absl::CancelledError("never begun"));
+}
+
+void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
+  floats_sent_ += chunk.size();
+  calls_.OnProgress(shard_, floats_sent_);
+  // The transport may hold a message beyond the end of its call, when the
+  // gradient's memory already takes the next gradient: hence the copy.
+  const FloatType type = exchange_.options_.types.push;
+  const grpc::ByteBuffer message = EncodePushChunk(
+      {.key = exchange_.pushed_key_,
+       .grant = exchange_.pushed_grant_,
+       .offset = chunk.begin - range_.begin,
+       .type = type},
+      CopyOf(exchange_.format_, type, chunk,
+             exchange_.pushed_.subspan(chunk.begin, chunk.size())));
+  if (chunk.size() == range_.size()) return SendWhole(message);
+  if (stream_ == nullptr) {
+    // Opening and first chunk travel together.
+    context_.set_initial_metadata_corked(true);
+    stream_ = exchange_.stubs_[shard_]->PrepareCall(&context_, kPushMethod,
+                                                    exchange_.loop_->queue());
+    stream_->StartCall(nullptr);
+  }
+  if (floats_sent_ == range_.size()) {
+    stream_->WriteLast(message, grpc::WriteOptions(), on_chunk_sent_.address());
+  } else {
+    stream_->Write(message, on_chunk_sent_.address());
+  }
+}
+
+void GrpcExchange::PushAttempt::SendWhole(const grpc::ByteBuffer& message) {
+  whole_ = exchange_.stubs_[shard_]->PrepareUnaryCall(
+      &context_, kPushMethod, message, exchange_.loop_->queue());
+  whole_->StartCall();
+  whole_->Finish(&reply_, &status_, on_whole_.address());
+}
+
+void GrpcExchange::PushAttempt::OnChunkSent(bool ok) {
+  if (ok) calls_.OnMoved(shard_);
+  // A shard may answer before it has read everything: a repeated push.
+  if (!ok || floats_sent_ == range_.size()) {
+    return stream_->Read(&reply_, on_reply_.address());
+  }
+  std::optional<ParameterRange> chunk;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!cancelled_) {
+      chunk = feed_.Take();
+      busy_ = chunk.has_value();
+      if (!busy_) {  // Rests until the next Offer.
+        calls_.OnRest(shard_);
+        return;
+      }
+    }
+  }
+  chunk.has_value() ? SendChunk(*chunk) : AskStatus();
+}
+
+void GrpcExchange::PushAttempt::OnReply(bool ok) {
+  replied_ = ok;
+  AskStatus();
+}
+
+void GrpcExchange::PushAttempt::OnWhole(bool ok) {
+  replied_ = reply_.Valid();
+  calls_.OnCallEnded(shard_, Outcome());
+}
+
+absl::Status GrpcExchange::PushAttempt::Outcome() const {
+  SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
+  proto::PushReply reply;
+  if (!replied_) return absl::DataLossError("answered a push without a reply");
+  SLUICE_RETURN_IF_ERROR(DecodeMessage(reply_, &reply));
+  if (reply.staged() == range_.size()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("staged ", reply.staged(),
+                                          " floats, expected ", range_.size()));
+}
 
 GrpcExchange::GrpcExchange(const ParameterLayout* layout,
                            std::vector<std::string> addresses, Options options)
@@ -150,22 +324,14 @@ void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
                              absl::Span<const float> gradient) {
   SLUICE_CHECK(pushes_.empty());
   SLUICE_CHECK(static_cast<int64_t>(gradient.size()) == layout_.size());
-  pushed_ = {.key = key, .grant = grant, .values = gradient};
+  pushed_key_ = key;
+  pushed_grant_ = grant;
+  pushed_ = gradient;
   push_calls_.Begin();
   pushes_.resize(stubs_.size());
-  for (int shard = 0; shard < layout_.shards(); ++shard) MakePush(shard);
-}
-
-void GrpcExchange::MakePush(int shard) {
-  const PushAttempt::Path path = {.shard = shard,
-                                  .range = layout_.range(ShardId(shard)),
-                                  .chunk_floats = chunk_floats_,
-                                  .format = &format_,
-                                  .type = options_.types.push,
-                                  .stub = stubs_[shard].get(),
-                                  .queue = loop_->queue(),
-                                  .observer = &push_calls_};
-  pushes_[shard] = std::make_unique<PushAttempt>(path, pushed_);
+  for (int shard = 0; shard < layout_.shards(); ++shard) {
+    pushes_[shard] = std::make_unique<PushAttempt>(this, shard);
+  }
 }
 
 void GrpcExchange::PushFrom(int64_t from) {
@@ -176,7 +342,7 @@ absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
   const CallDriver::Hands hands = {
       .repeat =
           [this](int shard) {
-            MakePush(shard);
+            pushes_[shard] = std::make_unique<PushAttempt>(this, shard);
             pushes_[shard]->Offer(0);
           },
       .cancel = [this](int shard) { pushes_[shard]->Cancel(); }};

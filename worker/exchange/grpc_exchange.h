@@ -22,7 +22,6 @@
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
-#include "worker/exchange/push_attempt.h"
 #include "worker/exchange/vector_pull.h"
 
 namespace sluice {
@@ -95,8 +94,9 @@ class GrpcExchange final : public Exchange {
   }
 
  private:
+  class PushAttempt;
+
   VectorPull::Path PullPath() const;
-  void MakePush(int shard);
   // The shards that there is no connection to: "shard 1 at host:port, ...".
   std::string Unconnected() const;
   void SetUnconnected(std::optional<UnreachedShard> shards);
@@ -119,7 +119,10 @@ class GrpcExchange final : public Exchange {
   absl::Time pull_deadline_;
   std::vector<Travel> pull_travels_, push_travels_;
   std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
-  PushedGradient pushed_;
+  // What they push, as BeginPush said.
+  GradientKey pushed_key_;
+  uint64_t pushed_grant_ = 0;
+  absl::Span<const float> pushed_;
   CallDriver push_calls_;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.

@@ -3,16 +3,164 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/rpc/completion_tag.h"
+#include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
+#include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
 
 namespace sluice {
+namespace {
+
+constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
+
+}  // namespace
+
+// One attempt to pull one shard's slice, or what is missing of it: request,
+// chunks, status. Each chunk is checked and copied straight to its place. A
+// slice of one chunk is asked for as a unary call, which is the same on the
+// wire but one operation instead of four: the loop wakes once, when the answer
+// is here.
+//
+// The call has no deadline of its own: it lasts as long as chunks come, and
+// whoever waits for it cancels one that has stalled. It must stay until
+// `calls_` have heard its end.
+//
+// Runs on the loop's thread; Start, once, from the one that computes; Cancel
+// from any.
+//
+// Thread-compatible.
+class VectorPull::Attempt {
+ public:
+  Attempt(VectorPull* pull, int shard)
+      : path_(pull->path_),
+        shard_(shard),
+        range_(path_.layout->range(ShardId(shard))),
+        into_(pull->weights_.subspan(range_.begin, range_.size())),
+        assembly_(pull->assemblies_[shard]),
+        calls_(pull->calls_) {}
+
+  void Start(Generation generation);
+  // Ends the call soon, unless it has ended.
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
+  void OnChunk(bool ok);
+  void OnWhole(bool ok);
+  void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
+
+  void ReadChunk() { stream_->Read(&chunk_, on_chunk_.address()); }
+  void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
+  // Checks a chunk and brings its floats to their place.
+  absl::Status Copy(const grpc::ByteBuffer& message);
+  void Progressed();
+  absl::Status Outcome();
+
+  // Constant after construction.
+  const Path& path_;
+  const int shard_;
+  const ParameterRange range_;
+  const absl::Span<float> into_;  // The range's floats.
+  PullAssembly& assembly_;        // The chunks that are here.
+  CallDriver& calls_;
+
+  // Of the loop's thread after Start.
+  grpc::ClientContext context_;
+  // One of these two.
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
+  MethodTag<Attempt, &Attempt::OnRequestSent> on_request_sent_{this};
+  MethodTag<Attempt, &Attempt::OnChunk> on_chunk_{this};
+  MethodTag<Attempt, &Attempt::OnWhole> on_whole_{this};
+  MethodTag<Attempt, &Attempt::OnStatus> on_status_{this};
+  grpc::ByteBuffer chunk_;
+  absl::Status problem_;  // What is wrong with the chunks.
+  grpc::Status status_;   // What the shard says.
+};
+
+void VectorPull::Attempt::Start(Generation generation) {
+  const PullAssembly::Question question = assembly_.Ask();
+  proto::PullRequest request;
+  request.set_generation(generation.value());
+  request.set_client(path_.client);
+  request.set_version(question.version.value());
+  request.set_exact(question.exact);
+  request.set_offset(question.offset);
+  request.set_type(static_cast<proto::FloatType>(path_.type));
+  const grpc::ByteBuffer message = EncodeMessage(request);
+  grpc::GenericStub* const stub = (*path_.stubs)[shard_].get();
+  calls_.OnAsked(shard_);
+  if (range_.size() <= path_.chunk_floats) {
+    whole_ = stub->PrepareUnaryCall(&context_, kMethod, message, path_.queue);
+    whole_->StartCall();
+    whole_->Finish(&chunk_, &status_, on_whole_.address());
+    return;
+  }
+  // Opening and request travel together.
+  context_.set_initial_metadata_corked(true);
+  stream_ = stub->PrepareCall(&context_, kMethod, path_.queue);
+  stream_->StartCall(nullptr);
+  stream_->WriteLast(message, grpc::WriteOptions(), on_request_sent_.address());
+}
+
+void VectorPull::Attempt::OnChunk(bool ok) {
+  if (!ok || !problem_.ok()) return AskStatus();
+  // The next chunk may travel while this one is copied: its sender gets no
+  // window for it before it is asked for.
+  const grpc::ByteBuffer message = std::exchange(chunk_, {});
+  ReadChunk();
+  problem_ = Copy(message);
+  if (problem_.ok()) return Progressed();
+  context_.TryCancel();  // The read under way ends soon.
+}
+
+void VectorPull::Attempt::OnWhole(bool ok) {
+  if (chunk_.Valid()) problem_ = Copy(chunk_);
+  if (chunk_.Valid() && problem_.ok()) Progressed();
+  calls_.OnCallEnded(shard_, Outcome());
+}
+
+absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
+  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePullChunk(message));
+  if (chunk.header.type != path_.type) {
+    return absl::DataLossError(absl::StrCat("a chunk is ",
+                                            NameOf(chunk.header.type),
+                                            ", expected ", NameOf(path_.type)));
+  }
+  const int64_t at = assembly_.received();
+  const int64_t floats = std::min(path_.chunk_floats, range_.size() - at);
+  const ParameterRange range = {range_.begin + at, range_.begin + at + floats};
+  const int64_t expected = path_.format->Bytes(path_.type, range);
+  if (static_cast<int64_t>(chunk.payload.bytes()) != expected) {
+    return absl::DataLossError(absl::StrCat("a chunk at ", at, " has ",
+                                            chunk.payload.bytes(),
+                                            " bytes, expected ", expected));
+  }
+  SLUICE_RETURN_IF_ERROR(
+      assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
+  return path_.format->Decode(path_.type, range, chunk.payload,
+                              into_.subspan(at, floats));
+}
+
+void VectorPull::Attempt::Progressed() {
+  calls_.OnMoved(shard_);
+  calls_.OnProgress(shard_, assembly_.received());
+}
+
+absl::Status VectorPull::Attempt::Outcome() {
+  SLUICE_RETURN_IF_ERROR(problem_);
+  return assembly_.End(FromGrpcStatus(status_));
+}
 
 VectorPull::VectorPull(Path path, std::vector<std::string> names,
                        CallLimits limits, Clock* clock)
     : path_(std::move(path)),
       hands_(MakeHands()),
       calls_(std::move(names), limits, clock) {}
+
+VectorPull::~VectorPull() = default;
 
 CallDriver::Hands VectorPull::MakeHands() {
   return {.repeat = [this](int shard) { Repeat(shard); },
@@ -37,20 +185,8 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
 }
 
 void VectorPull::Start(int shard) {
-  const ParameterRange range = path_.layout->range(ShardId(shard));
-  proto::PullRequest request;
-  request.set_generation(begun_->generation.value());
-  request.set_client(path_.client);
-  attempts_[shard] = std::make_unique<PullAttempt>(
-      PullAttempt::Slice{.shard = shard,
-                         .range = range,
-                         .chunk_floats = path_.chunk_floats,
-                         .format = path_.format,
-                         .type = path_.type,
-                         .into = weights_.subspan(range.begin, range.size()),
-                         .assembly = &assemblies_[shard],
-                         .observer = &calls_});
-  attempts_[shard]->Start(request, (*path_.stubs)[shard].get(), path_.queue);
+  attempts_[shard] = std::make_unique<Attempt>(this, shard);
+  attempts_[shard]->Start(begun_->generation);
 }
 
 void VectorPull::Repeat(int shard) {

@@ -20,7 +20,6 @@
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/pull_assembly.h"
-#include "worker/exchange/pull_attempt.h"
 
 namespace sluice {
 
@@ -46,7 +45,7 @@ class VectorPull {
   VectorPull(Path path, std::vector<std::string> names, CallLimits limits,
              Clock* clock);
   // REQUIRES: Abort was called, or nothing begun.
-  ~VectorPull() = default;
+  ~VectorPull();
 
   // Begins to fill `weights`, which must stay until Finish or Abort has
   // returned. What was begun before is aborted.
@@ -79,6 +78,8 @@ class VectorPull {
   std::vector<Exchange::Travel> travels() const { return calls_.travels(); }
 
  private:
+  class Attempt;
+
   void Start(int shard);
   // The same, where the call before has broken: it goes on there, if it can.
   void Repeat(int shard);
@@ -95,7 +96,7 @@ class VectorPull {
   int64_t given_ = 0;                     // Await said that so many are there.
   bool broken_ = false;                   // Some of these come anew.
   std::vector<PullAssembly> assemblies_;  // What is there of each slice.
-  std::vector<std::unique_ptr<PullAttempt>> attempts_;
+  std::vector<std::unique_ptr<Attempt>> attempts_;
 
   CallDriver calls_;
 };

@@ -29,7 +29,7 @@ class UnaryCall final : public CompletionTag {
     context->calls.Begin();
     (context->service.*next)(&call->call_, &call->request_, &call->writer_,
                              context->queue.get(), context->queue.get(),
-                             static_cast<CompletionTag*>(call));
+                             call->address());
   }
 
   void Complete(bool ok) override {
@@ -37,9 +37,10 @@ class UnaryCall final : public CompletionTag {
       answered_ = true;
       Listen(context_, next_, answer_);
       const absl::StatusOr<Reply> reply = answer_(request_);
-      auto* const tag = static_cast<CompletionTag*>(this);
-      if (reply.ok()) return writer_.Finish(*reply, grpc::Status::OK, tag);
-      return writer_.FinishWithError(ToGrpcStatus(reply.status()), tag);
+      if (reply.ok()) {
+        return writer_.Finish(*reply, grpc::Status::OK, address());
+      }
+      return writer_.FinishWithError(ToGrpcStatus(reply.status()), address());
     }
     SessionStream::Context* const context = context_;
     delete this;
@@ -99,13 +100,7 @@ void CoordinatorEndpoint::Start() {
   thread_ = StartThread("coordinator", [this] { Serve(); });
 }
 
-void CoordinatorEndpoint::Serve() {
-  void* tag;
-  bool ok;
-  while (context_.queue->Next(&tag, &ok)) {
-    static_cast<CompletionTag*>(tag)->Complete(ok);
-  }
-}
+void CoordinatorEndpoint::Serve() { ServeQueue(context_.queue.get()); }
 
 void CoordinatorEndpoint::Shutdown() {
   if (std::exchange(shut_, true) || context_.queue == nullptr) return;

@@ -11,8 +11,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/rpc/completion_tag.h"
 #include "proto/coordinator.grpc.pb.h"
-#include "ps_server/completion_tag.h"
 #include "ps_server/coordinator/session/frame_sink.h"
 
 namespace sluice {

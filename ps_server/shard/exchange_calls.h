@@ -1,0 +1,237 @@
+#ifndef SLUICE_PS_SERVER_SHARD_EXCHANGE_CALLS_H_
+#define SLUICE_PS_SERVER_SHARD_EXCHANGE_CALLS_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/rpc/completion_tag.h"
+#include "common/wire/chunk_codec.h"
+#include "proto/exchange.grpc.pb.h"
+#include "ps_server/shard/exchange_counters.h"
+#include "ps_server/shard/shard.h"
+
+// The calls of a shard's Exchange service, and what they share.
+namespace sluice {
+
+class PullCall;
+
+// Requests and replies stay gRPC's raw buffers.
+using RawExchange = proto::Exchange::WithRawMethod_Pull<
+    proto::Exchange::WithRawMethod_Push<proto::Exchange::Service>>;
+
+// Counters that the exchange thread raises and others read.
+// Thread-safe.
+class SharedCounters {
+ public:
+  void Add(int64_t ExchangeCounters::*counter, int64_t n = 1) {
+    absl::MutexLock lock(&mu_);
+    counters_.*counter += n;
+  }
+  void Set(int64_t ExchangeCounters::*counter, int64_t n) {
+    absl::MutexLock lock(&mu_);
+    counters_.*counter = n;
+  }
+  ExchangeCounters Get() const {
+    absl::MutexLock lock(&mu_);
+    return counters_;
+  }
+
+ private:
+  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  ExchangeCounters counters_ ABSL_GUARDED_BY(mu_);
+};
+
+// What the calls of one shard share. All but `counters` belongs to the
+// exchange thread.
+struct ExchangeContext {
+  Shard* shard;
+  Clock* clock;
+  absl::Duration stall;  // As ExchangeService's.
+  RawExchange service;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue;
+  SharedCounters counters;
+
+  // Calls that are streaming a version, and calls that wait for one.
+  absl::flat_hash_map<ReadId, PullCall*> reading;
+  absl::flat_hash_set<PullCall*> parked;
+
+  // Calls that exist, also those waiting for a client. When stopping and all
+  // are gone, nothing can start another operation and the queue is shut.
+  int calls = 0;
+  bool stopping = false;
+
+  void CallGone() {
+    --calls;
+    ShutQueueIfDone();
+  }
+  void ShutQueueIfDone() {
+    if (stopping && calls == 0) queue->Shutdown();
+  }
+};
+
+// Something with operations on a completion queue. It lives until the last of
+// them has ended, then deletes itself; so no completion ever finds it gone.
+//
+// Not thread-safe: call from the queue's thread.
+class QueuedCall {
+ public:
+  QueuedCall(const QueuedCall&) = delete;
+  QueuedCall& operator=(const QueuedCall&) = delete;
+
+ protected:
+  QueuedCall() = default;
+  virtual ~QueuedCall() = default;
+
+  // Calls a method of `Call` when its operation ends.
+  template <typename Call, void (Call::*kHandler)(bool ok)>
+  class Tag : public CompletionTag {
+   public:
+    explicit Tag(Call* call) : call_(call) {}
+    // The tag for an operation that is started now; address() is that for one
+    // that Begin counts later.
+    void* Begin() {
+      ++call_->operations_;
+      return address();
+    }
+
+    void Complete(bool ok) override {
+      (call_->*kHandler)(ok);
+      call_->EndOperation();
+    }
+
+   private:
+    Call* const call_;
+  };
+
+ private:
+  void EndOperation() {
+    if (--operations_ == 0) delete this;
+  }
+
+  int operations_ = 0;
+};
+
+// One Pull: wait for the version if need be, then send its chunks from where
+// they lie, all or from where an earlier call broke off. Given up when the
+// caller takes nothing for too long. Deletes itself.
+//
+// Not thread-safe: call from the exchange thread.
+class PullCall : public QueuedCall {
+ public:
+  // Accepts one call, and listens again when it came.
+  static void Listen(ExchangeContext* context);
+
+  // A decision was executed: the version may be there now. For parked calls.
+  void Retry();
+  // The shard has ended this call's read.
+  void EndRead();
+
+ private:
+  explicit PullCall(ExchangeContext* context);
+  ~PullCall() override;
+
+  void OnRequest(bool ok);
+  void OnSent(bool ok);
+  void OnAlarm(bool ok);
+  void OnStallAlarm(bool ok);
+  void OnFinished(bool ok) {}
+  void OnDone(bool ok);
+
+  // Takes over what is asked for; kInvalidArgument says what is wrong with it.
+  absl::Status Parse();
+  // Serves, parks or refuses.
+  void Answer();
+  void Park();
+  void Unpark();
+  void SendNext();
+  // Looks again when the chunk that is being sent would have stalled.
+  void WatchStall();
+  // What a chunk carries. REQUIRES: `read_`.
+  ChunkData DataOf(int chunk) const;
+  void LetGo();
+  void Finish(const absl::Status& status);
+  // How long the call may wait for its version.
+  absl::Duration ParkTime() const;
+
+  ExchangeContext* const context_;
+  grpc::ServerContext call_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
+  Tag<PullCall, &PullCall::OnRequest> on_request_{this};
+  Tag<PullCall, &PullCall::OnSent> on_sent_{this};
+  Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
+  Tag<PullCall, &PullCall::OnStallAlarm> on_stall_alarm_{this};
+  Tag<PullCall, &PullCall::OnFinished> on_finished_{this};
+  Tag<PullCall, &PullCall::OnDone> on_done_{this};
+
+  Shard::PullQuery query_;
+  FloatType type_ = FloatType::kUnspecified;  // Asked for.
+  std::optional<grpc::Alarm> alarm_;  // While parked, and until it has rung.
+  // While sending. The read is ended, and `ended_` set, if it takes too long.
+  std::optional<WeightStore::Read> read_;
+  int next_chunk_ = 0;
+  std::optional<grpc::Alarm> stall_alarm_;  // While sending several chunks.
+  absl::Time sent_at_;                      // The chunk that is being sent.
+  bool ended_ = false;
+  bool finished_ = false;
+};
+
+// One Push: take chunks until the gradient is staged or one is refused.
+// Deletes itself.
+//
+// Not thread-safe: call from the exchange thread.
+class PushCall : public QueuedCall {
+ public:
+  // Accepts one call, and listens again when it came.
+  static void Listen(ExchangeContext* context);
+
+ private:
+  explicit PushCall(ExchangeContext* context);
+  ~PushCall() override;
+
+  void OnRequest(bool ok);
+  void OnRead(bool ok);
+  void OnFinished(bool ok) {}
+  void OnDone(bool ok);
+
+  // Begins to read the next chunk into `chunk_`.
+  void ReadChunk();
+  // Stages a chunk; whether the gradient is staged now.
+  absl::StatusOr<bool> Stage(const grpc::ByteBuffer& message);
+  void Accept();
+  void EndEarly();
+  void Refuse(const absl::Status& status);
+  void Finish(const absl::Status& status);
+
+  ExchangeContext* const context_;
+  grpc::ServerContext call_;
+  grpc::ByteBuffer chunk_;
+  grpc::ServerAsyncReader<grpc::ByteBuffer, grpc::ByteBuffer> reader_;
+  Tag<PushCall, &PushCall::OnRequest> on_request_{this};
+  Tag<PushCall, &PushCall::OnRead> on_read_{this};
+  Tag<PushCall, &PushCall::OnFinished> on_finished_{this};
+  Tag<PushCall, &PushCall::OnDone> on_done_{this};
+
+  std::optional<GradientKey> key_;  // Of the first chunk.
+  bool finished_ = false;
+  bool ended_early_ = false;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PS_SERVER_SHARD_EXCHANGE_CALLS_H_
