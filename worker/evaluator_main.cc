@@ -1,17 +1,175 @@
 // The evaluator: measures pinned versions on the test split and saves the
 // final weights. Exit codes: common/exit_codes.h.
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/named_thread.h"
+#include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
+#include "common/session/coordinator_client.h"
+#include "common/status_macros.h"
 #include "common/stop_signal.h"
+#include "common/wire/float_type.h"
+#include "spdlog/spdlog.h"
+#include "worker/compute_context.h"
 #include "worker/daemon.h"
-#include "worker/run_evaluator.h"
+#include "worker/evaluator.h"
+#include "worker/mailbox.h"
+#include "worker/rejoin_policy.h"
+
+namespace sluice {
+namespace {
+
+// Longer than the time between two evaluations of a small job, so that a line
+// means something.
+constexpr absl::Duration kLogEvery = absl::Seconds(10);
+
+// Where the final version is written; nowhere without a run folder.
+std::string WeightsPath(const ResolvedJob& job, const std::string& run_dir) {
+  const std::string& folder =
+      run_dir.empty() ? job.job.output().run_dir() : run_dir;
+  return folder.empty() ? "" : absl::StrCat(folder, "/weights.safetensors");
+}
+
+void LogAnswer(const proto::Evaluated& answer) {
+  if (!answer.error().empty()) {
+    spdlog::warn("event=evaluation_failed version={} error=\"{}\"",
+                 answer.version(), answer.error());
+    return;
+  }
+  spdlog::info("event=evaluated version={} loss={:.6f} accuracy={} samples={}",
+               answer.version(), answer.loss(),
+               answer.has_accuracy() ? absl::StrCat(answer.accuracy()) : "none",
+               answer.samples());
+}
+
+// Answers one request after the other until the run is over, or a shard is
+// lost: says so in `*end`, or nothing when the session was lost first.
+void Serve(Mailbox<proto::FromCoordinator>* mailbox,
+           const std::function<absl::StatusOr<proto::Evaluated>(
+               const proto::Evaluate&)>& evaluate,
+           const std::function<void(proto::ToCoordinator)>& send,
+           LifeEnd* end) {
+  while (true) {
+    const auto message = mailbox->Take(kLogEvery);
+    if (!message.has_value()) {
+      if (mailbox->closed()) return;
+      spdlog::debug("event=waiting for=evaluation from=coordinator");
+      continue;
+    }
+    if (message->has_finish()) {
+      end->finish = message->finish();
+      return;
+    }
+    if (!message->has_evaluate()) continue;
+    absl::StatusOr<proto::Evaluated> answer = evaluate(message->evaluate());
+    end->worked = answer.status();
+    if (!answer.ok()) return;
+    LogAnswer(*answer);
+    proto::ToCoordinator frame;
+    *frame.mutable_evaluated() = *std::move(answer);
+    send(std::move(frame));
+    end->delivered = true;
+  }
+}
+
+// The Finish among the messages that are left, if there is one.
+std::optional<proto::Finish> TakeFinish(
+    Mailbox<proto::FromCoordinator>* mailbox) {
+  while (const auto left = mailbox->Take(absl::ZeroDuration())) {
+    if (left->has_finish()) return left->finish();
+  }
+  return std::nullopt;
+}
+
+// From one Join to the end of that session. An error: it did not come to that.
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
+                             const ComputeContext& context,
+                             const std::string& weights_path, bool rejoins,
+                             LeaveOnSignal* leave) {
+  Mailbox<proto::FromCoordinator> mailbox;
+  CancelToken over;
+  std::unique_ptr<GrpcExchange> exchange;  // Outlives the client.
+  CoordinatorClient::Options session =
+      SessionOptions(job, proto::EVALUATOR, 0, rejoins);
+  session.on_message = [&](const proto::FromCoordinator& message) {
+    mailbox.Put(message);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
+                          CoordinatorClient::Connect(std::move(session)));
+  const proto::Welcome welcome = client->welcome();
+  if (welcome.shard_addresses().empty()) {  // The run is over.
+    return LifeEnd{.finish = TakeFinish(&mailbox),
+                   .late = true,
+                   .session = client->Wait()};
+  }
+  if (rejoins) LogNewLife(welcome);
+  SLUICE_ASSIGN_OR_RETURN(exchange,
+                          OpenExchange(job, "evaluator", WireTypes(), welcome));
+  TellUnreached(exchange.get(), client.get());
+  leave->Joined([&](const std::string& reason) { client->Leave(reason); });
+
+  Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
+                      context.data.get(), context.model.get(), exchange.get());
+  LifeEnd end;
+  std::thread compute = StartThread("compute", [&] {
+    context.Enter();
+    end.worked = AwaitReachable(
+        job, rejoins, [&] { return over.cancelled(); }, exchange.get());
+    if (end.worked.ok()) {
+      Serve(
+          &mailbox,
+          [&](const proto::Evaluate& request) {
+            return evaluator.Run(request, Generation(welcome.generation()),
+                                 over);
+          },
+          [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); },
+          &end);
+    }
+    if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
+  });
+  end.session = client->Wait();
+  over.Cancel();
+  exchange->Wake();
+  mailbox.Close();
+  compute.join();
+  if (!end.finish.has_value()) end.finish = TakeFinish(&mailbox);
+  end.told_to_leave = leave->Parted();
+  return end;
+}
+
+// Evaluates for the job's coordinator until the run is over; the final weights
+// go into weights.safetensors in `run_dir`, in output.run_dir when that is
+// empty, nowhere when both are. OK: the run reached its end, or this process
+// was told to stop. Else says what went wrong, naming the culprit. Blocks.
+// REQUIRES: StopSignal::Block was called.
+absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context, MakeTestContext(job));
+  const std::string weights_path = WeightsPath(job, run_dir);
+  LeaveOnSignal leave;
+  RejoinPolicy rejoin;
+  for (bool rejoins = false;; rejoins = true) {
+    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
+                            Live(job, context, weights_path, rejoins, &leave));
+    if (!rejoin.Rejoins(end)) return RunOutcome(end);
+    LogEndOfLife(end);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();

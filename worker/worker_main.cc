@@ -2,18 +2,153 @@
 // Exit codes: common/exit_codes.h.
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/daemon_log.h"
+#include "common/delay_model.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/ids.h"
+#include "common/named_thread.h"
+#include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
+#include "common/session/coordinator_client.h"
+#include "common/status_macros.h"
 #include "common/stop_signal.h"
+#include "common/wire/job_wire_types.h"
+#include "spdlog/spdlog.h"
+#include "worker/compute_context.h"
 #include "worker/daemon.h"
-#include "worker/run_worker.h"
+#include "worker/rejoin_policy.h"
+#include "worker/task_inbox.h"
+#include "worker/timeline.h"
+#include "worker/trainer.h"
+#include "worker/worker_loop.h"
+
+namespace sluice {
+namespace {
+
+// What decides the bits of this worker's gradients besides the job.
+std::map<std::string, std::string> InputsOf(const ComputeContext& context) {
+  std::map<std::string, std::string> inputs;
+  inputs["device"] = context.device->Description();
+  const std::string digest = context.data->Digest();
+  if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
+  return inputs;
+}
+
+void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
+               const TaskInbox& inbox) {
+  spdlog::info(
+      "event=done tasks_started_total={} gradients_delivered_total={} "
+      "tasks_cancelled_total={} cancelled_unstarted_total={} "
+      "gradients_rejected_total={} loss_overflows_total={} applied_total={} "
+      "dropped_total={} "
+      "repeated_calls_total={} compute_seconds={:.3f} saved_seconds={:.3f}",
+      counts.tasks_started, counts.gradients_delivered, counts.tasks_cancelled,
+      inbox.cancelled_unstarted(), counts.gradients_rejected,
+      counts.loss_overflows, inbox.verdicts(proto::APPLIED),
+      inbox.verdicts(proto::DROPPED), exchange.repeated_calls_total(),
+      counts.compute_seconds, counts.saved_compute_seconds);
+}
+
+// From one Join to the end of that session. An error: it did not come to that.
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
+                             const ComputeContext& context,
+                             const Trainer::Options& options,
+                             CoordinatorClient::Options session,
+                             LeaveOnSignal* leave, Timeline* timeline) {
+  TaskInbox inbox;
+  std::unique_ptr<GrpcExchange> exchange;
+  const bool rejoins = session.rejoins;
+  session.on_message = [&](const proto::FromCoordinator& message) {
+    inbox.Receive(message);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
+                          CoordinatorClient::Connect(std::move(session)));
+  if (inbox.finish().has_value()) {
+    return LifeEnd{
+        .finish = inbox.finish(), .late = true, .session = client->Wait()};
+  }
+  const proto::Welcome welcome = client->welcome();
+  if (rejoins) LogNewLife(welcome);
+  SLUICE_ASSIGN_OR_RETURN(exchange,
+                          OpenExchange(job, absl::StrCat("worker ", id.value()),
+                                       JobWireTypes(job.job), welcome));
+  TellUnreached(exchange.get(), client.get());
+  inbox.set_wake([&] { exchange->Wake(); });
+  leave->Joined([&](const std::string& reason) {
+    inbox.Close(reason);
+    client->Leave(reason);
+  });
+
+  Trainer trainer(options, context.data.get(), context.model.get(),
+                  exchange.get());
+  WorkerLoop loop(
+      job.job.cluster().coordinator(), &inbox, &trainer,
+      [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
+      timeline);
+  LifeEnd end;
+  std::thread compute = StartThread("compute", [&] {
+    context.Enter();
+    end.worked = AwaitReachable(
+        job, rejoins, [&] { return inbox.closed(); }, exchange.get());
+    if (end.worked.ok()) end.worked = loop.Run();
+    if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
+  });
+  end.session = client->Wait();
+  inbox.Close("the session has ended");
+  compute.join();
+  end.told_to_leave = leave->Parted();
+  LogCounts(loop.counts(), *exchange, inbox);
+  end.finish = inbox.finish();
+  end.delivered = loop.counts().gradients_delivered > 0;
+  return end;
+}
+
+// Works for the job's coordinator as worker `id` until the run is over, and
+// adds what it does to the file `timeline_path` (timeline.h), unless that is
+// empty. OK: it reached its end, or this process was told to stop. Else says
+// what went wrong, naming the culprit. Blocks. REQUIRES: StopSignal::Block was
+// called.
+absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
+                       const std::string& timeline_path) {
+  std::unique_ptr<Timeline> timeline;
+  if (!timeline_path.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context,
+                          MakeTrainingContext(job, id));
+  spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
+               context.device->Description(), job.layout.size());
+  Trainer::Options options = TrainerOptionsFromJob(job);
+  SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
+  LeaveOnSignal leave;
+  CoordinatorClient::Options session =
+      SessionOptions(job, proto::WORKER, id.value(), /*rejoins=*/false);
+  for (auto& [name, value] : InputsOf(context)) {  // Once: it takes time.
+    (*session.join.mutable_inputs())[name] = value;
+  }
+  RejoinPolicy rejoin;
+  for (;; session.rejoins = true) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const LifeEnd end,
+        Live(job, id, context, options, session, &leave, timeline.get()));
+    if (!rejoin.Rejoins(end)) return RunOutcome(end);
+    LogEndOfLife(end);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();

@@ -1,9 +1,8 @@
-#include "worker/model/batch_norm.h"
-
 #include <utility>
 
 #include "common/status_macros.h"
 #include "worker/model/layer_stack.h"
+#include "worker/model/layers.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,4 @@
 // Batch norm in a model: what it computes, and what becomes of its statistics.
-#include "worker/model/batch_norm.h"
-
 #include <cmath>
 #include <numeric>
 #include <string>

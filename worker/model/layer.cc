@@ -6,10 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/random.h"
 #include "common/status_macros.h"
-#include "worker/model/batch_norm.h"
 #include "worker/model/layer_stack.h"
-#include "worker/model/residual.h"
-#include "worker/model/sequence_layers.h"
+#include "worker/model/layers.h"
 
 namespace sluice {
 namespace {

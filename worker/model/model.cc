@@ -82,6 +82,15 @@ class Model::MeanOfStatistics final : public GradientSink {
   int64_t final_from_;
 };
 
+absl::StatusOr<float*> Model::Scratch::Get() {
+  if (buffer_ == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(
+        buffer_,
+        device_->Allocate(floats_ * static_cast<int64_t>(sizeof(float))));
+  }
+  return buffer_->floats();
+}
+
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(
     const ResolvedJob& job, int max_samples, kernels::Device* device,
     const ModelOptions& options) {

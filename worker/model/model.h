@@ -18,7 +18,6 @@
 #include "worker/flow.h"
 #include "worker/model/device_model.h"
 #include "worker/model/gradient_array.h"
-#include "worker/model/scratch_vector.h"
 #include "worker/model/weights_array.h"
 #include "worker/task_progress.h"
 
@@ -100,6 +99,20 @@ class Model {
  private:
   class Term;
   class MeanOfStatistics;
+  // Device memory for a vector that not every job needs.
+  class Scratch {
+   public:
+    Scratch(kernels::Device* device, int64_t floats)
+        : device_(device), floats_(floats) {}
+    // The same memory in each call, with anything in it; the first one
+    // allocates it.
+    absl::StatusOr<float*> Get();
+
+   private:
+    kernels::Device* const device_;
+    const int64_t floats_;
+    std::unique_ptr<kernels::Buffer> buffer_;
+  };
 
   Model(kernels::Device* device, std::unique_ptr<DeviceModel> device_model,
         int64_t floats)
@@ -125,7 +138,7 @@ class Model {
   // Overwritten by every call before they are read.
   std::optional<WeightsArray> weights_;
   std::optional<GradientArray> gradient_;
-  ScratchVector of_step_, of_part_;
+  Scratch of_step_, of_part_;
 };
 
 }  // namespace sluice

@@ -1,9 +1,8 @@
-#include "worker/model/sequence_layers.h"
-
 #include <utility>
 
 #include "common/status_macros.h"
 #include "worker/model/layer_stack.h"
+#include "worker/model/layers.h"
 
 namespace sluice {
 namespace {
