@@ -1,3 +1,15 @@
+// Samples are read one part ahead. `ahead_` is filled by `reading_`, a thread
+// that lives from one Next to the following one; Next waits for it, swaps what
+// it read into `now_` and starts it again. So the model reads `now_` while the
+// thread writes `ahead_`, and whoever touches `ahead_` has joined the thread.
+//
+// Mini-batches 4 and 5 of 8 and 2 samples, micro-batches of 3:
+//
+//   Compute   reads 4[0..2] into ahead_
+//   Next      now_ = 4[0..2], share 3/8; the thread reads 4[3..5]
+//   Next      now_ = 4[3..5], share 3/8; the thread reads 4[6..7]
+//   Next      now_ = 4[6..7], share 2/8, last of its mini-batch; 5[0..1]
+//   Next      5[0..1] from where it was read: nothing follows
 #include "worker/task_gradient.h"
 
 #include <algorithm>

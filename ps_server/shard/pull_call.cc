@@ -1,3 +1,13 @@
+// A pull is in one of three states, and leaves each exactly once:
+//
+//   parked     its version is not there: it is in `parked`, with an alarm.
+//              Retry after each decision; NOT_YET when the alarm rings
+//   sending    it has a read and is in `reading`. EndRead when too many old
+//              versions are held; given up when the peer takes nothing
+//   finished   its status is on its way; it holds neither read nor place
+//
+// Alarms that are cancelled ring as well, later: each handler looks whether the
+// call is still in the state that the alarm was set for.
 #include <algorithm>
 #include <utility>
 

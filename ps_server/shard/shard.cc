@@ -1,3 +1,17 @@
+// A decision is executed whole or not at all: everything that can be wrong with
+// it is looked at before anything changes (a Commit finds all its gradients
+// first). One that cannot be executed is kept in `fault_`, and every later one
+// is answered with it: the coordinator then begins another generation.
+//
+// Version 5 from the gradients of tasks 7 and 9, read by r1 at version 4:
+//
+//   Stage(7), Stage(9)       each chunk; true when all of a slice is here
+//   Execute(Commit 5)        find both slices, close version 4 (r1 keeps it),
+//                            sum and apply chunk by chunk, publish version 5,
+//                            free both slices: returns reads that were ended
+//                            and digests that are due
+//   Execute(Commit 5)        repeated: its number is known; nothing happens
+//   Pull(5)                  version 5; Pull(6) would have to wait
 #include "ps_server/shard/shard.h"
 
 #include <algorithm>

@@ -1,3 +1,28 @@
+// Where pushed gradients wait for the coordinator's decision.
+//
+// What holds:
+//   * A slice is staged when every chunk of its grid has been taken once. A
+//     chunk that comes again is not looked at, so a push may be repeated.
+//   * Only a task that the coordinator granted room for is taken (its grant is
+//     a function of the key and of a secret of this generation), so the slices
+//     here are bounded by what was granted.
+//   * What has ended stays ended: `ended_` remembers the last task that ended
+//     in each life of a worker, and later chunks of that task and of earlier
+//     ones are refused. A slice that was already staged keeps being answered,
+//     because a later task of the worker may end before its own update is made.
+//   * A chunk with a NaN or an infinity never counts as taken.
+//
+// Three chunks, worker 0, task 7:
+//
+//   Stage(7, chunk 2)    false: one of three is here
+//   Stage(7, chunk 1)    false
+//   -- the connection breaks; the worker repeats the whole push --
+//   Stage(7, chunk 2)    false: a duplicate, counted and passed over
+//   Stage(7, chunk 1)    false
+//   Stage(7, chunk 0)    true: the slice is staged, and the push is answered
+//   Find(7)              its floats, for the Commit that names it
+//   End(7)               its memory is free for another slice
+//   Stage(7, chunk 2)    kAborted: task 7 has ended
 #include "ps_server/shard/staging.h"
 
 #include <algorithm>

@@ -1,3 +1,25 @@
+// A version is a table of counted chunks; readers hold the table.
+//
+// What holds:
+//   * The chunks of a table that somebody holds never change. An update writes
+//     a chunk in place only when the table that it builds is alone with it;
+//     otherwise it writes into another chunk, from the pool.
+//   * Between Close and Publish nobody begins to read: the closed version may
+//     already be half overwritten.
+//   * At most `max_held` old versions are held, and pinned ones: Close ends the
+//     reads of the oldest others. Their holders let go soon after, so a chunk
+//     may be in use for a moment longer.
+//
+// Two chunks, `max_held` 1. Reader r1 takes version 0, {a0, b0}:
+//
+//   Close              version 0 becomes old; one old version may be held
+//   Prepare(0), (1)    r1 holds a0 and b0, so version 1 is {a1, b1}
+//   Publish            r2 takes version 1
+//   Close              two old versions would be held: r1 is ended, and lets go
+//   Prepare(0), (1)    r2 holds a1 and b1; the pool has a0 and b0, so version 2
+//                      is {a0, b0}
+//   Publish            had nobody read version 1, it would be {a1, b1}, written
+//                      in place
 #include "ps_server/shard/weight_store.h"
 
 #include <algorithm>

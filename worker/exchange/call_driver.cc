@@ -1,3 +1,16 @@
+// The calls run on the loop's thread and tell what happens to them (On...);
+// whoever waits for them decides what to do about it (DriveUntil). Under the
+// lock there is only bookkeeping: calls are repeated and cancelled without it,
+// because that calls into gRPC, which may call back.
+//
+// Shard 1 dies and comes back while a pull is waited for:
+//
+//   loop     OnCallEnded(1, UNAVAILABLE)   to be repeated in 20 ms
+//   waiter   wakes: the next repetition has changed; waits for those 20 ms
+//   waiter   TakeDue: {1}; hands.repeat(1) begins the next call
+//   loop     OnCallEnded(1, UNAVAILABLE)   to be repeated in 40 ms
+//   ...      until the shard answers, or has not for limits.partition
+//   loop     OnMoved(1), OnProgress(1, n)  it is reached again
 #include "worker/exchange/call_driver.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Two pulls exist side by side: `pull_` brings what a task computes on,
+// `prefetch_` what the next one probably will, each into memory of its own.
+// BeginPull takes the prefetch where it is of the same weights in the same
+// memory, and otherwise ends it only if it would write into that memory. So at
+// most one of the two fills a given array, and `pulling_` is the one that the
+// trainer waits for.
+//
+// Pushes have no such twin: one gradient is made at a time, and a task waits
+// until it is staged.
 #include "worker/exchange/grpc_exchange.h"
 
 #include <grpcpp/create_channel.h>

@@ -1,3 +1,20 @@
+// A pull of the flat vector is a call to each shard, and each call fills its
+// slice from the first float on. What is there of the vector is therefore a
+// prefix: whole slices, and the part that has come of the next.
+//
+//   * A slice is of one version (PullAssembly). A call that breaks goes on
+//     where it broke off, for exactly that version.
+//   * Where the shard no longer has that version, the slice begins anew. That
+//     concerns whoever waits only if floats of this slice were counted in what
+//     Await returned: then, and only then, Await says Restarted.
+//
+// Two shards of 10 floats, "version 5 or newer":
+//
+//   Await(4)    12: all of shard 0 (version 5), two floats of shard 1
+//   -- shard 1's call breaks; it has gone on to version 7 and keeps no 5 --
+//   Await(15)   Restarted: two floats that were counted have come again, as 7
+//   Await(4)    17, say: what is there by now
+//   Finish      versions 5 and 7, when all is there
 #include "worker/exchange/vector_pull.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Where a gradient goes on its way out. Every stage is a GradientSink that
+// hands on what is final to the next, so that the push of a layer's gradient
+// begins while the layers before it are computed, however many mini-batches and
+// parts it is the sum of:
+//
+//   layers -> Term (part)  -> Term (step)  -> MeanOfStatistics -> GradientArray
+//             share * g_ij    + G_i           statistics / count   to the host
+//
+// A stage that has nothing to do is left out: one mini-batch in one part goes
+// from the layers straight to the GradientArray. All parts but the last of a
+// step, and all steps but the last, end in a GradientInPlace, which tells
+// nobody: their sum is not final yet.
 #include "worker/model/model.h"
 
 #include <utility>

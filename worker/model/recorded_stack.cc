@@ -1,3 +1,11 @@
+// Why parts: to a GPU each operation of a layer is a launch, and those of small
+// layers cost more than their work. Recorded once and run as one, a segment of
+// layers is one launch. But a recording cannot wait for weights, nor
+// for whoever takes the gradient: so it holds operations only, weights are
+// waited for before it, and what it makes final is said behind it.
+//
+// A device that cannot record runs every pass layer by layer (Mode::kPlain):
+// that is the whole story on the CPU.
 #include "worker/model/recorded_stack.h"
 
 #include <algorithm>
