@@ -6,25 +6,25 @@
 
 namespace sluice {
 
-// The largest message either side takes; a larger one is refused with
-// RESOURCE_EXHAUSTED. The largest chunk a job may set (limits.chunk_bytes,
-// 4 MiB, which WireFormat makes 6.1 MiB where all of it are statistics in FP16)
-// and its header fit, and so does any message of a session (the largest is a
-// Join, which carries the job's text).
+// The largest message that either side accepts; a larger one is refused with
+// RESOURCE_EXHAUSTED. It has room for the largest chunk a job may set
+// (limits.chunk_bytes, 4 MiB, which WireFormat turns into 6.1 MiB if all floats
+// are statistics sent in FP16) with its header. It also has room for any
+// message of a session; the largest is a Join, which carries the job's text.
 inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 
-// A peer that has answered nothing for so long, although it was asked, is gone.
+// A peer that leaves a keepalive ping unanswered for this long is gone.
 inline constexpr int kKeepaliveTimeoutMs = 10000;
 
-// For weights and gradients. Each channel made with these has a connection of
-// its own, so that a chunk never stands before another channel's messages.
+// For weights and gradients. Each channel has its own connection, so that a
+// chunk never delays the messages of another channel.
 grpc::ChannelArguments BulkChannelArguments();
 
-// For sessions: small messages that must not wait, on a connection of their
-// own that notices a peer that vanished.
+// For sessions: small messages that must not wait, on a connection of their own
+// that notices a vanished peer.
 grpc::ChannelArguments SessionChannelArguments();
 
-// The other end of both. A port that another process listens on is refused.
+// The server's side of both. A port that another process listens on is refused.
 void ApplyServerOptions(grpc::ServerBuilder* builder);
 
 }  // namespace sluice

@@ -7,19 +7,20 @@
 
 #include "absl/time/time.h"
 
-// Deadlines towards gRPC. They go by CLOCK_MONOTONIC, as Clock::Real does: a
-// point of the wall clock, which gRPC's C++ types make of anything in
-// std::chrono, ends early or never when somebody sets that clock.
+// Deadlines for gRPC calls. They use CLOCK_MONOTONIC, like Clock::Real. gRPC's
+// C++ types turn any std::chrono time into a point of the wall clock; such a
+// deadline passes early or never if that clock is set.
 namespace sluice {
 
-// So long from now, for alarms and a server's Shutdown. At most some 300 years.
+// This long from now, for alarms and a server's Shutdown. At most about 300
+// years.
 gpr_timespec FromNow(absl::Duration duration);
 
-// Lets the call of `context` last at most `timeout` from now.
+// Limits the call of `context` to `timeout` from now.
 void SetTimeout(absl::Duration timeout, grpc::ClientContext* context);
 
-// How long the caller of a server's call still waits for it; InfiniteDuration
-// where it has set no deadline.
+// How long the caller of a server's call will still wait; InfiniteDuration if
+// it has set no deadline.
 absl::Duration TimeLeft(const grpc::ServerContext& call);
 
 }  // namespace sluice

@@ -1,7 +1,16 @@
-// One thread polls the sockets while a server takes connections, and an eventfd
-// always. A socket from which nothing can be accepted although somebody waits
-// there (no descriptors, no memory) is polled again only after a pause: it
-// would be ready at once, without end.
+// One thread polls an eventfd, and also the listening sockets while a server
+// takes connections (Serve to Rest). The eventfd wakes it when that changes.
+//
+// Running out of file descriptors must not turn the poll into a busy loop: a
+// socket with a waiting connection is always ready, even if accept fails. So a
+// socket from which nothing could be accepted is polled again after a pause of
+// 100 ms. To refuse a connection in that state the thread closes its spare
+// descriptor, accepts with the freed one, closes the connection and opens the
+// spare again. The peer then sees a closed connection instead of a hang.
+//
+// Example with a limit of 1024 descriptors: connections whose descriptor would
+// be 992 or above are closed at once, because the last 32 are reserved for the
+// process's own files. At 1024 accept fails with EMFILE, and the spare is used.
 #include "common/rpc/listener.h"
 
 #include <fcntl.h>
@@ -33,14 +42,16 @@ namespace sluice {
 namespace {
 
 constexpr int kPauseMs = 100;
-// A line tells a person; one for each of a thousand workers tells nothing more.
+// One line is enough for a person; a line for each of a thousand workers would
+// say nothing more.
 constexpr absl::Duration kLineEvery = absl::Seconds(10);
-// Left for the process's own files: a checkpoint, a log, gRPC's wake-ups.
+// Left for the process's own files: a checkpoint, a log, gRPC's wake-up files.
 constexpr int64_t kReserved = 32;
 
-// As gRPC does for its own: small messages go at once, a port may be taken
-// again while connections of an earlier process linger there, and a peer that
-// vanished is noticed by the system, too. Connections inherit these.
+// The options that gRPC sets on its own sockets; accepted connections inherit
+// them. Small messages are sent at once. A port can be taken again while
+// connections of an earlier process linger. The system also notices a vanished
+// peer.
 void SetOptions(int socket) {
   const int on = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -49,7 +60,7 @@ void SetOptions(int socket) {
              sizeof(kKeepaliveTimeoutMs));
 }
 
-// A socket that listens there, or -1 and errno.
+// Returns a listening socket, or -1 with errno set.
 int ListenOn(const sockaddr* address, socklen_t size) {
   const int fd =
       socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -67,7 +78,7 @@ int ListenOn(const sockaddr* address, socklen_t size) {
 }
 
 int PortOf(int socket) {
-  sockaddr_in6 bound = {};  // The port is where sockaddr_in has it.
+  sockaddr_in6 bound = {};  // sockaddr_in has the port at the same place.
   socklen_t size = sizeof(bound);
   getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
   return ntohs(bound.sin6_port);
@@ -79,8 +90,7 @@ absl::Status CannotListen(const std::string& address, const char* why) {
       ": the port is taken or the address is not this host's (", why, ")"));
 }
 
-// Every interface: one socket for both kinds, or IPv4's where there is only
-// that.
+// One socket for IPv4 and IPv6, or an IPv4 socket if the system has only that.
 int ListenEverywhere(int port) {
   sockaddr_in6 both = {};
   both.sin6_family = AF_INET6;
@@ -94,7 +104,7 @@ int ListenEverywhere(int port) {
   return ListenOn(reinterpret_cast<const sockaddr*>(&ipv4), sizeof(ipv4));
 }
 
-// Every address of a host's name, on one port.
+// Listens on all addresses of a host's name, on one port.
 absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
                                               const HostPort& at) {
   addrinfo hints = {};
@@ -110,7 +120,7 @@ absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
     for (const int fd : sockets) close(fd);
   };
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    if (!sockets.empty()) {  // The port that the first has got.
+    if (!sockets.empty()) {  // The port that the first socket was given.
       reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port =
           htons(static_cast<uint16_t>(PortOf(sockets.front())));
     }
@@ -190,7 +200,7 @@ void Listener::Rest() {
 
 void Listener::Wake() {
   const uint64_t one = 1;
-  // It fails only where it has been woken 2^64 times already.
+  // This fails only if the counter overflows, after 2^64 wake-ups.
   [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
 }
 
@@ -234,7 +244,7 @@ bool Listener::Accept(int socket) {
       case EPERM:
       case EPROTO:
       case ECONNABORTED:
-        break;  // Of a connection that is gone already.
+        break;  // The connection is gone already.
       default:
         return false;
     }
@@ -253,14 +263,15 @@ bool Listener::AcceptAndRefuse(int socket) {
 }
 
 void Listener::HandOver(int socket, int connection) {
-  // The lowest that is free: the others below the limit are all in use.
+  // The kernel gives the lowest free number, so this number tells how many are
+  // used.
   const int64_t limit = GetDescriptorLimit().soft;
   if (connection >= limit - std::min(kReserved, limit / 4)) {
     close(connection);
     return CountRefused();
   }
   absl::MutexLock lock(&mu_);
-  if (connections_ == nullptr) {  // Since it was polled.
+  if (connections_ == nullptr) {  // Rest was called after the poll.
     close(connection);
     return;
   }

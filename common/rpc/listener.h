@@ -17,8 +17,9 @@
 
 namespace sluice {
 
-// A port that this process listens on, for one gRPC server after the other: it
-// is nobody else's in between, and who connects then is served by the next.
+// A port that this process listens on, for one gRPC server after another.
+// Between two servers the port stays this process's, and peers that connect in
+// that time are served by the next server.
 //
 //   auto listener = Listener::Open("[::]:7000");   // Check it.
 //   grpc::ServerBuilder builder;
@@ -29,44 +30,46 @@ namespace sluice {
 //   (*listener)->Rest();
 //   server->Shutdown(deadline);
 //
-// Accepts by itself, on a thread of its own: gRPC 1.51 accepts nothing any more
-// after the first time that a process has no file descriptor left
-// (CVE-2023-4785). This one refuses who connects then, says so, and serves
-// again as soon as there are some. It leaves the process a few, for its own
-// files.
+// The listener accepts connections itself, on its own thread. gRPC 1.51 never
+// accepts again once a process has run out of file descriptors (CVE-2023-4785).
+// The listener instead refuses connections while there are no descriptors, logs
+// that, and serves again when there are some. It always leaves a few
+// descriptors for the process's own files.
 //
 // Thread-safe.
 class Listener {
  public:
   using Connections = grpc::experimental::ExternalConnectionAcceptor;
 
-  // Listens on "host:port" (common/host_port.h); port 0: a free one. Every
-  // interface is IPv4's and IPv6's, where the system has both. Nobody is
-  // answered before Serve. kInvalidArgument: not an address. kUnavailable: the
-  // port is taken, or the address is not this host's.
+  // Listens on "host:port" (common/host_port.h). Port 0: a free one. "Every
+  // interface" means IPv4 and IPv6 if the system has both. Connections wait
+  // until Serve. kInvalidArgument: not an address. kUnavailable: the port is
+  // taken, or the address is not this host's.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
       const std::string& address);
   // REQUIRES: Rest was called, if Serve was.
   ~Listener();
 
-  // Where the server that `builder` makes takes its connections from.
+  // Connects the server that `builder` will make to this listener.
   static std::unique_ptr<Connections> AddTo(grpc::ServerBuilder* builder);
-  // Connections go to that server from now on. REQUIRES: it has been started.
+  // Hands connections to that server from now on. REQUIRES: it has been
+  // started.
   void Serve(std::unique_ptr<Connections> connections);
-  // From here on they wait for the next Serve.
+  // From now on connections wait for the next Serve.
   void Rest();
 
   int port() const { return port_; }
-  // Connections refused for want of file descriptors.
+  // Connections refused because no file descriptor was free.
   int64_t refused_total() const { return refused_; }
 
  private:
   Listener(std::vector<int> sockets, int port);
 
   void Run();
-  // Accepts what has come on `socket`. False: it must not be asked for a while.
+  // Accepts all connections that wait on `socket`. False: `socket` must not be
+  // polled again for a while.
   bool Accept(int socket);
-  // Accepts one with the descriptor that is kept for that, and closes it.
+  // Accepts one connection with the spare descriptor, and closes it.
   bool AcceptAndRefuse(int socket);
   void HandOver(int socket, int connection);
   void CountRefused();
@@ -77,13 +80,13 @@ class Listener {
   const int port_;
   const int wake_;  // An eventfd.
 
-  // Of the accepting thread.
+  // Used by the accepting thread only.
   int spare_ = -1;
   absl::Time next_line_ = absl::InfinitePast();
 
   std::atomic<int64_t> refused_ = 0;
 
-  absl::Mutex mu_;  // Acquired before gRPC's.
+  absl::Mutex mu_;  // Acquired before gRPC's own locks.
   std::unique_ptr<Connections> connections_ ABSL_GUARDED_BY(mu_);
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
 

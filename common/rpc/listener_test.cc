@@ -64,7 +64,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& host,
                                    SessionChannelArguments());
 }
 
-// How a call on the channel ends; UNIMPLEMENTED: a server has answered it.
+// The status of a call on the channel; UNIMPLEMENTED: a server has answered.
 grpc::StatusCode Call(const std::shared_ptr<grpc::Channel>& channel,
                       absl::Duration timeout = kLong) {
   grpc::ClientContext context;
@@ -116,10 +116,10 @@ TEST(ListenerTest, APortThatIsTakenIsNamed) {
               HasSubstr(absl::StrCat(
                   "cannot listen on ", address,
                   ": the port is taken or the address is not this host's")));
-  // Every interface has this address, too.
+  // Every interface includes this address.
   EXPECT_TRUE(absl::IsUnavailable(
       Listener::Open(absl::StrCat("[::]:", first->port())).status()));
-  // 192.0.2.0/24 is nobody's (RFC 5737).
+  // 192.0.2.0/24 belongs to no host (RFC 5737).
   EXPECT_TRUE(absl::IsUnavailable(Listener::Open("192.0.2.1:0").status()));
   EXPECT_TRUE(
       absl::IsUnavailable(Listener::Open("no.such.host.invalid:0").status()));
@@ -136,14 +136,14 @@ TEST(ListenerTest, ThePortIsKeptFromOneServerToTheNext) {
     }
     EXPECT_FALSE(Listener::Open(address).ok()) << "nobody can take it";
   }
-  // Who connects in between is served by the next.
+  // A peer that connects in between is served by the next server.
   const auto early = ChannelTo("127.0.0.1", *listener);
   early->GetState(/*connect=*/true);
   Server server(listener.get());
   EXPECT_EQ(Call(early), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-// Leaves this process, which then may have 200 descriptors, `left` of them.
+// Limits this process to 200 descriptors and leaves `left` of them free.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t left) {
@@ -165,7 +165,7 @@ class FewDescriptors {
   std::vector<int> taken_;
 };
 
-// A client that has its descriptor before it connects.
+// A client that takes its descriptor before it connects.
 class RawClient {
  public:
   RawClient() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {}
@@ -200,12 +200,13 @@ TEST(ListenerTest, WithoutAFreeDescriptorItRefusesAndLaterServesAgain) {
   {
     FewDescriptors none(0);
     for (RawClient& client : clients) client.Connect(listener->port());
-    AwaitRefused(*listener, 10);  // What ended before has left a few.
+    // Connections that ended before have left a few descriptors.
+    AwaitRefused(*listener, 10);
   }
   EXPECT_TRUE(Answers("127.0.0.1", *listener));
 }
 
-// A checkpoint needs some, whoever connects.
+// A checkpoint needs some, however many peers connect.
 TEST(ListenerTest, ConnectionsLeaveTheProcessSomeDescriptors) {
   const auto listener = OpenAt("127.0.0.1:0");
   Server server(listener.get());

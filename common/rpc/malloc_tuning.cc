@@ -12,10 +12,10 @@ void TuneMallocForChunks() {
 #if defined(__GLIBC__)
   // Never give the top of the heap back.
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  // Grow by room for several chunks in flight at once.
+  // Grows by room for several chunks in flight.
   mallopt(M_TOP_PAD, 64 << 20);
-  // glibc's maximum: every chunk (at most 4 MiB) comes from the heap, none
-  // from a mapping of its own.
+  // glibc's maximum. Every chunk (at most 4 MiB) comes from the heap and none
+  // gets a mapping of its own.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
 #endif
 }

@@ -5,7 +5,7 @@
 namespace sluice {
 
 void PollQueuesApart() {
-  // The only way in which gRPC can be told.
+  // gRPC has no other way to set this.
   setenv("GRPC_POLL_STRATEGY", "poll", /*replace=*/0);
 }
 

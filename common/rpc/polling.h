@@ -3,19 +3,18 @@
 
 namespace sluice {
 
-// Has each thread that serves a gRPC completion queue, or waits in a call,
-// listen to the sockets of its own calls only. Unless told otherwise gRPC lets
-// one thread of the process listen to all sockets: it wakes for what is
-// another's, hands that over, and wakes a third thread to listen meanwhile. In
-// daemons of two such threads (sessions and bulk data) this takes twice the
-// context switches, and an update without delays a quarter longer.
+// Makes each thread that serves a gRPC completion queue, or waits in a call,
+// poll only the sockets of its own calls. By default one thread of the process
+// polls all sockets. It then wakes for another thread's socket, hands the event
+// over, and wakes a third thread to poll in the meantime. In a daemon with two
+// such threads (sessions and bulk data) that doubles the context switches, and
+// an update without delays takes a quarter longer.
 //
-// What a wake-up costs grows with the sockets that a thread has, by some 0.1 us
-// each: for hundreds of connections to a process, no longer for tens of
-// thousands.
+// A wake-up costs about 0.1 us for each socket that the thread has. That is
+// fine for hundreds of connections to a process, but not for tens of thousands.
 //
-// Call in `main`, before other threads exist and gRPC is used. Somebody who
-// sets gRPC's own GRPC_POLL_STRATEGY has it so.
+// Call in `main`, before other threads exist and before gRPC is used. A value
+// of gRPC's own GRPC_POLL_STRATEGY that the user has set is kept.
 void PollQueuesApart();
 
 }  // namespace sluice

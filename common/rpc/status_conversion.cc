@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-// Both number the codes as google.rpc.Code does, from 0 to this.
+// Both libraries number the codes as google.rpc.Code does, from 0 to this.
 constexpr int kLastCode = 16;
 
 int KnownCode(int code) {

@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// The same code and message on the other side of the edge. A code that either
-// library does not know becomes kUnknown.
+// Converts a status between gRPC's and Abseil's type; code and message stay the
+// same. A code that either library does not know becomes kUnknown.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

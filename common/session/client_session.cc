@@ -1,3 +1,27 @@
+// A session outlives its connections. Each connection begins with a Join and is
+// open from the Welcome on; when it breaks, the next one resumes where it
+// stopped:
+//
+//     Join --> Welcome --> messages, heartbeats --> the connection ends
+//       ^                                             |        |
+//       +------ Backoff(), unless it has ended -------+        +--> ended
+//
+// Three timeouts bound a silence. With heartbeats every second and a
+// rejoin_timeout of 60 s, a coordinator that falls silent at 0 s is handled so:
+//
+//    5 s   CutAt(): five heartbeats are unanswered. The connection is cut and
+//          another one is tried, at least once a second.
+//   60 s   Deadline(): the session ends with kUnavailable. After Hurry() it
+//          ends at 5 s.
+//
+// Invariants:
+//   - Before the Welcome of a connection nothing but its Join is written.
+//   - incarnation_ is 0 or the number of this life. A Join that names it
+//     resumes this life, so a Welcome with another number is an error.
+//   - Messages are numbered across connections (ReliableQueue). A gap, or an
+//     acknowledgement of a message never sent, ends the session.
+//   - Once refusal_ is set, the session ends when its connection ends.
+//   - last_heard_ skips the time in which this process itself did not run.
 #include "common/session/client_session.h"
 
 #include <algorithm>
@@ -10,21 +34,22 @@
 namespace sluice {
 namespace {
 
-// A worker has a handful of messages under way, a shard one for each decision
-// since the last heartbeat. More than this means that nobody acknowledges.
+// A worker has a handful of unacknowledged messages, a shard one for each
+// decision since the last heartbeat. More than this means that the coordinator
+// does not acknowledge at all.
 constexpr size_t kQueueCapacity = 65536;
-// First pause before the connection is tried again, and the longest.
+// The first and the longest pause before connecting again.
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(1);
-// Unanswered heartbeats after which a connection is given up: a lease.
+// Unanswered heartbeats after which a connection is given up: one lease.
 constexpr double kMostUnanswered = 5;
-// Heartbeats when the coordinator names no interval.
+// In seconds, used if the coordinator names no interval.
 constexpr double kDefaultHeartbeat = 1;
 
-// Marks the status that IsCoordinatorLost knows.
+// Marks the status for IsCoordinatorLost.
 constexpr char kLost[] = "sluice/coordinator-lost";
 
-// Whether trying again cannot help, so that the coordinator's answer stands.
+// Whether the coordinator's answer is final, so that trying again cannot help.
 bool IsFinal(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -90,8 +115,8 @@ absl::StatusOr<ClientSession::Event> ClientSession::OnFrame(
   return *is_new ? Event::kMessage : Event::kNothing;
 }
 
-// A worker's Welcome comes twice when it joined before all shards had: only
-// the second one has the addresses.
+// A worker that joined before all shards had gets two Welcomes. Only the second
+// one has the addresses.
 absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
     const proto::FromCoordinator& frame) {
   const proto::Welcome& welcome = frame.welcome();
@@ -137,7 +162,7 @@ std::optional<absl::Status> ClientSession::OnConnectionEnd(
   if (IsFinal(status.code())) return Refuse(status);
   if (status.code() == absl::StatusCode::kAborted) {
     if (welcomed_) return Refuse(status);
-    // It has not begun: there is nothing that another life could not have.
+    // The process has not begun to work, so it can simply join as another life.
     incarnation_ = 0;
     queue_ = Queue(kQueueCapacity);
     last_heard_ = now;
@@ -158,7 +183,7 @@ absl::Status ClientSession::Silent(absl::Time now) const {
 }
 
 void ClientSession::Awake(absl::Time now) {
-  // Twice, so that a round that is merely late does not count.
+  // Twice the interval, so that a round that is merely late does not count.
   if (now - last_awake_ > 2 * kAwakeEvery) {
     last_heard_ += now - last_awake_ - kAwakeEvery;
     last_connected_ += now - last_awake_ - kAwakeEvery;

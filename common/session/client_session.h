@@ -14,21 +14,21 @@
 
 namespace sluice {
 
-// Whether a session ended because a coordinator that had been there fell
-// silent: it may come back, and with it the run.
+// Whether a session ended because the coordinator fell silent after contact. It
+// may come back, and the run with it.
 bool IsCoordinatorLost(const absl::Status& status);
 
-// What one process knows of its session with the coordinator, and what it
-// makes of each frame and of each connection's end. CoordinatorClient puts
-// threads and connections around it.
+// The state of one process's session with the coordinator: it decides what
+// follows from each frame and from the end of each connection.
+// CoordinatorClient adds the threads and connections.
 //
 // Not thread-safe: call under the owner's lock.
 class ClientSession {
  public:
   struct Options {
-    std::string address;  // Of the coordinator, for messages.
-    proto::Join join;     // `incarnation` is filled in.
-    // As CoordinatorClient's.
+    std::string address;  // The coordinator's, for messages.
+    proto::Join join;     // `incarnation` is filled in by the session.
+    // As in CoordinatorClient.
     absl::Duration start_timeout;
     absl::Duration rejoin_timeout;
     bool rejoins = false;
@@ -37,61 +37,62 @@ class ClientSession {
 
   // ---- One connection after the other. ----
 
-  // The first frame of a connection; what else is to be written waits for
-  // kWelcome.
+  // The first frame of a connection. Other frames must wait for kWelcome.
   proto::ToCoordinator Join();
 
   enum class Event {
-    kNothing,  // An acknowledgement, a heartbeat, a repetition.
-    kMessage,  // A new numbered message: hand it on.
-    kWelcome,  // The connection is open, or open still: frames may be written.
+    kNothing,  // An acknowledgement, a heartbeat, or a repeated message.
+    kMessage,  // A new numbered message, to be handed on.
+    kWelcome,  // The connection is open: frames may be written.
   };
-  // A frame has arrived. After an error the connection must be cut; the
-  // session ends with it.
+  // Handles a frame that has arrived. After an error the connection must be
+  // cut, and the session ends with it.
   absl::StatusOr<Event> OnFrame(const proto::FromCoordinator& frame,
                                 absl::Time now);
-  // The message Finish has been handed on.
+  // Call after the message Finish has been handed on.
   void OnFinished(const proto::Finish& finish);
 
-  // The connection has ended with `status` (OK: closed by the coordinator;
-  // kCancelled: cut by this process). Empty: try again after Backoff(). Else
-  // the session has ended: OK after Finish or a Leave; kUnavailable from
-  // Deadline() on; the error that OnFrame or Send gave; or `status`, where
-  // trying again cannot help: kAborted says so once welcomed(). A process that
-  // lives on joins with another session.
+  // Handles the end of a connection. `status` is OK if the coordinator closed
+  // it, and kCancelled if this process cut it. Returns nothing if the session
+  // goes on: connect again after Backoff(). Otherwise the session has ended,
+  // with
+  //   OK             after a Finish or a Leave;
+  //   kUnavailable   from Deadline() on;
+  //   kAborted       after welcomed(): this process must join with a new one;
+  //   other errors   those of OnFrame or Send, or `status` itself if trying
+  //                  again cannot help.
   std::optional<absl::Status> OnConnectionEnd(const absl::Status& status,
                                               absl::Time now);
-  // Pause before the next connection; doubles with each try up to 1 s, and is
-  // short again after a Welcome.
+  // Pause before the next connection. It doubles with each attempt up to 1 s,
+  // and starts over after a Welcome.
   absl::Duration Backoff();
-  // When the coordinator will have been silent for too long: the session ends
-  // with its connection then.
+  // When the coordinator has been silent for too long and the session ends.
   absl::Time Deadline() const;
-  // When the connection is to be cut, at the latest then. Earlier it is once
-  // the coordinator has left as many heartbeats in a row unanswered as a lease
-  // has: after a cut link heals, a new connection is there at once, while the
-  // old one would wait for a repetition that comes as late as the link was cut
-  // for.
+  // When the connection must be cut: once the coordinator has left as many
+  // heartbeats in a row unanswered as fit into a lease, and at Deadline() at
+  // the latest. After a cut link heals, a new connection works at once, while
+  // the old one waits for a TCP retransmission, which comes as late again as
+  // the link was cut for.
   absl::Time CutAt() const;
   // Call at least every kAwakeEvery. A longer gap means that this process was
-  // stopped or starved: the coordinator is not blamed for that silence.
+  // stopped or starved; the silence of that time is not held against the
+  // coordinator.
   static constexpr absl::Duration kAwakeEvery = absl::Seconds(1);
   void Awake(absl::Time now);
-  // This process has been told to end: it waits for the coordinator's word, but
-  // for one that is silent no longer than a lease.
+  // This process has been told to end. From now on it waits for a silent
+  // coordinator no longer than a lease.
   void Hurry() { hurries_ = true; }
 
   // ---- What is to be written. ----
 
-  // Queues a message, at any time.
-  // kResourceExhausted: the coordinator acknowledges nothing; cut the
-  // connection, the session ends with it.
+  // Queues a message; allowed at any time. kResourceExhausted: the coordinator
+  // does not acknowledge. Cut the connection; the session ends with it.
   absl::Status Send(proto::ToCoordinator message);
-  // Queues a good-bye; the session ends with the connection.
+  // Queues a good-bye. The session ends with the connection.
   void Leave(const std::string& reason);
-  // Heartbeats say from now on that this process cannot reach `whom` since
-  // `since`; empty: that it reaches all. One says so at once where that is new:
-  // a process that has other things to say may not send any for long.
+  // From now on heartbeats say that this process has not reached `whom` since
+  // `since`; empty: that it reaches all peers. If that is news, a heartbeat is
+  // sent at once, because other messages could otherwise postpone it for long.
   void CannotReach(const std::string& whom, absl::Time since) {
     reach_due_ |= whom != cannot_reach_;
     cannot_reach_ = whom;
@@ -99,8 +100,8 @@ class ClientSession {
   }
   // Messages that the coordinator has not acknowledged.
   size_t unacknowledged() const { return queue_.unacknowledged(); }
-  // Whether a frame should be written at once, and when a heartbeat is due
-  // (for ever away while no connection is open).
+  // Whether a frame should be written at once, and when the next heartbeat is
+  // due (InfiniteFuture while no connection is open).
   bool HasUrgentFrame() const {
     return queue_.HasNext() || ack_due_ || reach_due_;
   }
@@ -110,24 +111,25 @@ class ClientSession {
 
   // ---- How it stands. ----
 
-  bool contacted() const { return contacted_; }  // Some Welcome came.
-  // A complete one came; for all but shards, one with the shards' addresses.
+  bool contacted() const { return contacted_; }  // A Welcome has come.
+  // A complete Welcome has come. For peers other than shards, complete means
+  // that it names the shards' addresses.
   bool welcomed() const { return welcomed_; }
   const proto::Welcome& welcome() const { return welcome_; }
   const std::optional<proto::Finish>& finish() const { return finish_; }
-  // Tries since the last Welcome.
+  // Attempts since the last Welcome.
   int failures() const { return failures_; }
 
  private:
   using Queue = ReliableQueue<proto::ToCoordinator>;
 
   std::string Name() const;
-  // Remembers why the session cannot go on.
+  // Records the reason why the session cannot go on.
   absl::Status Refuse(const absl::Status& status);
   absl::StatusOr<Event> OnWelcome(const proto::FromCoordinator& frame);
   absl::Status Silent(absl::Time now) const;
   absl::Duration HeartbeatEvery() const;
-  // `timeout`, unless it is in a hurry.
+  // `timeout`, or a lease if that is shorter and Hurry was called.
   absl::Duration Patience(absl::Duration timeout) const;
 
   // Constant after construction.
@@ -138,12 +140,13 @@ class ClientSession {
   bool ack_due_ = false;
   absl::Time next_heartbeat_;
   absl::Time last_heard_;
-  absl::Time last_connected_;  // When the present connection was begun.
+  absl::Time last_connected_;  // When the current connection began.
   absl::Time last_awake_;
-  std::string last_error_ = "none";  // Of a connection, but for our own cuts.
+  // Of the last connection that this process did not cut itself.
+  std::string last_error_ = "none";
   int failures_ = 0;
-  bool open_ = false;  // This connection has been welcomed.
-  // This life: 0 until the coordinator gave it a number.
+  bool open_ = false;  // The current connection has been welcomed.
+  // The number of this life; 0 until the coordinator has given one.
   int64_t incarnation_ = 0;
   proto::Welcome welcome_;
   bool contacted_ = false;

@@ -95,7 +95,7 @@ TEST(ClientSessionTest, AnAbortedIncarnationEndsTheSession) {
   EXPECT_EQ(end->message(), "coordinator at lead:7000: dead");
 }
 
-// As the writer does while the session is idle.
+// Calls Awake as the writer thread does while the session is idle.
 void StayAwake(ClientSession* session, absl::Time until) {
   for (absl::Time now = kStart; now <= until; now += absl::Seconds(1)) {
     session->Awake(now);
@@ -142,7 +142,7 @@ TEST(ClientSessionTest, ASilentConnectionIsCutAndAnotherIsTriedMuchLonger) {
   StayAwake(&session, kStart + lease);
   const absl::Status cut = absl::CancelledError("cut");
   EXPECT_FALSE(session.OnConnectionEnd(cut, kStart + lease).has_value());
-  // The next one has as long.
+  // The next connection has as long.
   EXPECT_EQ(session.CutAt(), kStart + 2 * lease);
   EXPECT_EQ(session.Deadline(), kStart + absl::Seconds(600));
   EXPECT_EQ(session.Join().join().incarnation(), 1) << "it may resume";

@@ -1,3 +1,21 @@
+// Two threads around a ClientSession, which makes all decisions:
+//
+//   reader   opens one connection after another, joins on each, and hands on
+//            what arrives (ReadLoop)
+//   writer   sends acknowledgements, heartbeats and whatever the senders have
+//            not written, and cuts a silent connection (WriteLoop)
+//
+// A thread that calls Send() usually writes its message itself, because handing
+// it to the writer would cost a context switch. So several threads write to the
+// stream, one at a time:
+//
+//   - writing_ is true from TakeFrame, under mu_, until the Write has returned.
+//     Write itself runs without mu_, since it may block.
+//   - A thread that finds writing_ set leaves its message in the queue. The
+//     thread that is writing takes it next.
+//   - stream_ is set only between a Welcome and the end of that connection.
+//     Before the reader finishes a stream, it clears stream_ and waits until
+//     writing_ is false, so no thread can write to a stream that is gone.
 #include "common/session/coordinator_client.h"
 
 #include <grpcpp/grpcpp.h>
@@ -24,24 +42,21 @@ namespace {
 using Stream =
     grpc::ClientReaderWriter<proto::ToCoordinator, proto::FromCoordinator>;
 
-// How often whoever waits at the start says for whom.
+// How often a process that waits at the start logs what it waits for.
 constexpr absl::Duration kSayEvery = absl::Seconds(2);
 // How long a Leave may take to reach the coordinator.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
-// The longest and the shortest the writer rests: the second bounds how often
-// it looks at a connection that is being cut.
+// Bounds on the writer's wait. The lower one limits how often it looks at a
+// connection that is being cut.
 constexpr absl::Duration kLongestRest = ClientSession::kAwakeEvery;
 constexpr absl::Duration kShortestRest = absl::Milliseconds(1);
-// Up to so many unacknowledged messages fit into what a connection takes
-// without being read (64 KiB), so that their sender can write them itself.
+// This many messages fit into what a connection takes without being read (64
+// KiB), so their sender can write them without blocking.
 constexpr size_t kWrittenBySender = 64;
 
 }  // namespace
 
-// The reader thread opens one connection after the other, joins on each, and
-// hands on what arrives. Who sends a message also writes it, which saves a
-// hand-over; the writer thread sends what is left, acknowledgements and
-// heartbeats, and cuts a connection that has been silent for too long.
+// See the top of this file.
 class CoordinatorClient::Impl {
  public:
   explicit Impl(Options options)
@@ -73,20 +88,20 @@ class CoordinatorClient::Impl {
  private:
   void ReadLoop();
   void WriteLoop();
-  // Has heartbeats say whom this process cannot reach now.
+  // Asks which peer this process cannot reach, for the next heartbeats.
   void AskUnreached() ABSL_LOCKS_EXCLUDED(mu_);
-  // The frame to be written now, if any, for the caller to write; none while
-  // another thread is writing, which will find it.
+  // The frame that the caller must write now. None if there is none, or if
+  // another thread is writing; that thread will take it.
   std::optional<proto::ToCoordinator> TakeFrame()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Writes what TakeFrame gave, and what has come meanwhile.
+  // Writes the result of TakeFrame, and then whatever has been queued since.
   void WriteFrames(std::optional<proto::ToCoordinator> frame)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // One connection, from the Join until it breaks: how it ended.
+  // Runs one connection from the Join until it breaks. Returns how it ended.
   absl::Status RunConnection();
-  // Handles one frame: false when the connection must be cut.
+  // Handles one frame. False: the connection must be cut.
   bool OnFrame(const proto::FromCoordinator& frame, Stream* stream);
-  // What follows from a connection's end; false when the session has ended.
+  // Handles the end of a connection. False: the session has ended.
   bool AfterConnection(const absl::Status& status);
   void Close();
 
@@ -111,7 +126,7 @@ class CoordinatorClient::Impl {
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   ClientSession session_ ABSL_GUARDED_BY(mu_);
-  // The present connection; its stream from the Welcome on.
+  // The current connection. Its stream is set from the Welcome on.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);
   Stream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
@@ -131,7 +146,7 @@ absl::Status CoordinatorClient::Impl::AwaitWelcome() {
       absl::MutexLock lock(&mu_);
       AwaitFor(&mu_, absl::Condition(this, &Impl::WelcomedOrEnded), kSayEvery);
       if (session_.welcomed()) return absl::OkStatus();
-      if (Ended()) return *end_;  // OK: with the run, before it began.
+      if (Ended()) return *end_;  // OK: the run ended before it began here.
       contacted = session_.contacted();
     }
     spdlog::info("event=waiting for=\"{}\" address={} seconds={:.0f}",
@@ -155,7 +170,8 @@ void CoordinatorClient::Impl::Send(proto::ToCoordinator message) {
     if (!session_.Send(std::move(message)).ok()) {
       refused = context_;
     } else if (session_.unacknowledged() <= kWrittenBySender) {
-      frame = TakeFrame();  // Before the writer wakes for it.
+      // Under the same lock, so that the writer does not wake for it.
+      frame = TakeFrame();
     }
   }
   if (refused != nullptr) refused->TryCancel();
@@ -203,12 +219,12 @@ absl::Status CoordinatorClient::Impl::RunConnection() {
     context_ = context;
     join = session_.Join();
   }
-  // A new channel each time: this class decides when to try again.
+  // A new channel each time, because this class decides when to try again.
   const auto stub = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
       options_.address, grpc::InsecureChannelCredentials(),
       SessionChannelArguments()));
   const auto stream = stub->Session(context.get());
-  stream->Write(join);  // When it fails, so does the first Read.
+  stream->Write(join);  // If this fails, the first Read fails too.
   proto::FromCoordinator frame;
   while (stream->Read(&frame)) {
     if (OnFrame(frame, stream.get())) continue;
@@ -275,7 +291,7 @@ void CoordinatorClient::Impl::WriteLoop() {
       if (hurries) session_.Hurry();
       const absl::Time wake =
           std::min(session_.CutAt(), session_.next_heartbeat());
-      // A Welcome that comes meanwhile makes heartbeats due earlier.
+      // A Welcome that comes in the meantime makes a heartbeat due earlier.
       const auto has_work = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         return WriterHasWork() || session_.next_heartbeat() < wake;
       };
@@ -333,7 +349,7 @@ void CoordinatorClient::Impl::WriteFrames(
     const bool written = stream != nullptr && stream->Write(*frame);
     absl::MutexLock lock(&mu_);
     writing_ = false;
-    // The reader sees the end of the stream too, and says why.
+    // The reader also sees the end of the stream, and reports the reason.
     if (!written) stream_ = nullptr;
     frame = TakeFrame();
   }

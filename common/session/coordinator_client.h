@@ -15,80 +15,83 @@
 
 namespace sluice {
 
-// A process's session with the coordinator: used by workers, shards and the
-// evaluator. Joins, keeps its lease by heartbeats, and survives broken
-// connections: every message arrives exactly once and in order while both
-// processes live.
+// A process's session with the coordinator, for workers, shards and the
+// evaluator. It joins, keeps the lease by heartbeats, and survives broken
+// connections: while both processes live, every message arrives exactly once
+// and in order.
 //
-// Has its own connection and two own threads, so that bulk data never delays
-// it. Thread-safe.
+// It has its own connection and two threads, so that bulk data never delays it.
+// Thread-safe.
 class CoordinatorClient {
  public:
   struct Options {
     std::string address;  // "host:port" of the coordinator.
-    // Who joins. `incarnation` is filled in, the rest is not.
+    // The joining process. `incarnation` is filled in by the client, the rest
+    // is not.
     proto::Join join;
     // How long the coordinator may be silent before the first Welcome, and
     // after it (limits.start_timeout_s, limits.rejoin_timeout_s).
     absl::Duration start_timeout = absl::Seconds(300);
     absl::Duration rejoin_timeout = absl::Seconds(5);
-    // This process has taken part before: rejoin_timeout bounds the wait for
-    // the first Welcome, too.
+    // This process has taken part before, so rejoin_timeout also bounds the
+    // wait for the first Welcome.
     bool rejoins = false;
-    // Called with every numbered message, once each and in order, on the
-    // reader thread: must not block; may Send. Comes between the call of
-    // Connect and the destructor's return. REQUIRES: not empty.
+    // Called with every numbered message, once each and in order, on the reader
+    // thread, from the call of Connect until the destructor returns. Must not
+    // block; may call Send. REQUIRES: not empty.
     std::function<void(const proto::FromCoordinator&)> on_message;
-    // Whether this process has been told to end: then it waits for a silent
-    // coordinator no longer than a lease. Asked every second on an own thread;
-    // must not block. Empty: it has not.
+    // Whether this process has been told to end. It then waits for a silent
+    // coordinator no longer than a lease. Called every second on another
+    // thread; must not block. Empty: never told to end.
     std::function<bool()> told_to_end;
     Clock* clock = Clock::Real();  // Outlives the client.
   };
 
-  // Joins. Blocks until the coordinator's Welcome has come (for a worker and
-  // an evaluator: until all shards have joined, so that it names their
-  // addresses), trying again and saying every 2 s whom it waits for. Where the
-  // run is over, it returns once the Finish has been handed on and the session
-  // has ended with it. Errors:
+  // Joins. Blocks until the coordinator's Welcome has come, for a worker and an
+  // evaluator until all shards have joined (the Welcome then has their
+  // addresses). Logs every 2 s what it waits for. If the run is over, it
+  // returns once the Finish has been handed on and the session has ended.
+  // Errors:
   //   kUnavailable         no coordinator at the address for start_timeout, or
-  //                        it fell silent for rejoin_timeout; once it is there,
-  //                        it alone judges who is late
+  //                        it fell silent for rejoin_timeout; once there is
+  //                        contact, only the coordinator decides who is late
   //   kFailedPrecondition, kAlreadyExists, kInvalidArgument, kUnimplemented
-  //                        the coordinator's refusal, in its words; a server of
-  //                        another kind
+  //                        the coordinator's refusal, in its words; or a server
+  //                        of another kind
   static absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(
       Options options);
 
-  // Ends the session without a word, if it has not ended: the coordinator
-  // takes the process for dead after the lease. Not from a callback.
+  // Ends the session without a word, if it has not ended. The coordinator then
+  // takes the process for dead after the lease. Must not be called from a
+  // callback.
   ~CoordinatorClient();
 
   proto::Welcome welcome() const;
 
-  // Queues a message, of which only the body counts, and writes it unless so
-  // many are unacknowledged that writing might have to wait. Never blocks on
-  // the network. After the end of the session it does nothing.
+  // Queues a message, of which only the body counts. Also writes it, unless so
+  // many messages are unacknowledged that writing might block. Never blocks on
+  // the network. Does nothing after the end of the session.
   void Send(proto::ToCoordinator message);
 
-  // Whom this process cannot reach, for the coordinator's status: heartbeats
-  // say what `unreached` says, which is asked about once a second, on a thread
-  // of the client's, until its destructor has returned. Call at most once.
+  // Reports a peer that this process cannot reach, for the coordinator's
+  // status. `unreached` is called once a second on the client's thread until
+  // the client's destructor returns, and heartbeats carry its result. Call at
+  // most once.
   struct Unreached {
     std::string whom;  // "shard 1 at host:port"
     absl::Time since;
   };
   void TellUnreached(std::function<std::optional<Unreached>()> unreached);
 
-  // Blocks until the session has ended. OK: after Finish, whose on_message
-  // has returned, or after Leave. Else why it was lost for good:
-  // kUnavailable names the coordinator's address and how long it was silent;
-  // kAborted: this process was taken for dead, or its generation is over; the
-  // others as Connect's. Not from a callback.
+  // Blocks until the session has ended. OK: after Finish (its on_message has
+  // returned) or Leave. Otherwise the reason why it is lost for good.
+  // kUnavailable names the coordinator's address and the length of its silence.
+  // kAborted: this process was taken for dead, or its generation is over. Other
+  // errors are those of Connect. Must not be called from a callback.
   absl::Status Wait();
 
-  // Says good-bye and ends the session: waits until the coordinator has heard
-  // it, 1 s at most. Not from a callback.
+  // Says good-bye and ends the session. Waits at most 1 s until the coordinator
+  // has heard it. Must not be called from a callback.
   void Leave(absl::string_view reason);
 
  private:

@@ -12,11 +12,19 @@
 
 namespace sluice {
 
-// The numbering of one end of a session that outlives its connections. What
-// is sent is numbered from 1 and kept until the other end acknowledges it;
-// after a reconnect everything unacknowledged is sent again, in order. What
-// arrives twice is recognised; what arrives with a gap before it is refused.
-// Together the two ends deliver every message exactly once and in order.
+// One end of a numbered message stream that outlives its connections. Sent
+// messages are numbered from 1 and kept until the other end acknowledges them.
+// After a reconnect everything unacknowledged is sent again, in order. A
+// message that arrives twice is recognised, and one that arrives after a gap is
+// refused. Together the two ends deliver every message exactly once and in
+// order.
+//
+//   sender                              receiver
+//   Push(a), Push(b), Push(c)
+//   Next() = 1, 2           ------->    Receive(1) is new; 2 is lost
+//           the connection breaks; the next one begins with received() = 1
+//   Reconnect(), Acknowledge(1)
+//   Next() = 2, 3           ------->    Receive(2), Receive(3) are new
 //
 // `Message` is a protobuf message with a field `sequence`.
 //
@@ -27,8 +35,8 @@ class ReliableQueue {
   // At most `capacity` messages are kept. REQUIRES: capacity >= 1.
   explicit ReliableQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Numbers `message` and queues it. kResourceExhausted: the other end has
-  // left too many unacknowledged; the session cannot go on.
+  // Numbers `message` and queues it. kResourceExhausted: the other end has left
+  // too many messages unacknowledged, and the session cannot go on.
   absl::Status Push(Message message) {
     if (kept_.size() >= capacity_) {
       return absl::ResourceExhaustedError(
@@ -42,15 +50,15 @@ class ReliableQueue {
 
   // Whether Next() has a message.
   bool HasNext() const { return sent_ < kept_.size(); }
-  // The next message for this connection; it counts as sent from now on.
+  // The next message for the current connection. It counts as sent from now on.
   // REQUIRES: HasNext().
   Message Next() { return kept_[sent_++]; }
 
-  // The connection is new: all that is unacknowledged is sent again.
+  // Begins a new connection: everything unacknowledged is sent again.
   void Reconnect() { sent_ = 0; }
 
-  // The other end has received every message up to `number`. A number below
-  // an earlier one is old news. kInvalidArgument: there is no such message.
+  // The other end has received every message up to `number`. A smaller number
+  // than before is ignored. kInvalidArgument: no such message was sent.
   absl::Status Acknowledge(uint64_t number) {
     if (number > last()) {
       return absl::InvalidArgumentError(
@@ -65,8 +73,8 @@ class ReliableQueue {
     return absl::OkStatus();
   }
 
-  // Message `number` has arrived: true when it is new, false when it is a
-  // repetition. kInvalidArgument: the ones before it are missing.
+  // Records the arrival of message `number`. Returns whether it is new.
+  // kInvalidArgument: a message before it is missing.
   absl::StatusOr<bool> Receive(uint64_t number) {
     if (number <= received_) return false;
     if (number != received_ + 1) {
@@ -77,18 +85,18 @@ class ReliableQueue {
     return true;
   }
 
-  // Highest number received without a gap: what to acknowledge.
+  // The highest number received without a gap, to be acknowledged.
   uint64_t received() const { return received_; }
-  // Number of the last message queued, and how many are unacknowledged.
+  // The number of the last queued message, and how many are unacknowledged.
   uint64_t last() const { return acknowledged_ + kept_.size(); }
   size_t unacknowledged() const { return kept_.size(); }
 
  private:
-  // Constant after construction, but for moves.
+  // Constant after construction, except for moves.
   size_t capacity_;
 
-  // Outgoing: messages acknowledged_ + 1 and on, of which the first `sent_`
-  // have been given to the present connection.
+  // Outgoing: the messages from acknowledged_ + 1 on. The first `sent_` of them
+  // have been written to the current connection.
   std::deque<Message> kept_;
   uint64_t acknowledged_ = 0;
   size_t sent_ = 0;

@@ -75,8 +75,8 @@ TEST(ReliableQueueTest, ARepeatedMessageIsRecognisedAndAGapIsRefused) {
   EXPECT_EQ(queue.received(), 1);
 }
 
-// Two ends and a connection that breaks: a break loses what is under way in
-// both directions.
+// Two ends and a connection between them. A break loses everything that is on
+// its way in both directions.
 struct Ends {
   Queue sender{8};
   Queue receiver{8};

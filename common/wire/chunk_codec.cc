@@ -14,9 +14,18 @@
 #include "common/key_proto.h"
 #include "proto/exchange.pb.h"
 
-// A chunk is its `data`, the last field, and some twenty bytes before it. Those
-// are protobuf's to write and to read; only the data is kept out of its hands,
-// which would copy it.
+// A chunk is about twenty bytes of header fields and then `data`, the last
+// field. Protobuf writes and reads the header; only the data is kept away from
+// it, because protobuf would copy it. A PullChunk of version 3 with four floats
+// in FP32 at offset 0 is two slices:
+//
+//   08 03 19 <8 bytes> 20 01 7a 10   version, checksum, type; tag and length of
+//                                    the data (the offset is 0 and left out)
+//   <16 bytes>                       the data, where it lies in memory
+//
+// A received message may be split into slices anywhere and may have its fields
+// in any order. TakeApart finds the data without copying it and leaves the
+// other bytes to protobuf's parser, which accepts or refuses them.
 namespace sluice {
 namespace {
 
@@ -34,7 +43,7 @@ void CallReleased(void* user) {
   delete released;
 }
 
-// `header`, which has no data, and then `data`.
+// Encodes `header`, which has no data, followed by `data`.
 grpc::ByteBuffer Joined(const google::protobuf::MessageLite& header,
                         grpc::Slice data) {
   std::string fields = header.SerializeAsString();
@@ -48,12 +57,12 @@ grpc::ByteBuffer Joined(const google::protobuf::MessageLite& header,
   return grpc::ByteBuffer(slices, 2);
 }
 
-// protobuf's parser takes no tag and no length of more bytes than this;
-// CodedInputStream would.
+// Protobuf's parser accepts no tag and no length of more bytes than this, but
+// CodedInputStream does.
 constexpr int kLongestVarint32 = 5;
 
-// Reads a field's length and steps over as many bytes; `*pieces` becomes where
-// they lie. False where the message ends before them.
+// Reads a field's length and skips that many bytes. `*pieces` becomes the
+// places where they lie. False if the message ends before them.
 bool ReadPieces(io::CodedInputStream* in,
                 std::vector<absl::Span<const uint8_t>>* pieces) {
   pieces->clear();
@@ -75,7 +84,7 @@ bool ReadPieces(io::CodedInputStream* in,
   return true;
 }
 
-// Appends the bytes from `begin` to `end` of what `slices` hold.
+// Appends the bytes from `begin` to `end` of the joined `slices`.
 void Append(const std::vector<grpc::Slice>& slices, int begin, int end,
             std::string* to) {
   for (const grpc::Slice& slice : slices) {
@@ -88,9 +97,9 @@ void Append(const std::vector<grpc::Slice>& slices, int begin, int end,
   }
 }
 
-// Finds the data in the message that `slices` hold, and copies what else there
-// is to `*others`, for protobuf to judge. The last of a repeated field counts,
-// as in protobuf. False where this is no message.
+// Finds the data in the message in `slices`, and copies all other fields to
+// `*others` for protobuf to parse. Like protobuf, keeps the last value of a
+// repeated field. False if the message is malformed.
 bool TakeApart(const std::vector<grpc::Slice>& slices, std::string* others,
                std::vector<absl::Span<const uint8_t>>* data) {
   std::deque<io::ArrayInputStream> arrays;
@@ -102,8 +111,8 @@ bool TakeApart(const std::vector<grpc::Slice>& slices, std::string* others,
   io::ConcatenatingInputStream joined(streams.data(),
                                       static_cast<int>(streams.size()));
   io::CodedInputStream in(&joined);
-  int copied = 0;  // Bytes that are in `*others` or belong to the data.
-  int begin = 0;   // Of the field at hand.
+  int copied = 0;  // Bytes that were copied to `*others` or belong to the data.
+  int begin = 0;   // Of the current field.
   while (const uint32_t tag = in.ReadTag()) {
     if (tag != kDataTag) {
       if (!WireFormatLite::SkipField(&in, tag)) return false;
@@ -130,7 +139,7 @@ PushChunkHeader HeaderOf(const proto::PushChunk& chunk) {
           TypeOf(chunk.type())};
 }
 
-// `Chunk` is the message of proto/exchange.proto that `Header` stands for.
+// `Chunk` is the message of proto/exchange.proto for `Header`.
 template <typename Chunk, typename Header>
 absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer) {
   ReceivedChunk<Header> received;
@@ -153,7 +162,7 @@ absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer) {
 
 ChunkData InPlace(absl::Span<const float> floats,
                   std::function<void()> released) {
-  // gRPC only reads it, whatever the constructor's type says.
+  // gRPC only reads through this pointer, although its type is not const.
   void* const start = const_cast<float*>(floats.data());
   const size_t bytes = floats.size() * sizeof(float);
   const uint64_t checksum = ChunkChecksum(floats);
@@ -169,7 +178,7 @@ ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
                  absl::Span<const float> floats) {
   ChunkData data;
   data.bytes = grpc::Slice(format.Bytes(type, range));
-  // Nobody else knows the slice yet, so it may be written to.
+  // No other thread knows the slice yet, so it may be written to.
   data.checksum = format.Encode(type, range, floats,
                                 const_cast<uint8_t*>(data.bytes.begin()));
   return data;

@@ -16,14 +16,14 @@
 #include "common/wire/payload.h"
 #include "common/wire/wire_format.h"
 
-// PullChunk and PushChunk of proto/exchange.proto to and from gRPC's buffers.
-// Their data is sent from where it lies and read where it arrived, never copied
-// through a protobuf field. The bytes are those that protobuf writes, and what
-// protobuf refuses is refused.
+// Converts PullChunk and PushChunk of proto/exchange.proto to and from gRPC's
+// buffers. Their data is sent from its place and read where it arrived, and
+// never copied through a protobuf field. The bytes are those that protobuf
+// writes, and the decoder refuses what protobuf refuses.
 namespace sluice {
 
-// A chunk as it came: neither type, offset nor size is compared with anything.
-// `payload` points into `slices`, so a chunk can be moved, but not copied.
+// A received chunk. Its type, offset and size have not been checked. `payload`
+// points into `slices`, so a chunk can be moved but not copied.
 template <typename Header>
 struct ReceivedChunk {
   ReceivedChunk() = default;
@@ -32,37 +32,37 @@ struct ReceivedChunk {
 
   Header header;
   Payload payload;
-  std::vector<grpc::Slice> slices;  // Keeps the bytes.
+  std::vector<grpc::Slice> slices;  // Owns the payload's bytes.
 };
 
-// What a chunk to be sent carries.
+// The payload of a chunk to be sent.
 struct ChunkData {
   grpc::Slice bytes;
   uint64_t checksum = 0;
 };
-// `floats` in place, as FP32 (a pass over them, for the checksum). gRPC reads
-// them until it calls `released`, once, on any thread, possibly after the call
-// has ended; until then they must neither change nor go away. `released` may be
-// empty (where the buffer is known to be gone before the floats are), and so
-// may `floats`.
+// Sends `floats` in place, as FP32 (with one pass over them for the checksum).
+// gRPC reads them until it calls `released` once, on any thread, possibly after
+// the call has ended. Until then they must neither change nor go away.
+// `released` may be empty if the buffer is known to be gone before the floats
+// are. `floats` may be empty.
 ChunkData InPlace(absl::Span<const float> floats,
                   std::function<void()> released);
-// A copy of `floats`, those of `range`, as WireFormat::Encode writes it.
+// A copy of `floats`, which are those of `range`, in WireFormat's encoding.
 ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
                  absl::Span<const float> floats);
 
-// The message. REQUIRES: `data` is of the header's type.
+// Encodes a message. REQUIRES: `data` is of the header's type.
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header, ChunkData data);
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header, ChunkData data);
 
-// kInvalidArgument: not such a message. The payload's checksum is compared by
+// kInvalidArgument: not such a message. The checksum is verified later, by
 // WireFormat::Decode. `buffer` need not be kept.
 absl::StatusOr<ReceivedChunk<PullChunkHeader>> DecodePullChunk(
     const grpc::ByteBuffer& buffer);
 absl::StatusOr<ReceivedChunk<PushChunkHeader>> DecodePushChunk(
     const grpc::ByteBuffer& buffer);
 
-// Any other message of these services, through protobuf.
+// For the other messages of these services, through protobuf.
 grpc::ByteBuffer EncodeMessage(const google::protobuf::MessageLite& message);
 // kInvalidArgument: not such a message.
 absl::Status DecodeMessage(const grpc::ByteBuffer& buffer,

@@ -33,7 +33,7 @@ std::string Joined(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// The bytes in slices of `piece` bytes, as a network might deliver them.
+// Cuts the bytes into slices of `piece` bytes, as a network might deliver them.
 grpc::ByteBuffer Split(const std::string& bytes, size_t piece) {
   std::vector<grpc::Slice> slices;
   for (size_t i = 0; i < bytes.size(); i += piece) {
@@ -58,7 +58,7 @@ PushChunkHeader SomePush() {
           FloatType::kFp32};
 }
 
-// As FP32, without statistics.
+// FP32, without statistics.
 grpc::ByteBuffer Encode(const PushChunkHeader& header,
                         absl::Span<const float> data) {
   const ParameterRange range = {0, static_cast<int64_t>(data.size())};
@@ -158,7 +158,7 @@ TEST(ChunkCodecTest, APushedPayloadIsACopyThatTheCallersFloatsMayLeave) {
   EXPECT_EQ(Joined(buffer), expected);
 }
 
-// Any client may compute it with the library's plain function.
+// Any client can compute it with the library's plain function.
 TEST(ChunkCodecTest, AChecksumIsTheSameWithWhateverInstructionsAndPieces) {
   for (const size_t count : {0, 1, 31, 64, 1025, 4096, 4097, 100003}) {
     const std::vector<float> data = Floats(count);
@@ -187,8 +187,7 @@ TEST(ChunkCodecTest, AWrongChecksumIsDataLossAndAWrongSizeSaysBothNumbers) {
             "chunk has 32 bytes, expected 36");
 }
 
-// Whether both parsers judge `bytes` alike, and read the same where they take
-// them.
+// Checks that both parsers accept or refuse `bytes` alike and read the same.
 void ExpectAsProtobuf(const std::string& bytes) {
   proto::PushChunk message;
   const bool taken = message.ParseFromString(bytes);
@@ -223,7 +222,8 @@ TEST(ChunkCodecTest, AChunkCarriesTheBytesOfItsType) {
 }
 
 TEST(ChunkCodecTest, TheLargestChunkOfAJobFitsIntoAMessage) {
-  // limits.chunk_bytes of 4 MiB, all statistics, and every header field long.
+  // limits.chunk_bytes of 4 MiB, only statistics, and the longest header
+  // fields.
   const ParameterRange all = {0, 1 << 20};
   const std::vector<float> data(all.size());
   PushChunkHeader header = {
@@ -240,7 +240,7 @@ TEST(ChunkCodecTest, TheLargestChunkOfAJobFitsIntoAMessage) {
   }
 }
 
-// An enumerator that is not known yet is no fault of the message.
+// A later version of the format may have more enumerators.
 TEST(ChunkCodecTest, AnUnknownTypeIsReadAsProtobufReadsIt) {
   for (const uint64_t type :
        {uint64_t{7}, uint64_t{1} << 31, ~uint64_t{0}, uint64_t{1} << 40}) {
@@ -303,7 +303,7 @@ TEST(ChunkCodecTest, GroupsAreFollowedAsDeepAsProtobufDoesAlsoWithinAKey) {
     key.push_back(static_cast<char>(groups.size() % 128 | 128));
     key.push_back(static_cast<char>(groups.size() / 128));
     ExpectAsProtobuf(key + groups);
-    ExpectAsProtobuf(key + groups + groups);  // Out of the key again.
+    ExpectAsProtobuf(key + groups + groups);  // After the key again.
   }
 }
 

@@ -1,15 +1,23 @@
+// How FP16 keeps small gradients: k scales the largest float of a group of 16
+// into [2^14, 2^15), the top of binary16's range. If the largest is 0.001, k is
+// 24, because 0.001 * 2^24 is 16777. A float of 1e-8 in the same group becomes
+// 0.17, a normal binary16 number. Unscaled it would round to 0, because
+// binary16 has nothing between 0 and 6e-8.
+//
+// Denormals are tested for and flushed explicitly, so that the bits depend
+// neither on the instruction set nor on the thread's denormal mode.
 #include "common/wire/float_code.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-// This file is compiled once for each instruction set; which one runs is
-// decided at the first call.
+// This file is compiled once for each instruction set. The first call decides
+// which one runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/wire/float_code.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.h.
+// Must come after foreach_target.h.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -19,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kGroup = kFloatGroup;
 
-// At most a group long, and a power of two.
+// At most as long as a group, and a power of two.
 using Floats = hn::CappedTag<float, kGroup>;
 using Words = hn::RebindToUnsigned<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
@@ -31,7 +39,7 @@ constexpr uint32_t kMagnitude = 0x7fffffff;
 constexpr uint32_t kSmallestNormal = 0x00800000;
 constexpr uint32_t kInfinity = 0x7f800000;
 
-// A power of two for -126 <= exponent <= 127, else 0 or an infinity.
+// A power of two for -126 <= exponent <= 127, otherwise 0 or infinity.
 HWY_INLINE FloatVector PowerOfTwo(int exponent) {
   return hn::BitCast(
       Floats(), hn::Set(Words(), static_cast<uint32_t>(127 + exponent) << 23));
@@ -39,7 +47,7 @@ HWY_INLINE FloatVector PowerOfTwo(int exponent) {
 
 HWY_INLINE WordVector IfAtLeast(WordVector a, uint32_t bound, WordVector yes,
                                 WordVector no) {
-  // As signed numbers: all are below 2^31.
+  // Compares as signed numbers, which works because all are below 2^31.
   const Ints ints;
   const auto mask =
       hn::Gt(hn::BitCast(ints, a), hn::Set(ints, static_cast<int>(bound) - 1));
@@ -47,7 +55,7 @@ HWY_INLINE WordVector IfAtLeast(WordVector a, uint32_t bound, WordVector yes,
                                              hn::BitCast(ints, no)));
 }
 
-// The lower halves of words below 2^16.
+// Stores the lower halves of words, which are below 2^16.
 HWY_INLINE void StoreHalves(WordVector words, uint16_t* to) {
   const Halves halves;
   hn::StoreU(hn::DemoteTo(halves, hn::BitCast(Ints(), words)), halves, to);
@@ -65,7 +73,7 @@ HWY_INLINE WordVector ToBf16(WordVector x) {
   const auto odd = hn::And(half, hn::Set(words, 1));
   const auto rounded =
       hn::ShiftRight<16>(hn::Add(x, hn::Add(odd, hn::Set(words, 0x7fff))));
-  // Rounding could make an infinity of a NaN.
+  // Rounding could turn a NaN into an infinity.
   const auto quiet = hn::Or(half, hn::Set(words, 0x40));
   return IfAtLeast(hn::And(x, hn::Set(words, kMagnitude)), kInfinity + 1, quiet,
                    rounded);
@@ -85,8 +93,9 @@ HWY_INLINE void DecodeBf16(const uint16_t* halves, uint32_t* floats) {
 
 // ---- FP16 ----
 
-// The bits of |x| 2^k with its 13 last ones rounded away, rebased to binary16.
-// REQUIRES: x 2^k < 2^15, or not finite.
+// The binary16 bits of x * scale, where `scale` is 2^k. The 13 lowest bits of
+// the significand are rounded away. REQUIRES: |x| 2^k < 2^15, or x is not
+// finite.
 HWY_INLINE WordVector ToFp16(WordVector x, FloatVector scale) {
   const Words words;
   const Floats floats;
@@ -94,8 +103,8 @@ HWY_INLINE WordVector ToFp16(WordVector x, FloatVector scale) {
   const auto normal =
       IfAtLeast(magnitude, kSmallestNormal, magnitude, hn::Zero(words));
   const auto scaled = hn::Mul(hn::BitCast(floats, normal), scale);
-  // Adding 2^13 times the last place that binary16 has at this size, at least
-  // 2^-24, leaves just its 11 bits: the sum is rounded there.
+  // Adds 2^13 times the last place that binary16 has at this size (at least
+  // 2^-24). The addition then rounds the sum to the 11 bits of binary16.
   const auto exponent =
       hn::And(hn::BitCast(words, scaled), hn::Set(words, kInfinity));
   const auto least = hn::Set(words, 113u << 23);  // 2^-14
@@ -103,8 +112,9 @@ HWY_INLINE WordVector ToFp16(WordVector x, FloatVector scale) {
                             hn::Set(words, 13u << 23));
   const auto sum =
       hn::BitCast(words, hn::Add(scaled, hn::BitCast(floats, base)));
-  // The sum's last 11 bits are the significand with its hidden bit, which
-  // carries into the exponent: for the least one that is 0, without it.
+  // The last 11 bits of the sum are the significand with its hidden bit, which
+  // carries into the exponent. In the denormal range the exponent is 0 and
+  // there is no hidden bit.
   const auto bits = hn::Add(
       hn::ShiftRight<13>(hn::Sub(base, hn::Set(words, (113u + 13u) << 23))),
       hn::Sub(sum, base));
@@ -145,7 +155,7 @@ HWY_INLINE int EncodeFp16(const uint32_t* floats, uint16_t* halves) {
         largest, hn::BitCast(ints, hn::And(x, hn::Set(words, kMagnitude))));
   }
   const int exponent = hn::GetLane(hn::MaxOfLanes(ints, largest)) >> 23;
-  // To 2^14 and above; but 2^-k must be a normal float.
+  // Scales the largest to 2^14 or above; but 2^-k must be a normal float.
   const int k = std::min(127 + 14 - exponent, 126);
   for (size_t i = 0; i < kGroup; i += hn::Lanes(Floats())) {
     const auto x = hn::LoadU(words, floats + i);
@@ -163,7 +173,7 @@ HWY_INLINE void DecodeFp16(int k, const uint16_t* halves, uint32_t* floats) {
 
 // ---- Arrays of groups ----
 
-// A shorter group than others goes through one of these, with zeros behind it.
+// Copy of a last, shorter group, padded with zeros.
 struct Group {
   uint32_t floats[kGroup] = {};
   uint16_t halves[kGroup] = {};
@@ -189,7 +199,8 @@ HWY_INLINE void DecodeGroup(const uint16_t* halves, const uint8_t** exponents,
   }
 }
 
-// Neither array need be aligned: loads and stores of vectors do not ask for it.
+// Neither array needs to be aligned, because vectors are loaded and stored
+// unaligned.
 template <FloatType kType>
 void Encode(const float* HWY_RESTRICT floats, size_t count,
             uint8_t* HWY_RESTRICT bytes) {

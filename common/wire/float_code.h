@@ -16,17 +16,18 @@
 //         to even. k brings the group's largest to below 2^15: unscaled,
 //         gradients underflow (Micikevicius et al. 2018).
 //
-// Denormal floats travel as zeros in FP16, and what it makes denormal arrives
-// as zero. NaN stays NaN and infinities stay; what is above 3.39e38 may become
-// one by rounding. A group's bits depend on the group alone, so groups must lie
-// at the same places of the vector wherever it is cut; and on no instruction
-// set, nor on how the thread treats denormals.
+// In FP16, denormal floats are sent as zeros, and results that are denormal
+// arrive as zeros. NaN and infinities stay what they are, and values above
+// 3.39e38 may be rounded to an infinity. A group's bits depend on the group
+// alone. So groups must begin at the same places of the vector wherever it is
+// cut. The bits do not depend on the instruction set, nor on how the thread
+// treats denormals.
 namespace sluice {
 
 // Floats that share an exponent in FP16.
 inline constexpr int64_t kFloatGroup = 16;
 
-// REQUIRES, here and below: IsFloatType(type).
+// REQUIRES, for all functions: IsFloatType(type).
 constexpr int64_t EncodedBytes(FloatType type, int64_t floats) {
   switch (type) {
     case FloatType::kBf16:
@@ -38,11 +39,11 @@ constexpr int64_t EncodedBytes(FloatType type, int64_t floats) {
   }
 }
 
-// Writes EncodedBytes, aligned or not. The first group begins with the first
-// float.
+// Writes EncodedBytes bytes, aligned or not. The first group begins with the
+// first float.
 void EncodeFloats(FloatType type, absl::Span<const float> floats,
                   uint8_t* bytes);
-// Reads as many.
+// Reads EncodedBytes bytes.
 void DecodeFloats(FloatType type, const uint8_t* bytes,
                   absl::Span<float> floats);
 

@@ -34,12 +34,13 @@ std::vector<float> Arrived(FloatType type, const std::vector<float>& floats) {
   return arrived;
 }
 
-// To multiples of `quantum`, ties to even; in double, which is exact here.
+// Rounds to multiples of `quantum`, ties to even, in double, which is exact
+// here.
 double Rounded(double x, double quantum) {
   return std::nearbyint(x / quantum) * quantum;
 }
 
-// 8 bits of significand.
+// BF16 has 8 bits of significand.
 double Bf16Of(float x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), -126);
@@ -48,7 +49,7 @@ double Bf16Of(float x) {
 
 double Normal(double x) { return std::abs(x) < 0x1p-126 ? 0 : x; }
 
-// 11 bits, or as many as are above 2^-24, of the group's floats times 2^k.
+// FP16 has 11 bits (fewer below 2^-14) of the group's floats times 2^k.
 std::vector<double> Fp16Of(const std::vector<float>& group) {
   double largest = 0;
   for (const float x : group) largest = std::max<double>(largest, std::abs(x));
@@ -64,7 +65,8 @@ std::vector<double> Fp16Of(const std::vector<float>& group) {
   return arrived;
 }
 
-// Floats of any bits but those of NaN and infinities, groups of like size.
+// Floats with any bits except NaN and infinities; the floats of a group have
+// similar sizes.
 std::vector<float> Groups(unsigned seed, int groups) {
   std::mt19937 random(seed);
   std::vector<float> floats;
@@ -79,7 +81,7 @@ std::vector<float> Groups(unsigned seed, int groups) {
   return floats;
 }
 
-// Highway's instruction sets from now on; 0: all that the machine has.
+// Restricts Highway to these instruction sets; 0: all that the machine has.
 void UseTargets(int64_t targets) {
   hwy::SetSupportedTargetsForTest(targets);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
@@ -97,7 +99,7 @@ TEST(FloatCodeTest, Bf16IsTheNearestWithEightBitsTiesToEven) {
     if (std::isnan(floats[i])) {
       ASSERT_TRUE(std::isnan(arrived[i])) << i;
     } else {
-      // Above the largest of BF16 it is an infinity, as the cast makes it.
+      // Above the largest BF16 the result is an infinity, as with the cast.
       ASSERT_EQ(arrived[i], static_cast<float>(Bf16Of(floats[i]))) << floats[i];
       ASSERT_EQ(std::signbit(arrived[i]), std::signbit(floats[i]));
     }
@@ -118,7 +120,7 @@ TEST(FloatCodeTest, Fp16IsTheNearestWithElevenBitsOfTheScaledGroup) {
   }
 }
 
-// The unscaled type has nothing between 0 and 6e-8, nor above 65504.
+// Unscaled binary16 has nothing between 0 and 6e-8, nor above 65504.
 TEST(FloatCodeTest, InFp16NeitherSmallNorLargeGroupsAreLost) {
   for (const float scale : {1e-30f, 1e-12f, 1.0f, 1e12f, 1e30f}) {
     const std::vector<float> floats = {scale, -3 * scale, scale / 1024};
@@ -146,8 +148,8 @@ TEST(FloatCodeTest, WhatIsNotFiniteStaysSoAndItsNeighboursStayFinite) {
   }
 }
 
-// In FP16 rounding may carry the largest to the next power of two, and k with
-// it.
+// Rounding may carry the largest float of an FP16 group to the next power of
+// two, which changes k when it is encoded again.
 TEST(FloatCodeTest, Bf16ThatHasArrivedArrivesUnchangedWhenItIsSentAgain) {
   const std::vector<float> once = Arrived(FloatType::kBf16, Groups(11, 1000));
   EXPECT_EQ(Arrived(FloatType::kBf16, once), once);
@@ -197,14 +199,14 @@ TEST(FloatCodeTest, AVectorCutBetweenGroupsArrivesAsAWhole) {
   }
 }
 
-// A peer may send any.
+// A peer may send any exponent.
 TEST(FloatCodeTest, AnyExponentByteDecodes) {
   for (int k = -128; k < 128; ++k) {
     std::vector<uint8_t> bytes = Encoded(FloatType::kFp16, {1, 2, 3});
     bytes.back() = static_cast<uint8_t>(k);
     std::vector<float> floats(3);
     DecodeFloats(FloatType::kFp16, bytes.data(), absl::MakeSpan(floats));
-    // 1 was sent as 2^13.
+    // 1 was encoded as 2^13.
     EXPECT_EQ(std::isfinite(floats[0]), 13 - k <= 127) << k;
   }
 }

@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-// How floats travel; the numbers are those of FloatType in proto/job.proto.
+// The encodings of floats on the wire; the numbers are those of FloatType in
+// proto/job.proto.
 enum class FloatType { kUnspecified = 0, kFp32 = 1, kBf16 = 2, kFp16 = 3 };
 
 constexpr bool IsFloatType(FloatType type) {
@@ -28,7 +29,7 @@ constexpr const char* NameOf(FloatType type) {
   return "of no known type";
 }
 
-// What a job chose.
+// The types that a job has chosen.
 struct WireTypes {
   FloatType pull = FloatType::kFp32;
   FloatType push = FloatType::kFp32;

@@ -11,16 +11,16 @@
 
 namespace sluice {
 
-// XXH3-64 of the bytes, as chunks carry it.
+// XXH3-64 of the bytes; the checksum of a chunk.
 uint64_t ChunkChecksum(absl::Span<const uint8_t> data);
-// Of the floats' bytes (little-endian).
+// XXH3-64 of the floats' bytes (little-endian).
 uint64_t ChunkChecksum(absl::Span<const float> data);
-// The same of `data`, which is copied to `to` in the same pass over memory.
-// `to` has data.size() * sizeof(float) bytes, aligned or not.
+// The same, and copies `data` to `to` in the same pass over memory. `to` has
+// data.size() * sizeof(float) bytes, aligned or not.
 uint64_t CopyWithChecksum(absl::Span<const float> data, uint8_t* to);
 
-// The data of a received chunk, as the pieces in which it came: split
-// anywhere and not aligned. Views only; whoever received them keeps the bytes.
+// The data of a received chunk, in the pieces in which it came: split anywhere
+// and not aligned. These are views; the receiver keeps the bytes alive.
 //
 // Immutable, therefore thread-safe.
 class Payload {
@@ -32,11 +32,11 @@ class Payload {
   size_t bytes() const { return bytes_; }
   const std::vector<absl::Span<const uint8_t>>& parts() const { return parts_; }
 
-  // Copies the data and compares its checksum, in one pass over memory. Errors:
-  // kInvalidArgument where the sizes differ, before anything is written;
-  // kDataLoss where the checksum does: `to` then holds what came.
+  // Copies the data and verifies its checksum, in one pass over memory. Errors:
+  // kInvalidArgument if the sizes differ, before anything is written; kDataLoss
+  // if the checksums differ, after `to` was written.
   absl::Status CopyTo(absl::Span<uint8_t> to) const;
-  // The same of float32 (little-endian).
+  // The same for float32 (little-endian).
   absl::Status CopyTo(absl::Span<float> to) const;
 
  private:

@@ -1,3 +1,14 @@
+// Running statistics (of batch normalisation) are averages over many updates,
+// so rounding them at each pull and push would add up. They are sent exactly,
+// behind the encoded floats. A chunk of 6 floats in BF16 whose last 2 are
+// statistics:
+//
+//   bytes  0-7    the 4 weights in BF16
+//   bytes  8-11   zeros in place of the statistics
+//   bytes 12-19   the 2 statistics in FP32
+//
+// Zeros in place of the statistics keep them from setting the scale of an FP16
+// group, and keep all offsets a function of the range alone.
 #include "common/wire/wire_format.h"
 
 #include <algorithm>
@@ -11,7 +22,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// Memory with anything in it: what is written next covers it.
+// Uninitialised memory; the caller overwrites all of it.
 std::unique_ptr<uint8_t[]> Scratch(int64_t bytes) {
   return std::unique_ptr<uint8_t[]>(new uint8_t[bytes]);
 }

@@ -14,40 +14,39 @@
 
 namespace sluice {
 
-// The `data` of a chunk: what lies in one range of the flat vector, as a type's
-// bytes (float_code.h), and behind them the range's running statistics once
-// more, as FP32, unless that is the type. For the type's bytes statistics are
-// zeros.
+// The `data` of a chunk, which covers one range of the flat vector: the floats
+// in a wire type's encoding (float_code.h), and for types other than FP32 the
+// running statistics of the range after them, once more and exactly, as FP32.
+// In the encoded floats statistics are zeros.
 //
-// REQUIRES, everywhere: IsFloatType(type), and for FP16 a range that begins at
-// a multiple of kFloatGroup, as chunks do.
+// REQUIRES, for all methods: IsFloatType(type), and for FP16 a range that
+// begins at a multiple of kFloatGroup, as chunks do.
 //
 // Immutable, therefore thread-safe.
 class WireFormat {
  public:
-  // `statistics`: ParameterLayout's.
+  // `statistics` are those of ParameterLayout.
   explicit WireFormat(std::vector<ParameterRange> statistics)
       : statistics_(std::move(statistics)) {}
 
   int64_t Bytes(FloatType type, ParameterRange range) const;
 
-  // Writes the data of `floats`, those of `range`, and returns its checksum, in
-  // one pass over memory where the type is FP32.
+  // Writes the data of `floats`, which are those of `range`, and returns its
+  // checksum. For FP32 this is one pass over memory.
   uint64_t Encode(FloatType type, ParameterRange range,
                   absl::Span<const float> floats, uint8_t* data) const;
 
-  // Reads `range` of what was received. Errors: kInvalidArgument where the size
-  // is another one, before anything is written; kDataLoss where the checksum
-  // is.
+  // Reads `range` from a received payload. Errors: kInvalidArgument if the size
+  // is wrong, before anything is written; kDataLoss if the checksum is wrong.
   absl::Status Decode(FloatType type, ParameterRange range,
                       const Payload& payload, absl::Span<float> floats) const;
 
-  // What becomes of `floats`, those of `range`, on the way.
+  // Rounds `floats`, which are those of `range`, as if they had been sent.
   void Travel(FloatType type, ParameterRange range,
               absl::Span<float> floats) const;
 
  private:
-  // The parts of statistics that lie in `range`, counted from its beginning.
+  // The statistics in `range`, counted from its beginning.
   std::vector<ParameterRange> StatisticsIn(ParameterRange range) const;
   void Read(FloatType type, ParameterRange range, const uint8_t* data,
             absl::Span<float> floats) const;

@@ -11,7 +11,8 @@ namespace {
 constexpr FloatType kAll[] = {FloatType::kFp32, FloatType::kBf16,
                               FloatType::kFp16};
 
-// Of 100 floats the last 40 of the first 50, and the last one.
+// Of 100 floats, the statistics are the last 40 of the first 50, and the last
+// one.
 const std::vector<ParameterRange> kStatistics = {{10, 50}, {99, 100}};
 
 std::vector<float> Thirds(ParameterRange range) {
@@ -43,7 +44,7 @@ TEST(WireFormatTest, StatisticsArriveUnchangedAndWhatIsTrainedAsItsType) {
       std::vector<uint8_t> data(format.Bytes(type, range));
       const uint64_t checksum = format.Encode(type, range, floats, data.data());
       EXPECT_EQ(checksum, ChunkChecksum(absl::MakeConstSpan(data)));
-      // What is trained is coded as if the statistics were zeros.
+      // The other floats are encoded as if the statistics were zeros.
       std::vector<float> trained = floats;
       for (int64_t i = range.begin; i < range.end; ++i) {
         if (IsStatistic(i)) trained[i - range.begin] = 0;
