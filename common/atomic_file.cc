@@ -31,7 +31,7 @@ absl::Status WriteFileAtomically(const std::string& path,
   absl::Status status = WriteAndSync(temporary, pieces, files);
   if (status.ok()) status = files->Rename(temporary, path);
   if (!status.ok()) {
-    // What is wrong with the disk has been said.
+    // The first error tells what is wrong; a second one adds nothing.
     files->Remove(temporary).IgnoreError();
     return status;
   }

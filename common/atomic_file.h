@@ -10,18 +10,20 @@
 
 namespace sluice {
 
-// Writes `pieces`, one after the other, as the file `path`: whoever opens it
-// sees the old content or all of the new one, also after a power failure.
-// Written as `path`.tmp.PID, fsynced, renamed, and the folder fsynced; so one
+// Writes `pieces`, one after the other, as the file `path`, so that a reader
+// sees either all of the old content or all of the new one, even after a power
+// failure. The file is written as `path`.tmp.PID, fsynced and renamed, and the
+// folder is fsynced. So only one thread of a process at a time may write a
+// path.
 // thread of a process at a time may write a path.
 //
-// Errors: kUnavailable, also where the folder is missing, names the file, the
-// operation and the system's reason. The temporary file is then gone and the
-// old content untouched, unless it was the last step that failed. Blocks until
-// the file is on the disk.
+// kUnavailable names the file, the operation and the system's reason, also if
+// the folder is missing. Then the temporary file has been removed and the old
+// content is untouched, unless the last step (fsync of the folder) failed.
+// Blocks until the file is on the disk.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces);
-// The same by way of `files`.
+// The same with the operations of `files`.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileOperations* files);

@@ -1,7 +1,16 @@
-// A wait is an alarm on the stack of whoever waits. The ringing thread never
-// holds its own lock while it takes a waiter's, since waiters hold theirs when
-// they set and take back an alarm; a waiter whose alarm is just ringing lets it
-// finish before it goes on, because then its alarm goes.
+// A wait puts an Alarm on its own stack, sets it in the one Bell of the
+// process, and waits on its mutex for "the condition holds or the alarm is
+// over". The Bell's thread sleeps until the earliest alarm is due and then sets
+// it over.
+//
+// A wait of 2 s that ends after 0.5 s, because its condition holds, takes its
+// alarm back; the Bell never looks at it again. If the alarm is ringing at just
+// that moment, TakeBack fails and the waiter must wait for AwaitRung, because
+// the Bell still uses the alarm on its stack.
+//
+// Lock order: a waiter holds its own mutex when it takes the Bell's (Set,
+// TakeBack). So the Bell's thread must not hold the Bell's mutex when it takes
+// a waiter's, and AwaitRung is called without the waiter's mutex.
 #include "common/await_for.h"
 
 #include <algorithm>
@@ -18,7 +27,7 @@ namespace {
 
 struct Alarm {
   absl::Mutex* const mu;
-  bool over = false;  // Of the waiter's lock.
+  bool over = false;  // Guarded by *mu.
 };
 
 class Bell {
@@ -33,7 +42,8 @@ class Bell {
     if (set == alarms_.begin()) changed_.notify_one();
   }
 
-  // False: it rings now, or has rung, and `alarm` must stay until AwaitRung.
+  // False: it is ringing or has rung, and `alarm` must live until AwaitRung
+  // returns.
   bool TakeBack(const Alarm* alarm, absl::Time at) {
     const std::lock_guard<std::mutex> lock(mu_);
     const auto [begin, end] = alarms_.equal_range(at);

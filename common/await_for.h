@@ -7,14 +7,14 @@
 
 namespace sluice {
 
-// As mu->AwaitWithTimeout(condition, timeout), but by CLOCK_MONOTONIC: waits
-// until `condition` holds, at most `timeout`, and says whether it does. `mu`
-// is held before and after, and let go meanwhile.
+// Like mu->AwaitWithTimeout(condition, timeout), but by CLOCK_MONOTONIC. Waits
+// until `condition` holds, at most for `timeout`, and returns whether it holds.
+// `mu` is held before and after the call and released while it waits.
 //
-// Abseil's own (20220623) waits for a point of the wall clock: when somebody
-// puts that back by an hour, a wait of a second takes an hour, and a heartbeat
-// is not sent. Exact to about a millisecond; one thread of the process, which
-// lives for ever, rings for all.
+// Abseil's own function (20220623) waits for a point of the wall clock. If that
+// clock is put back by an hour, a wait of one second takes an hour, and
+// heartbeats stop. AwaitFor is exact to about a millisecond. One thread of the
+// process, which never ends, serves all waits.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 

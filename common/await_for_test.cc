@@ -13,8 +13,8 @@
 
 namespace {
 
-// Seconds by which the C library's wall clock has been put forward; the
-// system's stays behind, as if that had been put back meanwhile.
+// Seconds by which the C library's wall clock is put forward. The system's
+// clock stays behind, as if it had been put back in the meantime.
 std::atomic<int64_t> wall_ahead_s = 0;
 
 }  // namespace

@@ -1,3 +1,14 @@
+// Everything is arithmetic on the mini-batch's number; no table is kept.
+// Example: 9 samples, 2 partitions (of 5 and 4 samples), mini-batches of up to
+// 4:
+//
+//   mini-batch      0      1      2      3      4      5
+//   epoch           0      0      0      1      1      1
+//   partition       0      1      0      0      1      0
+//   positions     0-3    0-3      4    0-3    0-3      4
+//
+// Partition 0 has two mini-batches an epoch, partition 1 has one.
+// CountBefore(3, 0) is 2, and BatchAt(2, 0) is mini-batch 3.
 #include "common/batch_grid.h"
 
 #include <algorithm>
@@ -24,8 +35,8 @@ int64_t BatchGrid::BatchesOf(int partition) const {
 }
 
 BatchGrid::Slice BatchGrid::SliceOf(BatchId batch) const {
-  // The larger partitions come first, so the turn is kept in the last round
-  // too, when only they have a mini-batch left.
+  // The larger partitions come first. So taking turns also works in the last
+  // round, in which only they have a mini-batch left.
   const int64_t within = batch.value() % batches_per_epoch_;
   Slice slice;
   slice.epoch = batch.value() / batches_per_epoch_;

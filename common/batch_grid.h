@@ -7,17 +7,17 @@
 
 namespace sluice {
 
-// How the epochs of a training split are cut into mini-batches: which
-// partition mini-batch b belongs to and how many samples it holds. The
-// schedule and the readers of samples both ask here, so that they agree.
+// How the epochs of a training split are cut into mini-batches: which partition
+// mini-batch b belongs to and how many samples it has. Both the schedule and
+// the readers of samples use it, so they agree.
 //
-// Partition p holds consecutive samples; the first `train_samples %
-// partitions` partitions hold one more than the others. The mini-batches of an
-// epoch go round the partitions in turn (k-th of the epoch: partition k %
-// partitions), each partition's in order; only its last one may be short.
+// Partition p holds consecutive samples; the first `train_samples % partitions`
+// partitions hold one sample more than the others. The mini-batches of an epoch
+// take turns: the k-th one belongs to partition k % partitions. Each
+// partition's mini-batches are in order, and only its last one may be short.
 //
-// REQUIRES, in all methods: batches and indices are 0 or more, and
-// 0 <= partition < partitions().
+// REQUIRES, for all methods: batches and indices are at least 0, and 0 <=
+// partition < partitions().
 //
 // Immutable, therefore thread-safe.
 class BatchGrid {
@@ -29,9 +29,9 @@ class BatchGrid {
   int partitions() const { return partitions_; }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
-  // Which samples make up a mini-batch: `samples` of them from position `first`
-  // on in the order in which `epoch` goes through `partition`. That order may
-  // be shuffled: a position is no sample.
+  // The samples of a mini-batch: `samples` of them, from position `first` of
+  // the order in which `epoch` goes through `partition`. The order may be
+  // shuffled, so a position is not a sample's number.
   struct Slice {
     int64_t epoch = 0;
     int partition = 0;
@@ -40,16 +40,16 @@ class BatchGrid {
   };
   Slice SliceOf(BatchId batch) const;
 
-  // Samples [first, first + size) of the split make up the partition.
+  // The partition is the samples [first, first + size) of the split.
   struct Partition {
     int64_t first = 0;
     int64_t size = 0;
   };
   Partition PartitionAt(int partition) const;
 
-  // Mini-batches of `partition` below `end`, over all epochs.
+  // Number of mini-batches of `partition` below `end`, over all epochs.
   int64_t CountBefore(BatchId end, int partition) const;
-  // The `index`-th mini-batch of `partition`, from 0.
+  // The `index`-th mini-batch of `partition`, counted from 0.
   BatchId BatchAt(int64_t index, int partition) const;
 
  private:

@@ -40,8 +40,8 @@ TEST(BatchGridTest, EverySampleOfAnEpochIsInExactlyOneMiniBatch) {
 }
 
 TEST(BatchGridTest, CountsAndFindsTheMiniBatchesOfAPartition) {
-  // Nine samples, two partitions of 5 and 4, mini-batches of 4: the first
-  // partition has two, the second one.
+  // Nine samples, partitions of 5 and 4, mini-batches of 4: the first partition
+  // has two mini-batches, the second has one.
   const BatchGrid grid(9, 4, 2);
   EXPECT_EQ(grid.batches_per_epoch(), 3);
   std::vector<int64_t> index(2);

@@ -1,3 +1,7 @@
+// A file is a sequence of records without a header, so only its size can tell
+// that it is complete. A CIFAR-10 record has 1 + 3072 bytes: the label, then
+// the red, green and blue planes of 32 x 32. A CIFAR-100 record has 2 + 3072
+// bytes: the coarse label, the fine label, then the planes.
 #include "common/cifar_file.h"
 
 #include "absl/strings/str_cat.h"
@@ -7,11 +11,11 @@
 namespace sluice {
 namespace {
 
-// How an image lies in the file: its label bytes, then its pixels.
+// The layout of one record: its label bytes, then its pixels.
 struct Format {
   const char* name;
   int label_bytes;
-  int label_at;  // Which of them counts.
+  int label_at;  // Index of the label byte that is used.
   int classes;
 
   int64_t record_bytes() const { return label_bytes + kCifarImageBytes; }

@@ -21,14 +21,15 @@ struct CifarImages {
   std::vector<uint8_t> labels;  // (images)
 };
 
-// The images in a file, by its size. kNotFound when there is no such file;
-// kInvalidArgument when it is no file or its size is no multiple of an image
-// with its labels, or 0. Each names the file, what was expected and what came.
+// Number of images in a file, computed from its size. kNotFound: no such file.
+// kInvalidArgument: not a regular file, or its size is 0 or not a multiple of
+// an image with its labels. Messages name the file, what was expected and what
+// was found.
 absl::StatusOr<int64_t> CountCifarImages(const std::string& path,
                                          proto::Cifar::Classes classes);
 
-// Puts the file's images behind those in `*images`. Errors as above, and
-// kDataLoss for a label that `classes` does not have, naming image and label.
+// Appends the file's images to `*images`. Errors as above, and kDataLoss for a
+// label that `classes` does not have, naming image and label.
 absl::Status AppendCifarFile(const std::string& path,
                              proto::Cifar::Classes classes,
                              CifarImages* images);

@@ -19,7 +19,7 @@ std::string Write(const std::string& name, const std::string& bytes) {
   return path;
 }
 
-// An image of one byte value behind its labels.
+// An image whose bytes all have one value, after its labels.
 std::string Record(const std::string& labels, char pixel) {
   return labels + std::string(kCifarImageBytes, pixel);
 }

@@ -1,3 +1,6 @@
+// The wall clock is read once, and the monotonic clock measures from there. So
+// timestamps look like wall time, but differences between them are real
+// durations even if someone sets the clock in between.
 #include "common/clock.h"
 
 #include <chrono>
@@ -10,8 +13,8 @@ namespace {
 class RealClock final : public Clock {
  public:
   absl::Time Now() override {
-    return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() -
-                                          steady_start_);
+    return wall_start_ +
+           absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
   }
 
  private:

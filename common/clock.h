@@ -5,17 +5,16 @@
 
 namespace sluice {
 
-// Where the time comes from. Everything that needs it is handed a Clock (or a
-// time), so that tests and the simulator decide what time it is.
-// Thread-safe.
+// Source of the time. Code that needs the time is given a Clock (or a time), so
+// that tests and the simulator decide what time it is. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Never decreases within one process, also when somebody sets the wall
-  // clock; starts at the wall clock's time.
+  // Starts at the wall clock's time and never decreases within a process, even
+  // if the wall clock is set.
   virtual absl::Time Now() = 0;
 
-  // The machine's clock. Lives for ever.
+  // The machine's clock. Never destroyed.
   static Clock* Real();
 };
 

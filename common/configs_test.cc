@@ -30,8 +30,8 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// The job; one of CIFAR's or of text on a small file of its format, since the
-// real ones are had elsewhere.
+// Loads the job. Jobs on CIFAR or text get a small file of that format, because
+// the real files are not part of the tree.
 absl::StatusOr<ResolvedJob> Load(const std::string& name) {
   std::vector<std::string> overrides;
   if (absl::StartsWith(name, "cifar")) {
@@ -76,9 +76,9 @@ INSTANTIATE_TEST_SUITE_P(All, ConfigTest, testing::ValuesIn(Names()),
                            return test.param;
                          });
 
-// What is counted in the literature: without running statistics. The residual
-// networks' projections have no batch norm here: 2 weights for each of their
-// channels fewer.
+// Parameter counts as in the literature, without running statistics. The
+// residual networks' projections have no batch norm here, so they have 2
+// weights fewer for each of their channels.
 TEST(ConfigsTest, PublishedModelsHaveTheirPublishedSizes) {
   const std::map<std::string, int64_t> published = {
       {"cifar10_alexnet", 23'272'266},
@@ -86,8 +86,8 @@ TEST(ConfigsTest, PublishedModelsHaveTheirPublishedSizes) {
       {"cifar10_resnet20", 272'474 - 2 * (32 + 64)},
       {"cifar10_vgg16", 14'724'042},
       {"synthetic_resnet50", 25'557'032 - 2 * (256 + 512 + 1024 + 2048)},
-      // Tables; of each block 12 F^2 weights, 9 F biases and 4 F of its norms;
-      // the last norm.
+      // The tables; 12 F^2 weights, 9 F biases and 4 F norm weights for each
+      // block; and the last norm.
       {"text_transformer",
        (256 + 128) * 128 + 3 * (12 * 128 * 128 + 13 * 128) + 2 * 128}};
   for (const auto& [name, weights] : published) {

@@ -1,3 +1,10 @@
+// SIGHUP is blocked in all threads and taken by one thread with sigwait,
+// because opening a file and logging are not allowed in a signal handler.
+//
+// A log is rotated like this: logrotate renames d.log to d.log.1 and sends
+// SIGHUP; until then lines go on to d.log.1. The thread opens a new d.log and
+// moves stdout and stderr to it with dup2, which is atomic for other writers.
+// So no line is lost and none is split between the files.
 #include "common/daemon_log.h"
 
 #include <fcntl.h>
@@ -18,7 +25,7 @@
 namespace sluice {
 namespace {
 
-// Logs can quote paths and addresses: nobody else's business.
+// Logs can contain paths and addresses, which are private by default.
 constexpr mode_t kNewFileMode = S_IRUSR | S_IWUSR;
 constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
 
@@ -29,16 +36,16 @@ sigset_t HangUp() {
   return signals;
 }
 
-// The mode of the file that stderr is, of which a new one takes the place.
+// The mode of the file that stderr is, for the file that replaces it.
 mode_t ModeOfOpenFile() {
   struct stat now = {};
   const bool is_file = fstat(STDERR_FILENO, &now) == 0 && S_ISREG(now.st_mode);
   return is_file ? now.st_mode & kPermissions : kNewFileMode;
 }
 
-// Makes `file` stdout and stderr. Both change at once for every thread that
-// writes, so no line is lost or cut. False: they are what they were, and a line
-// there says why.
+// Redirects stdout and stderr to `file`. Each change is atomic for all threads
+// that write, so no line is lost or cut. False: nothing has changed, and a log
+// line says why.
 bool SendOutputTo(const std::string& file) {
   const int opened =
       open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,

@@ -7,24 +7,25 @@
 
 namespace sluice {
 
-// This process's log, which is spdlog's default logger
-// (spdlog::info("event=joined ...")): one event a line on stderr, in UTC:
+// This process's log, as spdlog's default logger: spdlog::info("event=...")
+// writes one event per line to stderr, in UTC:
 //   2024-05-01T12:00:00.123Z info ps_server-1 event=joined ...
 //
-// With a file, stdout and stderr are that file, so that it also has what a
-// library says when it aborts. SIGHUP then has the file opened anew, for who
-// has moved it away (logrotate); the new one has the mode of the old one.
-// Where SIGHUP was ignored at the start it stays so. Without a file SIGHUP is
-// left alone.
+// If a file is named, stdout and stderr become that file, so that it also gets
+// what a library prints when it aborts. SIGHUP makes the process open the file
+// again, for tools that have moved it away (logrotate). The new file gets the
+// mode of the old one. If SIGHUP was ignored at the start it stays ignored.
+// Without a file SIGHUP is left alone.
 //
-// One at a time in a process. Thread-compatible.
+// At most one exists at a time in a process. Thread-compatible.
 class DaemonLog {
  public:
   // `process` names this process among its peers. `file`, if not empty, is
-  // appended to, and made (mode 0600) if it is not there; if it cannot be
-  // opened, the first line says why, and the log stays where it was. Debug
-  // lines are left out unless `debug`.
-  // REQUIRES: no other thread exists yet: threads inherit what is blocked.
+  // created with mode 0600 if it is missing, and appended to. If it cannot be
+  // opened, the first line says why and the log stays on stderr. Debug lines
+  // are written only if `debug`.
+  // REQUIRES: no other thread exists yet, because threads inherit the signal
+  // mask.
   DaemonLog(const std::string& process, const std::string& file, bool debug);
   // The file stays open.
   ~DaemonLog();
@@ -38,7 +39,7 @@ class DaemonLog {
   const std::string file_;
 
   std::atomic<bool> ended_{false};
-  std::thread thread_;  // Only where SIGHUP is heard.
+  std::thread thread_;  // Runs only if SIGHUP is handled.
 };
 
 }  // namespace sluice

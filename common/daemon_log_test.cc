@@ -40,7 +40,8 @@ void Await(const std::string& path, const std::string& text) {
   ADD_FAILURE() << "no " << text << " in " << path << ": " << Read(path);
 }
 
-// Each log is that of a child process: it takes stdout and stderr for itself.
+// Each log is tested in a child process, because it takes over stdout and
+// stderr.
 class DaemonLogTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -52,7 +53,7 @@ class DaemonLogTest : public testing::Test {
     if (child_ > 0) waitpid(child_, nullptr, 0);
   }
 
-  // A process whose log is `file_`. Its stderr is the file `early_`.
+  // A process that logs to `file_`. Its original stderr is the file `early_`.
   void Start(sighandler_t on_hang_up = SIG_DFL) {
     child_ = fork();
     if (child_ != 0) return;
@@ -64,7 +65,7 @@ class DaemonLogTest : public testing::Test {
     for (;;) pause();
   }
 
-  // How the process ended.
+  // The exit status of the process.
   int End() {
     int status = 0;
     waitpid(child_, &status, 0);

@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-// (samples, height, width) of one split, after checking that there is a label
-// for every image.
+// The shape (samples, height, width) of one split. Checks that every image has
+// a label.
 absl::StatusOr<std::vector<int64_t>> ReadSplitShape(const std::string& images,
                                                     const std::string& labels) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,

@@ -9,31 +9,31 @@
 
 namespace sluice {
 
-// What a data set looks like from outside: enough to plan the model and to
-// count mini-batches, without reading the samples.
+// What planning the model and counting mini-batches need to know of a data set,
+// without reading its samples.
 struct DataShape {
   int64_t train_samples = 0;
-  int64_t test_samples = 0;          // 0 without a test split.
+  int64_t test_samples = 0;          // 0 if there is no test split.
   std::vector<int64_t> input_shape;  // (channels, height, width) or
                                      // (features).
-  bool classification = true;        // Labels, else real targets.
-  int64_t labels = 1;                // Of a sample, where it has some.
+  bool classification = true;        // Has labels; otherwise real targets.
+  int64_t labels = 1;                // Labels of a sample, if it has labels.
   // Inputs are whole numbers below this; 0: real numbers.
   int64_t vocabulary = 0;
 
-  // Mini-batches of one epoch under DYNAMIC sharding; the last may be short.
+  // Mini-batches of an epoch under DYNAMIC sharding; the last one may be short.
   int64_t BatchesPerEpoch(int batch_size) const {
     return (train_samples + batch_size - 1) / batch_size;
   }
 };
 
-// Reads the headers only. `data`: with defaults filled in. kNotFound,
-// kInvalidArgument (also where it names no reader) and kDataLoss name the file,
-// what was expected and what came, as ReadIdxShape, CountCifarImages and
-// CountTextSamples do.
+// Reads only the headers. `data` has its defaults filled in. kNotFound,
+// kInvalidArgument (also if no reader is named) and kDataLoss name the file,
+// what was expected and what was found, as in ReadIdxShape, CountCifarImages
+// and CountTextSamples.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
-// Whether the reader reads images, of a byte a pixel.
+// Whether the reader reads images with one byte per pixel and channel.
 inline bool HasImages(const proto::Data& data) {
   return data.has_idx() || data.has_cifar();
 }

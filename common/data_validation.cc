@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Far above any use, far below where a product of two could overflow.
+// Far above any use, and small enough that a product of two cannot overflow.
 constexpr int kMany = 1 << 20;
 
 std::string Path(const std::string& prefix, const std::string& field) {
@@ -74,7 +74,7 @@ void CheckCifar(const proto::Cifar& cifar, bool evaluated, Checker* check) {
 
 constexpr int64_t kMostFloats = int64_t{1} << 32;
 
-// Of what is made rather than read.
+// Checks data that is generated rather than read.
 void CheckSamples(const std::string& prefix, int64_t train, int64_t test,
                   double noise, bool evaluated, Checker* check) {
   check->AtLeast(Path(prefix, "train_samples"), train, 1);
@@ -88,13 +88,15 @@ void CheckSynthetic(const proto::SyntheticImages& images, bool evaluated,
   const std::string prefix = "data.synthetic_images";
   check->Between(Path(prefix, "channels"), images.channels(), 1, 4096);
   check->Between(Path(prefix, "height"), images.height(), 1, 4096);
-  if (images.has_width()) {  // Without a height, which is said above.
+  // The width defaults to the height; a missing height is reported above.
+  if (images.has_width()) {
     check->Between(Path(prefix, "width"), images.width(), 1, 4096);
   }
   check->Between(Path(prefix, "classes"), images.classes(), 2, 65536);
   CheckSamples(prefix, images.train_samples(), images.test_samples(),
                images.noise(), evaluated, check);
-  // In double, since sizes out of bounds may overflow; exact within them.
+  // In double, because sizes out of bounds could overflow; exact for valid
+  // sizes.
   const double floats = static_cast<double>(images.channels()) *
                         images.height() * images.width() * images.classes();
   check->Require(

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// Adds what violates the bounds of job.proto in a job's `data`, of which
-// the job's evaluation wants a test split if `evaluated`.
+// Adds the violations of job.proto's bounds in a job's `data`. `evaluated`: the
+// job's evaluation needs a test split.
 void CheckData(const proto::Data& data, bool evaluated, Checker* check);
 
 }  // namespace sluice

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What Validate says of these data in a job with defaults.
+// The violations that Validate finds in a job with these data.
 std::vector<std::string> Violations(const std::string& data,
                                     bool evaluated = true) {
   proto::Job job;
@@ -38,8 +38,7 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
        {"idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
         "test_labels: 'd' } augmentation {}",
         "cifar { train: 'a' test: 'b' } augmentation {}",
-        "text { train: 'a' test: 'b' }",
-        "synthetic_images { height: 8 }",
+        "text { train: 'a' test: 'b' }", "synthetic_images { height: 8 }",
         "linear_regression { features: 3 }"}) {
     EXPECT_THAT(Violations(data), IsEmpty()) << data;
   }
@@ -87,7 +86,7 @@ TEST(DataValidationTest, WhatIsMadeMustFitMemory) {
   EXPECT_THAT(Violations("synthetic_images { height: 4096 classes: 100 }"),
               ElementsAre(HasSubstr("must be at most 4294967296, is "
                                     "5033164800")));
-  // Sizes that overflow are said to be out of bounds.
+  // Sizes that overflow are reported as out of bounds.
   EXPECT_THAT(
       Violations("synthetic_images { channels: 2147483647 "
                  "height: 2147483647 classes: 2147483647 }"),

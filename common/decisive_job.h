@@ -5,16 +5,17 @@
 
 namespace sluice {
 
-// The job without what processes may differ in, as it changes no bit of an
-// update: cluster.coordinator, worker.gpus, output, evaluation, delays,
-// checkpoint, timeouts, and a micro_batch that splits nothing. REQUIRES:
-// defaults are filled in.
+// The job without the fields in which processes may differ because they change
+// no bit of an update: cluster.coordinator, worker.gpus, output, evaluation,
+// delays, checkpoint, timeouts, and a micro_batch that splits nothing.
+// REQUIRES: defaults are filled in.
 proto::Job DecisiveJob(const proto::Job& job);
 
-// The job without what may change from one generation of a run to the next, as
-// it changes no bit of the updates that both make: what DecisiveJob leaves out,
-// and name, stop, limits, and the numbers of shards and, unless data is STATIC,
-// of workers. REQUIRES: as above.
+// The job without the fields that may change from one generation of a run to
+// the next, because they change no bit of the updates that both make: those
+// that DecisiveJob leaves out, and name, stop, limits, the number of shards
+// and, unless data is STATIC, the number of workers. REQUIRES: defaults are
+// filled in.
 proto::Job LastingJob(const proto::Job& job);
 
 }  // namespace sluice

@@ -1,3 +1,8 @@
+// Draws are counter-based: worker w reads stream `stream_ + w` at `index`, so
+// the delay of its 17th task is the same number in a daemon, in the simulator,
+// and in whatever order the workers draw. Distributions are made from one
+// uniform or normal number each, by inversion: Pareto, for example, is minimum
+// * exp(E / shape) with E exponential of mean 1.
 #include "common/delay_model.h"
 
 #include <algorithm>
@@ -19,7 +24,7 @@ namespace {
 
 constexpr double kMs = 1e-3;
 
-// A line of a trace: milliseconds, and perhaps the worker that took them.
+// A line of a trace: milliseconds, and optionally the worker that took them.
 struct TraceLine {
   double ms = 0;
   std::optional<int64_t> worker;
@@ -85,7 +90,7 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
                                               int workers) {
   DelayModel model;
   model.delay_ = delay;
-  // A stream of its own for each worker, at distances that do not meet.
+  // Each worker gets its own stream; the streams of two purposes do not meet.
   model.seed_ = seed;
   model.stream_ = Random(seed, stream).Uint64(0);
   model.workers_ = workers;
@@ -102,7 +107,7 @@ absl::StatusOr<DelayModel> DelayModel::Create(const proto::Delay& delay,
 double DelayModel::Draw(int64_t worker, int64_t index) const {
   const Random random(seed_, stream_ + static_cast<uint64_t>(worker));
   const auto exponential = [&] {
-    // Uniform is below 1, so the logarithm is of a number above 0.
+    // Uniform is below 1, so the logarithm's argument is above 0.
     return -std::log1p(-random.Uniform(index));
   };
   switch (delay_.kind_case()) {
@@ -179,7 +184,7 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
                          job.cluster().workers()));
   delay.factors_.assign(job.delays().worker_factor().begin(),
                         job.delays().worker_factor().end());
-  // Workers beyond the list have the factor 1.
+  // Workers beyond the list have factor 1.
   const int workers = job.cluster().workers();
   delay.mean_factor_ =
       1 + (std::accumulate(delay.factors_.begin(), delay.factors_.end(), 0.0) -
@@ -191,7 +196,8 @@ absl::StatusOr<ComputeDelay> ComputeDelay::Create(const proto::Job& job) {
 double ComputeDelay::Draw(int64_t worker, int64_t sequence, int batches) const {
   double seconds = 0;
   for (int i = 0; i < batches; ++i) {
-    // Tasks have at most 65536 mini-batches.
+    // A task has at most 65536 mini-batches, so the indices of two tasks
+    // differ.
     seconds += model_.Draw(worker, (sequence << 16) + i);
   }
   const bool has_factor = worker < static_cast<int64_t>(factors_.size());

@@ -41,7 +41,7 @@ struct Case {
 class DistributionTest : public ::testing::TestWithParam<Case> {};
 
 // Kolmogorov's bound: with n draws the largest distance exceeds 1.95/sqrt(n)
-// with probability 0.001; the seed is fixed, so this never flickers.
+// with probability 0.001. The seed is fixed, so the outcome is too.
 TEST_P(DistributionTest, DrawsFollowIt) {
   const std::vector<double> draws = Sorted(Model(GetParam().delay));
   double distance = 0;
@@ -131,7 +131,7 @@ TEST(DelayModelTest, AWorkerThatATraceNamesDrawsFromItsOwnLines) {
   EXPECT_DOUBLE_EQ(Sorted(model, 0).back(), 0.02);
   EXPECT_DOUBLE_EQ(Sorted(model, 2).front(), 0.3);
   EXPECT_DOUBLE_EQ(Sorted(model, 2).back(), 0.3);
-  // No line names worker 1, and 7 is none of the job's.
+  // No line names worker 1, and worker 7 is not one of the job's.
   for (const int64_t other : {1, 7}) {
     EXPECT_DOUBLE_EQ(Sorted(model, other).front(), 0.01);
     EXPECT_DOUBLE_EQ(Sorted(model, other).back(), 0.3);

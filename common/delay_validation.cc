@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMostMs = 1e9;  // Eleven days.
 
-// What every number of a delay must be: set, and within its bounds.
+// Checks that each number of a delay is set and within its bounds.
 class Fields {
  public:
   Fields(std::string prefix, Checker* check)

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// Adds what violates the bounds of job.proto in a job's `delays`.
+// Adds the violations of job.proto's bounds in a job's `delays`.
 void CheckDelays(const proto::Delays& delays, Checker* check);
 
 }  // namespace sluice

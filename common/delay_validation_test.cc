@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// What Validate says of the delays of a job.
+// The violations that Validate finds in a job with these delays.
 std::string Violations(const std::string& delays) {
   proto::Job job;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

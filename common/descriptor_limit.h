@@ -5,18 +5,18 @@
 
 namespace sluice {
 
-// How many files and connections a process may have open.
+// How many files and sockets a process may have open.
 struct DescriptorLimit {
-  int64_t soft = 0;  // What counts.
-  int64_t hard = 0;  // What a process may raise it to.
+  int64_t soft = 0;  // The limit in force.
+  int64_t hard = 0;  // The limit up to which a process may raise it.
 };
 
-// This process's; RLIM_INFINITY is the largest number.
+// The limits of this process; RLIM_INFINITY becomes the largest number.
 DescriptorLimit GetDescriptorLimit();
 
-// Raises the soft limit to the hard one. Call in `main`: the usual 1024 is for
-// programs that call select(), and a shard has a connection to every worker.
-// Where the system does not let it, nothing changes.
+// Raises the soft limit to the hard one. Call in `main`. The usual limit of
+// 1024 exists for programs that call select(), and a shard has a connection to
+// every worker. If the system refuses, nothing changes.
 void RaiseDescriptorLimit();
 
 }  // namespace sluice

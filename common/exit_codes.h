@@ -1,18 +1,18 @@
 #ifndef SLUICE_COMMON_EXIT_CODES_H_
 #define SLUICE_COMMON_EXIT_CODES_H_
 
-// How the daemons say to whoever started them why they ended; 0: the run
+// Exit codes of the daemons, for the supervisor that started them. 0: the run
 // reached its end, or the process was told to stop.
 namespace sluice {
 
-// The run failed, or this process; it has said why.
+// The run or this process failed; the log says why.
 inline constexpr int kExitFailed = 1;
-// Bad usage or a bad job.
+// The command line or the job is invalid.
 inline constexpr int kExitUsage = 2;
-// Another lead goes on with the run: not to be started again.
+// Another lead has taken over the run. Do not start this one again.
 inline constexpr int kExitSuperseded = 3;
-// The coordinator fell silent for limits.rejoin_timeout_s: to be started again,
-// since it may come back (sysexits.h's EX_TEMPFAIL).
+// The coordinator was silent for limits.rejoin_timeout_s. Start this process
+// again, because the coordinator may come back (EX_TEMPFAIL of sysexits.h).
 inline constexpr int kExitCoordinatorLost = 75;
 
 }  // namespace sluice

@@ -8,13 +8,13 @@
 // with all permissions, less those that the process masks.
 namespace sluice {
 
-// Permission bits of "0640"; nullopt where it is no such number, or the owner
-// may not read and write, or anybody execute.
+// The permission bits of "0640". Nullopt if it is not such a number, if the
+// owner may not read and write, or if anyone may execute.
 std::optional<int> ParseFileMode(const std::string& mode);
 
-// From now on this process creates files with `mode`, and folders that whoever
-// may read them may enter. Call before the first thread. REQUIRES: `mode` is
-// that of a valid job.
+// From now on this process creates files with `mode`, and folders that can be
+// entered by everyone who may read them. Call before other threads exist.
+// REQUIRES: `mode` is that of a valid job.
 void LetRead(const std::string& mode);
 
 }  // namespace sluice

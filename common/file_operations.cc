@@ -1,3 +1,12 @@
+// Errors fall into three classes that callers treat differently: "not there"
+// (kNotFound), "no room" (kResourceExhausted) and "the system cannot say"
+// (kUnavailable). The third is never taken for an empty disk.
+//
+// "Not there" can be wrong on a network file system, whose client caches names.
+// So a caller that is about to conclude from a missing file that there is no
+// checkpoint asks ProveMissing for a second answer from the folder's listing.
+// For run/state/manifest that means: list run/state; if run/state itself seems
+// to be missing, list run; and so on upwards.
 #include "common/file_operations.h"
 
 #include <dirent.h>
@@ -154,7 +163,7 @@ absl::StatusOr<std::vector<std::string>> FileOperations::List(
     const absl::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  // What was listed before the error is not all that there is.
+  // After an error the list may be incomplete.
   if (errno != 0) return SystemError(folder, "cannot be read: readdir");
   std::sort(names.begin(), names.end());
   return names;

@@ -7,12 +7,12 @@
 
 namespace sluice {
 
-// The number that shows a shard that room was granted for the gradient `key`:
-// XXH3-64, seeded with `secret`, over the key's generation, worker,
+// The number by which a shard recognises that room was granted for the gradient
+// `key`: XXH3-64, seeded with `secret`, over the key's generation, worker,
 // incarnation and sequence as four little-endian 64-bit integers.
 //
 // Coordinator and shards share `secret` (Restore), so a shard verifies a grant
-// without a message. It guards against mistakes and stale peers; it is no
+// without a message. It protects against mistakes and stale peers. It is no
 // defence against an attacker, who could read it off the wire.
 uint64_t GrantFor(uint64_t secret, const GradientKey& key);
 

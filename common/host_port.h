@@ -8,19 +8,19 @@
 
 namespace sluice {
 
-// An address as people write it: "host:port", with brackets around an IPv6
-// host, so that its colons are not the port's: "[::1]:7000".
+// An address in its usual notation "host:port". An IPv6 host has brackets, so
+// that its colons are not taken for the port's: "[::1]:7000".
 struct HostPort {
   std::string host;  // Without brackets; may be empty.
   int port = 0;      // 0 to 65535.
 
-  // As it was written.
+  // In the notation above.
   std::string ToString() const;
-  // Empty, "0.0.0.0" or "::".
+  // Whether the host is empty, "0.0.0.0" or "::".
   bool IsEveryInterface() const;
 };
 
-// kInvalidArgument: says what was expected and what came.
+// kInvalidArgument says what was expected and what was found.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 
 }  // namespace sluice

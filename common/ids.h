@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// An integer with a meaning. Two ids with different tags do not convert into
-// each other, and none converts to or from a plain integer by itself.
+// An integer with a meaning. Ids with different tags do not convert into each
+// other, and no id converts implicitly to or from a plain integer.
 // Thread-compatible.
 template <typename Tag>
 class Id {
@@ -21,7 +21,7 @@ class Id {
 
   constexpr int64_t value() const { return value_; }
 
-  // The next id, and the id `n` further on.
+  // The id that is `n` further on.
   constexpr Id operator+(int64_t n) const { return Id(value_ + n); }
   constexpr Id operator-(int64_t n) const { return Id(value_ - n); }
   // The distance from `other` to this one.
@@ -45,7 +45,7 @@ class Id {
   int64_t value_ = 0;
 };
 
-// One process that computes gradients; 0 to P-1 and beyond for joiners.
+// A process that computes gradients; 0 to P-1, and higher for joiners.
 using WorkerId = Id<struct WorkerTag>;
 // One ps_server process; 0 is the lead, which hosts the coordinator.
 using ShardId = Id<struct ShardTag>;
@@ -61,7 +61,7 @@ using Incarnation = Id<struct IncarnationTag>;
 using Sequence = Id<struct SequenceTag>;
 
 // Names a task and the gradient that answers it. Every message about either
-// carries it; repeating such a message is harmless.
+// carries it, so repeating such a message is harmless.
 struct GradientKey {
   Generation generation;
   WorkerId worker;

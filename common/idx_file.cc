@@ -1,3 +1,7 @@
+// The header is untrusted: a file of 16 bytes may claim 2^31 images. So values
+// are read piece by piece and the vector grows with them. A file that ends
+// early fails after the bytes it has, before the claimed size has been
+// allocated.
 #include "common/idx_file.h"
 
 #include <zlib.h>
@@ -17,11 +21,11 @@ namespace {
 
 constexpr int kUnsignedByte = 8;
 
-// More than any data set that fits a machine's memory, and far below where
+// More than any data set that fits into memory, and far below the point where
 // the product of dimensions could overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
-// Read at once while the values are copied out.
+// Bytes read at a time.
 constexpr int64_t kPiece = 1 << 20;
 
 struct CloseGz {
@@ -39,8 +43,8 @@ absl::StatusOr<GzFile> Open(const std::string& path) {
                          : absl::InvalidArgumentError(message);
 }
 
-// Reads up to `size` bytes; fewer at the end of the file. kDataLoss when the
-// .gz stream is damaged or cut.
+// Reads up to `size` bytes; fewer at the end of the file. kDataLoss if the .gz
+// stream is damaged or cut.
 absl::StatusOr<int64_t> Read(gzFile file, const std::string& path, int64_t size,
                              uint8_t* to) {
   const int count = gzread(file, to, static_cast<unsigned>(size));
@@ -81,7 +85,7 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(gzFile file,
     const int64_t length =
         int64_t{at[0]} << 24 | at[1] << 16 | at[2] << 8 | at[3];
     shape.push_back(length);
-    // Stays at 0, or at "too many", whatever follows.
+    // Once it is 0 or "too many" it stays so.
     const bool too_many = length > 0 && product > kMostBytes / length;
     product = too_many ? kMostBytes + 1 : product * length;
   }
@@ -109,7 +113,7 @@ absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int dimensions) {
   for (const int64_t length : idx.shape) expected *= length;
   std::vector<uint8_t> piece(kPiece);
   while (true) {
-    // One byte more than expected shows a file that goes on.
+    // Asks for one byte more than expected, to detect a file that goes on.
     const int64_t have = static_cast<int64_t>(idx.values.size());
     const int64_t want = std::min(kPiece, expected - have + 1);
     SLUICE_ASSIGN_OR_RETURN(const int64_t got,

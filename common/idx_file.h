@@ -17,17 +17,18 @@ struct IdxFile {
   std::vector<uint8_t> values;  // Product of `shape` bytes.
 };
 
-// The shape that the header of `path` (plain or .gz, whatever its name) claims;
-// every dimension is at least 1. kNotFound when there is no such file;
-// kInvalidArgument when it cannot be opened or has another type or another
-// number of dimensions than `dimensions`; kDataLoss when its .gz stream is
-// damaged. Each names the file, what was expected and what came.
+// The shape in the header of `path` (plain or .gz, whatever its name); every
+// dimension is at least 1. kNotFound: no such file. kInvalidArgument: it cannot
+// be opened, or has another type or number of dimensions than expected.
+// kDataLoss: its .gz stream is damaged. Messages name the file, what was
+// expected and what was found.
 absl::StatusOr<std::vector<int64_t>> ReadIdxShape(const std::string& path,
                                                   int dimensions);
 
-// The whole file. Errors as above, and kDataLoss when the values end early, the
-// file goes on behind the last, or its .gz checksum is wrong. Memory grows
-// with the bytes that are really there, whatever the header claims.
+// Reads the whole file. Errors as above, and kDataLoss if the values end early,
+// if the file goes on after the last value, or if its .gz checksum is wrong.
+// Memory grows with the bytes that are really there, whatever the header
+// claims.
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int dimensions);
 
 }  // namespace sluice

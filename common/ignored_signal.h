@@ -5,10 +5,10 @@
 
 namespace sluice {
 
-// Whether this process ignores `number`: inherited from who started it (nohup
-// does so to SIGHUP), unless it chose so itself. A signal that is blocked
-// reaches sigwait even if it is ignored, so whoever waits for signals leaves
-// out those that are to stay ignored.
+// Whether this process ignores `number`. It may have inherited that from its
+// parent (nohup makes it ignore SIGHUP) or chosen it. A blocked signal reaches
+// sigwait even if it is ignored, so code that waits for signals must leave out
+// those that are to stay ignored.
 inline bool IsIgnored(int number) {
   struct sigaction now = {};
   return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

@@ -13,22 +13,22 @@
 
 namespace sluice {
 
-// Version 0 of a job: from the file model.init_from, or from the layers'
+// Version 0 of a job, from the file model.init_from or from the layers'
 // initializers.
 //
 // Thread-compatible.
 class InitialWeights {
  public:
-  // Opens the file, if the job names one. Errors as SafetensorsFile::Open's,
-  // beginning with "model.init_from: ".
+  // Opens the file, if the job names one. Errors are those of
+  // SafetensorsFile::Open, prefixed with "model.init_from: ".
   static absl::StatusOr<InitialWeights> Open(const ResolvedJob& job);
 
-  // The weights of `range`; of a file, only that is read. kDataLoss.
-  // REQUIRES: `range` lies in the job's layout.
+  // The weights of `range`. Of a file only that part is read. kDataLoss.
+  // REQUIRES: `range` lies within the job's layout.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
-  // "sha256 ..." of the file's contents, which are all read; empty without a
-  // file. kDataLoss.
+  // "sha256 ..." of the file's contents, all of which are read; empty if there
+  // is no file. kDataLoss.
   absl::StatusOr<std::string> Digest() const;
 
  private:

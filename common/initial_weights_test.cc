@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// 39 features and a bias: 40 weights.
+// 39 features and a bias make 40 weights.
 ResolvedJob JobWith(const std::string& model, int features = 39) {
   const auto job = ParseJob(
       absl::StrCat("data { linear_regression { features: ", features,

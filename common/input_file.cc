@@ -48,7 +48,7 @@ absl::Status InputFile::ReadAt(int64_t offset, int64_t bytes, void* to) const {
           fd_, path_, offset,
           absl::MakeSpan(static_cast<char*>(to), static_cast<size_t>(bytes))));
   if (got == bytes) return absl::OkStatus();
-  // Of a length and contents that contradict each other one is out of date.
+  // Length and contents contradict each other, so one of the two is stale.
   return absl::UnavailableError(
       absl::StrCat(path_, ": cannot be read at byte ", offset + got,
                    ": it ends there, it was longer before"));

@@ -10,15 +10,15 @@
 
 namespace sluice {
 
-// A regular file, opened for reading at any place. It must not be written to
-// meanwhile; it may be replaced.
+// A regular file, opened for reading at any position. While it is open the file
+// must not be written to; it may be replaced.
 //
 // Thread-compatible.
 class InputFile {
  public:
-  // kNotFound where there is none; kInvalidArgument for what is no file;
-  // kUnavailable when the system cannot say. Each names the path. `files`
-  // outlives the file.
+  // kNotFound: no such file. kInvalidArgument: not a regular file.
+  // kUnavailable: the system cannot say. Messages name the path. `files` must
+  // outlive the file.
   static absl::StatusOr<InputFile> Open(
       const std::string& path, FileOperations* files = FileOperations::Real());
   InputFile(InputFile&& other);
@@ -26,10 +26,10 @@ class InputFile {
   ~InputFile();
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // Bytes, as it was opened.
+  int64_t size() const { return size_; }  // In bytes, when it was opened.
 
-  // Reads `bytes` at `offset` into `to`. kUnavailable, also where the file is
-  // shorter than it was: names the path and byte.
+  // Reads `bytes` at `offset` into `to`. kUnavailable, also if the file is
+  // shorter than it was; the message names the path and the position.
   absl::Status ReadAt(int64_t offset, int64_t bytes, void* to) const;
 
  private:

@@ -1,3 +1,11 @@
+// Says in one line why two processes do not have the same job. Both texts are
+// parsed, reduced to the fields that matter (DecisiveJob, LastingJob), and
+// compared field by field. The first difference is reported with its path and
+// both values:
+//
+//   sync.k: 3 here, 4 there
+//   model.layer[2].dense.units: 64 here, 128 there
+//   optimizer.momentum: not set here, set there
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -17,7 +25,7 @@ using ::google::protobuf::Message;
 using ::google::protobuf::TextFormat;
 using ::google::protobuf::util::MessageDifferencer;
 
-// Keeps the first difference it is told of.
+// Keeps the first reported difference.
 class FirstDifference final : public MessageDifferencer::Reporter {
  public:
   using Path = std::vector<MessageDifferencer::SpecificField>;
@@ -39,7 +47,7 @@ class FirstDifference final : public MessageDifferencer::Reporter {
   const std::string& text() const { return text_; }
 
  private:
-  // `parent` is the message that holds the last field of `path`.
+  // `parent` is the message that has the last field of `path`.
   static std::string Value(const Message& parent, int index, const Path& path) {
     const FieldDescriptor* field = path.back().field;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return "set";
@@ -63,7 +71,7 @@ class FirstDifference final : public MessageDifferencer::Reporter {
   std::string text_;
 };
 
-// Compares what `part` leaves of both.
+// Compares `part` of both jobs.
 std::string Describe(const std::string& here, const std::string& there,
                      proto::Job (*part)(const proto::Job&)) {
   const absl::StatusOr<proto::Job> a = ParseJobText(here, "the job here");

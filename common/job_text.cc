@@ -1,3 +1,12 @@
+// An override goes through three steps. "model.layer[3].dense.units=64" is
+// first split at '='. FindPlace then follows the path from the job to a Place:
+// the message `dense` and its field `units`. Finally Set writes the value, by
+// the kind of the field: a message from {...}, a list from [...], or a scalar.
+//
+//   - Values are parsed by protobuf's own text parser, so that an override
+//     accepts what the job file accepts.
+//   - ApplyOverride works on a copy. A refused override leaves the job
+//     unchanged.
 #include "common/job_text.h"
 
 #include <google/protobuf/descriptor.h>
@@ -20,7 +29,7 @@
 namespace sluice {
 namespace {
 
-// Messages in messages; far above any use, far below where the stack ends.
+// Depth of nested messages: far above any use, and safe for the stack.
 constexpr int kDeepest = 100;
 
 using ::google::protobuf::Descriptor;
@@ -38,7 +47,7 @@ std::string FieldNames(const Descriptor& type) {
   return absl::StrCat("It has: ", absl::StrJoin(names, ", "), ".");
 }
 
-// The names of an enumeration but its first, which stands for "not given".
+// The names of an enumeration without the first one, which means "not given".
 std::string ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 1; i < type.value_count(); ++i) {
@@ -47,8 +56,8 @@ std::string ValueNames(const EnumDescriptor& type) {
   return absl::StrJoin(names, ", ");
 }
 
-// What there is instead of what the parser does not know, as far as its
-// message says of what type that would have been.
+// The alternatives to a name that the parser does not know, if its message
+// tells the type in question.
 std::string Alternatives(absl::string_view message) {
   const std::vector<absl::string_view> parts = absl::StrSplit(message, '"');
   if (parts.size() < 4 || parts[0] != "Message type ") return "";
@@ -75,15 +84,15 @@ class Mistakes final : public google::protobuf::io::ErrorCollector {
   std::vector<std::string> lines_;
 };
 
-// The message and field that a path leads to.
+// A field of a message, or an element of a repeated field.
 struct Place {
   Message* message = nullptr;
   const FieldDescriptor* field = nullptr;
-  int index = -1;  // Of the element; -1: the field, which may be a list.
+  int index = -1;  // Index of the element; -1: the whole field.
 };
 
-// Finds "layer[3]" or "sync" in `message`, or "layer" where it is the path's
-// `last` part; `before` is the path up to it.
+// Finds "layer[3]" or "sync" in `message`. A list without an index, "layer", is
+// found only as the `last` part of the path. `before` is the path up to here.
 absl::StatusOr<Place> FindPart(absl::string_view part,
                                const std::string& before, bool last,
                                Message* message) {
@@ -179,7 +188,7 @@ absl::Status SetList(const std::string& path, const std::string& value,
   if (!parser.ParseFromString(absl::StrCat(name, ": ", value), given.get())) {
     return absl::InvalidArgumentError(mistakes.Text());
   }
-  // Behind the list another field could stand.
+  // After the list the text could set another field.
   std::vector<const FieldDescriptor*> fields;
   given->GetReflection()->ListFields(*given, &fields);
   if (fields.size() > 1) {
@@ -212,8 +221,8 @@ absl::Status SetScalar(const std::string& path, const std::string& value,
           absl::StrCat(path, ": expected ", expected, ", got \"", value, "\""));
     }
   }
-  // The parser's own idea of what a number looks like, and of its range.
-  // One token only, so that nothing else can follow.
+  // The parser decides what a number looks like, and its range. It gets one
+  // token only, so that nothing can follow the number.
   const bool one_token =
       value.find_first_of(" \t\n#;,:{}<>[]\"'") == std::string::npos;
   Mistakes silent("");
@@ -224,7 +233,7 @@ absl::Status SetScalar(const std::string& path, const std::string& value,
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected ", expected, ", got \"", value, "\""));
   }
-  if (place.index >= 0) {  // It has become the last of the list.
+  if (place.index >= 0) {  // The parser has appended it to the list.
     const int last = reflection->FieldSize(*place.message, field) - 1;
     reflection->SwapElements(place.message, field, place.index, last);
     reflection->RemoveLast(place.message, field);
@@ -250,7 +259,7 @@ absl::StatusOr<proto::Job> ParseJobText(const std::string& text,
   Mistakes mistakes(name);
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&mistakes);
-  // Deeper than any sensible model, and far from the end of the stack.
+  // Far above any sensible model, and safe for the stack.
   parser.SetRecursionLimit(kDeepest);
   if (!parser.ParseFromString(text, &job)) {
     return absl::InvalidArgumentError(mistakes.Text());

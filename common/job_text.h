@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-// Reads a job file's text, without defaults or validation (resolved_job.h does
-// all). kInvalidArgument with one line for each mistake:
+// Parses a job file's text, without defaults and validation (resolved_job.h
+// does those). kInvalidArgument has one line for each mistake:
 //
 //   job.textproto:12:3: Message type "sluice.proto.Sync" has no field named
 //   "kk". It has: policy, k, ...
 //
-// Lines and columns count from 1; `name` stands for the path.
+// Lines and columns count from 1. `name` is used as the file's path.
 absl::StatusOr<proto::Job> ParseJobText(const std::string& text,
                                         const std::string& name);
 
@@ -28,7 +28,7 @@ absl::StatusOr<proto::Job> ParseJobText(const std::string& text,
 //   delays.worker_factor=[1, 2.5]  a whole list, in place of the old one
 //
 // kInvalidArgument says which part of the path or which value is wrong, and
-// what there is instead; the job is then as it was.
+// what is allowed instead. The job is then unchanged.
 absl::Status ApplyOverride(const std::string& override_text, proto::Job* job);
 
 }  // namespace sluice

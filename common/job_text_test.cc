@@ -70,7 +70,7 @@ class ApplyOverrideTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status;
   }
 
-  // The message of a refused override, which must leave the job alone.
+  // The message of a refused override, which must not change the job.
   std::string Error(const std::string& text) {
     const std::string before = job_.SerializeAsString();
     const absl::Status status = ApplyOverride(text, &job_);
@@ -141,7 +141,7 @@ TEST_F(ApplyOverrideTest, AWholeListTakesTheOldOnesPlace) {
               StartsWith("--set delays.worker_factor=[...]:1:17: "));
 }
 
-// Once a string ended the process and a number was added behind the others.
+// Once, a string ended the process and a number was appended.
 TEST_F(ApplyOverrideTest, AnElementOfAListOfValuesIsReplaced) {
   Set("delays.worker_factor=[1, 2, 3]");
   Set("delays.worker_factor[1]=9");

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// A gradient's key between its typed form and its message.
+// Converts a gradient's key between its struct and its message.
 
 inline GradientKey KeyFromProto(const proto::Key& key) {
   return {Generation(key.generation()), WorkerId(key.worker()),

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-// Starts a thread that runs `body` under `name` (as debuggers and `top -H`
-// show it; cut off after 15 characters). The caller joins it.
+// Starts a thread that runs `body` under `name`, as debuggers and `top -H` show
+// it (cut after 15 characters). The caller joins it.
 template <typename Body>
 std::thread StartThread(const std::string& name, Body body) {
   return std::thread([name = name.substr(0, 15), body = std::move(body)] {

@@ -9,10 +9,15 @@
 namespace sluice {
 namespace {
 
-// Cuts [0, size) at multiples of the alignment. The last unit may be short,
-// so the ranges that hold one unit more are the last ones: a short one among
-// them is still no smaller than the others, and where all hold as many units
-// it is smaller by less than one.
+// Cuts [0, size) at multiples of the alignment, as evenly as possible. 100
+// floats on 3 shards are 7 units of 16, the last of which has 4 floats:
+//
+//   shard 0  [0, 32)    2 units
+//   shard 1  [32, 64)   2 units
+//   shard 2  [64, 100)  3 units, the last one short
+//
+// The larger ranges come last, so that the short unit is in one of them. Thus
+// no two ranges differ by more than one unit.
 std::vector<ParameterRange> CutRanges(int64_t size, int shards) {
   constexpr int64_t kUnit = ParameterLayout::kAlignment;
   const int64_t units = (size + kUnit - 1) / kUnit;
@@ -60,8 +65,8 @@ std::vector<ParameterRange> ParameterLayout::trained() const {
 
 const TensorSpec& ParameterLayout::TensorAt(int64_t offset) const {
   SLUICE_CHECK(offset >= 0 && offset < size_);
-  // The last tensor that begins at or before `offset`; an empty one before it
-  // has the same offset and comes earlier.
+  // The last tensor that begins at or before `offset`. An empty tensor before
+  // it has the same offset and comes earlier.
   auto after = std::upper_bound(
       tensors_.begin(), tensors_.end(), offset,
       [](int64_t o, const TensorSpec& tensor) { return o < tensor.offset; });
@@ -79,7 +84,7 @@ std::vector<float> ParameterLayout::InitialWeights(uint64_t seed,
     const TensorInitializer& init = tensor.initializer;
     const Random random(seed, tensor.name);
     for (int64_t i = begin; i < end; ++i) {
-      // The arithmetic is exact in double up to the last rounding.
+      // In double the arithmetic is exact up to the last rounding.
       weights[i - range.begin] = static_cast<float>(
           init.kind == TensorInitializer::Kind::kConstant
               ? init.value

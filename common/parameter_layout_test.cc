@@ -119,8 +119,9 @@ TEST(ParameterLayoutTest, UniformWeightsFillTheirIntervalEvenly) {
     sum += w;
     squares += static_cast<double>(w) * w;
   }
-  // Deviation of one weight is 0.25/sqrt(3); five standard errors of the
-  // mean. The variance's own relative standard error is sqrt(0.8/n).
+  // The deviation of one weight is 0.25/sqrt(3). The bound is five standard
+  // errors of the mean. The variance's own relative standard error is
+  // sqrt(0.8/n).
   const double variance = 0.25 * 0.25 / 3;
   EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(variance / n));
   EXPECT_NEAR(squares / n, variance, 5 * variance * std::sqrt(0.8 / n));

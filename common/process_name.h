@@ -7,13 +7,13 @@
 
 namespace sluice {
 
-// Of this host; "localhost" where it has no name.
+// The name of this host; "localhost" if it has none.
 std::string HostName();
 
-// "host:pid" of a process of this host: how it names itself to the coordinator,
-// and how whoever started it names it there.
+// "host:pid" of a process of this host. A process names itself so to the
+// coordinator, and its parent uses the same name to report its death.
 std::string ProcessName(pid_t pid);
-// The same of the calling process.
+// That of the calling process.
 std::string ProcessName();
 
 }  // namespace sluice

@@ -1,3 +1,12 @@
+// A run must replay to the bit on any machine. So nothing here depends on
+// state, on the order of calls, or on the C library's mathematics: numbers are
+// Philox blocks, a pure function of (key, stream, index), and Normal uses only
+// operations that IEEE 754 defines exactly (+, -, *, / and sqrt).
+//
+// Permutation(key, stream, 10), as an example: the next power of four is 16, so
+// Encrypt permutes 0..15 with two halves of 2 bits. If it takes 3 to 12, which
+// is not below 10, the result is encrypted again until it is. This is again a
+// permutation, because it follows the cycle that 3 lies on.
 #include "common/random.h"
 
 #include <bit>
@@ -8,8 +17,8 @@
 namespace sluice {
 namespace {
 
-// FNV-1a. Philox mixes its counter thoroughly, so all that is asked of the
-// hash is that different names give different streams.
+// FNV-1a. Philox mixes its counter thoroughly, so the hash only has to give
+// different names different streams.
 uint64_t HashText(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
@@ -18,10 +27,10 @@ uint64_t HashText(absl::string_view text) {
   return hash;
 }
 
-// The natural logarithm of x in (0, 1), to about 1e-15, in plain arithmetic:
-// the machine's own differs in the last bit between processors. With
-// x = m 2^e and m in [sqrt(1/2), sqrt(2)) it is e ln 2 + 2 artanh(s), where
-// s = (m - 1) / (m + 1) and |s| < 0.172.
+// The natural logarithm of x in (0, 1), to about 1e-15, in plain arithmetic,
+// because the C library's result differs in the last bit between processors.
+// With x = m 2^e and m in [sqrt(1/2), sqrt(2)) it is e ln 2 + 2 artanh(s),
+// where s = (m - 1) / (m + 1) and |s| < 0.172.
 double Log(double x) {
   int exponent;
   double m = std::frexp(x, &exponent);
@@ -36,7 +45,7 @@ double Log(double x) {
   return exponent * 0.69314718055994531 + 2 * s * series;
 }
 
-// The lower tail of the inverse normal distribution function, p < 0.02425.
+// Lower tail of the inverse normal distribution function, for p < 0.02425.
 double NormalTail(double p) {
   const double q = std::sqrt(-2 * Log(p));
   return (((((-7.784894002430293e-03 * q - 3.223964580411365e-01) * q -
@@ -55,7 +64,7 @@ double NormalTail(double p) {
           1);
 }
 
-// The centre, 0.02425 <= p <= 0.97575.
+// Its centre, for 0.02425 <= p <= 0.97575.
 double NormalCentre(double p) {
   const double q = p - 0.5;
   const double r = q * q;
@@ -104,7 +113,7 @@ std::array<uint32_t, 4> Random::Block(uint64_t index) const {
 }
 
 uint64_t Random::Uint64(uint64_t index) const {
-  // Two numbers a block.
+  // A block has two numbers.
   const std::array<uint32_t, 4> block = Block(index / 2);
   const size_t at = index % 2 * 2;
   return uint64_t{block[at + 1]} << 32 | block[at];
@@ -115,13 +124,13 @@ double Random::Uniform(uint64_t index) const {
 }
 
 float Random::UniformFloat(uint64_t index) const {
-  // Four numbers a block.
+  // A block has four numbers.
   const uint32_t bits = Block(index / 4)[index % 4];
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
 
 double Random::Normal(uint64_t index) const {
-  // In the open interval (0, 1), symmetric around 1/2.
+  // In the open interval (0, 1) and symmetric around 1/2.
   const double p = (static_cast<double>(Uint64(index) >> 12) + 0.5) * 0x1p-52;
   constexpr double kTail = 0.02425;
   if (p < kTail) return NormalTail(p);
@@ -150,7 +159,7 @@ uint64_t Permutation::Encrypt(uint64_t x) const {
 }
 
 uint64_t Permutation::operator()(uint64_t index) const {
-  // Each walk ends: `index` itself lies inside, on the same cycle.
+  // This ends: `index` itself is below size_ and lies on the same cycle.
   do {
     index = Encrypt(index);
   } while (index >= size_);

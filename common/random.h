@@ -12,13 +12,13 @@ namespace sluice {
 // random numbers: as easy as 1, 2, 3"). A number is a pure function of
 // (key, stream, index): the same on any machine, in any order, in any thread.
 //
-// All methods read the same blocks, of which one holds two 64-bit integers: ask
-// one stream for one kind of number, and take another stream for another kind.
+// All methods read the same blocks, and a block holds two 64-bit integers. So
+// use a stream for one kind of number only.
 //
 // Immutable, therefore thread-safe.
 class Random {
  public:
-  // `key` is the job's seed; `stream` says what the numbers are for. Other
+  // `key` is the job's seed. `stream` is the purpose of the numbers; different
   // streams give independent numbers.
   constexpr Random(uint64_t key, uint64_t stream)
       : key_(key), stream_(stream) {}
@@ -33,9 +33,9 @@ class Random {
   double Uniform(uint64_t index) const;
   // The `index`-th uniform float in [0, 1), a multiple of 2^-24.
   float UniformFloat(uint64_t index) const;
-  // The `index`-th standard normal number, exact to about 1e-9: the inverse
-  // distribution function by Acklam's rational approximation, with sqrt and
-  // arithmetic only.
+  // The `index`-th standard normal number, exact to about 1e-9. It is computed
+  // by Acklam's rational approximation of the inverse distribution function,
+  // with sqrt and arithmetic only.
   double Normal(uint64_t index) const;
 
  private:
@@ -43,9 +43,9 @@ class Random {
   uint64_t stream_;
 };
 
-// A permutation of 0..size-1 that needs no stored table: a four-round Feistel
-// network on the next power of four, walked until it lands inside (Black and
-// Rogaway 2002). Expected cost below four evaluations of the network.
+// A permutation of 0..size-1 that needs no table: a four-round Feistel network
+// on the next power of four, applied until the result is below `size` (Black
+// and Rogaway 2002). Expected cost: fewer than four evaluations of the network.
 //
 // Immutable, therefore thread-safe.
 class Permutation {
@@ -53,7 +53,7 @@ class Permutation {
   // REQUIRES: size >= 1.
   Permutation(uint64_t key, uint64_t stream, uint64_t size);
 
-  // Where `index` goes. REQUIRES: index < size.
+  // The image of `index`. REQUIRES: index < size.
   uint64_t operator()(uint64_t index) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// The known answers that Random123 publishes for philox4x32-10.
+// The known answers for philox4x32-10 that Random123 publishes.
 TEST(RandomTest, BlocksAreThePublishedKnownAnswers) {
   EXPECT_EQ(Random(0, uint64_t{0}).Block(0),
             (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -55,7 +55,7 @@ TEST(RandomTest, UniformNumbersFillTheirInterval) {
     sum += u;
     float_sum += f;
   }
-  // Five standard deviations of the mean of so many uniform numbers.
+  // Five standard deviations of the mean of this many uniform numbers.
   const double bound = 5 * std::sqrt(1.0 / 12 / kCount);
   EXPECT_NEAR(sum / kCount, 0.5, bound);
   EXPECT_NEAR(float_sum / kCount, 0.5, bound);
@@ -63,8 +63,9 @@ TEST(RandomTest, UniformNumbersFillTheirInterval) {
   EXPECT_GT(most, 0.999);
 }
 
-// The distribution function takes each normal number back to the uniform one
-// it was made from: 1.15e-9 is the published relative error of the method.
+// The distribution function must map each normal number back to the uniform
+// number it was made from; 1.15e-9 is the published relative error of the
+// method.
 TEST(RandomTest, NormalInvertsTheDistributionFunction) {
   const Random random(3, "normal");
   for (int i = 0; i < 20000; ++i) {
@@ -130,14 +131,15 @@ TEST(PermutationTest, AnotherKeyOrStreamIsAnotherOrder) {
     same_stream += a(i) == other_stream(i);
     fixed += a(i) == i;
   }
-  // One expected, by the law of rare events; ten never in this world.
+  // The expected count is one, with a Poisson distribution; ten is out of the
+  // question.
   EXPECT_LT(same_key, 10);
   EXPECT_LT(same_stream, 10);
   EXPECT_LT(fixed, 10);
 }
 
-// Every index reaches each quarter of the range about equally often over many
-// keys: four standard deviations of a binomial(2000, 1/4) are 77.
+// Over many keys every index is mapped to each quarter of the range about
+// equally often. Four standard deviations of a binomial(2000, 1/4) are 77.
 TEST(PermutationTest, AnIndexGoesAnywhere) {
   for (uint64_t index : {0, 1, 499, 999}) {
     std::array<int, 4> quarter{};

@@ -1,3 +1,13 @@
+// A job is resolved in a fixed order, because each step needs the one before:
+//
+//   text -> overrides -> defaults -> Validate (the job alone)
+//        -> headers of the data -> model plan -> layout
+//        -> ValidateTogether (job, data and model) -> fingerprint
+//
+// Two reductions of a job say what must be equal. DecisiveJob: between the
+// processes of a run. A worker whose file has another output.dir may join, one
+// with another sync.k may not. LastingJob: between a checkpoint and the job
+// that resumes from it. There cluster.shards may differ too.
 #include "common/resolved_job.h"
 
 #include <google/protobuf/text_format.h>
@@ -16,7 +26,7 @@
 namespace sluice {
 namespace {
 
-// No job file is larger; a device or a data file given by mistake is.
+// Larger than any job file; catches a device or a data file given by mistake.
 constexpr int64_t kMostJobBytes = int64_t{1} << 24;
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
@@ -35,7 +45,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-// Whether the model takes the data's inputs and has an output for each label.
+// Checks that the model takes the data's inputs and has an output for each
+// label.
 void CheckModelFits(const ResolvedJob& resolved,
                     std::vector<std::string>* violations) {
   const DataShape& data = resolved.data;
@@ -69,7 +80,7 @@ void CheckModelFits(const ResolvedJob& resolved,
   }
 }
 
-// The violations that show only with the data and the model at hand.
+// Finds violations that need the data and the model.
 std::vector<std::string> ValidateTogether(const ResolvedJob& resolved) {
   const proto::Job& job = resolved.job;
   std::vector<std::string> violations;
@@ -133,8 +144,8 @@ absl::Status Invalid(const std::vector<std::string>& violations) {
   return absl::InvalidArgumentError(absl::StrJoin(violations, "\n"));
 }
 
-// What `job`, a file without defaults, leaves to cluster.workers, as `run` has
-// it.
+// Overrides that keep the values of `run` for fields that `job` (a file without
+// defaults) derives from cluster.workers.
 std::vector<std::string> KeptFrom(const proto::Sync& run,
                                   const proto::Sync& job) {
   std::vector<std::string> kept;
@@ -161,7 +172,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
   decisive.clear_evaluation();
   decisive.clear_delays();
   decisive.clear_checkpoint();
-  // Where it splits nothing it changes nothing.
+  // A micro_batch that splits nothing changes nothing.
   if (job.worker().micro_batch() >= job.data().batch_size()) {
     decisive.mutable_worker()->clear_micro_batch();
   }
@@ -189,7 +200,8 @@ proto::Job LastingJob(const proto::Job& job) {
   if (job.data().sharding() != proto::Data::STATIC) {
     lasting.mutable_cluster()->clear_workers();
   }
-  // Of the policy that leaves it unused it follows the workers all the same.
+  // A policy that does not use the field still gets its default from the number
+  // of workers.
   proto::Sync* sync = lasting.mutable_sync();
   if (sync->policy() == proto::SYNC || sync->policy() == proto::ASYNC) {
     sync->clear_k();

@@ -112,13 +112,14 @@ TEST(ResolvedJobTest, AnAdaptiveKStartsAtOneAndEndsAtAllWorkers) {
   EXPECT_EQ(job->job.sync().k_schedule().adaptive().smoothing_updates(), 20);
 }
 
-// Every field of `message` that has presence must be set, but those named.
+// Checks that every field of `message` with presence is set, except those
+// named.
 void ExpectAllSet(const Message& message, const std::string& prefix) {
   const auto* reflection = message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message.GetDescriptor()->field(i);
     const std::string path = prefix + field->name();
-    // Absent means none.
+    // Absence means that there is none.
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
         path == "delays" ||
         ((path == "data.augmentation" || path == "sync.k_schedule" ||
@@ -195,7 +196,7 @@ TEST(ResolvedJobTest, TheFingerprintIsThatOfWhatDecidesTheBits) {
         "sync.shortage_timeout_s=9", "output.metrics_every_s=9",
         "output.mode=0640", "checkpoint.every_updates=5",
         "delays.compute.exponential.mean_ms=50",
-        // The whole mini-batch, as without it.
+        // The whole mini-batch, as in a job without it.
         "worker.micro_batch=100", "worker.micro_batch=5000",
         "worker.gpus=[1, 0]"}) {
     EXPECT_EQ(Resolve({inert}).fingerprint, base) << inert;
@@ -238,7 +239,8 @@ TEST(ResolvedJobTest, ADifferenceIsToldWithItsPathAndBothValues) {
 }
 
 TEST(ResolvedJobTest, ARunThatGoesOnKeepsWhatWouldFollowFromItsWorkers) {
-  // The file says nothing of SYNC's gradients; the run had four workers.
+  // The file does not set SYNC's gradients per update; the run had four
+  // workers.
   const std::string path = testing::TempDir() + "/resumed.textproto";
   std::ofstream(path) << absl::StrReplaceAll(kJob,
                                              {{"policy: K_SYNC k: 3", ""}});

@@ -6,14 +6,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-// What tells a run from every other one, whatever folder holds it.
+// Identifies a run, whatever folder holds it.
 namespace sluice {
 
-// A new one: 16 hexadecimal digits, another one for every process and time.
+// A new id: 16 hexadecimal digits that depend on the process and the time.
 std::string DrawRunId(absl::Time now);
 
-// Whether a person may name a run so: 1 to 64 letters, digits, '.', '_' and
-// '-'. kInvalidArgument.
+// Checks an id given by a person: 1 to 64 letters, digits, '.', '_' and '-'.
+// kInvalidArgument.
 absl::Status CheckRunId(const std::string& id);
 
 }  // namespace sluice

@@ -1,3 +1,8 @@
+// The tensors of a file may lie in any order, while the flat vector has the
+// layout's order. So opening a file maps each tensor to a Piece (range in the
+// flat vector, offset in the file), and Read copies the overlap of the asked
+// range with each piece. A shard that holds floats [64, 128) of a model thus
+// reads 256 bytes.
 #include "common/safetensors.h"
 
 #include <algorithm>
@@ -20,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
               "floats are copied to and from the file as they lie in memory");
 
 constexpr int64_t kFloat = sizeof(float);
-// Read at once for the digest.
+// Bytes read at a time for the digest.
 constexpr int64_t kPieceBytes = 1 << 20;
 
 absl::Status CheckMatches(const std::string& path, const TensorSpec& tensor,

@@ -14,39 +14,39 @@
 namespace sluice {
 
 // Weights as a .safetensors file (common/safetensors_header.h), which PyTorch,
-// NumPy and others load.
+// NumPy and others can load.
 
 // Writes the flat vector `weights` under the names and shapes of `layout`,
-// atomically (common/atomic_file.h). kUnavailable when the disk refuses.
+// atomically (common/atomic_file.h). kUnavailable if the disk fails.
 // REQUIRES: weights.size() == layout.size().
 absl::Status WriteSafetensors(const std::string& path,
                               const ParameterLayout& layout,
                               absl::Span<const float> weights);
 
-// Such a file, opened for reading: it holds exactly the tensors of one layout,
-// in whatever order. Only what is asked for is read. The file must not be
-// written to meanwhile; it may be replaced (WriteSafetensors does).
+// A file opened for reading that has exactly the tensors of one layout, in any
+// order. Reads only what is asked for. While it is open the file must not be
+// written to; it may be replaced (WriteSafetensors does so).
 //
 // Thread-compatible.
 class SafetensorsFile {
  public:
-  // Reads the header. kNotFound when the file cannot be opened;
-  // kInvalidArgument when the tensors are not exactly the layout's, or one is
-  // not F32; kDataLoss when the header is malformed, tensors overlap or leave
-  // gaps, or bytes are missing or left over. Each names the file, the tensor,
-  // what was expected and what came. `layout` is not kept.
+  // Reads the header. kNotFound: the file cannot be opened. kInvalidArgument:
+  // the tensors are not exactly those of the layout, or one is not F32.
+  // kDataLoss: the header is malformed, tensors overlap or leave gaps, or bytes
+  // are missing or left over. Messages name the file, the tensor, what was
+  // expected and what was found. `layout` is not kept.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path,
                                               const ParameterLayout& layout);
 
-  // The floats of `range` of the layout's flat vector, within which it must
-  // lie. kDataLoss.
+  // The floats of `range`, which must lie within the layout's flat vector.
+  // kDataLoss.
   absl::StatusOr<std::vector<float>> Read(ParameterRange range) const;
 
-  // SHA-256 (hex) over the whole file, which is read piece by piece. kDataLoss.
+  // SHA-256 (hex) of the whole file, read piece by piece. kDataLoss.
   absl::StatusOr<std::string> Sha256() const;
 
  private:
-  // Where a tensor lies in the flat vector, and in the file.
+  // Position of a tensor in the flat vector and in the file.
   struct Piece {
     ParameterRange range;
     int64_t file_offset = 0;  // Bytes.
@@ -59,7 +59,7 @@ class SafetensorsFile {
   std::vector<Piece> pieces_;
 };
 
-// Reads such a file back into the flat vector of `layout`. Errors as above.
+// Reads such a file into the flat vector of `layout`. Errors as above.
 absl::StatusOr<std::vector<float>> ReadSafetensors(
     const std::string& path, const ParameterLayout& layout);
 

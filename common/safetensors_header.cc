@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little,
               "the length is copied as it lies in memory");
 
 constexpr int64_t kLengthBytes = 8;
-// As in the format's own library.
+// The limit of the format's own library.
 constexpr int64_t kMostHeaderBytes = 100'000'000;
 constexpr char kMetadata[] = "__metadata__";
 
@@ -44,7 +44,7 @@ absl::StatusOr<SafetensorsHeader::Tensor> ParseTensor(
   }
 }
 
-// The published format wants the tensors to cover the data exactly.
+// The published format requires that the tensors cover the data exactly.
 absl::Status CheckCoverage(const std::string& path,
                            const SafetensorsHeader& header,
                            int64_t data_bytes) {

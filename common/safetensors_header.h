@@ -25,7 +25,7 @@ namespace sluice {
 //             may name texts
 //   the data  little-endian float32, without gaps
 struct SafetensorsHeader {
-  // One tensor, all of them float32, and where its bytes lie in the data.
+  // One float32 tensor, and the position of its bytes in the data.
   struct Tensor {
     std::vector<int64_t> shape;
     int64_t begin = 0;
@@ -35,24 +35,23 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The bytes of a header, with its length before it, of float32 tensors that
-// follow one another in the order given.
-// REQUIRES: every dimension is 0 or more.
+// Encodes a header, preceded by its length, for float32 tensors that follow
+// each other in the order given. REQUIRES: every dimension is at least 0.
 std::string EncodeSafetensorsHeader(
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& tensors,
     const std::map<std::string, std::string>& metadata);
 
-// The header's JSON. kDataLoss: the file is too short for it.
+// Reads the header's JSON. kDataLoss: the file is too short for it.
 absl::StatusOr<std::string> ReadSafetensorsHeader(const InputFile& file);
 
-// What the JSON `text` says, of a file with `data_bytes` after it. `path` is
-// for messages. kInvalidArgument: a tensor is not F32; kDataLoss: the header is
+// Parses the JSON `text` of a file that has `data_bytes` after it. `path` is
+// for messages. kInvalidArgument: a tensor is not F32. kDataLoss: the header is
 // malformed, tensors overlap or leave gaps, or bytes are missing or left over.
-// Each names the path, the tensor, what was expected and what came.
+// Messages name the path, the tensor, what was expected and what was found.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(
     const std::string& path, absl::string_view text, int64_t data_bytes);
 
-// Where the data of a file with this JSON begins, in bytes.
+// Byte position of the data in a file with this JSON.
 int64_t SafetensorsDataBegin(absl::string_view text);
 
 }  // namespace sluice

@@ -45,7 +45,7 @@ class SafetensorsTest : public ::testing::Test {
   void WriteBytes(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary) << bytes;
   }
-  // Writes a file of this header text and so many bytes of data.
+  // Writes a file with this header and this many bytes of data.
   void WriteFile(const std::string& header, int data_bytes) const {
     const uint64_t n = header.size();
     std::string bytes(reinterpret_cast<const char*>(&n), sizeof(n));
@@ -53,7 +53,7 @@ class SafetensorsTest : public ::testing::Test {
   }
 
   const ParameterLayout layout_ = TwoTensors();
-  // A parameterised test's name has a slash in it.
+  // The name of a parameterised test has a slash.
   const std::string path_ = absl::StrCat(
       ::testing::TempDir(), "/",
       absl::StrReplaceAll(
@@ -171,8 +171,8 @@ TEST_F(SafetensorsTest, AFolderThatDoesNotExistIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/at/all"));
 }
 
-// Every malformed file: what it is, its header, its bytes of data, and what
-// the message must say.
+// Malformed files: a description, the header, the number of data bytes, and the
+// expected message.
 struct Malformed {
   const char* what;
   const char* header;

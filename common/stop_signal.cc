@@ -33,8 +33,8 @@ StopSignal::StopSignal(std::function<void(const std::string&)> on_signal)
 
 StopSignal::~StopSignal() {
   ended_ = true;
-  // Wakes the thread if it still waits; else the signal stays pending in a
-  // thread that ends.
+  // Wakes the thread if it still waits. Otherwise the signal stays pending for
+  // a thread that is ending.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
 }

@@ -8,25 +8,25 @@
 
 namespace sluice {
 
-// Hears SIGINT and SIGTERM in a thread of its own, where, unlike in a signal
-// handler, everything may be called.
+// Handles SIGINT and SIGTERM on its own thread, where, unlike in a signal
+// handler, any function may be called.
 //
-// At most one at a time in a process.
+// At most one exists at a time in a process.
 //
 // Thread-compatible.
 class StopSignal {
  public:
-  // Keeps the signals from ending the process. Call in `main` before any
-  // other thread exists: threads inherit it.
+  // Keeps the signals from ending the process. Call in `main` before other
+  // threads exist, because threads inherit the signal mask.
   static void Block();
 
-  // Calls `on_signal` with the first signal's name ("SIGTERM"), once, in that
-  // thread. It must return soon: only then is a second signal heard, which ends
-  // the process at once, with exit code 1.
+  // Calls `on_signal` once, with the name of the first signal ("SIGTERM"), on
+  // that thread. It must return soon, because a second signal is handled only
+  // after that; the second signal ends the process at once with exit code 1.
   // REQUIRES: Block was called.
   explicit StopSignal(std::function<void(const std::string&)> on_signal);
-  // Waits for an `on_signal` that runs; it is not called any more. Not from
-  // `on_signal`.
+  // Waits for a running `on_signal`; it is not called afterwards. Must not be
+  // called from `on_signal`.
   ~StopSignal();
 
  private:

@@ -1,3 +1,6 @@
+// With a timeout of 3 s, attempts that fail at once are made at 0, 50, 150, 350
+// and 750 ms, then at 1.55, 2.55 and 3 s. The last attempt is made when the
+// timeout has just passed, so that it always covers the whole time.
 #include "common/storage_retry.h"
 
 #include <algorithm>
@@ -8,8 +11,8 @@
 namespace sluice {
 namespace {
 
-// A server of files that fails over answers again after seconds; a lost
-// packet's worth of waiting is the least.
+// A file server that fails over answers again after seconds. The shortest pause
+// is about that for a lost packet.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 

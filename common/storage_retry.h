@@ -12,15 +12,16 @@
 
 namespace sluice {
 
-// When what the storage could not do is tried again: soon, then ever later, and
-// no more when the time is over. Pure. Thread-compatible.
+// Decides when to try a failed storage operation again: soon at first, then
+// less and less often, and not at all after the timeout. Pure.
+// Thread-compatible.
 class StorageRetry {
  public:
   // `timeout`: limits.storage_timeout_s.
   StorageRetry(absl::Duration timeout, absl::Time now);
 
-  // How long to wait after a try that ended with `status`. Nullopt: it is not
-  // to be tried again, since another try would say the same (any status but
+  // How long to wait after an attempt that ended with `status`. Nullopt: do not
+  // try again, because the result would be the same (any status but
   // kUnavailable) or the time is over.
   std::optional<absl::Duration> PauseAfter(const absl::Status& status,
                                            absl::Time now);
@@ -33,7 +34,7 @@ class StorageRetry {
 // A pause that another thread can end. Thread-safe.
 class StoppablePause {
  public:
-  // Blocks for so long; false: Stop was called, before or meanwhile.
+  // Blocks for `duration`. False: Stop was called, before or during the pause.
   bool For(absl::Duration duration);
   void Stop();
 
@@ -42,16 +43,16 @@ class StoppablePause {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Called before every further try, with why the last one failed; blocks for
-// `pause`. False: the caller is to give up.
+// Called before every further attempt with the error of the last one. Blocks
+// for `pause`. False: the caller must give up.
 using PauseForStorage =
     std::function<bool(const absl::Status& why, absl::Duration pause)>;
 
-// `status`, of the last try, with for how long there were any.
+// `status` of the last attempt, extended by how long attempts were made.
 absl::Status StorageGivenUp(const absl::Status& status, absl::Duration timeout);
 
-// What `read` returns (an absl::StatusOr), once that is not kUnavailable, or
-// after the last try.
+// Calls `read` (which returns an absl::StatusOr) until the result is not
+// kUnavailable, and returns the last result.
 template <typename Read>
 auto ReadWithRetries(absl::Duration timeout, Clock* clock,
                      const PauseForStorage& pause, const Read& read)

@@ -41,7 +41,7 @@ class ReadWithRetriesTest : public ::testing::Test, public Clock {
  protected:
   absl::Time Now() override { return now_; }
 
-  // Fails so often before it succeeds; for at most three seconds.
+  // Fails this often before it succeeds; may take at most three seconds.
   absl::StatusOr<std::string> Read(int failures) {
     return ReadWithRetries(
         absl::Seconds(3), this,

@@ -9,11 +9,11 @@
 namespace sluice {
 namespace {
 
-// Far above any use, far below where a product of two could overflow.
+// Far above any use, and small enough that a product of two cannot overflow.
 constexpr int kMany = 1 << 20;
 constexpr int64_t kMostVersions = int64_t{1} << 53;
 
-// A bound on K, and where it comes from.
+// The bound on K, and the reason for it in messages.
 struct MostK {
   int k = 65536;
   std::string why;

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// Adds what violates the bounds of job.proto in `job.sync()`, some of which
+// Adds the violations of job.proto's bounds in `job.sync()`, some of which
 // depend on the rest of the job. REQUIRES: defaults are filled in.
 void CheckSync(const proto::Job& job, Checker* check);
 

@@ -1,3 +1,6 @@
+// Samples do not overlap, but each needs the byte after it as its last target.
+// 10 bytes with a length of 3 are (10 - 1) / 3 = 3 samples: bytes 0-2, 3-5 and
+// 6-8, with the targets 1-3, 4-6 and 7-9.
 #include "common/text_file.h"
 
 #include "absl/strings/str_cat.h"

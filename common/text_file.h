@@ -15,15 +15,15 @@ constexpr int64_t kByteValues = 256;
 
 using TextPaths = google::protobuf::RepeatedPtrField<std::string>;
 
-// Samples of `length` bytes, and for each the byte behind it, in the files one
-// behind the other. kNotFound when there is no such file; kInvalidArgument when
-// it is no file or empty, or when all together are shorter than one sample.
-// Each names the file, what was expected and what came.
+// Number of samples of `length` bytes, each with its next byte, in the files
+// joined together. kNotFound: no such file. kInvalidArgument: a file is not
+// regular or is empty, or all together are shorter than one sample. Messages
+// name the file, what was expected and what was found.
 absl::StatusOr<int64_t> CountTextSamples(const TextPaths& paths,
                                          int64_t length);
 
-// The bytes of the files, one behind the other. Errors as of single files
-// above, and kDataLoss where one cannot be read.
+// The bytes of all files, joined. Errors of a single file as above, and
+// kDataLoss if one cannot be read.
 absl::StatusOr<std::vector<uint8_t>> ReadTextFiles(const TextPaths& paths);
 
 }  // namespace sluice

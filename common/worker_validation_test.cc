@@ -1,4 +1,4 @@
-// What a job asks of its workers.
+// The fields of a job that describe its workers.
 #include <string>
 #include <vector>
 

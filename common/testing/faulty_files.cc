@@ -1,3 +1,8 @@
+// Operations act on real files at once, so a loss of power is simulated
+// backwards. Each change to a folder leaves an Undo, which SyncFolder discards.
+// When power is lost, unsynced files are cut to half and the remaining Undos
+// run, newest first. For example, Create(a.tmp), Write, Rename(a.tmp, a) and no
+// SyncFolder: the rename is undone, and then the creation.
 #include "common/testing/faulty_files.h"
 
 #include <filesystem>

@@ -11,27 +11,27 @@
 
 namespace sluice {
 
-// The system's files, until a fault strikes at one operation.
+// The system's files, with one fault that strikes at one operation.
 //
 // Not thread-safe: call from the test.
 class FaultyFiles : public FileOperations {
  public:
   enum class Fault {
-    // Never.
+    // No fault.
     kNone,
-    // That operation fails, after half of what it should write; later ones
+    // The operation fails after half of what it should write. Later ones
     // succeed.
     kRefused,
-    // The process dies in it: half of it is written, and nothing after it
-    // happens.
+    // The process dies in the operation: half of it is written, and later
+    // operations do nothing.
     kKilled,
-    // The machine dies before it. Of bytes that were not synced half are left,
-    // and what was done to a folder that was not synced is undone, ...
+    // The machine loses power before the operation. Half of the unsynced bytes
+    // are left, and changes to a folder that was not synced are undone, ...
     kPowerLost,
-    // ... or is done nevertheless, as file systems may.
+    // ... or are done nevertheless, as file systems may.
     kPowerLostAfterNames,
   };
-  // `operation` counts from 0.
+  // `operation` is counted from 0.
   explicit FaultyFiles(Fault fault = Fault::kNone, int operation = 0);
 
   int operations() const { return operations_; }  // So far.
@@ -52,8 +52,8 @@ class FaultyFiles : public FileOperations {
     std::function<void()> action;
   };
 
-  // Counts an operation; whether the fault strikes in it, or has struck and
-  // left nobody to carry it out.
+  // Counts an operation. Returns whether it must fail, because the fault
+  // strikes now or has already killed the process.
   bool Strikes();
   void LosePower();
   absl::Status Refusal(const std::string& path) const;
@@ -63,8 +63,8 @@ class FaultyFiles : public FileOperations {
   const int operation_;
   int operations_ = 0;
   bool dead_ = false;
-  std::set<std::string> unsynced_;  // Files.
-  std::vector<Undo> undo_;          // Of what folders have not synced.
+  std::set<std::string> unsynced_;  // Files with unsynced contents.
+  std::vector<Undo> undo_;  // Undoes changes to folders that were not synced.
 };
 
 }  // namespace sluice

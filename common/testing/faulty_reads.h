@@ -8,22 +8,23 @@
 
 namespace sluice {
 
-// The system's files, of which some operations that read fail.
+// The system's files, with some reading operations that fail.
 //
 // Not thread-safe: call from the test.
 class FaultyReads : public FileOperations {
  public:
   enum class Fault {
     kFails,  // The system cannot say: an error of the disk or the network.
-    kStale,  // An opening says that there is no such file, from a stale cache.
+    kStale,  // Opening says that there is no such file, from a stale cache.
   };
-  // From `operation` on, which counts from 0, so many in a row fail.
+  // `count` operations in a row fail, beginning with number `operation`, from
+  // 0.
   FaultyReads(Fault fault, int operation, int count)
       : fault_(fault), first_(operation), end_(operation + count) {}
   FaultyReads() : FaultyReads(Fault::kFails, 0, 0) {}
 
-  int operations() const { return operations_; }  // So far,
-  int failed() const { return failed_; }          // and of them.
+  int operations() const { return operations_; }  // So far.
+  int failed() const { return failed_; }          // So far.
 
   absl::StatusOr<int> OpenToRead(const std::string& path) override;
   absl::StatusOr<int64_t> ReadAt(int file, const std::string& path,
@@ -32,7 +33,7 @@ class FaultyReads : public FileOperations {
       const std::string& folder) override;
 
  private:
-  // Counts an operation; whether it fails.
+  // Counts an operation. Returns whether it fails.
   bool Strikes(bool opens);
 
   const Fault fault_;
