@@ -1,3 +1,19 @@
+// A shard keeps training while a version is written, because `held` keeps that
+// version's chunks alive. Holding a second version would cost as much memory
+// again, so a second order is refused, not queued.
+//
+// The states of an order, under mu_:
+//
+//   Write     order_ is set, writing_ = true
+//   Loop      takes order_, writes the file without mu_, releases `held`
+//             writing_ = false, telling_ = true: the next Write is accepted
+//             calls `done` without mu_
+//             telling_ = false: Finish() returns
+//
+// writing_ ends before `done` is called, so that the coordinator, which hears
+// of the end through `done`, may order the next checkpoint at once. Finish()
+// waits for telling_ too, so that `done` never runs after the objects it uses
+// are gone.
 #include "ps_server/checkpoint/background_writer.h"
 
 #include <utility>
@@ -46,7 +62,7 @@ void BackgroundWriter::Loop() {
       mu_.Await(absl::Condition(this, &BackgroundWriter::Called));
       order.swap(order_);
     }
-    if (!order.has_value()) return;  // Stopping, and nothing is left.
+    if (!order.has_value()) return;  // Stopping, and no order is left.
     const absl::StatusOr<proto::CheckpointFile> file =
         Carry(order->identity, order->held);
     order->held = {};

@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-// Writes one shard's parts of checkpoints on a thread of its own, one at a
-// time, while training goes on.
+// Writes one shard's parts of checkpoints on its own thread, one at a time,
+// while training goes on.
 //
 //   BackgroundWriter writer(run_dir, &files);
 //   writer.Write(identity, shard.Hold(), [](auto file) { ... });
@@ -29,23 +29,23 @@ class BackgroundWriter {
  public:
   // `files` must outlive this.
   BackgroundWriter(std::string run_dir, FileOperations *files);
-  // Gives up what is being written, at its next piece: `done` hears kCancelled,
-  // and nothing of it is left. Whoever it is for would roll back whatever it
-  // is.
+  // Cancels the current write at its next piece. `done` then gets kCancelled,
+  // and no file is left behind. Nothing is lost by that: a writer is destroyed
+  // when its generation is over, and the next one begins with an older version.
   ~BackgroundWriter();
 
-  // What the manifest is to say of the file; else the error, which names it.
+  // The manifest's entry for the file, or an error that names the file.
   using Done = std::function<void(absl::StatusOr<proto::CheckpointFile>)>;
 
-  // Writes `held` into its checkpoint's folder, lets go of it, then calls
-  // `done` on the writer's thread. Returns at once. kResourceExhausted: one is
-  // being written; `done` is not called.
+  // Writes `held` into its checkpoint's folder, releases it, and then calls
+  // `done` on the writer's thread. Returns at once. kResourceExhausted: another
+  // write is under way; `done` is not called.
   absl::Status Write(ShardFileIdentity identity, Shard::HeldVersion held,
                      Done done);
 
-  // Blocks until nothing is being written, and `done` has been called.
+  // Blocks until nothing is being written and every `done` has returned.
   void Finish();
-  // As the end of this: returns at once, and nothing is written any more.
+  // Cancels as the destructor does, but returns at once. Later writes fail too.
   void Cancel() { files_.Cancel(); }
 
  private:
@@ -73,10 +73,10 @@ class BackgroundWriter {
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   std::optional<Order> order_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool telling_ ABSL_GUARDED_BY(mu_) = false;  // Calls `done`.
+  bool telling_ ABSL_GUARDED_BY(mu_) = false;  // `done` is running.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Last: uses all of the above.
+  std::thread thread_;  // Last, because the thread uses all of the above.
 };
 
 }  // namespace sluice

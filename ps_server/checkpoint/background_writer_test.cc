@@ -19,10 +19,10 @@ namespace {
 using ::sluice::testing::SmallLayout;
 using ::testing::HasSubstr;
 
-// Long beyond what writing two kilobytes takes.
+// Far longer than writing two kilobytes takes.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// The system's files, which wait in Create until they are let through.
+// The system's files, but Create waits until it is allowed to go on.
 class WaitingFiles : public FileOperations {
  public:
   absl::StatusOr<int> Create(const std::string &path) override {
@@ -54,7 +54,7 @@ class BackgroundWriterTest : public ::testing::Test {
             .range = {0, shard_.grid().floats()},
             .chunk_floats = shard_.grid().chunk_floats()};
   }
-  // Orders it; what came of it is there when `done_` has been notified.
+  // Orders a write. Its result is there when `done_` has been notified.
   absl::Status Order(BackgroundWriter *writer) {
     return writer->Write(Identity(), shard_.Hold(), [this](auto file) {
       file_ = std::move(file);
@@ -106,7 +106,7 @@ TEST_F(BackgroundWriterTest, ASecondOneIsRefusedWhileTheFirstIsWritten) {
   EXPECT_TRUE(file_.ok()) << file_.status();
 }
 
-// A disk that takes a piece only when it is told to.
+// A disk that accepts a piece only when the test allows it.
 class SlowDisk : public FileOperations {
  public:
   absl::Status Write(int file, const std::string &path,
@@ -156,7 +156,7 @@ TEST_F(BackgroundWriterTest, ItsEndWaitsForOnePieceAndNotForTheRest) {
   EXPECT_EQ(disk.asked(), 1);
   ASSERT_TRUE(done_.HasBeenNotified());
   EXPECT_EQ(file_.status().code(), absl::StatusCode::kCancelled);
-  // Nothing of it is left that would have to be removed.
+  // Nothing is left that would have to be removed.
   for (const auto &entry :
        std::filesystem::recursive_directory_iterator(run_)) {
     EXPECT_TRUE(entry.is_directory()) << entry.path();

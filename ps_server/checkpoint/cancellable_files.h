@@ -12,16 +12,16 @@
 
 namespace sluice {
 
-// The operations of another FileOperations until they are cancelled. From then
-// on whatever would write answers kCancelled, so that a writer ends at its next
-// step, however much is left; what closes, cuts down or removes is still done,
-// so that nothing is left lying about.
+// Another FileOperations that can be cancelled. After that every operation that
+// writes returns kCancelled, so a writer ends at its next step, however much it
+// has left to do. Closing, truncating and removing still work, so that the
+// writer can clean up.
 //
-// Bytes are brought to the disk some at a time, not all at the end: no step
-// takes longer than it takes the disk to write kBytesAtOnce and what it is
-// given at once.
+// Bytes are synced every kBytesAtOnce instead of all at the end. So no single
+// step takes longer than the disk needs for kBytesAtOnce and the bytes of one
+// call.
 //
-// Thread-safe; one file at a time is written.
+// Thread-safe; only one file at a time may be written.
 class CancellableFiles final : public FileOperations {
  public:
   static constexpr int64_t kBytesAtOnce = int64_t{64} << 20;
@@ -81,7 +81,8 @@ class CancellableFiles final : public FileOperations {
 
   FileOperations& files_;
   std::atomic<bool> cancelled_ = false;
-  std::atomic<int64_t> unsynced_ = 0;  // Written to the file and not synced.
+  // Bytes written to the file and not synced.
+  std::atomic<int64_t> unsynced_ = 0;
 };
 
 }  // namespace sluice

@@ -1,3 +1,19 @@
+// A checkpoint is a folder of one file per shard and a manifest:
+//
+//   RUN/checkpoints/2-40/shard-0.safetensors
+//                        shard-1.safetensors
+//                        manifest
+//
+// It exists exactly if its manifest does. The manifest is therefore written
+// last, after all shards' files are on the disk, and removed first. A crash at
+// any point leaves either a complete checkpoint or one without a manifest,
+// which is skipped.
+//
+// "Newest" must not be decided by a storage that is merely slow:
+// OpenNewestCheckpoint skips a checkpoint only if it is certainly damaged or
+// incomplete (IsDamage). If it cannot be read, the caller gets kUnavailable and
+// tries again, because falling back to an older checkpoint would throw away
+// work.
 #include "ps_server/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -35,7 +51,7 @@ std::optional<CheckpointId> ParseName(const std::string& name) {
   return id;
 }
 
-// An error of a file in `folder`; that it is missing has to be certain.
+// An error of a file in `folder`. kNotFound is returned only if it is certain.
 absl::Status InFolder(const std::string& folder, const std::string& name,
                       const absl::Status& status, FileOperations* files) {
   if (!absl::IsNotFound(status)) return status;

@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-// Which checkpoint of a run; newest means largest.
+// Identifies a checkpoint of a run. The newest one is the largest.
 struct CheckpointId {
   Generation generation;
   Version version;
@@ -26,24 +26,25 @@ struct CheckpointId {
 // The folder of one checkpoint, "RUN/checkpoints/GENERATION-VERSION".
 std::string CheckpointFolder(const std::string& run_dir, CheckpointId id);
 
-// Makes that folder, so that it survives a power failure; OK where it is
-// there. REQUIRES: the run folder is there. kUnavailable.
+// Makes that folder durably; OK if it exists. REQUIRES: the run folder exists.
+// kUnavailable.
 absl::Status MakeCheckpointFolder(const std::string& run_dir, CheckpointId id,
                                   FileOperations* files);
 
-// Whether an error of Checkpoint is damage: what was read, and is wrong, or a
-// file that is certainly missing. Any other says only that the storage did not
-// answer: the checkpoint may be whole.
+// Whether an error of Checkpoint means damage: its contents are wrong, or a
+// file is certainly missing. Any other error only says that the storage did not
+// answer, and the checkpoint may be whole.
 bool IsDamage(const absl::Status& status);
 
-// A checkpoint that exists: its manifest is whole, and so are the headers of
-// all its shards' files. Thread-compatible.
+// A complete checkpoint: its manifest is valid, and so are the headers of all
+// its shards' files. Thread-compatible.
 class Checkpoint {
  public:
-  // Reads manifest and headers. Errors name the file, what was expected and
-  // what was found: kNotFound for a file that is missing, which the folder's
-  // list must bear out; kUnavailable for what cannot be read; else as
-  // DecodeManifest and ShardFile::Open. `files` outlives the checkpoint.
+  // Reads the manifest and the headers. Errors name the file, what was expected
+  // and what was found. kNotFound: a file is missing, which the folder's
+  // listing confirms. kUnavailable: a file cannot be read. Other errors are
+  // those of DecodeManifest and ShardFile::Open. `files` must outlive the
+  // checkpoint.
   static absl::StatusOr<Checkpoint> Open(
       const std::string& folder,
       FileOperations* files = FileOperations::Real());
@@ -52,12 +53,13 @@ class Checkpoint {
   const proto::CheckpointManifest& manifest() const { return manifest_; }
 
   // The floats of `range` of the flat vector, from one of the manifest's
-  // arrays. Every chunk that is touched is compared with its checksum.
-  // kDataLoss, kUnavailable. REQUIRES: `range` lies in the flat vector.
+  // arrays. The checksum of every chunk that is read is verified. kDataLoss,
+  // kUnavailable.
+  // REQUIRES: `range` lies in the flat vector.
   absl::StatusOr<std::vector<float>> Read(const std::string& array,
                                           ParameterRange range) const;
 
-  // Reads everything. kDataLoss, kUnavailable.
+  // Reads and verifies everything. kDataLoss, kUnavailable.
   absl::Status Verify() const;
 
  private:
@@ -68,27 +70,29 @@ class Checkpoint {
   std::vector<ShardFile> files_;
 };
 
-// What there is in a run's folder of checkpoints, oldest first, whole or not.
-// kUnavailable: it cannot be listed, though it is there.
+// All checkpoints in a run's folder, oldest first, complete or not.
+// kUnavailable: the folder exists but cannot be listed.
 absl::StatusOr<std::vector<CheckpointId>> ListCheckpoints(
     const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
 struct NewestCheckpoint {
-  // Verified; nullopt when there is no whole one.
+  // Verified; nullopt if there is no whole one.
   std::optional<Checkpoint> checkpoint;
-  // Newer ones, the newest first, and how each is damaged.
+  // Newer checkpoints that are damaged, newest first, and the damage of each.
   std::vector<CheckpointId> damaged;
   std::vector<absl::Status> refused;
-  // All that there are, oldest first.
+  // All checkpoints, oldest first.
   std::vector<CheckpointId> there;
 };
-// kUnavailable: one that may be the newest cannot be read, names the file. Only
-// what is damaged is passed over. `files` outlives the checkpoint.
+// Only damaged checkpoints are skipped. kUnavailable: a checkpoint that may be
+// the newest cannot be read; names the file. `files` must outlive the
+// checkpoint.
 absl::StatusOr<NewestCheckpoint> OpenNewestCheckpoint(
     const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
-// Removes one, the manifest first, so that what is left when this ends early
-// is no checkpoint. OK where there is none. kUnavailable: names the file.
+// Removes a checkpoint. The manifest goes first, so that an interrupted removal
+// does not leave a checkpoint. OK if there is none. kUnavailable: names the
+// file.
 absl::Status RemoveCheckpoint(const std::string& run_dir, CheckpointId id,
                               FileOperations* files);
 

@@ -1,4 +1,4 @@
-// Files that are not what was written: each is refused, with its name, what was
+// Damaged files are refused, with a message that names the file, what was
 // expected and what was found.
 
 #include <filesystem>
@@ -31,7 +31,7 @@ class DamageTest : public CheckpointTest {
     ASSERT_TRUE(Write(kOther, &files).ok());
   }
 
-  // Examines the checkpoint with `bytes` in place of the file's own.
+  // Examines the checkpoint with `bytes` in place of the file's contents.
   absl::Status ExamineWith(const std::string& name,
                            const std::string& bytes) const {
     const std::string path = Path(kId, name);
@@ -44,7 +44,7 @@ class DamageTest : public CheckpointTest {
   std::string Bytes(const std::string& name) const {
     return ReadBytes(Path(kId, name));
   }
-  // The file's bytes with one text replaced by another of its length.
+  // The file's bytes with one text replaced by another of the same length.
   std::string Altered(const std::string& name, const std::string& from,
                       const std::string& to) const {
     EXPECT_EQ(from.size(), to.size());
@@ -105,7 +105,7 @@ TEST_F(DamageTest, AFileWithMoreAtItsEndIsRefused) {
 }
 
 TEST_F(DamageTest, AFileThatWasTornIsRefused) {
-  // The system wrote the end and not the middle.
+  // The system wrote the end of the file but not the middle.
   std::string bytes = Bytes(kShard0);
   bytes.replace(bytes.size() - 96, 64, 64, '\0');
   ExpectRefused(kShard0, bytes, absl::StatusCode::kDataLoss,
@@ -129,7 +129,7 @@ TEST_F(DamageTest, AForeignFileIsRefused) {
                 "begins with \"What a p\", expected \"SLUICECP\"");
   ExpectRefused(kShard0, text, absl::StatusCode::kDataLoss,
                 "bytes, expected at most");
-  // A .safetensors file of somebody else.
+  // A .safetensors file that Sluice did not write.
   const std::string header = R"({"a":{"dtype":"F32","shape":[1],)"
                              R"("data_offsets":[0,4]}})";
   ExpectRefused(kShard0,
@@ -149,7 +149,7 @@ TEST_F(DamageTest, AFileOfAnotherCheckpointIsRefused) {
                 absl::StatusCode::kInvalidArgument,
                 "belongs to another checkpoint: begin is \"16\", expected "
                 "\"0\"");
-  // The same numbers, of another run.
+  // The same numbers, but of another run.
   ExpectRefused(kShard0, Altered(kShard0, "of the job", "of a model"),
                 absl::StatusCode::kInvalidArgument,
                 "belongs to another checkpoint: job_fingerprint is \"of a "
@@ -189,7 +189,7 @@ TEST_F(DamageTest, AManifestThatContradictsItselfIsRefused) {
          "tensor fc.weight has a dimension -8");
   expect([](Manifest* m) { m->set_array(0, "velocity"); },
          "expected \"weights\"");
-  // More floats than an integer counts.
+  // More floats than an int64 can count.
   expect(
       [](Manifest* m) { m->mutable_tensor(0)->set_shape(0, int64_t{1} << 62); },
       "tensor fc.weight has a dimension 5");

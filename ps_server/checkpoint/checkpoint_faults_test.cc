@@ -1,6 +1,6 @@
-// Whatever strikes at whichever operation while a checkpoint is written and the
-// one before it removed: there is a whole one, it is found, and it holds what
-// was to be in it.
+// A fault strikes at each operation in turn while a checkpoint is written and
+// the one before it is removed. Afterwards there must be a whole checkpoint
+// that is found and has the right contents.
 
 #include "common/testing/faulty_files.h"
 #include "gmock/gmock.h"
@@ -20,13 +20,14 @@ constexpr CheckpointId kNext{Generation(1), Version(30)};
 class FaultsTest : public CheckpointTest,
                    public ::testing::WithParamInterface<Fault> {
  protected:
-  // As a run does it: the old one goes when the new one is there.
+  // As in a run: the old checkpoint is removed once the new one is there.
   absl::Status Replace(FileOperations* files) const {
     SLUICE_RETURN_IF_ERROR(Write(kNew, files));
     return RemoveCheckpoint(run_, kOld, files);
   }
 
-  // The version of the newest whole one, whose floats must be its own.
+  // The version of the newest whole checkpoint, whose floats must be those of
+  // that version.
   int64_t NewestVersion() const {
     const NewestCheckpoint newest = *OpenNewestCheckpoint(run_);
     if (!newest.checkpoint.has_value()) return -1;
@@ -53,21 +54,21 @@ TEST_P(FaultsTest, AtAnyOperationAWholeCheckpointIsLeft) {
     const int64_t newest = NewestVersion();
     if (status.ok()) {
       EXPECT_EQ(newest, 20);
-      // No operation was left to strike at.
+      // There was no operation left to strike at.
       EXPECT_LE(files.operations(), operation);
       break;
     }
     EXPECT_THAT(std::string(status.message()), HasSubstr(run_));
     ASSERT_TRUE(newest == 10 || newest == 20) << newest;
     ++(newest == 10 ? kept : replaced);
-    // The run goes on in the same folder.
+    // The run resumes in the same folder.
     ASSERT_TRUE(Write(kNext, &real).ok());
     EXPECT_EQ(NewestVersion(), 30);
     EXPECT_TRUE(RemoveCheckpoint(run_, kNew, &real).ok());
     EXPECT_TRUE(RemoveCheckpoint(run_, kOld, &real).ok());
     EXPECT_EQ(*ListCheckpoints(run_), std::vector<CheckpointId>{kNext});
   }
-  // Two shards' files and the manifest, of five operations and more each.
+  // Two shards' files and the manifest, with at least five operations each.
   EXPECT_GT(kept, 15);
   EXPECT_GT(replaced, 3);
 }

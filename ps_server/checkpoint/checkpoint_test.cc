@@ -67,7 +67,7 @@ TEST_F(CheckpointTest, TheLayoutOfTheManifestIsTheModels) {
   const ParameterLayout layout = LayoutOf(manifest);
   EXPECT_EQ(layout.size(), Layout().size());
   EXPECT_EQ(layout.tensors()[1].offset, Layout().tensors()[1].offset);
-  // One shard instead of two changes nothing.
+  // Reading with one shard instead of two changes nothing.
   EXPECT_EQ(LayoutFingerprint(layout), manifest.layout_fingerprint());
 }
 
@@ -119,7 +119,7 @@ TEST_F(CheckpointTest, ARemovedOneIsGoneAndTheOthersStay) {
   ASSERT_TRUE(Write(kFirst, &files).ok());
   ASSERT_TRUE(Write(kSecond, &files).ok());
   WriteBytes(Path(kFirst, "shard-0.safetensors.tmp.1"), "left by a kill");
-  for (int i = 0; i < 2; ++i) {  // The second time there is nothing.
+  for (int i = 0; i < 2; ++i) {  // The second time there is nothing to remove.
     EXPECT_TRUE(RemoveCheckpoint(run_, kFirst, &files).ok());
   }
   EXPECT_EQ(*ListCheckpoints(run_), std::vector<CheckpointId>{kSecond});

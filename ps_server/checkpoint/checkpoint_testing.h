@@ -18,9 +18,9 @@
 
 namespace sluice {
 
-// 47 floats in two tensors on two shards, 16 and 31, in chunks of 16; with one
-// array of optimizer state. Every float says which array, version and place it
-// is of.
+// Checkpoints of 47 floats in two tensors, on two shards of 16 and 31 floats,
+// in chunks of 16, with one array of optimizer state. Every float encodes its
+// array, version and position.
 class CheckpointTest : public ::testing::Test {
  protected:
   static constexpr int kShards = 2;
@@ -54,7 +54,7 @@ class CheckpointTest : public ::testing::Test {
     return floats;
   }
 
-  // Writes all of a checkpoint, as shards and coordinator do together.
+  // Writes a complete checkpoint, as shards and coordinator do together.
   absl::Status Write(CheckpointId id, FileOperations* files) const {
     SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_, id, files));
     proto::CheckpointManifest manifest;
@@ -86,13 +86,13 @@ class CheckpointTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  // Opens and reads everything.
+  // Opens the checkpoint and reads everything.
   static absl::Status Examine(const std::string& folder) {
     const auto checkpoint = Checkpoint::Open(folder);
     return checkpoint.ok() ? checkpoint->Verify() : checkpoint.status();
   }
 
-  // A parameterised test's name has a slash in it.
+  // The name of a parameterised test has a slash.
   const std::string run_ = absl::StrCat(
       ::testing::TempDir(), "/",
       absl::StrReplaceAll(

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// XXH3-64 of the bytes of a header or manifest.
+// XXH3-64 of a header's or manifest's bytes.
 inline uint64_t TextChecksum(absl::string_view text) {
   return XXH3_64bits(text.data(), text.size());
 }

@@ -1,3 +1,15 @@
+// A manifest is a 28-byte prefix and a CheckpointManifest:
+//
+//   bytes  0-7   "SLUICECP"
+//   bytes  8-11  the format, 1
+//   bytes 12-19  the length of the contents
+//   bytes 20-27  XXH3-64 of the contents
+//   bytes 28-    the contents (proto/checkpoint.proto)
+//
+// All numbers are little-endian. The length tells a truncated file from a
+// damaged one. A correct checksum only shows that the bytes are those that were
+// written, so CheckSense also refuses contents that contradict themselves.
+// After that, readers may rely on sizes and ranges.
 #include "ps_server/checkpoint/manifest.h"
 
 #include <cstdint>
@@ -39,7 +51,7 @@ absl::Status Lost(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
 }
 
-// What a program that writes manifests gets right; else reading would trust it.
+// Checks what any correct writer guarantees, because readers will rely on it.
 absl::Status CheckSense(const std::string& path,
                         const proto::CheckpointManifest& manifest) {
   if (manifest.chunk_floats() < 1) {

@@ -17,30 +17,33 @@ namespace sluice {
 // The manifest's bytes (format: proto/checkpoint.proto).
 std::string EncodeManifest(const proto::CheckpointManifest& manifest);
 
-// Reads them back; `path` is for messages. Errors say what was expected and
-// what was found: kInvalidArgument for what is no manifest or has a newer
-// format; kDataLoss when it is cut or damaged, or contradicts itself.
+// Decodes such bytes; `path` is for messages. Errors say what was expected and
+// what was found. kInvalidArgument: not a manifest, or of a newer format.
+// kDataLoss: it is truncated or damaged, or contradicts itself.
 absl::StatusOr<proto::CheckpointManifest> DecodeManifest(
     const std::string& path, absl::string_view bytes);
 
-// Writes it into the checkpoint's folder, which makes the checkpoint exist.
+// Writes the manifest into the checkpoint's folder, which completes the
+// checkpoint.
 // REQUIRES: every shard's file is there. kUnavailable: names the file.
 absl::Status WriteManifest(const std::string& folder,
                            const proto::CheckpointManifest& manifest,
                            FileOperations* files);
 
-// kNotFound and kUnavailable as InputFile, or as DecodeManifest.
+// Errors are those of InputFile (kNotFound, kUnavailable) and of
+// DecodeManifest.
 absl::StatusOr<proto::CheckpointManifest> ReadManifest(
     const std::string& folder, FileOperations* files = FileOperations::Real());
 
-// The layout's tensors and fingerprint, into `manifest`.
+// Writes the layout's tensors and fingerprint into `manifest`.
 void DescribeLayout(const ParameterLayout& layout,
                     proto::CheckpointManifest* manifest);
-// The layout that a manifest describes, cut as its files are. Names, shapes and
-// offsets only: how tensors start and decay is the job's.
+// The layout that a manifest describes, cut into ranges as its files are. It
+// has names, shapes and offsets only; initial values and weight decay are
+// defined by the job.
 ParameterLayout LayoutOf(const proto::CheckpointManifest& manifest);
 
-// What the file of `shard` must say of itself. REQUIRES: there is that file.
+// The expected identity of the file of `shard`. REQUIRES: there is such a file.
 ShardFileIdentity IdentityOf(const proto::CheckpointManifest& manifest,
                              ShardId shard);
 

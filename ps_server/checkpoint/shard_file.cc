@@ -1,3 +1,12 @@
+// A shard's file is an ordinary .safetensors file, so that other programs can
+// read it. Its metadata say which checkpoint and shard it belongs to, and have
+// a checksum for each chunk. The manifest has a checksum of the header, so the
+// chain manifest -> header -> chunks leaves no byte unchecked.
+//
+// A shard that resumes with another number of shards reads ranges across files.
+// For example, with floats [0, 16) in shard-0 and [16, 47) in shard-1, Read of
+// [8, 24) copies 8 floats from each, and verifies the whole chunks that these
+// lie in.
 #include "ps_server/checkpoint/shard_file.h"
 
 #include <algorithm>
@@ -49,7 +58,7 @@ Metadata ToMetadata(const ShardFileIdentity& identity) {
           {"chunk_floats", absl::StrCat(identity.chunk_floats)}};
 }
 
-// Whether the file is what the manifest expects it to be.
+// Checks that the file is the one that the manifest expects.
 absl::Status CheckIdentity(const std::string& path, const Metadata& expected,
                            const Metadata& found) {
   const auto format = found.find(kFormatKey);
@@ -114,7 +123,8 @@ absl::StatusOr<proto::CheckpointFile> WriteShardFile(
     absl::Span<const CheckpointArray> arrays, FileOperations* files) {
   Metadata metadata = ToMetadata(identity);
   std::vector<std::pair<std::string, std::vector<int64_t>>> tensors;
-  std::vector<absl::string_view> pieces(1);  // The header's place.
+  // The first piece is the header, filled in below.
+  std::vector<absl::string_view> pieces(1);
   for (const CheckpointArray& array : arrays) {
     SLUICE_CHECK(array.chunks.size() == GridOf(identity).count());
     std::vector<std::string> checksums;
@@ -137,7 +147,7 @@ absl::StatusOr<proto::CheckpointFile> WriteShardFile(
   for (const absl::string_view piece : pieces) {
     file.set_bytes(file.bytes() + static_cast<int64_t>(piece.size()));
   }
-  // As ReadSafetensorsHeader returns it: without its length.
+  // Without the length before it, as ReadSafetensorsHeader returns the header.
   file.set_header_checksum(
       TextChecksum(absl::string_view(header).substr(SafetensorsDataBegin(""))));
   return file;

@@ -17,11 +17,11 @@
 
 namespace sluice {
 
-// SHA-256 (hex) over names and shapes of the layout's tensors: equal for equal
-// models, whatever the number of shards.
+// SHA-256 (hex) of the names and shapes of the layout's tensors. It is the same
+// for any number of shards.
 std::string LayoutFingerprint(const ParameterLayout& layout);
 
-// Which part of which checkpoint one shard's file is, as its header says.
+// The place of one shard's file in its checkpoint, as its header states it.
 struct ShardFileIdentity {
   std::string job_fingerprint;
   std::string layout_fingerprint;
@@ -35,28 +35,28 @@ struct ShardFileIdentity {
   std::string file_name() const;  // "shard-0.safetensors"
 };
 
-// One array over the shard's range, in chunks as ChunkGrid cuts it. Views only.
+// One array over the shard's range, in ChunkGrid's chunks. Views only.
 struct CheckpointArray {
   std::string name;  // "weights", "mean"
   std::vector<absl::Span<const float>> chunks;
 };
 
-// Writes one shard's part of a checkpoint into `folder`, which is there, as a
-// .safetensors file: whole, or not at all. Blocks until it is on the disk;
-// reads `arrays` twice. kUnavailable: names the file and the operation.
+// Writes one shard's part of a checkpoint into the existing `folder`, as a
+// .safetensors file, atomically. Blocks until it is on the disk. Reads `arrays`
+// twice. kUnavailable: names the file and the operation.
 // REQUIRES: the chunks are those of ChunkGrid(range.size(), chunk_floats).
 absl::StatusOr<proto::CheckpointFile> WriteShardFile(
     const std::string& folder, const ShardFileIdentity& identity,
     absl::Span<const CheckpointArray> arrays, FileOperations* files);
 
-// Such a file, opened for reading. Thread-compatible.
+// A shard's file, opened for reading. Thread-compatible.
 class ShardFile {
  public:
-  // Reads the header only. Errors name the file, what was expected and what
-  // was found: kNotFound when it is missing; kInvalidArgument for what is no
-  // such file, has a newer format, or belongs to another checkpoint; kDataLoss
-  // when it is damaged or cut; kUnavailable when it cannot be read. `files`
-  // outlives the file.
+  // Reads the header only. Errors name the file, what was expected and what was
+  // found. kNotFound: it is missing. kInvalidArgument: it is no such file, has
+  // a newer format, or belongs to another checkpoint. kDataLoss: it is damaged
+  // or truncated. kUnavailable: it cannot be read. `files` must outlive the
+  // file.
   static absl::StatusOr<ShardFile> Open(
       const std::string& folder, const ShardFileIdentity& identity,
       const std::vector<std::string>& arrays,
@@ -65,27 +65,27 @@ class ShardFile {
 
   ParameterRange range() const { return identity_.range; }
 
-  // Copies the part of `range` (of the flat vector) that lies in this file from
-  // `array` to its place in `to`, which holds `range`. Every chunk that is
-  // touched is read whole; kDataLoss where its checksum is wrong, kUnavailable
-  // where it cannot be read.
+  // Copies the part of `range` (of the flat vector) that this file has of
+  // `array` to its place in `to`, which covers `range`. Every chunk concerned
+  // is read as a whole. kDataLoss: its checksum is wrong. kUnavailable: it
+  // cannot be read.
   // REQUIRES: `array` was named at Open; to.size() == range.size().
   absl::Status Read(const std::string& array, ParameterRange range,
                     absl::Span<float> to) const;
 
-  // Reads everything. Errors as Read.
+  // Reads and verifies everything. Errors are those of Read.
   absl::Status Verify() const;
 
  private:
   struct Array {
-    int64_t file_offset = 0;  // Bytes.
+    int64_t file_offset = 0;  // In bytes.
     std::vector<uint64_t> checksums;
   };
 
   ShardFile(InputFile file, ShardFileIdentity identity);
   absl::Status ReadHeader(const std::vector<std::string>& arrays,
                           const proto::CheckpointFile& expected);
-  // Reads a chunk and compares its checksum.
+  // Reads a chunk and verifies its checksum.
   absl::StatusOr<std::vector<float>> ReadChunk(const std::string& name,
                                                const Array& array,
                                                int chunk) const;

@@ -1,3 +1,10 @@
+// A draw depends on (seed, mini-batch, position) only. So an image gets the
+// same crop whichever worker computes its mini-batch, however the mini-batch is
+// split into micro-batches, and when a run is replayed.
+//
+// A crop is a copy row by row. With crop_padding 2, down = -2 and right = 1, on
+// a 5 x 5 image: rows 0 and 1 of the result are background, row 2 is image row
+// 0 without its first column, and its last column is background.
 #include "worker/data/augmentation.h"
 
 #include <algorithm>
@@ -9,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// A mini-batch has at most 2^20 samples (data.batch_size), and there are fewer
+// A mini-batch has at most 2^20 samples (data.batch_size), and a run has fewer
 // than 2^43 mini-batches.
 constexpr int kPositionBits = 20;
 
@@ -47,7 +54,7 @@ void Augmentation::Crop(const AugmentationDraw& draw, const float* from,
                         float background, float* to) const {
   const int64_t height = options_.height;
   const int64_t width = options_.width;
-  // Columns of the crop that lie inside the image.
+  // The columns of the crop that lie inside the image.
   const int64_t begin = std::max<int64_t>(0, -draw.right);
   const int64_t end = std::min<int64_t>(width, width - draw.right);
   for (int64_t y = 0; y < height; ++y, to += width) {

@@ -9,9 +9,8 @@
 
 namespace sluice {
 
-// How images are varied for training: shifted by a random crop out of the
-// image padded with its background, and mirrored (Krizhevsky et al. 2012, He et
-// al. 2016).
+// How training images are varied: shifted, by a random crop of the image padded
+// with its background, and mirrored (Krizhevsky et al. 2012, He et al. 2016).
 struct AugmentationOptions {
   uint64_t seed = 1;
   int64_t channels = 1;
@@ -19,17 +18,18 @@ struct AugmentationOptions {
   int64_t width = 0;
   int crop_padding = 0;  // Pixels; below height and width.
   bool horizontal_flip = false;
-  // What the padding is, in each channel. Images are normalised before they get
-  // here, so this is what pixel value 0 becomes: the crop is as if it were made
-  // of the raw pixels, and a shifted image shows more of its own background (0
-  // after normalisation would be a frame in the mean's grey).
+  // The value of the padding in each channel: the normalised value of pixel 0,
+  // because images are normalised before they are cropped. The result is the
+  // same as a crop of the raw pixels, and a shifted image shows more of its own
+  // background. (A padding of 0 would be a frame of the mean's grey.)
   std::vector<float> background;
 };
 
-// What is drawn for one image.
+// The random variation of one image.
 struct AugmentationDraw {
-  int down = 0;   // Where the crop begins, against the image: from
-  int right = 0;  // -crop_padding to crop_padding, each as likely.
+  // The crop's offset from the image, down and to the right, each
+  int down = 0;
+  int right = 0;  // uniform in [-crop_padding, crop_padding].
   bool flip = false;
 };
 
@@ -38,17 +38,17 @@ class Augmentation {
  public:
   explicit Augmentation(const AugmentationOptions& options);
 
-  // A pure function of (seed, mini-batch, position in it). An offset's
-  // probability is off 1 / (2 crop_padding + 1) by less than 2^-32.
+  // A pure function of (seed, mini-batch, position in it). The probability of
+  // an offset differs from 1 / (2 crop_padding + 1) by less than 2^-32.
   // REQUIRES: 0 <= position < 2^20.
   AugmentationDraw Draw(BatchId batch, int64_t position) const;
 
-  // Varies in place the images of `*samples`, which are those of mini-batch
-  // `batch` from position `first` on. Labels stay.
+  // Varies the images of `*samples` in place. They are those of mini-batch
+  // `batch` from position `first` on. Labels do not change.
   void Apply(BatchId batch, int64_t first, Batch* samples) const;
 
  private:
-  // Of one channel.
+  // Crops one channel.
   void Crop(const AugmentationDraw& draw, const float* from, float background,
             float* to) const;
 

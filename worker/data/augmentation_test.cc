@@ -26,7 +26,7 @@ AugmentationOptions Images(int64_t height, int64_t width, int padding,
   return options;
 }
 
-// Pixels count on over the whole batch.
+// Pixel values continue over the whole batch.
 Batch Numbered(int64_t samples, int64_t pixels) {
   Batch batch;
   batch.samples = samples;
@@ -35,7 +35,7 @@ Batch Numbered(int64_t samples, int64_t pixels) {
   return batch;
 }
 
-// The definition: pixel (y, x) of the crop, of the padded image.
+// The definition: pixel (y, x) of the crop of the padded image.
 std::vector<float> CropByDefinition(const std::vector<float>& image,
                                     int64_t height, int64_t width,
                                     const AugmentationDraw& draw) {
@@ -127,8 +127,8 @@ TEST(AugmentationTest, AnotherMiniBatchAndAnotherSeedDrawOtherwise) {
   EXPECT_NE(augmented(11), first);
 }
 
-// Each of n draws falls into a class of probability p; five standard deviations
-// sqrt(n p (1 - p)) are exceeded once in 1.7 million classes.
+// Each of n draws falls into a class with probability p. Five standard
+// deviations sqrt(n p (1 - p)) are exceeded once in 1.7 million classes.
 void ExpectNear(int64_t count, double n, double p) {
   EXPECT_NEAR(count, n * p, 5 * std::sqrt(n * p * (1 - p)));
 }
@@ -157,8 +157,8 @@ TEST(AugmentationTest, EveryOffsetIsAsLikelyAndHalfAreMirrored) {
   ExpectNear(flips, kBatches * kSamples, 0.5);
 }
 
-// Written down, so that a change of what is drawn, which would change every
-// run's bits, does not go unnoticed.
+// The values are written down, because a change of the draws would change every
+// run's bits.
 TEST(AugmentationTest, TheDrawsAreTheSameInEveryRelease) {
   const Augmentation augmentation(Images(28, 28, 4, true));
   std::vector<int> drawn;

@@ -11,8 +11,8 @@ std::vector<int64_t> BatchSamples(const BatchSampling& sampling,
                        sampling.partitions);
   const BatchGrid::Slice slice = grid.SliceOf(batch);
   const BatchGrid::Partition partition = grid.PartitionAt(slice.partition);
-  // A stream for each epoch of each partition: there are fewer than 2^20
-  // partitions, and fewer than 2^43 epochs.
+  // Each epoch of each partition has its own stream. There are fewer than 2^20
+  // partitions and fewer than 2^43 epochs.
   const uint64_t stream =
       static_cast<uint64_t>(slice.epoch) << 20 | slice.partition;
   const Permutation order(sampling.seed, stream, partition.size);

@@ -14,8 +14,8 @@ struct BatchSampling {
   int64_t train_samples = 1;
   int batch_size = 1;
   bool shuffle = true;
-  // STATIC sharding: partitions of consecutive samples; 1 when DYNAMIC. The
-  // mini-batches of an epoch then go round the partitions in turn.
+  // Number of partitions of consecutive samples under STATIC sharding, 1 under
+  // DYNAMIC. The mini-batches of an epoch take turns over the partitions.
   int partitions = 1;
 };
 

@@ -17,7 +17,7 @@ int64_t BatchesPerEpoch(const BatchSampling& s) {
       .batches_per_epoch();
 }
 
-// The samples of one epoch in the order of its mini-batches.
+// The samples of one epoch, in the order of its mini-batches.
 std::vector<int64_t> Epoch(const BatchSampling& s, int64_t epoch) {
   std::vector<int64_t> all;
   const int64_t batches = BatchesPerEpoch(s);
@@ -93,8 +93,8 @@ TEST(BatchSamplesTest, APartitionsMiniBatchesStayInsideIt) {
   }
 }
 
-// Written down, so that a change of the order, which would change every run's
-// bits, does not go unnoticed.
+// The values are written down, because a change of the order would change every
+// run's bits.
 TEST(BatchSamplesTest, TheOrderIsTheSameInEveryRelease) {
   EXPECT_THAT(BatchSamples({.seed = 1, .train_samples = 60000, .batch_size = 4},
                            BatchId(0)),

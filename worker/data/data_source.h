@@ -13,11 +13,13 @@
 
 namespace sluice {
 
-// Samples gathered for one forward pass.
+// The samples of one forward pass.
 struct Batch {
-  // Which mini-batch of the run it is: keys what training draws, as dropout.
+  // The mini-batch's number in the run; the key of random draws such as
+  // dropout.
   BatchId id;
-  int64_t first = 0;  // Where in that mini-batch these samples begin.
+  // Position of the first of these samples in the mini-batch.
+  int64_t first = 0;
   int64_t samples = 0;
   std::vector<float> inputs;    // (samples, input shape...), row-major.
   std::vector<int32_t> labels;  // (samples, labels); classification.
@@ -32,18 +34,18 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;  // Samples.
-  // SHA-256 (hex) over what was read; empty where the job alone makes the
-  // samples. Takes time: asked for once.
+  // SHA-256 (hex) over everything that was read; empty if the samples are
+  // generated from the job alone. Slow, so call it once.
   virtual std::string Digest() const { return ""; }
-  // Fills all of `*batch` but its place in the run with the samples of these
-  // indices, in this order, reusing its memory. REQUIRES: every index in [0,
-  // size()).
+  // Fills `*batch`, except `id` and `first`, with the samples of these indices,
+  // in this order. Reuses its memory. REQUIRES: every index is in [0, size()).
   virtual void Gather(absl::Span<const int64_t> indices,
                       Batch* batch) const = 0;
 };
 
-// Reads the split that the job names, with its defaults filled in. kNotFound,
-// kInvalidArgument or kDataLoss name the file, what was expected and what came.
+// Reads a split that the job names. `data` has its defaults filled in.
+// kNotFound, kInvalidArgument or kDataLoss name the file, what was expected and
+// what was found.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(
     const proto::Data& data, Split split, uint64_t seed);
 

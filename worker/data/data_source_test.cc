@@ -24,7 +24,7 @@ std::string Write(const std::string& name, const std::string& bytes) {
   return path;
 }
 
-// Three images of 1 x 2 pixels, `labels` labels.
+// Three images of 1 x 2 pixels, with `labels` labels.
 proto::Data Images(int labels = 3) {
   using std::string_literals::operator""s;
   proto::Data data;
@@ -114,7 +114,7 @@ TEST(IdxSourceTest, AMissingFileIsNamed) {
 }
 
 TEST(CifarSourceTest, EachChannelIsNormalisedByItsOwn) {
-  // Two files of one image: every red byte 0, green 255, blue 51.
+  // Two files of one image each: all red bytes are 0, green 255, blue 51.
   const auto record = [](char label) {
     return std::string(1, label) + std::string(1024, '\0') +
            std::string(1024, '\xff') + std::string(1024, '\x33');
@@ -175,13 +175,14 @@ double Residual(const proto::Data& data, Split split, uint64_t seed) {
 
 TEST(LinearRegressionTest, WithoutNoiseTheOptimumFitsEverySample) {
   for (const Split split : {Split::kTrain, Split::kTest}) {
-    // Targets are rounded to float: about 1e-7 of values of about 3.
+    // Targets are rounded to float, which is about 1e-7 for values of about 3.
     EXPECT_LT(Residual(Linear(0), split, 7), 1e-12);
   }
 }
 
 TEST(LinearRegressionTest, NoiseHasTheDeviationAskedFor) {
-  // A variance from 400 samples is right within 4 sqrt(2 / 400) = 28%.
+  // A variance estimated from 400 samples is right within 4 sqrt(2 / 400) =
+  // 28%.
   EXPECT_NEAR(Residual(Linear(0.5), Split::kTrain, 7), 0.25, 0.07);
 }
 
@@ -236,7 +237,7 @@ TEST(SyntheticImagesTest, WithoutNoiseASampleIsItsClassesPattern) {
   EXPECT_NE(image(0), image(2));
   EXPECT_THAT(image(0), testing::Each(testing::AllOf(testing::Ge(-1.0f),
                                                      testing::Lt(1.0f))));
-  // Both splits have the same classes; another seed has others.
+  // Both splits have the same classes; another seed gives others.
   EXPECT_EQ(GatherFrom(Synthetic(0), Split::kTest, 7, {2}).inputs, image(0));
   EXPECT_NE(GatherFrom(Synthetic(0), Split::kTrain, 8, {2}).inputs, image(0));
 }
@@ -256,7 +257,8 @@ TEST(SyntheticImagesTest, NoiseIsASamplesOwnAndOfTheDeviationAsked) {
   // Five standard errors of 10,500 numbers.
   EXPECT_NEAR(sum / count, 0, 5 * 0.5 / std::sqrt(count));
   EXPECT_NEAR(squares / count, 0.25, 5 * 0.25 / std::sqrt(count));
-  // In whatever order and company it is gathered; no two are alike.
+  // A sample does not depend on the order or company in which it is gathered,
+  // and no two are alike.
   const Batch alone = GatherFrom(Synthetic(0.5), Split::kTrain, 7, {42});
   EXPECT_TRUE(std::equal(alone.inputs.begin(), alone.inputs.end(),
                          noisy.inputs.begin() + 42 * 105));

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// What each of the 256 pixel values becomes.
+// The normalised value of each of the 256 pixel values.
 using PixelTable = std::array<float, 256>;
 
 struct Images {
@@ -27,7 +27,7 @@ struct Images {
 
 class ImageSource final : public DataSource {
  public:
-  // REQUIRES: a label for every image, a table for every channel.
+  // REQUIRES: there is a label for every image and a table for every channel.
   ImageSource(Images images, std::vector<PixelTable> tables)
       : images_(std::move(images)),
         plane_(images_.height * images_.width),
@@ -38,7 +38,8 @@ class ImageSource final : public DataSource {
   }
 
   std::string Digest() const override {
-    // The shape too: as many pixels can be cut into images in several ways.
+    // Includes the shape, because the same pixels can form images of several
+    // shapes.
     Sha256 sha;
     sha.Update(absl::StrCat(size(), " images of ", images_.channels, "x",
                             images_.height, "x", images_.width, "\n"));
@@ -66,7 +67,7 @@ class ImageSource final : public DataSource {
 
  private:
   const Images images_;
-  const int64_t plane_;  // Pixels of one channel of an image.
+  const int64_t plane_;  // Pixels of one channel.
   const std::vector<PixelTable> tables_;
 };
 

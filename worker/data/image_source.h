@@ -11,13 +11,14 @@
 
 namespace sluice {
 
-// What pixel value 0 to 255 of a channel becomes: (pixel / 255 - mean) /
-// deviation. `data`, here and below, has its defaults filled in and is of a
-// reader that has images.
+// The normalised value of a pixel (0 to 255) of a channel: (pixel / 255 - mean)
+// / deviation. `data`, here and below, has its defaults filled in and a reader
+// of images.
 float NormalisedPixel(const proto::Data& data, int channel, int pixel);
 
-// Reads images and labels of one split into memory, a byte a pixel; pixels
-// are normalised as they are gathered. Errors as OpenDataSource's.
+// Reads images and labels of one split into memory, with one byte per pixel.
+// Pixels are normalised when they are gathered. Errors are those of
+// OpenDataSource.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(const proto::Data& data,
                                                        Split split);
 

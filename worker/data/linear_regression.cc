@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// All samples, made once.
+// All samples, generated once.
 class LinearRegressionSource final : public DataSource {
  public:
   LinearRegressionSource(int64_t features, std::vector<float> inputs,

@@ -10,13 +10,13 @@
 
 namespace sluice {
 
-// A data set whose optimum is known: y = x w* + noise, with standard normal
-// x and w* and normal noise, each number keyed by (seed, split, sample).
+// A data set whose optimum is known: y = x w* + noise, with standard normal x
+// and w* and normal noise. Each number is keyed by (seed, split, sample).
 std::unique_ptr<DataSource> MakeLinearRegression(
     const proto::LinearRegression& options, Split split, uint64_t seed);
 
-// The true weights w*, (features). With `noise` 0, a dense layer of one unit
-// with these weights and bias 0 has a loss of 0 but for rounding.
+// The true weights w*, (features). If `noise` is 0, a dense layer of one unit
+// with these weights and bias 0 has a loss of 0, up to rounding.
 std::vector<float> LinearRegressionOptimum(
     const proto::LinearRegression& options, uint64_t seed);
 

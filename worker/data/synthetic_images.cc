@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr int kLanes = 4;  // Numbers of a block.
+constexpr int kLanes = 4;  // Numbers in a block of Random.
 
 // Uniform in [-1, 1), exact in a float.
 float Symmetric(uint32_t random) {
@@ -26,7 +26,7 @@ class SyntheticImages final : public DataSource {
         classes_(options.classes()),
         samples_(split == Split::kTrain ? options.train_samples()
                                         : options.test_samples()),
-        // A uniform number between -a and a has deviation a / sqrt 3.
+        // A uniform number in [-a, a) has deviation a / sqrt 3.
         noise_(static_cast<float>(options.noise() * std::sqrt(3.0))),
         random_(seed, split == Split::kTrain ? "synthetic_images.train"
                                              : "synthetic_images.test"),
@@ -63,10 +63,10 @@ class SyntheticImages final : public DataSource {
     }
   }
 
-  const int64_t pixels_;  // Of all channels of an image.
+  const int64_t pixels_;  // Over all channels of an image.
   const int64_t classes_;
   const int64_t samples_;
-  const float noise_;  // The largest there is.
+  const float noise_;  // The largest absolute value of the noise.
   const Random random_;
   std::vector<float> patterns_;  // (classes, pixels); constant.
 };

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-// Images of the shape and classes that `options`, with its defaults filled in,
-// asks for. A sample is made when it is gathered, from (seed, split, sample);
-// the classes' patterns are in memory.
+// Images with the shape and classes of `options`, whose defaults are filled in.
+// A sample is generated when it is gathered, from (seed, split, sample). The
+// classes' patterns are kept in memory.
 std::unique_ptr<DataSource> MakeSyntheticImages(
     const proto::SyntheticImages& options, Split split, uint64_t seed);
 

@@ -21,7 +21,7 @@ class TextSource final : public DataSource {
   }
 
   std::string Digest() const override {
-    // The length too: it says how the bytes are cut into samples.
+    // Includes the length, because it determines how the bytes form samples.
     Sha256 sha;
     sha.Update(absl::StrCat("text in samples of ", length_, "\n"));
     sha.Update(bytes_);
@@ -51,7 +51,7 @@ class TextSource final : public DataSource {
 absl::StatusOr<std::unique_ptr<DataSource>> OpenText(const proto::Text& text,
                                                      Split split) {
   const TextPaths& paths = split == Split::kTrain ? text.train() : text.test();
-  // Says what is too short.
+  // Reports files that are too short.
   SLUICE_RETURN_IF_ERROR(CountTextSamples(paths, text.length()).status());
   SLUICE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, ReadTextFiles(paths));
   return std::make_unique<TextSource>(std::move(bytes), text.length());

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-// Reads one split's text, with the defaults of `text` filled in, into memory, a
-// byte a byte. Inputs are bytes, labels the bytes that follow them, both
-// (samples, length). Errors as OpenDataSource's.
+// Reads one split's text into memory, as bytes. `text` has its defaults filled
+// in. Inputs are bytes and labels the bytes that follow them, both (samples,
+// length). Errors are those of OpenDataSource.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenText(const proto::Text& text,
                                                      Split split);
 
