@@ -1,12 +1,13 @@
-// How fast does a shard apply an update, and what holds it back?
+// How fast does a shard apply an update, and what limits it?
 //
-// Expected from arithmetic: memory. An update of K gradients reads K + 1
-// floats per weight and writes one, momentum one more each way, Adam two; it
-// does a dozen operations on them at most, and any core does those faster than
-// its memory delivers. So the time is the bytes moved divided by the bandwidth
-// that memcpy reaches in the same run (read and written bytes both counted),
-// whatever K is: at least 0.7 of that, since writing in place is less than a
-// copy's stream and Adam divides and takes a root.
+// Expected from arithmetic: memory limits it. An update of K gradients reads K
+// + 1 floats per weight and writes one. Momentum adds one float each way, Adam
+// two. The update does at most a dozen operations on them, which any core does
+// faster than its memory delivers. So the time is the bytes moved divided by
+// the bandwidth of memcpy in the same run (with bytes read and bytes written
+// both counted), for any K. At least 0.7 of that is expected, because writing
+// in place is slower than the stream of a copy, and Adam divides and takes a
+// root.
 
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +25,7 @@
 namespace sluice::bench {
 namespace {
 
-// Floats per call: the default chunk, as the shard works.
+// Floats per call: the default chunk, as in the shard.
 constexpr int64_t kChunk = 1 << 18;
 
 struct Arrays {
@@ -39,7 +40,7 @@ struct Arrays {
   std::vector<Floats> gradients;
 };
 
-// An optimizer's update in place, and its plain twin.
+// An optimizer's update in place, and its reference.
 struct Optimizer {
   using Update =
       std::function<void(const kernels::WeightedGradients& sum, int64_t n,
@@ -117,7 +118,7 @@ Row Measure(const Optimizer& optimizer, int64_t n, int k, int runs) {
   Arrays arrays(n, k);
   std::vector<float> from(n, 1.0f), to(n);
   std::vector<double> copies, updates;
-  // The first run is to warm up.
+  // The first run is a warm-up.
   for (int i = 0; i <= runs; ++i) {
     const double copy = SecondsOf([&] {
       std::memcpy(to.data(), from.data(), n * sizeof(float));

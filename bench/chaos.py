@@ -1,12 +1,14 @@
 #!/usr/bin/python3 -B
 """Does training survive the death of its processes, under every policy?
 
-For each policy and seed one `sluice chaos` of LeNet on Fashion-MNIST: workers,
-shards and the coordinator are killed, stopped, cut off and kept from their
-storage as the seed says, beside the same job undisturbed. Expected: nothing
-hangs, the ledger is exact, SYNC ends with the same bits, and the others with the
-accuracy they have undisturbed, the mean over the seeds within 0.02. The seed is
-the job's, too. Ends with 1 where something does not hold.
+Runs `sluice chaos` with LeNet on Fashion-MNIST once for each policy and seed.
+The seed decides when workers, shards and the coordinator are killed, stopped,
+cut off or kept from their storage. The same job also runs undisturbed.
+
+Expected: nothing hangs, the ledger is exact, SYNC ends with the same bits, and
+the accuracy of the other policies is within 0.02 of the undisturbed run's, as
+a mean over the seeds. The seed is also the job's seed. Exits with 1 if
+anything does not hold.
 """
 
 import argparse
@@ -23,16 +25,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LENET = "configs/fashion_mnist_lenet.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
-WITHIN = 0.02  # Of the accuracy undisturbed, the mean over the seeds.
+WITHIN = 0.02  # Of the undisturbed accuracy, for the mean over the seeds.
 
 
 def disturb(args, policy, seed):
-    """What one `sluice chaos` found."""
+    """Returns the findings of one `sluice chaos`."""
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         command = [args.tool, "chaos", args.job, "--json", f"--seed={seed}",
                    f"--kills={args.kills}", f"--set=seed={seed}",
                    f"--set=sync.policy={policy}", f"--run-dir={folder}/run",
-                   # One seed alone may be off by more than their mean.
+                   # One seed alone may differ by more than the mean over the
+                   # seeds.
                    f"--tolerance={5 * WITHIN}"]
         for name in ("stops", "cuts", "storage_faults"):
             if getattr(args, name) is not None:
@@ -51,7 +54,7 @@ def disturb(args, policy, seed):
 
 
 def accuracy(found, side):
-    """Of a run that was given up, 0."""
+    """0 for a run that was given up."""
     return found[side]["test_accuracy"] or 0.0
 
 

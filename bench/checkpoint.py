@@ -1,12 +1,13 @@
 #!/usr/bin/python3 -B
 """How much do checkpoints slow down updates?
 
-A model of 33 million weights with Adam: 400 MB of weights and state on one
-shard, one worker, SYNC, in real daemons; runs with a checkpoint every so many
-seconds and without, in turn. Expected: 0.9 of the updates a second without, at
-least, since a shard goes on while one is written, and then only writes into
-other chunks for one update. The shard's peak memory stands beside what `sluice
-check` states and what a shard of nearly nothing takes.
+A model of 33 million weights with Adam (400 MB of weights and state on one
+shard), one worker, SYNC, in real daemons. Runs with a checkpoint every few
+seconds and runs without take turns. Expected: at least 0.9 of the updates per
+second without checkpoints, because a shard keeps working while one is written
+and only has to write one update into other chunks. The shard's peak memory is
+printed beside the estimate of `sluice check` and beside that of a nearly empty
+shard.
 """
 
 import json
@@ -18,7 +19,7 @@ import time
 
 import report
 
-STARTING_S = 2.0  # Of a run, before its updates count.
+STARTING_S = 2.0  # Time of a run before its updates count.
 FEATURES = 4096
 
 JOB = """
@@ -36,7 +37,7 @@ stop {{ seconds: {seconds} }}
 
 
 def peak_bytes(job):
-    """Of the shard that reads `job`, so far; 0 when there is none."""
+    """Peak memory so far of the shard that reads `job`; 0 if there is none."""
     server = report.find_server(job, 0)
     try:
         lines = (server / "status").read_text().splitlines() if server else []
@@ -57,7 +58,8 @@ def train(args, job, *sets):
         peak = 0
         while process.poll() is None:
             peak = max(peak, peak_bytes(run / "job.textproto"))
-            time.sleep(0.2)  # The peak is the system's; it only has to be asked.
+            # The system records the peak, so polling does not miss it.
+            time.sleep(0.2)
         assert process.returncode == 0
         summary = json.loads((run / "summary.json").read_text())
         lines = [json.loads(line) for line in open(run / "metrics.jsonl")]

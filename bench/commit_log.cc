@@ -1,13 +1,12 @@
-// What does a recovery cost a run that has been going on for fifty million
-// records?
+// What does a recovery cost a run with fifty million log records behind it?
 //
 // Expected from arithmetic: no more than after the first checkpoint. A recovery
 // reads the newest file of the commit log, which begins at a checkpoint, so its
-// time is that of the records since then; a run without checkpoints has one
-// file, of which it holds one record at a time, so that at least the memory is
-// the same. Of a record of about 40 bytes a core makes checksum and message in
-// about half a microsecond: two million a second, whether they are in one file
-// or in many.
+// time is that of the records since then. A run without checkpoints has one
+// file. It is read record by record, so at least its memory does not grow. For
+// a record of about 40 bytes a core computes the checksum and the message in
+// about half a microsecond: two million records a second, in one file or in
+// many.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -44,8 +43,8 @@ void Check(bool holds, const char* what) {
   std::exit(1);
 }
 
-// The log of a run: of each two records the first issues a task, the second
-// commits it.
+// The log of a run. Of every two records, the first issues a task and the
+// second commits it.
 class Run {
  public:
   explicit Run(std::string folder) : folder_(std::move(folder)) {
@@ -54,7 +53,7 @@ class Run {
   }
   ~Run() { std::filesystem::remove_all(folder_); }
 
-  // `cut_every` 0: in one file. Seconds that it took.
+  // `cut_every` 0 means one file. Returns the seconds it took.
   double Write(int64_t records, int64_t cut_every) {
     const absl::Time begin = Clock::Real()->Now();
     proto::LogHeader header;
@@ -93,7 +92,7 @@ class Run {
     double seconds = 0;
     double peak_kib = 0;
   };
-  // What a recovery does with it, in a process of its own.
+  // The work of a recovery, in its own process.
   Cost SumUp(int64_t tasks) const {
     Cost cost;
     const absl::Time begin = Clock::Real()->Now();

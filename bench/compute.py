@@ -1,23 +1,27 @@
 #!/usr/bin/python3 -B
 """How many samples a second does one thread, or one GPU, train, beside PyTorch?
 
-Forward and backward of the models of configs/ with mini-batches of 64 and 256,
-Sluice and PyTorch in turn, a fraction of a second each; both first compute the
-gradient of the same mini-batch at the same weights, which must agree. Expected:
-what PyTorch reaches, or more: both leave products and convolutions to oneDNN, or
-to cuBLAS and cuDNN. Beside it `arithmetic`: what the multiply-adds alone would
-take at the rate of a large matrix product; small layers and everything that only
-moves memory keep both below it.
+Measures forward and backward of the models of configs/ with mini-batches of 64
+and 256. Sluice and PyTorch take turns of a fraction of a second. First both
+compute the gradient of the same mini-batch at the same weights, and these must
+agree.
 
-On the CPU rates are per second of CPU time. Each row compares with a PyTorch that
-is held to the same vector instructions; `of the unrestricted`, where that is
-another, with one that takes the machine's widest.
+Expected: the rate of PyTorch or more, because both leave products and
+convolutions to oneDNN, or to cuBLAS and cuDNN. The column `arithmetic` is the
+time that the multiply-adds alone would take at the rate of a large matrix
+product. Small layers, and everything that only moves memory, keep both below
+it.
 
-With --device=cuda rates are per second of the clock, and Sluice's, as in a worker,
-include weights from and gradients to the host's memory; PyTorch's stay on the GPU.
-It runs eagerly, images with channels last and cuDNN's fastest algorithms; `of the
-compiled` compares with torch.compile. BF16 is its autocast, which keeps what lies
-between products in BF16 as well; Sluice's is FP32.
+On the CPU rates are per second of CPU time. Each row compares with a PyTorch
+that is restricted to the same vector instructions. If that is a restriction,
+`of the unrestricted` compares with a PyTorch that uses the machine's widest
+ones.
+
+With --device=cuda rates are per second of wall time. As in a worker, Sluice's
+include copying weights from and gradients to the host's memory; PyTorch's stay
+on the GPU. PyTorch runs eagerly, with channels-last images and cuDNN's fastest
+algorithms; `of the compiled` compares with torch.compile. For BF16 it uses
+autocast, which also keeps activations in BF16; Sluice's activations are FP32.
 """
 
 import argparse
@@ -35,20 +39,20 @@ from report import Report
 
 
 def images(height, classes):
-    """In place of data that the machine may lack."""
+    """Synthetic images in place of data that the machine may lack."""
     return (f"data={{synthetic_images {{height: {height} classes: {classes} "
             "train_samples: 256 test_samples: 1}}")
 
 
 def text(length):
-    """This file, as often as 256 samples of so many bytes take."""
+    """This file, repeated until it has 256 samples of this many bytes."""
     path = pathlib.Path(__file__).absolute()
     times = 256 * length // path.stat().st_size + 1
     return (f"data={{text {{{f'train: {json.dumps(str(path))} ' * times}"
             f"test: {json.dumps(str(path))} length: {length}}}}}")
 
 
-# Job, and what is set in it.
+# The job, and the settings changed in it.
 JOBS = {
     **{name: (f"fashion_mnist_{name}", [])
        for name in ("softmax", "mlp", "lenet", "resnet")},
@@ -60,24 +64,25 @@ JOBS = {
 MODELS = {"cpu": ["softmax", "mlp", "lenet", "resnet", "transformer"],
           "cuda": ["lenet", "resnet18", "resnet50", "vgg16", "transformer"]}
 COMPILED = "of the compiled"
-# How far two gradients may be apart, as a part of one; ten times what two losses
-# may. On the CPU sums in different orders come to 2e-5 at most, the other form of
-# gelu alone to 2e-4; a GPU sums yet others. PyTorch in BF16 comes to 0.5 in VGG-16,
-# and TF32 has an eighth of its rounding; what has nothing to do with each other
-# comes to 1.4.
+# The largest relative difference of two gradients; for two losses it is a
+# tenth. On the CPU, sums in different orders differ by at most 2e-5, but the
+# other form of gelu alone by 2e-4. A GPU sums in yet other orders. PyTorch in
+# BF16 reaches 0.5 in VGG-16, and TF32 has an eighth of its rounding. Unrelated
+# gradients differ by 1.4.
 CPU_TOLERANCE = 1e-4
 GPU_TOLERANCE = {"FP32": 1e-3, "TF32": 0.2, "BF16": 0.9}
-# Which of its two rates a program is judged by: of CPU time or of the clock.
+# Which of a program's two rates counts: that of CPU time or of wall time.
 CLOCK = {"cpu": 0, "cuda": 1}
 
 
 @dataclasses.dataclass
 class Way:
-    """How Sluice computes in a row, and the PyTorch it is compared with: the
-    rate of the first is what is expected, the others stand beside it."""
+    """How Sluice computes in a row, and the PyTorch variants it is compared
+    with. The rate of the first is the expected one; the others are printed
+    beside it."""
     name: str
-    settings: list  # Of the job.
-    peers: dict     # What the row says -> command.
+    settings: list  # Settings of the job.
+    peers: dict  # Name in the row -> command.
     tolerance: float
 
 
@@ -110,14 +115,15 @@ def sluice(model, batch, way, *more):
 
 
 def pytorch(peer, model, about, folder, output):
-    """Reads what Sluice wrote into `folder`, writes into `output`."""
+    """The command that reads Sluice's `folder` and writes `output`."""
     return [*peer, f"--model={model}", f"--inputs={folder}",
             f"--folder={output}", "--shape", *map(str, about["input_shape"])]
 
 
 def check(ours, folder, theirs, output, tolerance):
-    """Both must have computed the same."""
-    import numpy as np  # Only where PyTorch is, which needs it too.
+    """Checks that both have computed the same."""
+    # Imported here, because only machines with PyTorch are sure to have it.
+    import numpy as np
     g, h = (np.fromfile(path / "gradient.f32", np.float32)
             for path in (folder, output))
     parts = [slice(*r) for r in ours["trained_ranges"]]
@@ -125,14 +131,14 @@ def check(ours, folder, theirs, output, tolerance):
     apart = float(np.linalg.norm(g - h) / np.linalg.norm(h))
     losses = ours["loss"], theirs["loss"]
     differ = abs(losses[0] - losses[1]) / losses[1]
-    # Neither holds of a NaN.
+    # Written so that NaN fails both comparisons.
     if not (apart <= tolerance and differ <= tolerance / 10):
         sys.exit(f"losses {losses}, gradients {apart:.2g} apart: not the same "
                  "computation")
 
 
 def measure(report, device, model, batch, way, args):
-    """Adds a row; returns what computed."""
+    """Adds a row. Returns the devices that computed."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(
             stack.enter_context(tempfile.TemporaryDirectory()))
@@ -149,7 +155,7 @@ def measure(report, device, model, batch, way, args):
             check(ours.about, folder, theirs[-1].about, output,
                   way.tolerance)
         everyone = [ours, *theirs]
-        for one in everyone:  # The caches of the first calls.
+        for one in everyone:  # Warms up the caches.
             one.rates("gradient", args.seconds / 4)
         rounds = [[one.rates("gradient", args.seconds)[CLOCK[device]]
                    for one in everyone] for _ in range(args.rounds)]
@@ -167,13 +173,13 @@ def add_row(report, what, about, measured, ratios):
     if not ratios:
         report.add(what, "samples/s", "arithmetic", arithmetic, measured)
         return
-    # So that the row's ratio is the median of the pairs' ratios.
+    # Makes the row's ratio the median of the pairs' ratios.
     report.add(what, "samples/s", "PyTorch", measured / ratios.pop("PyTorch"),
                measured, arithmetic=arithmetic, **ratios)
 
 
 def why_not(way):
-    """What keeps this machine from computing in this way, else None."""
+    """The reason why this machine cannot compute in this way, or None."""
     tried = subprocess.run(
         [str(word) for word in sluice("lenet", 64, way)], text=True,
         stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -181,7 +187,7 @@ def why_not(way):
 
 
 def why_no_torch(device):
-    """What keeps PyTorch from taking part, else None."""
+    """The reason why PyTorch cannot take part, or None."""
     if not programs.has_torch():
         return "python3-torch is not installed"
     if device == "cuda":
@@ -190,14 +196,14 @@ def why_no_torch(device):
 
 
 def why_not_compiled():
-    """What keeps torch.compile from taking part, else None: it may be missing,
-    or the compiler that it needs."""
+    """The reason why torch.compile cannot take part, or None. It may be
+    missing, or the compiler that it needs."""
     return programs.why_torch_cannot(
         "torch.compile(torch.sin)(torch.ones(8, device='cuda'))")
 
 
 def leave_out_peers(report, device, all_ways):
-    """Those that this machine cannot run, with a note."""
+    """Leaves out the variants that this machine cannot run, with a note."""
     if why := why_no_torch(device):
         report.note(f"SKIPPED: PyTorch ({why})")
         for way in all_ways:
@@ -230,7 +236,7 @@ def main():
     report.note("named are the model, its mini-batch and the precision, or the "
                 "vector instructions of both (a job's default is AVX2)")
     leave_out_peers(report, args.device, all_ways)
-    devices = {}  # In place of a set, for its order.
+    devices = {}  # A dictionary instead of a set keeps the order.
     for model in args.models or MODELS[args.device]:
         for batch in args.batches:
             for way in all_ways:

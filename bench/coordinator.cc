@@ -1,14 +1,16 @@
 // How many decisions a second does the coordinator make?
 //
-// A decision is what becomes of one gradient: Ready comes in, the update it
-// belongs to may be committed, its verdict and its worker's next task go out.
-// Expected from arithmetic: a lookup in tables ordered by worker or mini-batch,
-// so its cost grows at most with the logarithm of the number of workers: the
-// rate with P workers is at least that with 10 times log 10 / log P. Through
-// gRPC the messages cost far more than the decision. Under ASYNC there are
-// three for each (Ready, Verdict, Task) and two more for every shard (Commit,
-// Executed): expected is the rate at which the same sessions exchange the
-// three with a service that decides nothing, times 3 / (3 + 2 S).
+// A decision is everything that follows from one gradient: Ready comes in, the
+// update it belongs to may be committed, and its verdict and its worker's next
+// task go out. Expected from arithmetic: the cost is a lookup in tables ordered
+// by worker or mini-batch, so it grows at most with the logarithm of the number
+// of workers. The rate with P workers is at least the rate with 10 times log 10
+// / log P.
+//
+// Through gRPC the messages cost far more than the decision. Under ASYNC there
+// are three for each gradient (Ready, Verdict, Task) and two more for every
+// shard (Commit, Executed). Expected is the rate at which the same sessions
+// exchange the three with a service that decides nothing, times 3 / (3 + 2 S).
 
 #include "ps_server/coordinator/core/coordinator.h"
 
@@ -60,8 +62,8 @@ CoordinatorOptions OptionsOf(PolicyKind policy, int workers) {
   return options;
 }
 
-// The pure coordinator with workers that deliver in the order in which they
-// were given their tasks, and shards that execute at once.
+// The pure coordinator, with workers that deliver in the order in which they
+// got their tasks, and shards that execute at once.
 class Cluster {
  public:
   Cluster(PolicyKind policy, int workers)
@@ -73,7 +75,7 @@ class Cluster {
     for (int64_t w = 0; w < workers; ++w) Join({Role::kWorker, w});
   }
 
-  // Delivers until `count` gradients have been judged or revoked.
+  // Delivers until `count` gradients have been applied or cancelled.
   void Decide(int64_t count) {
     for (const int64_t end = decisions_ + count; decisions_ < end;) {
       SLUICE_CHECK(!tasks_.empty());
@@ -154,7 +156,7 @@ class Cluster {
   int64_t decisions_ = 0;
 };
 
-// Of this process: others on the machine do not count.
+// CPU time of this process, which other processes on the machine do not affect.
 double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -164,7 +166,7 @@ struct Pure {
   double tick_us;
 };
 
-// The median of `rounds` rounds, each of `count` verdicts.
+// The median of `rounds` rounds of `count` verdicts each.
 Pure MeasurePure(PolicyKind policy, int workers, int64_t count, int rounds) {
   Cluster cluster(policy, workers);
   cluster.Decide(2 * workers);
@@ -178,7 +180,8 @@ Pure MeasurePure(PolicyKind policy, int workers, int64_t count, int rounds) {
     cluster.Tick();
     ticks.push_back((CpuSeconds() - start) * 1e6);
   }
-  // Every update but SYNC's takes half of the workers' gradients, or one.
+  // Updates of policies other than SYNC take half of the workers' gradients, or
+  // one.
   SLUICE_CHECK(cluster.version() > 0);
   std::sort(rates.begin(), rates.end());
   std::sort(ticks.begin(), ticks.end());
@@ -225,14 +228,14 @@ void AddSessions(bool tiny, Report* report) {
 }  // namespace sluice::bench
 
 int main(int argc, char** argv) {
-  sluice::TuneMallocForChunks();  // As the daemons do.
+  sluice::TuneMallocForChunks();  // As in the daemons.
   sluice::PollQueuesApart();
   CLI::App app("Decisions of the coordinator per second");
   bool json = false, tiny = false;
   app.add_flag("--json", json, "Print the results as JSON");
   app.add_flag("--tiny", tiny, "Few decisions, to see that it works");
   CLI11_PARSE(app, argc, argv);
-  // Of the service, whose peers just end in the end.
+  // Hides warnings about peers that end without a good-bye.
   spdlog::set_level(spdlog::level::err);
   sluice::bench::Report report(
       "coordinator", "How many decisions a second does the coordinator make?");

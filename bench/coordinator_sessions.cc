@@ -1,3 +1,6 @@
+// The peers are real CoordinatorClients, each with its own connection and
+// threads, so that both variants pay for sessions in the same way. The
+// difference between their rates is the cost of deciding.
 #include "bench/coordinator_sessions.h"
 
 #include <grpcpp/grpcpp.h>
@@ -26,7 +29,7 @@ namespace {
 
 constexpr char kFingerprint[] = "bench";
 
-// Gives every session a task, and for each Ready a verdict and the next task.
+// Gives every session a task, and answers each Ready with a verdict and a task.
 class EchoService final : public CoordinatorEndpoint::Handler {
  private:
   void OnFrame(SessionStream* stream,
@@ -78,7 +81,7 @@ class EchoService final : public CoordinatorEndpoint::Handler {
   std::map<SessionStream*, uint64_t> sent_ ABSL_GUARDED_BY(mu_);
 };
 
-// Counts answered tasks and takes the time from the `first` to the `last`.
+// Counts answered tasks, and measures the time from the `first` to the `last`.
 class Progress {
  public:
   Progress(int64_t first, int64_t last) : first_(first), last_(last) {}
@@ -139,7 +142,7 @@ class Peer {
   ~Peer() { thread_.join(); }
 
  private:
-  // The first task may come before Connect has returned.
+  // The first task may arrive before Connect has returned.
   void Send(proto::ToCoordinator message) {
     connected_.WaitForNotification();
     client_->Send(std::move(message));
@@ -153,13 +156,13 @@ class Peer {
     Send(std::move(executed));
   }
 
-  int64_t version_ = 0;  // Reader thread only.
+  int64_t version_ = 0;  // Used by the reader thread only.
   absl::Notification connected_;
   std::unique_ptr<CoordinatorClient> client_;
   std::thread thread_;
 };
 
-// Answered tasks per second, after the first tenth.
+// Answered tasks per second; the first tenth is left out.
 double RateOf(CoordinatorEndpoint::Handler* service, int workers, int shards,
               int64_t count) {
   grpc::ServerBuilder builder;

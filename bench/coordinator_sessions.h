@@ -5,13 +5,13 @@
 
 namespace sluice::bench {
 
-// Tasks per second that `workers` sessions of this process are given over real
-// gRPC on loopback, each answering a task with Ready at once, until `count`
-// have been answered: by the coordinator's service under ASYNC, with as many
-// shards as said that acknowledge at once, ...
+// Tasks per second that `workers` sessions of this process receive over real
+// gRPC on loopback. Each session answers a task with Ready at once, until
+// `count` have been answered. The first variant is the coordinator's service
+// under ASYNC, with `shards` shards that acknowledge at once, ...
 double DecidedTasksPerSecond(int workers, int shards, int64_t count);
-// ... and by a service that answers every Ready with the next task and decides
-// nothing.
+// ... the second a service that answers every Ready with the next task and
+// decides nothing.
 double EchoedTasksPerSecond(int workers, int64_t count);
 
 }  // namespace sluice::bench

@@ -1,20 +1,22 @@
-// How fast do gradients and weights move between workers and shards, and what
-// does it cost beside the sockets underneath?
+// How fast do gradients and weights move between workers and shards, compared
+// with the sockets underneath?
 //
-// Expected from arithmetic: on loopback the bytes are copied into and out of
-// the kernel whatever program sends them, and that is most of the time. What
-// Sluice adds is a pass or two over bytes that are in the cache (checksum,
-// check for NaN, the copy to where a gradient waits for its commit), so it
-// should reach most of what the least program over plain sockets reaches in
-// the same run: at least 0.75 of it at 64 MiB. A call on 4 KiB costs a few
-// wake-ups more than on a plain socket, 60 to 90 us.
+// Expected from arithmetic: on loopback any program has its bytes copied into
+// and out of the kernel, and that is most of the time. Sluice adds a pass or
+// two over bytes in the cache (checksum, check for NaN, the copy to the place
+// where a gradient waits for its commit). So it should reach at least 0.75 of
+// what a minimal program over plain sockets reaches in the same run, at 64 MiB.
+// A call with 4 KiB costs a few more wake-ups than on a plain socket, 60 to 90
+// us.
 //
-// A row's rate is that of each direction: the vector's bytes over the time in
-// which it was pushed, applied, pulled and stored. The two sides take turns.
+// A row's rate is that of each direction: the bytes of the vector divided by
+// the time in which it was pushed, applied, pulled and stored. The two sides
+// take turns.
 //
-// BF16 has half of FP32's bytes, FP16 17/32: so fewer seconds for a vector,
-// less what converting it takes. Their rows compare with FP32, in turn with it,
-// times its bytes over theirs; rates are of vectors, as FP32's bytes.
+// BF16 has half of FP32's bytes, FP16 has 17/32. So a vector takes less time,
+// but must be converted. These rows are compared with FP32, in turn with it,
+// times the quotient of the bytes. Their rates count the vector's bytes as
+// FP32.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -50,15 +52,15 @@ struct Options {
   bool json = false;
   bool tiny = false;
   bool untuned_malloc = false;
-  std::string congestion;  // Empty: the machine's.
-  double seconds = 1.5;    // Of measuring, for each row and side.
+  std::string congestion;  // Empty: the machine's default.
+  double seconds = 1.5;    // Time of measuring, for each row and side.
   int64_t chunk_kib = 1024;
   std::vector<int64_t> kib = {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10};
   std::vector<int> pairs = {1, 2};
 };
 
-// Gives this process and its children a loopback of their own where
-// `algorithm` is the default, since gRPC has no option for it.
+// Gives this process and its children their own loopback, on which `algorithm`
+// is the default. gRPC has no option for it.
 void SetCongestionControl(const std::string& algorithm) {
   ifreq loopback = {};
   std::strncpy(loopback.ifr_name, "lo", IFNAMSIZ - 1);
@@ -84,14 +86,14 @@ std::string CongestionControl() {
   return name;
 }
 
-// What one side did in its turns.
+// The results of one side's turns.
 struct Side {
   explicit Side(const ExchangePlan& plan, const Bodies& bodies)
       : team(std::make_unique<Team>(plan, bodies)) {}
 
   void Turn(bool verify) { rounds.push_back(team->Round(verify)); }
 
-  // The `share` quantile of what `value` says of the rounds.
+  // The `share` quantile of `value` over the rounds.
   double Quantile(double share, double Note::*value) const {
     std::vector<double> values;
     for (const Note& round : rounds) values.push_back(round.*value);
@@ -111,7 +113,7 @@ void MeasureInTurns(int64_t bytes, const Options& options,
   const auto turns = [&](bool verify) {
     for (Side* side : sides) side->Turn(verify);
   };
-  // Twice, so that memory has been touched and TCP's windows have grown.
+  // Two rounds of warm-up touch the memory and open TCP's windows.
   const int warm_up = options.tiny ? 1 : bytes < 16 << 20 ? 50 : 2;
   for (int i = 0; i < warm_up; ++i) turns(i == 0);
   for (Side* side : sides) {
@@ -146,7 +148,7 @@ void AddRates(const ExchangePlan& plan, const std::string& name,
              .expected_from = "plain sockets",
              .expected = rate(plain, &Note::seconds),
              .measured = rate(sluice, &Note::seconds)};
-  // Of CPU for each GB that went, either way.
+  // CPU seconds per GB, both directions counted.
   const auto cpu = [&](const Side& side) {
     return side.cpu_seconds / (2 * moved * side.rounds.size() / 1e9);
   };
@@ -200,7 +202,7 @@ void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
              sluice, plain, report);
 }
 
-// Vectors in 16 bits beside FP32's.
+// Vectors in 16 bits, compared with FP32.
 void CompareTypes(ExchangePlan plan, const Options& options, Report* report) {
   Side fp32(plan, SluiceSide());
   plan.type = FloatType::kBf16;

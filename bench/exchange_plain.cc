@@ -1,3 +1,8 @@
+// Every connection is a Flow, a number of bytes to send and a number to
+// receive, in either order as the sockets allow. With at_once both directions
+// run together: as soon as a piece of the gradient has been applied, its
+// weights may go back. Else they take turns: push, a one-byte answer when
+// everything is applied, then a one-byte request and pull.
 #include "bench/exchange_plain.h"
 
 #include <arpa/inet.h>
@@ -19,7 +24,7 @@
 namespace sluice::bench {
 namespace {
 
-// What a shard receives and applies at a time: it stays in the cache.
+// Bytes that a shard receives and applies at a time; they stay in the cache.
 constexpr int64_t kPieceBytes = 256 << 10;
 
 sockaddr_in LoopbackAddress(int port) {
@@ -35,7 +40,7 @@ void SendWithoutDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// Bytes sent or received; 0 where the socket is not ready.
+// Bytes sent or received; 0 if the socket is not ready.
 int64_t Moved(ssize_t result) {
   if (result > 0) return result;
   if (result < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -67,7 +72,7 @@ void SendSome(Flow* flow) {
 
 // ---- The worker ----
 
-// Sends and receives until all flows are over.
+// Sends and receives until all flows are done.
 void Run(std::vector<Flow>* flows) {
   std::vector<pollfd> polled(flows->size());
   while (true) {
@@ -106,7 +111,8 @@ void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
   std::vector<float> gradient(plan.floats), weights(plan.floats);
   for (int64_t i = 0; i < plan.floats; ++i) gradient[i] = GradientAt(index, i);
   std::vector<Flow> push(plan.shards), pull(plan.shards);
-  char word = 0;  // Ask for the weights; the shard's word that all is applied.
+  // The request for the weights, and the shard's answer that all is applied.
+  char word = 0;
   for (int s = 0; s < plan.shards; ++s) {
     const int fd = Connect(control.Receive().number);
     const ParameterRange range = layout.range(ShardId(s));
@@ -151,7 +157,7 @@ class PlainShard {
         bytes_(weights_.size() * sizeof(float)),
         links_(plan.workers) {}
 
-  // Until it is told to stop.
+  // Returns when it is told to stop.
   void Run(const Control& control) {
     Accept(control);
     std::vector<pollfd> polled(links_.size() + 1);
@@ -171,18 +177,19 @@ class PlainShard {
   }
 
  private:
-  // What comes next from a worker or goes to it.
+  // The next step of a worker's connection.
   enum class Stage {
-    kGradient,  // Comes; at once: what is applied goes back already.
-    kAsk,       // It asks for the weights,
-    kWait,      // which must hold everybody's gradient,
-    kWeights,   // and go to it.
+    // The gradient comes; with at_once, applied weights already go back.
+    kGradient,
+    kAsk,      // The worker asks for the weights.
+    kWait,     // The weights wait for the gradients of all workers.
+    kWeights,  // The weights go to the worker.
   };
   struct Link {
     int fd = -1;  // -1: the worker has left.
     Stage stage = Stage::kGradient;
     std::vector<char> piece = std::vector<char>(kPieceBytes);
-    int64_t received = 0;  // Bytes, of this round;
+    int64_t received = 0;  // In bytes, in this round.
     int64_t may_send = 0;
     int64_t sent = 0;
     int64_t rounds = 0;  // Gradients applied.
@@ -232,7 +239,7 @@ class PlainShard {
     }
   }
 
-  // The last `bytes` that came are a whole piece.
+  // The last `bytes` that arrived complete a piece.
   void Apply(Link* link, int64_t bytes) {
     const auto* gradient = reinterpret_cast<const float*>(link->piece.data());
     const float factor = 1.0f / plan_.workers;
@@ -246,7 +253,7 @@ class PlainShard {
     if (!plan_.at_once) Moved(send(link->fd, &word_, 1, MSG_NOSIGNAL));
   }
 
-  // To those who wait for everybody's gradient.
+  // Answers the workers that wait for all gradients.
   void Answer() {
     for (Link& link : links_) {
       const bool all = std::all_of(

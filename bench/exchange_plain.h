@@ -5,11 +5,11 @@
 
 namespace sluice::bench {
 
-// The least program that does the same over plain TCP sockets, one thread a
-// process: a shard receives a gradient in pieces that stay in the cache,
-// applies each as it comes (with the shard's own kernel) and sends the weights
-// from where they lie; a worker sends from and receives to where they lie.
-// Nothing is staged, checked, versioned or framed.
+// A minimal program for the same exchange, over plain TCP sockets and with one
+// thread per process. A shard receives a gradient in pieces that stay in the
+// cache, applies each at once (with the shard's own kernel), and sends the
+// weights from their place. A worker sends from and receives into the final
+// place. Nothing is staged, checked, versioned or framed.
 Bodies PlainSide();
 
 }  // namespace sluice::bench

@@ -111,8 +111,8 @@ class Worker {
         .types = {.pull = plan.type, .push = plan.type},
         .loop = std::make_shared<CompletionLoop>()};
     pushes_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
-    // A worker's exchange does one thing at a time, so what goes on at once
-    // in a whole system (one worker pushes while another pulls) takes two.
+    // A worker's exchange does one thing at a time. In a real system one worker
+    // pushes while another pulls, so doing both at once takes two exchanges.
     pulls_ = plan.at_once
                  ? std::make_unique<GrpcExchange>(&layout_, addresses, options)
                  : nullptr;

@@ -51,7 +51,7 @@ float WeightAt(int workers, int64_t rounds, int64_t i) {
 
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights) {
-  // BF16 has 8 bits, FP16 11.
+  // BF16 has 8 bits of significand, FP16 has 11.
   const float rounding = plan.type == FloatType::kFp32 ? 0 : 0x1p-8f;
   for (int64_t i = 0; i < plan.floats; ++i) {
     const float after = WeightAt(plan.workers, round, i);
@@ -106,7 +106,7 @@ Control Team::Start(const Body& body, int index) {
   const pid_t process = fork();
   if (process < 0) Fail("no fork");
   if (process == 0) {
-    // Not to outlive a parent that is killed.
+    // A child must not outlive a parent that is killed.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) std::_Exit(1);
     body(plan_, index, Control(ends[1]));

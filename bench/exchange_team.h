@@ -11,56 +11,58 @@
 #include "common/parameter_layout.h"
 #include "common/wire/float_type.h"
 
-// The processes of bench/exchange.cc: who there is, and how they are told what
-// to do. Both sides of the comparison are driven alike.
+// The processes of bench/exchange.cc, and how they are controlled. Both sides
+// of the comparison are driven in the same way.
 namespace sluice::bench {
 
-// What is exchanged, between whom.
+// The amount of the exchange, and its participants.
 struct ExchangePlan {
   int workers = 1;
   int shards = 1;
-  int64_t floats = 0;    // Of the whole vector; each shard has its part.
-  bool at_once = false;  // Both directions at once; else push, then pull.
+  int64_t floats = 0;  // Of the whole vector; each shard has a part.
+  // Both directions at the same time; otherwise push, then pull.
+  bool at_once = false;
   int64_t chunk_bytes = 1 << 20;
-  FloatType type = FloatType::kFp32;  // Of both directions; Sluice's only.
+  FloatType type = FloatType::kFp32;  // In both directions; for Sluice only.
 };
 
-// One tensor, all 1 at first, and which shard holds what of it.
+// One tensor, initially all 1, and its division among the shards.
 ParameterLayout LayoutOf(const ExchangePlan& plan);
 
-// Worker w's gradient at float i, and what the weights are after `rounds`
-// updates by the workers' mean; all exact in float32, gradients in 16 bits.
+// The gradient of worker w at float i, and the weights after `rounds` updates
+// by the workers' mean. All values are exact in float32, and gradients in 16
+// bits.
 inline constexpr float kRate = 1.0f / 1024;
 float GradientAt(int worker, int64_t i);
 float WeightAt(int workers, int64_t rounds, int64_t i);
 
-// Ends the process with a message unless `weights` are what round `round` must
-// have brought: the weights after it or, where both directions went at once,
-// any mixture of it and the one before; rounded, where they travel in 16 bits.
+// Ends the process with a message if `weights` are not the result of round
+// `round`: the weights after it or, with at_once, any mixture of those after it
+// and before it. In 16 bits they are compared after rounding.
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights);
 
 // One control message.
 struct Note {
   enum class Kind : int64_t {
-    kPort,     // shard -> all workers: where it listens
+    kPort,     // shard -> all workers: its port
     kReady,    // worker: connected
-    kGo,       // to workers: one exchange; `number` is the round, from 1
-    kPushed,   // worker: its gradient is staged, commit when all are
+    kGo,       // to workers: begin an exchange; `number` is the round, from 1
+    kPushed,   // worker: its gradient is staged; commit when all are
     kCommit,   // to shards: make version `number` of all gradients
-    kApplied,  // shard, then to workers: that is done
+    kApplied,  // shard, then to workers: the version is made
     kDone,     // worker: the round is over
     kStop,     // to anyone
   };
   Kind kind = Kind::kStop;
   int64_t number = 0;
-  bool verify = false;  // kGo: compare the weights that came.
+  bool verify = false;  // kGo: check the weights that arrive.
   double push_seconds = 0;
   double pull_seconds = 0;
-  double seconds = 0;  // kDone: of the whole round.
+  double seconds = 0;  // kDone: for the whole round.
 };
 
-// One end of the line between the parent and a child.
+// One end of the control connection between the parent and a child.
 //
 // Thread-compatible.
 class Control {
@@ -68,7 +70,7 @@ class Control {
   explicit Control(int fd) : fd_(fd) {}
   int fd() const { return fd_; }
   void Send(const Note& note) const;
-  // Waits for the next note; ends the process when the other end is gone.
+  // Waits for the next note. Ends the process if the other end is gone.
   Note Receive() const;
 
  private:
@@ -78,7 +80,7 @@ class Control {
 // Ends this process with a message.
 [[noreturn]] void Fail(const std::string& what);
 
-// The body of one process: returns when it is told to stop.
+// The body of one process; returns when it is told to stop.
 using Body = std::function<void(const ExchangePlan& plan, int index,
                                 const Control& control)>;
 struct Bodies {
@@ -86,7 +88,7 @@ struct Bodies {
   Body worker;
 };
 
-// The workers and shards of one plan, each a process, connected and ready.
+// The workers and shards of one plan, one process each, connected and ready.
 //
 // Not thread-safe: call from a process with one thread.
 class Team {
@@ -96,7 +98,7 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // One exchange of everybody: what the slowest worker says of it.
+  // One exchange of all processes. Returns the slowest worker's times.
   Note Round(bool verify);
   // CPU seconds of all processes so far.
   double CpuSeconds() const;

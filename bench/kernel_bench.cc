@@ -14,12 +14,12 @@
 namespace sluice::bench {
 namespace {
 
-// Of one round: the clock of the CPU has steps of 1 us, and the end of a GPU's
-// round is seen some 10 us late.
+// Duration of one round. The CPU clock has steps of 1 us, and the end of a
+// GPU's round is noticed about 10 us late.
 constexpr double kRoundSeconds = 5e-3;
 
 std::vector<float> Repeated(int64_t size, uint64_t seed) {
-  // A prime, so that rows do not begin alike.
+  // A prime, so that rows begin with different numbers.
   constexpr int64_t kPeriod = 65537;
   std::vector<float> values =
       kernels::ToFloats(kernels::UniformValues(std::min(size, kPeriod), seed));
@@ -86,7 +86,7 @@ double KernelBench::Seconds(int64_t calls, const Step& step) const {
 }
 
 int64_t KernelBench::CallsOf(const Step& step) const {
-  Seconds(1, step);  // What is only made at the first call.
+  Seconds(1, step);  // The first call allocates memory.
   if (options_.tiny) return 1;
   int64_t calls = 1;
   while (calls < 1 << 20 &&
@@ -115,7 +115,7 @@ Row KernelBench::Compare(const std::string& what, double amount,
 void KernelBench::Bytes(const std::string& what, int64_t bytes, int64_t size,
                         const Step& step) {
   const int64_t copied = options_.copy_size > 0 ? options_.copy_size : size;
-  // Without a draw it copies.
+  // Without random draws it only copies.
   const auto copy =
       Must(device_->Prepare(kernels::DropoutShape{copied, /*pixels=*/1, 0}, 1));
   const DeviceArray from = Activations(copied), to = Activations(copied);

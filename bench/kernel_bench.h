@@ -15,7 +15,7 @@
 
 namespace sluice::bench {
 
-// An array in a device's memory: of numbers of 4 bytes, or of activations.
+// An array in a device's memory, of 4-byte numbers or of activations.
 struct DeviceArray {
   std::unique_ptr<kernels::Buffer> buffer;
   int64_t size = 0;  // Numbers.
@@ -25,29 +25,29 @@ struct DeviceArray {
   float* floats() const { return buffer->floats(); }
 };
 
-// Measures operations of one device in turn with what bounds them, so that both
-// see the same clock of the processor, and adds a row for each: what the
-// fastest of some rounds of many calls reached. Seconds are those of the CPU
-// where the device computes on it; else of the clock, from the first call of a
-// round until the device has done all.
+// Measures operations of one device in turn with a reference that bounds them,
+// so that both run at the same clock frequency. Adds a row for each, with the
+// rate of the fastest of several rounds of many calls. Seconds are CPU seconds
+// if the device computes on the CPU. Otherwise they are wall seconds, from the
+// first call of a round until the device has finished all.
 //
-// Where anything fails it prints the rows so far and why, and ends the process
-// with 1.
+// If anything fails it prints the rows so far and the reason, and exits with 1.
 //
 // Not thread-safe: call from a thread that entered the device.
 class KernelBench {
  public:
-  // An operation that is called; the device may do it later.
+  // Calls an operation; the device may execute it later.
   using Step = std::function<absl::Status()>;
 
   struct Options {
-    bool json = false;  // How to print where something fails.
-    bool tiny = false;  // One call a round, and two rounds.
+    bool json = false;  // Output format if something fails.
+    bool tiny = false;  // One call per round, and two rounds.
     int64_t copy_size =
         0;  // Numbers of the copy; 0: as many as the operation's.
-    int64_t product_side = 512;  // Of the large product's three matrices.
-    double least_ratio = 0;      // Rows below are named by Shortfall.
-    std::string suffix = "";     // Of the rows' names.
+    // Side of the large product's three square matrices.
+    int64_t product_side = 512;
+    double least_ratio = 0;   // Shortfall names the rows below this ratio.
+    std::string suffix = "";  // Suffix of the rows' names.
   };
 
   // Both must outlive it.
@@ -62,7 +62,7 @@ class KernelBench {
     return *std::move(value);
   }
 
-  // Of these numbers.
+  // An array of these numbers.
   template <typename T>
   DeviceArray ArrayOf(const std::vector<T>& values) const {
     static_assert(sizeof(T) == sizeof(float));
@@ -72,33 +72,35 @@ class KernelBench {
     Must(device_->CopyToDevice(values.data(), array.data(), bytes));
     return array;
   }
-  // Of numbers in [-1, 1), which repeat themselves after some ten thousand.
+  // Numbers in [-1, 1), which repeat after about ten thousand.
   DeviceArray Array(int64_t size, uint64_t seed = 1) const;
-  // Such numbers as activations.
+  // The same numbers as activations.
   DeviceArray Activations(int64_t size, uint64_t seed = 1) const;
 
-  // One call moves `bytes`, each array of the formula once, of which the
-  // largest has `size` activations. Beside it a copy of these within the
-  // device's memory, which reads and writes each byte.
+  // Measures an operation that moves `bytes` in one call, each array of the
+  // formula counted once; the largest array has `size` activations. The
+  // reference is a copy of the same bytes within the device's memory, which
+  // reads and writes each byte.
   void Bytes(const std::string& what, int64_t bytes, int64_t size,
              const Step& step);
-  // So many multiplications and additions, beside a large matrix product.
+  // Measures an operation of this many multiplications and additions. The
+  // reference is a large matrix product.
   void Operations(const std::string& what, double operations, const Step& step);
 
-  // The rows of Bytes that missed the ratio: "relu forward (0.71), ...".
+  // The rows of Bytes below least_ratio: "relu forward (0.71), ...".
   const std::string& shortfall() const { return shortfall_; }
 
  private:
   struct Reference {
-    double amount;  // Of one call, as the step's.
+    double amount;  // Of one call, in the unit of the step's amount.
     Step step;
   };
 
   Row Compare(const std::string& what, double amount, const Step& step,
               const Reference& reference);
-  // Seconds of one of so many calls.
+  // Seconds per call, for this many calls.
   double Seconds(int64_t calls, const Step& step) const;
-  // Calls of a round, after a first one.
+  // Number of calls in a round, found after a first call.
   int64_t CallsOf(const Step& step) const;
 
   // Constant after construction.

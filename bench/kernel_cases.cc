@@ -16,12 +16,12 @@ std::vector<Case> WorthIt(const std::vector<Case>& cases) {
   return some;
 }
 
-// Samples of so many floats that together have `mib` MiB or more.
+// Samples of this many floats that together have at least `mib` MiB.
 int64_t SamplesOf(int64_t mib, int64_t size) {
   return ((mib << 18) + size - 1) / size;
 }
 
-// Layers of ResNet-50 and VGG-16, and of a transformer.
+// Layers of ResNet-50, of VGG-16 and of a transformer.
 std::vector<kernels::LinearCase> LinearInMemory(int64_t mib) {
   std::vector<kernels::LinearCase> cases;
   const auto add = [&](const char* name, const auto& shape) {
@@ -43,7 +43,7 @@ std::vector<kernels::LinearCase> LinearInMemory(int64_t mib) {
 
 std::vector<kernels::MapCase> MapsInMemory(int64_t mib) {
   std::vector<kernels::MapCase> cases;
-  // Images of 1 MiB, as the arrays of the activations.
+  // Images of 1 MiB, as the arrays of the activations have.
   constexpr int64_t kSize = 1 << 18;
   const auto add = [&](const char* name, MapKind kind,
                        const kernels::PoolShape& pool = {}) {

@@ -10,7 +10,7 @@
 
 namespace sluice::bench {
 
-// Dropout, a sum, a loss or a vector: rows of `width` numbers.
+// Dropout, a sum, a loss or a vector operation on rows of `width` numbers.
 struct RowsCase {
   std::string name;
   int64_t width = 1;
@@ -19,7 +19,7 @@ struct RowsCase {
   int64_t size() const { return samples * width; }
 };
 
-// What to measure: of each kind of operation some cases.
+// The cases to measure, for each kind of operation.
 struct KernelCases {
   std::vector<kernels::LinearCase> linear;
   std::vector<kernels::AttentionCase> attentions;
@@ -32,13 +32,13 @@ struct KernelCases {
   std::vector<kernels::EmbeddingCase> embeddings;
 };
 
-// Those of the tests' declared cases that are worth it: they stay in the cache
-// of a CPU.
+// Those of the tests' declared cases that are large enough. They stay in a
+// CPU's cache.
 KernelCases CasesInCache();
 
-// Whose inputs have `mib` MiB as floats, or a part of a sample more. Those of
-// losses and of sums of squares have four times as many, since each call waits
-// for its result; what embedding looks up becomes so many.
+// Cases whose inputs have `mib` MiB as floats, or up to a sample more. Losses
+// and sums of squares have four times as many, because each call waits for its
+// result. For an embedding the size is that of the looked-up vectors.
 KernelCases CasesInMemory(int64_t mib);
 
 }  // namespace sluice::bench

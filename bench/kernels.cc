@@ -1,15 +1,15 @@
 // How much of the machine does each operation use?
 //
-// Arithmetic says: products, convolutions and attention are bound by
-// multiply-adds, so they should reach the rate of a large matrix product;
-// activations, pooling, norms, embeddings, losses and arithmetic on vectors
-// only move memory and should reach the rate of a copy: in cache on the CPU,
-// with small arrays as LeNet's; with --mib, and on a GPU, in memory, of which
-// 0.8 is expected.
+// Expected from arithmetic: products, convolutions and attention are limited by
+// multiply-adds, so they should reach the rate of a large matrix product.
+// Activations, pooling, norms, embeddings, losses and vector arithmetic only
+// move memory, so they should reach the rate of a copy: on the CPU a copy in
+// the cache, with arrays as small as LeNet's; with --mib, and on a GPU, a copy
+// in memory, of which 0.8 is expected.
 //
 // Bytes are counted once for each array that a formula reads or writes. Batch
-// norm reads what it normalizes twice, as a mean is needed before the first
-// difference, and backward does so too; a row of layer norm stays in cache.
+// norm reads its input twice, because the mean is needed before the first
+// difference, and so does its backward. A row of layer norm stays in the cache.
 #include <string>
 #include <vector>
 
@@ -34,7 +34,7 @@ struct Options {
   bool tiny = false;
   std::string device = "cpu";
   int gpu = 0;
-  int64_t mib = 0;  // 0: the device's own.
+  int64_t mib = 0;  // 0: the device's default.
 };
 
 const char* Direction(bool backward) {
@@ -69,14 +69,14 @@ void AttentionBoth(KernelBench* bench, const kernels::AttentionCase& c) {
   const auto operations = static_cast<double>(c.operations());
   bench->Operations(c.name + Direction(false), operations,
                     [&] { return op->Forward(c.samples, x.data(), y.data()); });
-  // Five products in place of two.
+  // Five products instead of two.
   bench->Operations(c.name + Direction(true), 2.5 * operations, [&] {
     return op->Backward(c.samples, x.data(), y.data(), dy.data(), dx.data());
   });
 }
 
-// Whether backward looks at an array as large as x: activations at one of x and
-// y, the maximum at x, means at neither.
+// Whether backward reads an array as large as x. Activations read one of x and
+// y, the maximum reads x, means read neither.
 bool LooksBack(const kernels::MapCase& c) {
   return c.is_activation() || c.kind == kernels::MapKind::kMaxPool;
 }
@@ -186,7 +186,7 @@ void LayerNormBoth(KernelBench* bench, const kernels::LayerNormCase& c) {
   });
 }
 
-// The tables are read, or written, once.
+// The tables are read or written once.
 void EmbeddingBoth(KernelBench* bench, const kernels::EmbeddingCase& c) {
   const auto op = bench->Must(bench->device()->Prepare(c.shape, c.samples));
   const DeviceArray x = bench->ArrayOf(kernels::ToFloats(Tokens(c)));
@@ -209,7 +209,7 @@ void VectorAdd(KernelBench* bench, const RowsCase& c) {
   const auto op = bench->Must(bench->device()->PrepareVector({all}));
   const DeviceArray x = bench->Array(c.size());
   const DeviceArray y = bench->Array(x.size, 2);
-  // So little that y stays as large as it is.
+  // Small enough that y keeps its magnitude.
   bench->Bytes(c.name, 3 * x.bytes, x.size,
                [&] { return op->Add(all, 1e-9f, x.floats(), y.floats()); });
 }
@@ -249,7 +249,7 @@ void MeasureVectors(KernelBench* bench, const KernelCases& cases) {
   ForEach(bench, cases.vector_squares, VectorSquares);
 }
 
-// Where operands of the large product have four times `mib` MiB.
+// Side at which the operands of the large product have four times `mib` MiB.
 int64_t ProductSide(int64_t mib) {
   int64_t side = 1024;
   while (4 * side * side <= mib << 20) side *= 2;
@@ -283,7 +283,7 @@ absl::Status RunCpu(const Options& options, Report* report) {
   device->EnterThread();
   report->Note(device->Description());
   const bool in_cache = options.mib == 0;
-  // Copied from one half of the second-level cache to the other.
+  // Copies one half of the second-level cache to the other.
   const KernelBench::Options cache = {
       .json = options.json, .tiny = options.tiny, .copy_size = 1 << 16};
   KernelBench bench(device.get(), in_cache ? cache : InMemory(options, ""),
@@ -309,9 +309,9 @@ absl::Status RunCuda(const Options& options, Report* report) {
                       InMemory(options, absl::StrCat(", ", NameOf(precision))),
                       report);
     MeasureComputing(&bench, cases);
-    // What moves memory does so as in FP32.
+    // Operations that move memory run in FP32.
     if (precision == Precision::kTf32) continue;
-    // Arrays of as many MiB have more of smaller numbers.
+    // Arrays of the same MiB have more numbers if these are smaller.
     MeasureMoving(&bench, CasesInMemory(options.mib * int64_t{sizeof(float)} /
                                         device->activation_bytes()));
     if (precision == Precision::kFp32) MeasureVectors(&bench, cases);
@@ -320,7 +320,7 @@ absl::Status RunCuda(const Options& options, Report* report) {
   return absl::OkStatus();
 }
 
-// The process's exit status.
+// Returns the process's exit status.
 int Run(Options options) {
   Report report("kernels", "How much of the machine does each operation use?");
   const bool gpu = options.device == "cuda";

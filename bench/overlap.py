@@ -1,15 +1,18 @@
 #!/usr/bin/python3 -B
 """How much of the time that weights and gradients travel is hidden behind compute?
 
-ResNet-50 with two workers and two shards on one machine, in real daemons, SYNC and
-ASYNC, from the workers' timeline. A worker's weights travel from when their first
-chunk has come to when the last has, its gradient while chunks are sent, and until
-every shard has staged all of it. Hidden is what of that lies under the forward and
-backward of the same worker; what a worker waits for before the first chunk has come
-is in neither. Expected: all of it, or, where it takes
-longer than the computation, as much as that covers. Only the weights of the first
-layers, whose forward waits for them, and the gradient of these, which come last,
-cannot be hidden: a small part in a network whose weights lie in its last layers.
+Trains ResNet-50 with two workers and two shards on one machine, in real
+daemons, under SYNC and ASYNC, and evaluates the workers' timeline. A worker's
+weights travel from the arrival of their first chunk to that of the last. Its
+gradient travels while chunks are sent and until every shard has staged all of
+it. The hidden part is the time during which the same worker runs forward or
+backward. Waiting for the first chunk counts as neither.
+
+Expected: everything is hidden, or, if travelling takes longer than the
+computation, as much as the computation covers. Two parts cannot be hidden: the
+weights of the first layers, for which forward waits, and the gradients of
+these layers, which are the last. Both are small in a network whose weights are
+in its last layers.
 """
 
 import argparse
@@ -22,11 +25,12 @@ from report import Report
 
 COMPUTE = {"forward", "backward"}
 TRAVELS = {"pull": "weights travel", "push": "gradient travels"}
-WARM_UP = 1  # Tasks of each worker that do not count: connections, first calls.
+# Tasks of each worker that do not count: connections and first calls.
+WARM_UP = 1
 
 
 def union(spans):
-    """Spans (begin, end) in order, none of which touch each other."""
+    """Merges spans (begin, end) that touch. Returns them in order."""
     merged = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:
@@ -41,13 +45,13 @@ def length(spans):
 
 
 def common(some, others):
-    """Seconds that lie in both; rounding aside not below 0."""
+    """Seconds that lie in both lists of spans, at least 0."""
     return max(0, length(some) + length(others) - length([*some, *others]))
 
 
 def tasks_of(events):
-    """Worker -> the spans, by name, of each task that was delivered. A task's
-    events follow its own."""
+    """Worker -> the spans, by name, of each delivered task. A task's events
+    come after the task's own event."""
     tasks = {}
     for event in events:
         if event["ph"] != "X":
@@ -63,12 +67,13 @@ def tasks_of(events):
 
 
 def shares(events):
-    """Seconds of a task, and of what travels for it the part that is hidden."""
+    """Seconds of a task, and the hidden part of each transfer for it."""
     seconds = dict.fromkeys([*TRAVELS, "compute", "travel", "hidden"], 0)
     hidden = dict.fromkeys(TRAVELS, 0)
     count = 0
     for mine in tasks_of(events).values():
-        # What a task asked for may travel while the one before computes.
+        # Transfers for a task may overlap with the computation of the previous
+        # one.
         compute = [span for task in mine for name in COMPUTE
                    for span in task.get(name, [])]
         for task in mine[WARM_UP:]:
@@ -92,7 +97,7 @@ def shares(events):
 
 
 def run(policy, args):
-    """The timeline's events."""
+    """Runs the job. Returns the events of its timeline."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = pathlib.Path(folder, "run")
         programs.output_of([
@@ -106,7 +111,7 @@ def run(policy, args):
             f"--set=worker.precision={args.precision}",
             f"--set=data.batch_size={args.batch}",
             f"--set=stop={{updates: {args.updates}}}"])
-        # Its reader takes a comma after the last event, and no end.
+        # The file may end with a comma and without the closing bracket.
         lines = (run_dir / "timeline.json").read_text().rstrip().rstrip(",")
         return json.loads(lines + "]")
 

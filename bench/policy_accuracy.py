@@ -1,10 +1,11 @@
 #!/usr/bin/python3 -B
 """What accuracy does each policy reach from the same job, over several seeds?
 
-Expected: the same within a point or two, since the rate is low enough for the
-stalest gradient; runs of one policy differ by seed and, but for SYNC, by the
-order in which gradients arrive. Beside each seed's accuracy stands SYNC's with
-the same seed. Without --json it prints the rows of docs/policies.md.
+Expected: the same within a point or two, because the learning rate is low
+enough for the stalest gradient. Runs of one policy differ by seed and, except
+under SYNC, by the order in which gradients arrive. Each accuracy is printed
+beside SYNC's with the same seed. Without --json it prints the rows of
+docs/policies.md.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LENET = "configs/fashion_mnist_lenet.textproto"
-# What a row is called: the job and what is set in it.
+# Name of a row: the job, and the settings changed in it.
 ROWS = {
     **{policy: (LENET, f"sync.policy={policy}")
        for policy in ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",

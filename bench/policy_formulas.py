@@ -1,12 +1,13 @@
 #!/usr/bin/python3 -B
 """Does the simulator take the time per update that theory says?
 
-Every policy, 4, 16, 64 and 256 workers, several K, compute times that are
-exponential, shifted exponential and constant, without a network. Expected: the
-formula's time, within 1% where it is exact, else within its bounds; and the mean
-staleness that does not depend on the times. Each run leaves out the first ten
-tasks of each worker and goes on until half of its 99% interval is below 0.5% of
-the mean. Without --json it prints the table of docs/theory.md.
+Simulates every policy with 4, 16, 64 and 256 workers, several K, and compute
+times that are exponential, shifted exponential and constant, without a
+network. Expected: the formula's time, within 1% if it is exact and within its
+bounds otherwise; and the formula's mean staleness, which does not depend on
+the compute times. Each run leaves out the first ten tasks of each worker, and
+goes on until half of its 99% interval is below 0.5% of the mean. Without
+--json it prints the table of docs/theory.md.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import report
 
 ROOT = pathlib.Path(__file__).absolute().parent.parent
 JOB = ROOT / "configs/linear_regression.textproto"
-# By name: how the delay is set. Milliseconds.
+# Name -> settings of the delay, in milliseconds.
 DELAYS = {
     "exponential, m = 50": "delays.compute.exponential.mean_ms=50",
     "shifted, d = 20, m = 50":
@@ -30,7 +31,7 @@ TOLERANCE = 0.01
 
 
 def choices(workers):
-    """Policy and K."""
+    """Pairs of policy and K."""
     quarter, half = workers // 4, workers // 2
     return [("SYNC", workers), ("K_SYNC", quarter), ("K_SYNC", 3 * quarter),
             ("K_BATCH_SYNC", half), ("K_BATCH_SYNC", 2 * workers),
@@ -39,7 +40,7 @@ def choices(workers):
 
 
 def expected_staleness(policy, k, workers):
-    """In the long run, whatever the distribution of compute times."""
+    """In the long run, for any distribution of compute times."""
     return {"ASYNC": workers - 1, "K_ASYNC": (workers - k) / k,
             "K_BATCH_ASYNC": (workers - 1) / k}.get(policy, 0)
 
@@ -55,13 +56,13 @@ def simulated(args, policy, k, workers, delay):
 
 
 def ratio_of(run):
-    """1 when the time lies within the formula's bounds."""
+    """1 if the time lies within the formula's bounds."""
     time, formula = run["mean_update_time"], run["formula"]
     return time / min(max(time, formula["low"]), formula["high"])
 
 
 def cells(args):
-    """What was simulated: (delay, policy, K, P, result), one at a time."""
+    """Yields each simulated cell: (delay, policy, K, P, result)."""
     for name, delay in DELAYS.items():
         for workers in args.workers:
             for policy, k in choices(workers):
@@ -70,8 +71,8 @@ def cells(args):
 
 
 def staleness_off(policy, k, workers, run):
-    """Relative, or absolute where none is expected. Constant times go in
-    rounds, of which the long-run mean holds too."""
+    """Relative difference; absolute if none is expected. Constant times
+    proceed in rounds, for which the long-run mean holds too."""
     expected = expected_staleness(policy, k, workers)
     return abs(run["mean_staleness"] - expected) / (expected or 1)
 

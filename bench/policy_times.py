@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
 """Do theory, simulation and daemons agree on the time per update?
 
-Eight workers on this machine train the linear job while each task's computation
-is delayed by an exponential of mean 50 ms; the same job is simulated, and where
-a formula is known it is computed. Expected: the daemons' time is the formula's
-plus what an update costs without any delay, which is printed beside it from the
-same run; nothing is subtracted.
+Eight workers on this machine train the linear job, with an exponential delay
+of mean 50 ms in each task's computation. The same job is simulated, and
+computed where a formula is known. Expected: the daemons' time is that of the
+formula plus the cost of an update without any delay. That cost is measured in
+the same run and printed; it is not subtracted.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def simulated(args, policy):
 
 
 def daemons(args, policy, updates, words):
-    """Seconds per update of a run of `updates`."""
+    """Seconds per update in a run of `updates` updates."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
         subprocess.run(

@@ -2,13 +2,14 @@
 """How long from the death of a shard to the next committed update?
 
 A model of 100 MB with momentum on two shards, two workers, SYNC, in real
-daemons under `sluice train`; once a checkpoint is whole, shard 1 is killed with
-kill -9. The rows are the parts of that time, from the daemons' logs: until it
-is started again (detection), until its new life has ended the generation,
-until the next generation is taken, until all shards have loaded the checkpoint
-and all workers are back, and until the first update. Expected: detection within
-1 s and 5 s in all, of which the bytes that are read and pulled again, at 1
-GB/s, are the part that grows with the model.
+daemons under `sluice train`. Once a checkpoint is complete, shard 1 is killed
+with kill -9. The rows are the parts of the recovery, from the daemons' logs:
+until the shard is started again (detection), until its new life has ended the
+generation, until the next generation is taken, until all shards have loaded
+the checkpoint and all workers are back, and until the first update.
+
+Expected: detection within 1 s, and 5 s in total. The part that grows with the
+model is that of the bytes read and pulled again, at 1 GB/s.
 """
 
 import datetime
@@ -25,7 +26,7 @@ import time
 import report
 
 FEATURES = 1024
-DEADLINE_S = 120  # Of anything that is waited for.
+DEADLINE_S = 120  # For anything that is waited for.
 READ_BYTES_PER_S = 1e9
 
 JOB = """
@@ -49,12 +50,13 @@ def wait_for(look, what, process):
         if value:
             return value
         assert process.poll() is None, f"ended while waiting for {what}"
-        time.sleep(0.01)  # Between two looks at another process's files.
+        time.sleep(0.01)  # Polling interval for another process's files.
     raise AssertionError(f"waited {DEADLINE_S} s for {what}")
 
 
 def log_time(run, name, words, after):
-    """When `name` first logged `words` after a time; None: not yet."""
+    """The time of the first `words` in the log of `name` after a time, or
+    None."""
     try:
         text = (run / f"{name}.log").read_text()
     except OSError:
@@ -130,8 +132,8 @@ def main():
     median = {part: statistics.median(r[part] for r in rounds)
               for part in rounds[0]}
     model_bytes = 4 * args.units * (FEATURES + 2)
-    # Weights and velocity: verified by the lead, read by the shards; then the
-    # weights pulled by two workers.
+    # Weights and velocity are verified by the lead and read by the shards; then
+    # two workers pull the weights.
     reading = (2 + 2 + 2) * model_bytes / READ_BYTES_PER_S
     found = report.Report("recovery", __doc__.splitlines()[0])
     for part, expected, source in (

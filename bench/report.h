@@ -8,8 +8,8 @@
 
 namespace sluice::bench {
 
-// One measured rate beside the one that was expected, in the same run. More is
-// better, so what takes time is given as its inverse.
+// One measured rate, and the rate that was expected in the same run. More is
+// better, so durations are given as their inverse.
 struct Row {
   std::string what;           // E.g. "push 64 MiB".
   std::string unit;           // E.g. "GB/s".
@@ -22,18 +22,18 @@ struct Row {
   double ratio() const { return measured / expected; }
 };
 
-// Prints what a benchmark found: as a table for people, or as
+// Prints the results of a benchmark, as a table or as JSON:
 //   {"name", "question", "rows": [{"what", "unit", "expected_from",
 //    "expected", "measured", "ratio", ...more}]}.
 // Not thread-safe: call from one thread.
 class Report {
  public:
-  // `name` is what `./sluice bench` calls it.
+  // `name` is the argument of `./sluice bench`.
   Report(std::string name, std::string question);
 
   void Add(Row row) { rows_.push_back(std::move(row)); }
-  // A line under the table (a member "notes" of the JSON): what was compared
-  // with is missing, what the figures depend on.
+  // Adds a line under the table (in JSON to the member "notes"), for example
+  // that a peer is missing, or what the figures depend on.
   void Note(std::string note) { notes_.push_back(std::move(note)); }
 
   std::string Table() const;

@@ -1,6 +1,6 @@
-"""What bench/report.h is for C++: prints what a benchmark found, as a table for
-people or as JSON of the same shape. More is better in every row. And what the
-benchmarks of real runs have in common: their options, and how to find a run's
+"""The Python side of bench/report.h: prints the results of a benchmark, as a
+table or as JSON of the same shape. More is better in every row. Also has what
+benchmarks of real runs share: their options, and how to find a run's
 processes."""
 
 import argparse
@@ -11,8 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run_options(question, *, rounds, every, units, tiny):
-    """The parser of a benchmark that trains a model of so many units with a
-    checkpoint every so many seconds, in real daemons."""
+    """The parser of a benchmark that trains a model of `units` units in real
+    daemons, with a checkpoint every few seconds."""
     parser = argparse.ArgumentParser(description=question)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help=tiny)
@@ -27,8 +27,8 @@ def run_options(question, *, rounds, every, units, tiny):
 
 
 def find_server(job, shard):
-    """The process, in /proc, of the ps_server of a shard that reads `job`; None
-    when there is none."""
+    """The /proc folder of the ps_server that serves a shard of `job`, or
+    None."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().decode().split("\0")

@@ -1,11 +1,12 @@
-// How many events a second does the simulator handle, timing only?
+// How many events a second does the simulator handle, without computing
+// gradients?
 //
-// Expected from arithmetic: an event takes and adds to a queue ordered by time
-// and calls the coordinator for some, so its cost grows at most with the
-// logarithm of the number of workers: the rate with P workers is at least that
-// with 10 times log 10 / log P, and never below a million per second. 10,000
-// workers need some 10 events each for an update of K_SYNC, so 1,000 updates
-// take less than a minute. All seconds are of this process's CPU.
+// Expected from arithmetic: an event is taken from and added to a queue ordered
+// by time, and some events call the coordinator. So the cost grows at most with
+// the logarithm of the number of workers: the rate with P workers is at least
+// the rate with 10 times log 10 / log P, and never below a million per second.
+// 10,000 workers need about 10 events each for an update of K_SYNC, so 1,000
+// updates take less than a minute. All seconds are CPU seconds of this process.
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,7 @@
 namespace sluice::bench {
 namespace {
 
-// Of this process: others on the machine do not count.
+// CPU time of this process, which other processes on the machine do not affect.
 double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -70,7 +71,7 @@ Rate Simulate(const std::string& policy, int workers, int64_t updates) {
             .Run([&] { return simulation.window().commits.size() >= until; })
             .ok());
   };
-  run(1);  // Everybody has joined.
+  run(1);  // All workers have joined.
   const int64_t events = simulation.window().events;
   const double start = CpuSeconds();
   run(1 + updates);
@@ -83,7 +84,7 @@ void AddGrowth(bool tiny, Report* report) {
     double smallest = 0;
     for (const int workers : {10, 100, 1000, 10000}) {
       if (tiny && workers > 100) break;
-      // About as many events for any number of workers.
+      // About the same number of events for any number of workers.
       const bool one = std::string(policy) == "ASYNC";
       const int64_t updates =
           (tiny ? 100'000 : 4'000'000) / 10 / (one ? 1 : workers);
@@ -114,7 +115,7 @@ void AddLarge(Report* report) {
 }  // namespace sluice::bench
 
 int main(int argc, char** argv) {
-  sluice::TuneMallocForChunks();  // As the tool does.
+  sluice::TuneMallocForChunks();  // As in the tool.
   CLI::App app("Events of the simulator per second");
   bool json = false, tiny = false;
   app.add_flag("--json", json, "Print the results as JSON");

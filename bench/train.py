@@ -1,14 +1,15 @@
 #!/usr/bin/python3 -B
 """How many samples a second does the whole system train, beside PyTorch?
 
-LeNet on Fashion-MNIST in real daemons: one shard, one and two workers, SYNC and
-ASYNC, mini-batches of 64 and 256 for each worker. Expected of one worker: what
-the same computation reaches in one process without servers, less a tenth for
-pulling and pushing a quarter of a megabyte; of two workers: what PyTorch's
-DistributedDataParallel (gloo, two processes) reaches, and half as much again as a
-parameter server over torch RPC with two workers. Everybody computes with the
-same vector instructions. All in turn, in the steady state: the first second of
-each run does not count.
+LeNet on Fashion-MNIST in real daemons: one shard, one and two workers, SYNC
+and ASYNC, mini-batches of 64 and 256 for each worker.
+
+Expected of one worker: the rate of the same computation in one process without
+servers, less a tenth for pulling and pushing a quarter of a megabyte. Expected
+of two workers: the rate of PyTorch's DistributedDataParallel (gloo, two
+processes), and 1.5 times that of a parameter server over torch RPC with two
+workers. All use the same vector instructions and take turns. The first second
+of each run does not count.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from report import Report
 
 JOB = programs.ROOT / "configs/fashion_mnist_lenet.textproto"
 TRAIN_SAMPLES = 60000
-STARTING_S = 1.0  # Of a run, before its rate counts.
+STARTING_S = 1.0  # Time of a run before its rate counts.
 
 
 def free_port():
@@ -62,11 +63,11 @@ def daemons(policy, workers, batch, args):
 
 
 def check(summary, policy, workers):
-    """Every gradient counted once."""
+    """Checks that every gradient was counted once."""
     per_update = workers if policy == "SYNC" else 1
     applied = summary["gradients"].pop("applied")
     unapplied = sum(summary["gradients"].values())
-    # The end of the run may catch workers in the middle of a gradient.
+    # When the run ends, workers may be in the middle of a gradient.
     assert abs(applied - per_update * summary["version"]) < per_update, summary
     assert unapplied <= workers and not summary["failure"], summary
 
@@ -99,7 +100,7 @@ def add_rows(report, batch, rounds, args):
         if not isinstance(key, tuple):
             continue
         policy, workers = key
-        # One worker is compared with none but itself; two with the peers.
+        # One worker is compared with itself only, two workers with the peers.
         beside = "no server" if workers == 1 or not args.torch else "DDP"
         measured = statistics.median(r[key] for r in rounds)
         more = {f"of_{name.replace(' ', '_')}": median_ratio(rounds, key, name)

@@ -1,16 +1,18 @@
 #!/usr/bin/python3 -B
 """How many bytes and messages does one update cost under each policy?
 
-Expected: of P workers, K gradients an update and weights of W bytes, T tasks
-are started for an update and X = T - K of them end without being part of it:
+Expected: with P workers, K gradients per update and W bytes of weights, T
+tasks are started for an update, and X = T - K of them end without being part
+of it:
 
   T = P            SYNC (K = P), K_SYNC
-  T = K + P - 1    K_BATCH_SYNC: whoever delivered begins another
+  T = K + P - 1    K_BATCH_SYNC: a worker that has delivered begins another
   T = K            ASYNC (K = 1), K_ASYNC, K_BATCH_ASYNC
 
-Each task pulls W and each gradient pushes W, so W T and W K; a shard executes
-one Commit and X Discards. The daemons train the linear job with a delay in each
-task, so that the tasks that are cancelled have pulled and not yet pushed.
+Each task pulls W and each gradient pushes W, so an update costs W T and W K
+bytes. A shard executes one Commit and X Discards. The daemons train the linear
+job with a delay in each task, so that cancelled tasks have pulled but not yet
+pushed.
 """
 
 import argparse
@@ -26,24 +28,24 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 JOB = "configs/linear_regression.textproto"
 POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
             "K_BATCH_ASYNC"]
-# Two chunks on each of two shards, and an end.
+# Two full chunks on each of two shards, and a short one.
 FEATURES = 4999
 SHARDS = 2
-# What is counted for each update, and in what; W: the bytes of all weights.
+# The counters for each update, and their units. W: the bytes of all weights.
 COLUMNS = {"tasks": "tasks", "pulled": "W", "pushed": "W",
            "decisions": "decisions of a shard",
            "messages": "session messages"}
 
 
 def expected(policy, p, k):
-    """(K, T) of an update."""
+    """Returns (K, T) of an update."""
     return {"SYNC": (p, p), "K_SYNC": (k, p), "K_BATCH_SYNC": (k, k + p - 1),
             "ASYNC": (1, 1), "K_ASYNC": (k, k),
             "K_BATCH_ASYNC": (k, k)}[policy]
 
 
 def train(args, policy, updates):
-    """The summary of a run, and what the shards say that they did."""
+    """The summary of a run, and the counters that the shards log."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
         sets = [f"sync.policy={policy}", f"sync.k={args.k}",
@@ -88,8 +90,8 @@ def measure(args, policy):
         "pushed_measured": total("push_bytes_total") / weights / updates,
         "decisions": 1 + tasks - k,
         "decisions_measured": total("decisions") / SHARDS / updates,
-        # Task, Verdict; Ready; Cancel; each decision and its Executed, which may
-        # also stand for those that came together with it.
+        # Task and Verdict; Ready; Cancel; each decision and its Executed. One
+        # Executed may acknowledge several decisions that arrived together.
         "messages": 2 * tasks + k + (tasks - k) + 2 * SHARDS * (1 + tasks - k),
         "messages_measured": (2 * started + k + lost +
                               2 * total("decisions") / updates),

@@ -1,6 +1,5 @@
-"""The models of configs/ in PyTorch, parameter for parameter in the order of
-Sluice's flat vector, so that weights and gradients can be exchanged as they are.
-"""
+"""The models of configs/ in PyTorch. Their parameters have the order of
+Sluice's flat vector, so weights and gradients can be exchanged as they are."""
 
 import pathlib
 import re
@@ -16,8 +15,8 @@ def convolution(inputs, outputs, kernel, stride):
 
 
 class Residual(nn.Module):
-    """layers(x) + x, the latter through a 1x1 convolution where shapes differ;
-    the layers are convolutions of (outputs, kernel, stride)."""
+    """layers(x) + x, with a 1x1 convolution on x if the shapes differ. The
+    layers are convolutions of (outputs, kernel, stride)."""
 
     def __init__(self, inputs, convolutions):
         super().__init__()
@@ -45,7 +44,8 @@ def bottleneck(channels, stride):
 
 
 def stages(block, inputs, *sizes):
-    """For each (channels, stride, times), so many blocks, the first strided."""
+    """For each (channels, stride, times): that many blocks, the first with the
+    stride."""
     layers = []
     for channels, stride, times in sizes:
         for i in range(times):
@@ -77,8 +77,9 @@ class Plus(nn.Sequential):
 
 
 class Attention(nn.Module):
-    """Of each place on the places up to it: queries, keys and values in one,
-    (samples, length, 3 features), to (samples, length, features)."""
+    """Attention of each position to all positions up to it. Takes queries,
+    keys and values joined, (samples, length, 3 features); returns (samples,
+    length, features)."""
 
     def __init__(self, length, heads):
         super().__init__()
@@ -99,8 +100,8 @@ class Attention(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Decoder-only, norms before attention and MLP, on bytes; the output's
-    weights are the embedding's."""
+    """A decoder-only transformer on bytes, with norms before attention and
+    MLP. The output's weights are the embedding's."""
 
     def __init__(self, length, features, heads, blocks):
         super().__init__()
@@ -148,7 +149,7 @@ MODELS = {
 
 
 def slots(model):
-    """The tensors that lie in the flat vector, in its order."""
+    """The tensors of the flat vector, in its order."""
     return [t for name, t in model.state_dict(keep_vars=True).items()
             if not name.endswith("num_batches_tracked")]
 
@@ -164,15 +165,15 @@ def load(model, flat):
 
 
 def gradient(model):
-    """The flat gradient; zeros in place of running statistics."""
+    """The flat gradient, with zeros in place of running statistics."""
     return torch.cat([
         (t.grad if t.grad is not None else torch.zeros_like(t)).flatten()
         for t in slots(model)]).cpu().numpy()
 
 
 def description():
-    """PyTorch's version and the BLAS in this process: Debian's alternatives
-    decide which one that is, and the reference one is 20 times slower."""
+    """PyTorch's version and the BLAS that this process uses. Debian's
+    alternatives choose the BLAS, and the reference BLAS is 20 times slower."""
     loaded = pathlib.Path("/proc/self/maps").read_text()
     blas = re.search(r"/([^/]*openblas[^/]*)\.so|/(libmkl[^/]*)\.so", loaded)
     return f"PyTorch {torch.__version__} with " + (

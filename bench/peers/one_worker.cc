@@ -1,12 +1,12 @@
-// What a benchmark compares with PyTorch: the computation of one worker,
-// without daemons. It prints one line of JSON about itself and then, for each
+// The computation of one worker without daemons, for comparison with PyTorch.
+// It prints one line of JSON that describes it, and then executes each input
 // line
 //
-//   gradient SECONDS   computes the gradient of the same mini-batch, or
-//   train SECONDS      reads mini-batch after mini-batch and trains with SGD,
+//   gradient SECONDS   computes the gradient of the same mini-batch repeatedly
+//   train SECONDS      reads mini-batch after mini-batch and trains with SGD
 //
-// for so long, and answers with two numbers: samples per second of CPU time,
-// and of the clock.
+// for that many seconds. It answers with two numbers: samples per CPU second
+// and per wall second.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -36,9 +36,10 @@
 namespace sluice::bench {
 namespace {
 
-// Forward's multiply-adds for one sample, which count as two. A weight of a
-// convolution or of a layer on a sequence takes part once for every pixel or
-// place of the output; a place attends, in two products, to those up to it.
+// The multiply-adds of forward for one sample, which count as two operations
+// each. A weight of a convolution, or of a layer on a sequence, is used once
+// for every pixel or position of the output. In attention a position takes part
+// in two products with all positions up to it.
 double ForwardOperations(const ModelPlan& plan, const LayerPlan& layer) {
   const std::vector<int64_t>& output = layer.output_shape;
   if (layer.layer.has_attention()) {
@@ -49,7 +50,7 @@ double ForwardOperations(const ModelPlan& plan, const LayerPlan& layer) {
   return output.size() == 2 ? operations * output[0] : operations;
 }
 
-// Backward makes two products of a layer's size, one where nothing before the
+// Backward makes two products of a layer's size, but only one if no earlier
 // layer has parameters.
 double OperationsPerSample(const ModelPlan& plan) {
   double operations = 0;
@@ -74,9 +75,9 @@ double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-// Of a square matrix product: one that stays in a processor's cache, or one
-// that is large enough for a GPU, where 16 bits' cast of the weights is a small
-// part of it.
+// Rate of a square matrix product: one that stays in a processor's cache, or
+// one that is large enough for a GPU and for the cast of the weights to 16 bits
+// to be a small part of it.
 absl::StatusOr<double> PeakOperationsPerSecond(kernels::Device* device) {
   const int64_t side = device->uses_host_memory() ? 512 : 8192;
   SLUICE_ASSIGN_OR_RETURN(
@@ -119,10 +120,11 @@ class OneWorker {
       : job_(std::move(job)), options_(options) {}
 
   absl::Status Prepare();
-  // Writes weights, inputs and labels of one mini-batch and its gradient into
+  // Writes weights, inputs and labels of one mini-batch, and its gradient, into
   // `folder` as plain arrays.
   absl::StatusOr<nlohmann::json> Describe(const std::string& folder);
-  // The samples of one mini-batch, after the named piece of work.
+  // Executes the named work once. Returns the number of samples in a
+  // mini-batch.
   absl::StatusOr<int64_t> Gradient();
   absl::StatusOr<int64_t> Train();
 
@@ -151,7 +153,7 @@ absl::Status OneWorker::Prepare() {
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = i;
   data_->Gather(samples, &batch_);
   weights_ = job_.layout.InitialWeights(1, {0, job_.layout.size()});
-  // So that nothing is 0, where a wrong product would not show.
+  // No value is 0, because zeros would hide a wrong product.
   const Random random(1, "bench");
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_[i] += 0.1f * (random.UniformFloat(i) - 0.5f);
@@ -214,7 +216,7 @@ absl::StatusOr<int64_t> OneWorker::Train() {
   return std::get<Model::Result>(computed).samples;
 }
 
-// "CPU WALL": samples per second of `step`, which is repeated for `seconds`.
+// "CPU WALL": samples per second of `step`, repeated for `seconds`.
 template <typename F>
 absl::StatusOr<std::string> Rates(double seconds, F step) {
   int64_t samples = 0;

@@ -1,5 +1,6 @@
-"""Starts the programs that are compared: Sluice's from Bazel's outputs, or from
-beside this tree in a test, and PyTorch's with the Python that has it."""
+"""Starts the programs that are compared. Sluice's come from Bazel's outputs
+or, in a test, from the files beside this tree; PyTorch's run with the Python
+that has it."""
 
 import json
 import os
@@ -9,24 +10,25 @@ import sys
 
 ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
 PEERS = ROOT / "bench/peers"
-# This one: /usr/bin/python3, for which Debian installs PyTorch, or another that
-# has it and was told to run the benchmark.
+# This Python: /usr/bin/python3, for which Debian installs PyTorch, or another
+# one with PyTorch that was used to run the benchmark.
 PYTHON = [sys.executable, "-B"]
 ENVIRONMENT = {
     **os.environ,
-    # One thread each, whichever BLAS PyTorch has.
+    # One thread each, for any BLAS that PyTorch may use.
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-    # glibc gives large blocks back to the system and takes them again for each
-    # activation; PyTorch computes the ResNet up to 1.4 times faster without.
+    # glibc returns large blocks to the system and allocates them again for each
+    # activation. Without that, PyTorch computes the ResNet up to 1.4 times
+    # faster.
     "MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
-# What holds PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
+# Restricts PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
 AVX2_ONLY = ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
              "OPENBLAS_CORETYPE=Haswell"]
 
 
 def built(path):
-    """A program that Bazel builds, e.g. "cli/sluice"."""
+    """Path of a program that Bazel builds, for example "cli/sluice"."""
     beside = ROOT / path
     return beside if beside.is_file() else ROOT / "bazel-bin" / path
 
@@ -37,21 +39,21 @@ def has_torch():
 
 
 def why_torch_cannot(step):
-    """What PyTorch says where `step` fails; None where it does not."""
+    """PyTorch's error message if `step` fails, otherwise None."""
     tried = subprocess.run([*PYTHON, "-c", f"import torch; {step}"],
                            capture_output=True, text=True)
     return tried.stderr.strip().split("\n")[-1] if tried.returncode else None
 
 
 def torch(name, instruction_set):
-    """The command of a peer, which computes with these vector instructions:
-    AVX2, or AVX512 for whatever PyTorch finds."""
+    """The command of a PyTorch program that uses these vector instructions:
+    AVX2, or AVX512 for the widest that PyTorch finds."""
     return ["env", *(AVX2_ONLY if instruction_set == "AVX2" else []), *PYTHON,
             PEERS / f"{name}.py"]
 
 
 def output_of(command):
-    """What a program prints, which must end well."""
+    """The output of a program, which must succeed."""
     result = subprocess.run([str(word) for word in command], text=True,
                             capture_output=True, env=ENVIRONMENT)
     if result.returncode != 0:
@@ -60,7 +62,7 @@ def output_of(command):
 
 
 class Contestant:
-    """A program that speaks as one_worker.cc says."""
+    """A program with the protocol of one_worker.cc."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(
@@ -83,7 +85,7 @@ class Contestant:
         return line
 
     def rates(self, work, seconds):
-        """Samples per second of CPU time and of the clock."""
+        """Samples per second of CPU time and of wall time."""
         self.process.stdin.write(f"{work} {seconds}\n")
         self.process.stdin.flush()
         return tuple(map(float, self._line().split()))

@@ -14,7 +14,7 @@ import torch
 
 import models
 
-# Steps of a GPU after which the program waits for it.
+# Steps after which the program waits for the GPU.
 EACH = 8
 
 

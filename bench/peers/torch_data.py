@@ -1,5 +1,5 @@
-"""Fashion-MNIST in memory, as configs/ normalise it, and what the training loops
-of PyTorch have in common."""
+"""Fashion-MNIST in memory, normalised as in configs/, and the code that
+PyTorch's training loops share."""
 
 import gzip
 
@@ -20,8 +20,8 @@ def training_set():
 
 
 class Batches:
-    """One mini-batch after the other, of the samples that are this one's share,
-    shuffled anew in each epoch."""
+    """An endless sequence of mini-batches from one process's share of the
+    samples, which is shuffled in each epoch."""
 
     def __init__(self, batch_size, rank=0, share=1):
         self.images, self.labels = training_set()

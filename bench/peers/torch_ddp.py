@@ -43,7 +43,7 @@ def work(rank, args):
         return time.monotonic() - start
 
     seconds_of(WARM_UP)
-    # Everybody makes as many as rank 0 says.
+    # All processes make as many steps as rank 0 decides.
     updates = torch.tensor([WARM_UP * args.seconds / seconds_of(WARM_UP)])
     dist.broadcast(updates, 0)
     updates = max(1, int(updates.item()))

@@ -23,7 +23,7 @@ WARM_UP = 20  # Updates.
 
 
 class Server:
-    """The weights, which live in the process of rank 0."""
+    """The weights, which are in the process of rank 0."""
 
     lock = threading.Lock()
     weights = None
@@ -50,8 +50,8 @@ def push_and_pull(gradient):
 
 
 def work(rank, args):
-    """What rank 0 asks of a worker: samples per second."""
-    torch.set_num_threads(1)  # Of this thread, which is RPC's.
+    """The call by which rank 0 starts a worker. Returns samples per second."""
+    torch.set_num_threads(1)  # In this thread, which RPC has started.
     batches = Batches(args.batch_size, rank - 1, args.workers)
     model = models.MODELS["lenet"]()
     weights = rpc.rpc_sync("server", pull)
