@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Counts the test cases of one `bazel test`: "N passed, N failed".
 
-Reads Bazel's build events (--build_event_json_file) rather than the folder of
-results, which may hold those of earlier calls. A test whose XML is missing, or
-a target that did not build, counts as one failed case. The exit status is 1
-when any case failed or none ran.
+Reads Bazel's build events (--build_event_json_file) instead of the folder of
+results, which may have results of earlier calls. A test whose XML is missing,
+or a target that did not build, counts as one failed case. The exit status is 1
+if any case failed or none ran.
 
-Before the count come the slowest tests with their limits. On a quiet machine
-no test is to take a fifth of its limit: so one passes on a busy machine, too.
+Before the count it prints the slowest tests with their limits. On a quiet
+machine no test should take a fifth of its limit, so that it also passes on a
+busy machine.
 """
 
 import collections
@@ -17,7 +18,7 @@ import urllib.parse
 import xml.etree.ElementTree
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-# Of those that are worth a line.
+# Number of slowest tests that are printed.
 SLOWEST, LEAST_S = 10, 1
 LARGEST_SHARE = 1 / 5
 
@@ -37,7 +38,7 @@ def cases_of_xml(text):
 
 
 def cases_of_result(result, read):
-    """The counts of one test's run; `read` returns the bytes of a path."""
+    """The counts of one test's run. `read` returns the bytes of a path."""
     status = result["status"]
     counts = collections.Counter()
     for output in result.get("testActionOutput", []):
@@ -48,7 +49,8 @@ def cases_of_result(result, read):
                 counts = cases_of_xml(read(path))
             except (OSError, xml.etree.ElementTree.ParseError):
                 pass
-    # The process may fail outside its cases: a crash, a leak found at exit.
+    # The process may also fail outside its cases: by a crash, or a leak found
+    # at exit.
     if status not in ("PASSED", "FLAKY") and not counts[FAILED]:
         counts[FAILED] += 1
     if status == "PASSED" and not counts:
@@ -69,7 +71,7 @@ def count(events, read):
                 broken.add(kind["targetCompleted"]["label"])
         elif "testResult" in kind:
             name = kind["testResult"]
-            # A later attempt takes the place of an earlier one.
+            # A later attempt replaces an earlier one.
             results[(name["label"], name.get("run"), name.get("shard"))] = (
                 event.get("testResult", {"status": "NO_STATUS"}))
     counts = collections.Counter()
@@ -86,7 +88,7 @@ def summary(counts):
 
 
 def slowest(events):
-    """A line for each of the slowest tests: its time, its limit."""
+    """A line for each of the slowest tests, with its time and its limit."""
     limits, seconds = {}, {}
     for event in events:
         kind = event["id"]
@@ -97,7 +99,7 @@ def slowest(events):
             label = kind["testResult"]["label"]
             took = event.get("testResult", {}).get(
                 "testAttemptDurationMillis", 0)
-            # Each shard has the limit.
+            # The limit applies to each shard.
             seconds[label] = max(seconds.get(label, 0), int(took) / 1000)
     lines = []
     for label in sorted(seconds, key=seconds.get, reverse=True)[:SLOWEST]:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""The count of `./sluice test` is the count of cases that ran."""
+"""The count of `./sluice test` is the number of cases that ran."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""What ./sluice installs, builds and runs."""
+"""Tests what ./sluice installs, builds and runs."""
 
 import os
 import pathlib
@@ -10,13 +10,13 @@ import unittest
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "sluice"
 
-# Says that it was called, and by which arguments.
+# Records that it was called, and its arguments.
 FAKE = '#!/bin/bash\necho "${0##*/} $*" >>"$CALLS"\n'
 
 
 class SluiceScriptTest(unittest.TestCase):
-    """Each test has a tree with nothing but the script, and a PATH on which
-    whatever installs or builds only says that it was called."""
+    """Each test has a tree with only the script, and a PATH on which every
+    program that installs or builds only records that it was called."""
 
     def setUp(self):
         self.root = pathlib.Path(
@@ -40,7 +40,7 @@ class SluiceScriptTest(unittest.TestCase):
         self.program("bazel-bin/cli/sluice", FAKE)
 
     def run_script(self, *args):
-        """The result, and what was called, a line each."""
+        """Returns the result, and the recorded calls, one per line."""
         result = subprocess.run(
             [self.root / "sluice", *args], capture_output=True, text=True,
             check=False, timeout=60,
@@ -77,7 +77,7 @@ class SluiceScriptTest(unittest.TestCase):
         self.assertEqual(called[-1], "sluice train job.textproto")
 
     def bazel_words(self, *args):
-        """The words of the `bazel test` that `./sluice test` calls."""
+        """The words of the `bazel test` command that `./sluice test` runs."""
         _, called = self.run_script("test", *args)
         lines = [line for line in called if line.startswith("bazel test ")]
         self.assertEqual(len(lines), 1, called)

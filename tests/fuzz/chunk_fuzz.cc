@@ -1,11 +1,12 @@
-// Any bytes, however they are split, as a chunk of a pull or a push.
+// Decodes any bytes, split in any way, as a chunk of a pull or a push.
 //
-// Must hold: the hand-written decoder takes, refuses and reads exactly what
-// protobuf does; what it took encodes to the bytes protobuf writes and decodes
-// to the same again; a shard stages it only where type, offset, size, grant
-// and values are right.
+// Must hold: the hand-written decoder accepts, refuses and reads exactly what
+// protobuf does. An accepted chunk encodes to the bytes that protobuf writes,
+// and decodes to the same chunk again. A shard stages it only if type, offset,
+// size, grant and values are right.
 //
-// Input: one byte (bit 0: push or pull; the rest: bytes in each slice, 0: one
+// Input: one byte (bit 0: push or pull; other bits: bytes in each slice, 0: one
+// slice), then the message.
 // slice), then the message.
 
 #include <cmath>
@@ -52,7 +53,7 @@ std::string DataOf(const Payload& payload) {
   return data;
 }
 
-// The two kinds of chunk, each by the same names.
+// The two kinds of chunk, with the same member names.
 struct Pull {
   using Header = PullChunkHeader;
   using Message = proto::PullChunk;
@@ -86,7 +87,7 @@ struct Push {
   }
 };
 
-// `message` is what was decoded, as protobuf sees it; `data` its floats.
+// `message` is the decoded chunk as a protobuf message; `data` are its floats.
 template <typename Kind>
 void CheckEncodesAgain(typename Kind::Message message,
                        const std::vector<float>& data) {
@@ -106,8 +107,8 @@ void CheckEncodesAgain(typename Kind::Message message,
   SLUICE_CHECK(Joined(Kind::Encode(again->header, to)) == once);
 }
 
-// Offers the chunk to a shard that takes `type`, as it came, and with the grant
-// it would need.
+// Offers the chunk to a shard that accepts `type`, first as it is and then with
+// the correct grant.
 void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk, FloatType type) {
   ShardOptions options = testing::SmallOptions();
   options.push_type = type;

@@ -1,12 +1,12 @@
-// Any frames from a coordinator, as a worker or a shard takes them.
+// Feeds any frames from a coordinator to a worker or a shard.
 //
-// Must hold: numbered messages are handed on once, in order and without a
-// gap, over every reconnect; after a refused frame the session ends with a
-// status that names the coordinator; a decision read and written again has
-// equal bytes; a shard either executes a decision or latches.
+// Must hold: numbered messages are handed on once, in order and without a gap,
+// also over reconnects. After a refused frame the session ends with a status
+// that names the coordinator. A decision that is read and written again has
+// equal bytes. A shard either executes a decision or latches.
 //
-// Input: one byte (bit 0: shard or worker), then events, each a kind, a count
-// and, for a frame, so many bytes.
+// Input: one byte (bit 0: shard or worker), then events: a kind, a count and,
+// for a frame, that many bytes.
 
 #include <memory>
 #include <optional>
@@ -25,7 +25,7 @@
 namespace sluice {
 namespace {
 
-// One process of a job and its side of the session.
+// A process of a job, and its side of the session.
 class Process {
  public:
   explicit Process(uint8_t how)
@@ -33,7 +33,7 @@ class Process {
     session_.Join();
   }
 
-  // One event; false when the session has ended.
+  // Runs one event. False: the session has ended.
   bool Step(fuzz::FuzzInput* input) {
     const uint8_t kind = input->Byte();
     const uint8_t count = input->Byte();
@@ -66,7 +66,7 @@ class Process {
 
   bool Receive(const std::string& bytes) {
     proto::FromCoordinator frame;
-    if (!frame.ParseFromString(bytes)) {  // As gRPC says it.
+    if (!frame.ParseFromString(bytes)) {  // The error that gRPC gives.
       return Broken(absl::InternalError("Failed to parse"));
     }
     const auto event = session_.OnFrame(frame, now_);
@@ -84,7 +84,7 @@ class Process {
 
   void HandOn(const proto::FromCoordinator& frame) {
     inbox_.Receive(frame);
-    // Never waits: there is a task, or no patience.
+    // Does not wait: either there is a task, or Next returns at once.
     if (inbox_.Next(absl::ZeroDuration()).has_value()) inbox_.Done();
     if (frame.has_decision()) Execute(frame.decision());
     if (frame.has_finish()) session_.OnFinished(frame.finish());
@@ -116,7 +116,7 @@ class Process {
     }
   }
 
-  // A worker's push of ones, where the shard takes it.
+  // A worker's push of ones, if the shard accepts it.
   void StageAll(const GradientKey& key) {
     for (const int64_t offset : {0, 64, 128}) {
       const std::vector<float> ones(offset == 128 ? 22 : 64, 1.0f);
@@ -151,13 +151,13 @@ class Process {
     }
     SLUICE_CHECK(session_.Backoff() > absl::ZeroDuration());
     SLUICE_CHECK(session_.Backoff() <= absl::Seconds(1));
-    // Of an incarnation that is over before it began nothing was received.
+    // An incarnation that ended before it began has received nothing.
     received_ = session_.Join().ack();
     return true;
   }
 
   absl::Time now_ = absl::UnixEpoch();
-  uint64_t received_ = 0;  // Of this incarnation.
+  uint64_t received_ = 0;  // By this incarnation.
   ClientSession session_;
   Shard shard_;
   TaskInbox inbox_;

@@ -1,14 +1,14 @@
-// Any frames from workers, shards and evaluators, as the coordinator takes
-// them, with connections that break and time that passes.
+// Feeds any frames from workers, shards and evaluators to the coordinator, with
+// connections that break and time that passes.
 //
-// Must hold: every gradient is in at most one place of the books; what goes
-// out on a connection is numbered without a gap; who is refused hears why; and
-// what is repeated changes nothing, so that a run in which every numbered
-// message and heartbeat comes twice ends as the run in which it comes once.
+// Must hold: every gradient is in at most one place of the books. Frames sent
+// on a connection are numbered without a gap. A refused peer is told why.
+// Repetition changes nothing: a run in which every numbered message and
+// heartbeat comes twice ends like the run in which it comes once.
 //
-// Input: one byte (the policy), then events, each a byte (bits 0 to 2: the
+// Input: one byte (the policy), then events: a byte (bits 0 to 2: the
 // connection; bits 3 and 4: 0 a frame, 1 the connection breaks, 2 time passes,
-// 3 a tick), a count and, for a frame, so many bytes.
+// 3 a tick), a count and, for a frame, that many bytes.
 
 #include <memory>
 #include <optional>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kConnections = 8;
 
-// The coordinator's side of a connection that writes at once.
+// The coordinator's side of a connection. It writes at once.
 class Connection final : public FrameSink {
  public:
   void Queue(proto::FromCoordinator frame) override {
@@ -71,7 +71,7 @@ CoordinatorSessions::Options OptionsOf(uint8_t how) {
 // A coordinator and its connections.
 class Run {
  public:
-  // With `twice`, what may be repeated is repeated.
+  // `twice`: everything that may be repeated is repeated.
   Run(uint8_t how, bool twice)
       : twice_(twice), sessions_(OptionsOf(how), now_) {
     for (auto& connection : connections_) {
@@ -99,7 +99,7 @@ class Run {
     }
   }
 
-  // How the run stands, once it has been looked through.
+  // Checks the run's state and returns it as text.
   std::string CheckedState() {
     const JobState state = sessions_.State(now_);
     GradientCounts sum;
@@ -122,7 +122,7 @@ class Run {
   }
 
  private:
-  // What the service does with what is decided, without a commit log.
+  // Carries out the decisions like the service, but without a commit log.
   void CarryOut() {
     while (sessions_.has_actions()) {
       for (const Action& action : sessions_.TakeActions()) {
@@ -145,7 +145,7 @@ class Run {
 
   void Receive(int c, const std::string& bytes) {
     proto::ToCoordinator frame;
-    if (!frame.ParseFromString(bytes)) return Break(c);  // As gRPC would.
+    if (!frame.ParseFromString(bytes)) return Break(c);  // As gRPC would do.
     for (int times = twice_ && !frame.has_join() ? 2 : 1; times > 0; --times) {
       const absl::Status status =
           sessions_.OnFrame(connections_[c], frame, now_);

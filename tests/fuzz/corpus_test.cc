@@ -1,5 +1,5 @@
-// Every input of a fuzz target's corpus, under the ordinary compiler: seeds,
-// and what once was a finding.
+// Runs every input of a fuzz target's corpus with the ordinary compiler: the
+// seeds and earlier findings.
 
 #include <filesystem>
 #include <fstream>

@@ -8,8 +8,8 @@
 
 namespace sluice::fuzz {
 
-// What a fuzzer drew, read piece by piece; what lies behind its end is 0.
-// Not thread-safe.
+// A fuzzer's input, read piece by piece. Past its end it is all 0. Not
+// thread-safe.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -21,7 +21,7 @@ class FuzzInput {
     --size_;
     return *data_++;
   }
-  // The next `count` bytes, or what is left.
+  // The next `count` bytes, or as many as are left.
   std::string Bytes(size_t count) {
     count = std::min(count, size_);
     std::string bytes(reinterpret_cast<const char*>(data_), count);

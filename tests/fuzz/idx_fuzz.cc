@@ -1,11 +1,11 @@
-// Any bytes as an IDX file, plain and packed.
+// Reads any bytes as an IDX file, plain and compressed.
 //
-// Must hold: plain and packed are read alike; what was read has as many values
-// as its shape says and, written again, gives the bytes that were read; an
-// error names the file and says what was expected, or what cannot be read.
+// Must hold: plain and compressed files are read alike. An accepted file has as
+// many values as its shape says and, written again, gives the same bytes. An
+// error names the file, and what was expected or what cannot be read.
 //
-// Input: one byte (bits 0 and 1: dimensions less 1; bit 2: the file is what
-// follows as it stands, which may be a damaged .gz), then the file.
+// Input: one byte (bits 0 and 1: dimensions less 1; bit 2: the rest is the file
+// as it is, which may be a damaged .gz), then the file.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@
 namespace sluice {
 namespace {
 
-// A file in memory with a path, gone at the end.
+// A file in memory that has a path; removed by the destructor.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& bytes)
@@ -43,7 +43,7 @@ class MemoryFile {
 
 std::string Packed(const std::string& bytes) {
   z_stream stream = {};
-  // 15 bits of window; 16 asks for a .gz header.
+  // 15 bits of window; adding 16 asks for a .gz header.
   SLUICE_CHECK(deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8,
                             Z_DEFAULT_STRATEGY) == Z_OK);
   std::string out(deflateBound(&stream, bytes.size()), '\0');
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int dimensions = 1 + (how & 3);
   const std::string bytes = input.Rest();
   const auto plain = sluice::Read(bytes, dimensions);
-  // What begins as a .gz is unpacked, so that its bytes are not the values'.
+  // Bytes that begin like a .gz are decompressed, so they are not the values.
   const bool is_gz = absl::StartsWith(bytes, "\x1f\x8b");
   if (plain.ok() && !is_gz) SLUICE_CHECK(sluice::Encoded(*plain) == bytes);
   if (is_gz || (how & 4)) return 0;

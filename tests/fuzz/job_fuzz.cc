@@ -1,11 +1,11 @@
-// Any text as a job, with any overrides.
+// Parses any text as a job, with any overrides.
 //
-// Must hold: a job is accepted or refused with a status that names the field
-// or the place and, of a value, what it must be and what it is; an accepted
-// job printed and read again is the same job, valid and with the same
-// fingerprint, and its shards' ranges cover its weights.
+// Must hold: a job is accepted, or refused with a status that names the field
+// or the place and, for a value, what it must be and what it is. An accepted
+// job that is printed and parsed again is the same job: valid, with the same
+// fingerprint, and with shard ranges that cover its weights.
 //
-// Input: the text, then each override behind a byte 0.
+// Input: the text, then each override after a byte 0.
 
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-// What says only that something is there, or what it may not be.
+// Whether a message states only that something exists or is not allowed.
 bool HasNoValue(absl::string_view line) {
   for (const absl::string_view what :
        {"must be set", "must be another than", "must be false without"}) {
@@ -28,12 +28,12 @@ bool HasNoValue(absl::string_view line) {
 }
 
 void CheckError(const absl::Status& status, absl::string_view input) {
-  // kDataLoss: of a data file that it names.
+  // kDataLoss: from a data file that the job names.
   SLUICE_CHECK(status.code() == absl::StatusCode::kInvalidArgument ||
                status.code() == absl::StatusCode::kNotFound ||
                status.code() == absl::StatusCode::kDataLoss);
   SLUICE_CHECK(absl::StrContains(status.message(), ": "));
-  if (absl::StrContains(input, "must be")) return;  // Messages quote it.
+  if (absl::StrContains(input, "must be")) return;  // Messages quote the input.
   for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {
     if (!absl::StrContains(line, ": must be ") || HasNoValue(line)) continue;
     SLUICE_CHECK(absl::StrContains(line, " is ") ||

@@ -1,8 +1,9 @@
 #!/usr/bin/python3 -B
-"""Writes the seeds of tests/fuzz/corpus, from what Sluice really exchanges.
+"""Writes the seeds of tests/fuzz/corpus, from messages that Sluice really
+exchanges.
 
 Messages are encoded by the machine's protoc, so run it again when the protos
-change. Findings in the corpus, which no seed makes, are left alone.
+change. Findings in the corpus, which are not made from seeds, are left alone.
 """
 
 import gzip
@@ -45,7 +46,7 @@ def chunks():
                   f'data: "{floats(22)}"', "exchange")
     negative = encode("PushChunk", "key { generation: -1 worker: 300 } "
                       "grant: 18446744073709551615 offset: -7", "exchange")
-    # Fields nobody knows: a varint, 8 bytes, a string, a group, 4 bytes.
+    # Unknown fields: a varint, 8 bytes, a string, a group, 4 bytes.
     unknown = bytes.fromhex("a00101" "a1010102030405060708" "a2010178"
                             "a301a00102a401" "a50101020304")
     key = bytes.fromhex("0a04") + bytes.fromhex("a301a401")
@@ -61,7 +62,7 @@ def chunks():
             f'data: "{data}"', "exchange"))
     seed("chunk", "push_negative", b"\x01" + negative)
     seed("chunk", "push_group_in_key", b"\x01" + key)
-    # Groups in groups, as deep as protobuf follows, outside and in a key.
+    # Nested groups, as deep as protobuf follows them, outside and in a key.
     for depth in (99, 100):
         nested = b"\xa3\x01" * depth + b"\xa4\x01" * depth
         seed("chunk", f"groups_{depth}", b"\x01" + nested)
@@ -185,7 +186,7 @@ def idx_files():
 # ---- Jobs. ----
 
 def jobs():
-    # run.sh adds those of configs/.
+    # run.sh adds the jobs of configs/.
     linear = (ROOT / "configs/linear_regression.textproto").read_bytes()
     seed("job", "overrides", b"\0".join([
         linear, b"sync.policy=K_SYNC", b"sync.k=2",

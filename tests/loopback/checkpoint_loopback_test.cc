@@ -30,11 +30,11 @@ using ::testing::Each;
 constexpr int64_t kFloats = 5000;
 constexpr int64_t kChunkFloats = 1024;
 constexpr float kMomentum = 0.5f;
-// Each version's weights and velocity are exact in so many.
+// For this many versions, weights and velocity are exact.
 constexpr int kStored = 3;
 constexpr int kUpdates = 12;
 
-// Far longer than the test takes: a wait that lasts so long is a failure.
+// Far longer than the test takes. A wait of this length is a failure.
 constexpr absl::Duration kLong = absl::Seconds(30);
 
 ParameterLayout Layout() {
@@ -60,8 +60,8 @@ ShardOptions Options() {
   return options;
 }
 
-// What every weight and its velocity is at a version: the gradient of the
-// update that makes it is its number, the rate 1.
+// The value of every weight and of its velocity at a version. The gradient of
+// an update is the number of the version it makes; the rate is 1.
 struct Expected {
   float weight = 0;
   float velocity = 0;
@@ -75,8 +75,8 @@ Expected At(int64_t version) {
   return at;
 }
 
-// The system's files; the third write waits until it is let through, so that
-// a part has been written by then.
+// The system's files, but the third write waits until it is allowed to go on.
+// By then a part of the file has been written.
 class WaitingFiles : public FileOperations {
  public:
   absl::Status Write(int file, const std::string& path,
@@ -108,7 +108,8 @@ class CheckpointLoopbackTest : public ::testing::Test {
     return std::make_unique<GrpcExchange>(
         &layout_, std::vector<std::string>{shard_.address()}, options);
   }
-  // Pulls that version, or that or a newer one; the weights must be of one.
+  // Pulls that version, or with `exact` false that or a newer one. All weights
+  // must be of one version.
   void PullAndCheck(GrpcExchange* exchange, int64_t version, bool exact) {
     std::vector<float> weights(kFloats);
     const auto pulled =
@@ -166,7 +167,7 @@ TEST_F(CheckpointLoopbackTest,
                   .ok());
   ASSERT_TRUE(files.reached.WaitForNotificationWithTimeout(kLong));
 
-  // Somebody pulls all the time, whatever the newest version is.
+  // One thread pulls all the time, whatever the newest version is.
   std::atomic<bool> over = false;
   std::atomic<int> pulls = 0;
   std::thread reader([&] {
@@ -183,7 +184,7 @@ TEST_F(CheckpointLoopbackTest,
   reader.join();
   EXPECT_GT(pulls, 0);
 
-  // What was written is the version that was held.
+  // The file holds the version that was held.
   ASSERT_TRUE(file.ok()) << file.status();
   const auto stored =
       ShardFile::Open(CheckpointFolder(run, {Generation(1), Version(kStored)}),

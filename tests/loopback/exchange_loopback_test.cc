@@ -29,7 +29,7 @@ constexpr uint64_t kSecret = ServedShard::kSecret;
 constexpr int64_t kFloats = 3000;
 constexpr int64_t kChunkBytes = 4096;
 
-// Far longer than any test takes: a wait that lasts so long is a failure.
+// Far longer than any test takes. A wait of this length is a failure.
 constexpr absl::Duration kLong = absl::Seconds(30);
 
 // Every weight starts at 2.
@@ -73,7 +73,7 @@ class ExchangeLoopbackTest : public ::testing::Test {
   absl::Status Push(int64_t sequence, const std::vector<float>& gradient) {
     exchange_.BeginPush(Key(sequence), GrantFor(kSecret, Key(sequence)),
                         gradient);
-    // As backward does: from the end, in steps that fit no chunk.
+    // Like backward: from the end, in steps that do not match chunks.
     for (int64_t from = kFloats; from > 0; from -= 700) {
       exchange_.PushFrom(from);
     }
@@ -128,7 +128,7 @@ TEST_F(ExchangeLoopbackTest, APrefetchThatWasAbortedWritesNothing) {
   exchange_.AbortPrefetch();
   ASSERT_TRUE(Push(1, std::vector<float>(kFloats, 2)).ok());
   Commit1(/*version=*/1, /*sequence=*/1);
-  // What was asked for first would be answered first.
+  // Otherwise the first request would be answered first.
   ASSERT_TRUE(Pull(1).ok());
   EXPECT_THAT(weights_, Each(1.0f));
   EXPECT_THAT(ahead, Each(-1.0f));
@@ -183,7 +183,7 @@ TEST_F(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   EXPECT_THAT(weights_, Each(1.0f));
 }
 
-// Weights that start at 2, and between them a running statistic, which lies on
+// Weights that start at 2, with a running statistic between them that lies on
 // both shards.
 ParameterLayout LayoutWithStatistic() {
   std::vector<TensorSpec> tensors(3);
@@ -245,7 +245,7 @@ TEST_P(WireTypesTest, FloatsArriveAsTheirTypeRoundsThemAndStatisticsUnchanged) {
   for (ServedShard* shard : {&shard0_, &shard1_}) {
     shard->Execute(Commit{Version(1), 0.5, {{key, 1}}});
   }
-  // What the shards hold now.
+  // The weights that the shards hold now.
   GrpcExchange exact = Connect({});
   Pulled held = Pull(&exact);
   format_.Travel(GetParam(), {0, kFloats}, absl::MakeSpan(gradient));
@@ -255,7 +255,7 @@ TEST_P(WireTypesTest, FloatsArriveAsTheirTypeRoundsThemAndStatisticsUnchanged) {
                                  : std::fma(-0.5f, gradient[i], 2.0f))
         << i;
   }
-  // And what a worker is given of it.
+  // The same weights as a worker receives them.
   format_.Travel(GetParam(), {0, kFloats}, absl::MakeSpan(held));
   EXPECT_EQ(Pull(&typed), held);
 }

@@ -22,7 +22,7 @@
 
 namespace sluice {
 
-// A shard with its service on a free port, restored to version 0.
+// A shard and its service on a free port, restored to version 0.
 //
 // Not thread-safe: call from the thread of the test.
 class ServedShard {
@@ -62,14 +62,14 @@ class ServedShard {
         });
     executed.WaitForNotification();
   }
-  // What a Store of the newest version holds.
+  // Holds the newest version, like a Store.
   Shard::HeldVersion Hold(Version version) {
     Execute(Store{version});
     return *std::move(held_);
   }
 
  private:
-  Shard shard_;  // Of the exchange thread.
+  Shard shard_;  // Used by the exchange thread.
   ExchangeService service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;

@@ -1,4 +1,4 @@
-"""What the coordinator's pure core must do, and how to break it."""
+"""The rules of the coordinator's pure core, and mutations that break them."""
 
 from mutation import Core, Mutation
 
@@ -17,7 +17,7 @@ TESTS = [f"{room}/{part}" for room, parts in PARTS.items() for part in parts
     "coordinator/core/" + t for t in (
         "task_lifecycle", "run_lifecycle", "run_end", "storing", "resume",
         "generation_end", "regroup", "overrun", "loss_not_finite")] + [
-    # Slow, so last: only what nothing before has caught gets here.
+    # Slow, so last: only for mutations that no earlier test has caught.
     "coordinator/policy/policy_identity",
     "coordinator/policy/policy_exploration"]
 

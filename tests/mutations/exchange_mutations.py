@@ -1,4 +1,5 @@
-"""What shards, sessions and a worker's pulls must do, and how to break it."""
+"""The rules of shards, sessions and a worker's pulls, and mutations that break
+them."""
 
 from mutation import Core, Mutation
 
@@ -301,7 +302,7 @@ EXCHANGE = Core(
              "common/wire/*.h"],
     protos=["proto/checkpoint.proto", "proto/coordinator.proto", "proto/job.proto",
             "proto/key.proto"],
-    # One instruction set is enough to see a rule broken.
+    # One instruction set is enough to notice a broken rule.
     flags=["-DHWY_COMPILE_ONLY_STATIC"],
     libraries=["-lhwy", "-lprotobuf"],
     mutations=MUTATIONS)

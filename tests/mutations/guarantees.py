@@ -1,4 +1,4 @@
-"""Which rules make up each guarantee, and what shows it through the daemons."""
+"""The rules that make up each guarantee, and the process tests that show it."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ class Guarantee:
     number: int
     name: str
     daemons: list  # Tests of whole runs, in tests/process.
-    rules: list    # Of the mutations, each by its whole name.
+    rules: list  # Full names of rules in the mutations.
 
 
 GUARANTEES = [

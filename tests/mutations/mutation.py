@@ -14,7 +14,7 @@ class Mutation:
 
 @dataclasses.dataclass
 class Core:
-    sources: list  # From the root; of the tests, the fast ones first.
+    sources: list  # Paths from the root; of the tests, the fast ones first.
     headers: list  # Globs from the root.
     mutations: list
     protos: list = dataclasses.field(default_factory=list)

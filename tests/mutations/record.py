@@ -1,8 +1,8 @@
-"""What caught each mutation when it was last tried.
+"""The test that caught each mutation when it was last tried.
 
-A line of caught.tsv is a mutation: its rule, what it changes, the test that
-failed, and a digest of the mutation, of the file that it changes and of the
-test's file. While the digest is the same the mutation need not be tried again.
+A line of caught.tsv is a mutation: its rule, its change, the test that failed,
+and a digest of the mutation, of the file that it changes and of the test's
+file. As long as the digest is the same, the mutation need not be tried again.
 """
 
 import csv
@@ -24,11 +24,11 @@ class Record:
                               csv.DictReader(file, delimiter="\t")}
 
     def test_of(self, mutation):
-        """The test that caught it last, "" if none is known."""
+        """The test that caught it last; "" if none is known."""
         return self._row(mutation).get("test", "")
 
     def holds(self, core, mutation):
-        """Whether nothing of it has changed since it was caught."""
+        """Whether nothing about it has changed since it was caught."""
         row = self._row(mutation)
         return bool(row) and row["digest"] == self._digest(core, mutation,
                                                            row["test"])
@@ -39,7 +39,7 @@ class Record:
             "digest": self._digest(core, mutation, test)}
 
     def write(self, mutations):
-        """Writes what is known of `mutations`, in their order."""
+        """Writes what is known about `mutations`, in their order."""
         with self._path.open("w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS, delimiter="\t",
                                     lineterminator="\n")
@@ -56,8 +56,8 @@ class Record:
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
     def _source_of(self, core, test):
-        """The text of the file that defines `test`: Suite.Name, of one with
-        parameters Prefix/Suite.Name/0; a word may follow on how it failed."""
+        """The text of the file that defines `test`: Suite.Name or, with
+        parameters, Prefix/Suite.Name/0. A word on how it failed may follow."""
         suite, _, name = test.split(" ")[0].partition(".")
         named = re.compile(r"^(TYPED_)?TEST(_F|_P)?\(\s*"
                            rf"{re.escape(suite.split('/')[-1])},\s*"

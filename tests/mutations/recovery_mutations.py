@@ -1,7 +1,9 @@
-"""What recovery over a run's generations must do, and how to break it.
+"""The rules of recovery over a run's generations, and mutations that break
+them.
 
-The tests are those of the parts and, for what they leave, the simulated cluster
-in which every process and every disk fails (sim/faults_test).
+The tests are those of the parts and, for rules that these do not cover, the
+simulated cluster in which every process and every disk fails
+(sim/faults_test).
 """
 
 from mutation import Core, Mutation
@@ -101,8 +103,8 @@ MUTATIONS = [
     change("a shard takes the optimizer's state of the checkpoint",
            "it begins with none", SHARD + "shard.cc",
            "  optimizer_.Restore(arrays);\n", "  optimizer_.Reset();\n"),
-    # Of the simulated processes, which do as ShardDaemon and RunWorker do: the
-    # checks must notice what a daemon could do wrong.
+    # Mutations of the simulated processes, which act like ShardDaemon and
+    # RunWorker. The checks must notice mistakes that a daemon could make.
     change("a shard that stays begins with an empty memory",
            "with its weights, and the pushes that it knows", LIVES,
            "  process.life.emplace();\n"
@@ -270,7 +272,7 @@ RECOVERY = Core(
              "worker/rejoin_policy.h", "worker/task_queue.h"],
     protos=["proto/checkpoint.proto", "proto/commit_log.proto",
             "proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
-    # The unchanged tests take 20 s so, unoptimised.
+    # The unchanged tests take 20 s without optimisation.
     flags=["-DHWY_COMPILE_ONLY_STATIC", "-DSLUICE_SEEDS_PER_POLICY=100"],
     libraries=["-lspdlog", "-lfmt", "-lhwy", "-lprotobuf", "-lcrypto", "-lz",
                "-labsl_synchronization"],

@@ -1,19 +1,22 @@
 #!/usr/bin/python3 -B
-"""Breaks each rule by a little and expects the unit tests to notice.
+"""Breaks each rule a little and expects the unit tests to notice.
 
 The sources of a pure core and its tests are copied and compiled without
-optimisation; then one mutation at a time is applied, what depends on it is
-compiled again, and the tests must fail. Prints a table: rule, mutation, the
-test that caught it; then a table of the guarantees: the tests that hold each,
-how many of its rules were broken and caught. A mutation whose text is not found
-exactly once is an error: the list has to follow the code.
+optimisation. Then one mutation at a time is applied, the sources that depend
+on it are compiled again, and the tests must fail. Prints a table of rule,
+mutation, and the test that caught it. Then it prints a table of the
+guarantees: the tests that hold each, and how many of its rules were broken and
+caught. A mutation whose text is not found exactly once is an error, because
+the list has to follow the code.
 
-caught.tsv records which test caught each. One whose file has not changed since,
-nor the test's file, is not tried again; --anew tries every one.
+caught.tsv records which test caught each mutation. If neither the mutated file
+nor the test's file has changed since, the mutation is not tried again; --anew
+tries all.
 
 Usage: run_mutations.py [--core=NAME] [--anew] [--record] [rule...]
-Only the cores of these names and the mutations whose rule names one, which are
-then tried. --record writes to caught.tsv what was found.
+Restricts the run to the cores of these names, and to the mutations whose rule
+contains one of the words given, which are then tried in any case. --record
+writes the results to caught.tsv.
 """
 
 import argparse
@@ -54,7 +57,8 @@ LIBRARIES = [
     "-labsl_strings_internal", "-labsl_bad_optional_access",
     "-labsl_bad_variant_access", "-labsl_int128", "-labsl_throw_delegate",
     "-labsl_raw_logging_internal", "-labsl_base", "-lxxhash", "-lpthread"]
-# What nearly every source includes is read once: compiling halves.
+# Headers that nearly every source includes are precompiled, which halves
+# compile time.
 PRECOMPILED = """
 #include <algorithm>
 #include <deque>
@@ -70,8 +74,8 @@ PRECOMPILED = """
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 """
-# A mutant that computes for so long hangs: the unchanged tests take 20 s. What
-# other programs do on the machine must not count.
+# A mutant that computes for this long hangs: the unchanged tests take 20 s. CPU
+# time counts, so that other programs on the machine do not matter.
 TEST_CPU_S = 60
 WORKERS = os.cpu_count() or 1
 
@@ -84,7 +88,7 @@ class Result:
 
 
 class Build:
-    """One copy of a core's sources, its objects and its test program."""
+    """A copy of a core's sources, with its objects and its test program."""
 
     def __init__(self, core, folder):
         self.core = core
@@ -123,7 +127,7 @@ class Build:
                     sys.exit(f"{source} does not compile:\n{result.stderr}")
 
     def dependents(self, file):
-        """The sources that have to be compiled again when `file` changes."""
+        """The sources that must be compiled again when `file` changes."""
         return [s for s in self.sources if s == file or file in
                 (self.folder / self.object(s)).with_suffix(
                     ".d").read_text().split()]
@@ -135,11 +139,11 @@ class Build:
                          *self.core.libraries, *LIBRARIES])
 
     def test(self, only="*"):
-        """The name of a failed test among those that `only` names, "" when
-        they pass."""
+        """The name of a failed test among those that `only` names; "" if they
+        pass."""
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
-        # Beside each other they must not write the same files.
+        # Concurrent tests must not write the same files.
         done = self.run([
             "bash", "-c", f"ulimit -S -t {TEST_CPU_S}; TEST_TMPDIR={self.folder} "
             f"exec ./tests.bin --gtest_fail_fast --gtest_filter='{only}' "
@@ -169,7 +173,7 @@ class Build:
 
 
 def try_mutation(build, clean, mutation, likely):
-    """Breaks the rule; `likely` is the test that caught it before, or ""."""
+    """Breaks the rule. `likely` is the test that caught it before, or ""."""
     path = build.folder / mutation.file
     original = path.read_text()
     found = original.count(mutation.before)
@@ -223,7 +227,8 @@ def try_all(core, mutations, known, folder):
 
 
 def print_guarantees(results):
-    """What holds each guarantee; returns the rules that are nobody's."""
+    """Prints the tests and rules of each guarantee. Returns the rules that
+    belong to none."""
     by_rule = {r.mutation.rule: r for r in results}
     known = {m.rule for core in CORES.values() for m in core.mutations}
     print("\n| guarantee | through the daemons | by the core's tests | "

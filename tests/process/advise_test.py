@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
-"""`sluice advise`: which policy, K and rate are first at a target, on clusters
-where arithmetic knows it, and what is left for the one who asked."""
+"""`sluice advise` finds the policy, K and rate that reach a target first, on
+clusters whose answer is known by arithmetic, and writes what the user needs
+next."""
 
 import json
 import re
@@ -9,8 +10,8 @@ import unittest
 import harness
 from pictures import png_size, words
 
-# Every mini-batch is the whole data set, without noise: the time to a loss is a
-# number of descent steps times the time per update.
+# Every mini-batch is the whole data set, without noise. So the time to a loss
+# is the number of descent steps times the time per update.
 JOB = """
 name: "whole"
 cluster { workers: 4 shards: 2 }
@@ -29,7 +30,7 @@ TARGET = ["--target-loss", "0.001", "--evaluate-every", "0.5", "--seeds", "3"]
 
 
 def advise(job, *args, status=0):
-    """Runs it; returns its folder and what it says as JSON."""
+    """Runs the command. Returns its folder, and its output as JSON."""
     out = harness.scratch() / "advice"
     result = harness.tool("advise", job, "--out", out, "--json", *args)
     assert result.returncode == status, result.stderr
@@ -71,7 +72,7 @@ class AdviseTest(unittest.TestCase):
             self.assertEqual(checked.returncode, 0, checked.stderr)
             for field in re.findall(r"^  (\w+: \w+)$", best["sync_block"], re.M):
                 self.assertIn(f"  {field}\n", checked.stdout)
-        # What was changed to simulate is not part of the advice.
+        # Settings changed only for the simulation are not part of the advice.
         resolved = (out / "job.textproto").read_text()
         self.assertIn("every_epochs: 1\n", resolved)
         self.assertEqual(json.loads((out / "advice.json").read_text()), advice)
@@ -97,8 +98,8 @@ class AdviseTest(unittest.TestCase):
                  "--compute-times"]
         _, measured = advise(job, *asked, run)
         _, told = advise(job, *asked[:-1], "--set", ONE_SLOW)
-        # Constant times: those measured are those of the job, worker by
-        # worker.
+        # With constant times, the measured times are those of the job, worker
+        # by worker.
         for mine, theirs in zip(measured["choices"], told["choices"],
                                 strict=True):
             for key in ("choice", "learning_rate", "verdict", "times"):

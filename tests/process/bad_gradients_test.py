@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Gradients that are not finite, through the daemons: what is refused, what
-the run makes of it, and what it says."""
+"""Gradients that are not finite, through the daemons: they are refused, the
+run goes on or fails as documented, and it says why."""
 
 import struct
 import unittest
@@ -18,8 +18,8 @@ def write_idx(path, shape, data):
 
 
 def poisoned_job():
-    """16 mini-batches an epoch of black images; one sample is white, which
-    this deviation makes too large for float32."""
+    """A job with 16 mini-batches an epoch of black images. One sample is
+    white, which this deviation makes too large for float32."""
     folder = harness.scratch()
     images = bytearray(SAMPLES * 16)
     images[POISON * 16:(POISON + 1) * 16] = b"\xff" * 16
@@ -58,14 +58,14 @@ class BadGradientsTest(unittest.TestCase):
             r"the run failed: diverged: version \d+, worker [01], mini-batch "
             r"\d+: shard \d at \S+: gradient \S+ is -?(nan|inf) in tensor "
             r"\w+\.weight at position \d+")
-        # Computed twice, each time refused.
+        # The mini-batch is computed twice and refused each time.
         self.assertEqual(run.summary["gradients"]["rejected"], 2)
         self.assertIn("diverged", run.summary["failure"])
 
     def test_a_poison_mini_batch_is_left_out_with_skip(self):
         run = harness.train(poisoned_job(),
                             *harness.sets(["sync.on_bad_gradient=SKIP"]))
-        # Once per epoch, computed twice each time.
+        # Once per epoch, and computed twice each time.
         self.assertEqual(run.summary["batches_left_out"], 2)
         self.assertEqual(run.summary["gradients"]["rejected"], 4)
         self.assertEqual(run.summary["gradients"]["applied"], 30)

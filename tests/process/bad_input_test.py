@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""What a user does wrong gets an answer that says what was expected."""
+"""A user's mistake gets an answer that says what was expected."""
 
 import json
 import os
@@ -140,7 +140,7 @@ class EndTest(unittest.TestCase):
         output, _ = process.communicate(timeout=harness.TIMEOUT_S)
         self.assertTrue((folder / "summary.json").exists(), output)
         self.assertTrue((folder / "weights.safetensors").exists(), output)
-        # A run that is over: its status is its summary.
+        # The run is over, so its status is its summary.
         self.assertIn("weights_sha256", self.status(folder))
         self.nobody_left(folder)
 
@@ -160,7 +160,7 @@ class EndTest(unittest.TestCase):
     def test_the_run_survives_the_death_of_a_worker(self):
         process, folder = self.start()
         self.kill_child(folder, "--worker=1")
-        # The status names the dead, and the living go on.
+        # The status names the dead process, and the others go on.
         harness.wait_until(lambda: self.status(folder)["worker"][1]["state"]
                            in ("suspect", "dead"), "the status to name worker 1",
                            process)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""What surrounds a run may be missing, damaged, full or elsewhere: the message
+"""What surrounds a run may be missing, damaged, full or elsewhere. The message
 names it and what was expected."""
 
 import gzip
@@ -53,7 +53,7 @@ class BadSurroundingsTest(unittest.TestCase):
         whole = (DATA / "train-images-idx3-ubyte.gz").read_bytes()
         short = harness.scratch() / "short.gz"
         short.write_bytes(whole[:len(whole) // 2])
-        # Its header is whole, so that only whoever reads all of it notices.
+        # The header is intact, so only a reader of the whole file notices.
         run = harness.Run(harness.LENET,
                           *harness.sets([f"data.idx.train_images={short}"]))
         self.assertEqual(run.result.returncode, 1)
@@ -166,7 +166,7 @@ class BadSurroundingsTest(unittest.TestCase):
                     "the run to wait for room")
                 self.assertIn(f"{run.dir}/commit_log: write: No space left on "
                               "device", waits["waiting_for"])
-                # Longer than the leases, and nothing goes on meanwhile.
+                # Longer than the leases, and no work is done in the meantime.
                 later = self.look_for(run, seconds=5)
                 self.assertEqual(later["version"], waits["version"])
                 self.assertTrue(later["waiting_for"].startswith(
@@ -193,7 +193,7 @@ class BadSurroundingsTest(unittest.TestCase):
             self.ends_whole(run)
 
     def look_for(self, run, seconds):
-        """The status after so long."""
+        """The status after this many seconds."""
         until = time.monotonic() + seconds
         return run.await_status(lambda _: time.monotonic() > until,
                                 "time to pass")
@@ -234,7 +234,8 @@ class BadSurroundingsTest(unittest.TestCase):
                           "sync.shortage_timeout_s=1",
                           "limits.lease_s=2") as run:
             run.await_version(5)
-            # Stopped, since one that is killed is started again.
+            # Stopped instead of killed, because a killed process is started
+            # again.
             run.signal("worker-1", signal.SIGSTOP)
             output = run.end()
             self.assertEqual(run.process.returncode, 1, output)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3 -B
-"""Every benchmark runs, tiny, and reports in the one shape (bench/report.h)."""
+"""Every benchmark runs at a tiny size, and reports in the common format
+(bench/report.h)."""
 
 import json
 import os
@@ -15,7 +16,8 @@ ROW = {"what", "unit", "expected_from", "expected", "measured", "ratio"}
 
 
 def command_of(path):
-    """What runs the benchmark at `path`; None where it is none."""
+    """The command that runs the benchmark at `path`; None if it is not a
+    benchmark."""
     if path.suffix == ".py" and path.stem != "report":
         text = path.read_text()
         tool = [f"--tool={harness.TOOL}"] if "args.tool" in text else []

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Bounds on staleness and STATIC data through the real daemons: what the
-commit log of a run with stragglers must show."""
+"""Bounds on staleness and STATIC data through the real daemons, checked in the
+commit log of a run with stragglers."""
 
 import collections
 import unittest
@@ -15,7 +15,7 @@ BATCHES = 80  # Two epochs of 1280 samples in mini-batches of 32.
 class BoundsTest(unittest.TestCase):
 
     def run_async(self, bound, action):
-        """ASYNC with three workers, one of them ten times slower."""
+        """Runs ASYNC with three workers, one of them ten times slower."""
         run = harness.train(
             harness.write_job(harness.LINEAR_JOB), f"--workers={WORKERS}",
             *harness.sets(["sync.policy=ASYNC",

@@ -7,9 +7,9 @@ import harness
 
 
 class ByHand:
-    """Two shards, two workers and an evaluator, without `sluice train`; those
-    in `start` are started at once, by default all. The job's text ends with
-    `job`; both shards have the run folder."""
+    """Two shards, two workers and an evaluator, without `sluice train`. Those
+    in `start` are started at once, by default all. `job` is appended to the
+    job's text. Both shards use the run folder."""
 
     def __init__(self, run_dir=False, sets=(), start=None, job="", env=None):
         self.dir = harness.scratch()
@@ -62,7 +62,7 @@ class ByHand:
         return harness.wait_until(look, what, self.processes["shard 0"])
 
     def await_training(self, generation=1):
-        """Versions are made in a generation; how it stands."""
+        """Waits until updates are made in a generation. Returns the status."""
         begun = self.await_status(
             lambda s: s["generation"] == generation and s["phase"] == "running",
             f"generation {generation} to run")

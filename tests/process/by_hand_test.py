@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Daemons started by hand, in an odd order, find each other."""
+"""Daemons that are started by hand, in an unusual order, find each other."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ class ByHandTest(unittest.TestCase):
                 processes[name] = subprocess.Popen(command, stderr=log,
                                                    stdout=log)
                 if name == "worker-1":
-                    # It says for whom it waits before anybody is there.
+                    # It says whom it waits for while no other process is there.
                     harness.wait_until(
                         lambda: lead in (folder / "worker-1.log").read_text(),
                         "worker 1 to name the coordinator", processes[name])

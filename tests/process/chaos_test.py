@@ -1,13 +1,14 @@
 #!/usr/bin/python3 -B
-"""`sluice chaos` disturbs a run as its seed says, judges it, and says what
-does not hold."""
+"""`sluice chaos` disturbs a run according to its seed, checks the result, and
+reports what does not hold."""
 
 import json
 import unittest
 
 import harness
 
-# A few seconds, so that there is a run to disturb: 20 updates an epoch.
+# A few seconds of training, so that there is a run to disturb: 20 updates an
+# epoch.
 EPOCHS = 10
 JOB = harness.LINEAR_JOB.replace("workers: 2", "workers: 3").replace(
     "epochs: 2", f"epochs: {EPOCHS}")
@@ -33,7 +34,7 @@ class ChaosTest(unittest.TestCase):
         self.assertTrue(report["holds"])
         for act in report["acts"]:
             self.assertGreaterEqual(act["version"], act["at_version"])
-            # What is printed first is what is done.
+            # The printed plan is carried out.
             self.assertIn(f"version {act['at_version']}", result.stderr)
         return run, report
 
@@ -52,7 +53,7 @@ class ChaosTest(unittest.TestCase):
         self.assertEqual(json.loads(books.stdout)["gradients"],
                          report["gradients"])
 
-        # The undisturbed run once made serves again, if it is of the job.
+        # An undisturbed run is used again if it is of the same job.
         _, again = self.held("--no-servers", "--seed=4", "--kills=1",
                              "--stops=0", "--cuts=0", "--undisturbed",
                              run / "undisturbed")
@@ -64,7 +65,7 @@ class ChaosTest(unittest.TestCase):
                       result.stderr)
 
     def test_shards_and_the_coordinator_die_under_sync(self):
-        # Cut off only where this machine lets it, as root does.
+        # Links are cut only if this machine allows it, as it does for root.
         run, report = self.held("--seed=3", "--kills=6", "--stops=2")
         parts = [a["part"] for a in report["acts"] if a["kind"] == "kill"]
         self.assertEqual(sorted(p.startswith("ps_server") for p in parts),
@@ -101,7 +102,7 @@ class ChaosTest(unittest.TestCase):
         self.assertRegex(result.stdout, r"(?m)^holds +ledger ")
 
     def test_a_run_that_hangs_is_ended_and_whom_it_waits_for_is_named(self):
-        # The only worker is killed, and is gone for longer than may be.
+        # The only worker is killed and stays away longer than is allowed.
         run, result = chaos("--no-servers", "--kills=1", "--stops=0",
                             "--cuts=0", "--patience=0.5", "--workers=1")
         self.assertEqual(result.returncode, 1, result.stdout)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""A run writes checkpoints while it trains: whole ones, of the versions that it
-says, and whatever goes wrong with them training goes on."""
+"""A run writes checkpoints while it trains. They are whole and of the versions
+that it names, and training goes on even if writing them fails."""
 
 import json
 import resource
@@ -12,14 +12,14 @@ import unittest
 import cluster
 import harness
 
-# 40 updates of 20 ms, each of two mini-batches; Adam has two arrays of state.
+# 40 updates of 20 ms, each of two mini-batches. Adam has two arrays of state.
 JOB = harness.LINEAR_JOB.replace("sgd { momentum: 0.5 }", "adam {}") + """
 delays { compute { constant { ms: 20 } } }
 """
 
 
 def versions(folder):
-    """The versions that there is a checkpoint's folder of."""
+    """The versions that have a checkpoint folder."""
     found = [p.name.split("-") for p in (folder / "checkpoints").glob("*")]
     assert all(generation == "1" for generation, _ in found), found
     return sorted(int(version) for _, version in found)
@@ -47,8 +47,8 @@ class CheckpointsTest(unittest.TestCase):
         job = harness.write_job(JOB)
         run = harness.train(job, *harness.sets(
             ["checkpoint.every_updates=10", "checkpoint.keep=9"]))
-        # The first is always begun, the last always written; one between them
-        # may be late.
+        # The first is always begun, and the last is always written. One between
+        # them may be late.
         found = versions(run.dir)
         self.assertEqual([found[0], found[-1]], [10, 40])
         self.assertLessEqual(set(found), {10, 20, 30, 40})
@@ -99,7 +99,8 @@ class CheckpointsTest(unittest.TestCase):
                 self.exported(run.dir), tensors(run.dir / "weights.safetensors"))
 
     def test_a_full_disk_fails_checkpoints_and_training_goes_on(self):
-        def ignore():  # So that a write beyond the limit is an error.
+        # Ignores SIGXFSZ, so that a write beyond the limit is an error.
+        def ignore():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
         job = harness.write_job(JOB.replace("epochs: 2", "seconds: 600"))
@@ -131,7 +132,7 @@ class CheckpointsTest(unittest.TestCase):
             self.assertRegex(run.log("ps_server-0"),
                              'event=checkpoint_failed version=.*shard 1: .*File '
                              'too large')
-            # What there was of those that failed is gone.
+            # Nothing is left of the failed ones.
             left = versions(run.dir)
             self.assertLessEqual(len(left), 2)
             for version in left:

@@ -14,8 +14,8 @@ _KILL = signal.SIGKILL
 
 
 class Training:
-    """A `sluice train` that is under way. Use as a context manager: at its
-    end nothing of the run is left."""
+    """A `sluice train` that is under way. Use as a context manager; at its end
+    no process of the run is left."""
 
     def __init__(self, job, *args, preexec_fn=None, env=None):
         self.dir = harness.scratch() / "run"
@@ -36,7 +36,7 @@ class Training:
         self.process.wait()
 
     def pids(self):
-        """Name ("worker-1") -> process id of the daemons that are there."""
+        """Name ("worker-1") -> process id of the running daemons."""
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -57,13 +57,13 @@ class Training:
 
     @staticmethod
     def kill(*pids, number=_KILL):
-        """Signals processes, unless they have ended."""
+        """Sends a signal to processes that have not ended."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def status(self):
-        """The run's status, None as long as nobody answers."""
+        """The run's status; None if no process answers."""
         result = harness.tool("status", self.dir, "--json")
         return json.loads(result.stdout) if result.returncode == 0 else None
 
@@ -79,8 +79,8 @@ class Training:
                                  f"version {version}")
 
     def kill_until_it_ends(self, *names):
-        """Kills whoever runs under these names, again and again, until the run
-        has ended; what it printed."""
+        """Kills every process with these names, again and again, until the run
+        has ended. Returns its output."""
         killed = set()
         def struck():
             found = self.pids()
@@ -96,7 +96,7 @@ class Training:
         self.process.send_signal(signal.SIGINT)
 
     def end(self, timeout=harness.TIMEOUT_S):
-        """What it printed, once it has ended; then nobody may be left."""
+        """The output after the run has ended. No process may be left then."""
         output, _ = self.process.communicate(timeout=timeout)
         left = self.pids()
         if left:

@@ -9,21 +9,23 @@ UPDATES = 3
 
 
 class ConfigsTest(unittest.TestCase):
-    """One test for each file."""
+    """One test for each job file."""
 
 
 def cifar(folder):
-    """Sets a job's CIFAR files to one of 8 images, of classes 0 to 7."""
+    """Overrides that set a job's CIFAR files to one file of 8 images, of
+    classes 0 to 7."""
     path = folder / "images.bin"
     path.write_bytes(b"".join(
         bytes([label]) + bytes([32 * label]) * 3072 for label in range(8)))
-    # Whole mini-batches, as of the true files: what was prepared for them runs.
+    # Whole mini-batches, as with the real files, so that the prepared
+    # operations run.
     return ["--set", f'data.cifar={{train: "{path}" test: "{path}"}}',
             "--set", "data.batch_size=8", "--set", "evaluation.batch_size=8"]
 
 
 def text(folder):
-    """Sets a job's text to a file of 2000 bytes."""
+    """Overrides that set a job's text to a file of 2000 bytes."""
     path = folder / "text"
     path.write_bytes(bytes(i * i % 256 for i in range(2000)))
     return ["--set", f'data.text={{train: "{path}" test: "{path}"}}']

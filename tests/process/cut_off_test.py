@@ -1,8 +1,7 @@
 #!/usr/bin/python3 -B
-"""A process that the coordinator does not hear of, though it lives: it is cut
-off, and takes part again when the link heals. Between worker 1 and the
-coordinator stands a relay, which can fall silent without closing anything, as a
-network does."""
+"""A live process that the coordinator does not hear from is taken out of the
+run, and takes part again when the link heals. A relay between worker 1 and the
+coordinator can fall silent without closing anything, as a network does."""
 
 import selectors
 import signal
@@ -14,13 +13,13 @@ import by_hand
 import harness
 
 LEASE_S = 2
-# Longer than a process once waited for a coordinator that had fallen silent.
+# Longer than a process used to wait for a silent coordinator.
 LONG_S = 7
 
 
 class Relay:
-    """Hands on what is sent to `address`, both ways, but for while it is
-    silent: then it neither reads nor writes, nor closes, nor connects."""
+    """Forwards everything sent to `address`, in both directions. While it is
+    silent it neither reads, writes, closes nor connects."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -103,7 +102,8 @@ class CutOffTest(unittest.TestCase):
         return status["worker"][1]
 
     def fall_silent(self):
-        """The lease of worker 1 ends, though nobody has closed anything."""
+        """Lets the lease of worker 1 end without any connection being closed.
+        """
         self.relay.talking.clear()
         return self.cluster.await_status(
             lambda s: self.worker_1(s)["state"] == "cut off",
@@ -115,7 +115,7 @@ class CutOffTest(unittest.TestCase):
             self.assertEqual(process.wait(timeout=harness.TIMEOUT_S), 0,
                              self.cluster.log(name))
 
-    # Before, it ended with 75 after 5 s and stayed away.
+    # Earlier versions exited with 75 after 5 s and stayed away.
     def test_a_worker_without_network_for_long_comes_back_by_itself(self):
         self.fall_silent()
         status = self.cluster.await_status(

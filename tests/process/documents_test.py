@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""The commands that the documents name do what they say."""
+"""The commands in the documents do what the documents say."""
 
 import json
 import re
@@ -14,11 +14,11 @@ DOCUMENTS = ["README.md", "CONTRIBUTING.md", "configs/README.md",
              *sorted(f"docs/{p.name}" for p in
                      (harness.ROOT / "docs").glob("*.md"))]
 
-# A line of a document's code that is a command: what it begins with.
+# The beginning of a line of a document's code that is a command.
 COMMAND = re.compile(r"(\./sluice|docker|docker-compose|clang-format|"
                      r"[a-z_]+(/[a-z_]+)*/[a-z_]+\.(py|sh))( |$)")
 
-# What the documents name and this test does not run, each with the reason.
+# Commands that this test does not run, each with the reason.
 NOT_RUN = {
     r"\./sluice (test|build)\b.*": "Bazel itself, which runs this test",
     r"\./sluice bench \w+( --.*)?": "benchmarks_test runs every benchmark, tiny",
@@ -64,18 +64,19 @@ def shown_jobs(document):
 
 
 def commands(document, prompt):
-    """The document's lines of code that begin with `prompt`, without it."""
+    """The document's lines of code that begin with `prompt`, without the
+    prompt."""
     return [re.sub(prompt, "", line, count=1) for line in code_lines(document)
             if re.match(prompt, line)]
 
 
 def reason_not_to_run(command):
-    """The entry of NOT_RUN that the command falls under, or None."""
+    """The entry of NOT_RUN that matches the command, or None."""
     return next((p for p in NOT_RUN if re.fullmatch(p, command)), None)
 
 
 def run_short(command, folder):
-    """Runs a command of the tool in `folder`; a training takes 5 updates."""
+    """Runs a command of the tool in `folder`. A training takes 5 updates."""
     words = shlex.split(command)[1:]
     if words[0] == "demo":
         words[:1] = ["train", "configs/fashion_mnist_lenet.textproto"]
@@ -85,7 +86,7 @@ def run_short(command, folder):
                           capture_output=True, timeout=harness.TIMEOUT_S)
 
 
-# Where the tests that a table names by themselves lie.
+# The folders of the tests that a table names without a folder.
 FOLDERS = ["common", "ps_server/checkpoint", "ps_server/coordinator/core",
            "ps_server/coordinator/log", "ps_server/coordinator/report",
            "ps_server/coordinator/session", "ps_server/shard", "tests",
@@ -93,7 +94,7 @@ FOLDERS = ["common", "ps_server/checkpoint", "ps_server/coordinator/core",
 
 
 def failure_rows():
-    """(what, cells) of each row of docs/failures.md."""
+    """(what, cells) for each row of docs/failures.md."""
     for line in (harness.ROOT / "docs/failures.md").read_text().splitlines():
         cells = [c.strip() for c in line.strip("|").split(" | ")]
         if line.startswith("| ") and cells[0] not in ("what", "---"):
@@ -122,7 +123,7 @@ class DocumentsTest(unittest.TestCase):
     def test_every_command_runs_or_is_listed_with_its_reason(self):
         listed, found = set(), 0
         for document in DOCUMENTS:
-            # One folder for a document: `eval` finds the run of its `train`.
+            # One folder per document: `eval` finds the run of its `train`.
             folder = harness.scratch()
             for name in ["configs", "docs"]:
                 (folder / name).symlink_to(harness.ROOT / name)
@@ -158,7 +159,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertTrue(any(f.exists() for f in files), files)
         for document in DOCUMENTS:
             if document == "docs/job.md":
-                continue  # Made of proto/job.proto's comments.
+                continue  # Generated from the comments of proto/job.proto.
             text = (harness.ROOT / document).read_text()
             for word in re.findall(r"`(?:\./)?sluice ([a-z]+)", text):
                 with self.subTest(document=document):
@@ -172,7 +173,8 @@ class DocumentsTest(unittest.TestCase):
                 self.assertTrue(f"`{word}`" in text, word)
             for body in re.findall(r"oneof \w+ \{(.*?)\n  \}", proto, re.S):
                 for kind in re.findall(r"^ +([A-Z]\w+) \w+ = ", body, re.M):
-                    if kind != "Key":  # Discard, by its key.
+                    # A Discard names its gradient by the key.
+                    if kind != "Key":
                         self.assertTrue(f"`{kind}`" in text, kind)
 
     def test_the_files_of_a_run_are_as_the_protocol_says(self):
@@ -211,9 +213,10 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual([row["what"].split(",")[0] for row in rows[::5]],
                          re.findall(r"^\| (\w*SYNC) \| \d", text, re.M))
         for row in rows:
-            # Some of the cancelled have begun to push: at most once each.
+            # Some of the cancelled workers have begun to push, each at most
+            # once.
             most = 2.1 if row["what"].endswith("pushed") else 1.1
-            # At the end of the run a task or two belong to no update.
+            # At the end of the run a task or two do not belong to an update.
             self.assertLess(row["ratio"], most, row)
             self.assertGreater(row["ratio"], 0.9, row)
 
@@ -226,7 +229,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         text = (harness.ROOT / "docs/policies.md").read_text()
         for row in result.stdout.splitlines()[2:]:
-            # The documented row of the same job, its figures filled in.
+            # The documented row of the same job, with its figures filled in.
             name = row[:row.index("|", 2) + 1]
             self.assertRegex(text, re.escape(name) + r"( 0\.\d{4} \|){3}")
         self.assertEqual(len(result.stdout.splitlines()), 2 + 8)
@@ -246,8 +249,8 @@ class DocumentsTest(unittest.TestCase):
                          re.findall(r"^\| (\w*SYNC) \|", text,
                                     re.MULTILINE))
         for row in rows:
-            # The delay is really there: an update takes at least half of what
-            # theory says, with forty draws at the least.
+            # The delay takes effect: an update takes at least half of the time
+            # that theory says, over at least forty draws.
             self.assertLess(row["measured"], 2 * row["expected"], row)
 
     def test_the_advice_is_what_its_command_prints(self):
@@ -262,7 +265,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertIn(printed + "\n", text)
 
     def run_daemons(self, folder, lines):
-        """Starts all in `folder`; each must end well."""
+        """Starts all daemons in `folder`. Each must succeed."""
         first, second = harness.reserve_port(), harness.reserve_port()
         binaries = {"ps_server": harness.PS_SERVER, "worker": harness.WORKER,
                     "evaluator": harness.EVALUATOR}
@@ -302,7 +305,8 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(len(lines), 8)
         folder = harness.scratch()
         (folder / "run").mkdir()
-        # The third worker is one of the job's: it might come too late to join.
+        # The third worker is one of the job's workers, because a joining one
+        # might come too late.
         job = harness.LINEAR_JOB.replace("workers: 2", "workers: 3") + (
             "checkpoint { every_updates: 10 } output { run_dir: \"run\" }")
         (folder / "job.textproto").write_text(job)

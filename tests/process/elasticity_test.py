@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""Workers join a run that goes on and leave it, announced or not: no gradient
-lacks its verdict, no mini-batch is in two updates, SYNC's bits stay the same,
-and nobody waits in silence for more workers than there are."""
+"""Workers join and leave a run, announced or not. Every gradient gets its
+verdict, no mini-batch is in two updates, SYNC's bits stay the same, and a run
+that waits for more workers says so."""
 
 import signal
 import subprocess
@@ -11,16 +11,17 @@ import cluster
 import harness
 import ledger
 
-# Two workers, and numbers 2 and 3 may join. A short lease, as in
-# worker_failures_test; tasks so long that no run ends before it is seen.
+# Two workers; numbers 2 and 3 may join. The lease is short, as in
+# worker_failures_test. Tasks are long enough for a run to be observed before it
+# ends.
 SETS = ["cluster.workers=2", "cluster.max_workers=4", "limits.lease_s=2",
         "delays.compute.constant.ms=2"]
 UNTIL_STOPPED = "stop={seconds: 600}"
 
 
 class Newcomer:
-    """A worker that is started by hand for a run that goes on. Use as a
-    context manager: at its end the worker is gone."""
+    """A worker that is started by hand during a run. Use as a context manager;
+    at its end the worker is gone."""
 
     def __init__(self, run, number):
         self._log = harness.scratch() / f"worker-{number}.log"
@@ -39,7 +40,7 @@ class Newcomer:
         self.process.wait()
 
     def end(self):
-        """Its exit status, once it has ended."""
+        """The exit status, after it has ended."""
         return self.process.wait(timeout=harness.TIMEOUT_S)
 
     @property
@@ -48,7 +49,7 @@ class Newcomer:
 
 
 def worker(status, number):
-    """What a status says of worker `number`; empty when it never joined."""
+    """The status of worker `number`; empty if it never joined."""
     return next((w for w in status["worker"] if w["id"] == number), {})
 
 
@@ -68,7 +69,7 @@ class ElasticityTest(unittest.TestCase):
                                 *harness.sets([*SETS, *sets]))
 
     def stop(self, run):
-        """Stops the run, which must end well and with sound books."""
+        """Stops the run, which must succeed with balanced books."""
         run.interrupt()
         self.check_end(run)
 
@@ -80,8 +81,9 @@ class ElasticityTest(unittest.TestCase):
         self.assertEqual(books.returncode, 0, books.stdout + books.stderr)
 
     def grow_and_shrink(self, *policy):
-        """Two workers join a run of two; one of them leaves, one is killed, and
-        one that the run began with leaves. Returns the run's summary."""
+        """Two workers join a run of two. One of them leaves, the other is
+        killed, and one of the original workers leaves. Returns the run's
+        summary."""
         with self.start(UNTIL_STOPPED, *policy) as run:
             run.await_version(20)
             with Newcomer(run, 2) as leaver, Newcomer(run, 3) as victim:
@@ -128,8 +130,8 @@ class ElasticityTest(unittest.TestCase):
         self.grow_and_shrink("sync.policy=K_BATCH_ASYNC", "sync.k=3")
 
     def test_a_shortage_that_a_newcomer_ends(self):
-        """K_SYNC waits for as many as K, says so, and goes on with another
-        worker than the one that is missing."""
+        """K_SYNC waits for K workers, says so, and goes on with another worker
+        than the missing one."""
         with self.start(UNTIL_STOPPED, "sync.policy=K_SYNC", "sync.k=2",
                         "sync.shortage_timeout_s=600") as run:
             run.await_version(20)
@@ -183,8 +185,8 @@ class ElasticityTest(unittest.TestCase):
             self.stop(run)
 
     def test_a_worker_that_comes_when_all_is_over_is_told(self):
-        """While somebody has not heard of the end, the coordinator is there:
-        here worker 1, which is stopped."""
+        """The coordinator stays as long as some process has not heard of the
+        end; here that is worker 1, which is stopped."""
         with self.start("limits.lease_s=600", "limits.rejoin_timeout_s=600",
                         "sync.policy=ASYNC", "stop={updates: 2000}") as run:
             run.await_version(1)

@@ -1,12 +1,13 @@
 // A disk that fails, for the process tests: a library that LD_PRELOAD puts
 // between a process and the C library. It needs no privileges and works as
-// root. What it does stands in the file LIBRARY.faults beside the library and
-// is looked at anew with every operation, so a test changes it while processes
-// run (faulty_disk.py writes it). A line each, the first that fits counts:
+// root. Its faults are in the file LIBRARY.faults beside the library, which is
+// read again for every operation. So a test can change them while processes run
+// (faulty_disk.py writes the file). Each line is one fault, and the first one
+// that matches counts:
 //
-//   fail EIO read /run/checkpoints      what reads under this path fails
-//   fail ENOSPC write /run/commit_log   what writes there fails
-//   stall all /run                      it waits until the line is gone
+//   fail EIO read /run/checkpoints      reading under this path fails
+//   fail ENOSPC write /run/commit_log   writing there fails
+//   stall all /run                      waits until the line is gone
 //   hide read /run/commit_log-2         opening it says that there is nothing,
 //                                       and its folder does not list it: the
 //                                       answer of a stale cache
@@ -14,10 +15,10 @@
 //
 // `read`: opening for reading, read, stat, access, listing a folder. `write`:
 // opening for writing, write, fsync, truncate, rename, link, mkdir, remove.
-// `all`: both. A path is everything that begins with it. Not seen: bytes that
-// go through a FILE* (logs on stderr), and mmap.
+// `all`: both. A path matches everything that begins with it. Bytes that go
+// through a FILE* (logs on stderr) and mmap are not covered.
 //
-// Nothing here allocates or locks: any thread may be in it at any time.
+// Nothing here allocates or locks, because any thread may be in it at any time.
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -59,15 +60,15 @@ constexpr Name kErrors[] = {
     {"ENAMETOOLONG", ENAMETOOLONG},
 };
 
-// The C library's own function of this name, without the ones below.
+// The C library's function of this name, instead of the one below.
 template <typename Function>
 Function* Real(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 #define REAL(function) Real(&function, #function)
 
-// The whole of a small file, as a string; its length. Leaves errno as it was:
-// whoever comes to a folder's end looks at it.
+// Reads a whole small file as a string. Returns its length. Keeps errno,
+// because callers examine it at the end of a folder.
 size_t ReadAll(const char* path, char* to, size_t size) {
   const int before = errno;
   const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
@@ -83,7 +84,8 @@ size_t ReadAll(const char* path, char* to, size_t size) {
   return length;
 }
 
-// "LIBRARY.faults". Before the constructor has run nothing fails.
+// "LIBRARY.faults". Empty until the constructor has run; until then nothing
+// fails.
 char control_file[kMaxPath] = {};
 
 __attribute__((constructor)) void FindControlFile() {
@@ -112,7 +114,7 @@ struct Fault {
   int error = 0;
 };
 
-// One line of the control file, which it cuts into words.
+// Judges by one line of the control file, which it cuts into words.
 Fault Judge(char* line, Access access, const char* path) {
   char* rest = nullptr;
   const char* word = strtok_r(line, " ", &rest);
@@ -157,7 +159,7 @@ Fault Lookup(Access access, const char* path) {
   return {};
 }
 
-// Whether the operation is to go on; else errno says why not.
+// Whether the operation may go on; otherwise errno says why not.
 bool MayGoOn(Access access, const char* path) {
   while (true) {
     const Fault fault = Lookup(access, path);
@@ -171,7 +173,7 @@ bool MayGoOn(Access access, const char* path) {
   }
 }
 
-// `path` as it is from the root.
+// `path` as an absolute path.
 struct Absolute {
   explicit Absolute(const char* path, int folder = AT_FDCWD) {
     if (path[0] == '/') {
@@ -216,7 +218,7 @@ mode_t ModeIn(int flags, va_list arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
-// The entry that follows, without those that are hidden.
+// The next entry that is not hidden.
 template <typename Entry>
 Entry* NextEntry(Entry* (*read_folder)(DIR*), DIR* folder) {
   if (!FileMayGoOn(Access::kRead, dirfd(folder))) return nullptr;
@@ -272,7 +274,7 @@ DIR* opendir(const char* path) {
 dirent* readdir(DIR* folder) { return NextEntry(REAL(readdir), folder); }
 dirent64* readdir64(DIR* folder) { return NextEntry(REAL(readdir64), folder); }
 
-// An operation on an open file.
+// Wraps an operation on an open file.
 #define SLUICE_ON_FILE(result, function, access, parameters, arguments) \
   result function parameters {                                          \
     if (!FileMayGoOn(Access::access, file)) return -1;                  \
@@ -302,7 +304,7 @@ SLUICE_ON_FILE(int, ftruncate, kWrite, (int file, off_t bytes), (file, bytes))
 SLUICE_ON_FILE(int, ftruncate64, kWrite, (int file, off64_t bytes),
                (file, bytes))
 
-// An operation on what a path names.
+// Wraps an operation on a path.
 #define SLUICE_ON_PATH(function, access, parameters, arguments) \
   int function parameters {                                     \
     if (!PathMayGoOn(Access::access, path)) return -1;          \

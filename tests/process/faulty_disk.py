@@ -1,4 +1,4 @@
-"""A disk that fails, stalls or answers from a stale cache: faulty_disk.cc put
+"""A disk that fails, stalls or answers from a stale cache: puts faulty_disk.cc
 under the processes that a test starts."""
 
 import contextlib
@@ -11,23 +11,23 @@ _LIBRARY = harness.ROOT / "tests/process/faulty_disk.so"
 
 
 class FaultyDisk:
-    """Sound until a test says otherwise. What a line of faults can be stands
-    at the head of faulty_disk.cc; `env` is the environment of the processes
-    that use this disk."""
+    """Works until a test sets faults. faulty_disk.cc describes their syntax.
+    `env` is the environment of processes that use this disk."""
 
     def __init__(self):
-        # A copy of its own: the faults lie beside it.
+        # A copy for this disk, because the faults are in a file beside the
+        # library.
         self._library = harness.scratch() / _LIBRARY.name
         shutil.copy(_LIBRARY, self._library)
         self._faults = self._library.with_name(_LIBRARY.name + ".faults")
         self.env = dict(
             os.environ, LD_PRELOAD=str(self._library),
-            # It comes before the sanitizer's library, and needs none.
+            # It must come before the sanitizer's library, and does not need it.
             ASAN_OPTIONS=(os.environ.get("ASAN_OPTIONS", "") +
                           ":verify_asan_link_order=0"))
 
     def set(self, *lines):
-        """From now on these faults and no others."""
+        """Replaces all faults."""
         new = self._faults.with_name("new")
         new.write_text("".join(line + "\n" for line in lines))
         new.replace(self._faults)
@@ -37,7 +37,7 @@ class FaultyDisk:
 
     @contextlib.contextmanager
     def faults(self, *lines):
-        """These, for as long as the block takes."""
+        """Sets these faults during the block."""
         self.set(*lines)
         try:
             yield

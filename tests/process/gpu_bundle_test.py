@@ -1,5 +1,6 @@
 #!/usr/bin/python3 -B
-"""`tools/gpu_bundle`: what is packed here runs without what it was built from."""
+"""`tools/gpu_bundle`: the packed programs run without the files they were
+built from."""
 
 import json
 import pathlib
@@ -45,7 +46,7 @@ class GpuBundleTest(unittest.TestCase):
                           "--epochs=0.1", f"--results={results}")
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         self.assertRegex(ran.stdout, r"train_CPU_FP32 +accuracy 0\.\d+, \d+ samples/s")
-        # Which the loader would say first.
+        # The loader would report these first.
         worker = results / "programs/worker/worker"
         listed = subprocess.run(
             ["ldd", worker], capture_output=True, text=True, check=True,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""SIGHUP: the end of a terminal, which nohup has a run ignore, and for a daemon
-with a log file the wish to open it anew."""
+"""SIGHUP means the end of a terminal, which a run under nohup ignores. A
+daemon with a log file opens its file again."""
 
 import functools
 import os
@@ -11,11 +11,11 @@ import unittest
 import cluster
 import harness
 
-# 20 updates an epoch, slow enough to be struck in the middle.
+# 20 updates an epoch, slow enough to be interrupted in the middle.
 UPDATES = 200
 SETS = harness.sets(["stop.epochs=10", "delays.compute.constant.ms=10"])
 
-# What `nohup` and a terminal's shell start a program with.
+# The ways in which `nohup` and a terminal's shell start a program.
 IGNORED = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
 BY_DEFAULT = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
 
@@ -35,7 +35,7 @@ class HangUpTest(unittest.TestCase):
     def test_a_run_under_nohup_goes_on_when_the_terminal_hangs_up(self):
         with self.start(IGNORED) as run:
             run.await_version(1)
-            # To the foreground process group, as a terminal does.
+            # Sent to the foreground process group, as by a terminal.
             os.killpg(run.process.pid, signal.SIGHUP)
             self.ended(run)
             self.assertEqual(run.summary["version"], UPDATES)
@@ -69,7 +69,7 @@ class HangUpTest(unittest.TestCase):
                     run.log(name),
                     rf"^\d{{4}}-\d\d-\d\dT[\d:.]+Z info {name} "
                     "event=log_reopened ")
-            # How the run ended stands in the new one.
+            # The new file has the lines about the end of the run.
             for name in names[2:]:
                 self.assertIn("event=run_over", run.log(name))
                 self.assertNotIn("event=run_over",

@@ -40,7 +40,7 @@ model {
 stop { epochs: 2 }
 """
 
-# 40 mini-batches an epoch, the last of which is short.
+# 40 mini-batches an epoch, the last one short.
 BATCH_NORM_JOB = """
 name: "batch_norm"
 cluster { workers: 2 shards: 2 }
@@ -69,21 +69,21 @@ model {
 stop { epochs: 2 }
 """
 
-# Which sanitizer the daemons are built with ("asan", "tsan"), if any.
+# The sanitizer of the daemons ("asan", "tsan"), if any.
 SANITIZER = os.environ.get("SLUICE_SANITIZER", "")
-# Where a sanitizer's reports go, one file for each process that has one: no
-# test passes over them, whatever it expects of a process's exit status.
+# Folder for a sanitizer's reports, one file per process with a report. No test
+# ignores them, whatever exit status it expects of a process.
 REPORTS = pathlib.Path(os.environ["TEST_TMPDIR"]) / "sanitizer"
 for _options in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
     os.environ[_options] = (
         f"{os.environ.get(_options, '')}:log_path={REPORTS}")
 
-# No test waits longer than this for anything: a hang is a failure.
+# No test waits longer than this. A hang is a failure.
 TIMEOUT_S = 120
 
 
 def scratch():
-    """A new folder of this test's own."""
+    """A new folder for this test."""
     return pathlib.Path(tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"]))
 
 
@@ -104,14 +104,14 @@ def tool(*args, **kwargs):
 
 
 class Run:
-    """One finished `sluice train`."""
+    """A finished `sluice train`."""
 
     def __init__(self, job, *args):
         self.dir = scratch() / "run"
         self.result = tool("train", job, "--run-dir", self.dir, *args)
 
     def check(self):
-        """This run, which must have ended well."""
+        """Returns this run, which must have succeeded."""
         if self.result.returncode != 0:
             raise AssertionError(
                 f"exit status {self.result.returncode}\n{self.result.stdout}\n"
@@ -132,15 +132,15 @@ def train(job, *args):
 
 
 def train_by_hand(job, order, overrides=()):
-    """Starts the job's daemons one after the other as `order` names them
-    ("worker-1", "ps_server-0", "evaluator"), waits until all have ended well,
-    and returns the run's summary."""
+    """Starts the job's daemons one after another in `order` ("worker-1",
+    "ps_server-0", "evaluator"), waits until all have succeeded, and returns
+    the run's summary."""
     return run_by_hand(job, order, overrides)[1]
 
 
 def run_by_hand(job, order, overrides=(), run_dirs={}):
-    """The same, with the run's folder before the summary. `run_dirs` names the
-    --run-dir of those that have another one, or need one, too."""
+    """The same, but returns the run's folder and its summary. `run_dirs` sets
+    the --run-dir of the daemons named in it."""
     folder = scratch()
     lead = f"127.0.0.1:{reserve_port()}"
     processes = {}
@@ -175,23 +175,24 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
     return folder, json.loads((folder / "summary.json").read_text())
 
 
-_RESERVED = []  # Sockets that hold a port each until this test ends.
+_RESERVED = []  # Sockets, each of which holds a port until this test ends.
 
 
 def reserve_port():
-    """A port that nobody else is given while this test runs, for a daemon whose
-    address others must know before it listens (else let it choose: port 0).
-    A connection to it is refused until somebody listens."""
+    """A port that no other process is given while this test runs. Only for a
+    daemon whose address others must know before it listens; other daemons
+    choose one themselves (port 0). Connections to it are refused until a daemon
+    listens there."""
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))
-    # Whoever sets the same, as the daemons do, may listen there beside it.
+    # A process that sets this option too, as the daemons do, may listen there.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _RESERVED.append(holder)
     return holder.getsockname()[1]
 
 
 def wait_until(condition, what, process=None):
-    """Waits for a condition, with a deadline and a name."""
+    """Waits for a condition, with a deadline and a name for messages."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         value = condition()
@@ -200,7 +201,7 @@ def wait_until(condition, what, process=None):
         if process is not None and process.poll() is not None:
             raise AssertionError(
                 f"exited with {process.returncode} while waiting for {what}")
-        time.sleep(0.02)  # Between two looks at another process's files.
+        time.sleep(0.02)  # Polling interval for another process's files.
     raise AssertionError(f"waited {TIMEOUT_S} s for {what}")
 
 
@@ -214,7 +215,7 @@ def take_reports():
 
 
 class Result(unittest.TextTestResult):
-    """Fails the test whose processes a sanitizer reports."""
+    """Fails a test if a sanitizer reports one of its processes."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -230,12 +231,13 @@ class Result(unittest.TextTestResult):
 
 
 def main():
-    """Runs the module's tests and writes the result as Bazel expects it."""
+    """Runs the module's tests and writes the result in the form that Bazel
+    expects."""
     program = unittest.main(
         module="__main__", exit=False, verbosity=2,
         testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
     result = program.result
-    # Of processes that ended after their test had.
+    # Reports of processes that ended after their test.
     result.failures += [(unittest.FunctionTestCase(lambda: None), text)
                         for text in take_reports()]
     for _, why in result.failures:

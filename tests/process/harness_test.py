@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""What the process tests rest on."""
+"""The helpers that all process tests rely on."""
 
 import io
 import subprocess
@@ -9,7 +9,7 @@ import faulty_disk
 import harness
 
 
-# What a process does in which a sanitizer finds something.
+# Behaves like a process in which a sanitizer finds something.
 REPORT = ('echo "ERROR: AddressSanitizer: heap-use-after-free" '
           '> "${ASAN_OPTIONS##*log_path=}.$$"')
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3 -B
-"""The identities between policies (docs/policies.md) through the daemons: the
-same bits, where the order of arrival cannot differ. With one worker it never
-can; with K = P it does not matter, because sums are in mini-batch order."""
+"""The identities between policies (docs/policies.md) hold through the daemons:
+the same bits wherever the order of arrival cannot differ. With one worker it
+never differs. With K = P it does not matter, because sums are in mini-batch
+order."""
 
 import unittest
 
@@ -27,12 +28,11 @@ class IdentitiesTest(unittest.TestCase):
             same = self.same(workers, ["sync.policy=SYNC"],
                              ["sync.policy=K_SYNC", k],
                              ["sync.policy=K_ASYNC", k])
-        # It shows a difference where there is one.
+        # The comparison notices a difference.
         self.assertNotEqual(same, self.hash_of(
             3, "sync.policy=SYNC", "sync.gradients_per_update=2"))
 
     def test_one_gradient_per_update_is_the_same_under_every_policy(self):
-        # K_ASYNC, ASYNC and K_BATCH_ASYNC; K_BATCH_SYNC and K_SYNC.
         self.same(1, ["sync.policy=ASYNC"],
                   *([f"sync.policy={policy}", "sync.k=1"] for policy in (
                       "K_ASYNC", "K_BATCH_ASYNC", "K_BATCH_SYNC", "K_SYNC")))
@@ -41,7 +41,7 @@ class IdentitiesTest(unittest.TestCase):
         self.same(1, ["sync.policy=K_BATCH_SYNC", "sync.k=3"],
                   ["sync.policy=K_BATCH_ASYNC", "sync.k=3",
                    "sync.staleness={ bound: 0 action: CANCEL }"],
-                  # So is SYNC with as many, by one worker.
+                  # SYNC with as many gradients from one worker is the same too.
                   ["sync.policy=SYNC", "sync.gradients_per_update=3"])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""The weights that train wrote, read without any of Sluice's code, give the
-accuracy that train reported: a reader of .safetensors, a reader of IDX and the
-forward passes of LeNet and of the small residual network in numpy."""
+"""The weights that train wrote give the accuracy that train reported when they
+are read without Sluice's code: by a reader of .safetensors, a reader of IDX,
+and forward passes of LeNet and of the small residual network in numpy."""
 
 import gzip
 import json
@@ -68,7 +68,8 @@ def lenet(x, t):
 
 
 def resnet(x, t):
-    """configs/fashion_mnist_resnet.textproto, by its tensors' names."""
+    """The forward pass of configs/fashion_mnist_resnet.textproto, by its
+    tensors' names."""
     none = np.zeros(1)
 
     def norm(x, layer):
@@ -127,10 +128,10 @@ class IndependentReaderTest(unittest.TestCase):
         print(f"numpy {right / total} loss {loss / total}; reported "
               f"{summary['test_accuracy']} loss {summary['test_loss']}")
         self.assertEqual(total, 10000)
-        # It has learnt something, so that agreement means something.
+        # The model has learnt something, so an agreement means something.
         self.assertGreater(summary["test_accuracy"], 0.4)
-        # float32 against float64: a sample whose two best logits agree to
-        # about 1e-6 may fall either way; two in 10,000 is more than that.
+        # float32 against float64: a sample whose two best logits differ by
+        # about 1e-6 may go either way. Two in 10,000 is a generous bound.
         self.assertLessEqual(
             abs(right - round(summary["test_accuracy"] * total)), 2)
         self.assertAlmostEqual(loss / total, summary["test_loss"], delta=1e-4)

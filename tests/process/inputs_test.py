@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
-"""What a run is made of besides its job: initial weights, the contents of the
-data, augmentation; and `sluice eval` and `inspect`, which look at what came out."""
+"""The inputs of a run besides its job (initial weights, the contents of the
+data, augmentation), and `sluice eval` and `inspect`, which examine its
+results."""
 
 import json
 import struct
@@ -11,7 +12,8 @@ import numpy as np
 
 import harness
 
-# Images of 6 x 6 pixels in files named relative to where the daemons run.
+# Images of 6 x 6 pixels, in files whose names are relative to the daemons'
+# folder.
 IMAGES_JOB = """
 name: "images"
 cluster { workers: 2 shards: 2 }
@@ -29,7 +31,8 @@ limits { start_timeout_s: 60 }
 
 
 def write_images(folder, changed=None):
-    """200 images and labels; pixel `changed` is another than without."""
+    """Writes 200 images and labels. Pixel `changed`, if given, has another
+    value."""
     random = np.random.default_rng(1)
     pixels = random.integers(0, 256, 200 * 36, dtype=np.uint8)
     labels = random.integers(0, 10, 200, dtype=np.uint8)
@@ -54,13 +57,14 @@ def write_weights(path, tensors):
 
 def some_weights(seed=1):
     random = np.random.default_rng(seed)
-    # Not in the layout's order, which any other tool's file has.
+    # In an order that is not the layout's, as in files of other tools.
     return {"fc.bias": random.normal(size=10) / 10,
             "fc.weight": random.normal(size=(10, 36)) / 10}
 
 
 class Daemons:
-    """Daemons started by hand, each with its log; killed at the end."""
+    """Daemons that are started by hand, each with its log. Killed at the end.
+    """
 
     def __init__(self):
         self.processes = []
@@ -83,7 +87,7 @@ class Daemons:
         return process, log
 
     def end(self, process, log):
-        """Waits for the end; exit status and log."""
+        """Waits for the end. Returns exit status and log."""
         return process.wait(timeout=harness.TIMEOUT_S), log.read_text()
 
 
@@ -120,7 +124,8 @@ class InitialWeightsTest(unittest.TestCase):
         self.assertNotEqual(plain["weights_sha256"], alone)
 
     def test_a_run_goes_on_from_what_another_wrote(self):
-        # Its loss begins where the other's ended: learning went into the file.
+        # The loss begins where the other run's ended, so its training is in the
+        # file.
         first = self.train("first", "--set", "stop.epochs=30", "--set",
                            "stop.updates=150")
         onwards = self.train(
@@ -167,7 +172,7 @@ class InitialWeightsTest(unittest.TestCase):
                     f"--job={self.job}", f"--listen={listen}",
                     f"--coordinator=127.0.0.1:{port}",
                     *harness.sets(self.init))
-                if shard == 0:  # Whoever joins second is refused.
+                if shard == 0:  # The second one to join is refused.
                     harness.wait_until(
                         lambda: 'peer="shard 0"' in log.read_text(),
                         "shard 0 to join", last)
@@ -205,7 +210,7 @@ class DataTest(unittest.TestCase):
             self.assertRegex(log, r"worker 1: training data is .?\"sha256 "
                              r"[0-9a-f]{64}.?\" here, .?\"sha256 [0-9a-f]{64}"
                              r".?\" at worker 0")
-            # With the right data it is welcome, and the run goes to its end.
+            # With the right data it is accepted, and the run goes to its end.
             daemons.start(harness.WORKER, folders[0], "--worker=1",
                           f"--job={job}", address)
             status, log = daemons.end(*daemons.start(
@@ -259,7 +264,7 @@ class EvalTest(unittest.TestCase):
 class InspectTest(unittest.TestCase):
 
     def refused(self, command, folder):
-        """What the tool says of a folder without a checkpoint."""
+        """The tool's answer for a folder without a checkpoint."""
         out = folder / "out.safetensors"
         result = harness.tool(command, folder,
                               *([out] if command == "export" else []))

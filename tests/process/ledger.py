@@ -1,4 +1,5 @@
-"""Reads a commit log (proto/commit_log.proto) and balances its books."""
+"""Reads a commit log (proto/commit_log.proto) and checks that its books
+balance."""
 
 import collections
 import struct
@@ -37,7 +38,7 @@ def fields(data):
 
 
 def logs(folder):
-    """The first files of all generations' logs, by generation."""
+    """The first file of each generation's log, by generation."""
     def number(path):
         return int(path.name.partition("-")[2] or 1)
     return sorted((path for path in folder.glob("commit_log*")
@@ -51,7 +52,7 @@ def files(path):
 
 
 def records(path):
-    """Those of all files."""
+    """The records of all files."""
     for file in files(path):
         yield from records_of_file(file)
 
@@ -64,7 +65,7 @@ def records_of_file(path):
             break
         (size,) = struct.unpack_from("<I", data, at)
         if at + 12 + size > len(data):
-            break  # A record that a crash tore.
+            break  # A record that a crash has cut short.
         yield data[at + 12:at + 12 + size]
         at += 12 + size
 
@@ -83,7 +84,7 @@ def packed(data):
 
 
 class Ledger:
-    """What a commit log says became of every task.
+    """What became of every task, according to a commit log.
 
     `issued`   key -> first mini-batch
     `ends`     key -> list of outcomes; a sound log has exactly one each
@@ -128,7 +129,7 @@ class Ledger:
                 batches.append(fs.get(4, 0))
                 self.order.append(("applied", key[0]))
                 bases = packed(fs[6])
-                if len(bases) == 1:  # The same for all shards.
+                if len(bases) == 1:  # The same base for all shards.
                     bases *= self._shards
                 self.entries.append(Entry(
                     key[0], fs.get(4, 0), version - 1 - min(bases),
@@ -139,8 +140,8 @@ class Ledger:
         return sum(ends.count(outcome) for ends in self.ends.values())
 
     def check_generation(self, test):
-        """What holds of one generation of a run, however it ended: no task has
-        two verdicts; versions have no gap; no mini-batch is in two updates."""
+        """Checks one generation of a run, however it ended: no task has two
+        verdicts, versions have no gap, and no mini-batch is in two updates."""
         for key, ends in self.ends.items():
             test.assertIn(key, self.issued)
             test.assertEqual(len(ends), 1, f"task {key}")
@@ -151,8 +152,8 @@ class Ledger:
         test.assertEqual(len(applied), len(set(applied)))
 
     def check(self, test):
-        """Every task has exactly one verdict; versions have no gap; no
-        mini-batch is in two updates."""
+        """Checks that every task has exactly one verdict, that versions have
+        no gap, and that no mini-batch is in two updates."""
         for key, first_batch in self.issued.items():
             test.assertEqual(len(self.ends[key]), 1,
                              f"task {key} of mini-batch {first_batch}")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Many updates cost no memory: every queue, table and log that grows with the
-run would show. ASYNC, 8 workers, 20,000 updates of a tiny model."""
+"""Many updates cost no memory. A queue, table or log that grows with the run
+would be noticed. ASYNC, 8 workers, 20,000 updates of a tiny model."""
 
 import json
 import pathlib
@@ -12,12 +12,12 @@ import harness
 import ledger
 
 UPDATES = 20000
-# By now every daemon has allocated what it needs.
+# By then every daemon has allocated what it needs.
 WARM = 5000
-# What a daemon may grow by in the 15,000 updates after that. A message or a
-# string kept for each update is 80 bytes or more, above 1.1 MiB; what was
-# measured without a leak is 0.25 MiB for the lead (threads that use their
-# allocator's arena late) and 0.02 MiB for a worker.
+# Memory by which a daemon may grow in the 15,000 updates after that. One
+# message or string kept per update is at least 80 bytes, which is above 1.1
+# MiB. Without a leak 0.25 MiB were measured for the lead (whose threads begin
+# to use their allocator's arenas late) and 0.02 MiB for a worker.
 GROWTH_MIB = 1.0
 
 JOB = """
@@ -47,25 +47,25 @@ def resident_mib(pid):
 
 
 def version(run):
-    """The last one in the run's metrics; 0 before there are any."""
+    """The last version in the run's metrics; 0 before there are any."""
     metrics = run.dir / "metrics.jsonl"
     lines = metrics.read_text().splitlines() if metrics.exists() else []
     for line in reversed(lines):
         try:
             return json.loads(line)["version"]
         except ValueError:
-            continue  # It is being written.
+            continue  # The line is still being written.
     return 0
 
 
 class LongRunTest(unittest.TestCase):
 
-    # AddressSanitizer keeps what was freed for a while, to notice its use.
+    # AddressSanitizer keeps freed memory for a while, to notice its use.
     @unittest.skipIf(harness.SANITIZER, "a sanitizer's own memory grows")
     def test_memory_is_flat_and_every_gradient_has_one_verdict(self):
         with cluster.Training(harness.write_job(JOB)) as run:
-            # Its own files are read, since on a busy machine asking takes
-            # longer than the run.
+            # Reads the run's own files, because on a busy machine asking for
+            # the status takes longer than the run.
             begun = harness.wait_until(
                 lambda: version(run) >= WARM and version(run),
                 f"version {WARM}", run.process)
@@ -76,12 +76,12 @@ class LongRunTest(unittest.TestCase):
             while run.process.poll() is None:
                 for name, pid in pids.items():
                     last[name] = resident_mib(pid) or last[name]
-                time.sleep(0.02)  # Between two looks.
+                time.sleep(0.02)  # Polling interval.
             output = run.end()
             self.assertEqual(run.process.returncode, 0, output)
             print(f"MiB grown from version {begun} on:",
                   {n: round(last[n] - first[n], 2) for n in pids})
-            # Enough of the run was seen for the bound to mean something.
+            # Enough of the run was observed for the bound to be meaningful.
             self.assertLess(begun, UPDATES / 2)
             books = ledger.Ledger(run.dir / "commit_log")
             books.check(self)

@@ -1,4 +1,4 @@
-"""Hosts on this machine: processes with a network of their own each."""
+"""Hosts on this machine: processes in network namespaces."""
 
 import contextlib
 import ctypes
@@ -26,10 +26,10 @@ def _open_own():
 
 
 class Networks:
-    """A network for each of `names`, as if each were a host: a network
-    namespace with an address, and a link to a bridge in that of this process,
-    which it moves into one of its own. Use as a context manager. Skips the test
-    where the system does not let it."""
+    """A network namespace for each of `names`, as if each were a host. Each
+    has an address and a link to a bridge in this process's namespace, which is
+    a new one as well. Use as a context manager. Skips the test if the system
+    does not allow namespaces."""
 
     def __init__(self, names):
         if _IP is None:
@@ -88,7 +88,7 @@ class Networks:
 
     @contextlib.contextmanager
     def within(self, name):
-        """What is started here is on that host."""
+        """Processes started in this block run on that host."""
         self._enter(self._spaces[name])
         try:
             yield
@@ -96,8 +96,8 @@ class Networks:
             self._enter(self._bridge)
 
     def cut(self, these, others):
-        """Drops what these hosts and those send each other, without a word;
-        they reach everybody else."""
+        """Silently drops everything between these hosts and those. They still
+        reach all others."""
         self._neighbours(these, others,
                          "neigh replace {} lladdr " + _NOBODY +
                          " nud permanent dev eth0")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""Daemons started by hand: whoever dies and is started again, as systemd does,
-finds the run going on. Where that cannot be, every other process ends within 10
-seconds, not well, and names who died."""
+"""Daemons started by hand. A process that dies and is started again, as by
+systemd, finds the run going on. If that is impossible, every other process
+fails within 10 seconds and names the dead one."""
 
 import json
 import signal
@@ -59,7 +59,7 @@ class PartFailuresTest(unittest.TestCase):
                 self.assertEqual(process.wait(timeout=harness.TIMEOUT_S), 0,
                                  run.log(name))
 
-    # Before, the generation that was starting just ended with the run.
+    # Earlier versions ended the starting generation together with the run.
     def test_a_stop_during_a_recovery_is_carried_out_after_it(self):
         with by_hand.ByHand(
                 run_dir=True, sets=["checkpoint.every_updates=10"]) as run:
@@ -105,7 +105,7 @@ class PartFailuresTest(unittest.TestCase):
             self.assertIn("lead-1: is gone", run.log("shard 0"))
 
     def the_older_ends(self, run):
-        """As soon as another lead has taken the next generation."""
+        """It ends as soon as another lead has taken the next generation."""
         port = harness.reserve_port()
         run.commands["newer"] = [
             harness.PS_SERVER, "--shard=0", f"--listen=127.0.0.1:{port}",

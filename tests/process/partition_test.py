@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""A link that is cut between some processes and not between others. For longer
-than continuous integration waits: partition_test.py SECONDS"""
+"""A link is cut between some processes and not between others. To cut it for
+longer than continuous integration waits, run partition_test.py SECONDS"""
 
 import json
 import subprocess
@@ -11,14 +11,14 @@ import unittest
 import harness
 import networks
 
-# The keepalive of a connection takes 20 s to find out.
+# The keepalive of a connection takes 20 s to notice.
 PARTITION_S = float(sys.argv.pop(1)) if sys.argv[1:2] else 25.0
-OUTAGE_S = 15.0  # Of a host's whole network.
+OUTAGE_S = 15.0  # Outage of a host's whole network.
 PORT = 7000
 
 
 class Hosts:
-    """Two shards and two workers, each on a host of its own."""
+    """Two shards and two workers, each on its own host."""
 
     NAMES = {"lead": "shard 0", "other": "shard 1", "w0": "worker 0",
              "w1": "worker 1"}
@@ -111,7 +111,7 @@ class PartitionTest(unittest.TestCase):
                 self.assertNotIn("event=life_over", run.log(host))
 
     def outwait(self, run, cut):
-        """As await_status, for longer than a test of the others may take."""
+        """Like await_status, but for longer than other tests may take."""
         status = {}
         while time.monotonic() - cut < PARTITION_S:
             deadline = time.monotonic() + 10
@@ -119,7 +119,7 @@ class PartitionTest(unittest.TestCase):
                 lambda s: time.monotonic() >= deadline, "ten seconds more")
         return status
 
-    # Before, it ended with 75 after 5 s and stayed away.
+    # Earlier versions exited with 75 after 5 s and stayed away.
     def test_a_worker_without_network_for_long_comes_back_by_itself(self):
         with networks.Networks(Hosts.NAMES) as network, Hosts(
                 network, "limits.lease_s=2", "sync={ policy: K_ASYNC k: 2 }",

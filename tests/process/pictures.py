@@ -6,15 +6,17 @@ import zlib
 
 
 def words(svg):
-    """The texts of an SVG file, which must be well-formed."""
+    """The texts in an SVG file, which must be well-formed."""
     return [e.text for e in ET.parse(svg).iter()
             if e.tag.endswith("}text") and e.text]
 
 
 def points(svg):
-    """How many points of curves an SVG file has, with those in the legend."""
+    """The number of points of curves in an SVG file, including those in the
+    legend."""
     return sum(e.tag.endswith("}use") and e.get("id") is None
-               for e in ET.parse(svg).iter())  # Those with one are definitions.
+               # Points with an id are definitions.
+               for e in ET.parse(svg).iter())
 
 
 def svg_size(svg):
@@ -23,7 +25,7 @@ def svg_size(svg):
 
 
 def png_size(png):
-    """Width and height of a PNG file, which must be whole."""
+    """Width and height of a PNG file, which must be complete."""
     data = png.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:8]
     at, pixels, size = 8, b"", None

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""`sluice plot`: the pictures of real and simulated runs."""
+"""`sluice plot` draws the pictures of real and simulated runs."""
 
 import json
 import re
@@ -13,8 +13,8 @@ import ledger
 from pictures import png_size, points, svg_size, words
 
 PICTURES = ["staleness", "time", "timeline", "version"]
-# A text that would be a mark-up, a command or the end of the string to a
-# program that took it for more than a text.
+# A text that a program might mistake for mark-up, a command, or the end of the
+# string.
 ODD = "it's {/=40 a}_b `id` \\n $x & <c> \"é\""
 
 
@@ -23,7 +23,7 @@ class PlotTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         job = harness.write_job(harness.LINEAR_JOB)
-        # Eight evaluations of each.
+        # Eight evaluations of each run.
         often = harness.sets(["evaluation.every_epochs=0.25"])
         cls.sync = harness.train(job, *often)
         cls.asynchronous = harness.train(
@@ -37,7 +37,7 @@ class PlotTest(unittest.TestCase):
         assert result.returncode == 0, result.stderr
 
     def plot(self, *args, code=0):
-        """What the command said, and the folder of the pictures."""
+        """Returns the command's output, and the folder of the pictures."""
         out = harness.scratch() / "pictures"
         result = harness.tool("plot", *args, "--out", out)
         self.assertEqual(result.returncode, code, result.stderr)
@@ -68,7 +68,8 @@ class PlotTest(unittest.TestCase):
                 self.assertTrue(250 < height < 1000, height)
                 self.assertEqual(png_size(out / f"{picture}.png"),
                                  (2 * width, 2 * height))
-        # Each evaluation is a point of the curve, each run one in the legend.
+        # Each evaluation is a point of the curve, and each run a point in the
+        # legend.
         expected = sum(map(self.evaluations, runs)) + len(runs)
         self.assertGreaterEqual(expected, 3 * 8 + 3)
         for picture in ("time", "version"):
@@ -86,7 +87,7 @@ class PlotTest(unittest.TestCase):
         self.assertIn("v1", text)
         for worker in "0123":
             self.assertIn(worker, text)
-        # Four workers compete for two places: somebody was cancelled.
+        # Four workers compete for two places, so some are cancelled.
         self.assertIn("computes, cancelled", text)
 
     def test_accuracy_is_drawn_where_it_was_measured(self):
@@ -144,7 +145,7 @@ class PlotTest(unittest.TestCase):
         self.assertIn("apt-get install gnuplot-nox", result.stderr)
         self.assertEqual(sorted(p.name for p in out.iterdir()),
                          [f"{p}.gnuplot" for p in PICTURES])
-        # What it says to do later does it.
+        # The command that it suggests for later works.
         subprocess.run(["gnuplot", "time.gnuplot"], cwd=out, check=True,
                        timeout=harness.TIMEOUT_S)
         self.assertEqual(points(out / "time.svg"),
@@ -182,8 +183,8 @@ class PlotTest(unittest.TestCase):
                 [harness.TOOL, *shlex.split(command)], cwd=folder,
                 capture_output=True, text=True, timeout=harness.TIMEOUT_S)
             self.assertEqual(result.returncode, 0, result.stderr)
-        # The simulator gives the same run for ever, so the document's picture
-        # is the one that its commands make.
+        # The simulator always gives the same run, so the document's picture
+        # must be the one that its commands make.
         self.assertEqual(
             words(folder / "plots/timeline.svg"),
             words(harness.ROOT / "docs/timeline.svg"))
@@ -207,7 +208,7 @@ class PolicyFigureTest(unittest.TestCase):
              f"--tool={harness.TOOL}"],
             check=True, timeout=harness.TIMEOUT_S)
         for name in ["policies_time.svg", "policies_version.svg"]:
-            # Which runs there are, and in which colours.
+            # Which runs there are, and their colours.
             labels = [w for w in words(harness.ROOT / "docs" / name)
                       if "SYNC" in w]
             self.assertEqual(len(labels), 7)

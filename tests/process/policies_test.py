@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Every policy through the real daemons, and the books of each run."""
+"""Every policy through the real daemons, with the books of each run."""
 
 import re
 import unittest
@@ -14,7 +14,8 @@ POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
 class PoliciesTest(unittest.TestCase):
 
     def check_books(self, run, batches, local_steps=1):
-        """Every task has one verdict; every mini-batch was applied once."""
+        """Checks that every task has one verdict and that every mini-batch was
+        applied once."""
         books = ledger.Ledger(next(run.dir.glob("commit*log*")))
         books.check(self)
         applied = sorted(b for c in books.commits.values() for b in c)
@@ -32,8 +33,8 @@ class PoliciesTest(unittest.TestCase):
              f"sync.local_steps={local_steps}"]))
         # Two epochs of 1280 samples in mini-batches of 32.
         self.check_books(run, 80, local_steps)
-        # The model is exact: its loss must have fallen to nearly nothing
-        # from about half the squared norm of 64 standard normal weights.
+        # The model is exact. Its loss must have fallen to almost nothing from
+        # about half the squared norm of 64 standard normal weights.
         self.assertLess(run.summary["test_loss"], 8)
 
     def test_parameter_averaging_converges(self):

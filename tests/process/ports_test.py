@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Where processes listen, and who gets in."""
+"""Where processes listen, and which peers they accept."""
 
 import json
 import resource
@@ -94,7 +94,7 @@ class PortsTest(unittest.TestCase):
                           log.read_text())
             for one in crowd:
                 one.close()
-            # Who was there has gone on, and who comes now is let in.
+            # Peers that were connected have gone on, and new ones are accepted.
             stands = harness.wait_until(status, "an answer", server)
             harness.wait_until(
                 lambda: (status() or {}).get("version", 0) > stands["version"],

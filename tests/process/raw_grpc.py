@@ -1,4 +1,5 @@
-"""One gRPC call spoken by hand, for what no proper client would send."""
+"""One gRPC call written by hand, for requests that no proper client would
+send."""
 
 import socket
 import struct
@@ -48,18 +49,19 @@ def fixed64(number, value):
 
 
 class _Connection:
-    """An HTTP/2 connection with one stream, which keeps to the windows."""
+    """An HTTP/2 connection with one stream, which respects the flow-control
+    windows."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)),
                                                timeout=harness.TIMEOUT_S)
-        self.window = {0: 65535, 1: 65535}  # The protocol's initial ones.
-        self.raw = b""  # All that has come.
-        self.at = 0     # Where its next frame begins.
+        self.window = {0: 65535, 1: 65535}  # The protocol's initial windows.
+        self.raw = b""  # Everything received.
+        self.at = 0  # Position of the next frame in it.
 
     def read(self):
-        """Reads some bytes and the frames they complete; false at the end."""
+        """Reads some bytes and the frames they complete. False at the end."""
         part = self.socket.recv(65536)
         self.raw += part
         while len(self.raw) >= self.at + 9:
@@ -92,9 +94,9 @@ class _Connection:
 
 
 def call(address, method, message):
-    """Sends one message and returns all that comes back until the call has
-    ended, as text. C-core writes header values as they are, so grpc-status
-    and grpc-message can be read in it."""
+    """Sends one message, and returns everything received until the call has
+    ended, as text. C-core does not encode header values, so grpc-status and
+    grpc-message can be read in it."""
     connection = _Connection(address)
     with connection.socket as s:
         s.sendall(PREFACE + frame(SETTINGS, 0, 0) +

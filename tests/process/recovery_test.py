@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""A shard or the coordinator may die at any time: the run goes back to its
-newest checkpoint, without a person, and under SYNC ends with the bits of the
-undisturbed run; every gradient is counted once."""
+"""A shard or the coordinator may die at any time. The run goes back to its
+newest checkpoint by itself, and under SYNC ends with the bits of the
+undisturbed run. Every gradient is counted once."""
 
 import signal
 import unittest
@@ -10,13 +10,13 @@ import cluster
 import harness
 import ledger
 
-# Long enough to be struck in the middle of: 400 updates of two mini-batches.
+# Long enough to be interrupted in the middle: 400 updates of two mini-batches.
 SYNC = ["stop.epochs=20", "sync.gradients_per_update=2"]
 STORED = ["checkpoint.every_updates=10"]
-# So that there is time to look at a run before it ends; it changes no bit.
+# Leaves time to observe a run before it ends. It changes no bit.
 SLOW = "--set=delays.compute.constant.ms=10"
-# Shorter than the default, so that a test waits less for a silent process; long
-# enough for the living on a busy machine.
+# Shorter than the default, so that a test waits less for a silent process, and
+# long enough for live processes on a busy machine.
 LEASE = "limits.lease_s=2"
 
 
@@ -49,14 +49,14 @@ class RecoveryTest(unittest.TestCase):
         return output
 
     def sound(self, run, recoveries):
-        """The books of a run that went back so often, or more often."""
+        """Checks the books of a run that went back at least this often."""
         summary = run.summary
         self.assertEqual(summary["failure"], "")
         logs = ledger.logs(run.dir)
         self.assertEqual(len(logs), summary["generation"])
         self.assertGreaterEqual(summary["generation"], 1 + recoveries)
-        # Every task of every generation is counted once; in no generation has
-        # one two verdicts, or an update a mini-batch of another's.
+        # Every task of every generation is counted once. Within a generation no
+        # task has two verdicts, and no mini-batch is in two updates.
         tasks = 0
         for log in logs:
             books = ledger.Ledger(log)
@@ -86,7 +86,7 @@ class RecoveryTest(unittest.TestCase):
             run.signal("ps_server-1", signal.SIGKILL)
             status = self.await_generation(run, 2)
             self.assertGreaterEqual(status["recovery"]["restored_version"], 10)
-            # Told by whoever started it, not found by its lease.
+            # Reported by its parent, not found by its lease.
             self.assertEqual(status["recovery"]["reason"],
                              "shard 1 died: killed by signal 9 (Killed)")
             output = self.ended_well(run)
@@ -142,7 +142,7 @@ class RecoveryTest(unittest.TestCase):
             self.assertIn("worker-0: killed by signal 9 (Killed)", output)
             self.same_bits(run, SYNC + STORED)
 
-    # Before, the run failed: "waited 20s for worker 2".
+    # Earlier versions failed the run: "waited 20s for worker 2".
     def test_a_shard_that_is_killed_after_a_worker_had_left_for_good(self):
         sets = SYNC + STORED + ["limits.start_timeout_s=20"]
         with self.start(sets, "--workers=3") as run:
@@ -175,7 +175,7 @@ class RecoveryTest(unittest.TestCase):
         sets = ["stop.updates=40", "sync.gradients_per_update=2", *STORED]
         with self.start(sets) as run:
             run.await_version(1)
-            # So that the end takes as long as is needed to strike in it.
+            # Makes the end of the run long enough to kill a process during it.
             evaluator = run.pids()["evaluator"]
             run.kill(evaluator, number=signal.SIGSTOP)
             self.await_said(run, "ps_server-0", "event=finishing version=40")

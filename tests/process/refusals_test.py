@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Whatever comes to the door of a run that is under way, the sender is told
-what was expected and what came, and the run goes on."""
+"""Whatever is sent to the ports of a run, the sender is told what was expected
+and what was found, and the run goes on."""
 
 import os
 import random
@@ -31,7 +31,7 @@ class RefusalsTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        """After all of it the run ends well, its books balanced."""
+        """After all tests the run succeeds, with balanced books."""
         with cls.run_ as run:
             run.interrupt()
             output = run.end()
@@ -40,7 +40,8 @@ class RefusalsTest(unittest.TestCase):
 
     @classmethod
     def addresses(cls):
-        """The shards' are written once all have joined, beside the training."""
+        """The shards' addresses, which are written during the training once
+        all have joined."""
         def named():
             lines = (cls.run_.dir / "addresses").read_text().splitlines()
             return dict(line.rsplit(" ", 1) for line in lines)
@@ -48,7 +49,7 @@ class RefusalsTest(unittest.TestCase):
         return named()["coordinator"], named()["shard 1"]
 
     def tearDown(self):
-        """The same daemons go on."""
+        """Checks that the same daemons are still running."""
         status = self.run_.status()
         self.run_.await_version(status["version"] + 5)
         for part in status["worker"] + status["shard"]:
@@ -56,7 +57,7 @@ class RefusalsTest(unittest.TestCase):
         self.assertEqual([w["incarnation"] for w in status["worker"]], [1, 1])
 
     def daemon(self, binary, *args):
-        """What a further daemon with the run's job says before it ends."""
+        """The output of another daemon with the run's job until it exits."""
         result = subprocess.run(
             [binary, f"--job={self.run_.dir}/job.textproto", *args],
             capture_output=True, text=True, timeout=harness.TIMEOUT_S)
@@ -105,8 +106,8 @@ class RefusalsTest(unittest.TestCase):
                     try:
                         s.sendall(garbage)
                     except OSError:
-                        pass  # It has hung up already: that is an answer.
-        # And inside a well-formed call.
+                        pass  # A peer that hangs up has answered too.
+        # The same inside a well-formed call.
         for address, method in ((self.lead, SESSION), (self.lead, PUSH),
                                 (self.shard1, PUSH), (self.shard1, PULL)):
             answer = raw_grpc.call(address, method, b"\xff" * 64)

@@ -39,7 +39,7 @@ class ReplayTest(unittest.TestCase):
         different = [e for e in books.entries if len(set(e.bases)) > 1]
         self.assertGreater(len(different), 0)
         report = self.same(run.dir)
-        # Three tensor parts on the two shards, of every tenth version.
+        # Three tensor parts on the two shards, for every tenth version.
         self.assertGreaterEqual(report["digests"], 100)
 
     def test_a_k_batch_async_run_with_a_killed_worker(self):
@@ -95,7 +95,8 @@ class ReplayTest(unittest.TestCase):
              "output.digest_every_updates=10"]))
         log = run.dir / "commit_log"
         whole = log.read_bytes()
-        # In a record: its length would have been that of one cut short.
+        # Damage inside a record. A damaged length would look like a record cut
+        # short.
         at = whole.index(struct.pack("<d", 0.005))
         log.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
         result = harness.tool("replay", run.dir)

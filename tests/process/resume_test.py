@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""A run that was stopped or killed goes on from its newest whole checkpoint:
-under SYNC to the same bits as one that was not, with the others to the same
-count of mini-batches."""
+"""A run that was stopped or killed resumes from its newest whole checkpoint.
+Under SYNC it ends with the bits of an undisturbed run, under the other
+policies with the same number of mini-batches."""
 
 import contextlib
 import json
@@ -13,29 +13,29 @@ import cluster
 import harness
 import ledger
 
-# Long enough to be killed in the middle of: 400 updates of two mini-batches,
-# on however many workers.
+# Long enough to be killed in the middle: 400 updates of two mini-batches, with
+# any number of workers.
 LONG = ["stop.epochs=20", "sync.gradients_per_update=2",
         "checkpoint.every_updates=10"]
-# So that there is time to look at a run before it ends; it changes no bit. Of 12
-# updates the last must come long after the first checkpoint, whatever that takes.
+# Leaves time to observe a run before it ends. It changes no bit. The last of 12
+# updates must come long after the first checkpoint, however long that takes.
 SLOW = "--set=delays.compute.constant.ms=10"
 SLOWER = "--set=delays.compute.constant.ms=150"
 
 
 def kill_all(run):
-    """The launcher first, so that it says and does nothing more."""
+    """Kills the launcher first, so that it neither logs nor acts any more."""
     pids = run.pids()
     run.process.kill()
     for pid in pids.values():
-        with contextlib.suppress(ProcessLookupError):  # It ended by itself.
+        with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
             os.kill(pid, signal.SIGKILL)
     run.process.wait()
     harness.wait_until(lambda: not run.pids(), "the killed to be gone")
 
 
 def checkpoints(folder):
-    """Those that are whole by their looks, newest last."""
+    """The checkpoints that have a manifest, newest last."""
     return sorted(tuple(map(int, m.parent.name.split("-")))
                   for m in (folder / "checkpoints").glob("*/manifest"))
 
@@ -47,7 +47,7 @@ def resume(job, folder, *args):
 class ResumeTest(unittest.TestCase):
 
     def killed(self, job, *args, version=55, slow=SLOW):
-        """The folder of a run that was killed with kill -9 beyond `version`."""
+        """The folder of a run that was killed with kill -9 after `version`."""
         with cluster.Training(job, *args, slow) as run:
             run.await_version(version)
             harness.wait_until(lambda: checkpoints(run.dir), "a checkpoint",
@@ -56,7 +56,8 @@ class ResumeTest(unittest.TestCase):
             return run.dir
 
     def goes_on(self, job, folder, *args):
-        """The summary of the rest, which must end well; and what it said."""
+        """Resumes the run, which must succeed. Returns its summary and its
+        output."""
         result = resume(job, folder, *args)
         self.assertEqual(result.returncode, 0,
                          result.stdout + result.stderr + "\n".join(
@@ -70,7 +71,7 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def balanced(self, folder, summary):
-        """Every task of every generation is counted once."""
+        """Checks that every task of every generation is counted once."""
         tasks = sum(len(ledger.Ledger(log).issued)
                     for log in ledger.logs(folder))
         self.assertEqual(sum(summary["gradients"].values()), tasks)
@@ -114,7 +115,7 @@ class ResumeTest(unittest.TestCase):
             output = run.end()
             self.assertEqual(run.process.returncode, 0, output)
             first = run.summary["version"]
-        # Nothing was lost: the last version was stored.
+        # Nothing was lost, because the last version was stored.
         self.assertEqual(checkpoints(run.dir)[-1], (1, first))
         summary, _ = self.goes_on(job, run.dir, *sets,
                                   f"--set=stop.updates={first + 30}")
@@ -162,7 +163,7 @@ class ResumeTest(unittest.TestCase):
         newest = folder / "checkpoints" / "-".join(map(str, kept[-1]))
         shard = newest / "shard-1.safetensors"
         shard.write_bytes(shard.read_bytes()[:-1])
-        # One that was being written: its manifest is not there.
+        # A checkpoint in the middle of being written: it has no manifest.
         (folder / "checkpoints/1-9999").mkdir()
         _, said = self.goes_on(job, folder, *harness.sets(LONG))
         self.assertIn(f"passed over: {shard}: has ", said)
@@ -189,7 +190,7 @@ class ResumeTest(unittest.TestCase):
         plain = harness.train(job, "--set", "stop.epochs=1")
         self.refused(resume(job, plain.dir, "--set", "stop.epochs=2"),
                      "has no whole checkpoint to go on from")
-        # The run is as it was, and can be made longer.
+        # The run is unchanged and can be made longer.
         summary, _ = self.goes_on(job, run.dir, "--set", "stop.epochs=2")
         self.assertEqual(summary["epochs"], 2)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""A run in virtual time computes what the real daemons compute: the same bits
-under SYNC, and a run folder that the other commands read alike."""
+"""A run in virtual time computes what the real daemons compute: under SYNC the
+same bits, and a run folder that the other commands can read."""
 
 import json
 import unittest
@@ -94,7 +94,7 @@ class SimulateTest(unittest.TestCase):
                  (real.dir / "compute_times.txt").read_text().splitlines()]
         self.assertEqual(len(lines), 80)
         for ms, worker in lines:
-            # Compute plus delay.
+            # Compute time plus delay.
             self.assertGreater(float(ms), 12 if worker == "0" else 4)
         _, report = self.simulate(job, *harness.sets(
             ["sync.policy=ASYNC",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""A disk that does not answer is no damaged disk: what cannot be read is tried
-again, nothing is lost, and no run begins anew where there was one."""
+"""A disk that does not answer is not a damaged disk. Failed reads are tried
+again, nothing is lost, and no run starts over where there was one."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ import harness
 
 SYNC = ["stop.epochs=20", "sync.gradients_per_update=2",
         "checkpoint.every_updates=10"]
-# So that there is time to strike; it changes no bit.
+# Leaves time to interrupt. It changes no bit.
 SLOW = "--set=delays.compute.constant.ms=10"
 
 
@@ -44,7 +44,7 @@ class StorageTest(unittest.TestCase):
             f"generation {generation} to run")
 
     def went_on_from(self, run, version):
-        """The run ended well, and lost nothing that was stored."""
+        """Checks that the run succeeded and lost nothing that was stored."""
         output = run.end()
         self.assertEqual(run.process.returncode, 0, output)
         log = run.log("ps_server-0")
@@ -67,7 +67,7 @@ class StorageTest(unittest.TestCase):
                 version = self.await_checkpoint(run)
                 with self.disk.faults(f"fail EIO read {run.dir}/checkpoints"):
                     run.signal(victim, signal.SIGKILL)
-                    # The seventh try is 2.5 s after the first.
+                    # The seventh attempt is 2.5 s after the first.
                     self.await_said(run, "ps_server-0", "event=storage_retry",
                                     times=7)
                 self.await_restored(run)
@@ -115,7 +115,7 @@ class StorageTest(unittest.TestCase):
                           output)
             self.assertEqual(sorted((run.dir / "checkpoints").rglob("*")),
                              before)
-            # When the disk answers the run goes on by hand.
+            # Once the disk answers, the run can be resumed by hand.
             result = harness.tool("train", self.job, *harness.sets(SYNC),
                                   "--resume", run.dir)
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -160,7 +160,8 @@ class StorageTest(unittest.TestCase):
     # ---- Which run it is ----
 
     def lead(self, folder, *args):
-        """Shard 0, by hand, with --resume: how it ended and what it said."""
+        """Starts shard 0 by hand with --resume. Returns its exit status and
+        output."""
         result = subprocess.run(
             [harness.PS_SERVER, f"--job={self.job}", "--shard=0", "--resume",
              "--listen=127.0.0.1:0", f"--run-dir={folder}", *args,
@@ -216,7 +217,7 @@ class StorageTest(unittest.TestCase):
     # ---- Who may read it ----
 
     def modes(self, *args):
-        """The permissions of all that a run has left."""
+        """The permissions of all files that a run has left."""
         run = harness.train(self.job, *harness.sets(
             ["stop.updates=10", "checkpoint.every_updates=5"]), "--timeline",
             *args)

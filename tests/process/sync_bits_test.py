@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""SYNC gives the same bits for any number of workers and shards, and the
-same as one process that trains alone (guarantee 4)."""
+"""SYNC gives the same bits for any number of workers and shards, and the same
+bits as one process that trains alone (guarantee 4)."""
 
 import json
 import subprocess
@@ -36,15 +36,16 @@ class SyncBitsTest(unittest.TestCase):
         self.assertEqual(len(set(found.values())), 1, found)
 
     def test_a_linear_model_over_two_epochs(self):
-        # 40 mini-batches an epoch are no multiple of 3: updates span epochs,
-        # and the last takes what is left.
+        # 40 mini-batches an epoch are not a multiple of 3, so updates span
+        # epochs and the last one takes the rest.
         job = harness.write_job(harness.LINEAR_JOB)
         found = self.hashes(job, [SYNC[0], "sync.gradients_per_update=3"])
         self.assertEqual(len(set(found.values())), 1, found)
 
     def test_lenet_with_adam(self):
-        # Weight decay leaves out the biases, so that what is computed at once
-        # begins and ends at any float, and in each of three shards elsewhere.
+        # Weight decay leaves out the biases. So ranges that are computed
+        # together begin and end at any float, and at different ones on each of
+        # three shards.
         for adam in ("adam={ weight_decay: 0.01 }", "adamw={}"):
             found = self.hashes(harness.LENET, SYNC + [
                 "stop.updates=3", "optimizer.learning_rate=0.002",
@@ -66,7 +67,7 @@ class SyncBitsTest(unittest.TestCase):
 
     def test_parameter_averaging(self):
         # 80 mini-batches in tasks of 3: the last task has 2, and the last
-        # update 3 tasks.
+        # update has 3 tasks.
         job = harness.write_job(harness.LINEAR_JOB)
         found = self.hashes(job, SYNC + [
             "sync.local_steps=3", "optimizer.averaging={}",
@@ -78,8 +79,8 @@ class SyncBitsTest(unittest.TestCase):
         self.check_that_no_border_is_a_multiple_of_a_vector(job)
         found = self.hashes(job, SYNC)
         self.assertEqual(len(set(found.values())), 1, found)
-        # Whoever is early waits: neither who is first nor which worker gets
-        # which mini-batch shows in the weights.
+        # Early workers wait. Neither their order nor the assignment of
+        # mini-batches to workers shows in the weights.
         for order in (
                 ["ps_server-0", "ps_server-1", "worker-0", "worker-1",
                  "evaluator"],
@@ -93,8 +94,8 @@ class SyncBitsTest(unittest.TestCase):
                              order)
 
     def test_floats_of_two_bytes_on_the_wire(self):
-        # FP16's groups lie at the same places of the vector on any number of
-        # shards; statistics keep their bits.
+        # FP16's groups lie at the same places of the vector for any number of
+        # shards, and statistics keep their bits.
         job = harness.write_job(harness.BATCH_NORM_JOB)
         whole = self.hashes(job, SYNC)["reference"]
         for wire in ("pull: BF16 push: FP16", "pull: FP16 push: BF16"):
@@ -110,20 +111,20 @@ class SyncBitsTest(unittest.TestCase):
         self.assertEqual(len(set(found.values())), 1, found)
 
     def test_micro_batches_with_batch_norm_dropout_and_clipping(self):
-        # Parts of 6 samples and a rest.
+        # Parts of 6 samples, and a rest.
         job = harness.write_job(harness.BATCH_NORM_JOB)
         found = self.hashes(job, SYNC + ["worker.micro_batch=6",
                                          "worker.clip_norm=0.5"])
         self.assertEqual(len(set(found.values())), 1, found)
-        # They do compute something else.
+        # Without micro-batches the bits differ, so the setting took effect.
         whole = harness.train(job, *harness.sets(
             SYNC + ["worker.clip_norm=0.5"])).summary["weights_sha256"]
         self.assertNotIn(whole, found.values())
 
     def check_that_no_border_is_a_multiple_of_a_vector(self, job):
-        """Of 8 floats: neither the shards' sizes all are nor where the
-        statistics begin, so that bodies and tails of vectors lie elsewhere on
-        every shard."""
+        """Checks that neither the shards' sizes nor the beginnings of the
+        statistics are all multiples of 8 floats, so that bodies and tails of
+        vectors lie at different places on every shard."""
         checked = harness.tool("check", job, "--json", "--set",
                                "cluster.shards=3")
         report = json.loads(checked.stdout)
@@ -132,7 +133,7 @@ class SyncBitsTest(unittest.TestCase):
         statistics = [t for t in report["tensors"] if t["statistic"]]
         self.assertEqual(len(statistics), 6)
         self.assertTrue(all(t["size"] % 8 for t in statistics), statistics)
-        # One of them lies on two shards.
+        # One of them spans two shards.
         self.assertIn(2, [len(t["shards"]) for t in statistics])
 
     def test_another_seed_gives_other_bits(self):

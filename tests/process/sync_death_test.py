@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""SYNC gives the bits of one process that trains alone also when a worker is
-killed in the middle of the run (guarantee 4)."""
+"""SYNC gives the bits of one process that trains alone even if a worker is
+killed during the run (guarantee 4)."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ import harness
 class SyncDeathTest(unittest.TestCase):
 
     def killed(self, job, *overrides):
-        """The hash of a run that lost worker 1, and of one that trained
+        """The hash of a run that lost worker 1, and that of one that trained
         alone."""
         args = harness.sets(["sync.policy=SYNC", "limits.lease_s=2",
                              *overrides])

@@ -1,5 +1,6 @@
 #!/usr/bin/python3 -B
-"""`sluice train --timeline`: what the workers of a real run say they did."""
+"""`sluice train --timeline` records the activity of the workers of a real run.
+"""
 
 import json
 import unittest
@@ -10,13 +11,13 @@ STAGES = ["pull", "forward", "backward", "push"]
 
 
 def events(folder):
-    """Of a file that is an array without its end."""
+    """The events in a file that is an array without its end."""
     text = (folder / "timeline.json").read_text()
     return json.loads(text.rstrip().rstrip(",") + "]")
 
 
 def close(a, b):
-    return abs(a - b) < 1  # Of microseconds since 1970 in a double.
+    return abs(a - b) < 1  # Microseconds since 1970, in a double.
 
 
 class TimelineTest(unittest.TestCase):

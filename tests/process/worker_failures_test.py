@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""A worker that is killed or paused in the middle of a run costs no gradient
-its verdict, no mini-batch its update, and the run goes on."""
+"""If a worker is killed or paused during a run, every gradient still gets its
+verdict, every mini-batch its update, and the run goes on."""
 
 import signal
 import unittest
@@ -9,17 +9,18 @@ import cluster
 import harness
 import ledger
 
-# Shorter than the default, so that a test waits less for a silent worker; long
-# enough for shards on a busy machine, whose lease it is too.
+# Shorter than the default, so that a test waits less for a silent worker, and
+# long enough for shards on a busy machine, which have the same lease.
 LEASE = "limits.lease_s=2"
-# Seconds of updates.
+# Several seconds of updates.
 EPOCHS = 100
-# So that a run is not over before its status is seen on a busy machine.
+# Keeps a run from being over before its status is read, on a busy machine.
 SLOW = "delays.compute.constant.ms=2"
 
 
 def check_books(test, run, batches):
-    """Every task has one verdict; every mini-batch was applied once."""
+    """Checks that every task has one verdict and that every mini-batch was
+    applied once."""
     books = ledger.Ledger(run.dir / "commit_log")
     books.check(test)
     same = harness.tool("ledger", run.dir)
@@ -80,7 +81,8 @@ class WorkerFailuresTest(unittest.TestCase):
             status = run.await_status(
                 lambda s: s["worker"][1]["state"] == "cut off",
                 "the paused worker's lease to expire")
-            # Under SYNC no version comes without the mini-batch it held.
+            # Under SYNC no version is made without the mini-batch that the
+            # worker held.
             run.await_version(status["version"] + 20)
             run.signal("worker-1", signal.SIGCONT)
             back = run.await_status(

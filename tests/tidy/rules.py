@@ -1,12 +1,12 @@
 """The rules of the tree that a machine can check, each a pure function.
 
-A rule takes a file's path and its lines and yields (line number, complaint).
-CONTRIBUTING.md says why the rules are what they are.
+A rule takes a file's path and its lines, and yields (line number, complaint).
+CONTRIBUTING.md gives the reasons for the rules.
 """
 
 import re
 
-# Which of our folders a folder may include, besides itself.
+# The folders of the tree that a folder may include, besides itself.
 LAYERS = {
     "proto": set(),
     "common": {"proto"},
@@ -16,7 +16,8 @@ LAYERS = {
     "sim": {"proto", "common", "kernels", "ps_server", "worker"},
     "cli": {"proto", "common", "kernels", "ps_server", "worker", "sim"},
 }
-# Of the exchange's two halves a test may include both; nothing includes these.
+# A test may include both halves of the exchange; no file includes these
+# folders.
 LEAVES = {"bench", "cli", "tests"}
 
 _INCLUDE = re.compile(r'#include "([a-z_]+)/')
@@ -37,7 +38,7 @@ def layers(path, lines):
             yield number, f"{folder}/ does not include {target}/"
 
 
-# Lines of a file, where one concept needs them.
+# Most lines of a file, even if one concept needs many.
 _SIZES = {".h": 300, ".cuh": 300, ".cc": 600, ".cu": 600}
 _FUNCTION_LINES = 70
 
@@ -69,10 +70,10 @@ def function_size(path, lines):
             start = number
         elif start is not None and lines[number - 2].endswith(";") and (
                 re.match(r"[A-Za-z_]", line)):
-            start = number  # What began before was a declaration.
+            start = number  # The lines before were a declaration.
 
 
-# What is banned, where it is allowed after all, and what to do instead.
+# What is banned, the files in which it is allowed, and what to do instead.
 _BANNED = [
     (r"absl::Now\(|system_clock::now|steady_clock::now",
      r"common/clock\.cc", "time comes from common/clock.h"),
@@ -135,8 +136,8 @@ _SHELL = re.compile(r'#include (<thread>|<mutex>|"absl/synchronization/|'
 
 
 def pure_core(path, lines):
-    """What decides or computes holds no log, and but for the kernels' own
-    threads no thread, lock or socket."""
+    """Code that decides or computes does not log. Apart from the kernels' own
+    threads it has no thread, lock or socket."""
     if not _PURE.match(path.as_posix()) or path.name.endswith("_test.cc"):
         return
     for number, line in enumerate(lines, 1):

@@ -4,11 +4,11 @@
     tools/gpu_bundle/pack.py FOLDER
 
 Builds on this machine, which needs the CUDA toolkit but no GPU. FOLDER then
-holds run.py, programs.tar.xz (tests, daemons, tool and benchmarks with the
-shared libraries they were linked with) and the demo's images: at most 60 MB, to
-be copied to a machine that has no more than an NVIDIA driver, Python 3.8, glibc
-and libstdc++ of Debian 12 or newer, and cuBLAS and cuDNN from a CUDA toolkit or
-Python's packages. There: ./run.py --help
+has run.py, programs.tar.xz (tests, daemons, tool and benchmarks, with the
+shared libraries they were linked with) and the demo's images, at most 60 MB in
+total. It can be copied to a machine that has only an NVIDIA driver, Python
+3.8, glibc and libstdc++ of Debian 12 or newer, and cuBLAS and cuDNN from a
+CUDA toolkit or from Python packages. There, run ./run.py --help
 """
 
 import argparse
@@ -47,21 +47,21 @@ PROGRAMS = ["bench/kernels", "bench/peers/one_worker", "cli/sluice",
 SOURCES = ["bench/compute.py", "bench/overlap.py", "bench/report.py",
            "bench/peers/*.py", "configs/*.textproto"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
-# Whoever starts programs of Debian 12 has these, or newer ones that other
-# programs of the machine need.
+# A machine that runs programs of Debian 12 has these, or newer ones that its
+# other programs need.
 LEFT_OUT = re.compile(
     r"(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so")
 MOST_BYTES = 60e6
 
 
 def label(path):
-    """Bazel's name of what it builds at `path`."""
+    """Bazel's label for the target that is built at `path`."""
     folder, name = path.rsplit("/", 1)
     return f"//{folder}:{name}"
 
 
 def needed(path):
-    """Library -> where this machine has it, None where it lies not in the
+    """Library -> its path on this machine, or None if it is not in the
     loader's folders."""
     printed = subprocess.run(["ldd", path.resolve()], check=True,
                              capture_output=True, text=True).stdout
@@ -70,7 +70,7 @@ def needed(path):
 
 
 def libraries(paths):
-    """What is to be taken along, and the names of those of CUDA."""
+    """The libraries to pack, and the names of those that belong to CUDA."""
     taken, of_cuda = {}, set()
     for path in paths:
         for name, place in needed(path).items():

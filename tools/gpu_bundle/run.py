@@ -24,19 +24,20 @@ import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
 PARTS = ["tests", "sanitizer", "train", "overlap", "kernels", "compute"]
-TIMEOUT_S = 600  # Of one program,
-COMPUTE_TIMEOUT_S = 5400  # and where PyTorch compiles every model three times.
-# Mini-batch gradients of the devices and precisions agree to rounding; after two
-# epochs of LeNet the accuracies may differ by this.
+TIMEOUT_S = 600  # For one program.
+# The benchmark in which PyTorch compiles every model three times.
+COMPUTE_TIMEOUT_S = 5400
+# Gradients of one mini-batch agree between devices and precisions up to
+# rounding. After two epochs of LeNet the accuracies may differ by this.
 ACCURACY_APART = 0.01
 
 
 class Missing(Exception):
-    """What the machine lacks."""
+    """Something that the machine lacks."""
 
 
 def gpus():
-    """Their names, and the driver's version of CUDA."""
+    """The GPUs' names, and the CUDA version of the driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -56,7 +57,8 @@ def gpus():
 
 
 def library_folders():
-    """Where a toolkit, or NVIDIA's Python packages, may have CUDA's libraries."""
+    """Folders in which a toolkit, or NVIDIA's Python packages, may have CUDA's
+    libraries."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     folders += [f"{os.environ.get('CUDA_PATH', '/usr/local/cuda')}/lib64"]
     folders += sorted(glob.glob("/usr/local/cuda*/lib64"))
@@ -70,7 +72,7 @@ def library_folders():
 
 
 def find_cuda_libraries(names):
-    """The folders that hold `names`, and a line about each."""
+    """The folders that have `names`, and a line about each."""
     folders = library_folders()
     found, lines = [], []
     for name in names:
@@ -80,7 +82,7 @@ def find_cuda_libraries(names):
                           "folders of CUDA's libraries")
         found.append(folder)
         lines.append(f"{os.path.realpath(f'{folder}/{name}')}")
-    # Libraries load others, by name, that may lie in their packages' folders.
+    # Libraries load others by name, which may lie in their packages' folders.
     return list(dict.fromkeys(found + folders)), lines
 
 
@@ -105,7 +107,7 @@ class Runner:
         self.say(part, f"FAILED: {why}")
 
     def run(self, name, command, timeout_s=TIMEOUT_S):
-        """The exit status; what it prints goes to NAME.log."""
+        """Returns the exit status. The output goes to NAME.log."""
         with open(self.args.results / f"{name}.log", "w") as log:
             try:
                 return subprocess.run(
@@ -119,7 +121,7 @@ class Runner:
         return (self.args.results / f"{name}.log").read_text(errors="replace")
 
     def tests(self, prefix=(), name="", more=()):
-        """Runs them; how many cases there were."""
+        """Runs the tests. Returns the number of cases."""
         total = 0
         for test in self.contents["tests"]:
             short = test.rsplit("/", 1)[1] + name
@@ -154,8 +156,8 @@ class Runner:
                 self.fail(check, "no test's name has Gpu in it")
 
     def train(self):
-        """Two workers and two shards, on the GPU in two precisions, and on the
-        CPU."""
+        """Trains with two workers and two shards, on the GPU in two precisions
+        and on the CPU."""
         job = self.tree / "configs/fashion_mnist_lenet.textproto"
         images = self.contents["images"]
         job.write_text(job.read_text().replace(
@@ -197,7 +199,7 @@ class Runner:
         self.measure("kernels", [self.tree / "bench/kernels", *size])
 
     def overlap(self):
-        # Mini-batches as large as a GPU is given.
+        # Mini-batches of the size that is usual for a GPU.
         size = ["--batch=64", "--updates=40"] if self.args.device == "CUDA" else []
         self.script("overlap", size)
 
