@@ -38,7 +38,7 @@ class Report {
 
   std::string Table() const;
   std::string Json() const;
-  // To standard output.
+  // Prints to standard output.
   void Print(bool json) const;
 
  private:

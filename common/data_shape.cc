@@ -1,3 +1,5 @@
+// Only headers and file sizes are read here, because every process resolves the
+// job, and shards need no samples.
 #include "common/data_shape.h"
 
 #include <string>

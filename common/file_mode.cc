@@ -1,3 +1,7 @@
+// The mode is set through the umask, so that it also holds for files that
+// libraries create. A folder needs the execute bit to be entered, so each read
+// bit also allows the execute bit: "0640" gives the umask 0027, with which
+// files become 0640 and folders 0750.
 #include "common/file_mode.h"
 
 #include <sys/stat.h>

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-// Who may read what a run writes: output.mode. Whatever is created is created
-// with all permissions, less those that the process masks.
+// Permissions of a run's files: output.mode. Files are created with all
+// permissions, less those in the process's umask.
 namespace sluice {
 
 // The permission bits of "0640". Nullopt if it is not such a number, if the

@@ -1,3 +1,5 @@
+// The key is hashed as fixed bytes, not as a struct in memory, so that the
+// grant does not depend on the compiler's layout or the byte order.
 #include "common/grant.h"
 
 #include <xxhash.h>

@@ -1,3 +1,6 @@
+// The port follows the last colon. A host with colons of its own must be in
+// brackets, and only such a host may be: "[::1]:7000" is valid, "::1:7000" and
+// "[localhost]:7000" are not.
 #include "common/host_port.h"
 
 #include "absl/strings/match.h"

@@ -1,3 +1,5 @@
+// Errors of the file are prefixed with the field that names it, because the
+// user knows the job and not the file's format.
 #include "common/initial_weights.h"
 
 #include <utility>

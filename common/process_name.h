@@ -13,7 +13,7 @@ std::string HostName();
 // "host:pid" of a process of this host. A process names itself so to the
 // coordinator, and its parent uses the same name to report its death.
 std::string ProcessName(pid_t pid);
-// That of the calling process.
+// The name of the calling process.
 std::string ProcessName();
 
 }  // namespace sluice

@@ -1,3 +1,7 @@
+// The header comes from a file and is not trusted: its length is bounded by the
+// file's size before it is read, JSON errors become statuses, and the tensors
+// must cover the data exactly. After that the offsets can be used without
+// further checks.
 #include "common/safetensors_header.h"
 
 #include <algorithm>

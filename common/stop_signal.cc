@@ -1,3 +1,6 @@
+// The thread takes two signals with sigwait: the first one calls on_signal, the
+// second one ends the process, for a shutdown that hangs. The destructor sends
+// the thread a signal of its own, which `ended_` tells from a real one.
 #include "common/stop_signal.h"
 
 #include <pthread.h>

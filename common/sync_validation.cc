@@ -42,6 +42,8 @@ void CheckByVersion(const proto::KByVersion& by_version, const MostK& most,
       check->Between(from, change.from_version(), least, kMostVersions);
     }
     check->Between(absl::StrCat(prefix, ".k"), change.k(), 1, most.k, most.why);
+    // Later changes must have larger versions. The clamp avoids an overflow if
+    // a version is out of bounds, which has been reported.
     least = std::clamp(change.from_version(), least, kMostVersions - 1) + 1;
   }
 }

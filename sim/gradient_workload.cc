@@ -1,3 +1,8 @@
+// pulled_[w] holds the slices of worker w's task from their Pulled until Ended,
+// also after its task has been cancelled in the coordinator but before the
+// worker knows. Computing late costs nothing but these references: a gradient
+// is computed at the slices of its pull, however many updates have been made
+// since.
 #include "sim/gradient_workload.h"
 
 #include <utility>

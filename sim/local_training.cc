@@ -1,3 +1,9 @@
+// Two exchanges to the same shards: the trainer's rounds floats to the job's
+// wire types, as a real worker's would, and the evaluator's does not.
+//
+// Both are given the snapshots for one call only (Choose before it, Choose({})
+// after it). Otherwise an exchange would keep a version's chunks alive between
+// tasks, and memory would grow with the number of workers.
 #include "sim/local_training.h"
 
 #include <utility>

@@ -1,7 +1,7 @@
 // Invariants: heat_ holds only entrants whose standing is kRacing, and a
-// standing other than kRacing never changes again. Every heat starts its runs
-// anew, so a longer trial replaces the shorter one of the same entrant and
-// seed.
+// standing other than kRacing never changes again. Every heat runs its entrants
+// from the start, so a longer trial replaces the shorter one of the same
+// entrant and seed.
 //
 // Example with 8 entrants, 2 finalists, a first horizon of 1 s and 5 seeds:
 //

@@ -1,3 +1,5 @@
+// The commit log is written first, so a line of metrics never tells of an
+// update that the log does not have.
 #include "sim/run_recorder.h"
 
 #include <optional>

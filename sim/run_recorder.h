@@ -44,7 +44,7 @@ class RunRecorder {
   const std::unique_ptr<RunFiles> files_;
   const absl::Duration metrics_every_;
 
-  // As in the coordinator's service: the mean over the last five seconds.
+  // The mean over the last five seconds, as in the coordinator's service.
   RateMeter meter_{absl::Seconds(5)};
   absl::Time next_metrics_ = absl::UnixEpoch();
 };

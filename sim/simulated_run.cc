@@ -1,3 +1,7 @@
+// Puts the parts together: the simulation asks GradientWorkload for gradients
+// and evaluations, shows its actions to the RunRecorder before they are carried
+// out, and asks `reached` and `enough` when to stop. Without a folder nothing
+// is recorded.
 #include "sim/simulated_run.h"
 
 #include <memory>

@@ -1,3 +1,6 @@
+// The staleness of a gradient is the number of updates between its base and its
+// update: in the update that makes version 9, a gradient with the bases 8 and 6
+// (one per shard) counts as 9 - 1 - 6 = 2.
 #include "sim/simulation_window.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Sample i has label i mod classes, and its pixels are the class's pattern plus
+// noise. With 10 classes, samples 3 and 13 have the same pattern and different
+// noise. Only the patterns are stored; noise is drawn when a sample is
+// gathered, as a function of (seed, split, sample, pixel), so that every gather
+// gives the same image.
 #include "worker/data/synthetic_images.h"
 
 #include <array>

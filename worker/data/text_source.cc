@@ -1,3 +1,6 @@
+// Samples lie next to each other and labels are the inputs shifted by one byte.
+// With a length of 4, sample 1 of "to be or not" has the input "e or" and the
+// labels " or ".
 #include "worker/data/text_source.h"
 
 #include <algorithm>
