@@ -10,7 +10,8 @@
 //
 // Example with a limit of 1024 descriptors: connections whose descriptor would
 // be 992 or above are closed at once, because the last 32 are reserved for the
-// process's own files. At 1024 accept fails with EMFILE, and the spare is used.
+// process's own files. If the process has used up these as well, accept fails
+// with EMFILE and the spare is used.
 #include "common/rpc/listener.h"
 
 #include <fcntl.h>

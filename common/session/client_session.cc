@@ -6,8 +6,8 @@
 //       ^                                             |        |
 //       +------ Backoff(), unless it has ended -------+        +--> ended
 //
-// Three timeouts bound a silence. With heartbeats every second and a
-// rejoin_timeout of 60 s, a coordinator that falls silent at 0 s is handled so:
+// Two limits bound a silence. With heartbeats every second and a rejoin_timeout
+// of 60 s, a coordinator that falls silent at 0 s is handled so:
 //
 //    5 s   CutAt(): five heartbeats are unanswered. The connection is cut and
 //          another one is tried, at least once a second.
