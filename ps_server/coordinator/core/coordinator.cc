@@ -1,12 +1,12 @@
 #include "ps_server/coordinator/core/coordinator.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
 
 namespace sluice {
 namespace {
@@ -31,7 +31,7 @@ std::set<std::string> InputsThatMayDiffer(PolicyKind policy) {
 
 }  // namespace
 
-Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
+Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
     : options_(std::move(options)),
       grid_(options_.train_samples, options_.batch_size,
             options_.static_partitions ? options_.workers : 1),
@@ -66,13 +66,7 @@ Coordinator::Impl::Impl(CoordinatorOptions options, absl::Time now)
   RefreshAllSupplies();
 }
 
-void Coordinator::Impl::Enter(absl::Time now, Actions* out, bool is_tick) {
-  now_ = now;
-  awake_ = clock_.Advance(now, is_tick);
-  out_ = out;
-}
-
-void Coordinator::Impl::Settle() {
+void Coordinator::Settle() {
   MaybeStart();
   CheckStop();
   if (phase_ == Phase::kRunning) {
@@ -84,8 +78,9 @@ void Coordinator::Impl::Settle() {
   ProgressFinish();
 }
 
-absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
-    const JoinRequest& request) {
+absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
+    const JoinRequest& request, absl::Time now, Actions* out) {
+  const Turn turn(this, now, out);
   if (phase_ == Phase::kRecovering) {
     return absl::UnavailableError(
         absl::StrCat("generation ", options_.generation.value(),
@@ -128,16 +123,15 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Impl::Join(
   return JoinReply{options_.generation, joined->incarnation, joined->resumed};
 }
 
-absl::Status Coordinator::Impl::Heard(Peer peer, Incarnation incarnation,
-                                      absl::Time now) {
+absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,
+                                absl::Time now) {
   return members_.Heard(peer, incarnation,
                         clock_.Advance(now, /*is_tick=*/false));
 }
 
-void Coordinator::Impl::CannotReach(Peer peer, Incarnation incarnation,
-                                    const std::string& whom,
-                                    absl::Duration for_so_long,
-                                    absl::Time now) {
+void Coordinator::CannotReach(Peer peer, Incarnation incarnation,
+                              const std::string& whom,
+                              absl::Duration for_so_long, absl::Time now) {
   // What a peer says of itself: not before this coordinator began.
   const absl::Duration since =
       std::clamp(for_so_long, absl::ZeroDuration(), now - created_);
@@ -145,7 +139,9 @@ void Coordinator::Impl::CannotReach(Peer peer, Incarnation incarnation,
                        clock_.Advance(now, /*is_tick=*/false) - since);
 }
 
-void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
+void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
+                               absl::Time now, Actions* out) {
+  const Turn turn(this, now, out);
   if (!members_.Disconnected(peer, incarnation, awake_)) return;
   if (!over()) {
     Say(Announce::Level::kWarning,
@@ -155,15 +151,18 @@ void Coordinator::Impl::Disconnected(Peer peer, Incarnation incarnation) {
   if (peer.role == Role::kWorker) policy_.SetSuspect(WorkerId(peer.id), true);
 }
 
-void Coordinator::Impl::Leave(Peer peer, Incarnation incarnation,
-                              const std::string& reason) {
+void Coordinator::Leave(Peer peer, Incarnation incarnation,
+                        const std::string& reason, absl::Time now,
+                        Actions* out) {
+  const Turn turn(this, now, out);
   if (!members_.Left(peer, incarnation) || over()) return;
   PeerLost(peer, absl::StrCat("left: ", reason));
 }
 
-absl::Status Coordinator::Impl::DeathReported(Peer peer,
-                                              const std::string& process,
-                                              const std::string& reason) {
+absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
+                                        const std::string& reason,
+                                        absl::Time now, Actions* out) {
+  const Turn turn(this, now, out);
   absl::Status valid = members_.CheckPeer(peer);
   if (!valid.ok()) return valid;
   const Membership::Member& member = members_.Get(peer);
@@ -175,21 +174,22 @@ absl::Status Coordinator::Impl::DeathReported(Peer peer,
 }
 
 // The peer, which lives, is taken for dead.
-void Coordinator::Impl::EndLife(Peer peer, const std::string& why) {
+void Coordinator::EndLife(Peer peer, const std::string& why) {
   const Incarnation incarnation = members_.Get(peer).incarnation;
   members_.Died(peer, incarnation);
   Emit(EndSession{peer, incarnation, why});
   PeerLost(peer, why);
 }
 
-void Coordinator::Impl::Tick() {
+void Coordinator::Tick(absl::Time now, Actions* out) {
+  const Turn turn(this, now, out, /*is_tick=*/true);
   if (over()) return;
   ExpireLeases();
   ExpireTasks();
   CheckDeadlines();
 }
 
-void Coordinator::Impl::ExpireLeases() {
+void Coordinator::ExpireLeases() {
   for (Peer peer : members_.Expired(awake_)) {
     const Incarnation incarnation = members_.Get(peer).incarnation;
     members_.LeaseOver(peer, incarnation);
@@ -203,7 +203,7 @@ void Coordinator::Impl::ExpireLeases() {
 
 // What follows when a life of `peer` is over; it is so in `members_` already,
 // unless the next life has begun.
-void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
+void Coordinator::PeerLost(Peer peer, const std::string& why) {
   Say(Announce::Level::kWarning,
       absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
                    "\""));
@@ -220,7 +220,7 @@ void Coordinator::Impl::PeerLost(Peer peer, const std::string& why) {
   }
 }
 
-void Coordinator::Impl::WorkerLost(WorkerId worker, const std::string& why) {
+void Coordinator::WorkerLost(WorkerId worker, const std::string& why) {
   policy_.WorkerLost(worker);
   if (grid_.partitions() > 1) {
     unserved_.insert(static_cast<int>(worker.value()));
@@ -232,139 +232,21 @@ void Coordinator::Impl::WorkerLost(WorkerId worker, const std::string& why) {
                absl::StrCat("worker ", worker.value(), " ", why));
 }
 
-void Coordinator::Impl::EvaluatorLost() {
+void Coordinator::EvaluatorLost() {
   evaluator_lost_ = awake_;
   const auto running = evaluations_.GiveUp();
   if (running.has_value()) Decide(Release{running->version});
 }
 
-void Coordinator::Impl::ExpireTasks() {
+void Coordinator::ExpireTasks() {
   for (const GradientKey& key : tasks_.Overdue(awake_)) {
     TaskOverran(key);
     if (over()) return;
   }
 }
 
-void Coordinator::Impl::Say(Announce::Level level, std::string text) {
+void Coordinator::Say(Announce::Level level, std::string text) {
   Emit(Announce{level, std::move(text)});
 }
-
-// ---- The public face: enter, one event, settle. ----
-
-Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
-    : impl_(std::make_unique<Impl>(std::move(options), now)) {}
-
-Coordinator::~Coordinator() = default;
-
-absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
-    const JoinRequest& request, absl::Time now, Actions* out) {
-  impl_->Enter(now, out);
-  auto reply = impl_->Join(request);
-  impl_->Settle();
-  return reply;
-}
-
-absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,
-                                absl::Time now) {
-  return impl_->Heard(peer, incarnation, now);
-}
-
-void Coordinator::CannotReach(Peer peer, Incarnation incarnation,
-                              const std::string& whom,
-                              absl::Duration for_so_long, absl::Time now) {
-  impl_->CannotReach(peer, incarnation, whom, for_so_long, now);
-}
-
-void Coordinator::Disconnected(Peer peer, Incarnation incarnation,
-                               absl::Time now, Actions* out) {
-  impl_->Enter(now, out);
-  impl_->Disconnected(peer, incarnation);
-  impl_->Settle();
-}
-
-void Coordinator::Leave(Peer peer, Incarnation incarnation,
-                        const std::string& reason, absl::Time now,
-                        Actions* out) {
-  impl_->Enter(now, out);
-  impl_->Leave(peer, incarnation, reason);
-  impl_->Settle();
-}
-
-absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
-                                        const std::string& reason,
-                                        absl::Time now, Actions* out) {
-  impl_->Enter(now, out);
-  absl::Status status = impl_->DeathReported(peer, process, reason);
-  impl_->Settle();
-  return status;
-}
-
-absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
-                                Actions* out) {
-  impl_->Enter(now, out);
-  absl::Status status = impl_->Ready(delivery);
-  impl_->Settle();
-  return status;
-}
-
-absl::Status Coordinator::Rejected(const GradientKey& key,
-                                   const std::string& reason, absl::Time now,
-                                   Actions* out) {
-  impl_->Enter(now, out);
-  absl::Status status = impl_->Rejected(key, reason);
-  impl_->Settle();
-  return status;
-}
-
-absl::Status Coordinator::Executed(ShardId shard, int64_t number,
-                                   Version version, const std::string& fault,
-                                   absl::Time now, Actions* out) {
-  impl_->Enter(now, out);
-  absl::Status status = impl_->Executed(shard, number, version, fault);
-  impl_->Settle();
-  return status;
-}
-
-absl::Status Coordinator::Stored(ShardId shard, Version version,
-                                 StoredPart part, absl::Time now,
-                                 Actions* out) {
-  impl_->Enter(now, out);
-  absl::Status status = impl_->Stored(shard, version, std::move(part));
-  impl_->Settle();
-  return status;
-}
-
-void Coordinator::ManifestWritten(Version version, const std::string& error,
-                                  absl::Time now, Actions* out) {
-  impl_->Enter(now, out);
-  impl_->ManifestWritten(version, error);
-  impl_->Settle();
-}
-
-void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
-                            Actions* out) {
-  impl_->Enter(now, out);
-  impl_->Evaluated(evaluation);
-  impl_->Settle();
-}
-
-void Coordinator::RequestStop(const std::string& reason, absl::Time now,
-                              Actions* out) {
-  impl_->Enter(now, out);
-  impl_->RequestStop(reason);
-  impl_->Settle();
-}
-
-void Coordinator::Tick(absl::Time now, Actions* out) {
-  impl_->Enter(now, out, /*is_tick=*/true);
-  impl_->Tick();
-  impl_->Settle();
-}
-
-TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
-  return impl_->TakeSnapshot(now);
-}
-
-JobState Coordinator::State(absl::Time now) const { return impl_->State(now); }
 
 }  // namespace sluice

@@ -4,15 +4,31 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/batch_grid.h"
 #include "common/ids.h"
+#include "ps_server/coordinator/core/awake_clock.h"
+#include "ps_server/coordinator/core/checkpoints.h"
 #include "ps_server/coordinator/core/coordinator_options.h"
+#include "ps_server/coordinator/core/evaluations.h"
+#include "ps_server/coordinator/core/input_agreement.h"
 #include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/core/membership.h"
+#include "ps_server/coordinator/core/task_table.h"
 #include "ps_server/coordinator/core/training_snapshot.h"
+#include "ps_server/coordinator/core/training_stats.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/policy/k_schedule.h"
+#include "ps_server/coordinator/policy/sync_policy.h"
+#include "ps_server/decisions/decision_stream.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -29,7 +45,8 @@ namespace sluice {
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, absl::Time now);
-  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
 
   struct JoinRequest {
     Peer peer;
@@ -120,8 +137,148 @@ class Coordinator {
   JobState State(absl::Time now) const;
 
  private:
-  class Impl;
-  const std::unique_ptr<Impl> impl_;
+  // Every event is handled in the same way: its method begins with a Turn,
+  // which takes the time, changes the parts, and returns; the Turn's end does
+  // all that follows, until nothing more does.
+  class Turn {
+   public:
+    Turn(Coordinator* of, absl::Time now, Actions* out, bool is_tick = false)
+        : of_(*of) {
+      of_.now_ = now;
+      of_.awake_ = of_.clock_.Advance(now, is_tick);
+      of_.out_ = out;
+    }
+    ~Turn() { of_.Settle(); }
+
+   private:
+    Coordinator& of_;
+  };
+
+  static constexpr int kMostOverruns = 5;
+
+  // coordinator.cc: who comes and goes.
+  void Settle();
+  void PeerLost(Peer peer, const std::string& why);
+  void EndLife(Peer peer, const std::string& why);
+  void WorkerLost(WorkerId worker, const std::string& why);
+  void EvaluatorLost();
+  void ExpireLeases();
+  void ExpireTasks();
+
+  // coordinator_tasks.cc: from a worker that may start to a verdict.
+  void AssignTasks();
+  bool AssignOne();
+  std::optional<WorkerId> ChooseWorker(
+      const BatchSchedule::Candidate& candidate) const;
+  void IssueTask(WorkerId worker, BlockId block);
+  absl::Status CheckDelivery(const OpenTask& open,
+                             const Delivery& delivery) const;
+  OpenTask EndTask(GradientKey key, Outcome outcome, const std::string& reason);
+  void EndAndReturn(GradientKey key, Outcome outcome,
+                    const std::string& reason);
+  void EndAllTasks(Outcome outcome, const std::string& reason);
+  void TaskOverran(GradientKey key);
+  absl::Duration DeadlineAfter(int overruns) const;
+  std::string DescribeOverruns() const;
+  void RefreshSupply(BlockId block);
+  void RefreshAllSupplies();
+  void SendVerdictTo(const GradientKey& key, Outcome outcome,
+                     const std::string& reason, Version version);
+
+  // coordinator_updates.cc: from ready gradients to a version.
+  void DecideUpdates();
+  void CommitUpdate();
+  std::vector<OpenTask> CloseUpdate(Version version);
+  void EmitCommit(const std::vector<OpenTask>& entries, Version version);
+  void EndOutdated();
+  bool RoundExhausted() const;
+  void BeginRound(BlockId first);
+  int64_t StillToCome() const;
+  bool Short() const;
+  std::string DescribeShortage() const;
+  void WatchShortage();
+  void Decide(AnyDecision what);
+
+  // coordinator_checkpoints.cc
+  void MaybeStore();
+  void StoreNewest();
+  std::string StoringWaitsFor() const;
+  void DropIfGivenUp(Version version);
+  void GiveUpStoring(const std::string& why);
+  void CheckStoringDeadline();
+  bool LastVersionStored();
+  std::optional<CheckpointState> StateOfCheckpoints() const;
+
+  // coordinator_phases.cc: start, evaluations, end.
+  void MaybeStart();
+  bool GoesOn() const;
+  std::vector<Peer> Expected() const;
+  bool MayBegin() const;
+  std::optional<std::string> StopReason() const;
+  void CheckStop();
+  void BeginFinish(const std::string& reason);
+  void ProgressFinish();
+  void Finish(const std::string& failure, const std::string& reason);
+  void Fail(const std::string& failure);
+  void Recover(const std::string& why);
+  bool over() const;
+  void MaybeEvaluate();
+  void StartEvaluation(bool final);
+  void CheckDeadlines();
+  void EvaluationOverran(Evaluations::Running running);
+  std::string MissingPeers() const;
+
+  void Emit(Action action) { out_->push_back(std::move(action)); }
+  void Say(Announce::Level level, std::string text);
+
+  // coordinator_state.cc
+  std::pair<std::string, absl::Time> WaitingFor() const;
+  std::pair<std::string, absl::Time> IdlersWaitFor() const;
+  double Progress(absl::Time now) const;
+  absl::Duration Running(absl::Time now) const;
+
+  // Constant after construction.
+  const CoordinatorOptions options_;
+  const BatchGrid grid_;
+  const absl::Time created_;
+  const ResumePoint begins_;
+
+  // Of the event being handled.
+  absl::Time now_;
+  absl::Time awake_;  // AwakeClock's time: leases and deadlines run on it.
+  Actions* out_ = nullptr;
+
+  // How the run stands: the parts, and what is left for the whole.
+  AwakeClock clock_;
+  Membership members_;
+  InputAgreement agreement_;
+  BatchSchedule schedule_;
+  SyncPolicy policy_;
+  KSchedule k_schedule_;
+  TaskTable tasks_;
+  DecisionStream stream_;
+  Evaluations evaluations_;
+  Checkpoints checkpoints_;
+  TrainingStats stats_;
+
+  Phase phase_ = Phase::kStarting;
+  std::string message_;
+  std::optional<absl::Time> started_;
+  absl::Time ended_;
+  std::optional<std::string> stop_requested_;
+  bool restore_sent_ = false;
+  BlockId round_;           // First block of the version, under SYNC.
+  std::set<int> unserved_;  // STATIC: partitions without a living worker.
+  size_t last_update_size_ = 0;
+  std::shared_ptr<const TrainingSnapshot> snapshot_;  // Of the one running.
+  std::optional<Evaluation> last_evaluation_;
+  std::optional<Evaluation> final_evaluation_;
+
+  // Awake times.
+  std::optional<absl::Time> restored_;  // When the shards had their weights.
+  absl::Time finishing_since_;
+  absl::Time evaluator_lost_;
+  std::optional<absl::Time> short_since_;
 };
 
 }  // namespace sluice

@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
 
 // The newest version has just been decided.
-void Coordinator::Impl::MaybeStore() {
+void Coordinator::MaybeStore() {
   const Version version = stream_.decided();
   switch (checkpoints_.Decided(version, awake_)) {
     case Checkpoints::Due::kNo:
@@ -31,12 +31,12 @@ void Coordinator::Impl::MaybeStore() {
 }
 
 // Nothing may be decided between the running checkpoint's version and this.
-void Coordinator::Impl::StoreNewest() {
+void Coordinator::StoreNewest() {
   snapshot_ = std::make_shared<const TrainingSnapshot>(TakeSnapshot(now_));
   Decide(Store{checkpoints_.running()->version});
 }
 
-std::string Coordinator::Impl::StoringWaitsFor() const {
+std::string Coordinator::StoringWaitsFor() const {
   const std::vector<ShardId> missing = checkpoints_.Missing();
   if (missing.empty()) return "the coordinator to write the manifest";
   return absl::StrJoin(missing, ", ", [](std::string* text, ShardId shard) {
@@ -44,8 +44,10 @@ std::string Coordinator::Impl::StoringWaitsFor() const {
   });
 }
 
-absl::Status Coordinator::Impl::Stored(ShardId shard, Version version,
-                                       StoredPart part) {
+absl::Status Coordinator::Stored(ShardId shard, Version version,
+                                 StoredPart part, absl::Time now,
+                                 Actions* out) {
+  const Turn turn(this, now, out);
   if (over()) return absl::OkStatus();
   if (shard.value() < 0 || shard.value() >= options_.shards) {
     return absl::InvalidArgumentError(
@@ -70,8 +72,9 @@ absl::Status Coordinator::Impl::Stored(ShardId shard, Version version,
   return absl::OkStatus();
 }
 
-void Coordinator::Impl::ManifestWritten(Version version,
-                                        const std::string& error) {
+void Coordinator::ManifestWritten(Version version, const std::string& error,
+                                  absl::Time now, Actions* out) {
+  const Turn turn(this, now, out);
   if (over()) return;
   const auto& running = checkpoints_.running();
   if (!running.has_value() || running->version != version) {
@@ -85,14 +88,14 @@ void Coordinator::Impl::ManifestWritten(Version version,
 }
 
 // What comes late of one that was given up would lie there for good.
-void Coordinator::Impl::DropIfGivenUp(Version version) {
+void Coordinator::DropIfGivenUp(Version version) {
   const auto& running = checkpoints_.running();
   if (running.has_value() && running->version == version) return;  // A repeat.
   if (checkpoints_.Keeps(version)) return;
   Emit(RemoveStored{options_.generation, version});
 }
 
-void Coordinator::Impl::GiveUpStoring(const std::string& why) {
+void Coordinator::GiveUpStoring(const std::string& why) {
   const Version version = checkpoints_.running()->version;
   Say(Announce::Level::kError,
       absl::StrCat("event=checkpoint_failed version=", version.value(),
@@ -102,7 +105,7 @@ void Coordinator::Impl::GiveUpStoring(const std::string& why) {
   checkpoints_.Failed(absl::StrCat("version ", version.value(), ": ", why));
 }
 
-void Coordinator::Impl::CheckStoringDeadline() {
+void Coordinator::CheckStoringDeadline() {
   const auto& running = checkpoints_.running();
   if (!running.has_value() ||
       awake_ - running->since < options_.task_deadline) {
@@ -116,7 +119,7 @@ void Coordinator::Impl::CheckStoringDeadline() {
 // Has the run's last version stored; true when nothing of that is left to be
 // waited for. One that failed is not tried again: what there was of it may be
 // being removed.
-bool Coordinator::Impl::LastVersionStored() {
+bool Coordinator::LastVersionStored() {
   if (!options_.checkpoints.enabled()) return true;
   if (checkpoints_.running().has_value()) return false;
   const Version last = stream_.decided();
@@ -126,7 +129,7 @@ bool Coordinator::Impl::LastVersionStored() {
   return false;
 }
 
-std::optional<CheckpointState> Coordinator::Impl::StateOfCheckpoints() const {
+std::optional<CheckpointState> Coordinator::StateOfCheckpoints() const {
   if (!options_.checkpoints.enabled()) return std::nullopt;
   CheckpointState state;
   state.newest = checkpoints_.newest();

@@ -5,16 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
 
-bool Coordinator::Impl::over() const {
+bool Coordinator::over() const {
   return phase_ == Phase::kFinished || phase_ == Phase::kFailed ||
          phase_ == Phase::kRecovering;
 }
 
-void Coordinator::Impl::MaybeStart() {
+void Coordinator::MaybeStart() {
   if (phase_ != Phase::kStarting) return;
   // There is nothing that could be kept.
   if (stop_requested_.has_value() && !GoesOn()) {
@@ -41,12 +41,12 @@ void Coordinator::Impl::MaybeStart() {
 }
 
 // With a run that had begun; else everybody is waited for as at its start.
-bool Coordinator::Impl::GoesOn() const {
+bool Coordinator::GoesOn() const {
   return options_.resume.has_value() && options_.recovery.begun;
 }
 
 // Those without whom training does not begin, or at least waits a while.
-std::vector<Peer> Coordinator::Impl::Expected() const {
+std::vector<Peer> Coordinator::Expected() const {
   const RecoveryOptions& past = options_.recovery;
   std::vector<Peer> peers;
   // Where none was left, whoever comes does as well as another.
@@ -68,7 +68,7 @@ std::vector<Peer> Coordinator::Impl::Expected() const {
 // The shards have their weights. A run that goes on does so with those who are
 // left, after a wait for those who are on their way; what they are too few for
 // is a shortage like any other.
-bool Coordinator::Impl::MayBegin() const {
+bool Coordinator::MayBegin() const {
   if (StopReason().has_value()) return true;  // Nobody needs to compute.
   const int workers = members_.living(Role::kWorker);
   if (!GoesOn()) {
@@ -82,7 +82,7 @@ bool Coordinator::Impl::MayBegin() const {
 }
 
 // Why the run is to end, if it is, whoever is there.
-std::optional<std::string> Coordinator::Impl::StopReason() const {
+std::optional<std::string> Coordinator::StopReason() const {
   if (stop_requested_.has_value()) return stop_requested_;
   const StopOptions& stop = options_.stop;
   const int64_t version = std::max(stream_.decided(), begins_.version).value();
@@ -96,7 +96,7 @@ std::optional<std::string> Coordinator::Impl::StopReason() const {
   return std::nullopt;
 }
 
-void Coordinator::Impl::CheckStop() {
+void Coordinator::CheckStop() {
   if (phase_ != Phase::kRunning) return;
   const auto reason = StopReason();
   if (reason.has_value()) return BeginFinish(*reason);
@@ -110,7 +110,7 @@ void Coordinator::Impl::CheckStop() {
                            left, " mini-batches that nobody serves"));
 }
 
-void Coordinator::Impl::BeginFinish(const std::string& reason) {
+void Coordinator::BeginFinish(const std::string& reason) {
   phase_ = Phase::kFinishing;
   message_ = reason;
   ended_ = now_;
@@ -124,7 +124,7 @@ void Coordinator::Impl::BeginFinish(const std::string& reason) {
 
 // The final version is evaluated, and written, by the evaluator, and stored as
 // a checkpoint; then, when every shard has executed everything, all may go.
-void Coordinator::Impl::ProgressFinish() {
+void Coordinator::ProgressFinish() {
   if (phase_ != Phase::kFinishing) return;
   const bool stored = LastVersionStored();
   if (options_.evaluator && !evaluations_.final_done()) {
@@ -144,8 +144,8 @@ void Coordinator::Impl::ProgressFinish() {
   if (stored && stream_.idle()) Finish("", message_);
 }
 
-void Coordinator::Impl::Finish(const std::string& failure,
-                               const std::string& reason) {
+void Coordinator::Finish(const std::string& failure,
+                         const std::string& reason) {
   if (phase_ != Phase::kFinishing) ended_ = now_;
   phase_ = failure.empty() ? Phase::kFinished : Phase::kFailed;
   message_ = failure.empty() ? reason : failure;
@@ -156,14 +156,14 @@ void Coordinator::Impl::Finish(const std::string& failure,
   Emit(FinishRun{failure, reason});
 }
 
-void Coordinator::Impl::Fail(const std::string& failure) {
+void Coordinator::Fail(const std::string& failure) {
   if (over()) return;
   EndAllTasks(Outcome::kCancelled, failure);
   Finish(failure, failure);
 }
 
 // What this generation needs is gone: the next one follows, if one can.
-void Coordinator::Impl::Recover(const std::string& why) {
+void Coordinator::Recover(const std::string& why) {
   if (over()) return;
   const RecoveryOptions& past = options_.recovery;
   if (!past.possible) return Fail(why);
@@ -208,7 +208,9 @@ void Coordinator::Impl::Recover(const std::string& why) {
 }
 
 // Where this generation cannot carry it out any more, the next one does.
-void Coordinator::Impl::RequestStop(const std::string& reason) {
+void Coordinator::RequestStop(const std::string& reason, absl::Time now,
+                              Actions* out) {
+  const Turn turn(this, now, out);
   if (!stop_requested_.has_value()) stop_requested_ = reason;
 }
 
@@ -216,20 +218,22 @@ void Coordinator::Impl::RequestStop(const std::string& reason) {
 
 // One that was due while the evaluator was busy or away takes the newest
 // version.
-void Coordinator::Impl::MaybeEvaluate() {
+void Coordinator::MaybeEvaluate() {
   if (phase_ != Phase::kRunning || !evaluations_.ShouldStart()) return;
   if (members_.Get({Role::kEvaluator, 0}).life != PeerLife::kAlive) return;
   StartEvaluation(/*final=*/false);
 }
 
-void Coordinator::Impl::StartEvaluation(bool final) {
+void Coordinator::StartEvaluation(bool final) {
   const Version version = stream_.decided();
   Decide(Pin{version});
   evaluations_.Start(version, final, awake_);
   Emit(SendEvaluate{version, final});
 }
 
-void Coordinator::Impl::Evaluated(const Evaluation& evaluation) {
+void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
+                            Actions* out) {
+  const Turn turn(this, now, out);
   if (over()) return;
   const auto running = evaluations_.Answer(evaluation.version);
   if (!running.has_value()) return;
@@ -261,7 +265,7 @@ void Coordinator::Impl::Evaluated(const Evaluation& evaluation) {
 
 // ---- Deadlines: nothing waits without one, and each names its culprit. ----
 
-std::string Coordinator::Impl::MissingPeers() const {
+std::string Coordinator::MissingPeers() const {
   std::vector<std::string> missing;
   for (std::string names :
        {members_.Missing(Role::kShard), members_.Missing(Expected())}) {
@@ -274,7 +278,7 @@ std::string Coordinator::Impl::MissingPeers() const {
   return absl::StrJoin(missing, ", ");
 }
 
-void Coordinator::Impl::CheckDeadlines() {
+void Coordinator::CheckDeadlines() {
   if (over()) return;
   if (phase_ == Phase::kStarting) {
     // Awake and real time agree on how long others had the chance to join.
@@ -305,7 +309,7 @@ void Coordinator::Impl::CheckDeadlines() {
 }
 
 // Whoever was at it is taken for dead, and is to begin anew; but not for ever.
-void Coordinator::Impl::EvaluationOverran(Evaluations::Running running) {
+void Coordinator::EvaluationOverran(Evaluations::Running running) {
   const std::string why =
       absl::StrCat("took longer than ",
                    absl::FormatDuration(DeadlineAfter(evaluations_.overruns())),

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
 
-JobState Coordinator::Impl::State(absl::Time now) const {
+JobState Coordinator::State(absl::Time now) const {
   JobState state;
   state.phase = phase_;
   state.message = message_;
@@ -62,7 +62,7 @@ JobState Coordinator::Impl::State(absl::Time now) const {
   return state;
 }
 
-std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
+std::pair<std::string, absl::Time> Coordinator::WaitingFor() const {
   const absl::Duration paused = clock_.paused();
   if (over()) return {"", absl::Time()};
   auto cut_off = members_.CutOff();
@@ -105,7 +105,7 @@ std::pair<std::string, absl::Time> Coordinator::Impl::WaitingFor() const {
 }
 
 // Nobody has a task although the run is not over.
-std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
+std::pair<std::string, absl::Time> Coordinator::IdlersWaitFor() const {
   const absl::Duration paused = clock_.paused();
   // Room comes back when every shard has executed what frees it.
   if (!stream_.idle()) {
@@ -123,13 +123,13 @@ std::pair<std::string, absl::Time> Coordinator::Impl::IdlersWaitFor() const {
 }
 
 // How long training has gone on; 0 before it begins.
-absl::Duration Coordinator::Impl::Running(absl::Time now) const {
+absl::Duration Coordinator::Running(absl::Time now) const {
   const absl::Duration before = begins_.snapshot.running;
   if (!started_.has_value()) return before;
   return before + ((phase_ == Phase::kRunning ? now : ended_) - *started_);
 }
 
-TrainingSnapshot Coordinator::Impl::TakeSnapshot(absl::Time now) const {
+TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
   TrainingSnapshot snapshot;
   snapshot.schedule = schedule_.TakeSnapshot();
   snapshot.round = std::min(round_, BlockId(schedule_.total()));
@@ -141,7 +141,7 @@ TrainingSnapshot Coordinator::Impl::TakeSnapshot(absl::Time now) const {
   return snapshot;
 }
 
-double Coordinator::Impl::Progress(absl::Time now) const {
+double Coordinator::Progress(absl::Time now) const {
   if (phase_ == Phase::kStarting) return 0;
   if (phase_ != Phase::kRunning) return 1;
   double progress = 0;

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
 #include "common/learning_rate.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
 namespace {
@@ -23,7 +23,7 @@ std::string DescribeLoss(const Task& task, double loss, int64_t total) {
 
 }  // namespace
 
-void Coordinator::Impl::AssignTasks() {
+void Coordinator::AssignTasks() {
   // An update that waits for the commit window is as good as decided: what
   // started now would be cancelled with it, or stale.
   if (phase_ != Phase::kRunning || policy_.Due(StillToCome())) return;
@@ -31,7 +31,7 @@ void Coordinator::Impl::AssignTasks() {
   }
 }
 
-bool Coordinator::Impl::AssignOne() {
+bool Coordinator::AssignOne() {
   if (policy_.startable().empty()) return false;
   if (grid_.partitions() > 1) {
     const WorkerId worker = *policy_.startable().begin();
@@ -52,7 +52,7 @@ bool Coordinator::Impl::AssignOne() {
 
 // Somebody who has not had the block before, if there is one. A block whose
 // gradient was bad also waits for somebody else who is still computing.
-std::optional<WorkerId> Coordinator::Impl::ChooseWorker(
+std::optional<WorkerId> Coordinator::ChooseWorker(
     const BatchSchedule::Candidate& candidate) const {
   const auto& holders = candidate.holders;
   for (WorkerId worker : policy_.startable()) {
@@ -64,7 +64,7 @@ std::optional<WorkerId> Coordinator::Impl::ChooseWorker(
   return *policy_.startable().begin();
 }
 
-void Coordinator::Impl::IssueTask(WorkerId worker, BlockId block) {
+void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   const BatchSchedule::Block what = schedule_.BlockAt(block);
   const Peer peer{Role::kWorker, worker.value()};
   Task task;
@@ -88,7 +88,9 @@ void Coordinator::Impl::IssueTask(WorkerId worker, BlockId block) {
   Emit(SendTask{task});
 }
 
-absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
+absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
+                                Actions* out) {
+  const Turn turn(this, now, out);
   const OpenTask* open = tasks_.Find(delivery.key);
   if (open == nullptr) {
     return absl::AbortedError(
@@ -122,8 +124,8 @@ absl::Status Coordinator::Impl::Ready(const Delivery& delivery) {
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
-                                              const Delivery& delivery) const {
+absl::Status Coordinator::CheckDelivery(const OpenTask& open,
+                                        const Delivery& delivery) const {
   const std::string who = delivery.key.ToString();
   if (static_cast<int>(delivery.shard_bases.size()) != options_.shards) {
     return absl::InvalidArgumentError(
@@ -153,8 +155,10 @@ absl::Status Coordinator::Impl::CheckDelivery(const OpenTask& open,
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::Impl::Rejected(const GradientKey& key,
-                                         const std::string& reason) {
+absl::Status Coordinator::Rejected(const GradientKey& key,
+                                   const std::string& reason, absl::Time now,
+                                   Actions* out) {
+  const Turn turn(this, now, out);
   const OpenTask* open = tasks_.Find(key);
   if (open == nullptr) {
     return absl::AbortedError(
@@ -183,8 +187,8 @@ absl::Status Coordinator::Impl::Rejected(const GradientKey& key,
 
 // Ends a task that was not applied; what becomes of its block is up to the
 // caller. By value: `key` may be part of the task that this closes.
-OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
-                                    const std::string& reason) {
+OpenTask Coordinator::EndTask(GradientKey key, Outcome outcome,
+                              const std::string& reason) {
   OpenTask ended = tasks_.Close(key);
   if (ended.ready) {
     policy_.Decided(key);
@@ -205,8 +209,8 @@ OpenTask Coordinator::Impl::EndTask(GradientKey key, Outcome outcome,
   return ended;
 }
 
-void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
-                                     const std::string& reason) {
+void Coordinator::EndAndReturn(GradientKey key, Outcome outcome,
+                               const std::string& reason) {
   const OpenTask ended = EndTask(key, outcome, reason);
   schedule_.Return(ended.block);
   RefreshSupply(ended.block);
@@ -214,7 +218,7 @@ void Coordinator::Impl::EndAndReturn(GradientKey key, Outcome outcome,
 
 // The mini-batch is computed again, by somebody else if there is one; but not
 // for ever: after kMostOverruns there is no further attempt.
-void Coordinator::Impl::TaskOverran(GradientKey key) {
+void Coordinator::TaskOverran(GradientKey key) {
   const BlockId block = tasks_.Find(key)->block;
   const std::string why = absl::StrCat(
       "worker ", key.worker.value(), " took longer than ",
@@ -243,20 +247,19 @@ void Coordinator::Impl::TaskOverran(GradientKey key) {
 
 // What a mini-batch, or an evaluation, may take that took too long `overruns`
 // times before.
-absl::Duration Coordinator::Impl::DeadlineAfter(int overruns) const {
+absl::Duration Coordinator::DeadlineAfter(int overruns) const {
   return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
 }
 
 // "5 times longer than limits.task_deadline_s allows (30s, ...)".
-std::string Coordinator::Impl::DescribeOverruns() const {
+std::string Coordinator::DescribeOverruns() const {
   return absl::StrCat(
       kMostOverruns, " times longer than limits.task_deadline_s allows (",
       absl::FormatDuration(DeadlineAfter(0)), ", from the second time on ",
       absl::FormatDuration(DeadlineAfter(1)), ")");
 }
 
-void Coordinator::Impl::EndAllTasks(Outcome outcome,
-                                    const std::string& reason) {
+void Coordinator::EndAllTasks(Outcome outcome, const std::string& reason) {
   for (const GradientKey& key : tasks_.AllLive()) {
     EndAndReturn(key, outcome, reason);
   }
@@ -266,22 +269,21 @@ void Coordinator::Impl::EndAllTasks(Outcome outcome,
 }
 
 // Tells the policy whose partitions have something that may go out.
-void Coordinator::Impl::RefreshSupply(BlockId block) {
+void Coordinator::RefreshSupply(BlockId block) {
   if (grid_.partitions() == 1) return;
   const int partition = schedule_.PartitionOf(block);
   policy_.SetSupplied(WorkerId(partition), schedule_.available(partition) > 0);
 }
 
-void Coordinator::Impl::RefreshAllSupplies() {
+void Coordinator::RefreshAllSupplies() {
   if (grid_.partitions() == 1) return;
   for (int p = 0; p < grid_.partitions(); ++p) {
     policy_.SetSupplied(WorkerId(p), schedule_.available(p) > 0);
   }
 }
 
-void Coordinator::Impl::SendVerdictTo(const GradientKey& key, Outcome outcome,
-                                      const std::string& reason,
-                                      Version version) {
+void Coordinator::SendVerdictTo(const GradientKey& key, Outcome outcome,
+                                const std::string& reason, Version version) {
   const Peer peer{Role::kWorker, key.worker.value()};
   if (!members_.IsCurrent(peer, key.incarnation)) return;
   Emit(SendVerdict{key, outcome, reason, version});

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/learning_rate.h"
-#include "ps_server/coordinator/core/coordinator_impl.h"
+#include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/policy/update_weights.h"
 
 namespace sluice {
@@ -28,7 +28,7 @@ std::optional<double> LossOf(const std::vector<OpenTask>& entries) {
 
 }  // namespace
 
-void Coordinator::Impl::DecideUpdates() {
+void Coordinator::DecideUpdates() {
   while (phase_ == Phase::kRunning) {
     if (RoundExhausted()) {
       BeginRound(round_ + options_.sync.gradients_per_update);
@@ -42,7 +42,7 @@ void Coordinator::Impl::DecideUpdates() {
 }
 
 // Blocks that can still be part of the next update.
-int64_t Coordinator::Impl::StillToCome() const {
+int64_t Coordinator::StillToCome() const {
   int64_t blocks = schedule_.available() + tasks_.live();
   if (options_.sync.on_shortage == OnShortage::kShrink) {
     for (int partition : unserved_) blocks -= schedule_.available(partition);
@@ -50,7 +50,7 @@ int64_t Coordinator::Impl::StillToCome() const {
   return blocks;
 }
 
-void Coordinator::Impl::CommitUpdate() {
+void Coordinator::CommitUpdate() {
   const Version version = stream_.decided() + 1;
   std::vector<OpenTask> entries = CloseUpdate(version);
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
@@ -77,7 +77,7 @@ void Coordinator::Impl::CommitUpdate() {
 
 // Takes the tasks of the next update out of every list and returns them in
 // summation order.
-std::vector<OpenTask> Coordinator::Impl::CloseUpdate(Version version) {
+std::vector<OpenTask> Coordinator::CloseUpdate(Version version) {
   std::vector<OpenTask> entries;
   for (const GradientKey& key : policy_.NextUpdate()) {
     entries.push_back(tasks_.Close(key));
@@ -94,8 +94,8 @@ std::vector<OpenTask> Coordinator::Impl::CloseUpdate(Version version) {
   return entries;
 }
 
-void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
-                                   Version version) {
+void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
+                             Version version) {
   std::vector<WeighedGradient> weighed;
   for (const OpenTask& entry : entries) {
     weighed.push_back(
@@ -137,7 +137,7 @@ void Coordinator::Impl::EmitCommit(const std::vector<OpenTask>& entries,
 }
 
 // Everything that can no longer be part of an update ends.
-void Coordinator::Impl::EndOutdated() {
+void Coordinator::EndOutdated() {
   const Version version = stream_.decided();
   const std::string others =
       absl::StrCat("version ", version.value(), " was made of other gradients");
@@ -156,14 +156,14 @@ void Coordinator::Impl::EndOutdated() {
 // Whether nothing of this version's mini-batches is left to be waited for,
 // although none of them made an update: all were bad, or belong to partitions
 // that nobody serves.
-bool Coordinator::Impl::RoundExhausted() const {
+bool Coordinator::RoundExhausted() const {
   return policy_.rules().counts ==
              PolicyRules::Counts::kEveryBatchOfTheVersion &&
          tasks_.open() == 0 && StillToCome() == 0 &&
          members_.living(Role::kWorker) > 0 && !schedule_.finished();
 }
 
-void Coordinator::Impl::BeginRound(BlockId first) {
+void Coordinator::BeginRound(BlockId first) {
   if (policy_.rules().counts != PolicyRules::Counts::kEveryBatchOfTheVersion) {
     return;
   }
@@ -179,7 +179,7 @@ void Coordinator::Impl::BeginRound(BlockId first) {
   RefreshAllSupplies();
 }
 
-bool Coordinator::Impl::Short() const {
+bool Coordinator::Short() const {
   if (members_.living(Role::kWorker) == 0) return true;
   if (policy_.Short(StillToCome())) return true;
   if (options_.sync.on_shortage == OnShortage::kShrink) return false;
@@ -187,7 +187,7 @@ bool Coordinator::Impl::Short() const {
                      [this](int p) { return schedule_.available(p) > 0; });
 }
 
-std::string Coordinator::Impl::DescribeShortage() const {
+std::string Coordinator::DescribeShortage() const {
   const int living = members_.living(Role::kWorker);
   const int64_t needed = policy_.Needed(StillToCome());
   std::string text = absl::StrCat("an update needs ", needed, " gradients and ",
@@ -197,7 +197,7 @@ std::string Coordinator::Impl::DescribeShortage() const {
   return text;
 }
 
-void Coordinator::Impl::WatchShortage() {
+void Coordinator::WatchShortage() {
   if (phase_ != Phase::kRunning || !Short()) {
     short_since_.reset();
     return;
@@ -208,9 +208,10 @@ void Coordinator::Impl::WatchShortage() {
       absl::StrCat("event=shortage reason=\"", DescribeShortage(), "\""));
 }
 
-absl::Status Coordinator::Impl::Executed(ShardId shard, int64_t number,
-                                         Version version,
-                                         const std::string& fault) {
+absl::Status Coordinator::Executed(ShardId shard, int64_t number,
+                                   Version version, const std::string& fault,
+                                   absl::Time now, Actions* out) {
+  const Turn turn(this, now, out);
   if (over()) return absl::OkStatus();
   if (shard.value() < 0 || shard.value() >= options_.shards) {
     return absl::InvalidArgumentError(
@@ -232,7 +233,7 @@ absl::Status Coordinator::Impl::Executed(ShardId shard, int64_t number,
   return status;
 }
 
-void Coordinator::Impl::Decide(AnyDecision what) {
+void Coordinator::Decide(AnyDecision what) {
   Emit(SendDecision{stream_.Append(std::move(what), awake_)});
 }
 
