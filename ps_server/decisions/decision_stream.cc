@@ -1,3 +1,27 @@
+// How far the shards are, and what that leaves room for.
+//
+// What holds between calls:
+//
+//  - Numbers have no gap, and `pending_` holds the decisions that some shard
+//    has not acknowledged, in order: pending_[i].number is that of the front
+//    plus i.
+//  - `acknowledged_` holds one number per shard; every shard has executed what
+//    is up to the smallest.
+//  - `room_taken_` counts the tasks whose Commit or Discard some shard has not
+//    executed, or that have neither. Room comes back with the acknowledgement,
+//    not with the decision: until then the slowest shard may hold the slice.
+//    So a shard never lacks room for a gradient that was granted.
+//  - The coordinator asks WindowOpen() before each Commit, so that decided_ is
+//    at most `window_` above executed_.
+//
+// Two shards that have both acknowledged the Restore (number 1), room for 3,
+// all of it taken by the tasks a, b and c:
+//
+//   Append(Commit v1 of a, b)   number 2    decided 1, executed 0, taken 3
+//   Append(Discard c)           number 3                           taken 3
+//   shard 0 acknowledges 3      nothing: shard 1 has executed 1 only
+//   shard 1 acknowledges 2      executed 1, taken 1: c's slice may be there
+//   shard 1 acknowledges 3      taken 0, idle
 #include "ps_server/decisions/decision_stream.h"
 
 #include <algorithm>

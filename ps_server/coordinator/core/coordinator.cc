@@ -1,3 +1,25 @@
+// Who comes and goes, and what follows from every event.
+//
+// A Turn handles one event: its method changes the parts, and Settle() then
+// does all that follows. What holds between turns, while training runs:
+//
+//  - Nothing is left to do: no update is due while the commit window is open,
+//    and no worker that may start goes without a task while there are room and
+//    a mini-batch.
+//  - The parts agree on each task. From IssueTask to EndTask or CloseUpdate it
+//    is in tasks_; for as long, its block is live or held in schedule_; while
+//    it is live, its worker is busy in policy_. Its room in stream_ is taken
+//    until every shard has executed its end.
+//  - Actions come in the order in which they must happen: what is recorded
+//    stands before what makes it known.
+//
+// SYNC with two workers, one of which falls silent with a task:
+//
+//   Tick     ExpireLeases finds worker 1 and emits EndSession; WorkerLost ends
+//            its task (RecordEnd, Discard), and its block goes back.
+//   Settle   AssignTasks gives the block, which is the lowest, to worker 0 as
+//            soon as that may start (RecordTask, SendTask). The update is made
+//            of the same mini-batches as if nobody had died.
 #include "ps_server/coordinator/core/coordinator.h"
 
 #include <algorithm>

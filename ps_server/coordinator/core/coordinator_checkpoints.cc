@@ -1,5 +1,15 @@
 // Which versions are stored, and what becomes of that. Whatever does, training
 // goes on.
+//
+// One version is stored at a time (checkpoints_.running()), and snapshot_ is
+// the coordinator's own part of it, taken as the version is decided:
+//
+//   version 8 is decided    Store to every shard, behind its Commit
+//   both shards: Stored     StoreManifest, with the parts and the snapshot
+//   ManifestWritten         checkpoint 8 is whole; RemoveStored of the oldest
+//
+// A checkpoint counts from its manifest on. One that is given up before that
+// is removed, and so is what comes late of it.
 #include <memory>
 #include <utility>
 

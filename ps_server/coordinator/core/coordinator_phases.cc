@@ -1,4 +1,15 @@
 // Start, evaluations, end.
+//
+//   kStarting --all are here, the shards have their weights--> kRunning
+//   kRunning  --a stop condition, or somebody asks-->          kFinishing
+//   kFinishing --evaluated, stored, everything executed-->     kFinished
+//   kStarting --somebody asks, and there is nothing to keep--> kFinished
+//   any of these --what cannot be mended-->                    kFailed
+//                --a shard is lost, or what it holds-->        kRecovering
+//
+// The last three are final (over()): no task is open any more, and nothing more
+// is decided. FinishRun or EndGeneration is emitted once, as one of them
+// begins.
 #include <algorithm>
 #include <cmath>
 #include <utility>

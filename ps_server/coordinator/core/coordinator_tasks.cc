@@ -1,4 +1,19 @@
 // From a worker that may start, over its delivery, to a verdict.
+//
+// Every task that is issued ends exactly once: in CloseUpdate, when an update
+// takes its gradient, or in EndTask. Either records the end, sends one verdict
+// to the worker if that life of it still lives, and decides what frees the
+// room on every shard: the Commit, or a Discard. What becomes of the block is
+// a decision of its own: done, back to the schedule (EndAndReturn), computed
+// once more (Rejected, TaskOverran), or left out for good.
+//
+//   IssueTask        RecordTask, SendTask             live, block live
+//   Ready            RecordComputeTime                ready, block held
+//   an update        RecordCommit, Commit, verdict    gone, block done
+//
+//   IssueTask        RecordTask, SendTask             live, block live
+//   worker dies      RecordEnd, Discard               gone, block goes out
+//   first
 #include <algorithm>
 #include <cmath>
 #include <utility>

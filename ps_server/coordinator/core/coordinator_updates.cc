@@ -1,4 +1,19 @@
 // From ready gradients to a version that every shard makes.
+//
+// A version is decided in one piece (CommitUpdate): the record, the Commit,
+// the verdicts, and the end of all that can no longer be part of an update.
+// Nothing is decided in between, so that every shard sums the same gradients
+// in the same order, that of their mini-batches.
+//
+// Under SYNC the run is cut into rounds of K blocks: version v+1 is made of
+// those in [round_, round_ + K). With K = 3, and block 4 bad and left out
+// (SKIP):
+//
+//   round_ 0   blocks 0 1 2    version 1
+//   round_ 3   blocks 3 5      version 2: K is 3, but only two can still come
+//   round_ 6   blocks 6 7 8    version 3, as if block 4 had been good
+//
+// A round of which nothing is left is passed over (RoundExhausted).
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,30 @@
+// The lives of each peer, one after the other.
+//
+//   does not live  --Join-->          kAlive, in the next incarnation
+//   kAlive         --Disconnected-->  kSuspect
+//   kSuspect       --Join, resumed--> kAlive, in the same incarnation
+//   kSuspect       --Join, anew-->    kAlive, in the next one
+//   lives          --Left-->          kLeft
+//                  --Died-->          kDead
+//                  --LeaseOver-->     kDead or kCutOff
+//
+// What holds between calls:
+//
+//  - A peer's incarnations only grow, and at most the newest lives: whatever an
+//    older one says is refused by IsCurrent.
+//  - `living_` counts, by role, who is kAlive or kSuspect.
+//  - `checks_` has an entry for each life that lives, due no later than its
+//    lease ends. A word renews the lease without touching the queue; a check
+//    that comes too early is put off (Expired).
+//
+// A lease of 5 s. Worker 1 joins at 0 s and is heard of at 4 s, for the last
+// time. Its check at 5 s finds that the lease ends at 9 s, and is put off until
+// then. At 9 s it is
+//
+//   kDead     when its connection broke at 4.2 s: right after a word, as when
+//             the system of a process that dies closes it;
+//   kCutOff   when it broke at 7 s, after a silence, or not at all: perhaps the
+//             network failed, and the process lives.
 #include "ps_server/coordinator/core/membership.h"
 
 #include <algorithm>

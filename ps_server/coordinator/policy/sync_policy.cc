@@ -1,3 +1,24 @@
+// Every policy is the same bookkeeping; its PolicyRules answer the questions.
+//
+// What holds between calls:
+//
+//  - `ready_` holds the gradients that were delivered and have no verdict, in
+//    order of arrival: the first to arrive is the first in an update.
+//  - What else is counted (startable_, contributors_, counts_, computing_,
+//    open_, sources_) follows from `workers_` and `warm_up_` alone. Update() is
+//    the only place where a Worker changes, and it renews that worker's share
+//    of each count, so that no call has to look at all workers.
+//  - An update is due when as many gradients are ready as Needed() says: K, but
+//    never more than can still come. So no policy waits for what cannot come.
+//
+// K_ASYNC with K = 2 and three workers, each with a task:
+//
+//   0 delivers          ready 0      0 waits for a verdict: not startable
+//   2 delivers          ready 0, 2   Needed 2: due, NextUpdate is {0, 2}
+//   Decided(0, then 2)  ready        0 and 2 may start; 1 goes on, now stale
+//
+// If 1 has the last mini-batch of the run, one gradient can still come: Needed
+// is 1, and the last update takes what is left.
 #include "ps_server/coordinator/policy/sync_policy.h"
 
 #include <algorithm>
