@@ -306,6 +306,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"model { layer { batch_norm { epsilon: 0 } } }",
              "model.layer[6].batch_norm.epsilon: must be above 0 and at most "
              "1e+06, is 0"},
+        Case{"model { layer { group_norm { groups: 0 } } }",
+             "model.layer[6].group_norm.groups: must be 1 to 65536, is 0"},
+        Case{"model { layer { group_norm { epsilon: 0 } } }",
+             "model.layer[6].group_norm.epsilon: must be above 0 and at most "
+             "1e+06, is 0"},
         Case{"model { layer { dropout { rate: 1 } } }",
              "model.layer[6].dropout.rate: must be at least 0 and below 1, is "
              "1"},

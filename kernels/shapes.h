@@ -159,14 +159,25 @@ struct EmbeddingShape {
   int64_t position_size() const { return length * features; }
 };
 
-// So many rows of `features` floats a sample.
+// So many rows of `features` floats a sample, each row to mean 0 and variance
+// 1; or with `pixels`, where the features are channels of an image, each group
+// of channels with its pixels (group norm; Wu, He 2018). With x of the channels
+// [g features / groups, (g + 1) features / groups) in group g, their m numbers,
+// and c the number's own channel:
+//
+//   mean_g = 1/m sum x,  variance_g = 1/m sum (x - mean_g)^2
+//   y = gamma_c (x - mean_g) / sqrt(variance_g + epsilon) + beta_c
 struct LayerNormShape {
   using Op = LayerNormOp;
   int64_t rows = 1;
   int64_t features = 1;
   double epsilon = 1e-5;  // Added to the variance; above 0.
+  int64_t groups = 1;     // Divides the features.
+  int64_t pixels = 1;     // 1 where there are several rows.
 
-  int64_t size() const { return rows * features; }
+  int64_t size() const { return rows * features * pixels; }
+  int64_t group_features() const { return features / groups; }
+  int64_t group_size() const { return group_features() * pixels; }
 };
 
 // Scaled dot-product attention to the places up to one's own (Vaswani et al.

@@ -42,6 +42,7 @@ extern const LayerKind kDropoutLayer;
 extern const LayerKind kEmbeddingLayer;
 extern const LayerKind kFlattenLayer;
 extern const LayerKind kGlobalAveragePoolLayer;
+extern const LayerKind kGroupNormLayer;
 extern const LayerKind kLayerNormLayer;
 extern const LayerKind kPoolLayer;
 extern const LayerKind kRepeatLayer;
@@ -66,6 +67,8 @@ inline const LayerKind* KindOf(const proto::Layer& layer) {
       return &kDropoutLayer;
     case proto::Layer::kBatchNorm:
       return &kBatchNormLayer;
+    case proto::Layer::kGroupNorm:
+      return &kGroupNormLayer;
     case proto::Layer::kLayerNorm:
       return &kLayerNormLayer;
     case proto::Layer::kEmbedding:

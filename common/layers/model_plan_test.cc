@@ -162,6 +162,36 @@ TEST(ModelPlanTest, BatchNormHasTwoTrainedTensorsAndTwoRunningStatistics) {
   EXPECT_FALSE(plan->tensors[0].is_statistic());
 }
 
+TEST(ModelPlanTest, GroupNormHasAGammaAndABetaForEachChannel) {
+  const auto plan = Plan(
+      "layer { group_norm {} } layer { group_norm { groups: 2 } }"
+      "layer { flatten {} }",
+      {64, 3, 2});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->layers[1].output_shape, ElementsAre(64, 3, 2));
+  EXPECT_EQ(plan->layers[0].layer.group_norm().groups(), 32);
+  EXPECT_EQ(plan->layers[0].layer.group_norm().epsilon(), 1e-5);
+  ASSERT_EQ(plan->tensors.size(), 4);
+  EXPECT_EQ(plan->tensors[2].name, "group_norm1.gamma");
+  EXPECT_EQ(plan->tensors[3].name, "group_norm1.beta");
+  for (int i : {2, 3}) {
+    EXPECT_THAT(plan->tensors[i].shape, ElementsAre(64));
+    EXPECT_EQ(plan->tensors[i].initializer.value, i == 2 ? 1 : 0);
+    EXPECT_FALSE(plan->tensors[i].decay);
+    EXPECT_FALSE(plan->tensors[i].is_statistic());
+  }
+}
+
+TEST(ModelPlanTest, GroupsThatDoNotDivideTheChannelsAreRefused) {
+  EXPECT_EQ(ErrorOf("layer { group_norm {} }", {48, 2, 2}),
+            "layer group_norm0: group_norm.groups must divide the 48 channels, "
+            "is 32");
+  EXPECT_EQ(ErrorOf("layer { group_norm { groups: 0 } }", {48, 2, 2}),
+            "layer group_norm0: group_norm.groups must be 1 or more, is 0");
+  EXPECT_EQ(ErrorOf("layer { group_norm {} }", {64}),
+            "layer group_norm0: expected (channels, height, width), got (64)");
+}
+
 TEST(ModelPlanTest, AResidualStartsItsLastGammaAtZeroOnRequest) {
   const auto plan = Plan(
       "layer { residual { zero_init_last_gamma: true "

@@ -9,12 +9,13 @@
 namespace sluice::kernels {
 namespace {
 
-// What x of a row becomes before gamma: (x - mean) inverse.
-struct Row {
+// What x of a group becomes before gamma: (x - mean) inverse.
+struct Group {
   float mean;
   float inverse;  // Of the deviation.
 };
 
+// Groups lie one behind the other; layer norm's are rows.
 class CpuLayerNorm : public FloatLayerNormOp {
  public:
   CpuLayerNorm(const OneDnnContext* context, const LayerNormShape& shape)
@@ -25,14 +26,13 @@ class CpuLayerNorm : public FloatLayerNormOp {
 
   absl::Status Forward(int64_t samples, const float* x, const float* gamma,
                        const float* beta, float* y) override {
-    const int64_t features = s_.features;
-    ForEachRow(samples, [&](int64_t row) {
-      const float* from = x + row * features;
-      float* to = y + row * features;
-      const Row of = StatisticsOf(from);
-      for (int64_t c = 0; c < features; ++c) {
-        to[c] = gamma[c] * ((from[c] - of.mean) * of.inverse) + beta[c];
-      }
+    ForEachGroup(samples, [&](int64_t group) {
+      const float* from = x + group * s_.group_size();
+      float* to = y + group * s_.group_size();
+      const Group of = StatisticsOf(from);
+      ForEachNumber(group, [=](int64_t i, int64_t c) {
+        to[i] = gamma[c] * ((from[i] - of.mean) * of.inverse) + beta[c];
+      });
     });
     return absl::OkStatus();
   }
@@ -40,19 +40,23 @@ class CpuLayerNorm : public FloatLayerNormOp {
   absl::Status Backward(int64_t samples, const float* x, const float* gamma,
                         const float* dy, float* dx, float* dgamma,
                         float* dbeta) override {
-    rows_.resize(samples * s_.rows);
-    const int64_t features = s_.features;
-    ForEachRow(samples, [&](int64_t row) {
-      const int64_t at = row * features;
-      rows_[row] = StatisticsOf(x + at);
+    groups_.resize(samples * s_.rows * s_.groups);
+    ForEachGroup(samples, [&](int64_t group) {
+      const int64_t at = group * s_.group_size();
+      groups_[group] = StatisticsOf(x + at);
       if (dx != nullptr) {
-        InputGradient(rows_[row], x + at, gamma, dy + at, dx + at);
+        InputGradient(group, x + at, gamma, dy + at, dx + at);
       }
     });
     // Each thread has some of the features and adds up all rows in order.
-    ParallelFor(context_.threads, features, 2 * samples * s_.rows,
+    ParallelFor(context_.threads, s_.features,
+                2 * samples * s_.rows * s_.pixels,
                 [&](int64_t begin, int64_t end) {
-                  SumRows(x, dy, begin, end);
+                  std::fill(&gamma_sums_[begin], &gamma_sums_[end], 0.0);
+                  std::fill(&beta_sums_[begin], &beta_sums_[end], 0.0);
+                  for (int64_t row = 0; row < samples * s_.rows; ++row) {
+                    AddRow(row, x, dy, begin, end);
+                  }
                   for (int64_t c = begin; c < end; ++c) {
                     dgamma[c] = static_cast<float>(gamma_sums_[c]);
                     dbeta[c] = static_cast<float>(beta_sums_[c]);
@@ -63,54 +67,100 @@ class CpuLayerNorm : public FloatLayerNormOp {
 
  private:
   template <typename F>
-  void ForEachRow(int64_t samples, F f) const {
-    ParallelFor(context_.threads, samples * s_.rows, 4 * s_.features,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t row = begin; row < end; ++row) f(row);
+  void ForEachGroup(int64_t samples, F f) const {
+    ParallelFor(context_.threads, samples * s_.rows * s_.groups,
+                4 * s_.group_size(), [&](int64_t begin, int64_t end) {
+                  for (int64_t group = begin; group < end; ++group) f(group);
                 });
   }
 
-  Row StatisticsOf(const float* x) const {
-    const auto m = static_cast<double>(s_.features);
+  // Of the group's channels.
+  int64_t FirstChannel(int64_t group) const {
+    return group % s_.groups * s_.group_features();
+  }
+
+  // Calls f(i, c) for each number i of the group, and its channel c.
+  template <typename F>
+  void ForEachNumber(int64_t group, F f) const {
+    const int64_t channels = s_.group_features(), first = FirstChannel(group);
+    if (s_.pixels == 1) {  // A loop over channels, which vectors do.
+      for (int64_t c = 0; c < channels; ++c) f(c, first + c);
+      return;
+    }
+    for (int64_t i = 0, c = 0; c < channels; ++c) {
+      for (const int64_t end = i + s_.pixels; i < end; ++i) f(i, first + c);
+    }
+  }
+
+  // The sum of term(i, c) over them.
+  template <typename F>
+  double Sum(int64_t group, F term) const {
+    const int64_t channels = s_.group_features(), first = FirstChannel(group);
+    if (s_.pixels == 1) {
+      return SumInLanes(channels,
+                        [=](int64_t c) { return term(c, first + c); });
+    }
+    double sum = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      sum += SumInLanes(s_.pixels, [=, this](int64_t p) {
+        return term(c * s_.pixels + p, first + c);
+      });
+    }
+    return sum;
+  }
+
+  Group StatisticsOf(const float* x) const {
+    const auto m = static_cast<double>(s_.group_size());
     const auto mean = static_cast<float>(
-        SumInLanes(s_.features, [=](int64_t i) { return x[i]; }) / m);
-    const double squares = SumInLanes(s_.features, [=](int64_t i) {
+        SumInLanes(s_.group_size(), [=](int64_t i) { return x[i]; }) / m);
+    const double squares = SumInLanes(s_.group_size(), [=](int64_t i) {
       const float d = x[i] - mean;
       return d * d;
     });
     return {mean, static_cast<float>(1 / std::sqrt(squares / m + s_.epsilon))};
   }
 
-  void InputGradient(const Row& of, const float* x, const float* gamma,
+  void InputGradient(int64_t group, const float* x, const float* gamma,
                      const float* dy, float* dx) const {
-    const auto m = static_cast<double>(s_.features);
+    const Group of = groups_[group];
+    const auto m = static_cast<double>(s_.group_size());
     const double sum =
-        SumInLanes(s_.features, [=](int64_t i) { return gamma[i] * dy[i]; });
-    const double product = SumInLanes(s_.features, [=](int64_t i) {
-      return gamma[i] * dy[i] * ((x[i] - of.mean) * of.inverse);
+        Sum(group, [=](int64_t i, int64_t c) { return gamma[c] * dy[i]; });
+    const double product = Sum(group, [=](int64_t i, int64_t c) {
+      return gamma[c] * dy[i] * ((x[i] - of.mean) * of.inverse);
     });
     const auto mean = static_cast<float>(sum / m);
     const auto slope = static_cast<float>(product / m);
-    for (int64_t c = 0; c < s_.features; ++c) {
-      const float h = (x[c] - of.mean) * of.inverse;
-      dx[c] = of.inverse * ((gamma[c] * dy[c] - mean) - h * slope);
-    }
+    ForEachNumber(group, [=](int64_t i, int64_t c) {
+      const float h = (x[i] - of.mean) * of.inverse;
+      dx[i] = of.inverse * ((gamma[c] * dy[i] - mean) - h * slope);
+    });
   }
 
-  // Sums of the features [begin, end), after rows_ has been written.
-  void SumRows(const float* x, const float* dy, int64_t begin, int64_t end) {
+  // Adds one row to the sums of the features [begin, end), after groups_ has
+  // been written.
+  void AddRow(int64_t row, const float* x, const float* dy, int64_t begin,
+              int64_t end) {
     double* const gamma = gamma_sums_.data();
     double* const beta = beta_sums_.data();
-    std::fill(gamma + begin, gamma + end, 0.0);
-    std::fill(beta + begin, beta + end, 0.0);
-    for (size_t row = 0; row < rows_.size(); ++row) {
-      const Row of = rows_[row];
-      const int64_t at = static_cast<int64_t>(row) * s_.features;
+    x += row * s_.features * s_.pixels;
+    dy += row * s_.features * s_.pixels;
+    if (s_.groups == 1 && s_.pixels == 1) {
+      const Group of = groups_[row];
       for (int64_t c = begin; c < end; ++c) {
-        const float d = dy[at + c];
-        gamma[c] += d * ((x[at + c] - of.mean) * of.inverse);
-        beta[c] += d;
+        gamma[c] += dy[c] * ((x[c] - of.mean) * of.inverse);
+        beta[c] += dy[c];
       }
+      return;
+    }
+    for (int64_t c = begin; c < end; ++c) {
+      const Group of = groups_[row * s_.groups + c / s_.group_features()];
+      const float* const from = x + c * s_.pixels;
+      const float* const above = dy + c * s_.pixels;
+      gamma[c] += SumInLanes(s_.pixels, [=](int64_t p) {
+        return above[p] * ((from[p] - of.mean) * of.inverse);
+      });
+      beta[c] += SumInLanes(s_.pixels, [=](int64_t p) { return above[p]; });
     }
   }
 
@@ -118,7 +168,7 @@ class CpuLayerNorm : public FloatLayerNormOp {
   const LayerNormShape s_;
 
   // Scratch, written by every call before it is read.
-  std::vector<Row> rows_;
+  std::vector<Group> groups_;
   std::vector<double> gamma_sums_;
   std::vector<double> beta_sums_;
 };

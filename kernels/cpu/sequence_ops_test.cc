@@ -191,18 +191,30 @@ TEST(SequenceOpsTest, ALaterPlaceChangesNoBitOfAnEarlierOne) {
 }
 
 TEST(SequenceOpsTest, TheGradientAtALayerNormsInputMayBeLeftOut) {
-  const LayerNormCase c = {"", {3, 50, 1e-5}, 20};
   const auto cpu = Cpu();
-  LayerNormRun run = LayerNormArguments(c);
-  Execute(cpu.get(), c, &run);
-  LayerNormRun without = run;
-  without.dgamma.assign(50, 0);
-  ASSERT_TRUE((*cpu->Prepare(c.shape, 20))
-                  ->Backward(20, run.x.data(), run.gamma.data(), run.dy.data(),
-                             nullptr, without.dgamma.data(),
-                             without.dbeta.data())
-                  .ok());
-  ExpectSameBits(without, run);
+  for (const LayerNormCase& c : {LayerNormCase{"", {3, 50, 1e-5}, 20},
+                                 LayerNormCase{"", {1, 50, 1e-5, 5, 7}, 20}}) {
+    LayerNormRun run = LayerNormArguments(c);
+    Execute(cpu.get(), c, &run);
+    LayerNormRun without = run;
+    without.dgamma.assign(50, 0);
+    ASSERT_TRUE((*cpu->Prepare(c.shape, 20))
+                    ->Backward(20, run.x.data(), run.gamma.data(),
+                               run.dy.data(), nullptr, without.dgamma.data(),
+                               without.dbeta.data())
+                    .ok());
+    ExpectSameBits(without, run);
+  }
+}
+
+TEST(SequenceOpsTest, ThreadsChangeNoBitOfALayerNorm) {
+  for (const LayerNormCase& c : LayerNormCases()) {
+    SCOPED_TRACE(c.name);
+    LayerNormRun one = LayerNormArguments(c), two = one;
+    Execute(Cpu(1).get(), c, &one);
+    Execute(Cpu(2).get(), c, &two);
+    ExpectSameBits(one, two);
+  }
 }
 
 TEST(SequenceOpsTest, NanReachesTheOutputs) {

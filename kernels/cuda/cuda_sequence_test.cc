@@ -16,8 +16,8 @@ class CudaSequenceTest : public CudaTest {
     return TooLarge(c.size()) || TooManyBlocks(c.shape.vocabulary);
   }
   bool TooLargeFor(const LayerNormCase& c) const {
-    const int64_t rows = c.samples * c.shape.rows;
-    return TooLarge(c.size()) || TooManyBlocks(rows / cuda::kWarpsOfBlock);
+    const int64_t groups = c.samples * c.shape.rows * c.shape.groups;
+    return TooLarge(c.size()) || TooManyBlocks(groups / cuda::kWarpsOfBlock);
   }
   // An emulated block costs as much as some thousand floats. What the blocks
   // are does not depend on the precision, so a few are enough of the others.
@@ -78,12 +78,15 @@ void Execute(Device* device, Precision precision, const LayerNormCase& c,
              int64_t offset, LayerNormRun* run) {
   auto op = device->Prepare(c.shape, c.samples + 1);
   ASSERT_TRUE(op.ok()) << op.status();
-  const Activations x(device, precision, run->x, offset),
-      dy(device, precision, run->dy, offset);
+  const auto images = [&](const std::vector<float>& values) {
+    return Activations(device, precision, values, offset, c.shape.features,
+                       c.shape.pixels);
+  };
+  const std::vector<float> unwritten(c.size(), std::nanf(""));
+  const auto x = images(run->x), dy = images(run->dy);
   const Floats gamma(device, run->gamma, offset),
       beta(device, run->beta, offset);
-  const auto y = Activations::Unwritten(device, precision, c.size(), offset);
-  const auto dx = Activations::Unwritten(device, precision, c.size(), offset);
+  const auto y = images(unwritten), dx = images(unwritten);
   const auto dgamma = Floats::Unwritten(device, c.shape.features, offset);
   const auto dbeta = Floats::Unwritten(device, c.shape.features, offset);
   ASSERT_TRUE(

@@ -68,10 +68,9 @@ TEST(SequenceGradientsTest, LayerNorm) {
                                  dy.data(), dx.data(), dgamma.data(),
                                  dbeta.data());
     double least = 2;
-    for (int64_t row = 0; row < c.samples * s.rows; ++row) {
-      least = std::min(
-          least,
-          reference::StatisticsOf(s, x.data() + row * s.features).deviation);
+    for (int64_t at = 0; at < c.size(); at += s.group_size()) {
+      least =
+          std::min(least, reference::StatisticsOf(s, x.data() + at).deviation);
     }
     // As batch norm's.
     const double third = 60 * MagnitudeSum(dy) / std::pow(least, 3);
@@ -81,6 +80,18 @@ TEST(SequenceGradientsTest, LayerNorm) {
     CheckGradient(f, &gamma, dgamma, scale, terms, 0, "dgamma");
     CheckGradient(f, &beta, dbeta, scale, terms, 0, "dbeta");
   }
+}
+
+TEST(LayerNormTest, AGroupOfChannelsIsNormalizedWithItsPixels) {
+  // Two groups of two channels of two pixels: mean 3, variance 5; mean 10 and
+  // variance 0.
+  const LayerNormShape shape = {1, 4, 4.0, 2, 2};
+  const Vector x = {0, 2, 4, 6, 10, 10, 10, 10};
+  const Vector gamma = {3, 6, 1, 1}, beta = {0, 1, 2, 3};
+  Vector y(8);
+  reference::LayerNormForward(shape, 1, x.data(), gamma.data(), beta.data(),
+                              y.data());
+  EXPECT_EQ(y, (Vector{-3, -1, 3, 7, 2, 2, 3, 3}));
 }
 
 TEST(SequenceGradientsTest, Attention) {

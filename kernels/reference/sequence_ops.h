@@ -47,66 +47,73 @@ void EmbeddingBackward(const EmbeddingShape& s, int64_t samples, const T* x,
   std::transform(position.begin(), position.end(), dposition, round);
 }
 
-struct RowStatistics {
+struct GroupStatistics {
   double mean = 0;
   double deviation = 1;
 };
 
 // mean = 1/m sum x,  deviation = sqrt(1/m sum (x - mean)^2 + epsilon)
 template <typename T>
-RowStatistics StatisticsOf(const LayerNormShape& s, const T* x) {
-  const auto m = static_cast<double>(s.features);
+GroupStatistics StatisticsOf(const LayerNormShape& s, const T* x) {
+  const auto m = static_cast<double>(s.group_size());
   double sum = 0, squares = 0;
-  for (int64_t c = 0; c < s.features; ++c) sum += x[c];
+  for (int64_t i = 0; i < s.group_size(); ++i) sum += x[i];
   const double mean = sum / m;
-  for (int64_t c = 0; c < s.features; ++c) {
-    squares += (x[c] - mean) * (x[c] - mean);
+  for (int64_t i = 0; i < s.group_size(); ++i) {
+    squares += (x[i] - mean) * (x[i] - mean);
   }
   return {mean, std::sqrt(squares / m + s.epsilon)};
 }
 
-// y[c] = gamma[c] (x[c] - mean) / deviation + beta[c]
+// The channel of number `i` of the group; groups of rows go round.
+inline int64_t ChannelOf(const LayerNormShape& s, int64_t group, int64_t i) {
+  return group % s.groups * s.group_features() + i / s.pixels;
+}
+
+// y = gamma[c] (x - mean) / deviation + beta[c]
 template <typename T>
 void LayerNormForward(const LayerNormShape& s, int64_t samples, const T* x,
                       const T* gamma, const T* beta, T* y) {
-  for (int64_t row = 0; row < samples * s.rows; ++row) {
-    const int64_t at = row * s.features;
-    const RowStatistics of = StatisticsOf(s, x + at);
-    for (int64_t c = 0; c < s.features; ++c) {
-      y[at + c] = static_cast<T>(
-          gamma[c] * (x[at + c] - of.mean) / of.deviation + beta[c]);
+  for (int64_t group = 0; group < samples * s.rows * s.groups; ++group) {
+    const int64_t at = group * s.group_size();
+    const GroupStatistics of = StatisticsOf(s, x + at);
+    for (int64_t i = 0; i < s.group_size(); ++i) {
+      const int64_t c = ChannelOf(s, group, i);
+      y[at + i] = static_cast<T>(
+          gamma[c] * (x[at + i] - of.mean) / of.deviation + beta[c]);
     }
   }
 }
 
-// With h = (x - mean) / deviation and g = gamma dy, over the m of a row:
+// With h = (x - mean) / deviation and g = gamma dy, over the m of a group:
 // dx        = (g - mean of g - h times the mean of g h) / deviation
-// dgamma[c] = sum over rows of dy h
-// dbeta[c]  = sum over rows of dy
+// dgamma[c] = sum over rows and pixels of dy h
+// dbeta[c]  = sum over rows and pixels of dy
 template <typename T>
 void LayerNormBackward(const LayerNormShape& s, int64_t samples, const T* x,
                        const T* gamma, const T* dy, T* dx, T* dgamma,
                        T* dbeta) {
-  const auto m = static_cast<double>(s.features);
+  const auto m = static_cast<double>(s.group_size());
   std::vector<double> gamma_sums(s.features), beta_sums(s.features);
-  for (int64_t row = 0; row < samples * s.rows; ++row) {
-    const int64_t at = row * s.features;
-    const RowStatistics of = StatisticsOf(s, x + at);
-    const auto h = [&](int64_t c) {
-      return (x[at + c] - of.mean) / of.deviation;
+  for (int64_t group = 0; group < samples * s.rows * s.groups; ++group) {
+    const int64_t at = group * s.group_size();
+    const GroupStatistics of = StatisticsOf(s, x + at);
+    const auto h = [&](int64_t i) {
+      return (x[at + i] - of.mean) / of.deviation;
+    };
+    const auto g = [&](int64_t i) {
+      return static_cast<double>(gamma[ChannelOf(s, group, i)]) * dy[at + i];
     };
     double sum = 0, sum_h = 0;
-    for (int64_t c = 0; c < s.features; ++c) {
-      const double g = static_cast<double>(gamma[c]) * dy[at + c];
-      sum += g;
-      sum_h += g * h(c);
-      gamma_sums[c] += dy[at + c] * h(c);
-      beta_sums[c] += dy[at + c];
+    for (int64_t i = 0; i < s.group_size(); ++i) {
+      sum += g(i);
+      sum_h += g(i) * h(i);
+      gamma_sums[ChannelOf(s, group, i)] += dy[at + i] * h(i);
+      beta_sums[ChannelOf(s, group, i)] += dy[at + i];
     }
-    for (int64_t c = 0; dx != nullptr && c < s.features; ++c) {
-      const double g = static_cast<double>(gamma[c]) * dy[at + c];
-      dx[at + c] =
-          static_cast<T>((g - sum / m - h(c) * sum_h / m) / of.deviation);
+    for (int64_t i = 0; dx != nullptr && i < s.group_size(); ++i) {
+      dx[at + i] =
+          static_cast<T>((g(i) - sum / m - h(i) * sum_h / m) / of.deviation);
     }
   }
   const auto round = [](double sum) { return static_cast<T>(sum); };

@@ -36,9 +36,9 @@ std::vector<LayerNormCase> LayerNormCases() {
   std::vector<LayerNormCase> cases;
   const auto add = [&](int64_t samples, const LayerNormShape& s,
                        bool benchmark = false) {
-    cases.push_back(
-        {absl::StrCat("layer_norm ", s.rows, "x", s.features, " n", samples), s,
-         samples, benchmark});
+    cases.push_back({absl::StrCat("layer_norm ", s.rows, "x", s.features, "x",
+                                  s.pixels, " in ", s.groups, " n", samples),
+                     s, samples, benchmark});
   };
   // rows, features, epsilon; one or two numbers a row may be equal.
   add(0, {2, 3, 1e-5});
@@ -53,6 +53,18 @@ std::vector<LayerNormCase> LayerNormCases() {
   add(2, {1, 1025, 1e-5});
   add(90, {3, 8, 1e-5});
   add(16, {128, 128, 1e-5}, /*benchmark=*/true);
+  // Group norm: one row, channels, epsilon, groups, pixels.
+  add(0, {1, 4, 1e-5, 2, 3});
+  add(2, {1, 3, 0.5, 3, 1});
+  add(1, {1, 4, 0.5, 2, 1});
+  add(3, {1, 2, 1e-5, 1, 31});
+  add(2, {1, 6, 1e-5, 3, 32});
+  add(1, {1, 6, 1e-5, 2, 33});
+  add(2, {1, 32, 1e-5, 32, 25});  // Of a channel each.
+  add(3, {1, 16, 1e-5, 2, 49});   // Of packs of channels.
+  add(2, {1, 20, 1e-5, 5, 4});
+  add(1, {1, 2, 1e-5, 2, 1025});
+  add(70, {1, 8, 1e-5, 2, 5});
   return cases;
 }
 

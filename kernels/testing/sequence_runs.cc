@@ -16,12 +16,11 @@ void ExpectAllNear(const std::vector<float>& got,
       got, want, [&](size_t) { return tolerance; }, what);
 }
 
-// The smallest of a row's; the reference's.
+// The smallest of a group's; the reference's.
 double LeastDeviation(const LayerNormCase& c, const std::vector<float>& x) {
-  const int64_t m = c.shape.features;
+  const int64_t m = c.shape.group_size();
   double least = 2;
-  for (int64_t row = 0; row < c.samples * c.shape.rows; ++row) {
-    const auto begin = x.begin() + row * m;
+  for (auto begin = x.begin(); begin != x.end(); begin += m) {
     double sum = 0, squares = 0;
     std::for_each(begin, begin + m, [&](float v) { sum += v; });
     std::for_each(begin, begin + m,
@@ -86,11 +85,12 @@ void ExpectWithinRounding(const LayerNormCase& c, double sum,
   const double h_error =
       (2 * sum + 4 * kUnit) / deviation + h * share + 4 * kUnit * h;
   ExpectStoredNear(got.y, want.y, h_error + 2 * kUnit * (h + 1), stored, "y");
-  // Over the rows, of which each adds at most 1 or h.
-  const double rows = static_cast<double>(c.samples * c.shape.rows);
-  ExpectAllNear(got.dbeta, want.dbeta, rows * (rows + 1) * kUnit, "dbeta");
+  // Over rows and pixels, of which each adds at most 1 or h.
+  const double terms =
+      static_cast<double>(c.samples * c.shape.rows * c.shape.pixels);
+  ExpectAllNear(got.dbeta, want.dbeta, terms * (terms + 1) * kUnit, "dbeta");
   ExpectAllNear(got.dgamma, want.dgamma,
-                rows * (h_error + (rows + 2) * kUnit * h), "dgamma");
+                terms * (h_error + (terms + 2) * kUnit * h), "dgamma");
   // (g - mean of g - h times the mean of g h) / deviation
   const double slopes =
       (2 + h * h) * (2 * share + sum + 8 * kUnit) + 2 * h * h_error;

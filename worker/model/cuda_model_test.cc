@@ -38,6 +38,7 @@ constexpr char kMixedNet[] = R"(
   layer { dropout { rate: 0.25 } }
   layer { max_pool { kernel: 2 stride: 1 } }
   layer { conv2d { channels: 7 kernel: 1 } }
+  layer { group_norm { groups: 1 } }
   layer { sigmoid {} }
   layer { global_average_pool {} }
   layer { dense { units: 9 } }
@@ -229,6 +230,22 @@ TEST_P(CudaPrecisionModelTest, ImagesOfAnyChannelsAreComputedAsInTheReference) {
       job, Gradient(Create(job, 7, device_.get()).get(), batch, weights),
       Gradient(Create(job, 7, reference_.get()).get(), batch, weights),
       RoundingsOf(13), rounding().factor, 18 + 27 + 64 + 5 * 81 + 72 + 9);
+}
+
+TEST_P(CudaPrecisionModelTest, GroupsOfChannelsAreComputedAsInTheReference) {
+  const ResolvedJob job = MakeJob(
+      "layer { conv2d { channels: 12 kernel: 3 padding: 1 } }"
+      "layer { group_norm { groups: 3 } } layer { tanh {} }"
+      "layer { flatten {} } layer { dense { units: 4 } }",
+      {2, 9, 9});
+  auto weights = InitialWeights(job);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.1f * (i % 7);
+  const Batch batch = MakeBatch(job, 5, 5);
+  // Each is seen in the values and in the slopes, of the norm and of tanh.
+  ExpectNearInTheMean(
+      job, Gradient(Create(job, 7, device_.get()).get(), batch, weights),
+      Gradient(Create(job, 7, reference_.get()).get(), batch, weights),
+      2 * RoundingsOf(5), rounding().factor, 19 + 4 * 81 + 5 * 81 + 12 * 81);
 }
 
 TEST_P(CudaPrecisionModelTest, SequencesAreComputedAsInTheReference) {

@@ -172,6 +172,16 @@ kernels::LayerNormShape LayerNormShape(const LayerPlan& layer) {
   return shape;
 }
 
+kernels::LayerNormShape GroupNormShape(const LayerPlan& layer) {
+  const ImageSize in = ImageSizeOf(layer.input_shape);
+  kernels::LayerNormShape shape;
+  shape.features = in.channels;
+  shape.pixels = in.pixels;
+  shape.groups = layer.layer.group_norm().groups();
+  shape.epsilon = layer.layer.group_norm().epsilon();
+  return shape;
+}
+
 kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
   const int64_t heads = layer.layer.attention().heads();
   return {layer.input_shape[0], heads, layer.output_shape[1] / heads};
@@ -229,6 +239,8 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
       return MakeEmbedding(context, layer);
     case proto::Layer::kLayerNorm:
       return MakeLayerNorm(context, layer, LayerNormShape(layer));
+    case proto::Layer::kGroupNorm:
+      return MakeLayerNorm(context, layer, GroupNormShape(layer));
     case proto::Layer::kAttention:
       return Map(device->Prepare(AttentionShape(layer), n));
     case proto::Layer::kTiedOutput:
