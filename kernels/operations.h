@@ -146,13 +146,12 @@ class EmbeddingOp {
                                 bool add, float* dtoken, float* dposition) = 0;
 };
 
-// Brings each row to mean 0 and variance 1, and from there to what is learned
-// for each of its numbers (Ba, Kiros, Hinton 2016):
+// Brings each row, or each group of an image's channels, to mean 0 and variance
+// 1, and from there to what is learned for each of the features (Ba, Kiros,
+// Hinton 2016; Wu, He 2018): LayerNormShape has the formula.
 //
-//   y = gamma (x - mean) / sqrt(variance + epsilon) + beta
-//
-// `x` and `y` are (samples, rows, features), gamma, beta and their gradients
-// (features); the variance is the mean of (x - mean)^2.
+// `x` and `y` are (samples, rows, features), or images (samples, features,
+// pixels); gamma, beta and their gradients (features).
 class LayerNormOp {
  public:
   virtual ~LayerNormOp() = default;
