@@ -97,8 +97,8 @@ TEST_F(EvaluatorTest, TheFinalVersionsWeightsAreSavedAndDigested) {
 }
 
 TEST_F(EvaluatorTest, AFailureIsReportedAndTheNextEvaluationWorks) {
-  exchange_.pull_status = absl::AbortedError("shard 0: VERSION_GONE 7");
-  EXPECT_THAT(Run(7).error(), HasSubstr("VERSION_GONE"));
+  exchange_.pull_status = absl::AbortedError("shard 0: version 7 is gone");
+  EXPECT_THAT(Run(7).error(), HasSubstr("version 7 is gone"));
   exchange_.pull_status = absl::OkStatus();
   EXPECT_EQ(Run(8).error(), "");
 }

@@ -325,7 +325,7 @@ TEST_F(TrainerTest, NothingOfACancelledTaskIsInTheNextOne) {
 }
 
 TEST_F(TrainerTest, AVersionThatIsGoneEndsTheTask) {
-  exchange_.pull_status = absl::AbortedError("shard 1: VERSION_GONE 5");
+  exchange_.pull_status = absl::AbortedError("shard 1: version 5 is gone");
   EXPECT_EQ(RunReady(TaskOf(0, 5)).status(), exchange_.pull_status);
 }
 

@@ -2,6 +2,9 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "proto/status_details.pb.h"
+
 namespace sluice {
 namespace {
 
@@ -18,16 +21,31 @@ int KnownCode(int code) {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  proto::StatusDetails details;
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    details.set_code(status.raw_code());
+    details.set_message(std::string(status.message()));
+    google::protobuf::Any* added = details.add_details();
+    added->set_type_url(std::string(url));
+    added->set_value(std::string(payload));
+  });
   return grpc::Status(
       static_cast<grpc::StatusCode>(KnownCode(status.raw_code())),
-      std::string(status.message()));
+      std::string(status.message()), details.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(
+  absl::Status out(
       static_cast<absl::StatusCode>(KnownCode(status.error_code())),
       status.error_message());
+  proto::StatusDetails details;
+  // What cannot be read says nothing: the code and the message still do.
+  if (!details.ParseFromString(status.error_details())) return out;
+  for (const google::protobuf::Any& detail : details.details()) {
+    out.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  }
+  return out;
 }
 
 }  // namespace sluice

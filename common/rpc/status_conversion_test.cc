@@ -1,5 +1,6 @@
 #include "common/rpc/status_conversion.h"
 
+#include "common/exchange_error.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -11,6 +12,22 @@ TEST(StatusConversionTest, EveryCodeAndItsMessageSurviveTheWayThereAndBack) {
     EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status) << code;
     EXPECT_EQ(static_cast<int>(ToGrpcStatus(status).error_code()), code);
   }
+}
+
+TEST(StatusConversionTest, AReasonSurvivesTheWay) {
+  const absl::Status status = WithReason(proto::ExchangeError::VERSION_GONE,
+                                         absl::AbortedError("version 7"));
+  const absl::Status received = FromGrpcStatus(ToGrpcStatus(status));
+  EXPECT_EQ(received, status);
+  EXPECT_EQ(ReasonOf(received), proto::ExchangeError::VERSION_GONE);
+  EXPECT_EQ(ReasonOf(absl::AbortedError("VERSION_GONE")),
+            proto::ExchangeError::REASON_UNSPECIFIED);
+}
+
+TEST(StatusConversionTest, DetailsThatCannotBeReadAreLeftOut) {
+  EXPECT_EQ(FromGrpcStatus(
+                grpc::Status(grpc::StatusCode::ABORTED, "why", "\xff\xff")),
+            absl::AbortedError("why"));
 }
 
 TEST(StatusConversionTest, TheNamedCodesMeanTheSameOnBothSides) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/exchange_error.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
 #include "gmock/gmock.h"
@@ -94,8 +95,9 @@ TEST_F(ExchangeServiceTest, AParkedPullHearsNotYetBeforeItsDeadline) {
   const Pulled pulled =
       Pull(client_.get(), 1, true, /*deadline=*/absl::Milliseconds(400));
   EXPECT_EQ(pulled.status,
-            absl::UnavailableError(
-                "NOT_YET version 1 was asked for, the newest is 0"));
+            WithReason(proto::ExchangeError::NOT_YET,
+                       absl::UnavailableError(
+                           "version 1 was asked for, the newest is 0")));
   EXPECT_EQ(loopback_.counters().pulls_not_yet, 1);
 }
 
@@ -136,8 +138,9 @@ TEST_F(ExchangeServiceTest, AnExactPullOfAnOldVersionHearsThatItIsGone) {
   Update(1);
   const Pulled pulled = Pull(client_.get(), 0, true);
   EXPECT_EQ(pulled.status,
-            absl::AbortedError("VERSION_GONE shard 0: version 0 was asked for, "
-                               "the newest is 1"));
+            WithReason(proto::ExchangeError::VERSION_GONE,
+                       absl::AbortedError("shard 0: version 0 was asked for, "
+                                          "the newest is 1")));
 }
 
 TEST_F(ExchangeServiceTest, AnotherGenerationIsRefusedInBothDirections) {
@@ -333,7 +336,7 @@ TEST(ExchangeParkTest, AParkedPullIsAnsweredBeforeItsCallerTakesItForStalled) {
   const absl::Time begin = Clock::Real()->Now();
   const Pulled pulled = Pull(client.get(), 1, true);
   EXPECT_TRUE(absl::IsUnavailable(pulled.status)) << pulled.status;
-  EXPECT_EQ(pulled.status.message().substr(0, 7), "NOT_YET");
+  EXPECT_EQ(ReasonOf(pulled.status), proto::ExchangeError::NOT_YET);
   EXPECT_GE(Clock::Real()->Now() - begin, absl::Milliseconds(100));
   EXPECT_LT(Clock::Real()->Now() - begin, kPatience / 2);
 }

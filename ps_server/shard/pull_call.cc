@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/exchange_error.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -119,9 +120,11 @@ absl::Duration PullCall::ParkTime() const {
 void PullCall::OnAlarm(bool ok) {
   if (context_->parked.erase(this) == 0) return;  // Unparked meanwhile.
   context_->counters.Add(&ExchangeCounters::pulls_not_yet);
-  Finish(absl::UnavailableError(absl::StrCat(
-      "NOT_YET version ", query_.version.value(), " was asked for, the newest ",
-      "is ", context_->shard->version().value())));
+  Finish(WithReason(
+      proto::ExchangeError::NOT_YET,
+      absl::UnavailableError(absl::StrCat(
+          "version ", query_.version.value(), " was asked for, the newest is ",
+          context_->shard->version().value()))));
 }
 
 // FP32 is sent from where it lies: the chunk's reference goes to gRPC, which

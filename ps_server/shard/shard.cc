@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/exchange_error.h"
 #include "common/status_macros.h"
 #include "ps_server/shard/tensor_digests.h"
 
@@ -197,10 +198,10 @@ absl::StatusOr<std::optional<WeightStore::Read>> Shard::Pull(
   if (!query.exact) return store_.BeginRead();
   auto read = store_.BeginRead(query.version);
   if (read.has_value()) return read;
-  return absl::AbortedError(
-      absl::StrCat("VERSION_GONE shard ", options_.id.value(), ": version ",
-                   query.version.value(), " was asked for, the newest is ",
-                   version().value()));
+  return WithReason(proto::ExchangeError::VERSION_GONE,
+                    Named(absl::AbortedError(absl::StrCat(
+                        "version ", query.version.value(),
+                        " was asked for, the newest is ", version().value()))));
 }
 
 std::vector<uint64_t> Shard::DigestsIfDue() {

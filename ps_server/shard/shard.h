@@ -119,7 +119,7 @@ class Shard {
     bool exact = false;
   };
   // The weights asked for; nullopt: that version is not there yet, so ask
-  // again after the next decision. Errors: kAborted "VERSION_GONE ...",
+  // again after the next decision. Errors: kAborted (VERSION_GONE),
   // kFailedPrecondition for another generation. The caller ends the read.
   absl::StatusOr<std::optional<WeightStore::Read>> Pull(const PullQuery& query);
   void EndRead(ReadId id) { store_.EndRead(id); }

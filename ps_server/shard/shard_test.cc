@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exchange_error.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"
 
@@ -268,8 +269,9 @@ TEST_F(ShardTest, AnExactPullGetsItsVersionWaitsForItOrHearsThatItIsGone) {
   EXPECT_EQ((**Pull(1, true)).snapshot->version, Version(1));
   const auto gone = Pull(0, true);
   EXPECT_EQ(gone.status(),
-            absl::AbortedError("VERSION_GONE shard 0: version 0 was asked for, "
-                               "the newest is 1"));
+            WithReason(proto::ExchangeError::VERSION_GONE,
+                       absl::AbortedError("shard 0: version 0 was asked for, "
+                                          "the newest is 1")));
 }
 
 TEST_F(ShardTest, APullOfAVersionOrNewerGetsTheNewest) {

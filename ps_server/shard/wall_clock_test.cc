@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 
+#include "common/exchange_error.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/loopback_testing.h"
 #include "ps_server/shard/shard_testing.h"
@@ -63,7 +64,8 @@ TEST_F(WallClockTest, AParkedPullStaysParkedForAsLongAsItWouldHave) {
   const absl::Time begin = Clock::Real()->Now();
   const Pulled pulled =
       Pull(client_.get(), 1, true, /*deadline=*/absl::Seconds(2));
-  EXPECT_EQ(pulled.status.message().substr(0, 7), "NOT_YET") << pulled.status;
+  EXPECT_EQ(ReasonOf(pulled.status), proto::ExchangeError::NOT_YET)
+      << pulled.status;
   EXPECT_GE(Clock::Real()->Now() - begin, absl::Seconds(1));
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
+#include "common/exchange_error.h"
 #include "common/grant.h"
 #include "common/wire/wire_format.h"
 #include "gmock/gmock.h"
@@ -139,7 +140,7 @@ TEST_F(ExchangeLoopbackTest, AVersionThatIsGoneAborts) {
   Commit1(/*version=*/1, /*sequence=*/1);
   const absl::Status status = Pull(0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("VERSION_GONE"));
+  EXPECT_EQ(ReasonOf(status), proto::ExchangeError::VERSION_GONE);
 }
 
 TEST_F(ExchangeLoopbackTest, ARepeatedPushIsStagedOnce) {

@@ -289,7 +289,7 @@ EXCHANGE = Core(
         WORKER + "exchange/pull_assembly.cc",
         WORKER + "exchange/retry_policy.cc", WORKER + "exchange/shard_calls.cc",
         "proto/checkpoint.pb.cc", "proto/coordinator.pb.cc", "proto/job.pb.cc",
-        "proto/key.pb.cc",
+        "proto/key.pb.cc", "proto/status_details.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
         "staging", "weight_store", "tensor_digests", "shard",
         "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
@@ -301,7 +301,7 @@ EXCHANGE = Core(
              "ps_server/decisions/*.h", "kernels/*.h", "common/*.h",
              "common/wire/*.h"],
     protos=["proto/checkpoint.proto", "proto/coordinator.proto", "proto/job.proto",
-            "proto/key.proto"],
+            "proto/key.proto", "proto/status_details.proto"],
     # One instruction set is enough to notice a broken rule.
     flags=["-DHWY_COMPILE_ONLY_STATIC"],
     libraries=["-lhwy", "-lprotobuf"],

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "common/exchange_error.h"
+#include "common/rpc/status_conversion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/exchange/completion_loop.h"
@@ -14,6 +16,9 @@
 
 namespace sluice {
 namespace {
+
+const grpc::Status kNotYet = ToGrpcStatus(WithReason(
+    proto::ExchangeError::NOT_YET, absl::UnavailableError("version 7")));
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -54,9 +59,7 @@ class ForwardClock final : public Clock {
 // Counts the pulls; the third has its version.
 FakeShard::Behaviour NotYetTwice(std::atomic<int>* calls) {
   return {.on_pull = [calls](const proto::PullRequest&) {
-    return ++*calls < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                                       "NOT_YET version 7")
-                        : grpc::Status::OK;
+    return ++*calls < 3 ? kNotYet : grpc::Status::OK;
   }};
 }
 
@@ -214,32 +217,32 @@ TEST_P(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
 
 TEST_P(GrpcExchangeTest, AVersionThatIsGoneAbortsThePull) {
   shard1_.set_behaviour({.on_pull = [](const proto::PullRequest&) {
-    return grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+    return grpc::Status(grpc::StatusCode::ABORTED, "version 7 is gone");
   }});
   const absl::Status status = Pull(Spec()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("shard 1"), HasSubstr("VERSION_GONE")));
+              AllOf(HasSubstr("shard 1"), HasSubstr("version 7 is gone")));
 }
 
 TEST_P(GrpcExchangeTest, AWaitThatExceedsTheDeadlineNamesTheShard) {
   std::atomic<int> calls = 0;
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     if (++calls == 2) clock_.Advance(2 * kLong);
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "NOT_YET version 7");
+    return kNotYet;
   }});
   const absl::Status status = Pull(Spec()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("shard 1 at " + shard1_.address()),
-                    HasSubstr("NOT_YET")));
+                    HasSubstr("version 7")));
 }
 
 TEST_P(GrpcExchangeTest, ACancelEndsAPullThatWaits) {
   shard1_.set_behaviour({.on_pull = [&](const proto::PullRequest&) {
     token_.Cancel();
     exchange_.Wake();
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "NOT_YET version 7");
+    return kNotYet;
   }});
   EXPECT_EQ(Pull(Spec()).status().code(), absl::StatusCode::kAborted);
 }

@@ -55,7 +55,7 @@ TEST(PullAssemblyTest, MissingChunksAreNoticedAtTheEnd) {
 // ---- Calls that break ----
 
 const absl::Status kBroken = absl::UnavailableError("broken");
-const absl::Status kGone = absl::AbortedError("VERSION_GONE 8");
+const absl::Status kGone = absl::AbortedError("version 8 is gone");
 
 // The first of two chunks has come of version 8, where 7 or newer was asked
 // for, or exactly 8.

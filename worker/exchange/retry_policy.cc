@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
+#include "common/exchange_error.h"
 
 namespace sluice {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 bool ShardLives(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ||
          (absl::IsUnavailable(status) &&
-          absl::StrContains(status.message(), "NOT_YET"));
+          ReasonOf(status) == proto::ExchangeError::NOT_YET);
 }
 
 bool ShardSilent(const absl::Status& status) {

@@ -11,7 +11,7 @@ namespace sluice {
 // Decides whether and when a failed call to one shard is repeated. Pure: the
 // time comes in.
 //
-//   UNAVAILABLE "NOT_YET ...",    the shard lives: repeated for as long as the
+//   UNAVAILABLE, NOT_YET,         the shard lives: repeated for as long as the
 //   RESOURCE_EXHAUSTED            caller wants to wait
 //   other UNAVAILABLE,            the shard cannot be reached, or has ended the
 //   DEADLINE_EXCEEDED, CANCELLED  call: repeated with backoff until nothing of

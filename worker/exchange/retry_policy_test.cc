@@ -1,15 +1,17 @@
 #include "worker/exchange/retry_policy.h"
 
+#include "common/exchange_error.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
 const absl::Time kStart = absl::UnixEpoch();
-const absl::Status kNotYet = absl::UnavailableError("NOT_YET version 7");
+const absl::Status kNotYet =
+    WithReason(proto::ExchangeError::NOT_YET, absl::UnavailableError("early"));
 const absl::Status kRefused = absl::UnavailableError("connection refused");
 
-TEST(PatienceTest, AVersionThatIsNotYetThereIsAskedForWithoutEnd) {
+TEST(RetryPolicyTest, AVersionThatIsNotYetThereIsAskedForWithoutEnd) {
   RetryPolicy retry(absl::Seconds(5));
   absl::Time now = kStart;
   for (int i = 0; i < 1000; ++i) {
@@ -20,7 +22,7 @@ TEST(PatienceTest, AVersionThatIsNotYetThereIsAskedForWithoutEnd) {
   }
 }
 
-TEST(PatienceTest, AnUnreachableShardIsTriedWithBackoffUntilTheTimeout) {
+TEST(RetryPolicyTest, AnUnreachableShardIsTriedWithBackoffUntilTheTimeout) {
   RetryPolicy retry(absl::Seconds(5));
   absl::Time now = kStart;
   absl::Duration last = absl::ZeroDuration();
@@ -36,7 +38,7 @@ TEST(PatienceTest, AnUnreachableShardIsTriedWithBackoffUntilTheTimeout) {
   EXPECT_LE(now - kStart, absl::Seconds(6));
 }
 
-TEST(PatienceTest, AShardThatAnsweredInBetweenGetsTheWholeTimeoutAgain) {
+TEST(RetryPolicyTest, AShardThatAnsweredInBetweenGetsTheWholeTimeoutAgain) {
   RetryPolicy retry(absl::Seconds(5));
   EXPECT_TRUE(retry.AfterFailure(kRefused, kStart).has_value());
   const absl::Time later = kStart + absl::Seconds(6);
@@ -44,7 +46,7 @@ TEST(PatienceTest, AShardThatAnsweredInBetweenGetsTheWholeTimeoutAgain) {
   EXPECT_TRUE(retry.AfterFailure(kRefused, later).has_value());
 }
 
-TEST(PatienceTest, AShardThatWasHeardOfInBetweenGetsItAgain) {
+TEST(RetryPolicyTest, AShardThatWasHeardOfInBetweenGetsItAgain) {
   RetryPolicy retry(absl::Seconds(5));
   absl::Time now = kStart;
   while (now < kStart + absl::Seconds(4)) {
@@ -59,7 +61,7 @@ TEST(PatienceTest, AShardThatWasHeardOfInBetweenGetsItAgain) {
   EXPECT_EQ(retry.unreachable_since(), later);
 }
 
-TEST(PatienceTest, TimeInWhichNobodyRepeatedTheCallDoesNotCount) {
+TEST(RetryPolicyTest, TimeInWhichNobodyRepeatedTheCallDoesNotCount) {
   RetryPolicy retry(absl::Seconds(5));
   EXPECT_TRUE(retry.AfterFailure(kRefused, kStart).has_value());
   retry.LeftAlone(absl::Seconds(60));
@@ -69,7 +71,7 @@ TEST(PatienceTest, TimeInWhichNobodyRepeatedTheCallDoesNotCount) {
       retry.AfterFailure(kRefused, later + absl::Seconds(1)).has_value());
 }
 
-TEST(PatienceTest, AShardThatIsSilentOrEndsTheCallCountsAsUnreachable) {
+TEST(RetryPolicyTest, AShardThatIsSilentOrEndsTheCallCountsAsUnreachable) {
   for (const absl::Status& silent :
        {absl::DeadlineExceededError("no answer"), absl::CancelledError("")}) {
     RetryPolicy retry(absl::Seconds(5));
@@ -79,10 +81,10 @@ TEST(PatienceTest, AShardThatIsSilentOrEndsTheCallCountsAsUnreachable) {
   }
 }
 
-TEST(PatienceTest, AVerdictIsNotAskedForTwice) {
+TEST(RetryPolicyTest, AVerdictIsNotAskedForTwice) {
   RetryPolicy retry(absl::Seconds(5));
   for (const absl::Status& status :
-       {absl::AbortedError("VERSION_GONE"), absl::InvalidArgumentError("NaN"),
+       {absl::AbortedError("gone"), absl::InvalidArgumentError("NaN"),
         absl::FailedPreconditionError("generation"),
         absl::DataLossError("checksum"),
         absl::PermissionDeniedError("grant")}) {

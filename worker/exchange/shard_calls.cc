@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/exchange_error.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -74,7 +75,7 @@ absl::Status ShardCalls::Described(int shard,
                     absl::FormatDuration(limits_.partition),
                     " (limits.partition_timeout_s)");
   }
-  return absl::Status(status.code(), text);
+  return WithReason(ReasonOf(status), absl::Status(status.code(), text));
 }
 
 std::vector<int> ShardCalls::TakeStalled(absl::Time now) {

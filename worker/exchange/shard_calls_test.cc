@@ -1,5 +1,6 @@
 #include "worker/exchange/shard_calls.h"
 
+#include "common/exchange_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -161,12 +162,15 @@ TEST(ShardCallsTest, TimeInWhichNobodyDroveTheCallsDoesNotCount) {
   EXPECT_TRUE(calls.failure().ok()) << calls.failure();
 }
 
-TEST(ShardCallsTest, TheFirstFailureIsKeptWithTheShardsName) {
+TEST(ShardCallsTest, TheFirstFailureIsKeptWithItsReasonAndTheShardsName) {
   ShardCalls calls = TwoCalls();
-  calls.Ended(1, absl::AbortedError("shard 1: VERSION_GONE 3"), kStart);
+  const auto gone = [](absl::string_view message) {
+    return WithReason(proto::ExchangeError::VERSION_GONE,
+                      absl::AbortedError(message));
+  };
+  calls.Ended(1, gone("shard 1: version 3 is gone"), kStart);
   calls.Ended(0, absl::DataLossError(""), kStart);
-  EXPECT_EQ(calls.failure(),
-            absl::AbortedError("shard 1 at b:2: VERSION_GONE 3"));
+  EXPECT_EQ(calls.failure(), gone("shard 1 at b:2: version 3 is gone"));
   EXPECT_TRUE(calls.idle());
   EXPECT_FALSE(calls.succeeded());
 }
@@ -190,11 +194,14 @@ TEST(ShardCallsTest, AShardThatStaysAwayFailsTheCallAndIsNamed) {
 TEST(ShardCallsTest, AWaitThatIsTooLongNamesTheShardAndItsLastWords) {
   ShardCalls calls = TwoCalls();
   calls.Ended(0, absl::OkStatus(), kStart);
-  calls.Ended(1, absl::UnavailableError("NOT_YET version 7"), kStart);
+  calls.Ended(1,
+              WithReason(proto::ExchangeError::NOT_YET,
+                         absl::UnavailableError("version 7")),
+              kStart);
   const absl::Status status = calls.DescribeWait();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("shard 1 at b:2"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("NOT_YET version 7"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("version 7"));
 }
 
 }  // namespace

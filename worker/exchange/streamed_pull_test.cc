@@ -172,7 +172,7 @@ TEST_F(StreamedPullTest, AVersionThatIsGoneMeanwhileIsToldOnceAndBegunAnew) {
     ++pulls;
     return request.offset() == 0
                ? grpc::Status::OK
-               : grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+               : grpc::Status(grpc::StatusCode::ABORTED, "version 7 is gone");
   };
   behaviour.on_pull_chunk = [&](int, proto::PullChunk* chunk) {
     if (pulls > 1) chunk->set_version(kVersion + 1);
@@ -196,7 +196,7 @@ TEST_F(StreamedPullTest, AnExactPullWhoseVersionIsGoneMeanwhileIsOver) {
   behaviour.on_pull = [&](const proto::PullRequest& request) {
     return request.offset() == 0
                ? grpc::Status::OK
-               : grpc::Status(grpc::StatusCode::ABORTED, "VERSION_GONE 7");
+               : grpc::Status(grpc::StatusCode::ABORTED, "version 7 is gone");
   };
   shard0_.set_behaviour(behaviour);
   go_on_.Notify();
