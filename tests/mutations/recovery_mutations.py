@@ -247,6 +247,7 @@ RECOVERY = Core(
         "ps_server/resume.cc", "worker/rejoin_policy.cc", "worker/task_queue.cc",
         "proto/checkpoint.pb.cc", "proto/commit_log.pb.cc",
         "proto/coordinator.pb.cc", "proto/job.pb.cc", "proto/key.pb.cc",
+        "proto/status_details.pb.cc",
     ] + ["sim/testing/" + p + ".cc" for p in (
         "chance", "faulty_cluster", "faulty_exchange", "faulty_job",
         "faulty_servers",
@@ -271,7 +272,8 @@ RECOVERY = Core(
              "kernels/*.h",
              "worker/rejoin_policy.h", "worker/task_queue.h"],
     protos=["proto/checkpoint.proto", "proto/commit_log.proto",
-            "proto/coordinator.proto", "proto/job.proto", "proto/key.proto"],
+            "proto/coordinator.proto", "proto/job.proto", "proto/key.proto",
+            "proto/status_details.proto"],
     # The unchanged tests take 20 s without optimisation.
     flags=["-DHWY_COMPILE_ONLY_STATIC", "-DSLUICE_SEEDS_PER_POLICY=100"],
     libraries=["-lspdlog", "-lfmt", "-lhwy", "-lprotobuf", "-lcrypto", "-lz",

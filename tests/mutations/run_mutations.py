@@ -269,8 +269,8 @@ def main():
         for result in results if args.record else []:
             if result.mutation in changed and result.caught_by:
                 known.keep(core, result.mutation, result.caught_by)
-    if args.record:
-        known.write([m for core in CORES.values() for m in core.mutations])
+        if args.record:  # After each core: a later one may not even compile.
+            known.write([m for c in CORES.values() for m in c.mutations])
     order = {id(m): i for i, m in enumerate(
         m for core in CORES.values() for m in core.mutations)}
     results.sort(key=lambda r: order[id(r.mutation)])
