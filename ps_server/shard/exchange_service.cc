@@ -1,3 +1,17 @@
+// One thread owns the shard, its calls and its updates; what others want of it
+// is posted. So a chunk is staged, a version sent and an update applied without
+// a lock, and the order of what happens to the shard is the order on this
+// thread.
+//
+//   Execute(Commit 5)    from the session's thread: posted, and the queue woken
+//   RunPosted            first the pulls that waited for version 4, if that was
+//                        made by a decision just before: the Commit may end it.
+//                        Then version 5 is made and the coordinator answered
+//   AnswerParked         last, the pulls that waited for version 5: they take
+//                        long, and the coordinator does not wait for them
+//
+// What is posted while the thread is busy is found by the wake that is under
+// way, so a burst of decisions costs one.
 #include "ps_server/shard/exchange_service.h"
 
 #include <grpcpp/alarm.h>

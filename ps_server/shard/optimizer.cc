@@ -1,3 +1,18 @@
+// A chunk of state that a checkpoint holds is not written: Apply puts a copy in
+// its place first. Weights need no such copy here, since `from` and `to` are
+// two chunks when somebody reads (WeightStore::Prepare).
+//
+// An update goes chunk by chunk, and within a chunk by runs, because a chunk
+// may have tensors that are treated differently. The sum of the gradients is
+// made by the same kernel that applies it, so no memory is needed for it. With
+// chunks of 100 floats and the tensors kernel (150), bias (10, no decay), mean
+// (20, a statistic):
+//
+//   runs_      [0, 150) decay   [150, 160) none   [160, 180) moving average
+//   chunk 0    [0, 100)         SGD with decay
+//   chunk 1    [100, 150)       SGD with decay
+//              [150, 160)       SGD
+//              [160, 180)       moving average
 #include "ps_server/shard/optimizer.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// One chunk is staged while the next travels (OnRead asks for it before it
+// stages). The call ends by itself when the last one is staged: the reply says
+// so to the worker, which may then say Ready once all shards have answered. The
+// read that is under way then comes to nothing.
+//
+//   OnRequest   read 0
+//   OnRead      read 1, stage 0
+//   OnRead      read 2, stage 1
+//   OnRead      read 3, stage 2: all of it, Finish with the reply
+//   OnRead      of 3: finished_, so whatever it brings is ignored
 #include <spdlog/spdlog.h>
 
 #include <string>

@@ -1,3 +1,6 @@
+// A tensor's bytes are hashed as one stream, whatever chunks they lie in, so
+// the digest depends on the shard's range but not on chunk_bytes. Where two
+// shards share a tensor, each digests its own part of it.
 #include "ps_server/shard/tensor_digests.h"
 
 #include <xxhash.h>

@@ -1,3 +1,11 @@
+// The gap is measured from the last tick, not from the last event: a peer that
+// speaks right after the pause must not hide it. Ticks every second, so a gap
+// of more than 3 s is a pause:
+//
+//   11 s  tick                    awake 11 s
+//   71 s  a heartbeat arrives     60 s since the tick: 59 of them are left out
+//                                 awake 12 s, as if the next tick had come
+//   72 s  tick                    awake 13 s
 #include "ps_server/coordinator/core/awake_clock.h"
 
 namespace sluice {

@@ -1,3 +1,19 @@
+// `kept_` has the older before the newer, those of earlier generations first:
+// what this generation writes has a larger generation, and goes to the end. So
+// the front is always the one to remove.
+//
+// Every 4 updates, keep 2, two shards:
+//
+//   Decided(4)         kStart
+//   Reported(0, 4)     false
+//   Reported(1, 4)     true: all parts are there; Written() keeps 4
+//   Decided(8)         kStart
+//   Decided(12)        kLate: 8 is not written yet; 12 never will be
+//   Written()          keeps 4, 8
+//   Decided(16) ...    Written() keeps 8, 16 and returns 4, to be removed
+//
+// A late one does not wait for its turn: what it would store is soon replaced
+// by the next, and two at once would hold two versions in memory.
 #include "ps_server/coordinator/core/checkpoints.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// However many fall due while one runs, one waits: an evaluation that is
+// overdue is made once, of the newest version, so a slow evaluator never falls
+// behind by more than one.
+//
+// Every 1000 samples:
+//
+//   SamplesApplied(900, 1100)     due; Start(version 11)
+//   SamplesApplied(1900, 2100)    due, but 11 is running
+//   SamplesApplied(2900, 3100)    still due
+//   Answer(11)                    the next Start takes the newest, say 31
+//   GiveUp                        31 has no answer: one is due again
 #include "ps_server/coordinator/core/evaluations.h"
 
 #include <cmath>

@@ -1,3 +1,15 @@
+// Joined records only what Check has passed, so whoever is refused leaves no
+// trace. Before the run begins Lost erases a peer from found_; from then on
+// nothing is erased.
+//
+// Worker 0 has joined with training data A:
+//
+//   worker 1 comes with B    refused: A at worker 0
+//   worker 0 dies            nobody has A any more
+//   worker 1 comes with B    joins; now A would be refused
+//   RunBegins
+//   worker 1 dies, comes back with A    refused: B before at worker 1, whose
+//                                       gradients of B are in the weights
 #include "ps_server/coordinator/core/input_agreement.h"
 
 #include <utility>

@@ -1,3 +1,16 @@
+// What holds between calls: open_ has every task that has not ended; live_,
+// live_of_ and deadlines_ have exactly those of them that are live, so all
+// three change together (Open, ForgetLive). Tasks are opened at the newest
+// version, which never falls; so live_ is in order of versions, and LiveBelow
+// stops at the first that is not below.
+//
+//   Open a, of worker 0, version 4
+//   Open b, of worker 1, version 4
+//   MarkReady a                      live_ is b; a stays open until its verdict
+//   Open c, of worker 0, version 5   live_ is b, c; LiveOf(0) is c
+//   LiveBelow(5)                     b
+//   Close a, Close b                 the next key of worker 0 has sequence 3:
+//                                    none is used twice
 #include "ps_server/coordinator/core/task_table.h"
 
 #include <algorithm>

@@ -1,3 +1,21 @@
+// Where each block of the run is. What holds between calls:
+//
+//  - The blocks of a partition go out in order, so one number says which have
+//    been out: the first `issued`. Of those, each is done or in outstanding_.
+//  - `returned` and returned_ name and count the outstanding ones that nobody
+//    has; they have lower numbers than any that was never out, and go out
+//    first.
+//  - low_water_mark_ is the first block that is not done, and done_above_ tells
+//    of it and of those above it. So memory grows with what is outstanding and
+//    with how far the done reach above it, not with the run.
+//
+// Blocks 0, 1 and 2 are issued:
+//
+//   Hold and Done of 0   mark 1
+//   Hold and Done of 2   mark 1, done_above_ {no, yes}
+//   Return(1)            1 is the next to go out, before 3
+//   TakeSnapshot         low-water mark 1, exceptions {2}: who begins there
+//                        issues 1, then 3
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// `by_count_` holds what count_ does, ordered, so its first is the slowest.
+// Only a worker without a task is parked (SyncPolicy::Place), and such a one
+// delivers nothing: the count under which it is in parked_ stays its count.
+//
+// Bound 1, workers 0, 1 and 2:
+//
+//                    counts    0 may start?
+//   0 delivers       1 0 0     yes
+//   0 delivers       2 0 0     no: Ahead, and is parked
+//   1 delivers       2 1 0     no: 2 is still at 0
+//   2 delivers       2 1 1     yes: TakeReleased names 0
+//
+// Had 2 died instead (Remove), the slowest would be 1, and 0 released: nobody
+// waits for a worker that cannot deliver. Worker 3, who joins now, starts at 1:
+// at 0 it would stop all the others until it had caught up.
 #include "ps_server/coordinator/policy/delivery_counts.h"
 
 namespace sluice {

@@ -1,3 +1,12 @@
+// An adaptive K never falls; one by version does what its list says.
+//
+// K0 = 4, for a mean loss F0 = 2 over the first updates:
+//
+//   F       F0/F   K_BATCH_SYNC: 4 sqrt(F0/F)   K_SYNC with P = 16
+//   2        1       4                            4
+//   1        2       6                            6
+//   0.5      4       8                            7
+//   0.02   100      40, or max_k                 15, and never above P
 #include "ps_server/coordinator/policy/k_schedule.h"
 
 #include <algorithm>

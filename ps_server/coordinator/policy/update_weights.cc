@@ -1,3 +1,14 @@
+// Why m_i is the mean size of a mini-batch: a gradient is the mean over its
+// samples, or with H local steps the sum of H such means. So every sample of
+// the update counts the same, whoever computed it:
+//
+//   32, 32 and 16 samples     weights 0.4, 0.4, 0.2: 1/80 for each sample
+//   4 * 32 and 2 * 32         weights 0.5, 0.5: the first is a sum of twice
+//                             as many means
+//
+// and with DOWNWEIGHT, bound 2, for two gradients of staleness 1 and 5:
+//
+//   0.5 and 0.5 / (1 + 3) = 0.125, not scaled up to add up to 1
 #include "ps_server/coordinator/policy/update_weights.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A call exists from Listen on, before a client calls; when one does, Listen
+// makes the next. So `calls` counts one waiting call of each kind besides those
+// that are answered, and the queue is shut when the last of them has ended:
+// gRPC must not be given an operation on a queue that is shut.
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
 
 #include <functional>

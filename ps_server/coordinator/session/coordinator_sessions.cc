@@ -1,3 +1,19 @@
+// Between the frames of each session and the core's events. What holds:
+//
+//  - A message reaches the core at most once: Receive says whether its number
+//    is new. A repeat, after a reconnect, only renews the lease.
+//  - What a peer says of an incarnation that is over ends its connection, and
+//    changes nothing (Heard comes before Dispatch).
+//  - Who joins before the last shard has is sent a second Welcome, with all the
+//    addresses, when it does: nobody polls.
+//
+// A worker's process dies and is started again before the lease ends:
+//
+//   OnBroken               the core: suspect
+//   Join, incarnation 0    a new life: incarnation 2, task of 1 goes back
+//   -- or, when only its connection had broken --
+//   Join, incarnation 1    resumed; its task goes on, and messages that it has
+//                          not acknowledged are sent again
 #include "ps_server/coordinator/session/coordinator_sessions.h"
 
 #include <algorithm>

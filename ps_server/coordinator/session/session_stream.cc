@@ -1,3 +1,18 @@
+// One read is always under way until the connection ends, and at most one
+// write; a frame that comes meanwhile waits in queue_. So nobody who sends ever
+// waits here.
+//
+// What keeps a stream alive is `self_`, from Listen until operations_ falls to
+// 0. gRPC's objects (call_) go at that moment, under no lock; holders of the
+// stream may keep it longer, and nothing is started on it any more once
+// finished_ is set.
+//
+//   Queue(a), Queue(b), Flush    Write a
+//   Queue(c)                     a is under way
+//   OnWritten                    Write b, to travel together with c
+//   OnWritten                    Write c
+//   End(status)                  what is queued is left out
+//   Flush                        Finish, now or in OnWritten
 #include "ps_server/coordinator/session/session_stream.h"
 
 #include <utility>

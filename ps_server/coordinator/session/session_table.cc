@@ -1,3 +1,17 @@
+// A seat is of a peer, a queue of one of its incarnations, a stream of one of
+// its connections. Messages are numbered in the seat's queue, so a new
+// connection of the same incarnation goes on where the last one broke off, and
+// what was sent is sent again. by_stream_ has the present connection of each
+// seat and no other: frames that are still on their way on an older one find
+// nobody.
+//
+//   Open(worker 0, incarnation 1)     Welcome
+//   SendToWorker: task 1, task 2      numbered 1 and 2
+//   the connection breaks (Close)     both stay in the queue
+//   SendToWorker: cancel 1            3
+//   Open(resumed, ack 1)              Welcome, then 2 and 3
+//   Open(incarnation 2)               a new queue: what was for incarnation 1
+//                                     is not for this one
 #include "ps_server/coordinator/session/session_table.h"
 
 #include <utility>
