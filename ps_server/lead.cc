@@ -1,3 +1,13 @@
+// How a lead that another one has replaced comes to know it. Taking generation
+// g+1 means to create its commit log, which only one can:
+//
+//  - `superseded`, asked now and then, finds that file: this generation ends.
+//  - `prove`, asked before a manifest is written or a checkpoint removed, moves
+//    this generation's claim to and fro, which fails once the other has ended
+//    it (run_claim.h). What it finds is kept in `lost_`, for `superseded`.
+//
+// So a lead that was cut off for an hour, and wakes up, may still decide; but
+// what it decides is nobody's, and it cannot touch the checkpoints of the run.
 #include "ps_server/lead.h"
 
 #include <unistd.h>

@@ -1,3 +1,15 @@
+// Each direction is carried by one thread at a time, so messages keep their
+// order. to_shard_ and to_coordinator_ say that somebody is carrying; whoever
+// finds it set leaves its message to that thread, which looks again under the
+// lock before it clears the flag. No message is left behind, and nothing is
+// called under the lock.
+//
+//   coordinator   Queue(Commit), Flush: on_message hands it to the exchange
+//   exchange      executes it; Send(Executed): the coordinator decides what
+//                 follows, on this thread
+//   coordinator   what it sends for that comes by Flush, on its own thread
+//
+// Close waits until nobody is carrying: afterwards on_message may be destroyed.
 #include "ps_server/local_session.h"
 
 #include <utility>

@@ -1,3 +1,17 @@
+// What an end means to the process that sees it:
+//
+//   the session of a shard     a coordinator's generation
+//   Finish                     FinishRun            the process ends
+//   Finish, with a failure     FinishRun            kAborted: the run failed
+//   kAborted                   EndGeneration        begins the next one
+//   any other error                                 ends with that error
+//                              Superseded           kPermissionDenied: another
+//                                                   lead goes on
+//
+// A shard takes nothing along but the reason: the next coordinator tells it
+// what to restore. The lead takes what is not on the disk: who took part, how
+// often in a row no progress was made, and the checkpoint that it knows to be
+// whole.
 #include "ps_server/next_generation.h"
 
 #include <variant>

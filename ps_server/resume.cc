@@ -1,3 +1,15 @@
+// What the run's past says of where it goes on. The checkpoint says what
+// counts; the logs say what there was besides, which is then lost:
+//
+//   generation 1      60 tasks issued, versions up to 11 decided
+//   checkpoint 8      of its tasks 30 are applied and 2 cancelled
+//   the next one      generation 2, from version 8
+//                     updates_lost 11 - 8 = 3
+//                     counts.lost 60 - 30 - 2 = 28: they add up to all tasks
+//
+// A file that cannot be read is not one that is damaged. Only what was read and
+// is wrong is passed over; all else is kUnavailable, and tried again: going
+// back to an older checkpoint because a disk was slow would throw work away.
 #include "ps_server/resume.h"
 
 #include <algorithm>

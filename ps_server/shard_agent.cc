@@ -1,3 +1,14 @@
+// Decisions come on the session's thread, are executed on the exchange's, and
+// are answered from there. The first ones may come, and be executed, before
+// Join has returned and set `client_`: their answers wait in early_, and Join
+// sends them, in order, before it sets it.
+//
+// One answer speaks for all decisions up to its number (AnsweredDecisions). Of
+// these, handed over at once, two are answered:
+//
+//   11 Commit v5    made; nobody is told yet
+//   12 Discard      Executed(12): version 5 is made
+//   13 Commit v6    Executed(13)
 #include "ps_server/shard_agent.h"
 
 #include <utility>

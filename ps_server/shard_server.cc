@@ -1,3 +1,16 @@
+// The order in which a server begins and ends, and why:
+//
+//   Listen            first, so that a port that is taken costs no generation;
+//                     what connects waits
+//   TakeGeneration    in the lead, when it can be reached
+//   Serve             calls are answered from here on
+//
+//   StopServing       restoring_ before the exchange, whose thread may be in it
+//                     and wait for a disk; the calls before the threads that
+//                     answer them; the agent after the exchange, which uses it
+//   State             in the lead: only now can nobody ask for a stop any more,
+//                     so none is forgotten in the next generation
+//   Close             in the lead: writes the files; nothing changes any more
 #include "ps_server/shard_server.h"
 
 #include <grpcpp/server_builder.h>

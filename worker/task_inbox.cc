@@ -1,3 +1,14 @@
+// The token is that of the task that runs. It is set, and reset, under the lock
+// under which the queue says which task that is: so a Cancel that comes late
+// cannot stop the next task. `wake_` is called without the lock, because it
+// enters the exchange, which has locks of its own.
+//
+//   Receive(Task 7)      Next returns 7
+//   Receive(Task 8)      waits: 7 still runs
+//   Receive(Cancel 7)    the token is set; wake_ ends the wait for a chunk of 7
+//   Done
+//   Next                 8, and the token is reset
+//   Receive(Cancel 7)    repeated after a reconnect: 7 is unknown, 8 goes on
 #include "worker/task_inbox.h"
 
 #include <utility>

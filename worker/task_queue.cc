@@ -1,3 +1,12 @@
+// Why tasks ever wait here: the coordinator gives a worker its next task as it
+// hears Ready, or as it decides a Cancel, while the worker is still about to
+// end the one before. Such a task may itself be cancelled before it begins:
+//
+//   Add(7), Take      7 runs
+//   Cancel(7)         true: it must stop
+//   Add(8)            waits
+//   Cancel(8)         false: it is gone, and was never computed
+//   Done, Add(9), Take    9
 #include "worker/task_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Every task that is taken ends in one of three ways, and each is counted:
+//
+//  - delivered or rejected: the coordinator is told (Ready, Rejected);
+//  - cancelled (kAborted): it is told nothing, because it ended the task
+//    itself, or is about to: the version to pull is gone only when a newer one
+//    was decided;
+//  - any other error ends the loop, and with it this life of the worker.
+//
+// What a cancel saves is estimated: if delivered tasks took 2 s of computing in
+// the mean, one that is cancelled after 0.5 s has saved 1.5 s.
 #include "worker/worker_loop.h"
 
 #include <algorithm>

@@ -1,3 +1,21 @@
+// What holds: the first `received_` floats of the slice are here, all of
+// `version_`. While none is, the caller's question stands; from the first on
+// exactly `version_` is asked for, even if the caller takes a newer one.
+//
+// A slice of 10 floats, "version 5 or newer":
+//
+//   Ask                 5 or newer, from 0
+//   Accept(6, 0, 4)     version 6; 4 are here
+//   End(UNAVAILABLE)    as it is: the call is to be repeated
+//   Ask                 exactly 6, from 4
+//   Accept(6, 4, 6)     10 are here: End is OK, whatever the call ends with
+//
+// or, where the shard has no version 6 any more:
+//
+//   Ask                 exactly 6, from 4
+//   End(ABORTED)        kResourceExhausted: repeat
+//   BeginAnew           true: nothing is here
+//   Ask                 5 or newer, from 0
 #include "worker/exchange/pull_assembly.h"
 
 #include <utility>

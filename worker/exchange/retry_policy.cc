@@ -1,3 +1,15 @@
+// Backoff is for a shard that is not there; how long it has been is counted
+// from the first failure, until something of it is heard. With
+// partition_timeout 600 s:
+//
+//    0.00 s   UNAVAILABLE     again at 0.02
+//    0.02 s   UNAVAILABLE     again at 0.06, then 0.14, 0.30, ... each second
+//   90    s   NOT_YET         it lives: again at 90.02; the count begins anew
+//   91    s   UNAVAILABLE     again at 91.02
+//  691.5  s   UNAVAILABLE     not again: silent for 600 s
+//
+// A worker that computes for a minute before it looks at a call that was due
+// has tried nothing in that minute: LeftAlone takes it off the count.
 #include "worker/exchange/retry_policy.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// One call to each shard, and what follows from its end:
+//
+//   kRunning --Ended, OK-->                      kSucceeded
+//            --Ended, RetryPolicy says when-->   kWaiting
+//            --Ended, it says not again-->       kFailed
+//   kWaiting --TakeDue-->                        kRunning
+//
+// `moved` is set only while a call is under way, so only such a one can stall.
+// With a stall of 30 s:
+//
+//    0 s   Asked(1)
+//   20 s   Progressed(1, 1000)
+//   50 s   TakeStalled names 1, once; the caller cancels the call
+//   50 s   Ended(1, CANCELLED) counts as UNAVAILABLE, "nothing has moved":
+//          kWaiting. Ended(1, OK) would count: all came before the cancel
 #include "worker/exchange/shard_calls.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Inputs, layers, loss, and back. In FP16 this is tried with a smaller scale
+// until the gradient fits:
+//
+//   Run(1024)   a gradient of 100 becomes 102400, above 65504: infinite
+//   Run(512)    51200; Unscale gives back 100; overflows 1
+//
+// so nothing is said to be final before one fits, and a try costs a whole pass.
+// The scale begins at first_scale_ in every call. If it were kept, what the
+// worker had computed before would decide which small numbers vanish in FP16,
+// and a replay would differ.
 #include "worker/model/device_model.h"
 
 #include <cmath>

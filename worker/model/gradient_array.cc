@@ -1,3 +1,15 @@
+// A gradient becomes final from its end to its beginning. What lies from
+// sent_from_ on has been given to the copies, and under_way_ is the part of it
+// that is not yet in host memory, in order; the host hears of a part when it is
+// there. Small parts wait for each other, large ones are cut, so that the push
+// can begin with the first.
+//
+// A vector of 5 MiB, copies of 1 MiB:
+//
+//   FinalFrom(3.5)   Send [3.5, 5)
+//   FinalFrom(3.2)   0.3 MiB is not worth a copy
+//   FinalFrom(0)     Send [2.5, 3.5), [1.5, 2.5), [0, 1.5)
+//   Finish           nothing is left to send; waits for the last
 #include "worker/model/gradient_array.h"
 
 #include <utility>

@@ -1,3 +1,17 @@
+// What lies in which memory. Of conv, relu, pool, dense, relu, the conv and the
+// dense compute the relu behind them (TakesRelu), whose own forward is then
+// left out. Forward goes down this table, backward up:
+//
+//           forward                     backward, from dy in scratch 0
+//   conv    y in a, with the relu       no dx: nothing before it has parameters
+//   relu    (within) y is a             in place, scratch 0
+//   pool    y in b                      dx in scratch 0
+//   dense   y in c, with the relu       dx in scratch 1
+//   relu    (within) y is c             in place, scratch 0
+//
+// Activations are kept from forward to backward, as layers look at them again;
+// gradients at them are not, so two arrays of the largest size are enough for
+// all.
 #include "worker/model/layer_stack.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A sample may have several places: a text of 128 bytes has 128, with 256
+// outputs and one label at each; an image has one. Softmax cross-entropy is the
+// mean over samples and places, mean squared error the mean over samples of the
+// sum over all outputs.
+//
+// Labels are checked here, on the host: an operation on a device cannot refuse
+// one, nor say which.
 #include "worker/model/loss.h"
 
 #include <utility>

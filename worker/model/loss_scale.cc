@@ -1,3 +1,7 @@
+// The scale is a power of two, so multiplying and dividing by it changes no bit
+// of a number that stays in range. One sum tells whether all floats are finite:
+// the squares are added up in double, where those of finite floats cannot
+// overflow, and one that is not finite makes the sum so.
 #include "worker/model/loss_scale.h"
 
 #include <bit>

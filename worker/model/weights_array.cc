@@ -1,3 +1,14 @@
+// With memory of its own the device gets [0, there_) of the host's vector, each
+// float once; only what is new is sent, beside the operations on what was
+// there:
+//
+//   WaitUntil(10)   the host has 12: sends [0, 12)
+//   WaitUntil(11)   nothing
+//   WaitUntil(15)   sends [12, 15)
+//
+// Where device memory is host memory nothing is sent, and values() are the
+// host's own. Local steps move weights, though, and what was pulled is not
+// theirs to change: Own() makes the copy that they move, once for each vector.
 #include "worker/model/weights_array.h"
 
 #include <utility>

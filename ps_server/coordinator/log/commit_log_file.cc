@@ -1,3 +1,18 @@
+// A record is its length (4 bytes), the XXH3-64 of its payload (8) and the
+// payload, a LogRecord. What holds of the file that is written: its first
+// bytes_ bytes are whole records, in whole batches; behind them lies something
+// only while `half_` is set, and that is cut off before anything else is
+// written.
+//
+// The file has 1000 bytes, and room for 120 more:
+//
+//   Append, 300 bytes    kResourceExhausted; cut back to 1000
+//   -- somebody makes room --
+//   Append, repeated     1300
+//
+// After any other error nobody knows what lies behind bytes_: the writer
+// latches. A reader takes whole records as far as there are some; what follows
+// the last one is torn, but with a whole record behind it the file is damaged.
 #include "ps_server/coordinator/log/commit_log_file.h"
 
 #include <xxhash.h>

@@ -1,3 +1,17 @@
+// The generations that a run's weights come from are its lineage; the others
+// were rolled back. A run whose files are
+//
+//   commit_log         generation 1, from version 0
+//   commit_log.250     the same, from the checkpoint at version 250 on
+//   commit_log-2       from 250 of generation 1; decided 251 to 260
+//   commit_log-3       from 250 of generation 1: 2 had stored nothing
+//
+// has the lineage 1, up to the commit of version 250, and 3. Generation 2 is
+// not in it: its ten updates are lost.
+//
+// How many were lost, and how many tasks were issued, is carried from header to
+// header (`past`), so that a lead that recovers reads commit_log-3 only,
+// however many generations there were.
 #include "ps_server/coordinator/log/generations.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// A checkpoint is whole once its manifest is there, so the manifest comes last:
+//
+//   log Sync      a manifest says how long the log is with its version's
+//                 commit: no loss of power may leave the log shorter than that
+//   CheckFiles    every shard's file is in this folder, and the one it reported
+//   prove         the run is still this lead's
+//   write         in one step: whole or not there
+//
+// The log's length with the commit of version 8, say 4000, is kept from the
+// Store to the StoreManifest that follows when all shards have written; by then
+// the log is longer.
 #include "ps_server/coordinator/log/manifest_writer.h"
 
 #include <algorithm>
