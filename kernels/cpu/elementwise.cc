@@ -1,3 +1,7 @@
+// A dropout's thread has whole Philox blocks of four numbers; which numbers a
+// block covers follows from the draw, not from the threads, so the mask is the
+// same for any number of them. A micro-batch whose first number is 6 begins
+// within a block: block 1 gives it numbers 6 and 7, block 2 numbers 8 to 11.
 #include <algorithm>
 
 #include "common/random.h"

@@ -1,3 +1,5 @@
+// `seen` is what the derivative is taken from: x for gelu, y for the others,
+// which is why only these may overwrite x with y.
 #include "kernels/cuda/launch.cuh"
 
 namespace sluice::kernels::cuda {

@@ -1,3 +1,17 @@
+// Both kernels have a warp for each row of scores, which is as long as the
+// text: some hundred numbers to a few thousand. A row is read three times (its
+// largest, the sum, the result) rather than kept in registers, as its length is
+// not known when the kernel is compiled.
+//
+// What a thread has depends on the row alone (ForQuads), and a sum goes over
+// the threads in a fixed tree, in double: so a row's bits do not depend on its
+// alignment or on other rows. Place 200 of a text of 300 may look at 201
+// places:
+//
+//   thread 0     places 0 to 3 and 128 to 131
+//   thread 18    72 to 75 and 200
+//   thread 19    76 to 79
+//   all          of the result, 201 to 299 are zeros
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/quads.cuh"
 #include "kernels/cuda/sequence_kernels.h"

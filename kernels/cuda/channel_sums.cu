@@ -1,3 +1,15 @@
+// How the sums over each channel are cut, for 32 images of 56x56 with 64
+// channels. A channel has 100,352 numbers:
+//
+//   FP32      channels first, so 3136 pixels lie side by side. 24 parts of each
+//             channel, 64 x 24 blocks; then a thread for each channel adds 24
+//   16 bits   channels last. A block has 8 packs of 8 channels side by side,
+//             all 64, and 32 rows of threads; 196 parts of 512 pixels; then a
+//             warp for each channel adds 196
+//
+// The parts follow from the sizes, never from the GPU, and a part's sum goes
+// over its threads in a fixed order: the same images give the same bits on any
+// GPU.
 #include "kernels/cuda/channel_maps.cuh"
 #include "kernels/cuda/channel_sums.cuh"
 #include "kernels/cuda/channels.h"

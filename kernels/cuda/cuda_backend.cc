@@ -1,3 +1,12 @@
+// The host calls operations ahead of the GPU, which runs them in stream_. How
+// far ahead is bounded by Pace: each call waits for the mark of the `ahead`-th
+// call before it, then leaves one of its own. With Pace(2) between layers:
+//
+//   Pace, layer 0, Pace, layer 1, Pace
+//
+// the third waits until all before layer 0 is done. The GPU then still has
+// layers 0 and 1 to go on with, and a cancelled task costs no more than the
+// layers that it was handed ahead.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>

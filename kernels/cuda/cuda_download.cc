@@ -1,3 +1,14 @@
+// Parts of a vector travel in a stream of their own, beside what is still
+// computed; a part waits for what was computed before Begin, and for nothing
+// after it.
+//
+//   compute   layer 3   layer 2   layer 1
+//   copies              part 3    part 2    part 1
+//   host                Take: no  Take: part 3
+//
+// A copy beside others needs pinned memory. memory_ has room for a whole
+// vector, so a part never waits for room: parts lie in it one behind the other,
+// and the first one after all were taken lies at its beginning again.
 #include "kernels/cuda/cuda_download.h"
 
 #include <algorithm>

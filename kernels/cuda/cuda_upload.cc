@@ -1,3 +1,9 @@
+// Two streams that wait for each other, on the GPU, without the host:
+//
+//  - Begin: copies wait for what has been called so far, which may still read
+//    the vector that is overwritten now.
+//  - Send: what is called from here on waits for this part and those before it.
+//    So the first layer runs while the others' weights come.
 #include "kernels/cuda/cuda_upload.h"
 
 #include "common/status_macros.h"

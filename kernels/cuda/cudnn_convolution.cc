@@ -1,4 +1,8 @@
 // Convolution by cuDNN, through the functions of cudnn_cnn.h.
+//
+// The algorithm is chosen once for a shape and a number of samples, among those
+// that give the same bits each time (ConvolutionChoices). Nothing is timed: a
+// measurement would choose another one on a busy GPU, and so other bits.
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -1,3 +1,6 @@
+// EnterThread has no way to say that it failed, so what it found is kept in
+// entered_, and the calls that follow say it: none works on another thread's
+// GPU.
 #include "kernels/cuda/device_on_backend.h"
 
 #include <utility>

@@ -1,3 +1,8 @@
+// For shapes that cuDNN cannot do. A thread has one number of the result and
+// gathers all that goes into it, in a fixed order, so no two threads add to the
+// same number. Of y that is inputs * kernel^2 products, of a weight samples *
+// rows * columns: a weight gradient has few threads with much work each, and is
+// slow, but right.
 #include "kernels/cuda/direct_conv.h"
 #include "kernels/cuda/launch.cuh"
 

@@ -1,3 +1,13 @@
+// What dropout leaves out is a function of a number's place in the mini-batch
+// with channels first, whatever the order in memory, so that every device and
+// precision leaves out the same. Four numbers share a Philox block. Where
+// memory has that order a thread takes a pack, and so whole blocks; with
+// channels last neighbours belong to different blocks, and each number computes
+// its own.
+//
+// The draw lies in device memory rather than in a kernel's arguments: a
+// recording has its arguments for ever, but must drop others with each
+// mini-batch.
 #include "kernels/cuda/channel_maps.cuh"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/dropout.h"

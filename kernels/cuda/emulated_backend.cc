@@ -1,3 +1,9 @@
+// The kernels of the .cu files, compiled for the host, so that tests on a
+// machine without a GPU run this very code. What would go unnoticed on a GPU is
+// made to fail here: memory and workspaces begin as NaN (0xff), a download is
+// read as late as it may be, and whatever CUDA forbids while a stream is
+// captured is an error. With `libraries` false nothing of cuBLASLt or cuDNN
+// beyond the plainest is there, as for shapes that they refuse.
 #include "kernels/cuda/emulated_backend.h"
 
 #include <cstdlib>

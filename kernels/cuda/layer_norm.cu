@@ -1,3 +1,16 @@
+// Layer norm and group norm: a warp has a group of numbers that are normalised
+// together, and Place says where they lie. Sums are in double, over the warp's
+// quads in a fixed order, so a group's bits depend on its own numbers only.
+//
+// One image of 4 channels in 2 groups and 3 pixels; of group 1, channels 2 and
+// 3:
+//
+//   channels first    6 7 8 (channel 2), 9 10 11 (channel 3)
+//   channels last     2 3 (pixel 0), 6 7 (pixel 1), 10 11 (pixel 2)
+//
+// The gradients of gamma and beta are sums over samples for each channel, as
+// batch norm's (channel_sums.cuh). Backward leaves each group's statistics for
+// them.
 #include "kernels/cuda/channel_sums.cuh"
 #include "kernels/cuda/channels.h"
 #include "kernels/cuda/quads.cuh"

@@ -1,3 +1,11 @@
+// A loss is summed in two steps, by blocks and then over these by one block,
+// both in an order that follows from the sizes alone. For the squared error of
+// 100,000 numbers:
+//
+//   391 blocks    each adds up to 256 numbers in double: parts 0 to 390
+//   Total         threads 0 to 134 have two parts each, 121 others have one
+//
+// Of the cross-entropy a sample is a part.
 #include "kernels/cuda/block_sum.cuh"
 
 namespace sluice::kernels::cuda {

@@ -1,3 +1,13 @@
+// Scratch belongs to one call at a time, which needs no lock: the stream runs
+// the calls in order. While operations are recorded nothing can be allocated,
+// so what is recorded must have run before, and a recording keeps the scratch
+// that its kernels were given:
+//
+//   Scratch(1 MiB)                     allocated
+//   Scratch(4 MiB)                     the first is freed, once nothing uses it
+//   Record: Scratch(2 MiB)             the 4 MiB, which the recording keeps
+//   Scratch(8 MiB)                     new ones; the recording has its 4 MiB
+//   Record: Scratch(9 MiB)             kFailedPrecondition: not recorded
 #include "kernels/cuda/op_context.h"
 
 #include <utility>

@@ -1,3 +1,11 @@
+// The ranges of weights are cut once, at PiecesOf, and the list of pieces lies
+// on the device. The ranges [0, 10000) and [10010, 20000), ten statistics
+// between them, become
+//
+//   [0, 8192) [8192, 10000) [10010, 16384) [16384, 20000)
+//
+// and Scale within [9000, 17000) launches blocks for the last three, of which
+// each touches only what is within.
 #include <algorithm>
 #include <utility>
 #include <vector>

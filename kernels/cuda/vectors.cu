@@ -1,3 +1,7 @@
+// A block has a piece of the vector (vectors.h), and a thread the groups of
+// four that lie kBlock apart in it. Where x and y are aligned a group is moved
+// at once, else float by float; which thread has it, and when, is the same. So
+// a sum of squares has the same bits at any address.
 #include "kernels/cuda/block_sum.cuh"
 #include "kernels/cuda/quads.cuh"
 #include "kernels/cuda/vectors.h"

@@ -1,3 +1,7 @@
+// The reference loops behind the interface of a device. Whatever a model does
+// can so be run on them, slowly, and compared. Plain loops on one thread: no
+// library, no blocking, no vectors, so a reader can check them against the
+// formulas in kernels/shapes.h.
 #include "kernels/reference/reference_device.h"
 
 #include <algorithm>
