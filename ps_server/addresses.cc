@@ -1,3 +1,11 @@
+// Two addresses for each server: on which it listens, and what it tells others.
+//
+//   shard 0, cluster.coordinator "lead:7000"   [::]:7000       HOST:7000
+//   shard 1                                    [::]:0          HOST:41234
+//   --listen=127.0.0.1:0                       127.0.0.1:0     127.0.0.1:41234
+//   --listen=[::]:7001 --advertise=gate:9001   [::]:7001       gate:9001
+//
+// HOST is this machine's name, and 41234 a port that the system gave.
 #include "ps_server/addresses.h"
 
 #include <utility>

@@ -1,3 +1,12 @@
+// Who is started again, and when:
+//
+//   0.0 s   ps_server-1 is killed   at once, since the run waits for it
+//   0.1 s   ps_server-1 again       no progress since, 2 in a row: at 1.1 s
+//   0.2 s   worker-2 is killed      at 1.2 s, unless the run has failed by then
+//    ...    worker-2, five more times, each within 5 s of its start: given up;
+//           the coordinator decides whether the run can do without it
+//   90 s    the lead ends well      93 s: SIGTERM to those that are left
+//                                   96 s: SIGKILL
 #include "cli/launch/supervision.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Where the body changes the shape, a projection without bias takes the input
+// there: a dense layer, or for images a 1x1 convolution whose stride follows
+// from the two heights:
+//
+//   (64, 56, 56) to (128, 28, 28)    stride 2: (56 - 1) / 2 + 1 = 28
+//   (64, 7, 7) to (64, 4, 4)         stride 2: (7 - 1) / 2 + 1 = 4
+//   (64, 5, 5) to (64, 4, 4)         stride 2 would give 3: refused
 #include "absl/strings/str_cat.h"
 #include "common/fill_default.h"
 #include "common/layers/layer_kind.h"

@@ -1,3 +1,15 @@
+// Each layer takes the shape that the one before it leaves, and puts its
+// tensors behind those that are there. An image (3, 32, 32) through three
+// layers:
+//
+//   conv2d, 16 channels,   (16, 16, 16)   weight (16, 3, 3, 3)   0 to 431
+//   kernel 3, stride 2,                   bias (16)              432 to 447
+//   padding 1
+//   flatten                (4096)
+//   dense, 10 units        (10)           weight (10, 4096)      448 to 41407
+//                                         bias (10)              41408 to 41417
+//
+// Every process infers this from the job alone and gets the same offsets.
 #include "common/layers/shape_inference.h"
 
 #include <iterator>

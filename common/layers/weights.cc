@@ -1,3 +1,7 @@
+// A uniform distribution over [-limit, limit] has the variance limit^2 / 3. HE
+// wants 2 / fan_in, so that relu layers keep the size of what they are given;
+// XAVIER 2 / (fan_in + fan_out). A 3x3 convolution from 64 channels has fan_in
+// 576 and HE's limit sqrt(6 / 576) = 0.102.
 #include "common/layers/weights.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// By the monotonic clock throughout: a call must not end, or last, because
+// somebody has set the time of day.
 #include "common/rpc/deadline.h"
 
 namespace sluice {

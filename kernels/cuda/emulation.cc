@@ -1,3 +1,13 @@
+// A block's threads are fibers of one thread of the host. They run in the order
+// of their numbers, each until it ends or waits at a barrier for the others:
+//
+//   round 1    0 runs up to __syncthreads and gives way; so do 1, 2, ...; the
+//              last one finds all there, and goes on to its end
+//   round 2    the others go on from there
+//
+// A round in which no barrier is passed and no thread ends would be followed by
+// more such: some threads wait for others that never come, which on a GPU hangs
+// or goes unnoticed. Here the check at the end of Run fails.
 #include "kernels/cuda/emulation.h"
 
 #include <utility>

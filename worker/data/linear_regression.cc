@@ -1,3 +1,8 @@
+// A problem whose answer is known: y = x . w + noise, with w drawn once for the
+// job (LinearRegressionOptimum), so a test can ask how far weights are from the
+// best. Each number is drawn by its index in a stream of its own: every process
+// makes the same samples, and the test split shares w but no sample with the
+// other.
 #include "worker/data/linear_regression.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A mini-batch's own mean and variance are written where their gradients
+// belong, in the gradient. Backward reads them there, so no other memory is
+// needed; and what then travels is what the servers average into the running
+// statistics. So they must stay until Backward has said that they are final
+// (Pass::gradient).
 #include <utility>
 
 #include "common/status_macros.h"

@@ -1,3 +1,6 @@
+// y = body(x) + x, or body(x) + projection(x). The projection's output is
+// written to y, and the sum over it; likewise its dx. So a residual has no
+// memory of its own.
 #include <utility>
 
 #include "common/status_macros.h"

@@ -1,3 +1,12 @@
+// A tied output has no parameters of its own: its weights are the embedding's
+// tokens, which lie at the vector's beginning and are there before it runs. In
+// backward it comes before the embedding, which is the first layer. It writes
+// its part of the tokens' gradient and says nothing; the embedding adds its own
+// part, and then they are final:
+//
+//   backward of tied_output    token gradient = its part
+//   ... the layers between     FinalFrom, from the end down
+//   backward of embedding      token gradient += its part; FinalFrom(0)
 #include <utility>
 
 #include "common/status_macros.h"

@@ -1,3 +1,14 @@
+// Whether a task's end counts is known only when later generations are. Two
+// generations, the second from version 2 of the first:
+//
+//   generation 1   tasks a b c d; version 1 of a, 2 of b; then d is cancelled,
+//                  and version 3 is made of c
+//   generation 2   goes on from version 2; task e, version 3 of e
+//
+// Generation 1 rests on its records up to the commit of version 2, so a and b
+// are applied, c and d lost, however they had ended: 4 = 2 + 2. Generation 2 is
+// the newest, and all of it counts. The mini-batch of c may be in e: version 3
+// of generation 1 is not in the lineage of e's update.
 #include "ps_server/coordinator/log/ledger.h"
 
 #include <algorithm>

@@ -1,3 +1,20 @@
+// Who does what. Everybody decides under mu_, in sessions_, and returns at
+// once; only the carrier carries out what was decided, so records and messages
+// keep the order of the decisions, and a slow disk delays what is told but not
+// what is heard:
+//
+//   endpoint   the last Ready: version 5 is decided
+//   carrier    takes the actions; appends the commit to the log, not under mu_
+//   endpoint   hears heartbeats and another Ready meanwhile: decided, and waits
+//   carrier    the log has it: Send under mu_, then Flush; the next batch
+//   ticker     leases, deadlines, and once a second the rates
+//   files      lines of metrics; whether somebody has taken the next generation
+//   manifests  ManifestWriter's thread: OnManifest
+//
+// What is not in the log becomes known to nobody. If an append fails for good,
+// nothing is sent any more but the end of the run; while the disk is full, the
+// carrier waits, and the core hears of no time: what that decided could be told
+// to nobody.
 #include "ps_server/coordinator/session/coordinator_service.h"
 
 #include <utility>
