@@ -118,6 +118,15 @@ void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
       });
 }
 
+// A signal comes on a thread of its own, at any time, and `leave` uses the
+// session of the present life. So Parted, which comes before that session ends,
+// waits for a call that is under way:
+//
+//   Joined(leave)    SIGTERM: leave("stopped by SIGTERM") begins
+//   Parted           waits until it has returned; true: leave no more lives
+//
+//   Parted           false: another life may follow
+//   SIGTERM          nobody knows this process now: it ends at once
 void LeaveOnSignal::Joined(std::function<void(const std::string&)> leave) {
   absl::MutexLock lock(&mu_);
   leave_ = std::move(leave);

@@ -1,3 +1,12 @@
+// What it means when a finding is broken:
+//
+//   end         the run failed, or did not end
+//   acts        it was over before all was done, so it says less than it should
+//   ledger      a gradient was lost without a verdict, or counted twice
+//   rollback    a generation went back behind the newest whole checkpoint
+//   accuracy    it learned less than the same job undisturbed
+//   bits        under SYNC: an update was made of other gradients, or of the
+//               same in another order
 #include "cli/chaos/judgement.h"
 
 #include <algorithm>

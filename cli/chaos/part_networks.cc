@@ -1,3 +1,14 @@
+// One namespace for this thread, with a bridge, and one for each part:
+//
+//   this thread    parts, a bridge      10.77.0.1, with the ends part1, part2
+//   worker-0       eth0 (part1's peer)  10.77.0.3
+//   worker-1       eth0 (part2's peer)  10.77.0.4
+//
+// Cut sets the bridge's end of a link down: the part's own end stays as it is,
+// so its sockets see packets vanish, not an error. Only root may do all this;
+// anybody else becomes root of a user namespace first, which may hold networks
+// but not touch the machine's. Nothing has to be cleaned up, since namespaces
+// end with the last process and file descriptor that hold them.
 #include "cli/chaos/part_networks.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,7 @@
+// Images stay in memory as bytes, a quarter of their floats, and become numbers
+// as a mini-batch is gathered. A pixel has 256 values, so each channel has a
+// table of what they become: the same float every time, without a division for
+// each pixel.
 #include "worker/data/image_source.h"
 
 #include <array>

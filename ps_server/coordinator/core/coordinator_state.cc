@@ -1,4 +1,12 @@
 // What a status page shows.
+//
+// Leases and deadlines run on awake time, people on the clock on the wall: an
+// awake time is shown with the pauses so far added.
+//
+// WaitingFor names one culprit, the one to look at first. While training runs
+// that is who is missing for an update; then who cannot reach somebody; then
+// the shard that keeps the commit window shut. If some worker computes, nobody
+// is waited for; else what keeps them idle is named.
 #include <algorithm>
 #include <utility>
 

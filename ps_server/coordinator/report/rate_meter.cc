@@ -1,3 +1,7 @@
+// The oldest point that is kept is the last one at or before the window's
+// begin. With a window of 5 s and a state each second the rates at 7 s are
+// those from 2 s on; after a silence, with states at 0 s and 20 s only, they
+// are the mean over all 20 s.
 #include "ps_server/coordinator/report/rate_meter.h"
 
 namespace sluice {
