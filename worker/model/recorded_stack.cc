@@ -4,6 +4,14 @@
 // for whoever takes the gradient: so it holds operations only, weights are
 // waited for before it, and what it makes final is said behind it.
 //
+// The passes over full mini-batches, one after the other:
+//
+//   1       kPrepare: layer by layer; what is made at first use is made now
+//   2       kMeasure: layer by layer, each timed; then joined to segments
+//   3       kRecorded: each segment is recorded as its turn comes, and run
+//   4 ...   kRecorded: a launch for each segment; with other arrays, which a
+//           recording does not know, layer by layer (kPlain)
+//
 // A device that cannot record runs every pass layer by layer (Mode::kPlain):
 // that is the whole story on the CPU.
 #include "worker/model/recorded_stack.h"
