@@ -49,6 +49,10 @@ void AddLedgerCommand(CLI::App& app, int* exit_code);
 // killed, stopped and cut off. 1: not everything that Sluice guarantees held.
 void AddChaosCommand(CLI::App& app, int* exit_code);
 
+// `certs DIR --job NAME --hosts HOST,...`: makes a certificate authority for a
+// job and a certificate for each role; renews and revokes them.
+void AddCertsCommand(CLI::App& app, int* exit_code);
+
 }  // namespace sluice
 
 #endif  // SLUICE_CLI_COMMANDS_H_

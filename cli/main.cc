@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   sluice::AddReplayCommand(app, &exit_code);
   sluice::AddLedgerCommand(app, &exit_code);
   sluice::AddChaosCommand(app, &exit_code);
+  sluice::AddCertsCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
