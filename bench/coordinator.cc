@@ -29,6 +29,7 @@
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/status_macros.h"
+#include "ps_server/coordinator/testing/jobs.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice::bench {
@@ -38,27 +39,28 @@ constexpr int kShards = 2;
 
 struct NamedPolicy {
   const char* name;
-  PolicyKind kind;
+  proto::Policy kind;
 };
 constexpr NamedPolicy kPolicies[] = {
-    {"SYNC", PolicyKind::kSync},
-    {"K_SYNC", PolicyKind::kKSync},
-    {"K_BATCH_SYNC", PolicyKind::kKBatchSync},
-    {"ASYNC", PolicyKind::kAsync},
-    {"K_ASYNC", PolicyKind::kKAsync},
-    {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync},
+    {"SYNC", proto::SYNC},
+    {"K_SYNC", proto::K_SYNC},
+    {"K_BATCH_SYNC", proto::K_BATCH_SYNC},
+    {"ASYNC", proto::ASYNC},
+    {"K_ASYNC", proto::K_ASYNC},
+    {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC},
 };
 
-CoordinatorOptions OptionsOf(PolicyKind policy, int workers) {
-  CoordinatorOptions options;
-  options.workers = workers;
-  options.shards = kShards;
-  options.sync.policy = policy;
-  options.sync.k = workers / 2;
-  options.sync.gradients_per_update = workers;
-  options.batch_size = 64;
-  options.train_samples = 1000 * options.batch_size;  // No mini-batch is short.
-  options.staged_gradients = 2 * workers;
+CoordinatorOptions OptionsOf(proto::Policy policy, int workers) {
+  CoordinatorOptions options = PlainJob();
+  options.job.mutable_cluster()->set_workers(workers);
+  options.job.mutable_cluster()->set_shards(kShards);
+  options.job.mutable_sync()->set_policy(policy);
+  options.job.mutable_sync()->set_k(workers / 2);
+  options.job.mutable_sync()->set_gradients_per_update(workers);
+  options.job.mutable_data()->set_batch_size(64);
+  options.train_samples =
+      1000 * options.job.data().batch_size();  // No mini-batch is short.
+  options.job.mutable_limits()->set_staged_gradients(2 * workers);
   return options;
 }
 
@@ -66,7 +68,7 @@ CoordinatorOptions OptionsOf(PolicyKind policy, int workers) {
 // got their tasks, and shards that execute at once.
 class Cluster {
  public:
-  Cluster(PolicyKind policy, int workers)
+  Cluster(proto::Policy policy, int workers)
       : options_(OptionsOf(policy, workers)),
         coordinator_(options_, absl::UnixEpoch()),
         live_(workers) {
@@ -87,7 +89,7 @@ class Cluster {
       Delivery delivery;
       delivery.key = task.key;
       delivery.shard_bases.assign(kShards, task.version);
-      delivery.samples = options_.batch_size;
+      delivery.samples = options_.job.data().batch_size();
       delivery.loss = 1;
       SLUICE_CHECK(
           coordinator_.Ready(delivery, absl::UnixEpoch(), &actions_).ok());
@@ -167,7 +169,7 @@ struct Pure {
 };
 
 // The median of `rounds` rounds of `count` verdicts each.
-Pure MeasurePure(PolicyKind policy, int workers, int64_t count, int rounds) {
+Pure MeasurePure(proto::Policy policy, int workers, int64_t count, int rounds) {
   Cluster cluster(policy, workers);
   cluster.Decide(2 * workers);
   std::vector<double> rates, ticks;

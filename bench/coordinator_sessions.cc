@@ -23,6 +23,7 @@
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
 #include "ps_server/coordinator/session/coordinator_service.h"
+#include "ps_server/coordinator/testing/jobs.h"
 
 namespace sluice::bench {
 namespace {
@@ -197,10 +198,11 @@ double RateOf(CoordinatorEndpoint::Handler* service, int workers, int shards,
 
 double DecidedTasksPerSecond(int workers, int shards, int64_t count) {
   CoordinatorService::Options options;
-  options.core.workers = workers;
-  options.core.shards = shards;
-  options.core.sync.policy = PolicyKind::kAsync;
-  options.core.staged_gradients = 1 + workers;
+  options.core = PlainJob();
+  options.core.job.mutable_cluster()->set_workers(workers);
+  options.core.job.mutable_cluster()->set_shards(shards);
+  options.core.job.mutable_sync()->set_policy(proto::ASYNC);
+  options.core.job.mutable_limits()->set_staged_gradients(1 + workers);
   options.core.train_samples = 1000;
   options.fingerprint = kFingerprint;
   options.farewell_timeout = absl::Seconds(1);

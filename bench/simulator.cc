@@ -21,7 +21,6 @@
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "sim/cluster_simulation.h"
 #include "sim/network.h"
 
@@ -50,8 +49,9 @@ ClusterSimulation::Options OptionsOf(const std::string& policy, int workers) {
       "simulator", {});
   SLUICE_CHECK(job.ok());
   ClusterSimulation::Options options;
-  options.coordinator = CoordinatorOptionsFromJob(*job, /*grant_secret=*/0);
-  options.coordinator.evaluator = false;
+  options.coordinator.job = job->job;
+  options.coordinator.train_samples = job->data.train_samples;
+  options.coordinator.job.mutable_evaluation()->set_enabled(false);
   options.compute = *ComputeDelay::Create(job->job);
   options.network = *Network::Create(job->job);
   options.pull_bytes = options.push_bytes = {128, 132};

@@ -2,11 +2,12 @@
 
 namespace sluice {
 
-LearningRateOptions JobLearningRate(const ResolvedJob& job) {
-  const proto::Schedule& schedule = job.job.schedule();
-  const double epoch_samples = static_cast<double>(job.data.train_samples);
+LearningRateOptions JobLearningRate(const proto::Job& job,
+                                    int64_t train_samples) {
+  const proto::Schedule& schedule = job.schedule();
+  const double epoch_samples = static_cast<double>(train_samples);
   LearningRateOptions options;
-  options.base = job.job.optimizer().learning_rate();
+  options.base = job.optimizer().learning_rate();
   switch (schedule.kind_case()) {
     case proto::Schedule::kStep:
       options.kind = LearningRateOptions::Kind::kStep;

@@ -1,14 +1,17 @@
 #ifndef SLUICE_COMMON_JOB_LEARNING_RATE_H_
 #define SLUICE_COMMON_JOB_LEARNING_RATE_H_
 
+#include <cstdint>
+
 #include "common/learning_rate.h"
-#include "common/resolved_job.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
-// The rate of `optimizer` and `schedule` of a job, whose epochs become samples
-// of its training split.
-LearningRateOptions JobLearningRate(const ResolvedJob& job);
+// The rate of `optimizer` and `schedule` of a resolved job, whose epochs become
+// samples: its training split has `train_samples`.
+LearningRateOptions JobLearningRate(const proto::Job& job,
+                                    int64_t train_samples);
 
 }  // namespace sluice
 

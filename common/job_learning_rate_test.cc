@@ -5,16 +5,14 @@
 namespace sluice {
 namespace {
 
-// A job of 1000 samples, as if it had been resolved.
-ResolvedJob Job() {
-  ResolvedJob resolved{{}, {}, {}, ParameterLayout({}, 1), ""};
-  resolved.job.mutable_optimizer()->set_learning_rate(0.25);
-  resolved.data.train_samples = 1000;
-  return resolved;
+proto::Job Job() {
+  proto::Job job;
+  job.mutable_optimizer()->set_learning_rate(0.25);
+  return job;
 }
 
 TEST(JobLearningRateTest, AJobWithoutAScheduleHasAConstantRate) {
-  const LearningRateOptions rate = JobLearningRate(Job());
+  const LearningRateOptions rate = JobLearningRate(Job(), 1000);
   EXPECT_EQ(rate.base, 0.25);
   EXPECT_EQ(rate.kind, LearningRateOptions::Kind::kConstant);
   EXPECT_EQ(rate.warmup_samples, 0);
@@ -22,13 +20,13 @@ TEST(JobLearningRateTest, AJobWithoutAScheduleHasAConstantRate) {
 }
 
 TEST(JobLearningRateTest, EpochsBecomeSamples) {
-  ResolvedJob job = Job();
-  proto::Schedule* schedule = job.job.mutable_schedule();
+  proto::Job job = Job();
+  proto::Schedule* schedule = job.mutable_schedule();
   schedule->mutable_cosine()->set_epochs(5);
   schedule->mutable_cosine()->set_final_factor(0.1);
   schedule->set_warmup_epochs(0.5);
   schedule->set_linear_scaling(true);
-  const LearningRateOptions cosine = JobLearningRate(job);
+  const LearningRateOptions cosine = JobLearningRate(job, 1000);
   EXPECT_EQ(cosine.kind, LearningRateOptions::Kind::kCosine);
   EXPECT_EQ(cosine.cosine_samples, 5000);
   EXPECT_EQ(cosine.cosine_final, 0.1);
@@ -36,7 +34,7 @@ TEST(JobLearningRateTest, EpochsBecomeSamples) {
   EXPECT_TRUE(cosine.linear_scaling);
   schedule->mutable_step()->set_every_epochs(2);
   schedule->mutable_step()->set_factor(0.5);
-  const LearningRateOptions step = JobLearningRate(job);
+  const LearningRateOptions step = JobLearningRate(job, 1000);
   EXPECT_EQ(step.kind, LearningRateOptions::Kind::kStep);
   EXPECT_EQ(step.step_samples, 2000);
   EXPECT_EQ(step.step_factor, 0.5);

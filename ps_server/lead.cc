@@ -23,7 +23,6 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/checkpoint/manifest.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/shard_options_from_job.h"
@@ -41,7 +40,9 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
                                            Clock* clock) {
   const proto::Job& j = job.job;
   CoordinatorService::Options options;
-  options.core = CoordinatorOptionsFromJob(job, DrawGrantSecret(clock->Now()));
+  options.core.job = j;
+  options.core.train_samples = job.data.train_samples;
+  options.core.grant_secret = DrawGrantSecret(clock->Now());
   options.job_name = j.name();
   options.run_id = run_id;
   options.fingerprint = job.fingerprint;

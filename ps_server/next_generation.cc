@@ -66,13 +66,13 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
   core->generation = resumption->generation;
   core->resume = resumption->point;
   for (const CheckpointId& id : resumption->there) {
-    core->checkpoints.there.emplace_back(id.generation, id.version);
+    core->earlier_checkpoints.there.emplace_back(id.generation, id.version);
   }
   for (const CheckpointId& id : resumption->damaged) {
-    core->checkpoints.damaged.emplace_back(id.generation, id.version);
+    core->earlier_checkpoints.damaged.emplace_back(id.generation, id.version);
   }
-  core->checkpoints.read_whole = {resumption->point.generation,
-                                  resumption->point.version};
+  core->earlier_checkpoints.read_whole = {resumption->point.generation,
+                                          resumption->point.version};
   core->recovery.updates_lost = resumption->updates_lost;
   return {.generation = resumption->generation,
           .parent = resumption->point.generation,

@@ -22,7 +22,6 @@
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
 #include "ps_server/coordinator/core/check_resume_point.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
 #include "ps_server/shard_options_from_job.h"
@@ -124,8 +123,9 @@ absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
 }
 
 CoordinatorOptions OptionsAt(const ResolvedJob& job, const ResumePoint& point) {
-  CoordinatorOptions options =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  CoordinatorOptions options;
+  options.job = job.job;
+  options.train_samples = job.data.train_samples;
   options.resume = point;
   return options;
 }

@@ -59,28 +59,27 @@ ClusterSimulation::ClusterSimulation(Options options)
       compute_(std::move(options.compute)),
       pull_bytes_(std::move(options.pull_bytes)),
       push_bytes_(std::move(options.push_bytes)),
-      grid_(options_.train_samples, options_.batch_size,
-            options_.static_partitions ? options_.workers : 1),
+      grid_(JobGrid(options_.job, options_.train_samples)),
       workload_(options.workload),
       observer_(std::move(options.observer)),
       reached_(std::move(options.reached)),
       network_(std::move(options.network)),
       coordinator_(options_, absl::UnixEpoch()),
-      workers_(options_.workers),
-      shards_(options_.shards) {
-  SLUICE_CHECK(static_cast<int>(pull_bytes_.size()) == options_.shards);
-  SLUICE_CHECK(static_cast<int>(push_bytes_.size()) == options_.shards);
-  SLUICE_CHECK(workload_ != nullptr || !options_.evaluator);
-  for (Worker& worker : workers_) worker.bases.resize(options_.shards);
+      workers_(options_.job.cluster().workers()),
+      shards_(options_.job.cluster().shards()) {
+  SLUICE_CHECK(static_cast<int>(pull_bytes_.size()) == shards());
+  SLUICE_CHECK(static_cast<int>(push_bytes_.size()) == shards());
+  SLUICE_CHECK(workload_ != nullptr || !options_.job.evaluation().enabled());
+  for (Worker& worker : workers_) worker.bases.resize(shards());
   BeginWindow();
 }
 
 void ClusterSimulation::BeginWindow() {
   window_ = SimulationWindow();
   window_.begin = window_.end = queue_.now();
-  window_.pull_bytes.resize(options_.shards);
-  window_.push_bytes.resize(options_.shards);
-  window_.worker_seconds.resize(options_.workers);
+  window_.pull_bytes.resize(shards());
+  window_.push_bytes.resize(shards());
+  window_.worker_seconds.resize(options_.job.cluster().workers());
 }
 
 absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
@@ -102,19 +101,19 @@ absl::Status ClusterSimulation::Run(const std::function<bool()>& enough) {
 
 absl::Status ClusterSimulation::Join() {
   Coordinator::JoinRequest request;
-  for (int64_t s = 0; s < options_.shards; ++s) {
+  for (int64_t s = 0; s < shards(); ++s) {
     request.peer = {Role::kShard, s};
     SLUICE_RETURN_IF_ERROR(
         coordinator_.Join(request, Now(), &actions_).status());
     Take();
   }
-  for (int64_t w = 0; w < options_.workers; ++w) {
+  for (int64_t w = 0; w < options_.job.cluster().workers(); ++w) {
     request.peer = {Role::kWorker, w};
     SLUICE_RETURN_IF_ERROR(
         coordinator_.Join(request, Now(), &actions_).status());
     Take();
   }
-  if (!options_.evaluator) return absl::OkStatus();
+  if (!options_.job.evaluation().enabled()) return absl::OkStatus();
   request.peer = {Role::kEvaluator, 0};
   SLUICE_RETURN_IF_ERROR(coordinator_.Join(request, Now(), &actions_).status());
   Take();
@@ -167,8 +166,8 @@ void ClusterSimulation::BeginTask(Worker& worker) {
   worker.tasks.erase(worker.tasks.begin());
   const GradientKey& key = worker.task.key;
   worker.live = key.sequence.value();
-  worker.missing = options_.shards;
-  for (int s = 0; s < options_.shards; ++s) {
+  worker.missing = shards();
+  for (int s = 0; s < shards(); ++s) {
     queue_.Add(network_.Latency(),
                {Kind::kPull, s, key.worker.value(), worker.live});
   }
@@ -209,8 +208,8 @@ void ClusterSimulation::Push(const Event& event) {
   window_.Spent(WorkerId(event.worker), spent);
   worker.spent = spent;
   worker.undecided.emplace_back(event.number, spent);
-  worker.missing = options_.shards;
-  for (int s = 0; s < options_.shards; ++s) {
+  worker.missing = shards();
+  for (int s = 0; s < shards(); ++s) {
     window_.push_bytes[s] += push_bytes_[s];
     const VirtualTime there = network_.ToShard(
         queue_.now(), WorkerId(event.worker), ShardId(s), push_bytes_[s]);
@@ -300,8 +299,7 @@ absl::Status ClusterSimulation::Executed(const Event& event) {
   Numbered& numbered = decisions_[event.number - first_decision_];
   const Version version = numbered.version;
   ++numbered.executed;
-  while (!decisions_.empty() &&
-         decisions_.front().executed == options_.shards) {
+  while (!decisions_.empty() && decisions_.front().executed == shards()) {
     decisions_.pop_front();
     ++first_decision_;
   }
@@ -353,7 +351,7 @@ void ClusterSimulation::Take() {
           decisions_.empty() ? shards_[0].version : decisions_.back().version;
       decisions_.push_back(
           {decision->decision, VersionAfter(decision->decision, before)});
-      for (int s = 0; s < options_.shards; ++s) {
+      for (int s = 0; s < shards(); ++s) {
         queue_.Add(InOrder(&shards_[s].inbox),
                    {Kind::kDecision, s, 0, decision->decision.number});
       }

@@ -13,6 +13,7 @@
 #include "common/batch_grid.h"
 #include "common/delay_model.h"
 #include "ps_server/coordinator/core/coordinator.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 #include "sim/event_queue.h"
 #include "sim/network.h"
 #include "sim/simulation_window.h"
@@ -131,6 +132,8 @@ class ClusterSimulation {
   // Records that a gradient has its verdict. Returns its compute time; 0 if the
   // gradient was not fully computed.
   double Decided(const GradientKey& key);
+
+  int shards() const { return options_.job.cluster().shards(); }
 
   // Constant after construction.
   const CoordinatorOptions options_;

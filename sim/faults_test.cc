@@ -3,6 +3,8 @@
 // shards and coordinators that pause and die, and that exist twice at once. The
 // guarantees hold after every event, and the run ends once the faults have
 // healed.
+#include "sim/testing/faults.h"
+
 #include <unistd.h>
 
 #include <cstdint>
@@ -12,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "ps_server/coordinator/policy/policy_rules.h"
-#include "sim/testing/faults.h"
+#include "proto/job.pb.h"
+#include "ps_server/coordinator/testing/jobs.h"
 #include "sim/testing/faulty_cluster.h"
 
 namespace sluice {
@@ -26,49 +28,56 @@ namespace {
 constexpr uint64_t kSeedsPerPolicy = SLUICE_SEEDS_PER_POLICY;
 constexpr absl::Duration kEnd = absl::Minutes(10);
 
-CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
+CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
   const Random random(seed, "faulty job");
   uint64_t draws = 0;
   const auto draw = [&](uint64_t below) {
     return static_cast<int>(random.Uint64(draws++) % below);
   };
-  CoordinatorOptions options;
+  CoordinatorOptions options = PlainJob();
   options.grant_secret = 1 + 1000 * seed;
-  options.workers = 1 + draw(5);
-  options.shards = 1 + draw(3);
-  options.sync.policy = policy;
-  options.sync.k = 1 + draw(options.workers);
-  options.sync.gradients_per_update = 1 + draw(5);
-  options.sync.local_steps = 1 + draw(2);
-  options.sync.on_shortage =
-      draw(2) == 0 ? OnShortage::kWait : OnShortage::kShrink;
-  options.sync.shortage_timeout = absl::Hours(1);
+  options.job.mutable_cluster()->set_workers(1 + draw(5));
+  options.job.mutable_cluster()->set_shards(1 + draw(3));
+  options.job.mutable_sync()->set_policy(policy);
+  options.job.mutable_sync()->set_k(1 + draw(options.job.cluster().workers()));
+  options.job.mutable_sync()->set_gradients_per_update(1 + draw(5));
+  options.job.mutable_sync()->set_local_steps(1 + draw(2));
+  options.job.mutable_sync()->set_on_shortage(draw(2) == 0 ? proto::WAIT
+                                                           : proto::SHRINK);
+  options.job.mutable_sync()->set_shortage_timeout_s(3600);
   if (draw(2) == 0) {
-    constexpr StalenessAction kActions[] = {
-        StalenessAction::kWait, StalenessAction::kDrop,
-        StalenessAction::kCancel, StalenessAction::kDownweight};
-    options.sync.staleness = StalenessBound{draw(4), kActions[draw(4)]};
+    constexpr proto::Staleness::Action kActions[] = {
+        proto::Staleness::WAIT, proto::Staleness::DROP,
+        proto::Staleness::CANCEL, proto::Staleness::DOWNWEIGHT};
+    const int bound = draw(4);
+    *options.job.mutable_sync()->mutable_staleness() =
+        StalenessBound(bound, kActions[draw(4)]);
   }
   // Makes the learning rate depend on the samples applied so far.
-  options.learning_rate.warmup_samples = draw(50);
+  const int warmup_samples = draw(50);
   options.train_samples = 40 + draw(60);
-  options.batch_size = 1 + draw(6);
-  const int needed = policy == PolicyKind::kSync
-                         ? options.sync.gradients_per_update
-                         : options.sync.k;
-  options.staged_gradients = needed + draw(options.workers + 1);
-  options.commit_window = 1 + draw(3);
-  options.stop.epochs = 0.5 * (1 + draw(4));
-  if (draw(8) != 0) options.checkpoints.every_updates = 1 + draw(6);
-  if (draw(4) == 0) options.checkpoints.every = absl::Seconds(1 + draw(3));
-  options.checkpoints.keep = 1 + draw(2);
-  options.task_deadline = absl::Seconds(30);
+  options.job.mutable_schedule()->set_warmup_epochs(
+      static_cast<double>(warmup_samples) / options.train_samples);
+  options.job.mutable_data()->set_batch_size(1 + draw(6));
+  const int needed = policy == proto::SYNC
+                         ? options.job.sync().gradients_per_update()
+                         : options.job.sync().k();
+  options.job.mutable_limits()->set_staged_gradients(
+      needed + draw(options.job.cluster().workers() + 1));
+  options.job.mutable_limits()->set_commit_window(1 + draw(3));
+  options.job.mutable_stop()->set_epochs(0.5 * (1 + draw(4)));
+  if (draw(8) != 0)
+    options.job.mutable_checkpoint()->set_every_updates(1 + draw(6));
+  if (draw(4) == 0) options.job.mutable_checkpoint()->set_every_s(1 + draw(3));
+  options.job.mutable_checkpoint()->set_keep(1 + draw(2));
+  options.job.mutable_limits()->set_task_deadline_s(30);
   // Longer than the pauses and cuts of a shard can add up to.
-  options.lease = absl::Seconds(8);
+  options.job.mutable_limits()->set_lease_s(8);
   options.tick = absl::Milliseconds(50);
-  options.max_workers = options.workers + draw(3);
+  options.job.mutable_cluster()->set_max_workers(
+      options.job.cluster().workers() + draw(3));
   // From zero to longer than any worker is away.
-  options.regroup_timeout = absl::Seconds(draw(16));
+  options.job.mutable_limits()->set_regroup_timeout_s(draw(16));
   return options;
 }
 
@@ -110,14 +119,14 @@ std::string RunFolder(const std::string& name) {
                       getpid(), "-", name);
 }
 
-class FaultyClusterTest : public testing::TestWithParam<PolicyKind> {};
+class FaultyClusterTest : public testing::TestWithParam<proto::Policy> {};
 
 TEST_P(FaultyClusterTest, TheGuaranteesHoldWhateverHappensAndTheRunEnds) {
   std::map<std::string, int64_t> all;
   int64_t updates = 0, reads = 0, checkpoints = 0;
   for (uint64_t seed = 1; seed <= kSeedsPerPolicy; ++seed) {
     FaultyCluster cluster(AnyJob(GetParam(), seed), FaultsOf(seed), seed,
-                          RunFolder(PolicyName(GetParam())));
+                          RunFolder(proto::Policy_Name(GetParam())));
     cluster.Run(HealOf(seed), kEnd);
     ASSERT_EQ(cluster.Violation(), "");
     cluster.counts().ForEach(
@@ -149,19 +158,13 @@ TEST_P(FaultyClusterTest, OneSeedGivesOneRun) {
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<PolicyKind>& info) {
-  constexpr const char* kNames[] = {"Sync",  "KSync",  "KBatchSync",
-                                    "Async", "KAsync", "KBatchAsync"};
-  return kNames[static_cast<int>(info.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(Policies, FaultyClusterTest,
-                         testing::Values(PolicyKind::kSync, PolicyKind::kKSync,
-                                         PolicyKind::kKBatchSync,
-                                         PolicyKind::kAsync,
-                                         PolicyKind::kKAsync,
-                                         PolicyKind::kKBatchAsync),
-                         NameOf);
+                         testing::Values(proto::SYNC, proto::K_SYNC,
+                                         proto::K_BATCH_SYNC, proto::ASYNC,
+                                         proto::K_ASYNC, proto::K_BATCH_ASYNC),
+                         [](const auto& info) {
+                           return proto::Policy_Name(info.param);
+                         });
 
 }  // namespace
 }  // namespace sluice

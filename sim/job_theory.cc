@@ -1,33 +1,31 @@
 #include "sim/job_theory.h"
 
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
-
 namespace sluice {
 namespace {
 
 // Whether the formulas apply: the task times of all workers are independent and
 // of one distribution, and only they and the policy decide when an update is
 // made.
-bool OnTheirGround(const proto::Job& job, const SyncOptions& sync) {
+bool OnTheirGround(const proto::Job& job) {
+  const proto::Sync& sync = job.sync();
   const proto::Delays& delays = job.delays();
-  const proto::KSchedule& schedule = job.sync().k_schedule();
+  const proto::KSchedule& schedule = sync.k_schedule();
   return !delays.has_latency() && !delays.has_worker_bandwidth() &&
          !delays.has_shard_bandwidth() && delays.worker_factor_size() == 0 &&
-         !sync.staleness.has_value() && sync.local_steps == 1 &&
+         !sync.has_staleness() && sync.local_steps() == 1 &&
          !schedule.has_by_version() && !schedule.has_adaptive() &&
-         (sync.policy != PolicyKind::kSync ||
-          sync.gradients_per_update == job.cluster().workers());
+         (sync.policy() != proto::SYNC ||
+          sync.gradients_per_update() == job.cluster().workers());
 }
 
 }  // namespace
 
 std::optional<UpdateTime> UpdateTimeOf(const ResolvedJob& job) {
-  const SyncOptions sync =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0).sync;
-  if (!OnTheirGround(job.job, sync)) return std::nullopt;
+  if (!OnTheirGround(job.job)) return std::nullopt;
+  const proto::Sync& sync = job.job.sync();
   const int workers = job.job.cluster().workers();
   const auto shifted = [&](double shift_ms, double mean_ms) {
-    return ShiftedExponentialUpdateTime(sync.policy, workers, sync.k,
+    return ShiftedExponentialUpdateTime(sync.policy(), workers, sync.k(),
                                         shift_ms / 1e3, mean_ms / 1e3);
   };
   const proto::Delay& delay = job.job.delays().compute();
@@ -38,8 +36,8 @@ std::optional<UpdateTime> UpdateTimeOf(const ResolvedJob& job) {
       return shifted(delay.shifted_exponential().shift_ms(),
                      delay.shifted_exponential().mean_ms());
     case proto::Delay::kConstant: {
-      const double seconds = ConstantUpdateTime(sync.policy, workers, sync.k,
-                                                delay.constant().ms() / 1e3);
+      const double seconds = ConstantUpdateTime(
+          sync.policy(), workers, sync.k(), delay.constant().ms() / 1e3);
       return UpdateTime{seconds, seconds};
     }
     default:

@@ -61,7 +61,7 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
                           SimulationOptionsFromJob(job));
   const int workers = job.job.cluster().workers();
   const double task_seconds =
-      made.compute.Mean() * made.coordinator.sync.local_steps;
+      made.compute.Mean() * made.coordinator.job.sync().local_steps();
   const std::string& folder = options.run_dir;
   SLUICE_ASSIGN_OR_RETURN(
       const auto training,

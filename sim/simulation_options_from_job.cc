@@ -3,17 +3,16 @@
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 
 namespace sluice {
 
 absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     const ResolvedJob& job) {
   ClusterSimulation::Options options;
-  // There is nobody to keep the secret from.
-  options.coordinator = CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
+  options.coordinator.job = job.job;
+  options.coordinator.train_samples = job.data.train_samples;
   // No process dies here, so no checkpoint is needed.
-  options.coordinator.checkpoints = {};
+  options.coordinator.job.clear_checkpoint();
   SLUICE_ASSIGN_OR_RETURN(options.compute, ComputeDelay::Create(job.job));
   if (options.compute.model().always_zero()) {
     return absl::InvalidArgumentError(

@@ -95,67 +95,70 @@ double BatchSyncUpdateTime(int k, int workers, double shift, double mean) {
 
 }  // namespace
 
-UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
-                                        double shift, double mean) {
+UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
+                                        int k, double shift, double mean) {
   const auto exact = [](double seconds) {
     return UpdateTime{seconds, seconds};
   };
   const double expected = shift + mean;
   const double ratio = static_cast<double>(k) / workers;
   switch (policy) {
-    case PolicyKind::kSync:
+    case proto::SYNC:
       return exact(shift + mean * HarmonicTail(workers, workers));
-    case PolicyKind::kKSync:
+    case proto::K_SYNC:
       return exact(shift + mean * HarmonicTail(workers, k));
-    case PolicyKind::kKBatchSync:
+    case proto::K_BATCH_SYNC:
       return exact(shift == 0 ? ratio * mean
                               : BatchSyncUpdateTime(k, workers, shift, mean));
-    case PolicyKind::kKAsync: {
+    case proto::K_ASYNC: {
       const double fresh = mean * HarmonicTail(workers, k);
       return shift == 0 ? exact(fresh)
                         : UpdateTime{ratio * expected, shift + fresh};
     }
-    case PolicyKind::kAsync:
+    case proto::ASYNC:
       return exact(expected / workers);
-    case PolicyKind::kKBatchAsync:
+    case proto::K_BATCH_ASYNC:
       return exact(ratio * expected);
+    default:
+      return {};
   }
-  return {};
 }
 
-double ConstantUpdateTime(PolicyKind policy, int workers, int k,
+double ConstantUpdateTime(proto::Policy policy, int workers, int k,
                           double seconds) {
   const double ratio = static_cast<double>(k) / workers;
   switch (policy) {
-    case PolicyKind::kSync:
-    case PolicyKind::kKSync:
+    case proto::SYNC:
+    case proto::K_SYNC:
       return seconds;
-    case PolicyKind::kKBatchSync:
+    case proto::K_BATCH_SYNC:
       return seconds * std::ceil(ratio);
-    case PolicyKind::kKAsync:
+    case proto::K_ASYNC:
       return seconds / (workers / k);
-    case PolicyKind::kAsync:
+    case proto::ASYNC:
       return seconds / workers;
-    case PolicyKind::kKBatchAsync:
+    case proto::K_BATCH_ASYNC:
       return seconds * ratio;
+    default:
+      return 0;
   }
-  return 0;
 }
 
-double ExpectedStaleness(PolicyKind policy, int workers, int k) {
+double ExpectedStaleness(proto::Policy policy, int workers, int k) {
   switch (policy) {
-    case PolicyKind::kSync:
-    case PolicyKind::kKSync:
-    case PolicyKind::kKBatchSync:
+    case proto::SYNC:
+    case proto::K_SYNC:
+    case proto::K_BATCH_SYNC:
       return 0;
-    case PolicyKind::kAsync:
+    case proto::ASYNC:
       return workers - 1;
-    case PolicyKind::kKAsync:
+    case proto::K_ASYNC:
       return static_cast<double>(workers - k) / k;
-    case PolicyKind::kKBatchAsync:
+    case proto::K_BATCH_ASYNC:
       return static_cast<double>(workers - 1) / k;
+    default:
+      return 0;
   }
-  return 0;
 }
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 #ifndef SLUICE_SIM_THEORY_H_
 #define SLUICE_SIM_THEORY_H_
 
-#include "ps_server/coordinator/policy/sync_options.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -26,20 +26,20 @@ struct UpdateTime {
 //   K_BATCH_ASYNC  K (d+m) / P
 //
 // REQUIRES: 1 <= k; k <= workers under K_SYNC and K_ASYNC.
-UpdateTime ShiftedExponentialUpdateTime(PolicyKind policy, int workers, int k,
-                                        double shift, double mean);
+UpdateTime ShiftedExponentialUpdateTime(proto::Policy policy, int workers,
+                                        int k, double shift, double mean);
 
 // For compute times that are always c, averaged over whole rounds:
 //
 //   SYNC, K_SYNC   c                 K_ASYNC        c / floor(P/K)
 //   K_BATCH_SYNC   c ceil(K/P)       ASYNC          c / P
 //                                    K_BATCH_ASYNC  c K / P
-double ConstantUpdateTime(PolicyKind policy, int workers, int k,
+double ConstantUpdateTime(proto::Policy policy, int workers, int k,
                           double seconds);
 
 // Long-run mean staleness for any distribution of compute times. The staleness
 // of a gradient is the number of updates made while it was computed.
-double ExpectedStaleness(PolicyKind policy, int workers, int k);
+double ExpectedStaleness(proto::Policy policy, int workers, int k);
 
 }  // namespace sluice
 

@@ -88,11 +88,11 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
                           SimulationOptionsFromJob(job));
   // An endless run without evaluations.
-  made.coordinator.evaluator = false;
-  made.coordinator.stop = StopOptions();
+  made.coordinator.job.mutable_evaluation()->set_enabled(false);
+  made.coordinator.job.clear_stop();
   const int workers = job.job.cluster().workers();
   const double task_seconds =
-      made.compute.Mean() * made.coordinator.sync.local_steps;
+      made.compute.Mean() * made.coordinator.job.sync().local_steps();
   ClusterSimulation simulation(std::move(made));
   SLUICE_RETURN_IF_ERROR(
       simulation.Run([&] { return simulation.decided() >= 10 * workers; }));

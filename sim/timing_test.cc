@@ -14,7 +14,7 @@ namespace {
 
 struct Choice {
   const char* policy;
-  PolicyKind kind;
+  proto::Policy kind;
   int k;  // 0: the policy has no K.
 };
 
@@ -42,14 +42,14 @@ Timing Measured(const Choice& choice, int workers, const std::string& delay,
 }
 
 std::vector<Choice> Choices(int workers) {
-  return {{"SYNC", PolicyKind::kSync, 0},
-          {"K_SYNC", PolicyKind::kKSync, workers * 3 / 4},
-          {"K_SYNC", PolicyKind::kKSync, workers / 2},
-          {"K_BATCH_SYNC", PolicyKind::kKBatchSync, workers / 2},
-          {"K_BATCH_SYNC", PolicyKind::kKBatchSync, 2 * workers},
-          {"ASYNC", PolicyKind::kAsync, 0},
-          {"K_ASYNC", PolicyKind::kKAsync, workers / 2},
-          {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, workers / 2}};
+  return {{"SYNC", proto::SYNC, 0},
+          {"K_SYNC", proto::K_SYNC, workers * 3 / 4},
+          {"K_SYNC", proto::K_SYNC, workers / 2},
+          {"K_BATCH_SYNC", proto::K_BATCH_SYNC, workers / 2},
+          {"K_BATCH_SYNC", proto::K_BATCH_SYNC, 2 * workers},
+          {"ASYNC", proto::ASYNC, 0},
+          {"K_ASYNC", proto::K_ASYNC, workers / 2},
+          {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC, workers / 2}};
 }
 
 // Twice the precision at which the measurement ends.
@@ -119,22 +119,20 @@ INSTANTIATE_TEST_SUITE_P(Workers, FormulaTest, ::testing::Values(4, 16),
 TEST(TimingTest, ScalingEfficiencyIsWhatWaitingAndWasteLeave) {
   const std::string delay = "exponential { mean_ms: 50 }";
   // t1 / tn under SYNC: 1 / H_4.
-  EXPECT_NEAR(
-      Measured({"SYNC", PolicyKind::kSync, 0}, 4, delay).scaling_efficiency,
-      12.0 / 25, kTolerance);
-  EXPECT_NEAR(
-      Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, delay).scaling_efficiency,
-      1, kTolerance);
+  EXPECT_NEAR(Measured({"SYNC", proto::SYNC, 0}, 4, delay).scaling_efficiency,
+              12.0 / 25, kTolerance);
+  EXPECT_NEAR(Measured({"ASYNC", proto::ASYNC, 0}, 4, delay).scaling_efficiency,
+              1, kTolerance);
   // A worker of twice the time counts as half a worker.
-  EXPECT_NEAR(Measured({"ASYNC", PolicyKind::kAsync, 0}, 4,
-                       "constant { ms: 50 }", "worker_factor: 2")
+  EXPECT_NEAR(Measured({"ASYNC", proto::ASYNC, 0}, 4, "constant { ms: 50 }",
+                       "worker_factor: 2")
                   .scaling_efficiency,
               1.25 * 3.5 / 4, kTolerance);
 }
 
 TEST(TimingTest, KSyncWastesTheTasksItCancels) {
-  const Timing timing = Measured({"K_SYNC", PolicyKind::kKSync, 3}, 4,
-                                 "exponential { mean_ms: 50 }");
+  const Timing timing =
+      Measured({"K_SYNC", proto::K_SYNC, 3}, 4, "exponential { mean_ms: 50 }");
   // Of the four tasks of a version one is cancelled.
   EXPECT_NEAR(timing.wasted, 0.25, 0.001);
   EXPECT_GT(timing.wasted_time, 0.25);  // The cancelled task is the longest.
@@ -142,7 +140,7 @@ TEST(TimingTest, KSyncWastesTheTasksItCancels) {
 }
 
 TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
-  const Timing timing = Measured({"SYNC", PolicyKind::kSync, 0}, 4,
+  const Timing timing = Measured({"SYNC", proto::SYNC, 0}, 4,
                                  "constant { ms: 30 }", "worker_factor: 2");
   // All workers wait for the first.
   ASSERT_EQ(timing.worker_idle.size(), 4);
@@ -155,14 +153,14 @@ TEST(TimingTest, EachWorkersIdleShareIsItsOwn) {
 
 TEST(TimingTest, AsynchronousWorkersNeverIdleWithoutANetwork) {
   const Timing timing =
-      Measured({"ASYNC", PolicyKind::kAsync, 0}, 4, "constant { ms: 30 }");
+      Measured({"ASYNC", proto::ASYNC, 0}, 4, "constant { ms: 30 }");
   EXPECT_NEAR(timing.idle, 0, 1e-3);
   EXPECT_EQ(timing.wasted, 0);
 }
 
 TEST(TimingTest, LatencyIsPaidSixTimesByATaskOfSync) {
   const Timing timing =
-      Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
+      Measured({"SYNC", proto::SYNC, 0}, 2, "constant { ms: 30 }",
                "latency { constant { ms: 1 } }");
   // Six messages: task, pull, slice, push, staged, ready.
   EXPECT_NEAR(timing.mean_update_time, 0.036, 1e-6);
@@ -172,7 +170,7 @@ TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
   // Four floats go to each of two workers over one link, and back. The second
   // worker's slice comes after the first's, and so do the gradients.
   const Timing timing =
-      Measured({"SYNC", PolicyKind::kSync, 0}, 2, "constant { ms: 30 }",
+      Measured({"SYNC", proto::SYNC, 0}, 2, "constant { ms: 30 }",
                "shard_bandwidth: 16000");
   EXPECT_NEAR(timing.mean_update_time, 0.030 + 0.001 + 0.002, 1e-6);
 }
@@ -180,26 +178,26 @@ TEST(TimingTest, BandwidthOfTheShardIsSharedByItsWorkers) {
 TEST(TimingTest, FloatsOfTwoBytesTakeHalfTheBandwidth) {
   const std::string link = "shard_bandwidth: 16000 } wire { ";
   // As above, but the second worker's gradient takes half a millisecond.
-  const Timing push = Measured({"SYNC", PolicyKind::kSync, 0}, 2,
+  const Timing push = Measured({"SYNC", proto::SYNC, 0}, 2,
                                "constant { ms: 30 }", link + "push: BF16");
   EXPECT_NEAR(push.mean_update_time, 0.030 + 0.002 + 0.0005, 1e-6);
   EXPECT_EQ(push.push_bytes[0] * 2, push.pull_bytes[0]);
   // Both slices have arrived after one millisecond, when the first gradient
   // still needs half a millisecond.
-  const Timing pull = Measured({"SYNC", PolicyKind::kSync, 0}, 2,
+  const Timing pull = Measured({"SYNC", proto::SYNC, 0}, 2,
                                "constant { ms: 30 }", link + "pull: BF16");
   EXPECT_NEAR(pull.mean_update_time, 0.030 + 0.0005 + 0.002, 1e-6);
 }
 
 TEST(TimingTest, OneSeedGivesOneRun) {
-  const Choice choice = {"K_BATCH_ASYNC", PolicyKind::kKBatchAsync, 3};
+  const Choice choice = {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC, 3};
   const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";
   EXPECT_EQ(Measured(choice, 5, delay).mean_update_time,
             Measured(choice, 5, delay).mean_update_time);
 }
 
 TEST(TimingTest, AJobWithoutComputeTimesIsRefused) {
-  const Choice choice = {"ASYNC", PolicyKind::kAsync, 0};
+  const Choice choice = {"ASYNC", proto::ASYNC, 0};
   const auto refused =
       MeasureTiming(JobOf(choice, 2, "constant { ms: 0 }"), {});
   EXPECT_EQ(refused.status().message(),

@@ -256,7 +256,8 @@ absl::StatusOr<ReferenceResult> TrainReference(const ResolvedJob& job,
   SLUICE_RETURN_IF_ERROR(CheckSupported(job.job));
   const ParameterLayout& layout = job.layout;
   const proto::Optimizer& optimizer = job.job.optimizer();
-  const LearningRateOptions rate = JobLearningRate(job);
+  const LearningRateOptions rate =
+      JobLearningRate(job.job, job.data.train_samples);
   const int64_t per_update = job.job.sync().gradients_per_update();
   const int64_t per_task = job.job.sync().local_steps();
   const int64_t batches = TotalBatches(job);

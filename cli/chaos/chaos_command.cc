@@ -41,7 +41,6 @@
 #include "common/clock.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
@@ -77,21 +76,16 @@ struct ChaosOptions {
 // How many updates a run of `job` makes, from its epochs or updates. If K
 // varies, the fewest. kInvalidArgument: another stop condition may end it.
 absl::StatusOr<int64_t> UpdatesOf(const ResolvedJob& job) {
-  const CoordinatorOptions options =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
-  const StopOptions& stop = options.stop;
-  if (stop.time.has_value() || stop.target_accuracy.has_value()) {
+  const proto::Stop& stop = job.job.stop();
+  if (stop.has_seconds() || stop.has_target_accuracy()) {
     return absl::InvalidArgumentError(
         "stop: must be epochs or updates alone, so that the run is as long "
         "when it is disturbed");
   }
   int64_t updates = std::numeric_limits<int64_t>::max();
-  if (stop.updates.has_value()) updates = *stop.updates;
-  if (stop.epochs.has_value()) {
-    const BatchSchedule schedule(
-        BatchGrid(options.train_samples, options.batch_size,
-                  options.static_partitions ? options.workers : 1),
-        options.sync.local_steps, options.stop.epochs);
+  if (stop.has_updates()) updates = stop.updates();
+  if (stop.has_epochs()) {
+    const BatchSchedule schedule = JobSchedule(job.job, job.data.train_samples);
     const int64_t k = MostGradientsPerUpdate(job.job.sync());
     updates = std::min(updates, (schedule.total() + k - 1) / k);
   }

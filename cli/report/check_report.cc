@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/batch_grid.h"
 #include "common/data_shape.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/shard/optimizer.h"
 
 namespace sluice {
@@ -117,11 +117,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
 }
 
 int64_t BatchesPerEpoch(const ResolvedJob& job) {
-  const proto::Data& data = job.job.data();
-  const int partitions =
-      data.sharding() == proto::Data::STATIC ? job.job.cluster().workers() : 1;
-  return BatchGrid(job.data.train_samples, data.batch_size(), partitions)
-      .batches_per_epoch();
+  return JobGrid(job.job, job.data.train_samples).batches_per_epoch();
 }
 
 UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
@@ -148,7 +144,8 @@ UpdateCost CostOf(const ResolvedJob& job, int64_t batches_per_epoch) {
 }
 
 RateReport RatesOf(const ResolvedJob& job) {
-  const LearningRateOptions options = JobLearningRate(job);
+  const LearningRateOptions options =
+      JobLearningRate(job.job, job.data.train_samples);
   const int gradients = MostGradientsPerUpdate(job.job.sync());
   const auto warmed_up = static_cast<int64_t>(options.warmup_samples + 1);
   return {.first = LearningRate(options, 0, gradients),

@@ -6,11 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/report/run_result.h"
-#include "common/batch_grid.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/coordinator/core/coordinator_options_from_job.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
@@ -20,12 +18,7 @@ using Json = nlohmann::ordered_json;
 
 // Mini-batches of a run through `job`'s epochs.
 int64_t MiniBatchesOf(const ResolvedJob& job) {
-  const CoordinatorOptions options =
-      CoordinatorOptionsFromJob(job, /*grant_secret=*/0);
-  const BatchGrid grid(options.train_samples, options.batch_size,
-                       options.static_partitions ? options.workers : 1);
-  const BatchSchedule schedule(grid, options.sync.local_steps,
-                               options.stop.epochs);
+  const BatchSchedule schedule = JobSchedule(job.job, job.data.train_samples);
   const BatchSchedule::Block last =
       schedule.BlockAt(BlockId(schedule.total() - 1));
   return last.first_batch.value() + last.batches;

@@ -35,11 +35,12 @@ FaultyCluster::FaultyCluster(const CoordinatorOptions& options,
       seed_(seed),
       run_dir_(std::move(run_dir)),
       job_(FaultyJob(options)),
-      layout_(ReferenceWeights::Layout(options.shards)),
+      layout_(ReferenceWeights::Layout(options.job.cluster().shards())),
       chance_(faults, seed),
       lineage_(options),
-      processes_(std::max(options.workers, options.max_workers)),
-      newest_(options.shards) {
+      processes_(std::max(options.job.cluster().workers(),
+                          options.job.cluster().max_workers())),
+      newest_(options.job.cluster().shards()) {
   for (size_t w = 0; w < processes_.size(); ++w) {
     processes_[w].peer = {Role::kWorker, static_cast<int64_t>(w)};
   }
@@ -50,13 +51,14 @@ FaultyCluster::~FaultyCluster() { std::filesystem::remove_all(run_dir_); }
 
 void FaultyCluster::Run(absl::Duration heal, absl::Duration end) {
   StartLead({});
-  for (int s = 0; s < options_.shards; ++s) {
+  for (int s = 0; s < shards(); ++s) {
     After(chance_.Draw(1000000), [this, s] { StartShard(s); });
   }
-  for (int w = 0; w < options_.workers; ++w) {
+  for (int w = 0; w < options_.job.cluster().workers(); ++w) {
     After(chance_.Draw(1000000), [this, w] { Start(w); });
   }
-  for (int w = options_.workers; w < options_.max_workers; ++w) {
+  for (int w = options_.job.cluster().workers();
+       w < options_.job.cluster().max_workers(); ++w) {
     After(chance_.DrawTime(absl::ZeroDuration(), absl::Seconds(2)),
           [this, w] { Start(w); });
   }
@@ -144,9 +146,10 @@ std::string FaultyCluster::Describe() const {
 }
 
 std::string FaultyCluster::Violation() const {
-  return violation_.empty() ? ""
-                            : absl::StrCat(PolicyName(options_.sync.policy),
-                                           ", seed ", seed_, ": ", violation_);
+  return violation_.empty()
+             ? ""
+             : absl::StrCat(proto::Policy_Name(options_.job.sync().policy()),
+                            ", seed ", seed_, ": ", violation_);
 }
 
 void FaultyCluster::Expect(bool holds, const std::string& rule) {
@@ -258,7 +261,7 @@ void FaultyCluster::StrikeProcesses() {
 
 // Cuts a link to the coordinator, or one between a worker and a shard.
 void FaultyCluster::StrikeLink(int64_t id) {
-  const uint64_t pick = IsWorker(id) ? chance_.Draw(options_.shards + 1) : 0;
+  const uint64_t pick = IsWorker(id) ? chance_.Draw(shards() + 1) : 0;
   if (!chance_.Strikes(chance_.faults.partition)) return;
   const int64_t other = pick == 0 ? IdOf(leads_.size() - 1)
                                   : static_cast<int64_t>(NewestOf(pick - 1));
@@ -272,7 +275,8 @@ void FaultyCluster::StrikeLink(int64_t id) {
 void FaultyCluster::Pause(int64_t id) {
   ++chance_.counts.pauses;
   const absl::Duration most =
-      IsWorker(id) ? 2 * options_.lease : absl::Seconds(1);
+      IsWorker(id) ? 2 * absl::Seconds(options_.job.limits().lease_s())
+                   : absl::Seconds(1);
   const VirtualTime until =
       queue_.now() + chance_.DrawTime(absl::Milliseconds(10), most);
   PausedUntil(id) = std::max(PausedUntil(id), until);

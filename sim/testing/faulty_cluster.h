@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/resolved_job.h"
 #include "common/testing/faulty_files.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/next_generation.h"
 #include "ps_server/resume.h"
 #include "sim/event_queue.h"
@@ -73,6 +74,7 @@ class FaultyCluster {
     return absl::UnixEpoch() + absl::Nanoseconds(queue_.now());
   }
   void After(VirtualTime delay, Body body) { queue_.Add(delay, body); }
+  int shards() const { return options_.job.cluster().shards(); }
   bool IsWorker(int64_t id) const {
     return id >= 0 && processes_[id].peer.role == Role::kWorker;
   }

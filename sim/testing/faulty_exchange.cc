@@ -17,6 +17,7 @@
 #include "common/grant.h"
 #include "common/key_proto.h"
 #include "common/wire/payload.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "sim/testing/faulty_cluster.h"
 
@@ -70,10 +71,10 @@ void FaultyCluster::BeginNext(size_t worker) {
   if (!task.has_value()) return;
   Expect(task->key().generation() == life.session->welcome().generation(),
          absl::StrCat(Name(worker), " works for its own generation only"));
-  life.work = Work{*task, std::vector<int64_t>(options_.shards, -1),
-                   std::vector<bool>(options_.shards, false),
-                   std::vector<int>(options_.shards, 0)};
-  for (int s = 0; s < options_.shards; ++s) {
+  life.work =
+      Work{*task, std::vector<int64_t>(shards(), -1),
+           std::vector<bool>(shards(), false), std::vector<int>(shards(), 0)};
+  for (int s = 0; s < shards(); ++s) {
     PullAndAgain(worker, s, task->key());
   }
 }
@@ -219,7 +220,7 @@ void FaultyCluster::Pulled(size_t worker, int64_t shard, const proto::Key& key,
   const absl::Duration most =
       absl::Milliseconds(60 * (1 + processes_[worker].peer.id));
   At(worker, chance_.DrawTime(absl::Milliseconds(10), most), [=, this] {
-    for (int s = 0; s < options_.shards; ++s) PushAndAgain(worker, s, key);
+    for (int s = 0; s < shards(); ++s) PushAndAgain(worker, s, key);
   });
 }
 
@@ -282,8 +283,7 @@ void FaultyCluster::Staged(size_t worker, int64_t shard,
   proto::Ready* ready = message.mutable_ready();
   *ready->mutable_key() = key;
   for (const int64_t base : work.bases) ready->add_shard_base(base);
-  const BatchGrid grid(options_.train_samples, options_.batch_size,
-                       options_.static_partitions ? options_.workers : 1);
+  const BatchGrid grid = JobGrid(options_.job, options_.train_samples);
   int64_t samples = 0;
   for (int b = 0; b < work.task.batches(); ++b) {
     samples += grid.SliceOf(BatchId(work.task.first_batch() + b)).samples;

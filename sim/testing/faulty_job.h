@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// A job that gives resuming, checkpoints and run files the values of `options`,
-// with the weights of ReferenceWeights. It is not valid as a job file.
+// The job of `options` for resuming, checkpoints and run files, with the
+// optimizer and the weights of ReferenceWeights. It is not valid as a job file.
 ResolvedJob FaultyJob(const CoordinatorOptions& options);
 
 }  // namespace sluice

@@ -55,8 +55,8 @@ void FaultyCluster::StartShard(int64_t shard) {
 }
 
 std::unique_ptr<Shard> FaultyCluster::NewShard(int64_t shard) {
-  ShardOptions options =
-      ReferenceWeights::OptionsOf(layout_, shard, options_.staged_gradients);
+  ShardOptions options = ReferenceWeights::OptionsOf(
+      layout_, shard, options_.job.limits().staged_gradients());
   // As in ShardServer, but it takes no virtual time.
   options.stored_version = [this](const Restore& of, ParameterRange range) {
     FaultyReads disk = chance_.DrawReads();

@@ -34,8 +34,9 @@ void FaultyCluster::BeginWriting(size_t index, Shard::HeldVersion held) {
         StoredToProto(generation, held.version,
                       absl::ResourceExhaustedError("another is written")));
   }
-  const VirtualTime takes =
-      chance_.DrawWriting(absl::Milliseconds(800), options_.task_deadline);
+  const VirtualTime takes = chance_.DrawWriting(
+      absl::Milliseconds(800),
+      absl::Seconds(options_.job.limits().task_deadline_s()));
   life.writing = {generation, std::move(held), queue_.now() + takes};
   At(index, takes, [this, index, generation] {
     const Version version = processes_[index].life->writing->held.version;
@@ -117,8 +118,9 @@ void FaultyCluster::Record(size_t l, const Actions& actions) {
 void FaultyCluster::BeginOrder(size_t l) {
   Lead& lead = *leads_[l];
   if (lead.orders.empty()) return;
-  const VirtualTime takes =
-      chance_.DrawWriting(absl::Milliseconds(100), options_.task_deadline);
+  const VirtualTime takes = chance_.DrawWriting(
+      absl::Milliseconds(100),
+      absl::Seconds(options_.job.limits().task_deadline_s()));
   At(IdOf(l), takes, [this, l] {
     FaultyFiles disk = chance_.DrawDisk();
     const absl::Status done = DoOrder(l, &disk);

@@ -31,7 +31,7 @@ int64_t Ended(const GradientCounts& counts) {
 
 LineageChecker::LineageChecker(const CoordinatorOptions& options)
     : options_(options),
-      undisturbed_(options.sync.policy == PolicyKind::kSync
+      undisturbed_(options.job.sync().policy() == proto::SYNC
                        ? ReferenceWeights::Undisturbed(options)
                        : std::vector<float>()) {}
 

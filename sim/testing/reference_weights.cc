@@ -4,6 +4,7 @@
 
 #include "common/batch_grid.h"
 #include "common/grant.h"
+#include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
@@ -48,7 +49,7 @@ ReferenceWeights::ReferenceWeights(const CoordinatorOptions& options,
                                    const ReferenceWeights* parent)
     : shard_([&] {
         ShardOptions shard =
-            OptionsOf(Layout(1, 1), 0, options.staged_gradients);
+            OptionsOf(Layout(1, 1), 0, options.job.limits().staged_gradients());
         shard.stored_version = [parent](const Restore& of, ParameterRange) {
           return absl::StatusOr<Arrays>(parent->ArraysAt(of.version.value()));
         };
@@ -90,10 +91,10 @@ void ReferenceWeights::Commit(const RecordCommit& commit) {
 
 std::vector<float> ReferenceWeights::Undisturbed(
     const CoordinatorOptions& options) {
-  const BatchGrid grid(options.train_samples, options.batch_size,
-                       options.static_partitions ? options.workers : 1);
-  const BatchSchedule schedule(grid, options.sync.local_steps,
-                               options.stop.epochs);
+  const BatchSchedule schedule =
+      JobSchedule(options.job, options.train_samples);
+  const LearningRateOptions rate =
+      JobLearningRate(options.job, options.train_samples);
   ReferenceWeights weights(options, nullptr);
   std::vector<float> all = {weights.At(0)};
   int64_t samples = 0;
@@ -101,8 +102,8 @@ std::vector<float> ReferenceWeights::Undisturbed(
     RecordCommit commit;
     std::vector<WeighedGradient> weighed;
     const int64_t before = samples;
-    for (int i = 0;
-         i < options.sync.gradients_per_update && block < schedule.total();
+    for (int i = 0; i < options.job.sync().gradients_per_update() &&
+                    block < schedule.total();
          ++i, ++block) {
       const BatchSchedule::Block what = schedule.BlockAt(BlockId(block));
       RecordCommit::Entry entry;
@@ -113,13 +114,13 @@ std::vector<float> ReferenceWeights::Undisturbed(
       weighed.push_back({what.samples, what.batches, 0});
       samples += what.samples;
     }
-    const std::vector<float> factors = UpdateWeights(weighed, std::nullopt);
+    const std::vector<float> factors = UpdateWeights(weighed, {});
     for (size_t i = 0; i < factors.size(); ++i) {
       commit.entries[i].weight = factors[i];
     }
     commit.version = Version(std::ssize(all));
-    commit.learning_rate = LearningRate(
-        options.learning_rate, before, static_cast<int>(commit.entries.size()));
+    commit.learning_rate =
+        LearningRate(rate, before, static_cast<int>(commit.entries.size()));
     weights.Commit(commit);
     all.push_back(weights.At(commit.version.value()));
   }

@@ -18,6 +18,7 @@
 #include "common/status_macros.h"
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/coordinator_sessions.h"
+#include "ps_server/coordinator/testing/jobs.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -49,20 +50,24 @@ class Connection final : public FrameSink {
 
 CoordinatorSessions::Options OptionsOf(uint8_t how) {
   CoordinatorSessions::Options options;
-  options.core.shards = 2;
-  options.core.workers = 2;
-  options.core.evaluator = how & 8;
-  options.core.sync.policy = static_cast<PolicyKind>(how % 6);
-  options.core.sync.k = 2;
-  options.core.sync.gradients_per_update = 2;
-  options.core.sync.on_bad_gradient =
-      how & 16 ? OnBadGradient::kSkip : OnBadGradient::kFail;
-  if (how & 32) options.core.sync.staleness = StalenessBound{};
-  options.core.staged_gradients = 8;
+  options.core = PlainJob();
+  options.core.job.mutable_cluster()->set_shards(2);
+  options.core.job.mutable_cluster()->set_workers(2);
+  options.core.job.mutable_evaluation()->set_enabled(how & 8);
+  options.core.job.mutable_sync()->set_policy(
+      static_cast<proto::Policy>(1 + how % 6));
+  options.core.job.mutable_sync()->set_k(2);
+  options.core.job.mutable_sync()->set_gradients_per_update(2);
+  options.core.job.mutable_sync()->set_on_bad_gradient(how & 16 ? proto::SKIP
+                                                                : proto::FAIL);
+  if (how & 32)
+    *options.core.job.mutable_sync()->mutable_staleness() =
+        StalenessBound(0, proto::Staleness::DROP);
+  options.core.job.mutable_limits()->set_staged_gradients(8);
   options.core.train_samples = 100;
-  options.core.batch_size = 10;
-  options.core.stop.updates = 6;
-  options.core.evaluate_every_samples = 20;
+  options.core.job.mutable_data()->set_batch_size(10);
+  options.core.job.mutable_stop()->set_updates(6);
+  options.core.job.mutable_evaluation()->set_every_epochs(0.2);
   options.fingerprint = "abc";
   options.job_text = "seed: 1\n";
   return options;

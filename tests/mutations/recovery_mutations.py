@@ -206,8 +206,8 @@ RECOVERY = Core(
     sources=[COORDINATOR + p + ".cc" for p in (
         "core/awake_clock", "core/check_resume_point", "core/checkpoints",
         "core/coordinator", "core/coordinator_checkpoints",
-        "core/coordinator_options_from_job", "core/coordinator_phases",
-        "core/coordinator_state", "core/coordinator_tasks",
+        "core/coordinator_phases", "core/coordinator_state",
+        "core/coordinator_tasks",
         "core/coordinator_updates", "core/evaluations",
         "core/input_agreement", "core/membership", "core/task_table",
         "core/training_stats", "log/commit_log_file", "log/generations",
@@ -218,7 +218,7 @@ RECOVERY = Core(
         "report/metrics_writer", "report/rate_meter", "report/run_summary",
         "report/snapshot_conversion", "session/coordinator_sessions",
         "session/session_table", "testing/checkpoint_checker",
-        "testing/invariant_checker")] + [
+        "testing/invariant_checker", "testing/jobs")] + [
         DECISIONS + p + ".cc" for p in (
             "decision_stream", "event_conversion", "events")] + [
         CHECKPOINT + p + ".cc" for p in (

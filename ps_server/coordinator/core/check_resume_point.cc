@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/batch_grid.h"
 #include "ps_server/coordinator/core/training_snapshot.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
@@ -12,10 +11,7 @@ namespace {
 
 // Tasks of the whole run.
 int64_t TotalOf(const CoordinatorOptions& options) {
-  const BatchGrid grid(options.train_samples, options.batch_size,
-                       options.static_partitions ? options.workers : 1);
-  return BatchSchedule(grid, options.sync.local_steps, options.stop.epochs)
-      .total();
+  return JobSchedule(options.job, options.train_samples).total();
 }
 
 absl::Status CheckSense(const TrainingSnapshot& snapshot, int64_t total) {
@@ -62,16 +58,16 @@ absl::Status CheckResumePoint(const CoordinatorOptions& options) {
         "version ", point.version.value(), " is the run's end: ", reached,
         "; a larger ", field, " would let it go on"));
   };
-  if (options.stop.epochs.has_value() && done >= total) {
-    return over("stop.epochs", absl::StrCat(*options.stop.epochs, " epochs"));
+  const proto::Stop& stop = options.job.stop();
+  if (stop.has_epochs() && done >= total) {
+    return over("stop.epochs", absl::StrCat(stop.epochs(), " epochs"));
   }
-  if (options.stop.updates.has_value() &&
-      point.version.value() >= *options.stop.updates) {
-    return over("stop.updates",
-                absl::StrCat(*options.stop.updates, " updates"));
+  if (stop.has_updates() && point.version.value() >= stop.updates()) {
+    return over("stop.updates", absl::StrCat(stop.updates(), " updates"));
   }
-  if (options.stop.time.has_value() && snapshot.running >= *options.stop.time) {
-    return over("stop.seconds", absl::FormatDuration(*options.stop.time));
+  const absl::Duration time = absl::Seconds(stop.seconds());
+  if (stop.has_seconds() && snapshot.running >= time) {
+    return over("stop.seconds", absl::FormatDuration(time));
   }
   return CheckSense(snapshot, total);
 }

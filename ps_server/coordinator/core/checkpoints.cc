@@ -25,30 +25,32 @@
 
 namespace sluice {
 
-Checkpoints::Checkpoints(CheckpointOptions options, Generation generation,
+Checkpoints::Checkpoints(const proto::Checkpoint& options,
+                         EarlierCheckpoints earlier, Generation generation,
                          int shards, absl::Time now)
-    : options_(std::move(options)),
+    : options_(options),
+      earlier_(std::move(earlier)),
       generation_(generation),
       shards_(shards),
-      next_(now + options_.every) {
-  std::copy_if(options_.there.begin(), options_.there.end(),
+      next_(now + absl::Seconds(options_.every_s())) {
+  std::copy_if(earlier_.there.begin(), earlier_.there.end(),
                std::back_inserter(kept_),
                [this](const Id& id) { return MayGo(id); });
 }
 
 // One of an earlier generation.
 bool Checkpoints::MayGo(const Id& id) const {
-  return id <= options_.read_whole ||
-         std::find(options_.damaged.begin(), options_.damaged.end(), id) !=
-             options_.damaged.end();
+  return id <= earlier_.read_whole ||
+         std::find(earlier_.damaged.begin(), earlier_.damaged.end(), id) !=
+             earlier_.damaged.end();
 }
 
 Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
-  const bool by_time = options_.every > absl::ZeroDuration() && now >= next_;
-  const bool by_updates = options_.every_updates > 0 &&
-                          version.value() % options_.every_updates == 0;
+  const bool by_time = options_.every_s() > 0 && now >= next_;
+  const bool by_updates = options_.every_updates() > 0 &&
+                          version.value() % options_.every_updates() == 0;
   if (!by_time && !by_updates) return Due::kNo;
-  next_ = now + options_.every;
+  next_ = now + absl::Seconds(options_.every_s());
   if (running_.has_value()) {
     ++late_;
     ++running_->late;
@@ -99,7 +101,7 @@ std::vector<RemoveStored> Checkpoints::Written() {
   running_.reset();
   ++written_;
   std::vector<RemoveStored> old;
-  for (; static_cast<int>(kept_.size()) > options_.keep; kept_.pop_front()) {
+  for (; static_cast<int>(kept_.size()) > options_.keep(); kept_.pop_front()) {
     old.push_back({kept_.front().first, kept_.front().second});
   }
   return old;

@@ -10,10 +10,16 @@
 
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "proto/job.pb.h"
 #include "ps_server/coordinator/core/coordinator_options.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
+
+// Whether versions are to be stored.
+inline bool StoresVersions(const proto::Job& job) {
+  return job.checkpoint().every_updates() > 0 || job.checkpoint().every_s() > 0;
+}
 
 // When a version is to be stored, whose part of it is still missing, and which
 // older ones are to go. One at a time is written: one that falls due before
@@ -22,9 +28,10 @@ namespace sluice {
 // Not thread-safe: call from the coordinator.
 class Checkpoints {
  public:
-  // The first one by time falls due a period after `now`.
-  Checkpoints(CheckpointOptions options, Generation generation, int shards,
-              absl::Time now);
+  // `options` are resolved; those of a job without checkpoints are empty. The
+  // first one by time falls due a period after `now`.
+  Checkpoints(const proto::Checkpoint& options, EarlierCheckpoints earlier,
+              Generation generation, int shards, absl::Time now);
 
   enum class Due {
     kNo,
@@ -79,7 +86,8 @@ class Checkpoints {
   bool MayGo(const Id& id) const;
 
   // Constant after construction.
-  const CheckpointOptions options_;
+  const proto::Checkpoint options_;
+  const EarlierCheckpoints earlier_;
   const Generation generation_;
   const int shards_;
 

@@ -14,6 +14,15 @@ const absl::Time kStart = absl::UnixEpoch();
 
 absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
 
+// A checkpoint every so many updates and seconds, of which `keep` stay.
+proto::Checkpoint Every(int64_t updates, double seconds = 0, int keep = 2) {
+  proto::Checkpoint options;
+  options.set_every_updates(updates);
+  options.set_every_s(seconds);
+  options.set_keep(keep);
+  return options;
+}
+
 StoredPart Part(const std::string& error = "") {
   StoredPart part;
   part.file = "shard";
@@ -35,8 +44,7 @@ class CheckpointsTest : public ::testing::Test {
     }
     return old;
   }
-  Checkpoints checkpoints_{
-      {.every_updates = 2}, Generation(1), /*shards=*/1, kStart};
+  Checkpoints checkpoints_{Every(2), {}, Generation(1), /*shards=*/1, kStart};
 };
 
 TEST_F(CheckpointsTest, OneFallsDueEverySoManyUpdates) {
@@ -84,8 +92,7 @@ TEST_F(CheckpointsTest, OneThatFailedIsNotKeptAndTakesNonesPlace) {
 }
 
 TEST(CheckpointsByTimeTest, OneFallsDueEverySoManySecondsAfterTheLast) {
-  Checkpoints checkpoints({.every = absl::Seconds(10)}, Generation(1), 1,
-                          kStart);
+  Checkpoints checkpoints(Every(0, 10), {}, Generation(1), 1, kStart);
   EXPECT_EQ(checkpoints.Decided(Version(1), At(9.9)), Due::kNo);
   EXPECT_EQ(checkpoints.Decided(Version(2), At(13)), Due::kStart);
   checkpoints.Reported(ShardId(0), Version(2), Part());
@@ -95,8 +102,7 @@ TEST(CheckpointsByTimeTest, OneFallsDueEverySoManySecondsAfterTheLast) {
 }
 
 TEST(CheckpointsByTimeTest, WhicheverComesFirstBeginsOne) {
-  Checkpoints checkpoints({.every_updates = 5, .every = absl::Seconds(10)},
-                          Generation(1), 1, kStart);
+  Checkpoints checkpoints(Every(5, 10), {}, Generation(1), 1, kStart);
   EXPECT_EQ(checkpoints.Decided(Version(5), At(1)), Due::kStart);
   checkpoints.Reported(ShardId(0), Version(5), Part());
   checkpoints.Written();
@@ -105,15 +111,14 @@ TEST(CheckpointsByTimeTest, WhicheverComesFirstBeginsOne) {
 }
 
 TEST(CheckpointsByTimeTest, WithoutAPeriodNoneEverIs) {
-  Checkpoints checkpoints({}, Generation(1), 1, kStart);
+  Checkpoints checkpoints(Every(0), {}, Generation(1), 1, kStart);
   EXPECT_EQ(checkpoints.Decided(Version(0), At(1e9)), Due::kNo);
 }
 
 TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
   Checkpoints checkpoints(
-      {.every_updates = 5,
-       .keep = 2,
-       .there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}},
+      Every(5),
+      {.there = {{Generation(1), Version(10)}, {Generation(2), Version(15)}},
        .read_whole = {Generation(2), Version(15)}},
       Generation(3), 1, kStart);
   EXPECT_FALSE(checkpoints.newest().has_value());
@@ -129,8 +134,7 @@ TEST(CheckpointGenerationsTest, WhatEarlierOnesHaveLeftGoesInItsTurn) {
 }
 
 TEST(CheckpointPartsTest, EveryShardsPartIsWaitedForAndCountsOnce) {
-  Checkpoints checkpoints({.every_updates = 1}, Generation(1), /*shards=*/3,
-                          kStart);
+  Checkpoints checkpoints(Every(1), {}, Generation(1), /*shards=*/3, kStart);
   EXPECT_THAT(checkpoints.Missing(), IsEmpty());
   checkpoints.Decided(Version(1), kStart);
   EXPECT_FALSE(checkpoints.Reported(ShardId(1), Version(1), Part()));
@@ -147,9 +151,8 @@ TEST(CheckpointGenerationsTest,
      WhatNobodyCouldReadIsNotRemovedButTheDamagedIs) {
   using Id = std::pair<Generation, Version>;
   const Id older(1, 5), whole(1, 10), unread(2, 15), damaged(2, 20);
-  Checkpoints checkpoints({.every_updates = 5,
-                           .keep = 1,
-                           .there = {older, whole, unread, damaged},
+  Checkpoints checkpoints(Every(5, 0, /*keep=*/1),
+                          {.there = {older, whole, unread, damaged},
                            .damaged = {damaged},
                            .read_whole = whole},
                           Generation(3), 1, kStart);

@@ -29,61 +29,67 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/job_learning_rate.h"
 
 namespace sluice {
 namespace {
 
-Membership::Options MembershipOptions(const CoordinatorOptions& options) {
+Membership::Options MembershipOptions(const proto::Job& job) {
   Membership::Options result;
-  result.workers = options.workers;
-  result.shards = options.shards;
-  result.evaluator = options.evaluator;
-  result.max_workers = options.max_workers;
-  result.lease = options.lease;
+  result.workers = job.cluster().workers();
+  result.shards = job.cluster().shards();
+  result.evaluator = job.evaluation().enabled();
+  result.max_workers = job.cluster().max_workers();
+  result.lease = absl::Seconds(job.limits().lease_s());
   return result;
 }
 
 // Only SYNC promises the same bits whoever computes what; the other policies
 // depend on who is faster in any case, and there a cluster of different
 // machines is of use.
-std::set<std::string> InputsThatMayDiffer(PolicyKind policy) {
-  if (policy == PolicyKind::kSync) return {};
+std::set<std::string> InputsThatMayDiffer(proto::Policy policy) {
+  if (policy == proto::SYNC) return {};
   return {"device"};
+}
+
+// 0: none but the final one.
+double EvaluateEverySamples(const CoordinatorOptions& options) {
+  const proto::Evaluation& evaluation = options.job.evaluation();
+  if (!evaluation.enabled()) return 0;
+  return evaluation.every_epochs() * static_cast<double>(options.train_samples);
 }
 
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
     : options_(std::move(options)),
-      grid_(options_.train_samples, options_.batch_size,
-            options_.static_partitions ? options_.workers : 1),
+      job_(options_.job),
+      learning_rate_(JobLearningRate(job_, options_.train_samples)),
+      grid_(JobGrid(job_, options_.train_samples)),
       created_(now),
       begins_(options_.resume.value_or(ResumePoint())),
       now_(now),
       awake_(now),
       clock_(options_.tick, now),
-      members_(MembershipOptions(options_)),
-      agreement_(InputsThatMayDiffer(options_.sync.policy)),
-      schedule_(grid_, options_.sync.local_steps, options_.stop.epochs,
-                begins_.snapshot.schedule),
-      policy_(options_.sync, grid_.partitions()),
-      k_schedule_(options_.sync, options_.workers),
+      members_(MembershipOptions(job_)),
+      agreement_(InputsThatMayDiffer(job_.sync().policy())),
+      schedule_(
+          JobSchedule(job_, options_.train_samples, begins_.snapshot.schedule)),
+      policy_(job_.sync(), job_.cluster().workers(), grid_.partitions()),
       tasks_(options_.generation),
-      stream_(options_.shards, options_.staged_gradients,
-              options_.commit_window),
-      evaluations_(options_.evaluator ? options_.evaluate_every_samples : 0,
+      stream_(job_.cluster().shards(), job_.limits().staged_gradients(),
+              job_.limits().commit_window()),
+      evaluations_(EvaluateEverySamples(options_),
                    begins_.snapshot.evaluation_due),
-      checkpoints_(options_.checkpoints, options_.generation, options_.shards,
-                   now),
+      checkpoints_(job_.checkpoint(), options_.earlier_checkpoints,
+                   options_.generation, job_.cluster().shards(), now),
       stats_(begins_.snapshot.totals),
       stop_requested_(options_.recovery.stop),
       evaluator_lost_(now) {
   if (grid_.partitions() > 1) {
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
   }
-  k_schedule_.Restore(begins_.version, begins_.snapshot.k);
-  policy_.SetK(k_schedule_.k());
-  policy_.Decided(begins_.version);
+  policy_.Restore(begins_.version, begins_.snapshot.k);
   BeginRound(begins_.snapshot.round);
   RefreshAllSupplies();
 }
@@ -215,8 +221,9 @@ void Coordinator::ExpireLeases() {
   for (Peer peer : members_.Expired(awake_)) {
     const Incarnation incarnation = members_.Get(peer).incarnation;
     members_.LeaseOver(peer, incarnation);
-    const std::string why = absl::StrCat("died: not heard of for ",
-                                         absl::FormatDuration(options_.lease));
+    const std::string why = absl::StrCat(
+        "died: not heard of for ",
+        absl::FormatDuration(absl::Seconds(job_.limits().lease_s())));
     Emit(EndSession{peer, incarnation, why});
     PeerLost(peer, why);
     if (over()) return;

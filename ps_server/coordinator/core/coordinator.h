@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/batch_grid.h"
 #include "common/ids.h"
+#include "common/learning_rate.h"
 #include "ps_server/coordinator/core/awake_clock.h"
 #include "ps_server/coordinator/core/checkpoints.h"
 #include "ps_server/coordinator/core/coordinator_options.h"
@@ -26,7 +27,6 @@
 #include "ps_server/coordinator/core/training_snapshot.h"
 #include "ps_server/coordinator/core/training_stats.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
-#include "ps_server/coordinator/policy/k_schedule.h"
 #include "ps_server/coordinator/policy/sync_policy.h"
 #include "ps_server/decisions/decision_stream.h"
 #include "ps_server/decisions/events.h"
@@ -189,7 +189,8 @@ class Coordinator {
   void DecideUpdates();
   void CommitUpdate();
   std::vector<OpenTask> CloseUpdate(Version version);
-  void EmitCommit(const std::vector<OpenTask>& entries, Version version);
+  void EmitCommit(const std::vector<OpenTask>& entries,
+                  std::optional<double> loss, Version version);
   void EndOutdated();
   bool RoundExhausted() const;
   void BeginRound(BlockId first);
@@ -239,6 +240,8 @@ class Coordinator {
 
   // Constant after construction.
   const CoordinatorOptions options_;
+  const proto::Job& job_;  // options_.job.
+  const LearningRateOptions learning_rate_;
   const BatchGrid grid_;
   const absl::Time created_;
   const ResumePoint begins_;
@@ -254,7 +257,6 @@ class Coordinator {
   InputAgreement agreement_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
-  KSchedule k_schedule_;
   TaskTable tasks_;
   DecisionStream stream_;
   Evaluations evaluations_;

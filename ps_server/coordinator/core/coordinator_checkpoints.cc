@@ -59,10 +59,10 @@ absl::Status Coordinator::Stored(ShardId shard, Version version,
                                  Actions* out) {
   const Turn turn(this, now, out);
   if (over()) return absl::OkStatus();
-  if (shard.value() < 0 || shard.value() >= options_.shards) {
+  if (shard.value() < 0 || shard.value() >= job_.cluster().shards()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("shard ", shard.value(), ": the job has ", options_.shards,
-                     ", numbered from 0"));
+        absl::StrCat("shard ", shard.value(), ": the job has ",
+                     job_.cluster().shards(), ", numbered from 0"));
   }
   if (!checkpoints_.Reported(shard, version, std::move(part))) {
     DropIfGivenUp(version);
@@ -118,19 +118,21 @@ void Coordinator::GiveUpStoring(const std::string& why) {
 void Coordinator::CheckStoringDeadline() {
   const auto& running = checkpoints_.running();
   if (!running.has_value() ||
-      awake_ - running->since < options_.task_deadline) {
+      awake_ - running->since <
+          absl::Seconds(job_.limits().task_deadline_s())) {
     return;
   }
-  GiveUpStoring(absl::StrCat("waited ",
-                             absl::FormatDuration(options_.task_deadline),
-                             " for ", StoringWaitsFor()));
+  GiveUpStoring(absl::StrCat(
+      "waited ",
+      absl::FormatDuration(absl::Seconds(job_.limits().task_deadline_s())),
+      " for ", StoringWaitsFor()));
 }
 
 // Has the run's last version stored; true when nothing of that is left to be
 // waited for. One that failed is not tried again: what there was of it may be
 // being removed.
 bool Coordinator::LastVersionStored() {
-  if (!options_.checkpoints.enabled()) return true;
+  if (!StoresVersions(job_)) return true;
   if (checkpoints_.running().has_value()) return false;
   const Version last = stream_.decided();
   if (last == begins_.version || last == checkpoints_.last_begun()) return true;
@@ -140,7 +142,7 @@ bool Coordinator::LastVersionStored() {
 }
 
 std::optional<CheckpointState> Coordinator::StateOfCheckpoints() const {
-  if (!options_.checkpoints.enabled()) return std::nullopt;
+  if (!StoresVersions(job_)) return std::nullopt;
   CheckpointState state;
   state.newest = checkpoints_.newest();
   state.written = checkpoints_.written();

@@ -31,7 +31,8 @@ void Coordinator::MaybeStart() {
   if (stop_requested_.has_value() && !GoesOn()) {
     return Finish("", *stop_requested_);
   }
-  if (!restore_sent_ && members_.living(Role::kShard) == options_.shards) {
+  if (!restore_sent_ &&
+      members_.living(Role::kShard) == job_.cluster().shards()) {
     restore_sent_ = true;
     Decide(Restore{options_.generation, begins_.version, options_.grant_secret,
                    begins_.generation});
@@ -43,8 +44,9 @@ void Coordinator::MaybeStart() {
   agreement_.RunBegins();
   started_ = now_;
   std::string text = absl::StrCat(
-      "event=started policy=", PolicyName(options_.sync.policy),
-      " workers=", members_.living(Role::kWorker), " shards=", options_.shards,
+      "event=started policy=", proto::Policy_Name(job_.sync().policy()),
+      " workers=", members_.living(Role::kWorker),
+      " shards=", job_.cluster().shards(),
       " version=", begins_.version.value());
   const std::string missing = members_.Missing(Expected());
   if (!missing.empty()) absl::StrAppend(&text, " missing=\"", missing, "\"");
@@ -66,11 +68,11 @@ std::vector<Peer> Coordinator::Expected() const {
       peers.push_back({Role::kWorker, worker.value()});
     }
   } else {
-    for (int64_t w = 0; w < options_.workers; ++w) {
+    for (int64_t w = 0; w < job_.cluster().workers(); ++w) {
       peers.push_back({Role::kWorker, w});
     }
   }
-  if (options_.evaluator && (past.evaluator || !GoesOn())) {
+  if (job_.evaluation().enabled() && (past.evaluator || !GoesOn())) {
     peers.push_back({Role::kEvaluator, 0});
   }
   return peers;
@@ -84,26 +86,29 @@ bool Coordinator::MayBegin() const {
   const int workers = members_.living(Role::kWorker);
   if (!GoesOn()) {
     // Whichever they are.
-    return workers >= options_.workers &&
-           (!options_.evaluator || members_.living(Role::kEvaluator) > 0);
+    return workers >= job_.cluster().workers() &&
+           (!job_.evaluation().enabled() ||
+            members_.living(Role::kEvaluator) > 0);
   }
   if (workers == 0) return false;
   return members_.Missing(Expected()).empty() ||
-         awake_ - *restored_ >= options_.regroup_timeout;
+         awake_ - *restored_ >=
+             absl::Seconds(job_.limits().regroup_timeout_s());
 }
 
 // Why the run is to end, if it is, whoever is there.
 std::optional<std::string> Coordinator::StopReason() const {
   if (stop_requested_.has_value()) return stop_requested_;
-  const StopOptions& stop = options_.stop;
+  const proto::Stop& stop = job_.stop();
   const int64_t version = std::max(stream_.decided(), begins_.version).value();
-  if (stop.updates.has_value() && version >= *stop.updates) {
+  if (stop.has_updates() && version >= stop.updates()) {
     return absl::StrCat(version, " updates made");
   }
-  if (stop.time.has_value() && Running(now_) >= *stop.time) {
-    return absl::StrCat(absl::FormatDuration(*stop.time), " are over");
+  if (stop.has_seconds() && Running(now_) >= absl::Seconds(stop.seconds())) {
+    return absl::StrCat(absl::FormatDuration(absl::Seconds(stop.seconds())),
+                        " are over");
   }
-  if (schedule_.finished()) return absl::StrCat(*stop.epochs, " epochs done");
+  if (schedule_.finished()) return absl::StrCat(stop.epochs(), " epochs done");
   return std::nullopt;
 }
 
@@ -117,8 +122,8 @@ void Coordinator::CheckStop() {
   if (!nothing_comes || RoundExhausted()) return;
   const int64_t left = schedule_.total() - schedule_.done();
   stats_.LeftOut(left);
-  BeginFinish(absl::StrCat(*options_.stop.epochs, " epochs done, but for ",
-                           left, " mini-batches that nobody serves"));
+  BeginFinish(absl::StrCat(job_.stop().epochs(), " epochs done, but for ", left,
+                           " mini-batches that nobody serves"));
 }
 
 void Coordinator::BeginFinish(const std::string& reason) {
@@ -138,7 +143,7 @@ void Coordinator::BeginFinish(const std::string& reason) {
 void Coordinator::ProgressFinish() {
   if (phase_ != Phase::kFinishing) return;
   const bool stored = LastVersionStored();
-  if (options_.evaluator && !evaluations_.final_done()) {
+  if (job_.evaluation().enabled() && !evaluations_.final_done()) {
     const PeerLife life = members_.Get({Role::kEvaluator, 0}).life;
     if (evaluations_.running().has_value()) return;
     if (life == PeerLife::kAlive) return StartEvaluation(/*final=*/true);
@@ -265,9 +270,9 @@ void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
   last_evaluation_ = evaluation;
   if (running->final) final_evaluation_ = evaluation;
   Emit(RecordEvaluation{evaluation});
-  const auto& target = options_.stop.target_accuracy;
-  if (phase_ == Phase::kRunning && target.has_value() &&
-      evaluation.accuracy.value_or(0) >= *target) {
+  const proto::Stop& stop = job_.stop();
+  if (phase_ == Phase::kRunning && stop.has_target_accuracy() &&
+      evaluation.accuracy.value_or(0) >= stop.target_accuracy()) {
     BeginFinish(absl::StrCat("test accuracy ", *evaluation.accuracy,
                              " reached at version ",
                              evaluation.version.value()));
@@ -293,23 +298,27 @@ void Coordinator::CheckDeadlines() {
   if (over()) return;
   if (phase_ == Phase::kStarting) {
     // Awake and real time agree on how long others had the chance to join.
-    if (awake_ - created_ < options_.start_timeout) return;
-    return Fail(absl::StrCat("waited ",
-                             absl::FormatDuration(options_.start_timeout),
-                             " for ", MissingPeers()));
+    if (awake_ - created_ < absl::Seconds(job_.limits().start_timeout_s()))
+      return;
+    return Fail(absl::StrCat(
+        "waited ",
+        absl::FormatDuration(absl::Seconds(job_.limits().start_timeout_s())),
+        " for ", MissingPeers()));
   }
   if (short_since_.has_value() &&
-      awake_ - *short_since_ >= options_.sync.shortage_timeout) {
+      awake_ - *short_since_ >=
+          absl::Seconds(job_.sync().shortage_timeout_s())) {
     return Fail(absl::StrCat(
-        "waited ", absl::FormatDuration(options_.sync.shortage_timeout),
+        "waited ",
+        absl::FormatDuration(absl::Seconds(job_.sync().shortage_timeout_s())),
         " for workers: ", DescribeShortage()));
   }
-  if (!stream_.idle() &&
-      awake_ - stream_.waiting_since() >= options_.task_deadline) {
-    return Fail(absl::StrCat("shard ", stream_.slowest().value(),
-                             " has not executed decision ",
-                             stream_.acknowledged() + 1, " within ",
-                             absl::FormatDuration(options_.task_deadline)));
+  if (!stream_.idle() && awake_ - stream_.waiting_since() >=
+                             absl::Seconds(job_.limits().task_deadline_s())) {
+    return Fail(absl::StrCat(
+        "shard ", stream_.slowest().value(), " has not executed decision ",
+        stream_.acknowledged() + 1, " within ",
+        absl::FormatDuration(absl::Seconds(job_.limits().task_deadline_s()))));
   }
   CheckStoringDeadline();
   const auto& running = evaluations_.running();
@@ -331,7 +340,7 @@ void Coordinator::EvaluationOverran(Evaluations::Running running) {
   const std::string what =
       absl::StrCat("evaluation of version ", running.version.value(), ": took ",
                    DescribeOverruns());
-  if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+  if (job_.sync().on_bad_gradient() == proto::FAIL) {
     return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
   }
   Say(Announce::Level::kError,

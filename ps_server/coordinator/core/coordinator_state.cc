@@ -100,7 +100,7 @@ std::pair<std::string, absl::Time> Coordinator::WaitingFor() const {
                          evaluations_.running()->version.value()),
             evaluations_.running()->since + paused};
   }
-  if (options_.evaluator && !evaluations_.final_done()) {
+  if (job_.evaluation().enabled() && !evaluations_.final_done()) {
     return {"evaluator", finishing_since_ + paused};
   }
   if (checkpoints_.running().has_value()) {
@@ -141,7 +141,7 @@ TrainingSnapshot Coordinator::TakeSnapshot(absl::Time now) const {
   TrainingSnapshot snapshot;
   snapshot.schedule = schedule_.TakeSnapshot();
   snapshot.round = std::min(round_, BlockId(schedule_.total()));
-  snapshot.k = k_schedule_.state();
+  snapshot.k = policy_.k_state();
   snapshot.totals = stats_.totals();
   snapshot.evaluation_due =
       evaluations_.due() || evaluations_.running().has_value();
@@ -153,17 +153,19 @@ double Coordinator::Progress(absl::Time now) const {
   if (phase_ == Phase::kStarting) return 0;
   if (phase_ != Phase::kRunning) return 1;
   double progress = 0;
-  const StopOptions& stop = options_.stop;
-  if (stop.epochs.has_value() && schedule_.total() > 0) {
+  const proto::Stop& stop = job_.stop();
+  if (stop.has_epochs() && schedule_.total() > 0) {
     progress = static_cast<double>(schedule_.done()) / schedule_.total();
   }
-  if (stop.updates.has_value() && *stop.updates > 0) {
+  if (stop.has_updates() && stop.updates() > 0) {
     progress =
         std::max(progress, static_cast<double>(stream_.decided().value()) /
-                               *stop.updates);
+                               stop.updates());
   }
-  if (stop.time.has_value()) {
-    progress = std::max(progress, absl::FDivDuration(Running(now), *stop.time));
+  if (stop.has_seconds()) {
+    progress = std::max(
+        progress,
+        absl::FDivDuration(Running(now), absl::Seconds(stop.seconds())));
   }
   return std::min(progress, 1.0);
 }

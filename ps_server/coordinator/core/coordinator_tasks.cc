@@ -89,9 +89,9 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   task.batches = what.batches;
   task.version = stream_.decided();
   task.exact = policy_.rules().synchronous();
-  if (options_.sync.local_steps > 1) {
+  if (job_.sync().local_steps() > 1) {
     task.local_learning_rate =
-        LearningRate(options_.learning_rate, stats_.samples_applied(), 1);
+        LearningRate(learning_rate_, stats_.samples_applied(), 1);
   }
   stream_.TakeRoom();
   schedule_.Issue(block, worker);
@@ -142,12 +142,13 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
 absl::Status Coordinator::CheckDelivery(const OpenTask& open,
                                         const Delivery& delivery) const {
   const std::string who = delivery.key.ToString();
-  if (static_cast<int>(delivery.shard_bases.size()) != options_.shards) {
+  if (static_cast<int>(delivery.shard_bases.size()) !=
+      job_.cluster().shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, ": bases of ", delivery.shard_bases.size(),
-                     " shards, expected ", options_.shards));
+                     " shards, expected ", job_.cluster().shards()));
   }
-  for (int s = 0; s < options_.shards; ++s) {
+  for (int s = 0; s < job_.cluster().shards(); ++s) {
     const Version base = delivery.shard_bases[s];
     const Version newest =
         open.task.exact ? open.task.version : stream_.decided();
@@ -190,7 +191,7 @@ absl::Status Coordinator::Rejected(const GradientKey& key,
       ", mini-batch ", ended.task.first_batch.value(), ": ", reason);
   Say(Announce::Level::kWarning,
       absl::StrCat("event=rejected times=", times, " what=\"", what, "\""));
-  if (times >= 2 && options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+  if (times >= 2 && job_.sync().on_bad_gradient() == proto::FAIL) {
     Fail(absl::StrCat("diverged: ", what));
   } else if (times >= 2) {
     schedule_.LeaveOut(ended.block);
@@ -248,7 +249,7 @@ void Coordinator::TaskOverran(GradientKey key) {
     const std::string what =
         absl::StrCat("mini-batch ", ended.task.first_batch.value(), ": took ",
                      DescribeOverruns(), ", last worker ", key.worker.value());
-    if (options_.sync.on_bad_gradient == OnBadGradient::kFail) {
+    if (job_.sync().on_bad_gradient() == proto::FAIL) {
       return Fail(absl::StrCat(what, "; raise limits.task_deadline_s"));
     }
     Say(Announce::Level::kError,
@@ -263,7 +264,8 @@ void Coordinator::TaskOverran(GradientKey key) {
 // What a mini-batch, or an evaluation, may take that took too long `overruns`
 // times before.
 absl::Duration Coordinator::DeadlineAfter(int overruns) const {
-  return overruns > 0 ? 2 * options_.task_deadline : options_.task_deadline;
+  return overruns > 0 ? 2 * absl::Seconds(job_.limits().task_deadline_s())
+                      : absl::Seconds(job_.limits().task_deadline_s());
 }
 
 // "5 times longer than limits.task_deadline_s allows (30s, ...)".

@@ -46,7 +46,7 @@ std::optional<double> LossOf(const std::vector<OpenTask>& entries) {
 void Coordinator::DecideUpdates() {
   while (phase_ == Phase::kRunning) {
     if (RoundExhausted()) {
-      BeginRound(round_ + options_.sync.gradients_per_update);
+      BeginRound(round_ + job_.sync().gradients_per_update());
     } else if (policy_.Due(StillToCome()) && stream_.WindowOpen()) {
       CommitUpdate();
     } else {
@@ -59,7 +59,7 @@ void Coordinator::DecideUpdates() {
 // Blocks that can still be part of the next update.
 int64_t Coordinator::StillToCome() const {
   int64_t blocks = schedule_.available() + tasks_.live();
-  if (options_.sync.on_shortage == OnShortage::kShrink) {
+  if (job_.sync().on_shortage() == proto::SHRINK) {
     for (int partition : unserved_) blocks -= schedule_.available(partition);
   }
   return blocks;
@@ -69,9 +69,10 @@ void Coordinator::CommitUpdate() {
   const Version version = stream_.decided() + 1;
   std::vector<OpenTask> entries = CloseUpdate(version);
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
-    round_ = round_ + options_.sync.gradients_per_update;
+    round_ = round_ + job_.sync().gradients_per_update();
   }
-  EmitCommit(entries, version);
+  const std::optional<double> loss = LossOf(entries);
+  EmitCommit(entries, loss, version);
   MaybeStore();
   for (const OpenTask& entry : entries) {
     SendVerdictTo(entry.task.key, Outcome::kApplied, "", version);
@@ -82,8 +83,8 @@ void Coordinator::CommitUpdate() {
         absl::StrCat("event=update_size version=", version.value(),
                      " gradients=", entries.size(), " of ", policy_.k()));
   }
-  policy_.SetK(k_schedule_.k());
-  policy_.Decided(version);
+  policy_.Decided(version,
+                  loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   EndOutdated();
   if (policy_.rules().counts == PolicyRules::Counts::kEveryBatchOfTheVersion) {
     BeginRound(round_);
@@ -110,20 +111,20 @@ std::vector<OpenTask> Coordinator::CloseUpdate(Version version) {
 }
 
 void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
-                             Version version) {
+                             std::optional<double> loss, Version version) {
   std::vector<WeighedGradient> weighed;
   for (const OpenTask& entry : entries) {
     weighed.push_back(
         {entry.samples, entry.task.batches, version - 1 - entry.base});
   }
   const std::vector<float> weights =
-      UpdateWeights(weighed, options_.sync.staleness);
+      UpdateWeights(weighed, job_.sync().staleness());
 
   RecordCommit record;
   Commit commit;
   record.version = commit.version = version;
   record.learning_rate = commit.learning_rate =
-      LearningRate(options_.learning_rate, stats_.samples_applied(),
+      LearningRate(learning_rate_, stats_.samples_applied(),
                    static_cast<int>(entries.size()));
   const int64_t before = stats_.samples_applied();
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -135,10 +136,7 @@ void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
                               now_ - entry.ready_since});
     stats_.Applied(weighed[i].staleness, entry.samples);
   }
-  const std::optional<double> loss = LossOf(entries);
   stats_.Updated(loss, commit.learning_rate);
-  k_schedule_.Decided(version,
-                      loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   evaluations_.SamplesApplied(before, stats_.samples_applied());
 
   commit.pin = evaluations_.ShouldStart() &&
@@ -185,19 +183,19 @@ void Coordinator::BeginRound(BlockId first) {
   round_ = first;
   const int64_t left_out = schedule_.LeaveOutBelow(round_);
   if (left_out > 0) {
-    stats_.LeftOut(left_out * options_.sync.local_steps);
+    stats_.LeftOut(left_out * job_.sync().local_steps());
     Say(Announce::Level::kWarning,
         absl::StrCat("event=left_out mini_batches=", left_out,
                      " reason=\"nobody serves their partition\""));
   }
-  schedule_.LimitTo(round_ + options_.sync.gradients_per_update);
+  schedule_.LimitTo(round_ + job_.sync().gradients_per_update());
   RefreshAllSupplies();
 }
 
 bool Coordinator::Short() const {
   if (members_.living(Role::kWorker) == 0) return true;
   if (policy_.Short(StillToCome())) return true;
-  if (options_.sync.on_shortage == OnShortage::kShrink) return false;
+  if (job_.sync().on_shortage() == proto::SHRINK) return false;
   return std::any_of(unserved_.begin(), unserved_.end(),
                      [this](int p) { return schedule_.available(p) > 0; });
 }
@@ -228,10 +226,10 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
                                    absl::Time now, Actions* out) {
   const Turn turn(this, now, out);
   if (over()) return absl::OkStatus();
-  if (shard.value() < 0 || shard.value() >= options_.shards) {
+  if (shard.value() < 0 || shard.value() >= job_.cluster().shards()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("shard ", shard.value(), ": the job has ", options_.shards,
-                     ", numbered from 0"));
+        absl::StrCat("shard ", shard.value(), ": the job has ",
+                     job_.cluster().shards(), ", numbered from 0"));
   }
   if (!fault.empty()) {
     const std::string what = absl::StrCat("shard ", shard.value(), ": ", fault);

@@ -20,7 +20,7 @@ constexpr Peer kWorker0{Role::kWorker, 0};
 
 // Ten updates of one gradient each; two workers, two shards.
 CoordinatorOptions Job() {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
   job.recovery.possible = true;
   return job;
 }
@@ -178,7 +178,7 @@ TEST(GenerationEndTest, InitialWeightsThatCannotBeLoadedFailTheRun) {
 
 TEST(GenerationEndTest, AShardIsLostWhileTheLastVersionIsEvaluated) {
   CoordinatorOptions job = Job();
-  job.evaluator = true;
+  job.job.mutable_evaluation()->set_enabled(true);
   Driver run(job);
   run.Start();
   for (int i = 0; i < 10; ++i) {
@@ -221,7 +221,7 @@ TEST(GenerationEndTest,
 
 TEST(GenerationEndTest, ACheckpointIsProgress) {
   CoordinatorOptions job = Job();
-  job.checkpoints.every_updates = 2;
+  job.job.mutable_checkpoint()->set_every_updates(2);
   job.recovery.fruitless = RecoveryOptions::kMostFruitless - 1;
   job.recovery.furthest = Version(7);
   Driver run(job);

@@ -10,8 +10,8 @@ namespace sluice {
 namespace {
 
 TEST(LossNotFiniteTest, OneThatIsNoNumberIsCountedAndNamedAndLeftOutOfTheLoss) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.checkpoints.every_updates = 2;
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
+  job.job.mutable_checkpoint()->set_every_updates(2);
   Driver run(job);
   run.Start();
   run.ReportLoss(0.5);
@@ -33,7 +33,7 @@ TEST(LossNotFiniteTest, OneThatIsNoNumberIsCountedAndNamedAndLeftOutOfTheLoss) {
 }
 
 TEST(LossNotFiniteTest, AnUpdatesLossIsThatOfItsFiniteGradients) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 2));
+  Driver run(SmallJob(proto::K_SYNC, 2, 2));
   run.Start();
   run.ReportLoss(0.25);
   EXPECT_TRUE(run.Deliver(0).ok());

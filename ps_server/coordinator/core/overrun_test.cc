@@ -10,8 +10,8 @@ constexpr Peer kEvaluator{Role::kEvaluator, 0};
 
 // Ten mini-batches for one worker, of which none is ever delivered.
 CoordinatorOptions NeverInTime() {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
-  job.task_deadline = absl::Seconds(30);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 1, 1);
+  job.job.mutable_limits()->set_task_deadline_s(30);
   return job;
 }
 
@@ -49,7 +49,7 @@ TEST(OverrunTest,
 
 TEST(OverrunTest, WithSkipTheFifthTimeLeavesTheMiniBatchOut) {
   CoordinatorOptions job = NeverInTime();
-  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  job.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
   Driver run(job);
   run.Start();
   run.Advance(absl::Seconds(30 + 4 * 60));
@@ -73,20 +73,20 @@ void OverrunEvaluations(Driver& run, int times) {
   }
 }
 
-CoordinatorOptions SlowlyEvaluated(OnBadGradient on_bad_gradient) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.evaluator = true;
-  job.task_deadline = absl::Seconds(30);
-  job.sync.policy = PolicyKind::kKBatchAsync;
-  job.sync.k = 2;
-  job.sync.on_bad_gradient = on_bad_gradient;
+CoordinatorOptions SlowlyEvaluated(proto::OnBadGradient on_bad_gradient) {
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
+  job.job.mutable_evaluation()->set_enabled(true);
+  job.job.mutable_limits()->set_task_deadline_s(30);
+  job.job.mutable_sync()->set_policy(proto::K_BATCH_ASYNC);
+  job.job.mutable_sync()->set_k(2);
+  job.job.mutable_sync()->set_on_bad_gradient(on_bad_gradient);
   return job;
 }
 
 TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
-  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kFail);
-  job.stop = {};
-  job.stop.updates = 1;
+  CoordinatorOptions job = SlowlyEvaluated(proto::FAIL);
+  job.job.clear_stop();
+  job.job.mutable_stop()->set_updates(1);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -101,9 +101,9 @@ TEST(OverrunTest, TheFifthThatTakesTooLongFailsTheRunAndNamesTheField) {
 }
 
 TEST(OverrunTest, WithSkipTheFifthThatTakesTooLongIsLeftOut) {
-  CoordinatorOptions job = SlowlyEvaluated(OnBadGradient::kSkip);
-  job.stop = {};
-  job.stop.updates = 1;
+  CoordinatorOptions job = SlowlyEvaluated(proto::SKIP);
+  job.job.clear_stop();
+  job.job.mutable_stop()->set_updates(1);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());

@@ -20,7 +20,7 @@ constexpr Peer kWorker0{Role::kWorker, 0};
 constexpr Peer kEvaluator{Role::kEvaluator, 0};
 
 CoordinatorOptions Job() {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
   job.recovery.possible = true;
   return job;
 }
@@ -34,9 +34,9 @@ EndGeneration EndOf(const Driver& run) {
 // The second generation of a job of three workers with an evaluator, from
 // version 2 on; its shards have their weights.
 CoordinatorOptions Later() {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 3, 1);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 3, 1);
   job.recovery.possible = true;
-  job.evaluator = true;
+  job.job.mutable_evaluation()->set_enabled(true);
   job.generation = Generation(2);
   job.resume = ResumePoint{Generation(1), Version(2), {}};
   job.resume->snapshot.schedule.low_water_mark = BlockId(2);
@@ -63,7 +63,7 @@ TEST(RegroupTest, TrainingGoesOnAsSoonAsThoseAreThereWhoTookPart) {
 // Found by seed 215 of faults_test under ASYNC: it waited for nobody by name.
 TEST(RegroupTest, WhereNobodyWasLeftTheJobsWorkersAreWaitedForByName) {
   CoordinatorOptions job = Later();
-  job.evaluator = false;
+  job.job.mutable_evaluation()->set_enabled(false);
   job.recovery.workers.emplace();  // Each had left or died.
   Driver run(job);
   JoinShards(run);
@@ -94,7 +94,7 @@ TEST(RegroupTest, WhoDoesNotComeBackIsWaitedForNoLongerThanTheTimeout) {
 
 TEST(RegroupTest, OneWorkerIsWaitedForAsAtTheStart) {
   CoordinatorOptions job = Later();
-  job.start_timeout = absl::Seconds(30);
+  job.job.mutable_limits()->set_start_timeout_s(30);
   Driver run(job);
   JoinShards(run);
   EXPECT_TRUE(run.Join(kEvaluator).ok());
@@ -117,9 +117,9 @@ TEST(RegroupTest, AnEvaluatorThatWasGoneIsNotWaitedFor) {
 
 TEST(RegroupTest, TooFewForTheUpdateAreAShortageLikeAnyOther) {
   CoordinatorOptions job = Later();
-  job.sync.policy = PolicyKind::kKSync;
-  job.sync.k = 3;
-  job.sync.shortage_timeout = absl::Seconds(40);
+  job.job.mutable_sync()->set_policy(proto::K_SYNC);
+  job.job.mutable_sync()->set_k(3);
+  job.job.mutable_sync()->set_shortage_timeout_s(40);
   Driver run(job);
   JoinShards(run);
   run.JoinWorker(0);
@@ -136,9 +136,9 @@ TEST(RegroupTest, TooFewForTheUpdateAreAShortageLikeAnyOther) {
 }
 
 TEST(RegroupTest, AGenerationSaysWhoTookPartInIt) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 3, 1);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 3, 1);
   job.recovery.possible = true;
-  job.evaluator = true;
+  job.job.mutable_evaluation()->set_enabled(true);
   Driver run(job);
   run.Start();
   run.JoinWorker(4);
@@ -190,7 +190,7 @@ TEST(RegroupTest, ARunThatHasNeverBegunWaitsForAllAsAtTheStart) {
 
 TEST(RegroupTest, AGenerationThatBeginsAtTheRunsEndNeedsNoWorker) {
   CoordinatorOptions job = Later();
-  job.checkpoints.every_updates = 100;
+  job.job.mutable_checkpoint()->set_every_updates(100);
   job.resume = ResumePoint{Generation(1), Version(10), {}};
   job.resume->snapshot.schedule.low_water_mark = BlockId(10);
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckResumePoint(job)));
@@ -220,7 +220,7 @@ TEST(StopInRecoveryTest, OneOfAGenerationThatIsOverIsKeptForTheNext) {
 
 TEST(StopInRecoveryTest, OneWhoseCarryingOutWasCutShortIsKeptToo) {
   CoordinatorOptions job = Job();
-  job.evaluator = true;
+  job.job.mutable_evaluation()->set_enabled(true);
   Driver run(job);
   run.Start();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(run.Deliver(0).ok());

@@ -33,12 +33,11 @@ void PrintTo(const Update& update, std::ostream* out) {
 }
 
 // 14 mini-batches an epoch, the last one short; two epochs.
-CoordinatorOptions Job(PolicyKind policy, int workers, int k) {
+CoordinatorOptions Job(proto::Policy policy, int workers, int k) {
   CoordinatorOptions options = SmallJob(policy, workers, k);
   options.train_samples = 54;
-  options.stop.epochs = 2;
-  options.learning_rate.kind = LearningRateOptions::Kind::kCosine;
-  options.learning_rate.cosine_samples = 108;
+  options.job.mutable_stop()->set_epochs(2);
+  options.job.mutable_schedule()->mutable_cosine()->set_epochs(2);
   return options;
 }
 
@@ -89,12 +88,12 @@ FakeFaults Faults() {
 }
 
 TEST(ResumeTest, SyncMakesTheUpdatesOfTheUndisturbedRunOnAnyCluster) {
-  CoordinatorOptions whole = Job(PolicyKind::kSync, 4, 4);
+  CoordinatorOptions whole = Job(proto::SYNC, 4, 4);
   for (int local_steps : {1, 3}) {
-    whole.sync.local_steps = local_steps;
+    whole.job.mutable_sync()->set_local_steps(local_steps);
     CoordinatorOptions other = whole;
-    other.workers = 3;
-    other.shards = 3;
+    other.job.mutable_cluster()->set_workers(3);
+    other.job.mutable_cluster()->set_shards(3);
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
       std::vector<Update> expected;
       FakeCluster undisturbed(whole, {}, seed);
@@ -124,31 +123,31 @@ void ExpectEachBatchOnce(const std::vector<Update>& updates, int64_t blocks,
 }
 
 TEST(ResumeTest, EveryPolicyTakesEachMiniBatchOfTheRestOnce) {
-  for (PolicyKind policy :
-       {PolicyKind::kKSync, PolicyKind::kKBatchSync, PolicyKind::kAsync,
-        PolicyKind::kKAsync, PolicyKind::kKBatchAsync}) {
+  for (proto::Policy policy : {proto::K_SYNC, proto::K_BATCH_SYNC, proto::ASYNC,
+                               proto::K_ASYNC, proto::K_BATCH_ASYNC}) {
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
       const CoordinatorOptions options = Job(policy, 4, 3);
       CoordinatorOptions rest = options;
-      rest.workers = 5;
-      rest.shards = 1;
+      rest.job.mutable_cluster()->set_workers(5);
+      rest.job.mutable_cluster()->set_shards(1);
       const auto updates =
           ResumedUpdates(options, rest, 1 + seed % 6, Faults(), seed);
       ExpectEachBatchOnce(updates, 28, 1);
-      ASSERT_FALSE(HasFailure()) << PolicyName(policy) << ", seed " << seed;
+      ASSERT_FALSE(HasFailure())
+          << proto::Policy_Name(policy) << ", seed " << seed;
     }
   }
 }
 
 TEST(ResumeTest, LocalStepsAndPartitionsGoOnWhereTheyWere) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    CoordinatorOptions steps = Job(PolicyKind::kKBatchAsync, 4, 2);
-    steps.sync.local_steps = 3;
+    CoordinatorOptions steps = Job(proto::K_BATCH_ASYNC, 4, 2);
+    steps.job.mutable_sync()->set_local_steps(3);
     ExpectEachBatchOnce(
         ResumedUpdates(steps, steps, 1 + seed % 4, Faults(), seed), 10, 3);
-    CoordinatorOptions parts = Job(PolicyKind::kKAsync, 4, 2);
-    parts.static_partitions = true;
-    const BatchGrid grid(parts.train_samples, parts.batch_size, 4);
+    CoordinatorOptions parts = Job(proto::K_ASYNC, 4, 2);
+    parts.job.mutable_data()->set_sharding(proto::Data::STATIC);
+    const BatchGrid grid(parts.train_samples, parts.job.data().batch_size(), 4);
     ExpectEachBatchOnce(
         ResumedUpdates(parts, parts, 1 + seed % 10, Faults(), seed),
         2 * grid.batches_per_epoch(), 1);
@@ -168,8 +167,8 @@ void Deliver(Driver& driver, int count) {
 }
 
 TEST(ResumeTest, WhatTheSummarySaysGoesOn) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 2, 1);
-  options.stop.time = absl::Seconds(3);
+  CoordinatorOptions options = SmallJob(proto::ASYNC, 2, 1);
+  options.job.mutable_stop()->set_seconds(3);
   Driver first(options);
   first.Start();
   first.Advance(absl::Seconds(2));
@@ -196,7 +195,7 @@ TEST(ResumeTest, WhatTheSummarySaysGoesOn) {
 }
 
 TEST(ResumeTest, ShardsAreToldWhichCheckpointHoldsTheVersion) {
-  const CoordinatorOptions options = SmallJob(PolicyKind::kSync, 2, 2);
+  const CoordinatorOptions options = SmallJob(proto::SYNC, 2, 2);
   Driver first(options);
   first.Start();
   Deliver(first, 4);
@@ -212,9 +211,10 @@ TEST(ResumeTest, ShardsAreToldWhichCheckpointHoldsTheVersion) {
 }
 
 TEST(ResumeTest, AnAdaptiveKGoesOnFromItsLoss) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kKBatchSync, 2, 1);
-  options.sync.k_schedule = AdaptiveK{.max_k = 8, .smoothing_updates = 2};
-  options.staged_gradients = 10;
+  CoordinatorOptions options = SmallJob(proto::K_BATCH_SYNC, 2, 1);
+  Set(&options,
+      "sync { k_schedule { adaptive { max_k: 8 smoothing_updates: 2 } } }");
+  options.job.mutable_limits()->set_staged_gradients(10);
   options.train_samples = 400;
   Driver whole(options);
   whole.Start();
@@ -237,9 +237,10 @@ TEST(ResumeTest, AnAdaptiveKGoesOnFromItsLoss) {
 }
 
 TEST(ResumeTest, AKByVersionIsThatOfTheVersion) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kKBatchSync, 2, 1);
-  options.sync.k_schedule = KByVersion{{{.from_version = 2, .k = 3}}};
-  options.staged_gradients = 5;
+  CoordinatorOptions options = SmallJob(proto::K_BATCH_SYNC, 2, 1);
+  Set(&options,
+      "sync { k_schedule { by_version { change { from_version: 2 k: 3 } } } }");
+  options.job.mutable_limits()->set_staged_gradients(5);
   Driver first(options);
   first.Start();
   Deliver(first, 2);
@@ -248,8 +249,8 @@ TEST(ResumeTest, AKByVersionIsThatOfTheVersion) {
 }
 
 TEST(ResumeTest, WarmUpThatIsOverStaysOver) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 2, 1);
-  options.sync.warm_start_updates = 3;
+  CoordinatorOptions options = SmallJob(proto::ASYNC, 2, 1);
+  options.job.mutable_sync()->set_warm_start_updates(3);
   Driver first(options);
   first.Start();
   Deliver(first, 2);
@@ -263,9 +264,9 @@ TEST(ResumeTest, WarmUpThatIsOverStaysOver) {
 }
 
 TEST(ResumeTest, AnEvaluationThatWasDueIsMade) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 2, 1);
-  options.evaluator = true;
-  options.evaluate_every_samples = 8;
+  CoordinatorOptions options = SmallJob(proto::ASYNC, 2, 1);
+  options.job.mutable_evaluation()->set_enabled(true);
+  options.job.mutable_evaluation()->set_every_epochs(8.0 / 40);
   Driver first(options);
   first.Start();
   Deliver(first, 2);  // Evaluates version 2.
@@ -277,20 +278,20 @@ TEST(ResumeTest, AnEvaluationThatWasDueIsMade) {
 }
 
 TEST(ResumeTest, ARunThatReachedItsEndSaysWhichConditionEndedIt) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kSync, 2, 2);
+  CoordinatorOptions options = SmallJob(proto::SYNC, 2, 2);
   options.resume = ResumePoint{Generation(1), Version(5), {}};
   options.resume->snapshot.schedule.low_water_mark = BlockId(10);
   EXPECT_EQ(CheckResumePoint(options).ToString(),
             "FAILED_PRECONDITION: version 5 is the run's end: 1 epochs; a "
             "larger stop.epochs would let it go on");
-  options.stop.epochs = 2;
+  options.job.mutable_stop()->set_epochs(2);
   EXPECT_EQ(CheckResumePoint(options), absl::OkStatus());
-  options.stop.updates = 5;
+  options.job.mutable_stop()->set_updates(5);
   EXPECT_EQ(CheckResumePoint(options).message(),
             "version 5 is the run's end: 5 updates; a larger stop.updates "
             "would let it go on");
-  options.stop.updates = 6;
-  options.stop.time = absl::Seconds(10);
+  options.job.mutable_stop()->set_updates(6);
+  options.job.mutable_stop()->set_seconds(10);
   options.resume->snapshot.running = absl::Seconds(10);
   EXPECT_EQ(CheckResumePoint(options).message(),
             "version 5 is the run's end: 10s; a larger stop.seconds would let "
@@ -298,7 +299,7 @@ TEST(ResumeTest, ARunThatReachedItsEndSaysWhichConditionEndedIt) {
 }
 
 TEST(ResumeTest, AStateThatContradictsItselfOrTheJobIsRefused) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kSync, 2, 2);
+  CoordinatorOptions options = SmallJob(proto::SYNC, 2, 2);
   options.resume = ResumePoint{Generation(1), Version(5), {}};
   TrainingSnapshot& snapshot = options.resume->snapshot;
   snapshot.schedule = {BlockId(2), {BlockId(4), BlockId(3)}};

@@ -10,12 +10,13 @@ namespace {
 
 const Peer kEvaluator{Role::kEvaluator, 0};
 
-CoordinatorOptions Job() { return SmallJob(PolicyKind::kAsync, 2, 1); }
+CoordinatorOptions Job() { return SmallJob(proto::ASYNC, 2, 1); }
 
 CoordinatorOptions Evaluated(double every_samples) {
   CoordinatorOptions job = Job();
-  job.evaluator = true;
-  job.evaluate_every_samples = every_samples;
+  job.job.mutable_evaluation()->set_enabled(true);
+  job.job.mutable_evaluation()->set_every_epochs(every_samples /
+                                                 job.train_samples);
   return job;
 }
 
@@ -76,7 +77,7 @@ TEST(EvaluationTest, TheEvaluatorsDeathReleasesItsVersion) {
 
 TEST(EvaluationTest, AnEvaluationThatTakesTooLongEndsTheEvaluator) {
   CoordinatorOptions job = Evaluated(8);
-  job.task_deadline = absl::Seconds(30);
+  job.job.mutable_limits()->set_task_deadline_s(30);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -92,8 +93,8 @@ TEST(EvaluationTest, AnEvaluationThatTakesTooLongEndsTheEvaluator) {
 
 TEST(StopTest, AfterSoManyUpdates) {
   CoordinatorOptions job = Job();
-  job.stop = {};
-  job.stop.updates = 3;
+  job.job.clear_stop();
+  job.job.mutable_stop()->set_updates(3);
   Driver run(job);
   run.Start();
   FinishTraining(run);
@@ -103,8 +104,8 @@ TEST(StopTest, AfterSoManyUpdates) {
 
 TEST(StopTest, AfterSoMuchTime) {
   CoordinatorOptions job = Job();
-  job.stop = {};
-  job.stop.time = absl::Seconds(10);
+  job.job.clear_stop();
+  job.job.mutable_stop()->set_seconds(10);
   Driver run(job);
   run.Start();
   run.Advance(absl::Seconds(9.9));
@@ -116,7 +117,7 @@ TEST(StopTest, AfterSoMuchTime) {
 
 TEST(StopTest, WhenTheTargetAccuracyIsReached) {
   CoordinatorOptions job = Evaluated(8);
-  job.stop.target_accuracy = 0.7;
+  job.job.mutable_stop()->set_target_accuracy(0.7);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -130,7 +131,7 @@ TEST(StopTest, WhenTheTargetAccuracyIsReached) {
 }
 
 TEST(StopTest, OnRequestRunningTasksAreCancelledAndReadyOnesToo) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKAsync, 2, 2);
+  CoordinatorOptions job = SmallJob(proto::K_ASYNC, 2, 2);
   Driver run(job);
   run.Start();
   const Task ready = *run.TaskOf(0);

@@ -14,11 +14,11 @@ const Peer kShard0{Role::kShard, 0};
 const Peer kShard1{Role::kShard, 1};
 const Peer kEvaluator{Role::kEvaluator, 0};
 
-CoordinatorOptions Job() { return SmallJob(PolicyKind::kAsync, 2, 1); }
+CoordinatorOptions Job() { return SmallJob(proto::ASYNC, 2, 1); }
 
 CoordinatorOptions WithEvaluator() {
   CoordinatorOptions job = Job();
-  job.evaluator = true;
+  job.job.mutable_evaluation()->set_enabled(true);
   return job;
 }
 
@@ -45,7 +45,7 @@ TEST(StartTest, TheRunBeginsWhenAllHaveJoinedAndTheShardsHaveTheirWeights) {
 
 TEST(StartTest, TheTimeoutNamesTheMissing) {
   CoordinatorOptions job = WithEvaluator();
-  job.start_timeout = absl::Seconds(30);
+  job.job.mutable_limits()->set_start_timeout_s(30);
   Driver run(job);
   EXPECT_TRUE(run.Join(kShard0).ok());
   run.JoinWorker(1);
@@ -70,7 +70,7 @@ TEST(StartTest, AShardMayRestartBeforeTheRunHasBegun) {
 // ---- Who has computed with other inputs ----
 
 TEST(InputsTest, UnderSyncEveryWorkerMustHaveTheSameDevice) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 1));
+  Driver run(SmallJob(proto::SYNC, 2, 1));
   EXPECT_TRUE(run.Join(kWorker0, 0, {{"device", "cpu"}}).ok());
   const auto other = run.Join(kWorker1, 0, {{"device", "gpu"}});
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -80,7 +80,7 @@ TEST(InputsTest, UnderSyncEveryWorkerMustHaveTheSameDevice) {
 }
 
 TEST(InputsTest, UnderOtherPoliciesDevicesMayBeMixedAndThatIsSaid) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  Driver run(SmallJob(proto::K_SYNC, 2, 1));
   EXPECT_TRUE(run.Join(kWorker0, 0, {{"device", "cpu"}}).ok());
   run.Forget();
   EXPECT_TRUE(run.Join(kWorker1, 0, {{"device", "gpu"}}).ok());
@@ -93,7 +93,7 @@ TEST(InputsTest, UnderOtherPoliciesDevicesMayBeMixedAndThatIsSaid) {
 }
 
 TEST(InputsTest, AWorkerWithOtherDataIsRefusedUnderEveryPolicy) {
-  for (const PolicyKind policy : {PolicyKind::kSync, PolicyKind::kAsync}) {
+  for (const proto::Policy policy : {proto::SYNC, proto::ASYNC}) {
     Driver run(SmallJob(policy, 2, 1));
     EXPECT_TRUE(run.Join(kWorker0, 0, {{"training data", "a"}}).ok());
     EXPECT_EQ(run.Join(kWorker1, 0, {{"training data", "b"}}).status().code(),
@@ -120,8 +120,8 @@ TEST(InputsTest, OnceTheRunHasBegunNothingMayChange) {
 // ---- Who is lost ----
 
 TEST(LossTest, AWorkerWhoseLeaseExpiresIsDeadAndItsTaskGoesOn) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 2, 1);
-  job.lease = absl::Seconds(5);
+  CoordinatorOptions job = SmallJob(proto::SYNC, 2, 1);
+  job.job.mutable_limits()->set_lease_s(5);
   Driver run(job);
   run.Start();
   EXPECT_EQ(run.BatchOf(0), 0);
@@ -136,7 +136,7 @@ TEST(LossTest, AWorkerWhoseLeaseExpiresIsDeadAndItsTaskGoesOn) {
 }
 
 TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 1));
+  Driver run(SmallJob(proto::SYNC, 2, 1));
   run.Start();
   EXPECT_EQ(run.BatchOf(0), 0);
   EXPECT_TRUE(run.ReportDeath(kWorker0, "another").ok());
@@ -209,12 +209,11 @@ TEST(LossTest, ADecisionThatCannotBeExecutedFailsTheRun) {
 // ---- The learning rate ----
 
 TEST(LearningRateTest, FollowsSamplesAppliedAndGradientsInTheUpdate) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 2, 2);
-  job.learning_rate.base = 1;
-  job.learning_rate.linear_scaling = true;
-  job.learning_rate.kind = LearningRateOptions::Kind::kStep;
-  job.learning_rate.step_samples = 8;
-  job.learning_rate.step_factor = 0.5;
+  CoordinatorOptions job = SmallJob(proto::SYNC, 2, 2);
+  // 8 samples of 40.
+  Set(&job,
+      "optimizer { learning_rate: 1 } schedule { linear_scaling: true "
+      "step { every_epochs: 0.2 factor: 0.5 } }");
   Driver run(job);
   run.Start();
   for (int update = 0; update < 3; ++update) {

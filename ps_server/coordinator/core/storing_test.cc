@@ -15,9 +15,9 @@ using ::testing::SizeIs;
 
 // One gradient an update, ten updates; two shards.
 CoordinatorOptions Every(int64_t updates, int keep = 2) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.checkpoints.every_updates = updates;
-  job.checkpoints.keep = keep;
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
+  job.job.mutable_checkpoint()->set_every_updates(updates);
+  job.job.mutable_checkpoint()->set_keep(keep);
   return job;
 }
 
@@ -84,7 +84,7 @@ TEST_F(StoringTest, ADueVersionIsHeldRightAfterItsCommit) {
 }
 
 TEST_F(StoringTest, AJobWithoutCheckpointsStoresNothing) {
-  Begin(SmallJob(PolicyKind::kAsync, 2, 1));
+  Begin(SmallJob(proto::ASYNC, 2, 1));
   Update(10);
   EXPECT_THAT(Stores(), IsEmpty());
   EXPECT_TRUE(run_->Finished().has_value());
@@ -208,7 +208,7 @@ TEST_F(StoringTest, AManifestThatDoesNotComeInTimeGivesItUp) {
 
 TEST_F(StoringTest, ByTimeTheFirstUpdateAfterAPeriodIsStored) {
   CoordinatorOptions job = Every(0);
-  job.checkpoints.every = absl::Seconds(10);
+  job.job.mutable_checkpoint()->set_every_s(10);
   Begin(job);
   run_->Advance(absl::Seconds(9));
   Update();

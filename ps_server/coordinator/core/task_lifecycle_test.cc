@@ -29,7 +29,7 @@ size_t PositionOf(const Actions& actions) {
 // ---- Keys and grants ----
 
 TEST(TaskTest, CarriesTheGenerationAndAGrantThatShardsCanCheck) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 1, 1);
+  CoordinatorOptions job = SmallJob(proto::SYNC, 1, 1);
   job.generation = Generation(7);
   job.grant_secret = 42;
   Driver run(job);
@@ -41,7 +41,7 @@ TEST(TaskTest, CarriesTheGenerationAndAGrantThatShardsCanCheck) {
 }
 
 TEST(TaskTest, AnotherGenerationsGradientIsRefused) {
-  Driver run(SmallJob(PolicyKind::kSync, 1, 1));
+  Driver run(SmallJob(proto::SYNC, 1, 1));
   run.Start();
   Task task = *run.TaskOf(0);
   task.key.generation = Generation(9);
@@ -51,7 +51,7 @@ TEST(TaskTest, AnotherGenerationsGradientIsRefused) {
 // ---- Order of actions ----
 
 TEST(TaskTest, RecordsComeBeforeWhatFollowsFromThem) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  Driver run(SmallJob(proto::K_SYNC, 2, 1));
   run.Start();
   EXPECT_LT(PositionOf<RecordTask>(run.out()), PositionOf<SendTask>(run.out()));
   run.Forget();
@@ -64,7 +64,7 @@ TEST(TaskTest, RecordsComeBeforeWhatFollowsFromThem) {
 }
 
 TEST(TaskTest, TheRecordSaysHowLongAGradientWaitedForItsVerdict) {
-  Driver run(SmallJob(PolicyKind::kKBatchAsync, 3, 2));
+  Driver run(SmallJob(proto::K_BATCH_ASYNC, 3, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   run.Advance(absl::Seconds(2));
@@ -86,7 +86,7 @@ TEST(TaskTest, TheRecordSaysHowLongAGradientWaitedForItsVerdict) {
 // ---- Repeats and ends ----
 
 TEST(TaskTest, ARepeatedReadyCountsOnce) {
-  Driver run(SmallJob(PolicyKind::kKBatchAsync, 2, 3));
+  Driver run(SmallJob(proto::K_BATCH_ASYNC, 2, 3));
   run.Start();
   const Task task = *run.TaskOf(0);
   EXPECT_TRUE(run.Deliver(task, 0).ok());
@@ -101,7 +101,7 @@ TEST(TaskTest, ARepeatedReadyCountsOnce) {
 }
 
 TEST(TaskTest, AReadyForAnEndedTaskIsRefusedAndCountsNothing) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  Driver run(SmallJob(proto::K_SYNC, 2, 1));
   run.Start();
   const Task straggler = *run.TaskOf(1);
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -114,7 +114,7 @@ TEST(TaskTest, AReadyForAnEndedTaskIsRefusedAndCountsNothing) {
 }
 
 TEST(TaskTest, AnUnappliedGradientIsDiscardedEverywhere) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  Driver run(SmallJob(proto::K_SYNC, 2, 1));
   run.Start();
   const Task straggler = *run.TaskOf(1);
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -123,7 +123,7 @@ TEST(TaskTest, AnUnappliedGradientIsDiscardedEverywhere) {
 }
 
 TEST(TaskTest, ANewIncarnationEndsTheOlderTask) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   const Task old = *run.TaskOf(1);
   run.Disconnect(kWorker1);
@@ -138,7 +138,7 @@ TEST(TaskTest, ANewIncarnationEndsTheOlderTask) {
 }
 
 TEST(TaskTest, ReadyGradientsOfAnOlderIncarnationStayEligible) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   run.Disconnect(kWorker1);
@@ -150,7 +150,7 @@ TEST(TaskTest, ReadyGradientsOfAnOlderIncarnationStayEligible) {
 }
 
 TEST(TaskTest, ASuspectWorkerKeepsItsTaskAndStartsNoOther) {
-  Driver run(SmallJob(PolicyKind::kAsync, 2, 1));
+  Driver run(SmallJob(proto::ASYNC, 2, 1));
   run.Start();
   run.Disconnect(kWorker0);
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -163,8 +163,8 @@ TEST(TaskTest, ASuspectWorkerKeepsItsTaskAndStartsNoOther) {
 // ---- What computing took ----
 
 TEST(TaskTest, ADeliveryIsRecordedWithTheComputeTimeOfEachOfItsMiniBatches) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
-  job.sync.local_steps = 2;
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 1, 1);
+  job.job.mutable_sync()->set_local_steps(2);
   Driver run(job);
   run.Start();
   Delivery delivery;
@@ -187,7 +187,7 @@ TEST(TaskTest, ADeliveryIsRecordedWithTheComputeTimeOfEachOfItsMiniBatches) {
 // ---- Refused at the door ----
 
 TEST(TaskTest, AMalformedReadySaysWhatWasExpectedAndWhatCame) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 1, 1);
   Driver run(job);
   run.Start();
   Delivery delivery;
@@ -219,8 +219,8 @@ TEST(TaskTest, AMalformedReadySaysWhatWasExpectedAndWhatCame) {
 // ---- Deadlines ----
 
 TEST(TaskTest, ATaskThatTakesTooLongGoesToSomebodyElse) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 3, 2);
-  job.task_deadline = absl::Seconds(30);
+  CoordinatorOptions job = SmallJob(proto::SYNC, 3, 2);
+  job.job.mutable_limits()->set_task_deadline_s(30);
   Driver run(job);
   run.Start();
   const Task slow = *run.TaskOf(0);
@@ -238,7 +238,7 @@ TEST(TaskTest, ATaskThatTakesTooLongGoesToSomebodyElse) {
 // ---- Bad gradients ----
 
 TEST(PoisonTest, AnotherWorkerComputesTheMiniBatchOnceMore) {
-  Driver run(SmallJob(PolicyKind::kKBatchAsync, 2, 3));
+  Driver run(SmallJob(proto::K_BATCH_ASYNC, 2, 3));
   run.Start();
   const Task bad = *run.TaskOf(0);
   EXPECT_TRUE(run.Reject(0).ok());
@@ -251,7 +251,7 @@ TEST(PoisonTest, AnotherWorkerComputesTheMiniBatchOnceMore) {
 }
 
 TEST(PoisonTest, WaitsForAnotherWorkerThatIsStillComputing) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 2, 2);
+  CoordinatorOptions job = SmallJob(proto::SYNC, 2, 2);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Reject(0).ok());
@@ -261,7 +261,7 @@ TEST(PoisonTest, WaitsForAnotherWorkerThatIsStillComputing) {
 }
 
 TEST(PoisonTest, TheSameWorkerTriesAgainWhenThereIsNoOther) {
-  Driver run(SmallJob(PolicyKind::kSync, 1, 1));
+  Driver run(SmallJob(proto::SYNC, 1, 1));
   run.Start();
   EXPECT_TRUE(run.Reject(0).ok());
   EXPECT_EQ(run.BatchOf(0), 0);
@@ -270,7 +270,7 @@ TEST(PoisonTest, TheSameWorkerTriesAgainWhenThereIsNoOther) {
 }
 
 TEST(PoisonTest, TheSecondTimeTheRunFailsAndNamesTheCulprit) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   EXPECT_TRUE(run.Reject(0).ok());
   EXPECT_TRUE(run.Deliver(1).ok());
@@ -283,8 +283,8 @@ TEST(PoisonTest, TheSecondTimeTheRunFailsAndNamesTheCulprit) {
 }
 
 TEST(PoisonTest, SkipLeavesTheMiniBatchOutAndCountsIt) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
+  job.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Reject(0).ok());
@@ -301,7 +301,7 @@ TEST(PoisonTest, SkipLeavesTheMiniBatchOutAndCountsIt) {
 }
 
 TEST(PoisonTest, ARejectionOfAnEndedTaskIsRefused) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 1));
+  Driver run(SmallJob(proto::K_SYNC, 2, 1));
   run.Start();
   const Task straggler = *run.TaskOf(1);
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -314,8 +314,8 @@ TEST(PoisonTest, ARejectionOfAnEndedTaskIsRefused) {
 // ---- Room ----
 
 TEST(RoomTest, NoTaskIsGivenWithoutRoomOnEveryShard) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKSync, 3, 2);
-  job.staged_gradients = 2;
+  CoordinatorOptions job = SmallJob(proto::K_SYNC, 3, 2);
+  job.job.mutable_limits()->set_staged_gradients(2);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.TaskOf(1).has_value());
@@ -332,8 +332,8 @@ TEST(RoomTest, NoTaskIsGivenWithoutRoomOnEveryShard) {
 }
 
 TEST(RoomTest, TheRoomOfACancelledTaskComesBackWithItsDiscard) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKSync, 2, 1);
-  job.staged_gradients = 2;
+  CoordinatorOptions job = SmallJob(proto::K_SYNC, 2, 1);
+  job.job.mutable_limits()->set_staged_gradients(2);
   Driver run(job);
   run.Start();
   for (int update = 0; update < 10; ++update) {
@@ -345,9 +345,9 @@ TEST(RoomTest, TheRoomOfACancelledTaskComesBackWithItsDiscard) {
 // ---- The commit window ----
 
 TEST(CommitWindowTest, CommitsWaitForTheSlowestShardAndGradientsAreKept) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 2, 1);
-  job.commit_window = 2;
-  job.staged_gradients = 10;
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 2, 1);
+  job.job.mutable_limits()->set_commit_window(2);
+  job.job.mutable_limits()->set_staged_gradients(10);
   Driver run(job);
   run.Start();
   run.HoldShard(1);
@@ -367,9 +367,10 @@ TEST(CommitWindowTest, CommitsWaitForTheSlowestShardAndGradientsAreKept) {
 }
 
 TEST(CommitWindowTest, WhatWaitedTooLongForTheWindowIsDropped) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 3, 1);
-  job.commit_window = 1;
-  job.sync.staleness = StalenessBound{1, StalenessAction::kDrop};
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 3, 1);
+  job.job.mutable_limits()->set_commit_window(1);
+  *job.job.mutable_sync()->mutable_staleness() =
+      StalenessBound(1, proto::Staleness::DROP);
   Driver run(job);
   run.Start();
   const Task last = *run.TaskOf(2);
@@ -383,8 +384,8 @@ TEST(CommitWindowTest, WhatWaitedTooLongForTheWindowIsDropped) {
 }
 
 TEST(CommitWindowTest, AShardThatExecutesNothingFailsTheRun) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kAsync, 1, 1);
-  job.task_deadline = absl::Seconds(30);
+  CoordinatorOptions job = SmallJob(proto::ASYNC, 1, 1);
+  job.job.mutable_limits()->set_task_deadline_s(30);
   Driver run(job);
   run.Start();
   run.HoldShard(1);

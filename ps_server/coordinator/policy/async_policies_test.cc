@@ -11,17 +11,17 @@ namespace {
 
 using Batches = std::vector<std::vector<int64_t>>;
 
-CoordinatorOptions Bounded(PolicyKind policy, int workers, int k, int bound,
-                           StalenessAction action) {
+CoordinatorOptions Bounded(proto::Policy policy, int workers, int k, int bound,
+                           proto::Staleness::Action action) {
   CoordinatorOptions job = SmallJob(policy, workers, k);
-  job.sync.staleness = StalenessBound{bound, action};
+  *job.job.mutable_sync()->mutable_staleness() = StalenessBound(bound, action);
   return job;
 }
 
 // ---- Policies ----
 
 TEST(AsyncTest, EveryGradientMakesAnUpdateAndTheOthersGoOn) {
-  Driver run(SmallJob(PolicyKind::kAsync, 3, 1));
+  Driver run(SmallJob(proto::ASYNC, 3, 1));
   run.Start();
   const Task slow = *run.TaskOf(0);
   EXPECT_FALSE(slow.exact);
@@ -38,7 +38,7 @@ TEST(AsyncTest, EveryGradientMakesAnUpdateAndTheOthersGoOn) {
 }
 
 TEST(AsyncTest, AWorkerSeesItsOwnUpdate) {
-  Driver run(SmallJob(PolicyKind::kAsync, 2, 1));
+  Driver run(SmallJob(proto::ASYNC, 2, 1));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.TaskOf(1)->version, Version(1));
@@ -47,7 +47,7 @@ TEST(AsyncTest, AWorkerSeesItsOwnUpdate) {
 }
 
 TEST(AsyncTest, TheBaseIsWhatWasPulledNotWhatWasAskedFor) {
-  Driver run(SmallJob(PolicyKind::kAsync, 2, 1));
+  Driver run(SmallJob(proto::ASYNC, 2, 1));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_TRUE(run.Deliver(1).ok());
@@ -56,7 +56,7 @@ TEST(AsyncTest, TheBaseIsWhatWasPulledNotWhatWasAskedFor) {
 }
 
 TEST(KAsyncTest, AWorkerThatDeliveredWaitsForTheUpdateThatHoldsItsGradient) {
-  Driver run(SmallJob(PolicyKind::kKAsync, 3, 2));
+  Driver run(SmallJob(proto::K_ASYNC, 3, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   EXPECT_FALSE(run.TaskOf(0).has_value());
@@ -75,7 +75,7 @@ TEST(KAsyncTest, AWorkerThatDeliveredWaitsForTheUpdateThatHoldsItsGradient) {
 }
 
 TEST(KAsyncTest, TheReadyGradientOfADeadWorkerStaysEligible) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKAsync, 3, 2);
+  CoordinatorOptions job = SmallJob(proto::K_ASYNC, 3, 2);
   Driver run(job);
   run.Start();
   const Task ready = *run.TaskOf(0);
@@ -88,7 +88,7 @@ TEST(KAsyncTest, TheReadyGradientOfADeadWorkerStaysEligible) {
 }
 
 TEST(KBatchAsyncTest, TheNextKGradientsWhoeverDelivers) {
-  Driver run(SmallJob(PolicyKind::kKBatchAsync, 2, 3));
+  Driver run(SmallJob(proto::K_BATCH_ASYNC, 2, 3));
   run.Start();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.CommittedBatches(), (Batches{{1, 2, 3}}));
@@ -98,7 +98,7 @@ TEST(KBatchAsyncTest, TheNextKGradientsWhoeverDelivers) {
 }
 
 TEST(KBatchAsyncTest, AWorkerThatDeliveredGoesOnAtOnce) {
-  Driver run(SmallJob(PolicyKind::kKBatchAsync, 2, 3));
+  Driver run(SmallJob(proto::K_BATCH_ASYNC, 2, 3));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.BatchOf(1), 2);
@@ -109,17 +109,17 @@ TEST(KBatchAsyncTest, AWorkerThatDeliveredGoesOnAtOnce) {
 // the long run: by counting, not by chance.
 TEST(MeanStalenessTest, IsWhatCountingPredictsWhateverTheOrder) {
   struct Case {
-    PolicyKind policy;
+    proto::Policy policy;
     int k;
     double expected;
   };
   constexpr int kWorkers = 4;
   constexpr int kGradients = 4000;
-  for (const Case& c : {Case{PolicyKind::kAsync, 1, 3.0},
-                        Case{PolicyKind::kKAsync, 2, (4 - 2) / 2.0},
-                        Case{PolicyKind::kKBatchAsync, 2, (4 - 1) / 2.0}}) {
+  for (const Case& c :
+       {Case{proto::ASYNC, 1, 3.0}, Case{proto::K_ASYNC, 2, (4 - 2) / 2.0},
+        Case{proto::K_BATCH_ASYNC, 2, (4 - 1) / 2.0}}) {
     CoordinatorOptions job = SmallJob(c.policy, kWorkers, c.k);
-    job.train_samples = kGradients * job.batch_size;
+    job.train_samples = kGradients * job.job.data().batch_size();
     Driver run(job);
     run.Start();
     const Random random(1, "order of delivery");
@@ -139,7 +139,7 @@ TEST(MeanStalenessTest, IsWhatCountingPredictsWhateverTheOrder) {
 // ---- Staleness ----
 
 TEST(StalenessDropTest, AGradientStalerThanTheBoundIsRefused) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kDrop));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::DROP));
   run.Start();
   const Task slow = *run.TaskOf(0);
   EXPECT_TRUE(run.Deliver(1).ok());
@@ -155,7 +155,7 @@ TEST(StalenessDropTest, AGradientStalerThanTheBoundIsRefused) {
 }
 
 TEST(StalenessDropTest, AGradientAtTheBoundCounts) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kDrop));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::DROP));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -164,8 +164,8 @@ TEST(StalenessDropTest, AGradientAtTheBoundCounts) {
 
 TEST(StalenessDropTest, AVerdictThatDropsFreesAWorkerThatWaits) {
   CoordinatorOptions job =
-      Bounded(PolicyKind::kKAsync, 2, 1, 0, StalenessAction::kDrop);
-  job.commit_window = 1;
+      Bounded(proto::K_ASYNC, 2, 1, 0, proto::Staleness::DROP);
+  job.job.mutable_limits()->set_commit_window(1);
   Driver run(job);
   run.Start();
   run.HoldShard(0);
@@ -179,7 +179,7 @@ TEST(StalenessDropTest, AVerdictThatDropsFreesAWorkerThatWaits) {
 }
 
 TEST(StalenessCancelTest, ARunningTaskIsRevokedOnceItWouldBeTooStale) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kCancel));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::CANCEL));
   run.Start();
   const Task slow = *run.TaskOf(0);
   EXPECT_TRUE(run.Deliver(1).ok());
@@ -193,8 +193,7 @@ TEST(StalenessCancelTest, ARunningTaskIsRevokedOnceItWouldBeTooStale) {
 }
 
 TEST(StalenessDownweightTest, AStaleGradientWeighsLess) {
-  Driver run(
-      Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kDownweight));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::DOWNWEIGHT));
   run.Start();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_TRUE(run.Deliver(0).ok());  // Staleness 3, two above the bound.
@@ -202,7 +201,7 @@ TEST(StalenessDownweightTest, AStaleGradientWeighsLess) {
 }
 
 TEST(StalenessWaitTest, AWorkerTooFarAheadWaitsForTheSlowest) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kWait));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::WAIT));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());  // 1 to 0: may start.
   EXPECT_TRUE(run.Deliver(1).ok());  // 2 to 0: waits.
@@ -212,7 +211,7 @@ TEST(StalenessWaitTest, AWorkerTooFarAheadWaitsForTheSlowest) {
 }
 
 TEST(StalenessWaitTest, NobodyWaitsForADeadWorker) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 0, StalenessAction::kWait));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 0, proto::Staleness::WAIT));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_FALSE(run.TaskOf(1).has_value());
@@ -221,7 +220,7 @@ TEST(StalenessWaitTest, NobodyWaitsForADeadWorker) {
 }
 
 TEST(StalenessWaitTest, AJoinerStartsAtTheSlowestsCount) {
-  Driver run(Bounded(PolicyKind::kAsync, 2, 1, 1, StalenessAction::kWait));
+  Driver run(Bounded(proto::ASYNC, 2, 1, 1, proto::Staleness::WAIT));
   run.Start();
   for (int w : {0, 1, 0, 1}) EXPECT_TRUE(run.Deliver(w).ok());
   run.JoinWorker(2);
@@ -230,9 +229,9 @@ TEST(StalenessWaitTest, AJoinerStartsAtTheSlowestsCount) {
 }
 
 TEST(StalenessTest, SynchronousPoliciesHaveNone) {
-  for (StalenessAction action :
-       {StalenessAction::kWait, StalenessAction::kDrop}) {
-    Driver run(Bounded(PolicyKind::kKBatchSync, 2, 3, 0, action));
+  for (proto::Staleness::Action action :
+       {proto::Staleness::WAIT, proto::Staleness::DROP}) {
+    Driver run(Bounded(proto::K_BATCH_SYNC, 2, 3, 0, action));
     run.Start();
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(run.Deliver(1).ok());
     EXPECT_EQ(run.version(), 1);

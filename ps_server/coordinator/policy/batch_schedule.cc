@@ -224,4 +224,19 @@ BatchSchedule::Snapshot BatchSchedule::TakeSnapshot() const {
   return snapshot;
 }
 
+BatchGrid JobGrid(const proto::Job& job, int64_t train_samples) {
+  const bool partitioned = job.data().sharding() == proto::Data::STATIC;
+  return BatchGrid(train_samples, job.data().batch_size(),
+                   partitioned ? job.cluster().workers() : 1);
+}
+
+BatchSchedule JobSchedule(const proto::Job& job, int64_t train_samples,
+                          const BatchSchedule::Snapshot& done) {
+  return BatchSchedule(JobGrid(job, train_samples), job.sync().local_steps(),
+                       job.stop().has_epochs()
+                           ? std::optional<double>(job.stop().epochs())
+                           : std::nullopt,
+                       done);
+}
+
 }  // namespace sluice

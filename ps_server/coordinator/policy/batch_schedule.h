@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "common/batch_grid.h"
 #include "common/ids.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -143,6 +144,12 @@ class BatchSchedule {
   // Whether each block from the mark on is done; the first is not.
   std::deque<bool> done_above_;
 };
+
+// The mini-batches of a job whose training split has `train_samples`, and their
+// schedule. REQUIRES: `job` is resolved; as BatchGrid's and BatchSchedule's.
+BatchGrid JobGrid(const proto::Job& job, int64_t train_samples);
+BatchSchedule JobSchedule(const proto::Job& job, int64_t train_samples,
+                          const BatchSchedule::Snapshot& done = {});
 
 }  // namespace sluice
 

@@ -31,67 +31,64 @@ int RoundUp(double k) {
   return up < kMost ? static_cast<int>(up) : kMost;
 }
 
+int InitialK(const proto::Sync& sync) {
+  if (sync.policy() == proto::SYNC) return sync.gradients_per_update();
+  return sync.policy() == proto::ASYNC ? 1 : sync.k();
+}
+
 }  // namespace
 
-int AdaptedK(PolicyKind policy, int k0, double ratio, int workers) {
+int AdaptedK(proto::Policy policy, int k0, double ratio, int workers) {
   const double k = k0;
-  SyncOptions options;
-  options.policy = policy;
-  if (RulesOf(options).counts != PolicyRules::Counts::kOnePerWorker) {
+  if (RulesOf(policy).counts != PolicyRules::Counts::kOnePerWorker) {
     return RoundUp(k * std::sqrt(ratio));
   }
   if (k0 >= workers) return workers;
   return RoundUp(RootOfKSync(ratio * k * k / (workers - k), workers));
 }
 
-KSchedule::KSchedule(const SyncOptions& options, int workers)
-    : options_(options), workers_(workers), k_(RulesOf(options).gradients) {
-  if (const auto* by_version = std::get_if<KByVersion>(&options_.k_schedule)) {
-    FollowVersion(*by_version, Version(0));
-  }
+KSchedule::KSchedule(const proto::Sync& sync, int workers)
+    : sync_(sync), workers_(workers), k_(InitialK(sync)) {
+  FollowVersion(Version(0));
 }
 
 void KSchedule::Decided(Version version, double loss) {
-  if (const auto* by_version = std::get_if<KByVersion>(&options_.k_schedule)) {
-    FollowVersion(*by_version, version);
-  }
-  if (const auto* adaptive = std::get_if<AdaptiveK>(&options_.k_schedule)) {
-    FollowLoss(*adaptive, loss);
+  FollowVersion(version);
+  if (sync_.k_schedule().has_adaptive()) {
+    FollowLoss(sync_.k_schedule().adaptive(), loss);
   }
 }
 
 void KSchedule::Restore(Version version, const State& state) {
-  if (const auto* by_version = std::get_if<KByVersion>(&options_.k_schedule)) {
-    FollowVersion(*by_version, version);
-  }
-  const auto* adaptive = std::get_if<AdaptiveK>(&options_.k_schedule);
-  if (adaptive == nullptr) return;
+  FollowVersion(version);
+  if (!sync_.k_schedule().has_adaptive()) return;
   // The bound may have changed with the number of workers.
-  k_ = std::max(k_, std::min(state.k, adaptive->max_k));
+  k_ = std::max(k_, std::min(state.k, sync_.k_schedule().adaptive().max_k()));
   losses_ = state.losses;
   first_loss_ = state.first_loss;
   loss_ = state.loss;
 }
 
-void KSchedule::FollowVersion(const KByVersion& schedule, Version version) {
-  for (const KByVersion::Change& change : schedule.changes) {
-    if (change.from_version > version.value()) break;
-    k_ = change.k;
+void KSchedule::FollowVersion(Version version) {
+  for (const proto::KChange& change :
+       sync_.k_schedule().by_version().change()) {
+    if (change.from_version() > version.value()) break;
+    k_ = change.k();
   }
 }
 
-void KSchedule::FollowLoss(const AdaptiveK& schedule, double loss) {
+void KSchedule::FollowLoss(const proto::AdaptiveK& schedule, double loss) {
   if (!std::isfinite(loss)) return;
   const int64_t averaged =
-      std::min<int64_t>(++losses_, schedule.smoothing_updates);
+      std::min<int64_t>(++losses_, schedule.smoothing_updates());
   loss_ += (loss - loss_) / static_cast<double>(averaged);
-  if (losses_ < schedule.smoothing_updates) return;
-  if (losses_ == schedule.smoothing_updates) first_loss_ = loss_;
+  if (losses_ < schedule.smoothing_updates()) return;
+  if (losses_ == schedule.smoothing_updates()) first_loss_ = loss_;
   if (loss_ >= first_loss_) return;
   // A loss of 0 or less is infinitely far down.
   const double ratio = loss_ > 0 ? first_loss_ / loss_ : HUGE_VAL;
-  const int k = AdaptedK(options_.policy, options_.k, ratio, workers_);
-  k_ = std::max(k_, std::min(k, schedule.max_k));
+  const int k = AdaptedK(sync_.policy(), sync_.k(), ratio, workers_);
+  k_ = std::max(k_, std::min(k, schedule.max_k()));
 }
 
 }  // namespace sluice

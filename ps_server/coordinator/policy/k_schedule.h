@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
-#include "ps_server/coordinator/policy/sync_options.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -20,10 +20,12 @@ namespace sluice {
 // Numerics in double; a result within 1e-9 of a whole number is that number,
 // so that rounding adds no gradient. At most INT_MAX.
 // REQUIRES: k0 >= 1, ratio >= 1; k0 <= workers under K_SYNC and K_ASYNC.
-int AdaptedK(PolicyKind policy, int k0, double ratio, int workers);
+int AdaptedK(proto::Policy policy, int k0, double ratio, int workers);
 
-// K of each update: a function of the options and of what has been decided
-// alone, so that the same decisions give the same K.
+// K, the gradients that an update takes if nothing is short:
+// gradients_per_update under SYNC, 1 under ASYNC, else `k` as `k_schedule`
+// changes it. K is a function of these fields and of what has been decided
+// alone, so that the same decisions give the same K. Nothing else holds it.
 //
 // Adaptive: F0 is the mean loss of the first n = smoothing_updates updates,
 // which are made with K0. Then F <- F + (loss - F) / n with each update, and K
@@ -33,10 +35,10 @@ int AdaptedK(PolicyKind policy, int k0, double ratio, int workers);
 // Not thread-safe: call from the coordinator.
 class KSchedule {
  public:
-  KSchedule(const SyncOptions& options, int workers);
+  // `sync` is resolved; `workers` are those of the job.
+  KSchedule(const proto::Sync& sync, int workers);
 
-  // Of the update that starts from the newest version. Under SYNC and ASYNC,
-  // which have no schedule, what RulesOf says.
+  // Of the update that starts from the newest version.
   int k() const { return k_; }
 
   // `version` has been decided; `loss` is the mean over the update's samples.
@@ -57,11 +59,11 @@ class KSchedule {
   void Restore(Version version, const State& state);
 
  private:
-  void FollowVersion(const KByVersion& schedule, Version version);
-  void FollowLoss(const AdaptiveK& schedule, double loss);
+  void FollowVersion(Version version);
+  void FollowLoss(const proto::AdaptiveK& schedule, double loss);
 
   // Constant after construction.
-  const SyncOptions options_;
+  const proto::Sync sync_;
   const int workers_;
 
   int k_;

@@ -10,32 +10,33 @@
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/policy/policy_rules.h"
 #include "ps_server/coordinator/testing/fake_cluster.h"
+#include "ps_server/coordinator/testing/jobs.h"
 
 namespace sluice {
 namespace {
 
 constexpr int64_t kManySteps = 400000;  // A run takes about 5,000.
-constexpr PolicyKind kAllPolicies[] = {
-    PolicyKind::kSync,  PolicyKind::kKSync,  PolicyKind::kKBatchSync,
-    PolicyKind::kAsync, PolicyKind::kKAsync, PolicyKind::kKBatchAsync,
+constexpr proto::Policy kAllPolicies[] = {
+    proto::SYNC,  proto::K_SYNC,  proto::K_BATCH_SYNC,
+    proto::ASYNC, proto::K_ASYNC, proto::K_BATCH_ASYNC,
 };
 
-CoordinatorOptions Options(PolicyKind policy) {
-  CoordinatorOptions options;
-  options.workers = 4;
-  options.max_workers = 9;
-  options.shards = 2;
-  options.evaluator = true;
-  options.sync.policy = policy;
-  options.sync.k = 3;
-  options.sync.gradients_per_update = 4;
-  options.sync.shortage_timeout = absl::Seconds(100000);
+CoordinatorOptions Options(proto::Policy policy) {
+  CoordinatorOptions options = PlainJob();
+  options.job.mutable_cluster()->set_workers(4);
+  options.job.mutable_cluster()->set_max_workers(9);
+  options.job.mutable_cluster()->set_shards(2);
+  options.job.mutable_evaluation()->set_enabled(true);
+  options.job.mutable_sync()->set_policy(policy);
+  options.job.mutable_sync()->set_k(3);
+  options.job.mutable_sync()->set_gradients_per_update(4);
+  options.job.mutable_sync()->set_shortage_timeout_s(100000);
   options.train_samples = 45;
-  options.batch_size = 4;
-  options.staged_gradients = 7;
-  options.commit_window = 2;
-  options.stop.epochs = 3;
-  options.evaluate_every_samples = 20;
+  options.job.mutable_data()->set_batch_size(4);
+  options.job.mutable_limits()->set_staged_gradients(7);
+  options.job.mutable_limits()->set_commit_window(2);
+  options.job.mutable_stop()->set_epochs(3);
+  options.job.mutable_evaluation()->set_every_epochs(20.0 / 45);
   return options;
 }
 
@@ -60,7 +61,7 @@ void ExpectEveryBatchOnce(const FakeCluster& cluster, int64_t batches) {
   EXPECT_EQ(committed, batches);
 }
 
-class EveryPolicyTest : public testing::TestWithParam<PolicyKind> {};
+class EveryPolicyTest : public testing::TestWithParam<proto::Policy> {};
 
 TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsWhateverHappens) {
   int64_t kills = 0, late = 0, window_full = 0, room_full = 0;
@@ -78,7 +79,7 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsWhateverHappens) {
   EXPECT_GT(kills, 0);
   EXPECT_GT(late, 0);
   EXPECT_GT(room_full, 0);
-  if (GetParam() == PolicyKind::kAsync) {
+  if (GetParam() == proto::ASYNC) {
     EXPECT_GT(window_full, 0);
   }
 }
@@ -87,22 +88,28 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsWhateverHappens) {
 // largest K there is.
 int DrawKSchedule(int more, const std::function<int(uint64_t)>& draw,
                   CoordinatorOptions* options) {
-  SyncOptions& sync = options->sync;
-  if (sync.policy == PolicyKind::kSync || sync.policy == PolicyKind::kAsync) {
-    return sync.k;
+  proto::Sync& sync = *options->job.mutable_sync();
+  if (sync.policy() == proto::SYNC || sync.policy() == proto::ASYNC) {
+    return sync.k();
   }
-  const int most = options->workers + more;
+  const int most = options->job.cluster().workers() + more;
   switch (draw(3)) {
     case 0: {
       const int first = 1 + draw(most), second = 1 + draw(most);
-      sync.k_schedule = KByVersion{{{draw(3), first}, {3 + draw(5), second}}};
-      return std::max({sync.k, first, second});
+      auto* by_version = sync.mutable_k_schedule()->mutable_by_version();
+      by_version->add_change()->set_from_version(draw(3));
+      by_version->add_change()->set_from_version(3 + draw(5));
+      by_version->mutable_change(0)->set_k(first);
+      by_version->mutable_change(1)->set_k(second);
+      return std::max({sync.k(), first, second});
     }
     case 1:
-      sync.k_schedule = AdaptiveK{most, 1 + draw(4)};
+      sync.mutable_k_schedule()->mutable_adaptive()->set_max_k(most);
+      sync.mutable_k_schedule()->mutable_adaptive()->set_smoothing_updates(
+          1 + draw(4));
       return most;
     default:
-      return sync.k;
+      return sync.k();
   }
 }
 
@@ -110,51 +117,58 @@ int DrawKSchedule(int more, const std::function<int(uint64_t)>& draw,
 // deadline, which no healthy task comes near.
 void DrawCheckpoints(const std::function<int(uint64_t)>& draw,
                      CoordinatorOptions* options) {
-  CheckpointOptions& checkpoints = options->checkpoints;
-  if (draw(4) != 0) checkpoints.every_updates = 1 + draw(6);
-  if (draw(4) == 0) checkpoints.every = absl::Milliseconds(1 + draw(2000));
-  checkpoints.keep = 1 + draw(3);
-  options->task_deadline = absl::Seconds(10);
+  proto::Checkpoint& checkpoint = *options->job.mutable_checkpoint();
+  if (draw(4) != 0) checkpoint.set_every_updates(1 + draw(6));
+  if (draw(4) == 0) checkpoint.set_every_s((1 + draw(2000)) / 1e3);
+  checkpoint.set_keep(1 + draw(3));
+  options->job.mutable_limits()->set_task_deadline_s(10);
 }
 
 // One job drawn from the seed, over all that can be set.
-CoordinatorOptions AnyJob(PolicyKind policy, uint64_t seed) {
+CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
   const Random random(seed, "any job");
   uint64_t draws = 0;
   const auto draw = [&](uint64_t below) {
     return static_cast<int>(random.Uint64(draws++) % below);
   };
   CoordinatorOptions options = Options(policy);
-  options.workers = 1 + draw(6);
-  options.shards = 1 + draw(3);
-  options.static_partitions = draw(3) == 0;
-  options.max_workers = options.workers + 5;
-  options.sync.k = 1 + draw(options.workers);
+  options.job.mutable_cluster()->set_workers(1 + draw(6));
+  options.job.mutable_cluster()->set_shards(1 + draw(3));
+  const bool is_static = draw(3) == 0;
+  options.job.mutable_data()->set_sharding(is_static ? proto::Data::STATIC
+                                                     : proto::Data::DYNAMIC);
+  options.job.mutable_cluster()->set_max_workers(
+      options.job.cluster().workers() + 5);
+  const int k = 1 + draw(options.job.cluster().workers());
   const bool by_batches =
-      policy == PolicyKind::kKBatchSync || policy == PolicyKind::kKBatchAsync;
-  if (by_batches) options.sync.k += draw(4);
+      policy == proto::K_BATCH_SYNC || policy == proto::K_BATCH_ASYNC;
+  options.job.mutable_sync()->set_k(by_batches ? k + draw(4) : k);
   const int most_k = DrawKSchedule(by_batches ? 4 : 0, draw, &options);
-  options.sync.gradients_per_update =
-      options.static_partitions ? options.workers : 1 + draw(7);
-  if (!options.static_partitions) options.sync.local_steps = 1 + draw(3);
-  options.sync.on_shortage =
-      draw(2) == 0 ? OnShortage::kWait : OnShortage::kShrink;
-  options.sync.on_bad_gradient = OnBadGradient::kSkip;
-  if (draw(3) == 0) options.sync.warm_start_updates = draw(6);
+  options.job.mutable_sync()->set_gradients_per_update(
+      is_static ? options.job.cluster().workers() : 1 + draw(7));
+  if (!is_static) options.job.mutable_sync()->set_local_steps(1 + draw(3));
+  options.job.mutable_sync()->set_on_shortage(draw(2) == 0 ? proto::WAIT
+                                                           : proto::SHRINK);
+  options.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
+  if (draw(3) == 0) options.job.mutable_sync()->set_warm_start_updates(draw(6));
   if (draw(2) == 0) {
-    constexpr StalenessAction kActions[] = {
-        StalenessAction::kWait, StalenessAction::kDrop,
-        StalenessAction::kCancel, StalenessAction::kDownweight};
-    options.sync.staleness = StalenessBound{draw(4), kActions[draw(4)]};
+    constexpr proto::Staleness::Action kActions[] = {
+        proto::Staleness::WAIT, proto::Staleness::DROP,
+        proto::Staleness::CANCEL, proto::Staleness::DOWNWEIGHT};
+    const int bound = draw(4);
+    *options.job.mutable_sync()->mutable_staleness() =
+        StalenessBound(bound, kActions[draw(4)]);
   }
-  options.train_samples = options.workers + draw(60);
-  options.batch_size = 1 + draw(6);
-  const int needed =
-      policy == PolicyKind::kSync ? options.sync.gradients_per_update : most_k;
-  options.staged_gradients = needed + draw(options.workers + 1);
-  options.commit_window = 1 + draw(3);
-  options.stop.epochs = 0.5 * (1 + draw(5));
-  options.evaluator = draw(3) != 0;
+  options.train_samples = options.job.cluster().workers() + draw(60);
+  options.job.mutable_data()->set_batch_size(1 + draw(6));
+  const int needed = policy == proto::SYNC
+                         ? options.job.sync().gradients_per_update()
+                         : most_k;
+  options.job.mutable_limits()->set_staged_gradients(
+      needed + draw(options.job.cluster().workers() + 1));
+  options.job.mutable_limits()->set_commit_window(1 + draw(3));
+  options.job.mutable_stop()->set_epochs(0.5 * (1 + draw(5)));
+  options.job.mutable_evaluation()->set_enabled(draw(3) != 0);
   DrawCheckpoints(draw, &options);
   return options;
 }
@@ -171,7 +185,8 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsForAnyJobWhateverHappens) {
     ASSERT_EQ(cluster.Violation(), "");
     ASSERT_EQ(cluster.finished()->failure, "") << "seed " << seed;
     for (const RecordCommit& commit : cluster.checker().commits()) {
-      shrunk += static_cast<int>(commit.entries.size()) < options.sync.k;
+      shrunk +=
+          static_cast<int>(commit.entries.size()) < options.job.sync().k();
     }
     dropped += cluster.checker().ends(Outcome::kDropped);
     cancelled += cluster.checker().ends(Outcome::kCancelled);
@@ -187,16 +202,16 @@ TEST_P(EveryPolicyTest, KeepsTheRulesAndEndsForAnyJobWhateverHappens) {
        {cancelled, rejected, written, refused, overdue, late_parts, pauses}) {
     EXPECT_GT(count, 0);
   }
-  const PolicyRules rules = RulesOf(Options(GetParam()).sync);
+  const PolicyRules rules = RulesOf(GetParam());
   EXPECT_EQ(dropped > 0, !rules.synchronous());
-  if (rules.gradients > 1) {
+  if (GetParam() != proto::ASYNC) {
     EXPECT_GT(shrunk, 0);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryPolicyTest, testing::ValuesIn(kAllPolicies),
                          [](const auto& info) {
-                           return PolicyName(info.param);
+                           return proto::Policy_Name(info.param);
                          });
 
 }  // namespace

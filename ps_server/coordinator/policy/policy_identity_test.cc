@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/fake_cluster.h"
+#include "ps_server/coordinator/testing/jobs.h"
 
 namespace sluice {
 namespace {
@@ -29,21 +30,20 @@ void PrintTo(const Update& update, std::ostream* out) {
   }
 }
 
-CoordinatorOptions Job(PolicyKind policy, int workers, int k) {
-  CoordinatorOptions options;
-  options.workers = workers;
-  options.max_workers = 100;
-  options.shards = 2;
-  options.sync.policy = policy;
-  options.sync.k = k;
-  options.sync.gradients_per_update = k;
+CoordinatorOptions Job(proto::Policy policy, int workers, int k) {
+  CoordinatorOptions options = PlainJob();
+  options.job.mutable_cluster()->set_workers(workers);
+  options.job.mutable_cluster()->set_max_workers(100);
+  options.job.mutable_cluster()->set_shards(2);
+  options.job.mutable_sync()->set_policy(policy);
+  options.job.mutable_sync()->set_k(k);
+  options.job.mutable_sync()->set_gradients_per_update(k);
   // 14 mini-batches an epoch, the last one short; not a multiple of K.
   options.train_samples = 54;
-  options.batch_size = 4;
-  options.staged_gradients = k + workers;
-  options.stop.epochs = 2;
-  options.learning_rate.kind = LearningRateOptions::Kind::kCosine;
-  options.learning_rate.cosine_samples = 108;
+  options.job.mutable_data()->set_batch_size(4);
+  options.job.mutable_limits()->set_staged_gradients(k + workers);
+  options.job.mutable_stop()->set_epochs(2);
+  options.job.mutable_schedule()->mutable_cosine()->set_epochs(2);
   return options;
 }
 
@@ -86,61 +86,56 @@ void ExpectEqualUpdates(const CoordinatorOptions& one,
 }
 
 TEST(PolicyIdentityTest, KSyncWithKEqualToPIsSync) {
-  ExpectEqualUpdates(Job(PolicyKind::kKSync, 4, 4),
-                     Job(PolicyKind::kSync, 4, 4));
+  ExpectEqualUpdates(Job(proto::K_SYNC, 4, 4), Job(proto::SYNC, 4, 4));
 }
 
 TEST(PolicyIdentityTest, KAsyncWithKEqualToPIsSync) {
-  ExpectEqualUpdates(Job(PolicyKind::kKAsync, 4, 4),
-                     Job(PolicyKind::kSync, 4, 4));
+  ExpectEqualUpdates(Job(proto::K_ASYNC, 4, 4), Job(proto::SYNC, 4, 4));
 }
 
 TEST(PolicyIdentityTest, KAsyncWithKOneIsAsync) {
-  ExpectEqualUpdates(Job(PolicyKind::kKAsync, 4, 1),
-                     Job(PolicyKind::kAsync, 4, 1));
+  ExpectEqualUpdates(Job(proto::K_ASYNC, 4, 1), Job(proto::ASYNC, 4, 1));
 }
 
 TEST(PolicyIdentityTest, KBatchAsyncWithKOneIsAsync) {
-  ExpectEqualUpdates(Job(PolicyKind::kKBatchAsync, 4, 1),
-                     Job(PolicyKind::kAsync, 4, 1));
+  ExpectEqualUpdates(Job(proto::K_BATCH_ASYNC, 4, 1), Job(proto::ASYNC, 4, 1));
 }
 
 TEST(PolicyIdentityTest, KBatchSyncWithKOneIsKSyncWithKOne) {
-  ExpectEqualUpdates(Job(PolicyKind::kKBatchSync, 4, 1),
-                     Job(PolicyKind::kKSync, 4, 1));
+  ExpectEqualUpdates(Job(proto::K_BATCH_SYNC, 4, 1), Job(proto::K_SYNC, 4, 1));
 }
 
 TEST(PolicyIdentityTest, KBatchAsyncThatCancelsTheStaleIsKBatchSync) {
   for (int k : {1, 3, 6}) {
-    CoordinatorOptions cancels = Job(PolicyKind::kKBatchAsync, 4, k);
-    cancels.sync.staleness =
-        StalenessBound{.bound = 0, .action = StalenessAction::kCancel};
-    ExpectEqualUpdates(cancels, Job(PolicyKind::kKBatchSync, 4, k));
+    CoordinatorOptions cancels = Job(proto::K_BATCH_ASYNC, 4, k);
+    *cancels.job.mutable_sync()->mutable_staleness() =
+        StalenessBound(0, proto::Staleness::CANCEL);
+    ExpectEqualUpdates(cancels, Job(proto::K_BATCH_SYNC, 4, k));
   }
 }
 
 // An identity that held for everything would prove nothing.
 TEST(PolicyIdentityTest, PoliciesThatDifferMakeDifferentUpdates) {
-  EXPECT_NE(UpdatesOf(Job(PolicyKind::kKAsync, 4, 2), {}, 1),
-            UpdatesOf(Job(PolicyKind::kKBatchAsync, 4, 2), {}, 1));
-  EXPECT_NE(UpdatesOf(Job(PolicyKind::kKSync, 4, 2), {}, 1),
-            UpdatesOf(Job(PolicyKind::kKBatchSync, 4, 2), {}, 1));
-  EXPECT_NE(UpdatesOf(Job(PolicyKind::kAsync, 4, 1), {}, 1),
-            UpdatesOf(Job(PolicyKind::kAsync, 4, 1), {}, 2));
+  EXPECT_NE(UpdatesOf(Job(proto::K_ASYNC, 4, 2), {}, 1),
+            UpdatesOf(Job(proto::K_BATCH_ASYNC, 4, 2), {}, 1));
+  EXPECT_NE(UpdatesOf(Job(proto::K_SYNC, 4, 2), {}, 1),
+            UpdatesOf(Job(proto::K_BATCH_SYNC, 4, 2), {}, 1));
+  EXPECT_NE(UpdatesOf(Job(proto::ASYNC, 4, 1), {}, 1),
+            UpdatesOf(Job(proto::ASYNC, 4, 1), {}, 2));
 }
 
 TEST(SyncIndependenceTest,
      DoesNotDependOnTheNumberOfWorkersTheirDeathsOrTheOrder) {
   FakeFaults faults = AllWorkersLive();
-  const auto expected = UpdatesOf(Job(PolicyKind::kSync, 4, 4), faults, 1);
+  const auto expected = UpdatesOf(Job(proto::SYNC, 4, 4), faults, 1);
   ASSERT_EQ(expected.size(), 7);  // 28 mini-batches, 4 in each.
   faults.kill = 5;
   faults.join = 1;
   faults.leave = 1;
   int64_t kills = 0;
   for (int workers : {1, 2, 3, 4, 7}) {
-    CoordinatorOptions job = Job(PolicyKind::kSync, 4, 4);
-    job.workers = workers;
+    CoordinatorOptions job = Job(proto::SYNC, 4, 4);
+    job.job.mutable_cluster()->set_workers(workers);
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       FakeCluster counted(job, faults, seed);
       counted.Run(kManySteps);
@@ -154,18 +149,18 @@ TEST(SyncIndependenceTest,
 
 TEST(SyncIndependenceTest, OneGradientRefusedOnceChangesNothing) {
   FakeFaults faults;
-  const auto expected = UpdatesOf(Job(PolicyKind::kSync, 4, 4), faults, 1);
+  const auto expected = UpdatesOf(Job(proto::SYNC, 4, 4), faults, 1);
   faults.poison = 20;
   int compared = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    FakeCluster cluster(Job(PolicyKind::kSync, 4, 4), faults, seed);
+    FakeCluster cluster(Job(proto::SYNC, 4, 4), faults, seed);
     cluster.Run(kManySteps);
     ASSERT_EQ(cluster.Violation(), "");
     // A mini-batch that was refused twice ended the run, as it should.
     if (!cluster.finished()->failure.empty()) continue;
     if (cluster.checker().ends(Outcome::kRejected) == 0) continue;
     ++compared;
-    ASSERT_EQ(UpdatesOf(Job(PolicyKind::kSync, 4, 4), faults, seed), expected);
+    ASSERT_EQ(UpdatesOf(Job(proto::SYNC, 4, 4), faults, seed), expected);
   }
   EXPECT_GT(compared, 10);
 }

@@ -1,9 +1,7 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
 #define SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
 
-#include <string>
-
-#include "ps_server/coordinator/policy/sync_options.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -38,17 +36,13 @@ struct PolicyRules {
   Counts counts = Counts::kAny;
   AfterDelivery after_delivery = AfterDelivery::kGoesOn;
   Unfinished unfinished = Unfinished::kContinue;
-  // K: what an update takes when nothing is short and no k_schedule changes it.
-  int gradients = 1;
 
   // Gradients are computed at exactly the version the update starts from.
   bool synchronous() const { return unfinished == Unfinished::kCancelled; }
 };
 
-PolicyRules RulesOf(const SyncOptions& options);
-
-// As the job file spells it: "K_SYNC".
-std::string PolicyName(PolicyKind policy);
+// REQUIRES: `policy` is one of the six.
+PolicyRules RulesOf(proto::Policy policy);
 
 }  // namespace sluice
 

@@ -13,26 +13,26 @@ using Batches = std::vector<std::vector<int64_t>>;
 const Peer kWorker0{Role::kWorker, 0};
 const Peer kWorker1{Role::kWorker, 1};
 
-CoordinatorOptions Job(PolicyKind policy, int workers, int k,
-                       OnShortage on_shortage = OnShortage::kWait) {
+CoordinatorOptions Job(proto::Policy policy, int workers, int k,
+                       proto::OnShortage on_shortage = proto::WAIT) {
   CoordinatorOptions job = SmallJob(policy, workers, k);
-  job.sync.on_shortage = on_shortage;
-  job.sync.shortage_timeout = absl::Seconds(20);
+  job.job.mutable_sync()->set_on_shortage(on_shortage);
+  job.job.mutable_sync()->set_shortage_timeout_s(20);
   return job;
 }
 
-CoordinatorOptions Static(PolicyKind policy, int workers, int k,
-                          OnShortage on_shortage = OnShortage::kWait) {
+CoordinatorOptions Static(proto::Policy policy, int workers, int k,
+                          proto::OnShortage on_shortage = proto::WAIT) {
   CoordinatorOptions job = Job(policy, workers, k, on_shortage);
-  job.static_partitions = true;
+  job.job.mutable_data()->set_sharding(proto::Data::STATIC);
   return job;
 }
 
 // ---- Nobody has a task ----
 
 TEST(ShortageTest, AShardThatGivesNoRoomBackIsNamed) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKSync, 1, 1);
-  job.staged_gradients = 1;
+  CoordinatorOptions job = SmallJob(proto::K_SYNC, 1, 1);
+  job.job.mutable_limits()->set_staged_gradients(1);
   Driver run(job);
   run.Start();
   run.HoldShard(1);
@@ -45,7 +45,7 @@ TEST(ShortageTest, AShardThatGivesNoRoomBackIsNamed) {
 }
 
 TEST(ShortageTest, AWorkerWhoseConnectionBrokeBeforeItsTaskIsNamed) {
-  Driver run(SmallJob(PolicyKind::kKAsync, 3, 3));
+  Driver run(SmallJob(proto::K_ASYNC, 3, 3));
   for (const Peer peer : {Peer{Role::kShard, 0}, Peer{Role::kShard, 1}}) {
     EXPECT_TRUE(run.Join(peer).ok());
   }
@@ -59,7 +59,7 @@ TEST(ShortageTest, AWorkerWhoseConnectionBrokeBeforeItsTaskIsNamed) {
 }
 
 TEST(ShortageTest, AWorkerThatCannotReachAShardIsNamedWithTheShard) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 2));
+  Driver run(SmallJob(proto::K_SYNC, 2, 2));
   run.Start();
   EXPECT_EQ(run.State().waiting_for, "");
   run.Advance(absl::Seconds(20));
@@ -73,7 +73,7 @@ TEST(ShortageTest, AWorkerThatCannotReachAShardIsNamedWithTheShard) {
 }
 
 TEST(ShortageTest, WhatADeadWorkerCouldNotReachIsForgotten) {
-  Driver run(SmallJob(PolicyKind::kKBatchSync, 3, 2));
+  Driver run(SmallJob(proto::K_BATCH_SYNC, 3, 2));
   run.Start();
   run.CannotReach(kWorker1, "shard 0 at host:1", absl::ZeroDuration());
   run.Leave(kWorker1);
@@ -85,7 +85,7 @@ TEST(ShortageTest, WhatADeadWorkerCouldNotReachIsForgotten) {
 // ---- WAIT ----
 
 TEST(ShortageTest, WaitFailsAfterTheTimeoutAndNamesTheMissing) {
-  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
+  for (proto::Policy policy : {proto::K_SYNC, proto::K_ASYNC}) {
     Driver run(Job(policy, 3, 3));
     run.Start();
     run.Leave(kWorker1);
@@ -104,7 +104,7 @@ TEST(ShortageTest, WaitFailsAfterTheTimeoutAndNamesTheMissing) {
 }
 
 TEST(ShortageTest, AWorkerThatComesBackInTimeEndsTheWait) {
-  Driver run(Job(PolicyKind::kKSync, 2, 2));
+  Driver run(Job(proto::K_SYNC, 2, 2));
   run.Start();
   run.Leave(kWorker1);
   run.Advance(absl::Seconds(15));
@@ -118,7 +118,7 @@ TEST(ShortageTest, AWorkerThatComesBackInTimeEndsTheWait) {
 }
 
 TEST(ShortageTest, ANewcomerEndsTheWaitInAnothersPlace) {
-  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
+  for (proto::Policy policy : {proto::K_SYNC, proto::K_ASYNC}) {
     Driver run(Job(policy, 2, 2));
     run.Start();
     run.Leave(kWorker1);
@@ -132,7 +132,7 @@ TEST(ShortageTest, ANewcomerEndsTheWaitInAnothersPlace) {
 }
 
 TEST(ShortageTest, ANewcomerThatLeavesIsNotMissed) {
-  Driver run(Job(PolicyKind::kKSync, 2, 2));
+  Driver run(Job(proto::K_SYNC, 2, 2));
   run.Start();
   run.JoinWorker(3);
   run.Leave({Role::kWorker, 3});
@@ -144,7 +144,7 @@ TEST(ShortageTest, ANewcomerThatLeavesIsNotMissed) {
 }
 
 TEST(ShortageTest, AReadyGradientOfADeadWorkerIsNoShortage) {
-  Driver run(Job(PolicyKind::kKAsync, 3, 3));
+  Driver run(Job(proto::K_ASYNC, 3, 3));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   run.Leave(kWorker1);
@@ -156,10 +156,10 @@ TEST(ShortageTest, AReadyGradientOfADeadWorkerIsNoShortage) {
 }
 
 TEST(ShortageTest, WithoutAnyWorkerEveryPolicyFailsAfterTheTimeout) {
-  for (PolicyKind policy :
-       {PolicyKind::kSync, PolicyKind::kKSync, PolicyKind::kKBatchSync,
-        PolicyKind::kAsync, PolicyKind::kKAsync, PolicyKind::kKBatchAsync}) {
-    for (OnShortage rule : {OnShortage::kWait, OnShortage::kShrink}) {
+  for (proto::Policy policy :
+       {proto::SYNC, proto::K_SYNC, proto::K_BATCH_SYNC, proto::ASYNC,
+        proto::K_ASYNC, proto::K_BATCH_ASYNC}) {
+    for (proto::OnShortage rule : {proto::WAIT, proto::SHRINK}) {
       Driver run(Job(policy, 2, 1, rule));
       run.Start();
       run.Leave(kWorker0);
@@ -178,8 +178,8 @@ TEST(ShortageTest, WithoutAnyWorkerEveryPolicyFailsAfterTheTimeout) {
 // ---- SHRINK ----
 
 TEST(ShortageTest, ShrinkUsesTheLivingWorkers) {
-  for (PolicyKind policy : {PolicyKind::kKSync, PolicyKind::kKAsync}) {
-    Driver run(Job(policy, 3, 3, OnShortage::kShrink));
+  for (proto::Policy policy : {proto::K_SYNC, proto::K_ASYNC}) {
+    Driver run(Job(policy, 3, 3, proto::SHRINK));
     run.Start();
     EXPECT_TRUE(run.Deliver(0).ok());
     EXPECT_TRUE(run.Deliver(2).ok());
@@ -198,7 +198,7 @@ TEST(ShortageTest, ShrinkUsesTheLivingWorkers) {
 }
 
 TEST(ShortageTest, ShrinkDoesNotTakeMoreThanK) {
-  Driver run(Job(PolicyKind::kKSync, 4, 2, OnShortage::kShrink));
+  Driver run(Job(proto::K_SYNC, 4, 2, proto::SHRINK));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   EXPECT_TRUE(run.Deliver(1).ok());
@@ -208,8 +208,8 @@ TEST(ShortageTest, ShrinkDoesNotTakeMoreThanK) {
 // ---- The end of the run ----
 
 TEST(EffectiveKTest, AMiniBatchThatIsLeftOutIsNotWaitedFor) {
-  CoordinatorOptions job = Job(PolicyKind::kSync, 2, 2);
-  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  CoordinatorOptions job = Job(proto::SYNC, 2, 2);
+  job.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -224,8 +224,8 @@ TEST(EffectiveKTest, AMiniBatchThatIsLeftOutIsNotWaitedFor) {
 }
 
 TEST(EffectiveKTest, AVersionWhoseMiniBatchesAreAllBadIsPassedOver) {
-  CoordinatorOptions job = Job(PolicyKind::kSync, 1, 1);
-  job.sync.on_bad_gradient = OnBadGradient::kSkip;
+  CoordinatorOptions job = Job(proto::SYNC, 1, 1);
+  job.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
   Driver run(job);
   run.Start();
   EXPECT_TRUE(run.Reject(0).ok());
@@ -235,7 +235,7 @@ TEST(EffectiveKTest, AVersionWhoseMiniBatchesAreAllBadIsPassedOver) {
 }
 
 TEST(EffectiveKTest, KAsyncEndsWithFewerMiniBatchesThanK) {
-  CoordinatorOptions job = Job(PolicyKind::kKAsync, 3, 3);
+  CoordinatorOptions job = Job(proto::K_ASYNC, 3, 3);
   job.train_samples = 16;  // Four mini-batches.
   Driver run(job);
   run.Start();
@@ -246,7 +246,7 @@ TEST(EffectiveKTest, KAsyncEndsWithFewerMiniBatchesThanK) {
 }
 
 TEST(EffectiveKTest, ADeathThatLeavesTooLittleMakesTheUpdateDue) {
-  CoordinatorOptions job = Job(PolicyKind::kKBatchAsync, 2, 4);
+  CoordinatorOptions job = Job(proto::K_BATCH_ASYNC, 2, 4);
   job.train_samples = 12;  // Three mini-batches, K is 4.
   Driver run(job);
   run.Start();
@@ -262,7 +262,7 @@ TEST(EffectiveKTest, ADeathThatLeavesTooLittleMakesTheUpdateDue) {
 // ---- STATIC partitions ----
 
 TEST(StaticTest, UnequalNumbersOfMiniBatchesDoNotHang) {
-  CoordinatorOptions job = Static(PolicyKind::kKSync, 2, 2);
+  CoordinatorOptions job = Static(proto::K_SYNC, 2, 2);
   job.train_samples = 9;  // Two mini-batches and one.
   Driver run(job);
   run.Start();
@@ -276,9 +276,8 @@ TEST(StaticTest, UnequalNumbersOfMiniBatchesDoNotHang) {
 }
 
 TEST(StaticTest, APartitionWithoutAWorkerIsWaitedForUnderEveryPolicy) {
-  for (PolicyKind policy :
-       {PolicyKind::kSync, PolicyKind::kKSync, PolicyKind::kAsync}) {
-    Driver run(Static(policy, 2, policy == PolicyKind::kSync ? 2 : 1));
+  for (proto::Policy policy : {proto::SYNC, proto::K_SYNC, proto::ASYNC}) {
+    Driver run(Static(policy, 2, policy == proto::SYNC ? 2 : 1));
     run.Start();
     run.Leave(kWorker1);
     EXPECT_NE(run.State().waiting_for.find("missing: worker 1"),
@@ -289,7 +288,7 @@ TEST(StaticTest, APartitionWithoutAWorkerIsWaitedForUnderEveryPolicy) {
 }
 
 TEST(StaticTest, ShrinkGoesOnWithoutThePartitionAndSaysWhatIsLeftOut) {
-  Driver run(Static(PolicyKind::kAsync, 2, 1, OnShortage::kShrink));
+  Driver run(Static(proto::ASYNC, 2, 1, proto::SHRINK));
   run.Start();
   run.Leave(kWorker1);
   while (run.TaskOf(0).has_value()) EXPECT_TRUE(run.Deliver(0).ok());
@@ -300,7 +299,7 @@ TEST(StaticTest, ShrinkGoesOnWithoutThePartitionAndSaysWhatIsLeftOut) {
 }
 
 TEST(StaticTest, SyncShrinksToTheServedPartitionsOfEachVersion) {
-  Driver run(Static(PolicyKind::kSync, 2, 2, OnShortage::kShrink));
+  Driver run(Static(proto::SYNC, 2, 2, proto::SHRINK));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   run.Leave(kWorker1);
@@ -311,10 +310,11 @@ TEST(StaticTest, SyncShrinksToTheServedPartitionsOfEachVersion) {
 }
 
 TEST(StaticTest, NobodyWaitsForAWorkerWhoseDataIsExhausted) {
-  CoordinatorOptions job = Static(PolicyKind::kAsync, 2, 1);
+  CoordinatorOptions job = Static(proto::ASYNC, 2, 1);
   job.train_samples = 9;
-  job.stop.epochs = 4;
-  job.sync.staleness = StalenessBound{0, StalenessAction::kWait};
+  job.job.mutable_stop()->set_epochs(4);
+  *job.job.mutable_sync()->mutable_staleness() =
+      StalenessBound(0, proto::Staleness::WAIT);
   Driver run(job);
   run.Start();
   while (!run.Finished().has_value()) {
@@ -328,8 +328,8 @@ TEST(StaticTest, NobodyWaitsForAWorkerWhoseDataIsExhausted) {
 // ---- Warm-up ----
 
 TEST(WarmStartTest, OneWorkerMakesTheFirstUpdatesAlone) {
-  CoordinatorOptions job = Job(PolicyKind::kKAsync, 3, 3);
-  job.sync.warm_start_updates = 2;
+  CoordinatorOptions job = Job(proto::K_ASYNC, 3, 3);
+  job.job.mutable_sync()->set_warm_start_updates(2);
   Driver run(job);
   run.Start();
   for (int update = 0; update < 2; ++update) {
@@ -343,8 +343,8 @@ TEST(WarmStartTest, OneWorkerMakesTheFirstUpdatesAlone) {
 }
 
 TEST(WarmStartTest, AnotherTakesOverWhenTheLoneWorkerDies) {
-  CoordinatorOptions job = Job(PolicyKind::kAsync, 2, 1);
-  job.sync.warm_start_updates = 2;
+  CoordinatorOptions job = Job(proto::ASYNC, 2, 1);
+  job.job.mutable_sync()->set_warm_start_updates(2);
   Driver run(job);
   run.Start();
   run.Leave(kWorker0);
@@ -352,9 +352,10 @@ TEST(WarmStartTest, AnotherTakesOverWhenTheLoneWorkerDies) {
 }
 
 TEST(WarmStartTest, AfterItNobodyIsAheadOfTheOthers) {
-  CoordinatorOptions job = Job(PolicyKind::kAsync, 2, 1);
-  job.sync.warm_start_updates = 3;
-  job.sync.staleness = StalenessBound{0, StalenessAction::kWait};
+  CoordinatorOptions job = Job(proto::ASYNC, 2, 1);
+  job.job.mutable_sync()->set_warm_start_updates(3);
+  *job.job.mutable_sync()->mutable_staleness() =
+      StalenessBound(0, proto::Staleness::WAIT);
   Driver run(job);
   run.Start();
   for (int update = 0; update < 3; ++update) EXPECT_TRUE(run.Deliver(0).ok());

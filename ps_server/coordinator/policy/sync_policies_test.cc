@@ -13,7 +13,7 @@ using Batches = std::vector<std::vector<int64_t>>;
 // ---- SYNC ----
 
 TEST(SyncTest, AVersionConsistsOfTheNextMiniBatchesInOrder) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   for (int update = 0; update < 5; ++update) {
     EXPECT_TRUE(run.Deliver(1).ok());
@@ -26,7 +26,7 @@ TEST(SyncTest, AVersionConsistsOfTheNextMiniBatchesInOrder) {
 }
 
 TEST(SyncTest, AWorkerThatDeliveredTakesTheNextTaskOfTheSameVersion) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 3));
+  Driver run(SmallJob(proto::SYNC, 2, 3));
   run.Start();
   EXPECT_EQ(run.BatchOf(0), 0);
   EXPECT_EQ(run.BatchOf(1), 1);
@@ -43,7 +43,7 @@ TEST(SyncTest, AWorkerThatDeliveredTakesTheNextTaskOfTheSameVersion) {
 }
 
 TEST(SyncTest, MoreWorkersThanMiniBatchesLeaveSomeIdle) {
-  Driver run(SmallJob(PolicyKind::kSync, 4, 2));
+  Driver run(SmallJob(proto::SYNC, 4, 2));
   run.Start();
   EXPECT_EQ(run.BatchOf(1), 1);
   EXPECT_FALSE(run.TaskOf(2).has_value());
@@ -51,7 +51,7 @@ TEST(SyncTest, MoreWorkersThanMiniBatchesLeaveSomeIdle) {
 }
 
 TEST(SyncTest, ADeadWorkersMiniBatchIsComputedByAnother) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   run.Leave({Role::kWorker, 1});
@@ -61,7 +61,7 @@ TEST(SyncTest, ADeadWorkersMiniBatchIsComputedByAnother) {
 }
 
 TEST(SyncTest, TheLastVersionTakesWhatIsLeft) {
-  Driver run(SmallJob(PolicyKind::kSync, 4, 4));
+  Driver run(SmallJob(proto::SYNC, 4, 4));
   run.Start();
   for (int update = 0; update < 2; ++update) {
     for (int w = 0; w < 4; ++w) EXPECT_TRUE(run.Deliver(w).ok());
@@ -74,10 +74,10 @@ TEST(SyncTest, TheLastVersionTakesWhatIsLeft) {
 }
 
 TEST(SyncTest, WithLocalStepsAVersionHoldsPTimesHMiniBatches) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kSync, 2, 2);
-  job.sync.local_steps = 2;
-  job.learning_rate.base = 0.25;
-  job.learning_rate.linear_scaling = true;
+  CoordinatorOptions job = SmallJob(proto::SYNC, 2, 2);
+  job.job.mutable_sync()->set_local_steps(2);
+  job.job.mutable_optimizer()->set_learning_rate(0.25);
+  job.job.mutable_schedule()->set_linear_scaling(true);
   Driver run(job);
   run.Start();
   EXPECT_EQ(run.BatchOf(1), 2);
@@ -90,7 +90,7 @@ TEST(SyncTest, WithLocalStepsAVersionHoldsPTimesHMiniBatches) {
 }
 
 TEST(SyncTest, TasksPullExactlyTheVersionTheyAreFor) {
-  Driver run(SmallJob(PolicyKind::kSync, 2, 2));
+  Driver run(SmallJob(proto::SYNC, 2, 2));
   run.Start();
   EXPECT_TRUE(run.TaskOf(0)->exact);
   const Task task = *run.TaskOf(0);
@@ -101,7 +101,7 @@ TEST(SyncTest, TasksPullExactlyTheVersionTheyAreFor) {
 // ---- K_SYNC ----
 
 TEST(KSyncTest, TheKthGradientCommitsTheUpdateAndCancelsTheRest) {
-  Driver run(SmallJob(PolicyKind::kKSync, 3, 2));
+  Driver run(SmallJob(proto::K_SYNC, 3, 2));
   run.Start();
   const Task straggler = *run.TaskOf(1);
   EXPECT_TRUE(run.Deliver(0).ok());
@@ -117,7 +117,7 @@ TEST(KSyncTest, TheKthGradientCommitsTheUpdateAndCancelsTheRest) {
 }
 
 TEST(KSyncTest, TheCancelledMiniBatchGoesOutAgainFirstToSomebodyElse) {
-  Driver run(SmallJob(PolicyKind::kKSync, 3, 2));
+  Driver run(SmallJob(proto::K_SYNC, 3, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_TRUE(run.Deliver(2).ok());
@@ -128,7 +128,7 @@ TEST(KSyncTest, TheCancelledMiniBatchGoesOutAgainFirstToSomebodyElse) {
 }
 
 TEST(KSyncTest, AWorkerThatDeliveredWaitsForTheNextVersion) {
-  Driver run(SmallJob(PolicyKind::kKSync, 3, 2));
+  Driver run(SmallJob(proto::K_SYNC, 3, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   EXPECT_FALSE(run.TaskOf(0).has_value());
@@ -140,7 +140,7 @@ TEST(KSyncTest, AWorkerThatDeliveredWaitsForTheNextVersion) {
 }
 
 TEST(KSyncTest, AJoinerInTheMiddleOfAVersionCountsAtOnce) {
-  Driver run(SmallJob(PolicyKind::kKSync, 2, 2));
+  Driver run(SmallJob(proto::K_SYNC, 2, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   run.JoinWorker(3);
@@ -150,7 +150,7 @@ TEST(KSyncTest, AJoinerInTheMiddleOfAVersionCountsAtOnce) {
 }
 
 TEST(KSyncTest, ANewLifeOfAWorkerThatDeliveredWaitsToo) {
-  Driver run(SmallJob(PolicyKind::kKSync, 3, 2));
+  Driver run(SmallJob(proto::K_SYNC, 3, 2));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
   run.Disconnect({Role::kWorker, 0});
@@ -163,7 +163,7 @@ TEST(KSyncTest, ANewLifeOfAWorkerThatDeliveredWaitsToo) {
 }
 
 TEST(KSyncTest, TheLastUpdateTakesWhatIsLeft) {
-  CoordinatorOptions job = SmallJob(PolicyKind::kKSync, 4, 3);
+  CoordinatorOptions job = SmallJob(proto::K_SYNC, 4, 3);
   job.train_samples = 16;
   Driver run(job);
   run.Start();
@@ -176,7 +176,7 @@ TEST(KSyncTest, TheLastUpdateTakesWhatIsLeft) {
 }
 
 TEST(KSyncTest, SumsAreInMiniBatchOrderWhateverTheOrderOfArrival) {
-  Driver run(SmallJob(PolicyKind::kKSync, 3, 3));
+  Driver run(SmallJob(proto::K_SYNC, 3, 3));
   run.Start();
   for (int w : {2, 0, 1}) EXPECT_TRUE(run.Deliver(w).ok());
   const auto commit = run.Decisions<Commit>().at(0);
@@ -188,7 +188,7 @@ TEST(KSyncTest, SumsAreInMiniBatchOrderWhateverTheOrderOfArrival) {
 // ---- K_BATCH_SYNC ----
 
 TEST(KBatchSyncTest, AWorkerThatDeliveredStartsAnotherAtTheSameVersion) {
-  Driver run(SmallJob(PolicyKind::kKBatchSync, 2, 3));
+  Driver run(SmallJob(proto::K_BATCH_SYNC, 2, 3));
   run.Start();
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.BatchOf(1), 2);
@@ -204,7 +204,7 @@ TEST(KBatchSyncTest, AWorkerThatDeliveredStartsAnotherAtTheSameVersion) {
 }
 
 TEST(KBatchSyncTest, KMayExceedTheNumberOfWorkersAndOfWhatIsLeft) {
-  Driver run(SmallJob(PolicyKind::kKBatchSync, 2, 8));
+  Driver run(SmallJob(proto::K_BATCH_SYNC, 2, 8));
   run.Start();
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(run.Deliver(0).ok());
   EXPECT_EQ(run.version(), 1);

@@ -31,17 +31,17 @@ namespace sluice {
 using Counts = PolicyRules::Counts;
 using AfterDelivery = PolicyRules::AfterDelivery;
 
-SyncPolicy::SyncPolicy(const SyncOptions& options, int partitions)
-    : options_(options),
-      rules_(RulesOf(options)),
+SyncPolicy::SyncPolicy(const proto::Sync& sync, int workers, int partitions)
+    : sync_(sync),
+      rules_(RulesOf(sync.policy())),
       static_(partitions > 1),
-      bounded_(options.staleness.has_value() && !rules_.synchronous()),
-      k_(rules_.gradients),
+      bounded_(sync.has_staleness() && !rules_.synchronous()),
+      k_schedule_(sync, workers),
       // Under SYNC every partition takes part in every version.
-      warm_up_(options.warm_start_updates > 0 &&
+      warm_up_(sync.warm_start_updates() > 0 &&
                !(static_ && rules_.counts == Counts::kEveryBatchOfTheVersion)) {
-  if (bounded_ && options.staleness->action == StalenessAction::kWait) {
-    counts_.emplace(options.staleness->bound);
+  if (bounded_ && sync.staleness().action() == proto::Staleness::WAIT) {
+    counts_.emplace(sync.staleness().bound());
   }
   if (!static_) return;
   for (int p = 0; p < partitions; ++p) {
@@ -158,26 +158,26 @@ void SyncPolicy::TaskEnded(WorkerId worker) {
 std::optional<std::string> SyncPolicy::TooStale(Version base,
                                                 Version version) const {
   if (!bounded_) return std::nullopt;
-  const StalenessAction action = options_.staleness->action;
-  if (action != StalenessAction::kDrop && action != StalenessAction::kCancel) {
+  const proto::Staleness::Action action = sync_.staleness().action();
+  if (action != proto::Staleness::DROP && action != proto::Staleness::CANCEL) {
     return std::nullopt;
   }
   const int64_t staleness = version - base;
-  if (staleness <= options_.staleness->bound) return std::nullopt;
+  if (staleness <= sync_.staleness().bound()) return std::nullopt;
   return absl::StrCat("staleness ", staleness, " exceeds the bound ",
-                      options_.staleness->bound);
+                      sync_.staleness().bound());
 }
 
 Outcome SyncPolicy::StaleOutcome() const {
   const bool dropped =
-      bounded_ && options_.staleness->action == StalenessAction::kDrop;
+      bounded_ && sync_.staleness().action() == proto::Staleness::DROP;
   return dropped ? Outcome::kDropped : Outcome::kCancelled;
 }
 
 Version SyncPolicy::RevokeBelow(Version version) const {
   if (rules_.synchronous()) return version;
-  if (bounded_ && options_.staleness->action == StalenessAction::kCancel) {
-    return version - options_.staleness->bound;
+  if (bounded_ && sync_.staleness().action() == proto::Staleness::CANCEL) {
+    return version - sync_.staleness().bound();
   }
   return Version(0);
 }
@@ -214,15 +214,15 @@ int64_t SyncPolicy::StillPossible(int64_t batches) const {
   if (rules_.counts != Counts::kOnePerWorker || !static_) return batches;
   // One gradient from each partition that has something left; of those
   // without a worker only when somebody waits for it.
-  return options_.on_shortage == OnShortage::kShrink ? open_ : sources_;
+  return sync_.on_shortage() == proto::SHRINK ? open_ : sources_;
 }
 
 int64_t SyncPolicy::Needed(int64_t batches) const {
   const int64_t ready = static_cast<int64_t>(ready_.size());
-  int64_t needed = std::min<int64_t>(k_, ready + StillPossible(batches));
+  int64_t needed = std::min<int64_t>(k(), ready + StillPossible(batches));
   if (rules_.counts != Counts::kOnePerWorker) return needed;
   if (warm_up_) needed = std::min<int64_t>(needed, 1);
-  if (options_.on_shortage == OnShortage::kShrink) {
+  if (sync_.on_shortage() == proto::SHRINK) {
     const int64_t living = static_cast<int64_t>(contributors_.size());
     needed = std::min(needed, std::max<int64_t>(living, 1));
   }
@@ -237,7 +237,7 @@ bool SyncPolicy::Due(int64_t batches) const {
 std::vector<GradientKey> SyncPolicy::NextUpdate() const {
   std::vector<GradientKey> keys;
   for (const auto& [arrival, gradient] : ready_) {
-    if (static_cast<int>(keys.size()) == k_) break;
+    if (static_cast<int>(keys.size()) == k()) break;
     keys.push_back(gradient.key);
   }
   return keys;
@@ -250,8 +250,18 @@ bool SyncPolicy::Short(int64_t batches) const {
   return ready + can_come < Needed(batches);
 }
 
-void SyncPolicy::Decided(Version version) {
-  if (!warm_up_ || version.value() < options_.warm_start_updates) return;
+void SyncPolicy::Decided(Version version, double loss) {
+  k_schedule_.Decided(version, loss);
+  MaybeEndWarmUp(version);
+}
+
+void SyncPolicy::Restore(Version version, const KSchedule::State& k) {
+  k_schedule_.Restore(version, k);
+  MaybeEndWarmUp(version);
+}
+
+void SyncPolicy::MaybeEndWarmUp(Version version) {
+  if (!warm_up_ || version.value() < sync_.warm_start_updates()) return;
   warm_up_ = false;
   if (counts_.has_value()) counts_->Level();
   for (const auto& [id, worker] : workers_) Place(id);

@@ -10,9 +10,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
+#include "proto/job.pb.h"
 #include "ps_server/coordinator/policy/delivery_counts.h"
+#include "ps_server/coordinator/policy/k_schedule.h"
 #include "ps_server/coordinator/policy/policy_rules.h"
-#include "ps_server/coordinator/policy/sync_options.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -29,14 +30,17 @@ namespace sluice {
 // Not thread-safe: call from the coordinator.
 class SyncPolicy {
  public:
-  // `partitions` above 1: STATIC data, worker w computes partition w only.
-  SyncPolicy(const SyncOptions& options, int partitions);
+  // `sync` is resolved; `workers` are those of the job. `partitions` above 1:
+  // STATIC data, worker w computes partition w only.
+  SyncPolicy(const proto::Sync& sync, int workers, int partitions);
 
   const PolicyRules& rules() const { return rules_; }
   // What an update takes when nothing is short.
-  int k() const { return k_; }
-  // Of the updates to come (KSchedule). REQUIRES: k >= 1.
-  void SetK(int k) { k_ = k; }
+  int k() const { return k_schedule_.k(); }
+  // For a snapshot; and to go on from one at `version`, where warm-up may be
+  // over already. REQUIRES of Restore: nobody has joined.
+  KSchedule::State k_state() const { return k_schedule_.state(); }
+  void Restore(Version version, const KSchedule::State& k);
 
   // ---- Workers ----
   void WorkerJoined(WorkerId worker);
@@ -82,8 +86,10 @@ class SyncPolicy {
   // Whether the next update waits for workers that do not live.
   bool Short(int64_t batches) const;
 
-  // `version` has been decided: warm-up may be over. O(workers) when it ends.
-  void Decided(Version version);
+  // `version` has been decided, with this mean loss over its samples (NaN:
+  // none is known): K may change, and warm-up may be over. O(workers) when it
+  // ends.
+  void Decided(Version version, double loss);
 
  private:
   struct Worker {
@@ -107,15 +113,16 @@ class SyncPolicy {
   void Place(WorkerId id);
   void Release();
   void ChooseLone();
+  void MaybeEndWarmUp(Version version);
   int64_t StillPossible(int64_t batches) const;
 
   // Constant after construction.
-  const SyncOptions options_;
+  const proto::Sync sync_;
   const PolicyRules rules_;
   const bool static_;
   const bool bounded_;  // A staleness bound applies.
 
-  int k_;
+  KSchedule k_schedule_;
   bool warm_up_;
   std::optional<WorkerId> lone_;  // Who computes during warm-up.
 

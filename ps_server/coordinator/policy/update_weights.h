@@ -2,10 +2,9 @@
 #define SLUICE_PS_SERVER_COORDINATOR_POLICY_UPDATE_WEIGHTS_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "ps_server/coordinator/policy/sync_options.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -25,9 +24,8 @@ struct WeighedGradient {
 // scaled up again: stale gradients take a smaller step.
 //
 // Numerics: computed in double, rounded once; equal m_i give exactly 1/K.
-std::vector<float> UpdateWeights(
-    const std::vector<WeighedGradient>& gradients,
-    const std::optional<StalenessBound>& staleness);
+std::vector<float> UpdateWeights(const std::vector<WeighedGradient>& gradients,
+                                 const proto::Staleness& staleness);
 
 }  // namespace sluice
 

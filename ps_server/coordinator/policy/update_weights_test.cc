@@ -10,33 +10,38 @@ namespace {
 TEST(UpdateWeightsTest, EqualMiniBatchesWeighOneKth) {
   for (int k = 1; k <= 40; ++k) {
     const std::vector<WeighedGradient> gradients(k, {64, 1, 5});
-    for (float weight : UpdateWeights(gradients, std::nullopt)) {
+    for (float weight : UpdateWeights(gradients, {})) {
       EXPECT_EQ(weight, static_cast<float>(1.0 / k));
     }
   }
 }
 
 TEST(UpdateWeightsTest, AShortMiniBatchWeighsInProportionToItsSamples) {
-  EXPECT_EQ(UpdateWeights({{4, 1, 0}, {2, 1, 0}, {4, 1, 0}}, std::nullopt),
+  EXPECT_EQ(UpdateWeights({{4, 1, 0}, {2, 1, 0}, {4, 1, 0}}, {}),
             (std::vector<float>{0.4f, 0.2f, 0.4f}));
 }
 
 TEST(UpdateWeightsTest, FewerLocalStepsDoNotCountAsFewerSamples) {
   // 2 steps of 4 samples, and 1 step of 4 samples.
-  EXPECT_EQ(UpdateWeights({{8, 2, 0}, {4, 1, 0}}, std::nullopt),
+  EXPECT_EQ(UpdateWeights({{8, 2, 0}, {4, 1, 0}}, {}),
             (std::vector<float>{0.5f, 0.5f}));
 }
 
 TEST(UpdateWeightsTest, DownweightDividesByTheExcessAndDoesNotRenormalise) {
-  const StalenessBound bound{2, StalenessAction::kDownweight};
+  proto::Staleness bound;
+  bound.set_bound(2);
+  bound.set_action(proto::Staleness::DOWNWEIGHT);
   EXPECT_EQ(UpdateWeights({{4, 1, 0}, {4, 1, 2}, {4, 1, 3}, {4, 1, 5}}, bound),
             (std::vector<float>{0.25f, 0.25f, 0.125f, 0.0625f}));
 }
 
 TEST(UpdateWeightsTest, OtherActionsDoNotChangeTheWeight) {
-  for (auto action : {StalenessAction::kWait, StalenessAction::kDrop,
-                      StalenessAction::kCancel}) {
-    EXPECT_EQ(UpdateWeights({{4, 1, 9}, {4, 1, 0}}, StalenessBound{0, action}),
+  for (auto action : {proto::Staleness::WAIT, proto::Staleness::DROP,
+                      proto::Staleness::CANCEL}) {
+    proto::Staleness bound;
+    bound.set_bound(0);
+    bound.set_action(action);
+    EXPECT_EQ(UpdateWeights({{4, 1, 9}, {4, 1, 0}}, bound),
               (std::vector<float>{0.5f, 0.5f}));
   }
 }

@@ -158,8 +158,8 @@ proto::JobStatus CoordinatorService::OnGetStatus() {
   proto::JobStatus reply = StatusToProto(state, now);
   reply.set_name(options_.job_name);
   reply.set_run_id(options_.run_id);
-  reply.set_policy(
-      absl::StrCat(PolicyName(options_.core.sync.policy), ", K=", state.k));
+  reply.set_policy(absl::StrCat(
+      proto::Policy_Name(options_.core.job.sync().policy()), ", K=", state.k));
   reply.set_epochs_total(options_.epochs_total);
   reply.set_updates_per_second(rates.updates_per_second);
   reply.set_samples_per_second(rates.samples_per_second);

@@ -53,7 +53,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     // How long a session may take, at the end of the run, to be resumed and to
     // acknowledge that it has heard of it.
     absl::Duration farewell_timeout = absl::Seconds(5);
-    // Where `core.checkpoints` are enabled; needs a commit log.
+    // Where the job has checkpoints; needs a commit log.
     std::optional<ManifestWriter::Options> manifests;
     // Whether another process has taken a later generation; asked as often as
     // there is a tick. May block. Empty: none can.

@@ -142,7 +142,8 @@ class ObstinateDiskTest : public ::testing::Test {
     std::remove(path_.c_str());
     log_ = *CommitLogWriter::Create(path_, {}, &disk_);
     CoordinatorService::Options options = RunOf(1, 2, updates);
-    options.core.lease = kLease;
+    options.core.job.mutable_limits()->set_lease_s(
+        absl::ToDoubleSeconds(kLease));
     lead_ = std::make_unique<Lead>(options, log_.get());
     peers_ = std::make_unique<Peers>(*lead_, 1, 2);
     EXPECT_TRUE(peers_->all[0]->AwaitReceived(10));
@@ -319,7 +320,8 @@ TEST(CoordinatorServiceTest, AWorkerThatLeavesIsNotWaitedFor) {
 
 TEST(CoordinatorServiceTest, APeerThatIsStoppedDoesNotHoldUpTheEnd) {
   CoordinatorService::Options options = RunOf(1, 2, 1000000);
-  options.core.lease = kPatience;
+  options.core.job.mutable_limits()->set_lease_s(
+      absl::ToDoubleSeconds(kPatience));
   Lead lead(options);
   FakePeer shard(lead, proto::SHARD, 0);
   FakePeer worker(lead, proto::WORKER, 0);
@@ -362,7 +364,7 @@ TEST(CoordinatorServiceTest, StopEndsTheRunAndTheStatusSaysSo) {
 
 TEST(CoordinatorServiceTest, WhenNobodyComesItFailsAndNamesTheMissing) {
   CoordinatorService::Options options = RunOf(1, 2, 5);
-  options.core.start_timeout = absl::Milliseconds(300);
+  options.core.job.mutable_limits()->set_start_timeout_s(0.3);
   Lead lead(options);
   FakePeer shard(lead, proto::SHARD, 0);
   FakePeer worker(lead, proto::WORKER, 0);

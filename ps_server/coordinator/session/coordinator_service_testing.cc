@@ -2,21 +2,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/named_thread.h"
+#include "ps_server/coordinator/testing/jobs.h"
 
 namespace sluice::testing {
 
 CoordinatorService::Options RunOf(int shards, int workers, int64_t updates) {
   CoordinatorService::Options options;
-  options.core.shards = shards;
-  options.core.workers = workers;
-  options.core.max_workers = workers + 8;
-  options.core.sync.policy = PolicyKind::kAsync;
-  options.core.staged_gradients = 1 + workers;
+  options.core = PlainJob();
+  options.core.job.mutable_cluster()->set_shards(shards);
+  options.core.job.mutable_cluster()->set_workers(workers);
+  options.core.job.mutable_cluster()->set_max_workers(workers + 8);
+  options.core.job.mutable_sync()->set_policy(proto::ASYNC);
+  options.core.job.mutable_limits()->set_staged_gradients(1 + workers);
   options.core.train_samples = 1000;
-  options.core.batch_size = 10;
-  options.core.stop.updates = updates;
+  options.core.job.mutable_data()->set_batch_size(10);
+  options.core.job.mutable_stop()->set_updates(updates);
   options.core.tick = absl::Milliseconds(10);
-  options.core.lease = absl::Seconds(1);
+  options.core.job.mutable_limits()->set_lease_s(1);
   options.core.finish_timeout = absl::Seconds(5);
   options.farewell_timeout = absl::Seconds(1);
   options.job_name = "test";

@@ -36,7 +36,8 @@ TEST(CoordinatorSessionTest, BrokenConnectionsAreResumedWithoutLossOrRepeat) {
   // The run lasts until this test has seen what it wants to see, and nobody is
   // given up meanwhile, however slow the machine is.
   CoordinatorService::Options options = RunOf(2, 3, 1000000);
-  options.core.lease = kPatience;
+  options.core.job.mutable_limits()->set_lease_s(
+      absl::ToDoubleSeconds(kPatience));
   options.core.finish_timeout = kPatience;
   options.farewell_timeout = kPatience;
   Lead lead(options);

@@ -40,7 +40,7 @@ absl::Status Malformed(const Peer& peer, const std::string& what) {
 CoordinatorSessions::CoordinatorSessions(Options options, absl::Time now)
     : options_(std::move(options)),
       core_(options_.core, now),
-      table_(options_.core.shards) {}
+      table_(options_.core.job.cluster().shards()) {}
 
 absl::Status CoordinatorSessions::OnFrame(
     const std::shared_ptr<FrameSink>& connection,
@@ -193,7 +193,7 @@ proto::FromCoordinator CoordinatorSessions::WelcomeFrame(
   for (const std::string& address : table_.ShardAddresses()) {
     welcome->add_shard_addresses(address);
   }
-  welcome->set_heartbeat_every_s(absl::ToDoubleSeconds(options_.core.lease) /
+  welcome->set_heartbeat_every_s(options_.core.job.limits().lease_s() /
                                  kHeartbeatsPerLease);
   return frame;
 }

@@ -66,13 +66,13 @@ class CoordinatorSessionsTest : public testing::Test {
   }
 
   absl::Time now_ = kStart;
-  CoordinatorSessions sessions_{{SmallJob(PolicyKind::kAsync, 1, 1), "abc", ""},
+  CoordinatorSessions sessions_{{SmallJob(proto::ASYNC, 1, 1), "abc", ""},
                                 kStart};
 };
 
 // A later one's is not this coordinator's to end: it asks again.
 TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 1, 1);
+  CoordinatorOptions options = SmallJob(proto::ASYNC, 1, 1);
   options.generation = Generation(2);
   CoordinatorSessions sessions({options, "abc", ""}, kStart);
   const auto join = [&](int64_t incarnation, int64_t generation) {

@@ -19,9 +19,9 @@ class SilentConnection final : public FrameSink {
 
 // Of what shard 0 stored in `generation`, when generation 2 runs.
 bool IsRemoved(int64_t generation) {
-  CoordinatorOptions options = SmallJob(PolicyKind::kAsync, 1, 1);
+  CoordinatorOptions options = SmallJob(proto::ASYNC, 1, 1);
   options.generation = Generation(2);
-  options.checkpoints.every_updates = 1;
+  options.job.mutable_checkpoint()->set_every_updates(1);
   CoordinatorSessions sessions({options, "abc", ""}, absl::UnixEpoch());
   const auto connection = std::make_shared<SilentConnection>();
   proto::ToCoordinator join;

@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/batch_grid.h"
+#include "ps_server/coordinator/core/checkpoints.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 namespace {
-
-BatchGrid GridOf(const CoordinatorOptions& options) {
-  return BatchGrid(options.train_samples, options.batch_size,
-                   options.static_partitions ? options.workers : 1);
-}
 
 bool SamePart(const StoredPart& a, const StoredPart& b) {
   return a.file == b.file && a.begin == b.begin && a.end == b.end &&
@@ -34,13 +29,11 @@ std::string Describe(const GradientCounts& counts) {
 
 CheckpointChecker::CheckpointChecker(const CoordinatorOptions& options)
     : options_(options),
-      blocks_(BatchSchedule(GridOf(options), options.sync.local_steps,
-                            options.stop.epochs)
-                  .total()),
-      kept_(options.checkpoints.there.begin(),
-            options.checkpoints.there.end()) {
+      blocks_(JobSchedule(options.job, options.train_samples).total()),
+      kept_(options.earlier_checkpoints.there.begin(),
+            options.earlier_checkpoints.there.end()) {
   // What may be whole, and was not read, is nobody's to remove.
-  const CheckpointOptions& found = options.checkpoints;
+  const EarlierCheckpoints& found = options.earlier_checkpoints;
   std::erase_if(kept_, [&](const auto& id) {
     return id > found.read_whole && std::ranges::count(found.damaged, id) == 0;
   });
@@ -86,8 +79,8 @@ void CheckpointChecker::Count(Outcome outcome) {
 }
 
 void CheckpointChecker::See(const RecordTask& action) {
-  block_of_[action.task.key] =
-      BlockId(action.task.first_batch.value() / options_.sync.local_steps);
+  block_of_[action.task.key] = BlockId(action.task.first_batch.value() /
+                                       options_.job.sync().local_steps());
 }
 
 // A mini-batch whose gradient was bad twice is left out.
@@ -103,8 +96,9 @@ void CheckpointChecker::See(const RecordEnd& action) {
 
 void CheckpointChecker::See(const RecordCommit& action) {
   for (const RecordCommit::Entry& entry : action.entries) {
-    const BlockId block(entry.first_batch.value() / options_.sync.local_steps);
-    const int64_t p = options_.sync.gradients_per_update;
+    const BlockId block(entry.first_batch.value() /
+                        options_.job.sync().local_steps());
+    const int64_t p = options_.job.sync().gradients_per_update();
     round_ = BlockId((block.value() / p + 1) * p);
     Done(block);
     Count(Outcome::kApplied);
@@ -118,7 +112,7 @@ void CheckpointChecker::See(const RecordCommit& action) {
 void CheckpointChecker::See(const Commit& commit) {
   Expect(!due_.has_value(), "a version that is due is stored at once");
   just_committed_ = true;
-  const int64_t every = options_.checkpoints.every_updates;
+  const int64_t every = options_.job.checkpoint().every_updates();
   if (every > 0 && commit.version.value() % every == 0 &&
       !running_.has_value()) {
     due_ = commit.version;
@@ -126,18 +120,18 @@ void CheckpointChecker::See(const Commit& commit) {
 }
 
 void CheckpointChecker::See(const Store& store, Version decided) {
-  Expect(options_.checkpoints.enabled(), "only jobs with checkpoints store");
+  Expect(StoresVersions(options_.job), "only jobs with checkpoints store");
   Expect(store.version == decided, "the newest version is stored");
   Expect(!running_.has_value(), "one checkpoint is written at a time");
   Expect(store.version > last_begun_, "a version is stored once");
   due_.reset();
   last_begun_ = store.version;
   running_ = Running{store.version, {}, false};
-  running_->parts.resize(options_.shards);
+  running_->parts.resize(options_.job.cluster().shards());
   Expected& expected = expected_[store.version];
   expected.schedule.low_water_mark = low_water_mark_;
   expected.schedule.exceptions.assign(done_above_.begin(), done_above_.end());
-  if (options_.sync.policy == PolicyKind::kSync && just_committed_) {
+  if (options_.job.sync().policy() == proto::SYNC && just_committed_) {
     expected.round = std::min(round_, BlockId(blocks_));
   }
   expected.samples_applied = samples_applied_;
@@ -187,8 +181,8 @@ void CheckpointChecker::CheckSnapshot(const StoreManifest& action) {
   const std::string name =
       absl::StrCat("the snapshot of version ", action.version.value(), ": ");
   // What SYNC leaves out of a partition that nobody serves is not modelled.
-  if (options_.sync.policy != PolicyKind::kSync ||
-      !options_.static_partitions) {
+  if (options_.job.sync().policy() != proto::SYNC ||
+      !(options_.job.data().sharding() == proto::Data::STATIC)) {
     Expect(snapshot.schedule == expected.schedule,
            absl::StrCat(name, "done is what is in its updates: below ",
                         snapshot.schedule.low_water_mark.value(), " and ",
@@ -218,7 +212,7 @@ void CheckpointChecker::ManifestWritten(Version version,
   running_.reset();
   ++written_;
   kept_.emplace_back(options_.generation, version);
-  while (static_cast<int>(kept_.size()) > options_.checkpoints.keep) {
+  while (static_cast<int>(kept_.size()) > options_.job.checkpoint().keep()) {
     to_remove_.insert(kept_.front());
     kept_.pop_front();
   }
@@ -265,7 +259,7 @@ const CheckpointChecker::Expected* CheckpointChecker::ExpectedAt(
 }
 
 void CheckpointChecker::CheckEnd(Version decided) {
-  if (!options_.checkpoints.enabled()) return;
+  if (!StoresVersions(options_.job)) return;
   Expect(!running_.has_value(), "a run waits for its last checkpoint");
   const Version begun = options_.resume.value_or(ResumePoint()).version;
   Expect(decided == begun || decided == last_begun_,

@@ -5,20 +5,22 @@
 #include "absl/strings/str_cat.h"
 #include "common/batch_grid.h"
 #include "common/status_macros.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 
 Driver::Driver(const CoordinatorOptions& options)
     : options_(options),
       coordinator_(options, now_),
-      executed_(options.shards) {}
+      executed_(options.job.cluster().shards()) {}
 
 void Driver::Start() {
-  for (int s = 0; s < options_.shards; ++s) {
+  for (int s = 0; s < options_.job.cluster().shards(); ++s) {
     SLUICE_CHECK(Join({Role::kShard, s}).ok());
   }
-  for (int w = 0; w < options_.workers; ++w) JoinWorker(w);
-  if (options_.evaluator) SLUICE_CHECK(Join({Role::kEvaluator, 0}).ok());
+  for (int w = 0; w < options_.job.cluster().workers(); ++w) JoinWorker(w);
+  if (options_.job.evaluation().enabled())
+    SLUICE_CHECK(Join({Role::kEvaluator, 0}).ok());
 }
 
 absl::StatusOr<Coordinator::JoinReply> Driver::Join(
@@ -104,11 +106,10 @@ absl::Status Driver::DeliverAt(int64_t worker, int64_t base) {
 }
 
 absl::Status Driver::Deliver(const Task& task, int64_t base) {
-  const BatchGrid grid(options_.train_samples, options_.batch_size,
-                       options_.static_partitions ? options_.workers : 1);
+  const BatchGrid grid = JobGrid(options_.job, options_.train_samples);
   Delivery delivery;
   delivery.key = task.key;
-  delivery.shard_bases.assign(options_.shards, Version(base));
+  delivery.shard_bases.assign(options_.job.cluster().shards(), Version(base));
   for (int b = 0; b < task.batches; ++b) {
     delivery.samples += grid.SliceOf(task.first_batch + b).samples;
   }
@@ -180,7 +181,7 @@ absl::Status Driver::Execute(int64_t shard, int64_t number) {
 
 void Driver::ExecutePending() {
   const int64_t last = static_cast<int64_t>(version_at_.size()) - 1;
-  for (int64_t s = 0; s < options_.shards; ++s) {
+  for (int64_t s = 0; s < options_.job.cluster().shards(); ++s) {
     if (held_.contains(s) || executed_[s] == last) continue;
     SLUICE_CHECK(Execute(s, last).ok());
     return;  // Execute() has come back here for the others.

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "ps_server/coordinator/core/checkpoints.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 
@@ -14,13 +16,12 @@ FakeCluster::FakeCluster(const CoordinatorOptions& options,
     : options_(options),
       faults_(faults),
       seed_(seed),
-      grid_(options.train_samples, options.batch_size,
-            options.static_partitions ? options.workers : 1),
+      grid_(JobGrid(options.job, options.train_samples)),
       random_(seed, "fake cluster"),
       coordinator_(options, now_),
       checker_(options),
-      workers_(options.workers),
-      shards_(options.shards) {
+      workers_(options.job.cluster().workers()),
+      shards_(options.job.cluster().shards()) {
   for (size_t w = 0; w < workers_.size(); ++w) workers_[w].id = w;
 }
 
@@ -33,7 +34,7 @@ bool FakeCluster::Chance(int per_thousand) {
 }
 
 void FakeCluster::JoinShards() {
-  for (int64_t s = 0; s < options_.shards; ++s) {
+  for (int64_t s = 0; s < options_.job.cluster().shards(); ++s) {
     Actions actions;
     Coordinator::JoinRequest request;
     request.peer = {Role::kShard, s};
@@ -68,14 +69,16 @@ void FakeCluster::Step() {
   now_ += absl::Milliseconds(1);
   // Whatever happens, time passes now and then.
   if (steps_ % 64 == 0) return StepTime();
-  if (Chance(faults_.join) && !options_.static_partitions &&
-      static_cast<int>(workers_.size()) < options_.max_workers) {
+  if (Chance(faults_.join) &&
+      !(options_.job.data().sharding() == proto::Data::STATIC) &&
+      static_cast<int>(workers_.size()) <
+          options_.job.cluster().max_workers()) {
     Worker& joiner = workers_.emplace_back();
     joiner.id = static_cast<int64_t>(workers_.size()) - 1;
   }
   const uint64_t processes = workers_.size() + shards_.size();
   const uint64_t pick =
-      Draw(processes + (options_.checkpoints.enabled() ? 2 : 1));
+      Draw(processes + (StoresVersions(options_.job) ? 2 : 1));
   if (pick < workers_.size()) {
     StepWorker(workers_[pick]);
   } else if (pick < processes) {
@@ -92,7 +95,8 @@ void FakeCluster::StepTime() {
   if (Chance(faults_.pause)) {
     // What others have said meanwhile is read after the tick.
     ++pauses_;
-    now_ += options_.lease * (0.1 * (1 + Draw(40)));
+    now_ +=
+        absl::Seconds(options_.job.limits().lease_s()) * (0.1 * (1 + Draw(40)));
     Actions actions;
     coordinator_.Tick(now_, &actions);
     Take(actions);
@@ -102,7 +106,7 @@ void FakeCluster::StepTime() {
     coordinator_.Heard({Role::kWorker, worker.id}, worker.incarnation, now_)
         .IgnoreError();
   }
-  for (int64_t s = 0; s < options_.shards; ++s) {
+  for (int64_t s = 0; s < options_.job.cluster().shards(); ++s) {
     coordinator_.Heard({Role::kShard, s}, Incarnation(1), now_).IgnoreError();
   }
   if (evaluator_up_) {
@@ -266,7 +270,7 @@ void FakeCluster::Send(Worker& worker) {
 }
 
 void FakeCluster::StepEvaluator() {
-  if (!options_.evaluator) return;
+  if (!options_.job.evaluation().enabled()) return;
   Actions actions;
   if (!evaluator_up_) {
     Coordinator::JoinRequest request;

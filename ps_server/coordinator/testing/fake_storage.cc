@@ -55,9 +55,11 @@ void FakeCluster::BeginWriting(int64_t s, Version version) {
     shard.stored.emplace_back(version, std::move(part));
     return;
   }
-  const absl::Duration takes = Chance(faults_.disk_hangs)
-                                   ? options_.task_deadline * (1 + Draw(2))
-                                   : absl::Milliseconds(Draw(500));
+  const absl::Duration takes =
+      Chance(faults_.disk_hangs)
+          ? absl::Seconds(options_.job.limits().task_deadline_s()) *
+                (1 + Draw(2))
+          : absl::Milliseconds(Draw(500));
   shard.writing = {version, now_ + takes};
 }
 

@@ -4,22 +4,22 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
 
 InvariantChecker::InvariantChecker(const CoordinatorOptions& options)
     : options_(options),
-      grid_(options.train_samples, options.batch_size,
-            options.static_partitions ? options.workers : 1),
+      grid_(JobGrid(options.job, options.train_samples)),
       checkpoints_(options),
-      executed_(options.shards) {
+      executed_(options.job.cluster().shards()) {
   if (options_.resume.has_value()) TakeAsCommitted(*options_.resume);
 }
 
 void InvariantChecker::TakeAsCommitted(const ResumePoint& point) {
   const auto take = [&](BlockId block) {
-    for (int i = 0; i < options_.sync.local_steps; ++i) {
-      committed_.insert(block.value() * options_.sync.local_steps + i);
+    for (int i = 0; i < options_.job.sync().local_steps(); ++i) {
+      committed_.insert(block.value() * options_.job.sync().local_steps() + i);
     }
   };
   const BatchSchedule::Snapshot& done = point.snapshot.schedule;
@@ -68,16 +68,18 @@ void InvariantChecker::See(const RecordTask& action) {
            absl::StrCat("mini-batch ", batch, ": one live task"));
     Expect(!committed_.contains(batch),
            absl::StrCat("mini-batch ", batch, ": goes out after its update"));
-    if (options_.static_partitions) {
+    if ((options_.job.data().sharding() == proto::Data::STATIC)) {
       Expect(grid_.SliceOf(BatchId(batch)).partition == key.worker.value(),
              absl::StrCat(key.ToString(), ": only its own partition"));
     }
   }
   Expect(task.version == decided_, "tasks start from the newest version");
   room_.insert(key);
-  Expect(static_cast<int>(room_.size()) <= options_.staged_gradients,
+  Expect(static_cast<int>(room_.size()) <=
+             options_.job.limits().staged_gradients(),
          absl::StrCat(key.ToString(), ": no task without room"));
-  if (static_cast<int>(room_.size()) == options_.staged_gradients) {
+  if (static_cast<int>(room_.size()) ==
+      options_.job.limits().staged_gradients()) {
     ++room_full_;
   }
 }
@@ -154,9 +156,8 @@ void InvariantChecker::See(const RecordCommit& action) {
 void InvariantChecker::CheckWeights(const RecordCommit& commit) {
   double sum = 0;
   for (const auto& entry : commit.entries) sum += entry.weight;
-  const auto& staleness = options_.sync.staleness;
-  if (staleness.has_value() &&
-      staleness->action == StalenessAction::kDownweight) {
+  const auto& staleness = options_.job.sync().staleness();
+  if (staleness.action() == proto::Staleness::DOWNWEIGHT) {
     Expect(sum <= 1 + 1e-6, "stale gradients weigh less");
     return;
   }
@@ -211,8 +212,9 @@ void InvariantChecker::SeeCommit(const Commit& commit) {
   if (commit.pin) pinned_.insert(commit.version.value());
   const int64_t slowest = *std::min_element(executed_.begin(), executed_.end());
   const int64_t ahead = decided_ - VersionAt(slowest);
-  Expect(ahead <= options_.commit_window, "versions stay in the window");
-  if (ahead == options_.commit_window) ++window_full_;
+  Expect(ahead <= options_.job.limits().commit_window(),
+         "versions stay in the window");
+  if (ahead == options_.job.limits().commit_window()) ++window_full_;
 }
 
 Version InvariantChecker::VersionAt(int64_t number) const {
