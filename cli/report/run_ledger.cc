@@ -56,8 +56,7 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
     if (job.job.stop().has_epochs() &&
         absl::StrContains(result->reason, " epochs done")) {
       expected.mini_batches = MiniBatchesOf(job);
-      expected.left_out =
-          result->batches_left_out * job.job.sync().local_steps();
+      expected.left_out = result->batches_left_out;
     }
   }
   SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(run_dir, expected));

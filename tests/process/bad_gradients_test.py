@@ -72,6 +72,16 @@ class BadGradientsTest(unittest.TestCase):
         self.assertIn("mini-batches left out 2", run.result.stdout)
         ledger.Ledger(run.dir / "commit_log").check(self)
 
+    def test_the_books_count_what_was_left_out_in_mini_batches(self):
+        run = harness.train(poisoned_job(),
+                            *harness.sets(["sync.on_bad_gradient=SKIP",
+                                           "sync.local_steps=2"]))
+        # A task of two mini-batches, once per epoch.
+        self.assertEqual(run.summary["batches_left_out"], 4)
+        books = harness.tool("ledger", run.dir)
+        self.assertEqual(books.returncode, 0, books.stdout)
+        self.assertIn("exact: every gradient ended once", books.stdout)
+
     def test_a_rate_that_is_far_too_large_ends_as_diverged(self):
         run = harness.Run(harness.write_job(harness.LINEAR_JOB),
                           *harness.sets(["optimizer.learning_rate=1000000"]))
