@@ -22,7 +22,20 @@ def sluice_cc_binary(name, copts = [], **kwargs):
         **kwargs
     )
 
+# Compiling a test without optimisation takes two thirds of the time. What it
+# tests is in libraries, which are optimised.
+UNOPTIMISED = ["-O0", "-U_FORTIFY_SOURCE"]
+
+# Whether a test's own loops are long.
+def _computes(name):
+    package = native.package_name()
+    return (package.split("/")[0] in ["kernels", "sim"] or
+            package == "worker/model" or name.endswith("_exploration_test"))
+
 def sluice_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
+    if not _computes(name):
+        copts = copts + UNOPTIMISED + ["-include", "bazel/test_headers.h"]
+        deps = deps + ["//bazel:test_headers"]
     native.cc_test(
         name = name,
         size = size,
