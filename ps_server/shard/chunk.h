@@ -3,11 +3,26 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <utility>
-
-#include "ps_server/shard/aligned_floats.h"
+#include <vector>
 
 namespace sluice {
+
+struct FreeAligned {
+  void operator()(float* floats) const {
+    ::operator delete[](floats, std::align_val_t(64));
+  }
+};
+
+// Floats that begin on a cache line; what they hold at first is undefined.
+using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
+
+inline AlignedFloats MakeAlignedFloats(int64_t count) {
+  return AlignedFloats(static_cast<float*>(
+      ::operator new[](count * sizeof(float), std::align_val_t(64))));
+}
 
 // A counted reference to a chunk's floats. The network holds one for every
 // chunk it is still sending, and drops it on a thread of its own; all else
@@ -56,6 +71,40 @@ class ChunkRef {
   explicit ChunkRef(Chunk* chunk) : chunk_(chunk) {}
 
   Chunk* chunk_ = nullptr;
+};
+
+// Chunks of one size, each used again when nobody holds it any more: so many
+// are made as were ever held at once, on whatever thread they were let go.
+// Freed and made anew they would take more than that, since the allocator gives
+// a thread only what lies in that thread's part of the heap.
+//
+// Not thread-safe: call from the exchange thread.
+class ChunkPool {
+ public:
+  explicit ChunkPool(int64_t floats) : floats_(floats) {}
+
+  // One that nobody else holds, with undefined contents.
+  ChunkRef Take() {
+    for (ChunkRef& chunk : retired_) {
+      if (!chunk.IsUnique()) continue;
+      std::swap(chunk, retired_.back());
+      ChunkRef taken = std::move(retired_.back());
+      retired_.pop_back();
+      return taken;
+    }
+    return ChunkRef::Make(floats_);
+  }
+
+  // Makes room at `slot`: the chunk there, which may be held still, is replaced
+  // by one that is not. Returns the one before.
+  ChunkRef Replace(ChunkRef* slot) {
+    retired_.push_back(std::exchange(*slot, Take()));
+    return retired_.back();
+  }
+
+ private:
+  const int64_t floats_;
+  std::vector<ChunkRef> retired_;  // Some are held, others not.
 };
 
 }  // namespace sluice

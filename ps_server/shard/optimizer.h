@@ -13,7 +13,6 @@
 #include "proto/job.pb.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
-#include "ps_server/shard/chunk_pool.h"
 
 namespace sluice {
 

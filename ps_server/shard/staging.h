@@ -14,7 +14,7 @@
 #include "common/wire/chunk_header.h"
 #include "common/wire/payload.h"
 #include "common/wire/wire_format.h"
-#include "ps_server/shard/aligned_floats.h"
+#include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 
 namespace sluice {

@@ -13,7 +13,6 @@
 #include "common/ids.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
-#include "ps_server/shard/chunk_pool.h"
 
 namespace sluice {
 

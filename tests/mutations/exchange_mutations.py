@@ -97,7 +97,7 @@ MUTATIONS = [
             "if (!slot.IsUnique()) {", "if (false) {"),
     Mutation("no read of an old version is torn",
              "a retired chunk is used while it is read",
-             SHARD + "chunk_pool.h",
+             SHARD + "chunk.h",
              "      if (!chunk.IsUnique()) continue;\n", ""),
     weights("an update that nobody watches is written in place",
             "it is copied", "if (current_.use_count() == 1) {", "if (false) {"),
