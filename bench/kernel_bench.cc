@@ -48,7 +48,7 @@ DeviceArray KernelBench::Activations(int64_t size, uint64_t seed) const {
   const int64_t bytes = size * device_->activation_bytes();
   DeviceArray array = {Must(device_->Allocate(bytes)), size, bytes};
   Must(input->Run(1, floats.floats(), array.data()));
-  Must(device_->Synchronize());
+  Synchronize();
   return array;
 }
 
@@ -74,14 +74,14 @@ KernelBench::KernelBench(kernels::Device* device, Options options,
 
 double KernelBench::Seconds(int64_t calls, const Step& step) const {
   const auto now = [this] {
-    return device_->uses_host_memory()
+    return device_->accelerator() == nullptr
                ? static_cast<double>(std::clock()) / CLOCKS_PER_SEC
                : absl::ToDoubleSeconds(Clock::Real()->Now() -
                                        absl::UnixEpoch());
   };
   const double start = now();
   for (int64_t i = 0; i < calls; ++i) Must(step());
-  Must(device_->Synchronize());
+  Synchronize();
   return (now() - start) / static_cast<double>(calls);
 }
 

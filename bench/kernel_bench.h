@@ -2,6 +2,7 @@
 #define SLUICE_BENCH_KERNEL_BENCH_H_
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/report.h"
+#include "kernels/accelerator.h"
 #include "kernels/device.h"
 
 namespace sluice::bench {
@@ -56,6 +58,10 @@ class KernelBench {
   kernels::Device* device() const { return device_; }
 
   void Must(const absl::Status& status) const;
+  // Waits for what was called.
+  void Synchronize() const {
+    if (auto* const gpu = device_->accelerator()) Must(gpu->Synchronize());
+  }
   template <typename T>
   T Must(absl::StatusOr<T> value) const {
     Must(value.status());
@@ -69,7 +75,11 @@ class KernelBench {
     const auto size = static_cast<int64_t>(values.size());
     const int64_t bytes = size * static_cast<int64_t>(sizeof(T));
     DeviceArray array = {Must(device_->Allocate(bytes)), size, bytes};
-    Must(device_->CopyToDevice(values.data(), array.data(), bytes));
+    if (kernels::Accelerator* const gpu = device_->accelerator()) {
+      Must(gpu->CopyToDevice(values.data(), array.data(), bytes));
+    } else {
+      std::memcpy(array.data(), values.data(), bytes);
+    }
     return array;
   }
   // Numbers in [-1, 1), which repeat after about ten thousand.

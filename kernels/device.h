@@ -7,28 +7,23 @@
 #include <utility>
 #include <variant>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/parameter_range.h"
-#include "kernels/memory.h"
 #include "kernels/operations.h"
 #include "kernels/shapes.h"
 #include "kernels/vector_op.h"
 
 namespace sluice::kernels {
 
-// Operations that were recorded, to be run again with the arrays they had, and
-// with what these hold by then. It must not outlive its device, nor be run once
-// one of the arrays or operations is gone.
-//
+// Memory of a device, aligned to 64 bytes, freed with the object.
 // Thread-compatible.
-class Recording {
+class Buffer {
  public:
-  virtual ~Recording() = default;
-  // As the operations, one after the other.
-  virtual absl::Status Run() = 0;
+  virtual ~Buffer() = default;
+  virtual void* data() = 0;
+  float* floats() { return static_cast<float*>(data()); }
 };
 
 // All that a device prepares. What is missing in one of them does not compile.
@@ -46,18 +41,24 @@ using AnyOp =
                  std::unique_ptr<SoftmaxCrossEntropyOp>,
                  std::unique_ptr<SumOp>>;
 
+// The operation of a shape, or why there is none.
+template <typename Shape>
+using OpOr = absl::StatusOr<std::unique_ptr<typename Shape::Op>>;
+
 // What `make` makes of the shape in `spec`: a device's overloads, one for each
 // alternative, which return its `Op` or a status.
 template <typename Make>
 absl::StatusOr<AnyOp> PrepareEach(const OpSpec& spec, const Make& make) {
   return std::visit(
       [&make]<typename Shape>(const Shape& shape) -> absl::StatusOr<AnyOp> {
-        absl::StatusOr<std::unique_ptr<typename Shape::Op>> op = make(shape);
+        OpOr<Shape> op = make(shape);
         if (!op.ok()) return op.status();
         return AnyOp(*std::move(op));
       },
       spec);
 }
+
+class Accelerator;  // In accelerator.h.
 
 // Where a model computes: makes operations, each prepared once for a shape
 // and executed many times. Operations and buffers must not outlive their
@@ -83,39 +84,14 @@ class Device {
   // what they mean and in which order the numbers of a sample lie.
   virtual int64_t activation_bytes() const { return sizeof(float); }
 
-  // Whether device memory is host memory, so that host arrays can be given
-  // to operations without a copy.
-  virtual bool uses_host_memory() const = 0;
-  // Memory of `bytes`, 0 or more, with anything in it. kResourceExhausted names
-  // the bytes asked for.
-  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) = 0;
-  // `host` may change when it returns. Copies fail with kInternal.
-  virtual absl::Status CopyToDevice(const void* host, void* device,
-                                    int64_t bytes) = 0;
-  // Waits until `host` holds the bytes.
-  virtual absl::Status CopyToHost(const void* device, void* host,
-                                  int64_t bytes) = 0;
-  virtual absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() = 0;
-  // For parts of up to `bytes` together. kResourceExhausted as Allocate.
-  virtual absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
-      int64_t bytes) = 0;
-  // Waits until all operations are done and reports their errors.
-  virtual absl::Status Synchronize() = 0;
-  // To be called between the layers of a pass: waits while more than the last
-  // `ahead` stretches between two such calls are not done, so that whoever
-  // stops calling operations soon finds the device idle.
-  // REQUIRES: 1 <= ahead <= 4.
-  virtual absl::Status Pace(int ahead) = 0;
+  // Memory of `bytes`, 0 or more, with anything in it: the host's, unless this
+  // is an accelerator. kResourceExhausted names the bytes asked for.
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
 
-  // Whether it can record at all.
-  virtual bool can_record() const { return false; }
-  // What `calls` calls, without running it: operations that do not wait, each
-  // of which has run before with as many samples, and nothing else of this
-  // device. Where anything cannot be recorded: why, and nothing has changed.
-  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
-      absl::FunctionRef<absl::Status()> calls) {
-    return absl::UnimplementedError("this device records nothing");
-  }
+  // This device, where it has a memory of its own. Else nullptr: host arrays
+  // can be given to operations without a copy, and each call is done when it
+  // returns.
+  virtual Accelerator* accelerator() { return nullptr; }
 
   // For vectors with these ranges, in order and without overlap; maybe none.
   virtual absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
@@ -125,8 +101,7 @@ class Device {
   // at once; nullptr where shapes.h says that it is nothing. kInvalidArgument
   // where the device cannot do the shape. REQUIRES: max_samples >= 1.
   template <typename Shape>
-  absl::StatusOr<std::unique_ptr<typename Shape::Op>> Prepare(
-      const Shape& shape, int64_t max_samples) {
+  OpOr<Shape> Prepare(const Shape& shape, int64_t max_samples) {
     absl::StatusOr<AnyOp> op = PrepareAny(shape, max_samples);
     if (!op.ok()) return op.status();
     return std::get<std::unique_ptr<typename Shape::Op>>(*std::move(op));

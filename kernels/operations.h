@@ -24,8 +24,16 @@ namespace sluice::kernels {
 //           ran before.
 // Threads   not thread-safe: call from a thread that entered the device. On
 //           a device with queues, calls run in their order and may return
-//           before they are done; Device::Synchronize waits.
+//           before they are done; Accelerator::Synchronize waits.
 // Errors    kInternal where the device's library fails.
+
+// Activations of a device that has them as floats.
+inline const float* AsFloats(const void* activations) {
+  return static_cast<const float*>(activations);
+}
+inline float* AsFloats(void* activations) {
+  return static_cast<float*>(activations);
+}
 
 // An operation with weights: dense or conv2d.
 class LinearOp {

@@ -5,28 +5,30 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuRelu : public FloatMapOp {
+class CpuRelu : public MapOp {
  public:
   CpuRelu(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    CpuReluForward(context_, samples * size_, x, y);
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
+    CpuReluForward(context_, samples * size_, AsFloats(x), AsFloats(y));
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    const float* const out = AsFloats(y);
+    const float* const above = AsFloats(dy);
+    float* const to = AsFloats(dx);
     ParallelFor(context_.threads, samples * size_, 1,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
-                    const float g = dy[i];
-                    dx[i] = y[i] > 0 ? g : 0;
+                    const float g = above[i];
+                    to[i] = out[i] > 0 ? g : 0;
                   }
                 });
     return absl::OkStatus();
@@ -54,7 +56,7 @@ struct PreparedFormula {
 // An activation whose forward is oneDNN's. T gives its name, the formula, and
 // the derivative from y.
 template <typename T>
-class CpuFormula : public FloatMapOp {
+class CpuFormula : public MapOp {
  public:
   CpuFormula(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
@@ -65,24 +67,27 @@ class CpuFormula : public FloatMapOp {
     });
   }
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     if (samples == 0) return absl::OkStatus();
     return CatchOneDnn(absl::StatusCode::kInternal, T::kName, [&] {
       PreparedFormula& p =
           prepared_.For(samples * size_, context_, T::kAlgorithm);
-      p.x.set_data_handle(const_cast<float*>(x));
+      p.x.set_data_handle(const_cast<void*>(x));
       p.y.set_data_handle(y);
       p.forward.execute(context_.stream,
                         {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DST, p.y}});
     });
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    const float* const out = AsFloats(y);
+    const float* const above = AsFloats(dy);
+    float* const to = AsFloats(dx);
     ParallelFor(context_.threads, samples * size_, 1,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
-                    dx[i] = dy[i] * T::Derivative(y[i]);
+                    to[i] = above[i] * T::Derivative(out[i]);
                   }
                 });
     return absl::OkStatus();
@@ -129,7 +134,7 @@ struct PreparedGelu {
   dnnl::eltwise_backward backward;
 };
 
-class CpuGelu : public FloatMapOp {
+class CpuGelu : public MapOp {
  public:
   CpuGelu(const OneDnnContext* context, int64_t size)
       : context_(*context), size_(size) {}
@@ -139,24 +144,24 @@ class CpuGelu : public FloatMapOp {
                        [&] { prepared_.For(samples * size_, context_); });
   }
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     if (samples == 0) return absl::OkStatus();
     return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
       PreparedGelu& p = prepared_.For(samples * size_, context_);
-      p.x.set_data_handle(const_cast<float*>(x));
+      p.x.set_data_handle(const_cast<void*>(x));
       p.y.set_data_handle(y);
       p.forward.execute(context_.stream,
                         {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DST, p.y}});
     });
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     if (samples == 0) return absl::OkStatus();
     return CatchOneDnn(absl::StatusCode::kInternal, "gelu", [&] {
       PreparedGelu& p = prepared_.For(samples * size_, context_);
-      p.x.set_data_handle(const_cast<float*>(x));
-      p.dy.set_data_handle(const_cast<float*>(dy));
+      p.x.set_data_handle(const_cast<void*>(x));
+      p.dy.set_data_handle(const_cast<void*>(dy));
       p.dx.set_data_handle(dx);
       p.backward.execute(context_.stream, {{DNNL_ARG_SRC, p.x},
                                            {DNNL_ARG_DIFF_DST, p.dy},
@@ -189,9 +194,9 @@ void CpuReluForward(const OneDnnContext& context, int64_t size, const float* x,
   });
 }
 
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
-                                                 const ActivationShape& shape,
-                                                 int64_t max_samples) {
+OpOr<ActivationShape> MakeCpuOp(const OneDnnContext* context,
+                                const ActivationShape& shape,
+                                int64_t max_samples) {
   const int64_t size = shape.size;
   switch (shape.kind) {
     case ActivationKind::kRelu:

@@ -7,7 +7,6 @@
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/linear_op.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 // Products and softmax by oneDNN, a sample at a time with all its heads: their
 // rows are taken where they lie in x and y, and the scores of one sample stay
@@ -114,7 +113,7 @@ struct PreparedAttention {
 
 constexpr char kName[] = "attention";
 
-class CpuAttention : public FloatMapOp {
+class CpuAttention : public MapOp {
  public:
   CpuAttention(const OneDnnContext* context, const AttentionShape& shape)
       : context_(*context),
@@ -130,26 +129,27 @@ class CpuAttention : public FloatMapOp {
     });
   }
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
     return CatchOneDnn(absl::StatusCode::kInternal, kName, [&] {
       for (int64_t n = 0; n < samples; ++n) {
-        const float* of_sample = x + n * s_.input_size();
+        const float* of_sample = AsFloats(x) + n * s_.input_size();
         ComputeProbabilities(of_sample);
         prepared_->outputs.Run(context_, probabilities_.data(),
                                of_sample + 2 * s_.features(),
-                               y + n * s_.output_size());
+                               AsFloats(y) + n * s_.output_size());
       }
     });
   }
 
   // Takes the probabilities anew: two of seven products, in place of as much
   // memory for them as for many layers.
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
     return CatchOneDnn(absl::StatusCode::kInternal, kName, [&] {
       for (int64_t n = 0; n < samples; ++n) {
-        BackwardOfSample(x + n * s_.input_size(), dy + n * s_.output_size(),
-                         dx + n * s_.input_size());
+        BackwardOfSample(AsFloats(x) + n * s_.input_size(),
+                         AsFloats(dy) + n * s_.output_size(),
+                         AsFloats(dx) + n * s_.input_size());
       }
     });
   }
@@ -210,9 +210,8 @@ class CpuAttention : public FloatMapOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
-                                                 const AttentionShape& shape,
-                                                 int64_t) {
+OpOr<AttentionShape> MakeCpuOp(const OneDnnContext* context,
+                               const AttentionShape& shape, int64_t) {
   auto op = std::make_unique<CpuAttention>(context, shape);
   SLUICE_RETURN_IF_ERROR(op->Prepare());
   return op;

@@ -5,14 +5,13 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
 // Loops of its own, because oneDNN divides the sums of a channel among its
 // threads: their order, and so the bits, would depend on how many there are.
-class CpuBatchNorm : public FloatBatchNormOp {
+class CpuBatchNorm : public BatchNormOp {
  public:
   CpuBatchNorm(const OneDnnContext* context, const BatchNormShape& shape)
       : context_(*context),
@@ -21,9 +20,10 @@ class CpuBatchNorm : public FloatBatchNormOp {
         sums_(shape.channels),
         products_(shape.channels) {}
 
-  absl::Status Normalize(int64_t samples, const float* x, const float* gamma,
+  absl::Status Normalize(int64_t samples, const void* x_in, const float* gamma,
                          const float* beta, float* mean, float* variance,
-                         float* y) override {
+                         void* y) override {
+    const float* const x = AsFloats(x_in);
     std::fill_n(mean, s_.channels, 0.0f);
     std::fill_n(variance, s_.channels, 0.0f);
     if (samples == 0) return absl::OkStatus();
@@ -42,9 +42,11 @@ class CpuBatchNorm : public FloatBatchNormOp {
     return Apply(samples, x, gamma, beta, mean, variance, y);
   }
 
-  absl::Status Apply(int64_t samples, const float* x, const float* gamma,
+  absl::Status Apply(int64_t samples, const void* x_in, const float* gamma,
                      const float* beta, const float* mean,
-                     const float* variance, float* y) override {
+                     const float* variance, void* y_out) override {
+    const float* const x = AsFloats(x_in);
+    float* const y = AsFloats(y_out);
     for (int64_t c = 0; c < s_.channels; ++c) {
       lines_[c] = {
           .center = mean[c],
@@ -62,10 +64,13 @@ class CpuBatchNorm : public FloatBatchNormOp {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
+  absl::Status Backward(int64_t samples, const void* x_in, const float* gamma,
                         const float* mean, const float* variance,
-                        const float* dy, float* dx, float* dgamma,
+                        const void* dy_in, void* dx_out, float* dgamma,
                         float* dbeta) override {
+    const float* const x = AsFloats(x_in);
+    const float* const dy = AsFloats(dy_in);
+    float* const dx = AsFloats(dx_out);
     SumChannels(samples, &sums_, [=](int64_t i, int64_t) { return dy[i]; });
     SumChannels(samples, &products_,
                 [=](int64_t i, int64_t c) { return dy[i] * (x[i] - mean[c]); });
@@ -155,8 +160,8 @@ class CpuBatchNorm : public FloatBatchNormOp {
 
 }  // namespace
 
-std::unique_ptr<BatchNormOp> MakeCpuOp(const OneDnnContext* context,
-                                       const BatchNormShape& shape, int64_t) {
+OpOr<BatchNormShape> MakeCpuOp(const OneDnnContext* context,
+                               const BatchNormShape& shape, int64_t) {
   return std::make_unique<CpuBatchNorm>(context, shape);
 }
 

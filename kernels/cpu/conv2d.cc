@@ -5,7 +5,6 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear_op.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
@@ -93,8 +92,8 @@ struct PreparedConv2d {
         dy(FloatDesc(descs.y, Tag::nchw), tw.diff_dst_desc(), context),
         bias(Wrap(descs.bias, context)) {}
 
-  void Forward(const OneDnnContext& context, const float* x_data,
-               const float* w_data, const float* b_data, float* y_data) {
+  void Forward(const OneDnnContext& context, const void* x_data,
+               const float* w_data, const float* b_data, void* y_data) {
     bias.set_data_handle(const_cast<float*>(b_data));
     forward.Execute(context, {{DNNL_ARG_SRC, x.In(x_data, context)},
                               {DNNL_ARG_WEIGHTS, w.In(w_data, context)},
@@ -103,8 +102,8 @@ struct PreparedConv2d {
     y.Done(context);
   }
 
-  void Backward(const OneDnnContext& context, const float* x_data,
-                const float* w_data, const float* dy_data, float* dx_data,
+  void Backward(const OneDnnContext& context, const void* x_data,
+                const float* w_data, const void* dy_data, void* dx_data,
                 float* dw_data, float* db_data) {
     bias.set_data_handle(db_data);
     dnnl::memory& dy_memory = dy.In(dy_data, context);
@@ -133,21 +132,22 @@ struct PreparedConv2d {
 // looks at: the backward of oneDNN 2.6 writes beyond its own scratch for such
 // a filter with a stride (found with valgrind: 3 channels of 6 x 6 to 4,
 // stride 2, AVX2).
-class CpuStrided1x1 : public FloatLinearOp {
+class CpuStrided1x1 : public LinearOp {
  public:
   CpuStrided1x1(const Conv2dShape& shape, std::unique_ptr<LinearOp> dense)
       : s_(shape), dense_(std::move(dense)) {}
 
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
-    Gather(samples, x);
+  absl::Status Forward(int64_t samples, const void* x, const float* w,
+                       const float* b, void* y) override {
+    Gather(samples, AsFloats(x));
     return dense_->Forward(samples, x_.data(), w, b, y);
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
+  absl::Status Backward(int64_t samples, const void* x, const float* w,
+                        const void* dy, void* dx_out, float* dw,
                         float* db) override {
-    Gather(samples, x);
+    float* const dx = AsFloats(dx_out);
+    Gather(samples, AsFloats(x));
     dx_.resize(x_.size());
     SLUICE_RETURN_IF_ERROR(
         dense_->Backward(samples, x_.data(), w, dy,
@@ -191,9 +191,8 @@ class CpuStrided1x1 : public FloatLinearOp {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
-    const OneDnnContext* context, const Conv2dShape& shape,
-    int64_t max_samples) {
+OpOr<Conv2dShape> MakeCpuOp(const OneDnnContext* context,
+                            const Conv2dShape& shape, int64_t max_samples) {
   if (shape.kernel == 1 && shape.stride > 1) {
     Conv2dShape looked_at = shape;
     looked_at.height = shape.output_height();

@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/host_memory.h"
 
 namespace sluice::kernels {
 namespace {
@@ -32,7 +31,7 @@ bool MachineHasAvx512() {
          __builtin_cpu_supports("avx512dq");
 }
 
-class CpuDevice : public HostMemoryDevice {
+class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads) { context_.threads = threads; }
 

@@ -13,51 +13,49 @@
 namespace sluice::kernels {
 
 // Activations are floats in row-major order.
-inline std::unique_ptr<InputOp> MakeCpuOp(const OneDnnContext*,
-                                          const InputShape&, int64_t) {
+inline OpOr<InputShape> MakeCpuOp(const OneDnnContext*, const InputShape&,
+                                  int64_t) {
   return nullptr;
 }
-inline std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext*,
-                                        const FlattenShape&, int64_t) {
+inline OpOr<FlattenShape> MakeCpuOp(const OneDnnContext*, const FlattenShape&,
+                                    int64_t) {
   return nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
-    const OneDnnContext* context, const DenseShape& shape, int64_t max_samples);
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
-    const OneDnnContext* context, const Conv2dShape& shape,
-    int64_t max_samples);
-std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
-                                 const PoolShape& shape, int64_t max_samples);
-std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
-                                 const GlobalAveragePoolShape& shape,
-                                 int64_t max_samples);
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
-                                                 const ActivationShape& shape,
-                                                 int64_t max_samples);
-std::unique_ptr<DropoutOp> MakeCpuOp(const OneDnnContext* context,
-                                     const DropoutShape& shape,
-                                     int64_t max_samples);
-std::unique_ptr<SumOp> MakeCpuOp(const OneDnnContext* context,
-                                 const SumShape& shape, int64_t max_samples);
-std::unique_ptr<BatchNormOp> MakeCpuOp(const OneDnnContext* context,
-                                       const BatchNormShape& shape,
+OpOr<DenseShape> MakeCpuOp(const OneDnnContext* context,
+                           const DenseShape& shape, int64_t max_samples);
+OpOr<Conv2dShape> MakeCpuOp(const OneDnnContext* context,
+                            const Conv2dShape& shape, int64_t max_samples);
+OpOr<PoolShape> MakeCpuOp(const OneDnnContext* context, const PoolShape& shape,
+                          int64_t max_samples);
+OpOr<GlobalAveragePoolShape> MakeCpuOp(const OneDnnContext* context,
+                                       const GlobalAveragePoolShape& shape,
                                        int64_t max_samples);
-std::unique_ptr<EmbeddingOp> MakeCpuOp(const OneDnnContext* context,
-                                       const EmbeddingShape& shape,
-                                       int64_t max_samples);
-std::unique_ptr<LayerNormOp> MakeCpuOp(const OneDnnContext* context,
-                                       const LayerNormShape& shape,
-                                       int64_t max_samples);
-absl::StatusOr<std::unique_ptr<MapOp>> MakeCpuOp(const OneDnnContext* context,
-                                                 const AttentionShape& shape,
-                                                 int64_t max_samples);
-std::unique_ptr<SoftmaxCrossEntropyOp> MakeCpuOp(
-    const OneDnnContext* context, const SoftmaxCrossEntropyShape& shape,
-    int64_t max_samples);
-std::unique_ptr<MeanSquaredErrorOp> MakeCpuOp(
-    const OneDnnContext* context, const MeanSquaredErrorShape& shape,
-    int64_t max_samples);
+OpOr<ActivationShape> MakeCpuOp(const OneDnnContext* context,
+                                const ActivationShape& shape,
+                                int64_t max_samples);
+OpOr<DropoutShape> MakeCpuOp(const OneDnnContext* context,
+                             const DropoutShape& shape, int64_t max_samples);
+OpOr<SumShape> MakeCpuOp(const OneDnnContext* context, const SumShape& shape,
+                         int64_t max_samples);
+OpOr<BatchNormShape> MakeCpuOp(const OneDnnContext* context,
+                               const BatchNormShape& shape,
+                               int64_t max_samples);
+OpOr<EmbeddingShape> MakeCpuOp(const OneDnnContext* context,
+                               const EmbeddingShape& shape,
+                               int64_t max_samples);
+OpOr<LayerNormShape> MakeCpuOp(const OneDnnContext* context,
+                               const LayerNormShape& shape,
+                               int64_t max_samples);
+OpOr<AttentionShape> MakeCpuOp(const OneDnnContext* context,
+                               const AttentionShape& shape,
+                               int64_t max_samples);
+OpOr<SoftmaxCrossEntropyShape> MakeCpuOp(const OneDnnContext* context,
+                                         const SoftmaxCrossEntropyShape& shape,
+                                         int64_t max_samples);
+OpOr<MeanSquaredErrorShape> MakeCpuOp(const OneDnnContext* context,
+                                      const MeanSquaredErrorShape& shape,
+                                      int64_t max_samples);
 
 std::unique_ptr<VectorOp> MakeCpuVectorOp(
     const OneDnnContext* context, absl::Span<const ParameterRange> ranges);

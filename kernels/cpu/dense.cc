@@ -48,9 +48,9 @@ struct PreparedDense {
         to_weights(descs.ToWeights(context)),
         to_input(descs.ToInput(context)) {}
 
-  void Forward(const OneDnnContext& context, const float* x_data,
-               const float* w_data, const float* b_data, float* y_data) {
-    x.set_data_handle(const_cast<float*>(x_data));
+  void Forward(const OneDnnContext& context, const void* x_data,
+               const float* w_data, const float* b_data, void* y_data) {
+    x.set_data_handle(const_cast<void*>(x_data));
     w.set_data_handle(const_cast<float*>(w_data));
     b.set_data_handle(const_cast<float*>(b_data));
     y.set_data_handle(y_data);
@@ -60,11 +60,11 @@ struct PreparedDense {
                               {DNNL_ARG_DST, y}});
   }
 
-  void Backward(const OneDnnContext& context, const float* x_data,
-                const float* w_data, const float* dy, float* dx, float* dw,
+  void Backward(const OneDnnContext& context, const void* x_data,
+                const float* w_data, const void* dy, void* dx, float* dw,
                 float* db) {
-    y.set_data_handle(const_cast<float*>(dy));
-    x.set_data_handle(const_cast<float*>(x_data));
+    y.set_data_handle(const_cast<void*>(dy));
+    x.set_data_handle(const_cast<void*>(x_data));
     w.set_data_handle(dw);
     b.set_data_handle(db);
     to_weights.Execute(context, {{DNNL_ARG_SRC, x},
@@ -87,9 +87,8 @@ struct PreparedDense {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearOp>> MakeCpuOp(
-    const OneDnnContext* context, const DenseShape& shape,
-    int64_t max_samples) {
+OpOr<DenseShape> MakeCpuOp(const OneDnnContext* context,
+                           const DenseShape& shape, int64_t max_samples) {
   return OneDnnLinearOp<DenseShape, PreparedDense>::Create("dense", context,
                                                            shape, max_samples);
 }

@@ -7,12 +7,11 @@
 #include "common/random.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuDropout : public FloatDropoutOp {
+class CpuDropout : public DropoutOp {
  public:
   CpuDropout(const OneDnnContext* context, int64_t size, double rate)
       : context_(*context),
@@ -25,7 +24,9 @@ class CpuDropout : public FloatDropoutOp {
     return absl::OkStatus();
   }
 
-  absl::Status Run(int64_t samples, const float* x, float* y) override {
+  absl::Status Run(int64_t samples, const void* x_in, void* y_out) override {
+    const float* const x = AsFloats(x_in);
+    float* const y = AsFloats(y_out);
     const int64_t size = samples * size_;
     if (!draw_.has_value()) {
       if (x != y) std::copy_n(x, size, y);
@@ -61,13 +62,16 @@ class CpuDropout : public FloatDropoutOp {
   std::optional<Draw> draw_;
 };
 
-class CpuSum : public FloatSumOp {
+class CpuSum : public SumOp {
  public:
   CpuSum(const OneDnnContext* context, int64_t size, bool relu)
       : context_(*context), size_(size), relu_(relu) {}
 
-  absl::Status Run(int64_t samples, const float* a, const float* b,
-                   float* y) override {
+  absl::Status Run(int64_t samples, const void* a_in, const void* b_in,
+                   void* y_out) override {
+    const float* const a = AsFloats(a_in);
+    const float* const b = AsFloats(b_in);
+    float* const y = AsFloats(y_out);
     const auto sum = [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
     };
@@ -91,13 +95,13 @@ class CpuSum : public FloatSumOp {
 
 }  // namespace
 
-std::unique_ptr<DropoutOp> MakeCpuOp(const OneDnnContext* context,
-                                     const DropoutShape& shape, int64_t) {
+OpOr<DropoutShape> MakeCpuOp(const OneDnnContext* context,
+                             const DropoutShape& shape, int64_t) {
   return std::make_unique<CpuDropout>(context, shape.size(), shape.rate);
 }
 
-std::unique_ptr<SumOp> MakeCpuOp(const OneDnnContext* context,
-                                 const SumShape& shape, int64_t) {
+OpOr<SumShape> MakeCpuOp(const OneDnnContext* context, const SumShape& shape,
+                         int64_t) {
   return std::make_unique<CpuSum>(context, shape.size, shape.relu);
 }
 

@@ -2,18 +2,17 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
 
-class CpuEmbedding : public FloatEmbeddingOp {
+class CpuEmbedding : public EmbeddingOp {
  public:
   CpuEmbedding(const OneDnnContext* context, const EmbeddingShape& shape)
       : context_(*context), s_(shape) {}
 
   absl::Status Forward(int64_t samples, const float* x, const float* token,
-                       const float* position, float* y) override {
+                       const float* position, void* y) override {
     const int64_t features = s_.features;
     ParallelFor(context_.threads, samples * s_.length, 3 * features,
                 [&](int64_t begin, int64_t end) {
@@ -21,7 +20,7 @@ class CpuEmbedding : public FloatEmbeddingOp {
                     const float* of_token =
                         token + static_cast<int64_t>(x[i]) * features;
                     const float* of_place = position + i % s_.length * features;
-                    float* to = y + i * features;
+                    float* to = AsFloats(y) + i * features;
                     for (int64_t c = 0; c < features; ++c) {
                       to[c] = of_token[c] + of_place[c];
                     }
@@ -32,7 +31,7 @@ class CpuEmbedding : public FloatEmbeddingOp {
 
   // Each thread has some of the features and adds up all places in order: no
   // two write to the same number, and how many there are changes no bit.
-  absl::Status Backward(int64_t samples, const float* x, const float* dy,
+  absl::Status Backward(int64_t samples, const float* x, const void* dy,
                         bool add, float* dtoken, float* dposition) override {
     const int64_t features = s_.features, places = samples * s_.length;
     ParallelFor(context_.threads, features, 4 * places,
@@ -40,7 +39,7 @@ class CpuEmbedding : public FloatEmbeddingOp {
                   if (!add) Zero(s_.vocabulary, begin, end, dtoken);
                   Zero(s_.length, begin, end, dposition);
                   for (int64_t i = 0; i < places; ++i) {
-                    const float* from = dy + i * features;
+                    const float* from = AsFloats(dy) + i * features;
                     float* of_token =
                         dtoken + static_cast<int64_t>(x[i]) * features;
                     float* of_place = dposition + i % s_.length * features;
@@ -68,8 +67,8 @@ class CpuEmbedding : public FloatEmbeddingOp {
 
 }  // namespace
 
-std::unique_ptr<EmbeddingOp> MakeCpuOp(const OneDnnContext* context,
-                                       const EmbeddingShape& shape, int64_t) {
+OpOr<EmbeddingShape> MakeCpuOp(const OneDnnContext* context,
+                               const EmbeddingShape& shape, int64_t) {
   return std::make_unique<CpuEmbedding>(context, shape);
 }
 

@@ -4,7 +4,6 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 namespace {
@@ -16,7 +15,7 @@ struct Group {
 };
 
 // Groups lie one behind the other; layer norm's are rows.
-class CpuLayerNorm : public FloatLayerNormOp {
+class CpuLayerNorm : public LayerNormOp {
  public:
   CpuLayerNorm(const OneDnnContext* context, const LayerNormShape& shape)
       : context_(*context),
@@ -24,11 +23,11 @@ class CpuLayerNorm : public FloatLayerNormOp {
         gamma_sums_(shape.features),
         beta_sums_(shape.features) {}
 
-  absl::Status Forward(int64_t samples, const float* x, const float* gamma,
-                       const float* beta, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, const float* gamma,
+                       const float* beta, void* y) override {
     ForEachGroup(samples, [&](int64_t group) {
-      const float* from = x + group * s_.group_size();
-      float* to = y + group * s_.group_size();
+      const float* from = AsFloats(x) + group * s_.group_size();
+      float* to = AsFloats(y) + group * s_.group_size();
       const Group of = StatisticsOf(from);
       ForEachNumber(group, [=](int64_t i, int64_t c) {
         to[i] = gamma[c] * ((from[i] - of.mean) * of.inverse) + beta[c];
@@ -37,15 +36,17 @@ class CpuLayerNorm : public FloatLayerNormOp {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
-                        const float* dy, float* dx, float* dgamma,
+  absl::Status Backward(int64_t samples, const void* x_in, const float* gamma,
+                        const void* dy_in, void* dx, float* dgamma,
                         float* dbeta) override {
+    const float* const x = AsFloats(x_in);
+    const float* const dy = AsFloats(dy_in);
     groups_.resize(samples * s_.rows * s_.groups);
     ForEachGroup(samples, [&](int64_t group) {
       const int64_t at = group * s_.group_size();
       groups_[group] = StatisticsOf(x + at);
       if (dx != nullptr) {
-        InputGradient(group, x + at, gamma, dy + at, dx + at);
+        InputGradient(group, x + at, gamma, dy + at, AsFloats(dx) + at);
       }
     });
     // Each thread has some of the features and adds up all rows in order.
@@ -175,8 +176,8 @@ class CpuLayerNorm : public FloatLayerNormOp {
 
 }  // namespace
 
-std::unique_ptr<LayerNormOp> MakeCpuOp(const OneDnnContext* context,
-                                       const LayerNormShape& shape, int64_t) {
+OpOr<LayerNormShape> MakeCpuOp(const OneDnnContext* context,
+                               const LayerNormShape& shape, int64_t) {
   return std::make_unique<CpuLayerNorm>(context, shape);
 }
 

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/float_operations.h"
 
 namespace sluice::kernels {
 
@@ -25,7 +24,7 @@ namespace sluice::kernels {
 //
 // Not thread-safe: call from the thread that computes.
 template <typename Shape, typename Prepared>
-class OneDnnLinearOp final : public FloatLinearOp {
+class OneDnnLinearOp final : public LinearOp {
  public:
   // Prepares for `max_samples`. kInvalidArgument, beginning with `name`, where
   // oneDNN cannot do the shape. `context` must outlive the operation.
@@ -40,19 +39,20 @@ class OneDnnLinearOp final : public FloatLinearOp {
     return op;
   }
 
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x, const float* w,
+                       const float* b, void* y) override {
     if (samples == 0) return absl::OkStatus();
     return Run(absl::StatusCode::kInternal, samples, [&](Prepared& p) {
       p.Forward(context_, x, w, b, y);
       // By itself: the relu that oneDNN appends makes 0 of NaN.
       if (!shape_.relu) return;
-      CpuReluForward(context_, samples * shape_.output_size(), y, y);
+      CpuReluForward(context_, samples * shape_.output_size(), AsFloats(y),
+                     AsFloats(y));
     });
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
+  absl::Status Backward(int64_t samples, const void* x, const float* w,
+                        const void* dy, void* dx, float* dw,
                         float* db) override {
     if (samples == 0) {
       std::fill_n(dw, shape_.weight_size(), 0.0f);

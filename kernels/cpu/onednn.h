@@ -111,15 +111,15 @@ class Operand {
   }
 
   // The memory to give the primitive, holding the caller's `data`.
-  dnnl::memory& In(const float* data, const OneDnnContext& context) {
-    plain_.set_data_handle(const_cast<float*>(data));
+  dnnl::memory& In(const void* data, const OneDnnContext& context) {
+    plain_.set_data_handle(const_cast<void*>(data));
     if (!copied_) return plain_;
     to_wanted_.execute(const_cast<dnnl::stream&>(context.stream), plain_,
                        wanted_);
     return wanted_;
   }
   // The memory for the primitive to write; Done brings it to `data`.
-  dnnl::memory& Out(float* data) {
+  dnnl::memory& Out(void* data) {
     plain_.set_data_handle(data);
     return copied_ ? wanted_ : plain_;
   }

@@ -2,7 +2,6 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/float_operations.h"
 
 // Plain loops, laid out so that the compiler vectorises them along a row.
 // oneDNN's pooling on NCHW is scalar (1392 us for 64 x 6 x 28 x 28, window 2),
@@ -124,11 +123,14 @@ class Planes {
   const PoolShape s_;
 };
 
-class CpuMaxPool : public FloatMapOp, private Planes {
+class CpuMaxPool : public MapOp, private Planes {
  public:
   using Planes::Planes;
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x_in,
+                       void* y_out) override {
+    const float* const x = AsFloats(x_in);
+    float* const y = AsFloats(y_out);
     const int64_t n = s_.output_width();
     if (IsPairs()) {
       ForEach(samples, [&](int64_t plane) {
@@ -151,8 +153,12 @@ class CpuMaxPool : public FloatMapOp, private Planes {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x_in, const void* y_in,
+                        const void* dy_in, void* dx_out) override {
+    const float* const x = AsFloats(x_in);
+    const float* const y = AsFloats(y_in);
+    const float* const dy = AsFloats(dy_in);
+    float* const dx = AsFloats(dx_out);
     const int64_t n = s_.output_width();
     if (IsPairs()) {
       ForEach(samples, [&](int64_t plane) {
@@ -204,7 +210,7 @@ class CpuMaxPool : public FloatMapOp, private Planes {
   }
 };
 
-class CpuAveragePool : public FloatMapOp, private Planes {
+class CpuAveragePool : public MapOp, private Planes {
  public:
   CpuAveragePool(const OneDnnContext* context, const PoolShape& shape)
       : Planes(context, shape) {
@@ -216,7 +222,10 @@ class CpuAveragePool : public FloatMapOp, private Planes {
     }
   }
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x_in,
+                       void* y_out) override {
+    const float* const x = AsFloats(x_in);
+    float* const y = AsFloats(y_out);
     const int64_t n = s_.output_width(), size = n * s_.output_height();
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(y + plane * size, size, 0.0f);
@@ -230,8 +239,10 @@ class CpuAveragePool : public FloatMapOp, private Planes {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy_in, void* dx_out) override {
+    const float* const dy = AsFloats(dy_in);
+    float* const dx = AsFloats(dx_out);
     const int64_t n = s_.output_width();
     ForEach(samples, [&](int64_t plane) {
       std::fill_n(dx + plane * s_.height * s_.width, s_.height * s_.width,
@@ -267,13 +278,16 @@ float SumOfPlane(const float* x, int64_t pixels) {
   return sum;
 }
 
-class CpuGlobalAveragePool : public FloatMapOp {
+class CpuGlobalAveragePool : public MapOp {
  public:
   CpuGlobalAveragePool(const OneDnnContext* context, int64_t channels,
                        int64_t pixels)
       : context_(*context), channels_(channels), pixels_(pixels) {}
 
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
+  absl::Status Forward(int64_t samples, const void* x_in,
+                       void* y_out) override {
+    const float* const x = AsFloats(x_in);
+    float* const y = AsFloats(y_out);
     const float count = static_cast<float>(pixels_);
     ParallelFor(context_.threads, samples * channels_, pixels_,
                 [&](int64_t begin, int64_t end) {
@@ -284,8 +298,10 @@ class CpuGlobalAveragePool : public FloatMapOp {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy_in, void* dx_out) override {
+    const float* const dy = AsFloats(dy_in);
+    float* const dx = AsFloats(dx_out);
     const float count = static_cast<float>(pixels_);
     ParallelFor(context_.threads, samples * channels_, pixels_,
                 [&](int64_t begin, int64_t end) {
@@ -304,14 +320,15 @@ class CpuGlobalAveragePool : public FloatMapOp {
 
 }  // namespace
 
-std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
-                                 const GlobalAveragePoolShape& shape, int64_t) {
+OpOr<GlobalAveragePoolShape> MakeCpuOp(const OneDnnContext* context,
+                                       const GlobalAveragePoolShape& shape,
+                                       int64_t) {
   return std::make_unique<CpuGlobalAveragePool>(context, shape.channels,
                                                 shape.pixels);
 }
 
-std::unique_ptr<MapOp> MakeCpuOp(const OneDnnContext* context,
-                                 const PoolShape& shape, int64_t) {
+OpOr<PoolShape> MakeCpuOp(const OneDnnContext* context, const PoolShape& shape,
+                          int64_t) {
   if (shape.kind == PoolKind::kMax) {
     return std::make_unique<CpuMaxPool>(context, shape);
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
+#include "kernels/cuda/testing/cuda_testing.h"
 
 namespace sluice::kernels {
 namespace {
@@ -295,10 +295,8 @@ float TwoProducts(Device* device, Precision precision, std::vector<float> x,
 }
 
 TEST(CudaPrecisionTest, ConvolutionsOfAnyChannelsComputeIn16Bits) {
-  const auto bf16 =
-      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kBf16);
-  const auto fp16 =
-      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(true), Precision::kFp16);
+  const auto bf16 = cuda::MakeEmulatedGpu(true, Precision::kBf16);
+  const auto fp16 = cuda::MakeEmulatedGpu(true, Precision::kFp16);
   const std::vector<float> x = {1, -1};
   const auto of_bf16 = [&](float w) {
     return TwoProducts(bf16.get(), Precision::kBf16, x, {w, 1});
@@ -316,8 +314,7 @@ TEST(CudaPrecisionTest, ConvolutionsOfAnyChannelsComputeIn16Bits) {
 }
 
 TEST(CudaPrecisionTest, WhatTheLibrariesRefuseIn16BitsIsComputedInFp32) {
-  const auto device =
-      cuda::MakeDeviceOn(cuda::MakeEmulatedBackend(false), Precision::kBf16);
+  const auto device = cuda::MakeEmulatedGpu(false, Precision::kBf16);
   const std::vector<float> x = {1, -1}, w = {1 + 0x1p-20, 1};
   EXPECT_EQ(TwoProducts(device.get(), Precision::kBf16, x, w), 0x1p-20);
   const auto dense = *device->Prepare(DenseShape{2, 1, false}, 1);

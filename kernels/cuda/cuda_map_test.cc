@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
+#include "kernels/cuda/testing/cuda_testing.h"
 
 namespace sluice::kernels {
 namespace {

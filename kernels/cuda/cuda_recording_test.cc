@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
-#include "kernels/cuda/op_context.h"
+#include "kernels/cuda/ops/library_op.h"
+#include "kernels/cuda/testing/cuda_testing.h"
 
 namespace sluice::kernels {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 class CudaRecordingTest : public CudaTest {
  protected:
   std::unique_ptr<Recording> Record(absl::FunctionRef<absl::Status()> calls) {
-    auto recording = device_->Record(calls);
+    auto recording = gpu().Record(calls);
     EXPECT_TRUE(recording.ok()) << recording.status();
     return recording.ok() ? *std::move(recording) : nullptr;
   }
@@ -81,7 +81,7 @@ TEST_P(CudaRecordingTest, ARecordingOutlivesTheScratchMemoryOfItsTime) {
   ASSERT_NE(recording, nullptr);
   // What needs more of it than there is cannot be recorded. (A GPU's library
   // may have taken enough at once.)
-  EXPECT_TRUE(on_gpu() || !device_->Record([&] { return larger.Run(); }).ok());
+  EXPECT_TRUE(on_gpu() || !gpu().Record([&] { return larger.Run(); }).ok());
   ASSERT_TRUE(larger.Run().ok());
   ASSERT_TRUE(recording->Run().ok());
   EXPECT_TRUE(SameBits(work.y.Read(), want));
@@ -93,25 +93,25 @@ TEST_P(CudaRecordingTest, WhatWaitsOrAllocatesIsRefusedAndLeavesTheDeviceWell) {
   ASSERT_TRUE(work.Run().ok());
   const auto want = work.y.Read();
   const auto refused = [&](absl::FunctionRef<absl::Status()> call) {
-    return !device_
-                ->Record([&] {
+    return !gpu()
+                .Record([&] {
                   const absl::Status status = work.Run();
                   return status.ok() ? call() : status;
                 })
                 .ok();
   };
-  EXPECT_TRUE(refused([&] { return device_->Synchronize(); }));
+  EXPECT_TRUE(refused([&] { return gpu().Synchronize(); }));
   EXPECT_TRUE(refused([&] { return device_->Allocate(4).status(); }));
   // Others, of which a GPU would be left with events that are no marks.
   if (!on_gpu()) {
-    const auto download = *device_->PrepareDownload(4);
-    const auto upload = *device_->PrepareUpload();
+    const auto download = *gpu().PrepareDownload(4);
+    const auto upload = *gpu().PrepareUpload();
     float number = 0;
-    EXPECT_TRUE(refused(
-        [&] { return device_->CopyToHost(work.y.data(), &number, 4); }));
-    EXPECT_TRUE(refused(
-        [&] { return device_->CopyToDevice(&number, work.x.data(), 4); }));
-    EXPECT_TRUE(refused([&] { return device_->Pace(1); }));
+    EXPECT_TRUE(
+        refused([&] { return gpu().CopyToHost(work.y.data(), &number, 4); }));
+    EXPECT_TRUE(
+        refused([&] { return gpu().CopyToDevice(&number, work.x.data(), 4); }));
+    EXPECT_TRUE(refused([&] { return gpu().Pace(1); }));
     EXPECT_TRUE(refused([&] { return upload->Begin(); }));
     EXPECT_TRUE(refused([&] { return download->Begin(work.y.data(), 4); }));
   }

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
+#include "kernels/cuda/testing/cuda_testing.h"
 #include "kernels/testing/sequence_runs.h"
 
 namespace sluice::kernels {

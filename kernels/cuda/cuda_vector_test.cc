@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
+#include "kernels/cuda/testing/cuda_testing.h"
 #include "kernels/testing/vector_runs.h"
 
 namespace sluice::kernels {

@@ -9,7 +9,7 @@
 #include "kernels/shapes.h"
 
 // The specification of attention: sums in double and rounded once. T is float,
-// or double for the gradient check. Arguments as Device::PrepareAttention and
+// or double for the gradient check. Arguments as AttentionShape and
 // kernels::MapOp say.
 namespace sluice::kernels::reference {
 

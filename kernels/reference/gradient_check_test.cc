@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/reference/batch_norm.h"
-#include "kernels/reference/finite_differences.h"
+#include "kernels/testing/finite_differences.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"

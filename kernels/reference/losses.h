@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/device.h"
+#include "kernels/operations.h"
 
 // The specification of the losses. T is float, or double for the gradient
 // check. Arguments as kernels::SoftmaxCrossEntropyOp and MeanSquaredErrorOp.

@@ -5,11 +5,12 @@
 #include <cmath>
 #include <cstdint>
 
+#include "common/random.h"
 #include "kernels/shapes.h"
 
-// The specification of pooling and activations. T is float, or double for the
-// gradient check. Arguments as kernels::MapOp says; `size` and `planes` count
-// those of all samples.
+// The specification of pooling, activations and dropout. T is float, or double
+// for the gradient check. Arguments as kernels::MapOp says; `size` and `planes`
+// count those of all samples.
 namespace sluice::kernels::reference {
 
 // What of a window lies in the image: rows and columns of one plane.
@@ -179,6 +180,22 @@ void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const T* dy,
   for (int64_t p = 0; p < planes; ++p) {
     const T share = static_cast<T>(dy[p] / static_cast<double>(pixels));
     std::fill_n(dx + p * pixels, pixels, share);
+  }
+}
+
+// As kernels::DropoutOp says, but `size` and `first` count numbers, not
+// samples.
+//
+// Whether element i is kept: bits_(first + i) >= rate 2^32
+// y_i = x_i / (1 - rate) when it is, else 0
+inline void Dropout(int64_t size, double rate, uint64_t key, int64_t first,
+                    const float* x, float* y) {
+  const Random random(key, uint64_t{0});
+  const auto threshold = static_cast<uint32_t>(rate * 0x1p32);
+  const float scale = static_cast<float>(1 / (1 - rate));
+  for (int64_t i = 0; i < size; ++i) {
+    const uint32_t bits = random.Block((first + i) / 4)[(first + i) % 4];
+    y[i] = bits >= threshold ? scale * x[i] : 0;
   }
 }
 

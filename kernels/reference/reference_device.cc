@@ -5,171 +5,98 @@
 #include "kernels/reference/reference_device.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "kernels/float_operations.h"
-#include "kernels/host_memory.h"
+#include "kernels/host_vector_op.h"
 #include "kernels/numerics.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/batch_norm.h"
-#include "kernels/reference/dropout.h"
 #include "kernels/reference/linear_ops.h"
 #include "kernels/reference/losses.h"
 #include "kernels/reference/map_ops.h"
 #include "kernels/reference/sequence_ops.h"
-#include "kernels/reference/vector_op.h"
 
 namespace sluice::kernels {
 namespace {
 
-class Dense : public FloatLinearOp {
+// An operation with weights, by the functions of its formulas.
+template <typename Shape, auto kForward, auto kBackward>
+class Linear : public LinearOp {
  public:
-  explicit Dense(const DenseShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
-    reference::DenseForward(shape_, samples, x, w, b, y);
+  explicit Linear(const Shape& shape) : shape_(shape) {}
+  absl::Status Forward(int64_t samples, const void* x, const float* w,
+                       const float* b, void* y) override {
+    float* const out = AsFloats(y);
+    kForward(shape_, samples, AsFloats(x), w, b, out);
     if (!shape_.relu) return absl::OkStatus();
-    reference::ReluForward(samples * shape_.output_size(), y, y);
+    reference::ReluForward(samples * shape_.output_size(), out, out);
     return absl::OkStatus();
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
+  absl::Status Backward(int64_t samples, const void* x, const float* w,
+                        const void* dy, void* dx, float* dw,
                         float* db) override {
-    reference::DenseBackward(shape_, samples, x, w, dy, dx, dw, db);
+    kBackward(shape_, samples, AsFloats(x), w, AsFloats(dy), AsFloats(dx), dw,
+              db);
     return absl::OkStatus();
   }
 
  private:
-  const DenseShape shape_;
+  const Shape shape_;
 };
 
-class Conv2d : public FloatLinearOp {
+// An operation without weights: `forward(samples, x, y)` and
+// `backward(samples, x, y, dy, dx)`.
+template <typename ForwardLoop, typename BackwardLoop>
+class Map : public MapOp {
  public:
-  explicit Conv2d(const Conv2dShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, const float* w,
-                       const float* b, float* y) override {
-    reference::Conv2dForward(shape_, samples, x, w, b, y);
-    if (!shape_.relu) return absl::OkStatus();
-    reference::ReluForward(samples * shape_.output_size(), y, y);
+  Map(ForwardLoop forward, BackwardLoop backward)
+      : forward_(forward), backward_(backward) {}
+  absl::Status Forward(int64_t samples, const void* x, void* y) override {
+    forward_(samples, AsFloats(x), AsFloats(y));
     return absl::OkStatus();
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* w,
-                        const float* dy, float* dx, float* dw,
-                        float* db) override {
-    reference::Conv2dBackward(shape_, samples, x, w, dy, dx, dw, db);
+  absl::Status Backward(int64_t samples, const void* x, const void* y,
+                        const void* dy, void* dx) override {
+    backward_(samples, AsFloats(x), AsFloats(y), AsFloats(dy), AsFloats(dx));
     return absl::OkStatus();
   }
 
  private:
-  const Conv2dShape shape_;
-};
-
-class MaxPool : public FloatMapOp {
- public:
-  explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::MaxPoolForward(shape_, samples, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    reference::MaxPoolBackward(shape_, samples, x, dy, dx);
-    return absl::OkStatus();
-  }
-
- private:
-  const PoolShape shape_;
-};
-
-class AveragePool : public FloatMapOp {
- public:
-  explicit AveragePool(const PoolShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::AveragePoolForward(shape_, samples, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    reference::AveragePoolBackward(shape_, samples, dy, dx);
-    return absl::OkStatus();
-  }
-
- private:
-  const PoolShape shape_;
-};
-
-// An elementwise operation of two loops.
-class Activation : public FloatMapOp {
- public:
-  using ForwardLoop = void (*)(int64_t, const float*, float*);
-  using BackwardLoop = void (*)(int64_t, const float*, const float*, float*);
-  Activation(int64_t size, ForwardLoop forward, BackwardLoop backward)
-      : size_(size), forward_(forward), backward_(backward) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    forward_(samples * size_, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    backward_(samples * size_, y, dy, dx);
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t size_;
   const ForwardLoop forward_;
   const BackwardLoop backward_;
 };
 
-class Gelu : public FloatMapOp {
- public:
-  explicit Gelu(int64_t size) : size_(size) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::GeluForward(samples * size_, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    reference::GeluBackward(samples * size_, x, dy, dx);
-    return absl::OkStatus();
-  }
+template <typename ForwardLoop, typename BackwardLoop>
+std::unique_ptr<MapOp> MakeMap(ForwardLoop forward, BackwardLoop backward) {
+  return std::make_unique<Map<ForwardLoop, BackwardLoop>>(forward, backward);
+}
 
- private:
-  const int64_t size_;
-};
+// An elementwise operation of two loops, the second of which looks at y.
+std::unique_ptr<MapOp> MakeActivation(
+    int64_t size, void (*forward)(int64_t, const float*, float*),
+    void (*backward)(int64_t, const float*, const float*, float*)) {
+  return MakeMap(
+      [=](int64_t samples, const float* x, float* y) {
+        forward(samples * size, x, y);
+      },
+      [=](int64_t samples, const float*, const float* y, const float* dy,
+          float* dx) { backward(samples * size, y, dy, dx); });
+}
 
-class GlobalAveragePool : public FloatMapOp {
- public:
-  explicit GlobalAveragePool(const GlobalAveragePoolShape& shape)
-      : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::GlobalAveragePoolForward(samples * shape_.channels,
-                                        shape_.pixels, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    reference::GlobalAveragePoolBackward(samples * shape_.channels,
-                                         shape_.pixels, dy, dx);
-    return absl::OkStatus();
-  }
-
- private:
-  const GlobalAveragePoolShape shape_;
-};
-
-class Dropout : public FloatDropoutOp {
+class Dropout : public DropoutOp {
  public:
   explicit Dropout(const DropoutShape& shape) : shape_(shape) {}
   absl::Status SetDraw(std::optional<Draw> draw) override {
     draw_ = draw;
     return absl::OkStatus();
   }
-  absl::Status Run(int64_t samples, const float* x, float* y) override {
+  absl::Status Run(int64_t samples, const void* x, void* y) override {
     if (draw_.has_value()) {
       reference::Dropout(samples * shape_.size(), shape_.rate, draw_->key,
-                         draw_->first * shape_.size(), x, y);
+                         draw_->first * shape_.size(), AsFloats(x),
+                         AsFloats(y));
     } else {
-      std::copy_n(x, samples * shape_.size(), y);
+      std::copy_n(AsFloats(x), samples * shape_.size(), AsFloats(y));
     }
     return absl::OkStatus();
   }
@@ -179,14 +106,16 @@ class Dropout : public FloatDropoutOp {
   std::optional<Draw> draw_;
 };
 
-class Sum : public FloatSumOp {
+class Sum : public SumOp {
  public:
   explicit Sum(const SumShape& shape) : shape_(shape) {}
-  absl::Status Run(int64_t samples, const float* a, const float* b,
-                   float* y) override {
+  absl::Status Run(int64_t samples, const void* a, const void* b,
+                   void* y) override {
     const int64_t size = samples * shape_.size;
-    for (int64_t i = 0; i < size; ++i) y[i] = a[i] + b[i];
-    if (shape_.relu) reference::ReluForward(size, y, y);
+    float* const sums = AsFloats(y);
+    for (int64_t i = 0; i < size; ++i)
+      sums[i] = AsFloats(a)[i] + AsFloats(b)[i];
+    if (shape_.relu) reference::ReluForward(size, sums, sums);
     return absl::OkStatus();
   }
 
@@ -194,29 +123,32 @@ class Sum : public FloatSumOp {
   const SumShape shape_;
 };
 
-class BatchNorm : public FloatBatchNormOp {
+class BatchNorm : public BatchNormOp {
  public:
   explicit BatchNorm(const BatchNormShape& shape) : shape_(shape) {}
-  absl::Status Normalize(int64_t samples, const float* x, const float* gamma,
+  absl::Status Normalize(int64_t samples, const void* x, const float* gamma,
                          const float* beta, float* mean, float* variance,
-                         float* y) override {
-    reference::BatchNormStatistics(shape_, samples, x, mean, variance);
+                         void* y) override {
+    reference::BatchNormStatistics(shape_, samples, AsFloats(x), mean,
+                                   variance);
     return Apply(samples, x, gamma, beta, mean, variance, y);
   }
-  absl::Status Apply(int64_t samples, const float* x, const float* gamma,
+  absl::Status Apply(int64_t samples, const void* x, const float* gamma,
                      const float* beta, const float* mean,
-                     const float* variance, float* y) override {
-    reference::BatchNormApply(shape_, samples, x, gamma, beta, mean, variance,
-                              y);
-    if (shape_.relu) reference::ReluForward(samples * shape_.size(), y, y);
+                     const float* variance, void* y) override {
+    float* const out = AsFloats(y);
+    reference::BatchNormApply(shape_, samples, AsFloats(x), gamma, beta, mean,
+                              variance, out);
+    if (shape_.relu) reference::ReluForward(samples * shape_.size(), out, out);
     return absl::OkStatus();
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
+  absl::Status Backward(int64_t samples, const void* x, const float* gamma,
                         const float* mean, const float* variance,
-                        const float* dy, float* dx, float* dgamma,
+                        const void* dy, void* dx, float* dgamma,
                         float* dbeta) override {
-    reference::BatchNormBackward(shape_, samples, x, gamma, mean, variance, dy,
-                                 dx, dgamma, dbeta);
+    reference::BatchNormBackward(shape_, samples, AsFloats(x), gamma, mean,
+                                 variance, AsFloats(dy), AsFloats(dx), dgamma,
+                                 dbeta);
     return absl::OkStatus();
   }
 
@@ -224,17 +156,18 @@ class BatchNorm : public FloatBatchNormOp {
   const BatchNormShape shape_;
 };
 
-class Embedding : public FloatEmbeddingOp {
+class Embedding : public EmbeddingOp {
  public:
   explicit Embedding(const EmbeddingShape& shape) : shape_(shape) {}
   absl::Status Forward(int64_t samples, const float* x, const float* token,
-                       const float* position, float* y) override {
-    reference::EmbeddingForward(shape_, samples, x, token, position, y);
+                       const float* position, void* y) override {
+    reference::EmbeddingForward(shape_, samples, x, token, position,
+                                AsFloats(y));
     return absl::OkStatus();
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* dy,
+  absl::Status Backward(int64_t samples, const float* x, const void* dy,
                         bool add, float* dtoken, float* dposition) override {
-    reference::EmbeddingBackward(shape_, samples, x, dy, add, dtoken,
+    reference::EmbeddingBackward(shape_, samples, x, AsFloats(dy), add, dtoken,
                                  dposition);
     return absl::OkStatus();
   }
@@ -243,19 +176,20 @@ class Embedding : public FloatEmbeddingOp {
   const EmbeddingShape shape_;
 };
 
-class LayerNorm : public FloatLayerNormOp {
+class LayerNorm : public LayerNormOp {
  public:
   explicit LayerNorm(const LayerNormShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, const float* gamma,
-                       const float* beta, float* y) override {
-    reference::LayerNormForward(shape_, samples, x, gamma, beta, y);
+  absl::Status Forward(int64_t samples, const void* x, const float* gamma,
+                       const float* beta, void* y) override {
+    reference::LayerNormForward(shape_, samples, AsFloats(x), gamma, beta,
+                                AsFloats(y));
     return absl::OkStatus();
   }
-  absl::Status Backward(int64_t samples, const float* x, const float* gamma,
-                        const float* dy, float* dx, float* dgamma,
+  absl::Status Backward(int64_t samples, const void* x, const float* gamma,
+                        const void* dy, void* dx, float* dgamma,
                         float* dbeta) override {
-    reference::LayerNormBackward(shape_, samples, x, gamma, dy, dx, dgamma,
-                                 dbeta);
+    reference::LayerNormBackward(shape_, samples, AsFloats(x), gamma,
+                                 AsFloats(dy), AsFloats(dx), dgamma, dbeta);
     return absl::OkStatus();
   }
 
@@ -263,112 +197,144 @@ class LayerNorm : public FloatLayerNormOp {
   const LayerNormShape shape_;
 };
 
-class Attention : public FloatMapOp {
- public:
-  explicit Attention(const AttentionShape& shape) : shape_(shape) {}
-  absl::Status Forward(int64_t samples, const float* x, float* y) override {
-    reference::AttentionForward(shape_, samples, x, y);
-    return absl::OkStatus();
-  }
-  absl::Status Backward(int64_t samples, const float* x, const float* y,
-                        const float* dy, float* dx) override {
-    reference::AttentionBackward(shape_, samples, x, dy, dx);
-    return absl::OkStatus();
-  }
-
- private:
-  const AttentionShape shape_;
-};
-
-class SoftmaxCrossEntropy : public FloatSoftmaxCrossEntropyOp {
+class SoftmaxCrossEntropy : public SoftmaxCrossEntropyOp {
  public:
   explicit SoftmaxCrossEntropy(int64_t classes) : classes_(classes) {}
-  absl::StatusOr<LossResult> Run(int64_t samples, const float* logits,
+  absl::StatusOr<LossResult> Run(int64_t samples, const void* logits,
                                  const int32_t* labels, float scale,
-                                 float* dlogits) override {
-    return reference::SoftmaxCrossEntropy(classes_, samples, logits, labels,
-                                          scale, dlogits);
+                                 void* dlogits) override {
+    return reference::SoftmaxCrossEntropy(classes_, samples, AsFloats(logits),
+                                          labels, scale, AsFloats(dlogits));
   }
 
  private:
   const int64_t classes_;
 };
 
-class MeanSquaredError : public FloatMeanSquaredErrorOp {
+class MeanSquaredError : public MeanSquaredErrorOp {
  public:
   explicit MeanSquaredError(int64_t outputs) : outputs_(outputs) {}
-  absl::StatusOr<LossResult> Run(int64_t samples, const float* outputs,
+  absl::StatusOr<LossResult> Run(int64_t samples, const void* outputs,
                                  const float* targets, float scale,
-                                 float* doutputs) override {
-    return reference::MeanSquaredError(outputs_, samples, outputs, targets,
-                                       scale, doutputs);
+                                 void* doutputs) override {
+    return reference::MeanSquaredError(outputs_, samples, AsFloats(outputs),
+                                       targets, scale, AsFloats(doutputs));
   }
 
  private:
   const int64_t outputs_;
 };
 
-std::unique_ptr<InputOp> Make(const InputShape&) { return nullptr; }
-std::unique_ptr<MapOp> Make(const FlattenShape&) { return nullptr; }
-std::unique_ptr<LinearOp> Make(const DenseShape& shape) {
-  return std::make_unique<Dense>(shape);
+class Vector : public HostVectorOp {
+ public:
+  using HostVectorOp::HostVectorOp;
+
+ private:
+  void ScaleRange(int64_t n, float a, const float* x, float* y) override {
+    for (int64_t i = 0; i < n; ++i) y[i] = a * x[i];
+  }
+  void AddRange(int64_t n, float a, const float* x, float* y) override {
+    for (int64_t i = 0; i < n; ++i) y[i] = std::fma(a, x[i], y[i]);
+  }
+  double SquaresOfRange(int64_t n, const float* x) override {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+    return sum;
+  }
+};
+
+// Activations are floats in row-major order.
+OpOr<InputShape> Make(const InputShape&) { return nullptr; }
+OpOr<FlattenShape> Make(const FlattenShape&) { return nullptr; }
+OpOr<DenseShape> Make(const DenseShape& shape) {
+  return std::make_unique<Linear<DenseShape, reference::DenseForward<float>,
+                                 reference::DenseBackward<float>>>(shape);
 }
-std::unique_ptr<LinearOp> Make(const Conv2dShape& shape) {
-  return std::make_unique<Conv2d>(shape);
+OpOr<Conv2dShape> Make(const Conv2dShape& shape) {
+  return std::make_unique<Linear<Conv2dShape, reference::Conv2dForward<float>,
+                                 reference::Conv2dBackward<float>>>(shape);
 }
-std::unique_ptr<MapOp> Make(const PoolShape& shape) {
-  if (shape.kind == PoolKind::kMax) return std::make_unique<MaxPool>(shape);
-  return std::make_unique<AveragePool>(shape);
+OpOr<PoolShape> Make(const PoolShape& shape) {
+  const bool max = shape.kind == PoolKind::kMax;
+  return MakeMap(
+      [=](int64_t samples, const float* x, float* y) {
+        if (max) return reference::MaxPoolForward(shape, samples, x, y);
+        reference::AveragePoolForward(shape, samples, x, y);
+      },
+      [=](int64_t samples, const float* x, const float*, const float* dy,
+          float* dx) {
+        if (max) return reference::MaxPoolBackward(shape, samples, x, dy, dx);
+        reference::AveragePoolBackward(shape, samples, dy, dx);
+      });
 }
-std::unique_ptr<MapOp> Make(const GlobalAveragePoolShape& shape) {
-  return std::make_unique<GlobalAveragePool>(shape);
+OpOr<GlobalAveragePoolShape> Make(const GlobalAveragePoolShape& s) {
+  return MakeMap(
+      [=](int64_t samples, const float* x, float* y) {
+        reference::GlobalAveragePoolForward(samples * s.channels, s.pixels, x,
+                                            y);
+      },
+      [=](int64_t samples, const float*, const float*, const float* dy,
+          float* dx) {
+        reference::GlobalAveragePoolBackward(samples * s.channels, s.pixels, dy,
+                                             dx);
+      });
 }
-std::unique_ptr<MapOp> Make(const ActivationShape& shape) {
-  using reference::ReluBackward, reference::ReluForward;
-  using reference::SigmoidBackward, reference::SigmoidForward;
-  using reference::TanhBackward, reference::TanhForward;
+OpOr<ActivationShape> Make(const ActivationShape& shape) {
   switch (shape.kind) {
     case ActivationKind::kRelu:
-      return std::make_unique<Activation>(shape.size, ReluForward<float>,
-                                          ReluBackward<float>);
+      return MakeActivation(shape.size, reference::ReluForward<float>,
+                            reference::ReluBackward<float>);
     case ActivationKind::kTanh:
-      return std::make_unique<Activation>(shape.size, TanhForward<float>,
-                                          TanhBackward<float>);
+      return MakeActivation(shape.size, reference::TanhForward<float>,
+                            reference::TanhBackward<float>);
     case ActivationKind::kSigmoid:
-      return std::make_unique<Activation>(shape.size, SigmoidForward<float>,
-                                          SigmoidBackward<float>);
+      return MakeActivation(shape.size, reference::SigmoidForward<float>,
+                            reference::SigmoidBackward<float>);
     case ActivationKind::kGelu:
       break;
   }
-  return std::make_unique<Gelu>(shape.size);
+  return MakeMap(
+      [=](int64_t samples, const float* x, float* y) {
+        reference::GeluForward(samples * shape.size, x, y);
+      },
+      [=](int64_t samples, const float* x, const float*, const float* dy,
+          float* dx) {
+        reference::GeluBackward(samples * shape.size, x, dy, dx);
+      });
 }
-std::unique_ptr<DropoutOp> Make(const DropoutShape& shape) {
+OpOr<DropoutShape> Make(const DropoutShape& shape) {
   return std::make_unique<Dropout>(shape);
 }
-std::unique_ptr<SumOp> Make(const SumShape& shape) {
+OpOr<SumShape> Make(const SumShape& shape) {
   return std::make_unique<Sum>(shape);
 }
-std::unique_ptr<BatchNormOp> Make(const BatchNormShape& shape) {
+OpOr<BatchNormShape> Make(const BatchNormShape& shape) {
   return std::make_unique<BatchNorm>(shape);
 }
-std::unique_ptr<EmbeddingOp> Make(const EmbeddingShape& shape) {
+OpOr<EmbeddingShape> Make(const EmbeddingShape& shape) {
   return std::make_unique<Embedding>(shape);
 }
-std::unique_ptr<LayerNormOp> Make(const LayerNormShape& shape) {
+OpOr<LayerNormShape> Make(const LayerNormShape& shape) {
   return std::make_unique<LayerNorm>(shape);
 }
-std::unique_ptr<MapOp> Make(const AttentionShape& shape) {
-  return std::make_unique<Attention>(shape);
+OpOr<AttentionShape> Make(const AttentionShape& shape) {
+  return MakeMap(
+      [=](int64_t samples, const float* x, float* y) {
+        reference::AttentionForward(shape, samples, x, y);
+      },
+      [=](int64_t samples, const float* x, const float*, const float* dy,
+          float* dx) {
+        reference::AttentionBackward(shape, samples, x, dy, dx);
+      });
 }
-std::unique_ptr<SoftmaxCrossEntropyOp> Make(
-    const SoftmaxCrossEntropyShape& shape) {
+OpOr<SoftmaxCrossEntropyShape> Make(const SoftmaxCrossEntropyShape& shape) {
   return std::make_unique<SoftmaxCrossEntropy>(shape.classes);
 }
-std::unique_ptr<MeanSquaredErrorOp> Make(const MeanSquaredErrorShape& shape) {
+OpOr<MeanSquaredErrorShape> Make(const MeanSquaredErrorShape& shape) {
   return std::make_unique<MeanSquaredError>(shape.outputs);
 }
 
-class ReferenceDevice : public HostMemoryDevice {
+class ReferenceDevice : public Device {
  public:
   std::string Description() const override {
     return "reference (plain loops, sums in double, 1 thread)";
@@ -377,7 +343,7 @@ class ReferenceDevice : public HostMemoryDevice {
 
   absl::StatusOr<std::unique_ptr<VectorOp>> PrepareVector(
       absl::Span<const ParameterRange> ranges) override {
-    return std::make_unique<reference::ReferenceVectorOp>(ranges);
+    return std::make_unique<Vector>(ranges);
   }
   absl::StatusOr<AnyOp> PrepareAny(const OpSpec& spec, int64_t) override {
     return PrepareEach(spec, [](const auto& shape) { return Make(shape); });

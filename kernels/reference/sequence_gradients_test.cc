@@ -2,7 +2,7 @@
 // may not see.
 #include "gtest/gtest.h"
 #include "kernels/reference/attention.h"
-#include "kernels/reference/finite_differences.h"
+#include "kernels/testing/finite_differences.h"
 #include "kernels/reference/sequence_ops.h"
 #include "kernels/testing/op_cases.h"
 #include "kernels/testing/sequence_cases.h"

@@ -1,27 +1,19 @@
-// Inputs, layers, loss, and back. In FP16 this is tried with a smaller scale
-// until the gradient fits:
-//
-//   Run(1024)   a gradient of 100 becomes 102400, above 65504: infinite
-//   Run(512)    51200; Unscale gives back 100; overflows 1
-//
-// so nothing is said to be final before one fits, and a try costs a whole pass.
-// The scale begins at first_scale_ in every call. If it were kept, what the
-// worker had computed before would decide which small numbers vanish in FP16,
-// and a replay would differ.
-#include "worker/model/device_model.h"
-
-#include <cmath>
+// Inputs, layers, loss, and back. Nothing of an accelerator shows here but what
+// is asked of accelerator/: inputs that are brought to it, layers that may run
+// as a recording, and a loss that is scaled in FP16. On the CPU these are the
+// array itself, the layers one after the other, and a scale of 1.
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/status_macros.h"
-#include "worker/model/host_array.h"
+#include "worker/model/accelerator/host_array.h"
+#include "worker/model/accelerator/loss_scale.h"
+#include "worker/model/accelerator/recorded_stack.h"
 #include "worker/model/layer.h"
 #include "worker/model/layer_stack.h"
-#include "worker/model/loss.h"
-#include "worker/model/loss_scale.h"
-#include "worker/model/recorded_stack.h"
+#include "worker/model/layers.h"
+#include "worker/model/model.h"
 
 namespace sluice {
 namespace {
@@ -144,30 +136,13 @@ SequentialModel::ComputeGradient(const Batch& batch, WeightSource& weights,
                .cancel = cancel,
                .batch = batch.id,
                .first = batch.first,
-               .gradient = gradient.values().data(),
-               .sink = &gradient};
-  if (first_scale_ == 1) return Run(batch, 1, x, pass, weights, progress);
-  GradientInPlace scaled(gradient.values());
-  pass.sink = &scaled;
-  float scale = first_scale_;
-  int overflows = 0;
-  while (true) {
-    SLUICE_ASSIGN_OR_RETURN(auto computed,
-                            Run(batch, scale, x, pass, weights, progress));
-    if (IsRestarted(computed)) return Restarted{};
-    Result& result = std::get<Result>(computed);
-    result.overflows = overflows;
-    SLUICE_ASSIGN_OR_RETURN(
-        const bool finite,
-        Unscale(scale, weights_, trained_.get(), pass.gradient));
-    // Another scale does not help a loss that is not finite.
-    if (finite || scale == 1 || !std::isfinite(result.loss)) {
-      SLUICE_RETURN_IF_ERROR(gradient.FinalFrom(0));
-      return result;
-    }
-    scale /= 2;
-    ++overflows;
-  }
+               .gradient = gradient.values().data()};
+  return WithLossScale<Result>(first_scale_, trained_.get(), gradient,
+                               [&](float scale, GradientSink& into) {
+                                 pass.sink = &into;
+                                 return Run(batch, scale, x, pass, weights,
+                                            progress);
+                               });
 }
 
 absl::StatusOr<OrRestarted<DeviceModel::Result>> SequentialModel::Run(

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "kernels/accelerator.h"
 
 namespace sluice {
 namespace {
@@ -44,11 +45,11 @@ absl::Status LookForCancel(const Pass& pass) {
                                  : absl::OkStatus();
 }
 
-absl::Status PauseBetween(kernels::Device* device, int ahead,
+absl::Status PauseBetween(kernels::Accelerator* accelerator, int ahead,
                           const Pass& pass) {
   if (pass.recorded) return absl::OkStatus();
   // First the wait, so that a cancel during it is seen.
-  SLUICE_RETURN_IF_ERROR(device->Pace(ahead));
+  if (accelerator != nullptr) SLUICE_RETURN_IF_ERROR(accelerator->Pace(ahead));
   return LookForCancel(pass);
 }
 
@@ -90,7 +91,8 @@ bool TakesRelu(const std::vector<Planned>& steps, size_t i) {
 
 absl::StatusOr<std::unique_ptr<LayerStack>> LayerStack::Create(
     const LayerContext& context, absl::Span<const LayerPlan> layers) {
-  auto stack = std::unique_ptr<LayerStack>(new LayerStack(context.device));
+  auto stack = std::unique_ptr<LayerStack>(
+      new LayerStack(context.device->accelerator()));
   int64_t largest = layers.empty() ? 0 : SizeOf(layers[0].input_shape);
   bool taken = false;
   SLUICE_ASSIGN_OR_RETURN(std::vector<Planned> planned,
@@ -165,7 +167,7 @@ int64_t LayerStack::ParametersEnd(size_t begin, size_t end) const {
 }
 
 absl::Status LayerStack::Pause(const Pass& pass) const {
-  return PauseBetween(device_, kLayersAhead, pass);
+  return PauseBetween(accelerator_, kLayersAhead, pass);
 }
 
 absl::Status LayerStack::Forward(const Pass& pass, const void* x) {

@@ -26,9 +26,10 @@ ImageSize ImageSizeOf(const std::vector<int64_t>& shape);
 
 // kAborted where the pass is cancelled.
 absl::Status LookForCancel(const Pass& pass);
-// What comes between layers: waits as Device::Pace, then looks for a cancel.
-// Nothing while the pass is recorded.
-absl::Status PauseBetween(kernels::Device* device, int ahead, const Pass& pass);
+// What comes between layers: waits as Accelerator::Pace, unless `accelerator`
+// is nullptr, then looks for a cancel. Nothing while the pass is recorded.
+absl::Status PauseBetween(kernels::Accelerator* accelerator, int ahead,
+                          const Pass& pass);
 
 // Layers one after the other, with the memory for what lies between them. Waits
 // for no weights: whoever runs a model's layers has waited for those of the
@@ -87,7 +88,8 @@ class LayerStack {
     bool within = false;  // Its forward is part of the step's before it.
   };
 
-  explicit LayerStack(kernels::Device* device) : device_(device) {}
+  explicit LayerStack(kernels::Accelerator* accelerator)
+      : accelerator_(accelerator) {}
   absl::Status AddStep(const LayerContext& context, const LayerPlan& plan,
                        std::unique_ptr<Layer> layer, bool within);
   // Where the step's input is, with the stack's at `x`.
@@ -96,7 +98,7 @@ class LayerStack {
   }
 
   // Constant after Create.
-  kernels::Device* const device_;
+  kernels::Accelerator* const accelerator_;  // nullptr: on the CPU.
   std::vector<Step> steps_;
   size_t first_with_parameters_ = 0;
   ParameterRange parameters_;

@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"
-#include "worker/model/model_testing.h"
-#include "worker/model/separate_memory_device.h"
+#include "worker/model/testing/model_testing.h"
+#include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {
 namespace {

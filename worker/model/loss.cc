@@ -5,13 +5,12 @@
 //
 // Labels are checked here, on the host: an operation on a device cannot refuse
 // one, nor say which.
-#include "worker/model/loss.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/model/host_array.h"
+#include "worker/model/accelerator/host_array.h"
+#include "worker/model/layers.h"
 
 namespace sluice {
 namespace {

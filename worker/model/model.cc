@@ -164,7 +164,6 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeGradient(
         {0, floats_}, -steps.rate, into->values().data(), weights_->Own()));
   }
   SLUICE_RETURN_IF_ERROR(gradient_->Finish());
-  SLUICE_RETURN_IF_ERROR(device_->Synchronize());
   return total;
 }
 

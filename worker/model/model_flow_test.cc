@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"
-#include "worker/model/model_testing.h"
-#include "worker/model/separate_memory_device.h"
+#include "worker/model/testing/model_testing.h"
+#include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {
 namespace {
@@ -130,7 +130,7 @@ TEST(ModelFlowTest, ThePassWaitsForTheDeviceBeforeEachLayerAndSeesACancelThen) {
       "layer { dense { units: 2 } }",
       {4});
   SeparateMemoryDevice device;
-  const auto model = Create(job, 4, &device);
+  const auto model = Create(job, 4, &device, {.records = false});
   const auto weights = InitialWeights(job);
   std::vector<float> gradient(weights.size());
   // Before three layers, behind them, and before three again.

@@ -7,9 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_testing.h"
-#include "worker/model/model_testing.h"
-#include "worker/model/separate_memory_device.h"
+#include "kernels/cuda/testing/cuda_testing.h"
+#include "worker/model/testing/model_testing.h"
+#include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {
 namespace {
@@ -227,12 +227,13 @@ class CountingDevice : public SeparateMemoryDevice {
     return SeparateMemoryDevice::Allocate(bytes);
   }
   absl::StatusOr<std::unique_ptr<kernels::Upload>> PrepareUpload() override {
-    return std::make_unique<CountingUpload>(this, *device().PrepareUpload());
+    return std::make_unique<CountingUpload>(
+        this, *SeparateMemoryDevice::PrepareUpload());
   }
   absl::StatusOr<std::unique_ptr<kernels::Download>> PrepareDownload(
       int64_t bytes) override {
-    return std::make_unique<CountingDownload>(this,
-                                              *device().PrepareDownload(bytes));
+    return std::make_unique<CountingDownload>(
+        this, *SeparateMemoryDevice::PrepareDownload(bytes));
   }
 
   bool full = false;

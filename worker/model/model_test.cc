@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/reference_device.h"
-#include "worker/model/model_testing.h"
+#include "worker/model/testing/model_testing.h"
 
 namespace sluice {
 namespace {

@@ -1,0 +1,178 @@
+// Conv2d by cuDNN; what it cannot do by an own kernel.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/ops/library_op.h"
+#include "kernels/cuda/ops/linear_sums.h"
+#include "kernels/cuda/ops/ops.h"
+
+namespace sluice::kernels::cuda {
+namespace {
+
+// Of one precision. In FP32 each is nullptr where cuDNN cannot do the shape.
+struct Convolutions {
+  Precision precision;
+  std::unique_ptr<Convolution> forward, input_gradient, weight_gradient;
+};
+
+// A count of channels as convolutions in 16 bits want it: tensor cores take
+// them 16 bytes at a time.
+int64_t Padded(int64_t channels) { return (channels + 7) / 8 * 8; }
+
+// The shape that the library computes in `precision`.
+Conv2dShape Stored(Precision precision, Conv2dShape shape) {
+  if (!Is16Bit(precision)) return shape;
+  shape.inputs = Padded(shape.inputs);
+  shape.outputs = Padded(shape.outputs);
+  return shape;
+}
+
+// How the arrays of a shape lie: images in 16 bits have channels last.
+struct Layouts {
+  Layouts(Precision images, Precision weights, const Conv2dShape& s,
+          int64_t samples)
+      : inputs{images, Is16Bit(images), samples, s.inputs, s.height * s.width},
+        outputs{images, Is16Bit(images), samples, s.outputs,
+                s.output_height() * s.output_width()},
+        filters{weights, Is16Bit(weights), s.outputs, s.inputs,
+                s.kernel * s.kernel} {}
+
+  Images inputs, outputs, filters;
+};
+
+class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
+ public:
+  using LibraryOp::LibraryOp;
+
+  absl::Status Forward(int64_t samples, const void* x, const float* w,
+                       const float* b, void* y) override {
+    if (samples == 0) return absl::OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(Convolutions * found, For(samples));
+    const void *x_read = x, *w_read = w;
+    void* y_written = y;
+    const Layouts has = Given(samples), wants = Wanted(*found, samples);
+    LibraryArrays arrays(&gpu_, name_);
+    arrays.Read(has.inputs, wants.inputs, &x_read);
+    arrays.Read(has.filters, wants.filters, &w_read);
+    arrays.Write(has.outputs, wants.outputs, &y_written);
+    SLUICE_RETURN_IF_ERROR(arrays.Begin(WorkspaceOf(found->forward)));
+    SLUICE_RETURN_IF_ERROR(Run(ConvolutionKind::kForward, found->forward,
+                               samples, x_read, w_read, y_written, arrays));
+    SLUICE_RETURN_IF_ERROR(arrays.End());
+    return AddBiasAndRelu(&gpu_, name_, samples, shape_.outputs, OutputPixels(),
+                          b, shape_.relu, y);
+  }
+
+  absl::Status Backward(int64_t samples, const void* x, const float* w,
+                        const void* dy, void* dx, float* dw,
+                        float* db) override {
+    if (samples == 0) {
+      return ZeroGradients(&gpu_, name_, shape_.weight_size(),
+                           shape_.bias_size(), dw, db);
+    }
+    SLUICE_ASSIGN_OR_RETURN(Convolutions * found, For(samples));
+    if (db != nullptr) {
+      SLUICE_RETURN_IF_ERROR(SumBiasGradient(
+          &gpu_, name_, samples, shape_.outputs, OutputPixels(), dy, db));
+    }
+    const void *x_read = x, *w_read = dx == nullptr ? nullptr : w;
+    const void* dy_read = dy;
+    void *dx_written = dx, *dw_written = dw;
+    const Layouts has = Given(samples), wants = Wanted(*found, samples);
+    LibraryArrays arrays(&gpu_, name_);
+    arrays.Read(has.inputs, wants.inputs, &x_read);
+    arrays.Read(has.filters, wants.filters, &w_read);
+    arrays.Read(has.outputs, wants.outputs, &dy_read);
+    arrays.Write(has.filters, wants.filters, &dw_written);
+    arrays.Write(has.inputs, wants.inputs, &dx_written);
+    SLUICE_RETURN_IF_ERROR(
+        arrays.Begin(std::max(WorkspaceOf(found->weight_gradient),
+                              WorkspaceOf(found->input_gradient))));
+    SLUICE_RETURN_IF_ERROR(Run(ConvolutionKind::kWeightGradient,
+                               found->weight_gradient, samples, x_read, dy_read,
+                               dw_written, arrays));
+    if (dx != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Run(ConvolutionKind::kInputGradient,
+                                 found->input_gradient, samples, w_read,
+                                 dy_read, dx_written, arrays));
+    }
+    return arrays.End();
+  }
+
+ private:
+  int64_t OutputPixels() const {
+    return shape_.output_height() * shape_.output_width();
+  }
+  // As activations and weights are given.
+  Layouts Given(int64_t samples) const {
+    return {precision(), Precision::kFp32, shape_, samples};
+  }
+  // As those convolutions want them.
+  Layouts Wanted(const Convolutions& found, int64_t samples) const {
+    const Precision precision = found.precision;
+    return {precision, precision, Stored(precision, shape_), samples};
+  }
+
+  static int64_t WorkspaceOf(const std::unique_ptr<Convolution>& convolution) {
+    return convolution == nullptr ? 0 : convolution->workspace_bytes();
+  }
+
+  // kUnimplemented where cuDNN cannot do it in 16 bits.
+  absl::StatusOr<std::unique_ptr<Convolutions>> PrepareIn(
+      Precision precision, int64_t samples) override {
+    auto made = std::make_unique<Convolutions>();
+    made->precision = precision;
+    const Conv2dShape shape = Stored(precision, shape_);
+    const auto prepare = [&](ConvolutionKind kind) {
+      auto convolution =
+          gpu_.PrepareConvolution(kind, precision, shape, samples);
+      return Is16Bit(precision) ? std::move(convolution)
+                                : OrNone(std::move(convolution));
+    };
+    SLUICE_ASSIGN_OR_RETURN(made->forward, prepare(ConvolutionKind::kForward));
+    SLUICE_ASSIGN_OR_RETURN(made->input_gradient,
+                            prepare(ConvolutionKind::kInputGradient));
+    SLUICE_ASSIGN_OR_RETURN(made->weight_gradient,
+                            prepare(ConvolutionKind::kWeightGradient));
+    return made;
+  }
+
+  // By the library, or where it cannot do the shape by its formula, of floats.
+  absl::Status Run(ConvolutionKind kind,
+                   const std::unique_ptr<Convolution>& convolution,
+                   int64_t samples, const void* first, const void* second,
+                   void* out, const LibraryArrays& arrays) {
+    if (convolution != nullptr) {
+      return Named(name_,
+                   convolution->Run(first, second, out, arrays.workspace()));
+    }
+    const auto run = kind == ConvolutionKind::kForward ? DirectConvForward
+                     : kind == ConvolutionKind::kInputGradient
+                         ? DirectConvInputGradient
+                         : DirectConvWeightGradient;
+    return Launched(
+        run(stream(), shape_, samples, static_cast<const float*>(first),
+            static_cast<const float*>(second), static_cast<float*>(out)));
+  }
+};
+
+}  // namespace
+
+OpOr<Conv2dShape> MakeOp(GpuDevice* gpu, const Conv2dShape& shape,
+                         int64_t max_samples) {
+  std::string name =
+      absl::StrCat("conv2d ", shape.inputs, "x", shape.height, "x", shape.width,
+                   " to ", shape.outputs, ", kernel ", shape.kernel, " stride ",
+                   shape.stride, " padding ", shape.padding);
+  const Conv2dShape stored = Stored(gpu->precision(), shape);
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, stored.input_size()));
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, max_samples, stored.output_size()));
+  SLUICE_RETURN_IF_ERROR(CheckSize(name, 1, stored.weight_size()));
+  auto op = std::make_unique<Conv2d>(gpu, std::move(name), shape);
+  SLUICE_RETURN_IF_ERROR(op->For(max_samples).status());
+  return op;
+}
+
+}  // namespace sluice::kernels::cuda
