@@ -1,11 +1,10 @@
-#include "common/data_validation.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/cifar_file.h"
 #include "common/data_shape.h"
+#include "common/job_checker.h"
 
 namespace sluice {
 namespace {

@@ -1,8 +1,7 @@
-#include "common/delay_validation.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job_checker.h"
 
 namespace sluice {
 namespace {

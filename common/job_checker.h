@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job.pb.h"
 
 namespace sluice {
 
@@ -67,6 +68,17 @@ class Checker {
 
   std::vector<std::string> violations_;
 };
+
+// The parts of a job whose checks have a file of their own. Each adds the
+// violations of job.proto's bounds. REQUIRES: defaults are filled in.
+
+// Of `data` (data_validation.cc). `evaluated`: the job's evaluation needs a
+// test split.
+void CheckData(const proto::Data& data, bool evaluated, Checker* check);
+// Of `delays` (delay_validation.cc).
+void CheckDelays(const proto::Delays& delays, Checker* check);
+// Of `sync`, some of which depend on the rest of the job (sync_validation.cc).
+void CheckSync(const proto::Job& job, Checker* check);
 
 }  // namespace sluice
 

@@ -3,14 +3,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/data_validation.h"
-#include "common/delay_validation.h"
 #include "common/file_mode.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
-#include "common/sync_validation.h"
 
 namespace sluice {
 namespace {

@@ -1,10 +1,9 @@
-#include "common/sync_validation.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job_checker.h"
 
 namespace sluice {
 namespace {

@@ -6,17 +6,178 @@
 // tasks, and memory would grow with the number of workers.
 #include "sim/local_training.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
 #include "common/initial_weights.h"
+#include "common/parameter_layout.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
+#include "common/wire/payload.h"
+#include "common/wire/wire_format.h"
+#include "ps_server/shard/shard.h"
 #include "ps_server/shard_options_from_job.h"
+#include "worker/exchange/exchange.h"
 
 namespace sluice {
 
+// The exchange with shards in the same process. A pull copies the snapshots
+// that were chosen for it, a push stages in the shards. Nothing blocks.
+//
+// Stands in for the network between one trainer and the shards, bit by bit:
+// pulled floats are rounded to the wire type (Travel), and pushed floats are
+// encoded with their checksum and decoded by the shard. So a job with BF16
+// gradients gives the same weights here as on a real cluster.
+//
+// Not thread-safe: call from the thread that computes.
+class LocalTraining::LocalExchange final : public Exchange {
+ public:
+  // The shards have the ranges of `layout`, in order; both must outlive this.
+  // Floats are rounded as if they were sent with `types`.
+  LocalExchange(const ParameterLayout* layout, WireTypes types,
+                std::vector<Shard*> shards);
+
+  // Sets what the next pulls copy. Holds the snapshots until the next Choose.
+  void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
+
+  void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
+  // kInternal: the chosen snapshots are not the version that the pull asks for.
+  absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
+      int64_t end, const CancelToken& cancel) override;
+  absl::StatusOr<std::vector<Version>> FinishPull(
+      const CancelToken& cancel) override;
+  void AbortPull() override {}
+  void Prefetch(const PullSpec& spec, absl::Span<float> weights) override {}
+  void AbortPrefetch() override {}
+  void BeginPush(const GradientKey& key, uint64_t grant,
+                 absl::Span<const float> gradient) override;
+  void PushFrom(int64_t from) override {}
+  // Errors as Shard::Stage's.
+  absl::Status FinishPush(const CancelToken& cancel) override;
+  void AbortPush() override {}
+  void Wake() override {}
+
+ private:
+  absl::StatusOr<Version> PullSlice(int shard);
+  absl::Status Stage(int shard);
+
+  // Constant after construction.
+  const ParameterLayout& layout_;
+  const WireFormat format_;
+  const WireTypes types_;
+  const std::vector<Shard*> shards_;
+
+  Snapshots snapshots_;
+  PullSpec spec_;
+  absl::Span<float> weights_;
+  std::vector<Version> pulled_;  // Empty: not pulled yet.
+  GradientKey key_;
+  uint64_t grant_ = 0;
+  absl::Span<const float> gradient_;
+};
+
+LocalTraining::LocalExchange::LocalExchange(const ParameterLayout* layout,
+                                            WireTypes types,
+                                            std::vector<Shard*> shards)
+    : layout_(*layout),
+      format_(layout->statistics()),
+      types_(types),
+      shards_(std::move(shards)) {
+  SLUICE_CHECK(static_cast<int>(shards_.size()) == layout_.shards());
+}
+
+void LocalTraining::LocalExchange::BeginPull(const PullSpec& spec,
+                                             absl::Span<float> weights) {
+  spec_ = spec;
+  weights_ = weights;
+  pulled_.clear();
+}
+
+absl::StatusOr<OrRestarted<int64_t>> LocalTraining::LocalExchange::AwaitPulled(
+    int64_t, const CancelToken&) {
+  SLUICE_CHECK(snapshots_.size() == shards_.size());
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    SLUICE_ASSIGN_OR_RETURN(const Version version,
+                            PullSlice(static_cast<int>(s)));
+    pulled_.push_back(version);
+  }
+  return layout_.size();
+}
+
+absl::StatusOr<std::vector<Version>> LocalTraining::LocalExchange::FinishPull(
+    const CancelToken& cancel) {
+  if (pulled_.empty()) {
+    SLUICE_RETURN_IF_ERROR(AwaitPulled(layout_.size(), cancel).status());
+  }
+  return pulled_;
+}
+
+absl::StatusOr<Version> LocalTraining::LocalExchange::PullSlice(int shard) {
+  const WeightStore::Snapshot& snapshot = *snapshots_[shard];
+  const Version version = snapshot.version;
+  if (spec_.exact ? version != spec_.version : version < spec_.version) {
+    return absl::InternalError(
+        absl::StrCat("shard ", shard, ": version ", version.value(),
+                     " was chosen, ", spec_.version.value(), " is asked for"));
+  }
+  const ChunkGrid& grid = shards_[shard]->grid();
+  const ParameterRange range = layout_.range(ShardId(shard));
+  const auto slice = weights_.subspan(range.begin, range.size());
+  for (int chunk = 0; chunk < grid.count(); ++chunk) {
+    std::copy_n(snapshot.chunks[chunk].data(), grid.size(chunk),
+                slice.begin() + grid.begin(chunk));
+  }
+  format_.Travel(types_.pull, range, slice);
+  return version;
+}
+
+void LocalTraining::LocalExchange::BeginPush(const GradientKey& key,
+                                             uint64_t grant,
+                                             absl::Span<const float> gradient) {
+  key_ = key;
+  grant_ = grant;
+  gradient_ = gradient;
+}
+
+absl::Status LocalTraining::LocalExchange::FinishPush(const CancelToken&) {
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    SLUICE_RETURN_IF_ERROR(Stage(static_cast<int>(s)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalTraining::LocalExchange::Stage(int shard) {
+  const int64_t begin = layout_.range(ShardId(shard)).begin;
+  const ChunkGrid& grid = shards_[shard]->grid();
+  std::vector<uint8_t> data;
+  for (int chunk = 0; chunk < grid.count(); ++chunk) {
+    const int64_t at = begin + grid.begin(chunk);
+    const ParameterRange range = {at, at + grid.size(chunk)};
+    data.resize(format_.Bytes(types_.push, range));
+    const uint64_t checksum = format_.Encode(
+        types_.push, range, gradient_.subspan(at, range.size()), data.data());
+    SLUICE_RETURN_IF_ERROR(shards_[shard]
+                               ->Stage({.key = key_,
+                                        .grant = grant_,
+                                        .offset = grid.begin(chunk),
+                                        .type = types_.push},
+                                       Payload({data}, checksum))
+                               .status());
+  }
+  return absl::OkStatus();
+}
+
 LocalTraining::LocalTraining(const ResolvedJob& job) : job_(job) {}
+
+LocalTraining::~LocalTraining() = default;
 
 absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
     const ResolvedJob& job, const std::string& weights_path,

@@ -11,10 +11,12 @@
 #include "common/resolved_job.h"
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
-#include "sim/local_exchange.h"
 #include "worker/compute_context.h"
 
 namespace sluice {
+
+// One version of each shard's slice, in shard order.
+using Snapshots = std::vector<std::shared_ptr<const WeightStore::Snapshot>>;
 
 // A job's weights and gradients in one process: the production shards, trainer
 // and evaluator, without a coordinator. The owner supplies the decisions, and
@@ -39,6 +41,8 @@ class LocalTraining {
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(
       const ResolvedJob& job, const std::string& weights_path,
       const Splits& splits = {}, const StoredVersion& stored_version = nullptr);
+
+  ~LocalTraining();
 
   int shards() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(ShardId id) const { return *shards_[id.value()]; }
@@ -72,6 +76,8 @@ class LocalTraining {
   std::vector<std::vector<float>> Arrays();
 
  private:
+  class LocalExchange;
+
   explicit LocalTraining(const ResolvedJob& job);
 
   const ResolvedJob job_;

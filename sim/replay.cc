@@ -15,28 +15,147 @@
 // in advance, so memory does not grow with the length of the run.
 #include "sim/replay.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
+#include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "proto/commit_log.pb.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/shard/tensor_digests.h"
 #include "sim/local_training.h"
-#include "sim/replay_plan.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {
 namespace {
+
+// Turns a commit log into the order of a replay, and refuses logs that cannot
+// be true. The log is untrusted input: the checks here are what allows Replay
+// to look up bases and decisions without checking again.
+//
+//   - Commits have the versions begin + 1, begin + 2, ... without a gap.
+//   - A base is at least the version the generation began with, and below the
+//     version of its update: update 5 of a generation that restored version 3
+//     may have gradients of bases 3 and 4 only.
+
+// The part of one generation's commit log that determines its bits, in replay
+// order.
+struct ReplayPlan {
+  Generation generation;
+  Version begin;  // The version it restored; 0 for the first generation.
+  std::vector<proto::LogCommit> commits;  // Versions begin + 1, + 2, ...
+  // Learning rate of a task's local steps; only for tasks with several steps.
+  absl::flat_hash_map<GradientKey, double> local_rates;
+  // By shard: each version that a gradient was computed at, with the last
+  // update that needs it.
+  std::vector<std::map<Version, Version>> last_use;
+  // By (version, shard).
+  std::map<std::pair<Version, ShardId>, std::vector<uint64_t>> digests;
+};
+
+absl::Status CheckEntry(const proto::LogCommit& commit,
+                        const proto::LogEntry& entry, Version begin,
+                        int shards) {
+  const std::string what = absl::StrCat(
+      "the commit log: version ", commit.version(), ", gradient of worker ",
+      entry.worker(), " for mini-batch ", entry.first_batch(), ": ");
+  if (entry.shard_base_size() != shards) {
+    return absl::DataLossError(absl::StrCat(what, "bases of ",
+                                            entry.shard_base_size(),
+                                            " shards, expected ", shards));
+  }
+  for (const int64_t base : entry.shard_base()) {
+    if (base >= begin.value() && base < commit.version()) continue;
+    return absl::DataLossError(absl::StrCat(what, "computed at version ", base,
+                                            ", expected ", begin.value(),
+                                            " to ", commit.version() - 1));
+  }
+  if (entry.batches() < 1 || entry.first_batch() < 0) {
+    return absl::DataLossError(
+        absl::StrCat(what, "of ", entry.batches(), " mini-batches"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddCommit(const proto::LogCommit& commit, int shards,
+                       ReplayPlan* plan) {
+  const int64_t expected =
+      plan->begin.value() + static_cast<int64_t>(plan->commits.size()) + 1;
+  if (commit.version() != expected) {
+    return absl::DataLossError(absl::StrCat("the commit log: version ",
+                                            commit.version(), " comes where ",
+                                            expected, " is expected"));
+  }
+  for (const proto::LogEntry& entry : commit.entry()) {
+    SLUICE_RETURN_IF_ERROR(CheckEntry(commit, entry, plan->begin, shards));
+    for (int s = 0; s < shards; ++s) {
+      plan->last_use[s][Version(entry.shard_base(s))] =
+          Version(commit.version());
+    }
+  }
+  plan->commits.push_back(commit);
+  return absl::OkStatus();
+}
+
+void AddDigests(const proto::LogDigests& digests, ReplayPlan* plan) {
+  plan->digests[{Version(digests.version()), ShardId(digests.shard())}].assign(
+      digests.digest().begin(), digests.digest().end());
+}
+
+GradientKey KeyOf(Generation generation, const proto::LogEntry& entry) {
+  return {generation, WorkerId(entry.worker()),
+          Incarnation(entry.incarnation()), Sequence(entry.sequence())};
+}
+
+// Checks that every version is there once and in order, and that each gradient
+// was computed at versions that existed, on `shards` shards. kDataLoss names
+// the first violation.
+absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log, int shards) {
+  ReplayPlan plan;
+  plan.generation = Generation(log.header.generation());
+  plan.begin = Version(log.header.restored_version());
+  plan.last_use.resize(shards);
+  for (const proto::LogRecord& record : log.records) {
+    switch (record.kind_case()) {
+      case proto::LogRecord::kCommit:
+        SLUICE_RETURN_IF_ERROR(AddCommit(record.commit(), shards, &plan));
+        break;
+      case proto::LogRecord::kTask: {
+        const proto::LogTask& task = record.task();
+        if (task.local_learning_rate() == 0) break;
+        plan.local_rates[{plan.generation, WorkerId(task.worker()),
+                          Incarnation(task.incarnation()),
+                          Sequence(task.sequence())}] =
+            task.local_learning_rate();
+        break;
+      }
+      case proto::LogRecord::kDigests:
+        AddDigests(record.digests(), &plan);
+        break;
+      case proto::LogRecord::kHeader:
+      case proto::LogRecord::kEnd:
+      case proto::LogRecord::KIND_NOT_SET:
+        break;
+    }
+  }
+  return plan;
+}
 
 // Signs this process's own grants, which never leave it.
 constexpr uint64_t kSecret = 0;

@@ -4,7 +4,7 @@
 
 #include "common/data_shape.h"
 #include "common/status_macros.h"
-#include "worker/data/image_source.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

@@ -1,9 +1,6 @@
 #include "worker/data/data_source.h"
 
-#include "worker/data/image_source.h"
-#include "worker/data/linear_regression.h"
-#include "worker/data/synthetic_images.h"
-#include "worker/data/text_source.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 

@@ -6,9 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/data/image_source.h"
-#include "worker/data/linear_regression.h"
-#include "worker/data/synthetic_images.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

@@ -2,8 +2,6 @@
 // as a mini-batch is gathered. A pixel has 256 values, so each channel has a
 // table of what they become: the same float every time, without a division for
 // each pixel.
-#include "worker/data/image_source.h"
-
 #include <array>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "common/idx_file.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

@@ -3,13 +3,12 @@
 // best. Each number is drawn by its index in a stream of its own: every process
 // makes the same samples, and the test split shares w but no sample with the
 // other.
-#include "worker/data/linear_regression.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

@@ -3,14 +3,13 @@
 // noise. Only the patterns are stored; noise is drawn when a sample is
 // gathered, as a function of (seed, split, sample, pixel), so that every gather
 // gives the same image.
-#include "worker/data/synthetic_images.h"
-
 #include <array>
 #include <cmath>
 #include <vector>
 
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

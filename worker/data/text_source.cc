@@ -1,8 +1,6 @@
 // Samples lie next to each other and labels are the inputs shifted by one byte.
 // With a length of 4, sample 1 of "to be or not" has the input "e or" and the
 // labels " or ".
-#include "worker/data/text_source.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "common/text_file.h"
+#include "worker/data/readers.h"
 
 namespace sluice {
 namespace {

@@ -15,8 +15,6 @@
 //   Await(15)   Restarted: two floats that were counted have come again, as 7
 //   Await(4)    17, say: what is there by now
 //   Finish      versions 5 and 7, when all is there
-#include "worker/exchange/vector_pull.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -26,6 +24,7 @@
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.pb.h"
+#include "worker/exchange/grpc_exchange.h"
 
 namespace sluice {
 namespace {
