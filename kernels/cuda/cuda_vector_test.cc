@@ -63,7 +63,7 @@ TEST_P(CudaVectorTest, ASumThatIsNotToBeWaitedForIsRefusedByName) {
   const auto op = *device_->PrepareVector({{1, 3}, {5, 9000}});
   const Floats x(device_.get(), std::vector<float>(9000, 1));
   const auto refused =
-      device_->Record([&] { return op->SumOfSquares(x.data()).status(); });
+      gpu().Record([&] { return op->SumOfSquares(x.data()).status(); });
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(refused.status().message(),
             "vector of 2 ranges, 8997 floats: scratch memory of 64 bytes "
