@@ -19,6 +19,7 @@ struct StatusFlags {
   std::string run;
   bool json = false;
   bool watch = false;
+  bool counters = false;
 };
 
 // Often enough for the eye, and next to no work for the coordinator.
@@ -69,8 +70,11 @@ int Status(const StatusFlags& flags) {
     if (!status.ok()) return ShowWhatIsLeft(flags, status.status());
     // Clears the screen first, as `watch` does.
     if (flags.watch && !flags.json) std::cout << "\x1b[H\x1b[J";
-    std::cout << (flags.json ? StatusJson(*status) : FormatStatus(*status))
-              << std::flush;
+    std::cout << (flags.json ? StatusJson(*status) : FormatStatus(*status));
+    if (flags.counters && !flags.json) {
+      std::cout << "\n" << FormatProcessCounters(*status);
+    }
+    std::cout << std::flush;
     if (!flags.watch || signals.WaitFor(kWatchEvery).has_value()) return 0;
   }
 }
@@ -86,6 +90,9 @@ void AddStatusCommand(CLI::App& app, int* exit_code) {
       ->required();
   command->add_flag("--json", flags->json, "Print JSON objects");
   command->add_flag("--watch", flags->watch, "Again every second");
+  command->add_flag("--counters", flags->counters,
+                    "Also what each worker and shard has counted, as far as "
+                    "it is not 0; --json always has it");
   command->callback([flags, exit_code] { *exit_code = Status(*flags); });
 }
 

@@ -213,7 +213,7 @@ Resumption GoOnFrom(Past past) {
       past.sums.updates_lost +
       std::max<int64_t>(0, past.sums.newest.value() - point.version.value());
   // Whatever the version does not count.
-  GradientCounts& counts = point.snapshot.totals.gradients;
+  GradientCounts& counts = point.snapshot.totals.counters;
   const int64_t lost =
       std::max<int64_t>(0, past.sums.tasks - counts.applied - counts.cancelled -
                                counts.dropped - counts.rejected);

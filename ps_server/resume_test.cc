@@ -113,8 +113,8 @@ class ResumeTest : public ::testing::Test {
     TrainingSnapshot snapshot;
     snapshot.schedule.low_water_mark = BlockId(2 * version);
     snapshot.round = BlockId(2 * version);
-    snapshot.totals.samples_applied = 20 * version;
-    snapshot.totals.gradients.applied = 2 * version;
+    snapshot.totals.counters.samples_applied = 20 * version;
+    snapshot.totals.counters.applied = 2 * version;
     return snapshot;
   }
 
@@ -136,7 +136,7 @@ TEST_F(ResumeTest, GoesOnFromTheNewestWholeCheckpointAndNamesTheOthers) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->point.generation, Generation(1));
   EXPECT_EQ(found->point.version, Version(2));
-  EXPECT_EQ(found->point.snapshot.totals.samples_applied, 40);
+  EXPECT_EQ(found->point.snapshot.totals.counters.samples_applied, 40);
   EXPECT_EQ(found->generation, Generation(2));
   ASSERT_EQ(found->passed_over.size(), 1);
   EXPECT_THAT(std::string(found->passed_over[0].message()),
@@ -147,14 +147,14 @@ TEST_F(ResumeTest, TheGenerationIsAboveAllThatWereTakenAndTheirTasksAreLost) {
   TakeGeneration(1, 9);
   TakeGeneration(2, 7);
   TrainingSnapshot snapshot = At(2);
-  snapshot.totals.gradients.cancelled = 1;
-  snapshot.totals.gradients.lost = 3;
+  snapshot.totals.counters.cancelled = 1;
+  snapshot.totals.counters.lost = 3;
   Store(Job(), {Generation(1), Version(2)}, snapshot);
   const auto found = FindResumption(Job(), run_);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->generation, Generation(3));
   // 16 tasks, of which 4 were applied and 1 cancelled.
-  EXPECT_EQ(found->point.snapshot.totals.gradients.lost, 11);
+  EXPECT_EQ(found->point.snapshot.totals.counters.lost, 11);
   EXPECT_EQ(found->lost, 8);
 }
 
@@ -228,7 +228,7 @@ TEST_F(ResumeTest, WithoutAWholeCheckpointARecoveryGoesBackToVersionZero) {
   EXPECT_EQ((*found)->point.generation, Generation(0));
   EXPECT_EQ((*found)->point.version, Version(0));
   EXPECT_EQ((*found)->lost, 9);
-  EXPECT_EQ((*found)->point.snapshot.totals.gradients.lost, 9);
+  EXPECT_EQ((*found)->point.snapshot.totals.counters.lost, 9);
   ASSERT_EQ((*found)->passed_over.size(), 1);
   EXPECT_THAT(std::string((*found)->passed_over[0].message()),
               HasSubstr(manifest));

@@ -121,7 +121,7 @@ class PolicyTest : public testing::TestWithParam<const char*> {
 
 TEST_P(PolicyTest, LearnsAndComputesNothingThatIsCancelledBeforeDelivery) {
   const SimulatedRun run = Simulate(PolicyJob());
-  EXPECT_EQ(run.state.gradients.applied, 80);  // Two epochs of 40.
+  EXPECT_EQ(run.state.counters.applied, 80);  // Two epochs of 40.
   EXPECT_GE(run.computed, 80);
   // Gradients that were just delivered when the run ended.
   EXPECT_LE(run.computed, 80 + 4);

@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/counter_table.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
@@ -73,13 +75,13 @@ std::string FormatProgress(const proto::JobStatus& status) {
   } else if (status.has_test_loss()) {
     absl::StrAppendFormat(&line, "  test loss %.4g", status.test_loss());
   }
+  const RunCounters counters = CountersFrom(kRunCounters, status.counters());
   absl::StrAppendFormat(
       &line,
       "  %.1f updates/s  %.0f samples/s  staleness %.1f  cancelled %d  "
       "dropped %d",
       status.updates_per_second(), status.samples_per_second(),
-      status.mean_staleness(), status.gradients().cancelled(),
-      status.gradients().dropped());
+      status.mean_staleness(), counters.cancelled, counters.dropped);
   if (!status.waiting_for().empty()) {
     absl::StrAppend(&line, "  ", Waiting(status));
   } else if (status.phase() != "running") {

@@ -26,8 +26,8 @@ proto::JobStatus RunningStatus() {
   status.set_updates_per_second(13.11);
   status.set_samples_per_second(2516.4);
   status.set_mean_staleness(0.5);
-  status.mutable_gradients()->set_cancelled(130);
-  status.mutable_gradients()->set_dropped(2);
+  (*status.mutable_counters())["gradients.cancelled"] = 130;
+  (*status.mutable_counters())["gradients.dropped"] = 2;
   status.set_seconds(15);
   status.set_progress(0.25);
   return status;

@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/counter_table.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
@@ -23,9 +25,11 @@ int64_t Bytes(const proto::CheckpointManifest &manifest) {
 }
 
 std::string Samples(const proto::TrainingState &state) {
-  std::string text = absl::StrCat(state.samples_applied(),
-                                  " applied; every task's mini-batches below ",
-                                  "number ", state.low_water_mark());
+  const int64_t samples =
+      CountersFrom(kRunCounters, state.counters()).samples_applied;
+  std::string text =
+      absl::StrCat(samples, " applied; every task's mini-batches below ",
+                   "number ", state.low_water_mark());
   if (!state.exception().empty()) {
     absl::StrAppend(&text, ", and ", absl::StrJoin(state.exception(), ", "));
   }
@@ -88,7 +92,8 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
   json["version"] = manifest.version();
   json["job_fingerprint"] = manifest.job_fingerprint();
   json["layout_fingerprint"] = manifest.layout_fingerprint();
-  json["samples_applied"] = state.samples_applied();
+  json["samples_applied"] =
+      CountersFrom(kRunCounters, state.counters()).samples_applied;
   json["low_water_mark"] = state.low_water_mark();
   json["exceptions"] =
       std::vector<int64_t>(state.exception().begin(), state.exception().end());

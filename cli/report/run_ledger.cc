@@ -56,16 +56,17 @@ absl::StatusOr<Ledger> ReadRunLedger(const std::string& run_dir) {
     if (job.job.stop().has_epochs() &&
         absl::StrContains(result->reason, " epochs done")) {
       expected.mini_batches = MiniBatchesOf(job);
-      expected.left_out = result->batches_left_out;
+      expected.left_out = result->counters.batches_left_out;
     }
   }
   SLUICE_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(run_dir, expected));
   if (!expected.ended) return ledger;
   const GenerationLedger total = ledger.Total();
   Compare("updates", result->version, ledger.version.value(), &ledger);
-  Compare("samples", result->samples, ledger.samples, &ledger);
-  Compare("gradients applied", result->applied, total.applied, &ledger);
-  Compare("gradients", result->tasks, total.tasks, &ledger);
+  Compare("samples", result->counters.samples_applied, ledger.samples, &ledger);
+  Compare("gradients applied", result->counters.applied, total.applied,
+          &ledger);
+  Compare("gradients", result->tasks(), total.tasks, &ledger);
   return ledger;
 }
 

@@ -7,6 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/launch/progress.h"
+#include "cli/report/notable_counters.h"
+#include "common/counter_json.h"
+#include "common/counter_table.h"
 
 namespace sluice {
 namespace {
@@ -84,10 +87,6 @@ json ReadSummary(const std::string& run_dir) {
   return summary.is_object() ? summary : json();
 }
 
-json GradientsOf(const json& summary) {
-  return summary.is_null() ? json() : summary.value("gradients", json());
-}
-
 }  // namespace
 
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
@@ -96,10 +95,6 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
     return absl::NotFoundError(
         absl::StrCat(PathOf(run_dir), ": cannot be read"));
   }
-  const auto count = [](const json& object, const char* name) {
-    const double number = Number(object, name);
-    return std::isnan(number) ? 0 : static_cast<int64_t>(number);
-  };
   const auto maybe = [&](const char* name) {
     const double number = Number(summary, name);
     return std::isnan(number) ? std::nullopt : std::optional<double>(number);
@@ -107,19 +102,12 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
   RunResult result;
   result.failure = Text(summary, "failure");
   result.reason = Text(summary, "reason");
-  result.version = count(summary, "version");
-  result.samples = count(summary, "samples");
-  result.batches_left_out = count(summary, "batches_left_out");
+  result.version = static_cast<int64_t>(maybe("version").value_or(0));
   result.seconds = maybe("seconds").value_or(0);
   result.test_accuracy = maybe("test_accuracy");
   result.test_loss = maybe("test_loss");
   result.weights_sha256 = Text(summary, "weights_sha256");
-  const json gradients = GradientsOf(summary);
-  result.applied = count(gradients, "applied");
-  for (const char* outcome :
-       {"applied", "cancelled", "dropped", "rejected", "lost"}) {
-    result.tasks += count(gradients, outcome);
-  }
+  result.counters = CountersFromJson(kRunCounters, summary);
   return result;
 }
 
@@ -128,9 +116,7 @@ std::string FailureInSummary(const std::string& run_dir) {
 }
 
 int64_t CancelledInSummary(const std::string& run_dir) {
-  const double cancelled =
-      Number(GradientsOf(ReadSummary(run_dir)), "cancelled");
-  return std::isnan(cancelled) ? 0 : static_cast<int64_t>(cancelled);
+  return CountersFromJson(kRunCounters, ReadSummary(run_dir)).cancelled;
 }
 
 std::string DescribeSummary(const std::string& run_dir) {
@@ -143,20 +129,15 @@ std::string DescribeSummary(const std::string& run_dir) {
                         Number(summary, "version"),
                         FormatSeconds(Number(summary, "seconds")),
                         Number(summary, "samples_per_second"));
-  const json gradients = GradientsOf(summary);
-  for (const char* outcome : {"applied", "cancelled", "dropped", "rejected"}) {
-    absl::StrAppendFormat(&text, "%s%s %.0f",
-                          text.back() == '\n' ? "gradients: " : ", ", outcome,
-                          Number(gradients, outcome));
-  }
-  const double left_out = Number(summary, "batches_left_out");
-  if (left_out > 0) {
-    absl::StrAppendFormat(&text, ", mini-batches left out %.0f", left_out);
-  }
-  const double not_finite = Number(summary, "losses_not_finite");
-  if (not_finite > 0) {
-    absl::StrAppendFormat(&text, ", losses that are NaN or infinite %.0f",
-                          not_finite);
+  const auto counters = CountersFromJson(kRunCounters, summary);
+  absl::StrAppendFormat(
+      &text, "gradients: applied %d, cancelled %d, dropped %d, rejected %d",
+      counters.applied, counters.cancelled, counters.dropped,
+      counters.rejected);
+  CounterMap by_name;
+  PutCounters(kRunCounters, counters, &by_name);
+  for (const auto& [what, value] : NotableCounters(by_name)) {
+    absl::StrAppend(&text, ", ", what, " ", value);
   }
   absl::StrAppend(&text, DescribeCheckpoints(summary),
                   DescribeRecoveries(summary), "\nresults in ", run_dir, "\n");

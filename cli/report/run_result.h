@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 
@@ -14,15 +15,18 @@ struct RunResult {
   std::string failure = {};  // Empty: it reached its end.
   std::string reason = {};   // "8 epochs done"
   int64_t version = 0;
-  int64_t samples = 0;
-  int64_t batches_left_out = 0;
   double seconds = 0;
   // Absent where nothing was evaluated; accuracy also of a regression.
   std::optional<double> test_accuracy = {};
   std::optional<double> test_loss = {};
   std::string weights_sha256 = {};  // Empty where nothing was evaluated.
-  int64_t applied = 0;
-  int64_t tasks = 0;  // All gradients, whatever became of them.
+  RunCounters counters = {};
+
+  // All gradients, whatever became of them.
+  int64_t tasks() const {
+    return counters.applied + counters.cancelled + counters.dropped +
+           counters.rejected + counters.lost;
+  }
 };
 // kNotFound: there is no such file that can be read.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);

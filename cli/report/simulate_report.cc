@@ -37,7 +37,7 @@ void AddRun(const SimulatedRun& run, const SimulationReport& report,
   const JobState& state = run.state;
   (*json)["virtual_seconds"] = absl::ToDoubleSeconds(state.running);
   (*json)["version"] = state.version.value();
-  (*json)["samples"] = state.samples_applied;
+  (*json)["samples"] = state.counters.samples_applied;
   (*json)["loss"] = state.loss;
   (*json)["gradients_computed"] = run.computed;
   (*json)["evaluations"] = nlohmann::ordered_json::array();

@@ -5,16 +5,31 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/launch/progress.h"
+#include "cli/report/notable_counters.h"
+#include "common/counter_json.h"
+#include "common/counter_table.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Verdicts(const proto::GradientCounts& counts) {
-  return absl::StrFormat("%9d %9d %9d %9d %9d", counts.applied(),
-                         counts.cancelled(), counts.dropped(),
-                         counts.rejected(), counts.lost());
+GradientCounts CountsOf(const proto::WorkerStatus& worker) {
+  const proto::GradientCounts& counts = worker.gradients();
+  return {counts.applied(), counts.cancelled(), counts.dropped(),
+          counts.rejected(), counts.lost()};
+}
+
+std::string Verdicts(const GradientCounts& counts) {
+  return absl::StrFormat("%9d %9d %9d %9d %9d", counts.applied,
+                         counts.cancelled, counts.dropped, counts.rejected,
+                         counts.lost);
+}
+
+// Protobuf's maps have no order.
+CounterMap Sorted(const google::protobuf::Map<std::string, int64_t>& counters) {
+  return {counters.begin(), counters.end()};
 }
 
 // "0: 12  1: 40  ... 31+: 2", without values that did not occur.
@@ -34,12 +49,12 @@ std::string LastHeard(const std::string& state, double seconds) {
   return state == "missing" ? "-" : absl::StrFormat("%.1f s", seconds);
 }
 
-Json VerdictsJson(const proto::GradientCounts& counts) {
-  return {{"applied", counts.applied()},
-          {"cancelled", counts.cancelled()},
-          {"dropped", counts.dropped()},
-          {"rejected", counts.rejected()},
-          {"lost", counts.lost()}};
+Json VerdictsJson(const GradientCounts& counts) {
+  return {{"applied", counts.applied},
+          {"cancelled", counts.cancelled},
+          {"dropped", counts.dropped},
+          {"rejected", counts.rejected},
+          {"lost", counts.lost}};
 }
 
 Json WorkersJson(const proto::JobStatus& status) {
@@ -49,8 +64,9 @@ Json WorkersJson(const proto::JobStatus& status) {
                        {"state", worker.state()},
                        {"incarnation", worker.incarnation()},
                        {"last_heard_s", worker.last_heard_s()},
-                       {"gradients", VerdictsJson(worker.gradients())},
-                       {"process", worker.process()}});
+                       {"gradients", VerdictsJson(CountsOf(worker))},
+                       {"process", worker.process()},
+                       {"counters", Sorted(worker.counters())}});
   }
   return workers;
 }
@@ -63,21 +79,25 @@ Json ShardsJson(const proto::JobStatus& status) {
                       {"version", shard.version()},
                       {"last_heard_s", shard.last_heard_s()},
                       {"address", shard.address()},
-                      {"process", shard.process()}});
+                      {"process", shard.process()},
+                      {"counters", Sorted(shard.counters())}});
   }
   return shards;
 }
 
 // "checkpoints: version 40 is the newest, 4 written, 1 failed, 0 late" and what
 // is under way or went wrong.
-std::string Checkpoints(const proto::CheckpointStatus& checkpoint) {
+std::string Checkpoints(const proto::JobStatus& status) {
+  const proto::CheckpointStatus& checkpoint = status.checkpoint();
+  const CheckpointCounters counters =
+      CountersFrom(kCheckpointCounters, status.counters());
   std::string text = absl::StrFormat(
       "checkpoints  %s, %d written, %d failed, %d late\n",
       checkpoint.has_newest_version()
           ? absl::StrCat("version ", checkpoint.newest_version(),
                          " is the newest")
           : "none yet",
-      checkpoint.written(), checkpoint.failed(), checkpoint.late());
+      counters.written, counters.failed, counters.late);
   if (checkpoint.has_writing_version()) {
     absl::StrAppendFormat(&text, "writing version %d for %s\n",
                           checkpoint.writing_version(),
@@ -116,9 +136,6 @@ Json CheckpointsJson(const proto::JobStatus& status) {
   if (!status.has_checkpoint()) return nullptr;
   const proto::CheckpointStatus& checkpoint = status.checkpoint();
   Json json = {{"newest_version", nullptr},
-               {"written", checkpoint.written()},
-               {"failed", checkpoint.failed()},
-               {"late", checkpoint.late()},
                {"last_error", checkpoint.last_error()},
                {"writing_version", nullptr},
                {"writing_s", checkpoint.writing_s()}};
@@ -148,14 +165,15 @@ std::string FormatStatus(const proto::JobStatus& status) {
                           FormatSeconds(status.waiting_s()));
   }
   if (status.has_checkpoint()) {
-    absl::StrAppend(&text, Checkpoints(status.checkpoint()));
+    absl::StrAppend(&text, Checkpoints(status));
   }
   if (status.has_recovery()) absl::StrAppend(&text, Recovery(status));
-  if (status.losses_not_finite() > 0) {
-    absl::StrAppendFormat(
-        &text, "losses that are NaN or infinite: %d (left out of the loss)\n",
-        status.losses_not_finite());
+  for (const auto& [what, value] : NotableCounters(Sorted(status.counters()))) {
+    absl::StrAppend(&text, what, ": ", value, "\n");
   }
+  absl::StrAppend(&text, "samples      ",
+                  CountersFrom(kRunCounters, status.counters()).samples_applied,
+                  " in the weights\n");
   absl::StrAppend(&text, "staleness", Histogram(status), "\n\n");
   absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %9s %9s %9s %9s %9s  %s\n",
                         "", "state", "last heard", "version", "applied",
@@ -164,7 +182,7 @@ std::string FormatStatus(const proto::JobStatus& status) {
     absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %s  %s\n",
                           absl::StrCat("worker ", worker.id()), worker.state(),
                           LastHeard(worker.state(), worker.last_heard_s()), "",
-                          Verdicts(worker.gradients()), worker.process());
+                          Verdicts(CountsOf(worker)), worker.process());
   }
   for (const proto::ShardStatus& shard : status.shard()) {
     absl::StrAppendFormat(&text, "%-10s %-10s %10s %8d %49s  %s\n",
@@ -172,12 +190,32 @@ std::string FormatStatus(const proto::JobStatus& status) {
                           LastHeard(shard.state(), shard.last_heard_s()),
                           shard.version(), "", shard.process());
   }
-  absl::StrAppendFormat(&text, "%-40s %s\n", "all gradients",
-                        Verdicts(status.gradients()));
+  absl::StrAppendFormat(
+      &text, "%-40s %s\n", "all gradients",
+      Verdicts(CountersFrom(kRunCounters, status.counters())));
+  return text;
+}
+
+std::string FormatProcessCounters(const proto::JobStatus& status) {
+  std::string text;
+  const auto add = [&text](const std::string& who, const auto& counters) {
+    absl::StrAppendFormat(&text, "%-10s", who);
+    for (const auto& [name, value] : Sorted(counters)) {
+      if (value != 0) absl::StrAppend(&text, " ", name, "=", value);
+    }
+    absl::StrAppend(&text, "\n");
+  };
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    add(absl::StrCat("worker ", worker.id()), worker.counters());
+  }
+  for (const proto::ShardStatus& shard : status.shard()) {
+    add(absl::StrCat("shard ", shard.id()), shard.counters());
+  }
   return text;
 }
 
 std::string StatusJson(const proto::JobStatus& status) {
+  const RunCounters counters = CountersFrom(kRunCounters, status.counters());
   Json json = {
       {"name", status.name()},
       {"run_id", status.run_id()},
@@ -189,7 +227,7 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"epoch", status.epoch()},
       {"epochs_total", status.epochs_total()},
       {"progress", status.progress()},
-      {"samples_applied", status.samples_applied()},
+      {"samples_applied", counters.samples_applied},
       {"seconds", status.seconds()},
       {"updates_per_second", status.updates_per_second()},
       {"samples_per_second", status.samples_per_second()},
@@ -200,15 +238,20 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"test_version", status.test_version()},
       {"mean_staleness", status.mean_staleness()},
       {"staleness_histogram", status.staleness_histogram()},
-      {"gradients", VerdictsJson(status.gradients())},
-      {"losses_not_finite", status.losses_not_finite()},
       {"checkpoints", CheckpointsJson(status)},
       {"recovery", RecoveryJson(status)},
       {"worker", WorkersJson(status)},
       {"shard", ShardsJson(status)},
       {"waiting_for", status.waiting_for()},
       {"waiting_s", status.waiting_s()},
+      {"counters", Sorted(status.counters())},
   };
+  PutCountersInJson(kRunCounters, counters, &json);
+  if (status.has_checkpoint()) {
+    PutCountersInJson(kCheckpointCounters,
+                      CountersFrom(kCheckpointCounters, status.counters()),
+                      &json);
+  }
   if (status.has_test_loss()) json["test_loss"] = status.test_loss();
   if (status.has_test_accuracy()) {
     json["test_accuracy"] = status.test_accuracy();

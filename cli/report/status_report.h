@@ -12,8 +12,12 @@ namespace sluice {
 // every worker and shard.
 std::string FormatStatus(const proto::JobStatus& status);
 
-// The same as one JSON object, with the names of proto::JobStatus. A value that
-// is not known yet is null.
+// A line for every worker and shard, of what it has counted itself, as far as
+// it is not 0: "worker 0   tasks_started_total=12".
+std::string FormatProcessCounters(const proto::JobStatus& status);
+
+// All of it as one JSON object, with the names of proto::JobStatus and of the
+// counters. A value that is not known yet is null.
 std::string StatusJson(const proto::JobStatus& status);
 
 }  // namespace sluice

@@ -53,11 +53,11 @@ TEST(StatusReportTest, SaysWhatBecameOfCheckpointsWhereThereAreSome) {
   EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("checkpoints")));
   EXPECT_TRUE(
       nlohmann::json::parse(StatusJson(status))["checkpoints"].is_null());
-  status.mutable_checkpoint()->set_written(0);
+  status.mutable_checkpoint();
   EXPECT_THAT(FormatStatus(status),
               HasSubstr("checkpoints  none yet, 0 written, 0 failed, 0 late"));
   status.mutable_checkpoint()->set_newest_version(40);
-  status.mutable_checkpoint()->set_written(4);
+  (*status.mutable_counters())["checkpoints.written"] = 4;
   status.mutable_checkpoint()->set_writing_version(50);
   status.mutable_checkpoint()->set_writing_s(3);
   status.mutable_checkpoint()->set_last_error("version 30: shard 1: no room");

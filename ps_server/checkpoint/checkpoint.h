@@ -85,8 +85,8 @@ struct NewestCheckpoint {
   std::vector<CheckpointId> there;
 };
 // Only damaged checkpoints are skipped. kUnavailable: a checkpoint that may be
-// the newest cannot be read; names the file. `files` must outlive the
-// checkpoint.
+// the newest cannot be read; names the file. kFailedPrecondition: an earlier
+// version of Sluice wrote it. `files` must outlive the checkpoint.
 absl::StatusOr<NewestCheckpoint> OpenNewestCheckpoint(
     const std::string& run_dir, FileOperations* files = FileOperations::Real());
 

@@ -158,14 +158,25 @@ TEST_F(DamageTest, AFileOfAnotherCheckpointIsRefused) {
 
 TEST_F(DamageTest, ANewerFormatIsRefused) {
   std::string bytes = Bytes(kManifest);
-  bytes[8] = 2;
+  bytes[8] = 3;
   ExpectRefused(kManifest, bytes, absl::StatusCode::kInvalidArgument,
-                "has format 2 of a checkpoint, this program reads 1");
+                "has format 3 of a checkpoint, this program reads 2");
   ExpectRefused(kShard0,
                 Altered(kShard0, "\"sluice_checkpoint\":\"1\"",
                         "\"sluice_checkpoint\":\"2\""),
                 absl::StatusCode::kInvalidArgument,
                 "has format 2 of a checkpoint, this program reads 1");
+}
+
+TEST_F(DamageTest, AnEarlierFormatIsNoDamageSoNothingOlderIsTakenInItsPlace) {
+  std::string bytes = Bytes(kManifest);
+  bytes[8] = 1;
+  ExpectRefused(kManifest, bytes, absl::StatusCode::kFailedPrecondition,
+                "has format 1 of a checkpoint, this program reads 2: an "
+                "earlier version of Sluice wrote it");
+  WriteBytes(Path(kOther, kManifest), bytes);
+  EXPECT_EQ(OpenNewestCheckpoint(run_).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(DamageTest, AManifestThatContradictsItselfIsRefused) {

@@ -19,7 +19,8 @@ std::string EncodeManifest(const proto::CheckpointManifest& manifest);
 
 // Decodes such bytes; `path` is for messages. Errors say what was expected and
 // what was found. kInvalidArgument: not a manifest, or of a newer format.
-// kDataLoss: it is truncated or damaged, or contradicts itself.
+// kFailedPrecondition: of an earlier format. kDataLoss: it is truncated or
+// damaged, or contradicts itself.
 absl::StatusOr<proto::CheckpointManifest> DecodeManifest(
     const std::string& path, absl::string_view bytes);
 

@@ -80,7 +80,7 @@ void FaultyCluster::CheckEnd() {
   const JobState state = lead.sessions.State(Now());
   // If a coordinator was replaced without knowing it, its last decisions are
   // not in the counts of the later ones.
-  const GradientCounts& g = state.gradients;
+  const GradientCounts& g = state.counters;
   const int64_t counted =
       g.applied + g.cancelled + g.dropped + g.rejected + g.lost;
   Expect(logs_are_whole_ ? counted == lineage_.tasks()

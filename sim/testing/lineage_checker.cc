@@ -105,7 +105,7 @@ void LineageChecker::Resumes(const Resumption& found, bool certain) {
     Expect(none, "a whole checkpoint is found");
   }
   const int64_t lost = tasks() - ended;
-  const int64_t counted = point.snapshot.totals.gradients.lost;
+  const int64_t counted = point.snapshot.totals.counters.lost;
   Expect(certain ? counted == lost : counted <= lost,
          absl::StrCat(counted, " tasks are counted as lost, of ", tasks(),
                       " there were ", lost));
@@ -129,7 +129,8 @@ void LineageChecker::CheckPoint(const ResumePoint& point) {
   }
   Expect(point.snapshot.schedule == expected->schedule,
          absl::StrCat(Describe(id), ": done is what is in its updates"));
-  Expect(point.snapshot.totals.samples_applied == expected->samples_applied,
+  Expect(point.snapshot.totals.counters.samples_applied ==
+             expected->samples_applied,
          absl::StrCat(Describe(id), ": samples are those of its updates"));
 }
 

@@ -115,12 +115,12 @@ class Run {
       sum.rejected += worker.gradients.rejected;
       sum.lost += worker.gradients.lost;
     }
-    SLUICE_CHECK(sum.applied == state.gradients.applied);
-    SLUICE_CHECK(sum.cancelled == state.gradients.cancelled);
-    SLUICE_CHECK(sum.dropped == state.gradients.dropped);
-    SLUICE_CHECK(sum.rejected == state.gradients.rejected);
-    SLUICE_CHECK(sum.lost == state.gradients.lost);
-    SLUICE_CHECK(state.gradients.applied >= state.version.value());
+    SLUICE_CHECK(sum.applied == state.counters.applied);
+    SLUICE_CHECK(sum.cancelled == state.counters.cancelled);
+    SLUICE_CHECK(sum.dropped == state.counters.dropped);
+    SLUICE_CHECK(sum.rejected == state.counters.rejected);
+    SLUICE_CHECK(sum.lost == state.counters.lost);
+    SLUICE_CHECK(state.counters.applied >= state.version.value());
     SLUICE_CHECK(state.version.value() <= 6);
     SLUICE_CHECK((state.phase != Phase::kFailed) || !state.message.empty());
     return StatusToProto(state, now_).SerializeAsString();

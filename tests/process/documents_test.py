@@ -184,16 +184,20 @@ class DocumentsTest(unittest.TestCase):
             table = re.search(rf"^### {section}\n(.*?)(^### |\Z)", text,
                               re.M | re.S)[1]
             cells = re.findall(r"^\| (`.*?) \|", table, re.M)
-            return set(re.findall(r"`(\w+)`", " ".join(cells)))
+            # Of "gradients.applied" the object's name.
+            return set(re.findall(r"`(\w+)[\w.]*`", " ".join(cells)))
 
         run = harness.train(harness.write_job(harness.LINEAR_JOB),
                             *harness.sets(["checkpoint.every_updates=20"]))
-        self.assertEqual(set(run.summary), members("summary.json"))
+        counters = members("Counters of a run")
+        self.assertEqual(set(run.summary),
+                         members("summary.json") | counters)
         lines = [json.loads(line) for line in
                  (run.dir / "metrics.jsonl").read_text().splitlines()]
         seen = set().union(*lines)
         # A regression has no accuracy.
-        self.assertEqual(seen | {"test_accuracy"}, members("metrics.jsonl"))
+        self.assertEqual(seen | {"test_accuracy"},
+                         members("metrics.jsonl") | counters)
         self.assertRegex((run.dir / "addresses").read_text(),
                          r"\Acoordinator \S+:\d+\n(shard \d+ \S+:\d+\n){2}\Z")
         for name in ["addresses", "job.textproto", "commit_log",

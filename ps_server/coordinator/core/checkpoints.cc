@@ -52,7 +52,7 @@ Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
   if (!by_time && !by_updates) return Due::kNo;
   next_ = now + absl::Seconds(options_.every_s());
   if (running_.has_value()) {
-    ++late_;
+    ++counters_.late;
     ++running_->late;
     return Due::kLate;
   }
@@ -99,7 +99,7 @@ std::string Checkpoints::Error() const {
 std::vector<RemoveStored> Checkpoints::Written() {
   kept_.emplace_back(generation_, running_->version);
   running_.reset();
-  ++written_;
+  ++counters_.written;
   std::vector<RemoveStored> old;
   for (; static_cast<int>(kept_.size()) > options_.keep(); kept_.pop_front()) {
     old.push_back({kept_.front().first, kept_.front().second});
@@ -109,7 +109,7 @@ std::vector<RemoveStored> Checkpoints::Written() {
 
 void Checkpoints::Failed(const std::string& why) {
   running_.reset();
-  ++failed_;
+  ++counters_.failed;
   last_error_ = why;
 }
 

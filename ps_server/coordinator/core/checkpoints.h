@@ -12,6 +12,7 @@
 #include "common/ids.h"
 #include "proto/job.pb.h"
 #include "ps_server/coordinator/core/coordinator_options.h"
+#include "ps_server/coordinator/core/counters.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -75,9 +76,7 @@ class Checkpoints {
   // Whether it is on the disk, whole, and to stay.
   bool Keeps(Version version) const;
   std::optional<Version> newest() const;  // Written, of this generation.
-  int64_t written() const { return written_; }
-  int64_t failed() const { return failed_; }
-  int64_t late() const { return late_; }
+  const CheckpointCounters& counters() const { return counters_; }
   // Why the last one failed; empty: none has.
   const std::string& last_error() const { return last_error_; }
 
@@ -95,9 +94,7 @@ class Checkpoints {
   std::optional<Running> running_;
   Version last_begun_;
   std::deque<Id> kept_;  // Oldest first; of those there, all that may go.
-  int64_t written_ = 0;
-  int64_t failed_ = 0;
-  int64_t late_ = 0;
+  CheckpointCounters counters_;
   std::string last_error_;
 };
 

@@ -62,14 +62,14 @@ TEST_F(CheckpointsTest, TheNewestAreKeptAndTheOldestGoFirst) {
   EXPECT_EQ(checkpoints_.newest(), Version(8));
   EXPECT_FALSE(checkpoints_.Keeps(Version(4)));
   EXPECT_TRUE(checkpoints_.Keeps(Version(6)));
-  EXPECT_EQ(checkpoints_.written(), 4);
+  EXPECT_EQ(checkpoints_.counters().written, 4);
 }
 
 TEST_F(CheckpointsTest, OneThatFallsDueWhileAnotherIsWrittenIsLate) {
   checkpoints_.Decided(Version(2), kStart);
   EXPECT_EQ(checkpoints_.Decided(Version(4), At(1)), Due::kLate);
   EXPECT_EQ(checkpoints_.running()->version, Version(2));
-  EXPECT_EQ(checkpoints_.late(), 1);
+  EXPECT_EQ(checkpoints_.counters().late, 1);
   EXPECT_EQ(checkpoints_.running()->late, 1);
   EXPECT_TRUE(checkpoints_.Reported(ShardId(0), Version(2), Part()));
   checkpoints_.Written();
@@ -85,7 +85,7 @@ TEST_F(CheckpointsTest, OneThatFailedIsNotKeptAndTakesNonesPlace) {
       checkpoints_.Reported(ShardId(0), Version(6), Part("the disk is full")));
   EXPECT_EQ(checkpoints_.Error(), "shard 0: the disk is full");
   checkpoints_.Failed("the disk is full");
-  EXPECT_EQ(checkpoints_.failed(), 1);
+  EXPECT_EQ(checkpoints_.counters().failed, 1);
   EXPECT_EQ(checkpoints_.last_error(), "the disk is full");
   EXPECT_EQ(checkpoints_.newest(), Version(4));
   EXPECT_THAT(Store(8), ElementsAre(Version(2)));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/batch_grid.h"
+#include "common/counter_table.h"
 #include "common/ids.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/awake_clock.h"
@@ -79,6 +80,10 @@ class Coordinator {
   // trying; empty: it reaches all. For people only.
   void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
                    absl::Duration for_so_long, absl::Time now);
+  // What a peer has counted itself, by name. For people only.
+  void Counted(Peer peer, Incarnation incarnation, CounterMap counters) {
+    members_.Counted(peer, incarnation, std::move(counters));
+  }
   // The stream broke; the lease runs on. Like Leave, it changes nothing where
   // the incarnation is over.
   void Disconnected(Peer peer, Incarnation incarnation, absl::Time now,

@@ -145,9 +145,7 @@ std::optional<CheckpointState> Coordinator::StateOfCheckpoints() const {
   if (!StoresVersions(job_)) return std::nullopt;
   CheckpointState state;
   state.newest = checkpoints_.newest();
-  state.written = checkpoints_.written();
-  state.failed = checkpoints_.failed();
-  state.late = checkpoints_.late();
+  state.counters = checkpoints_.counters();
   state.last_error = checkpoints_.last_error();
   if (checkpoints_.running().has_value()) {
     state.writing = checkpoints_.running()->version;

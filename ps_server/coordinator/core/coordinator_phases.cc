@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ps_server/coordinator/core/coordinator.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 
@@ -121,7 +122,7 @@ void Coordinator::CheckStop() {
                              members_.living(Role::kWorker) > 0;
   if (!nothing_comes || RoundExhausted()) return;
   const int64_t left = schedule_.total() - schedule_.done();
-  stats_.LeftOut(left);
+  stats_.Count(&RunCounters::batches_left_out, left);
   BeginFinish(absl::StrCat(job_.stop().epochs(), " epochs done, but for ", left,
                            " mini-batches that nobody serves"));
 }

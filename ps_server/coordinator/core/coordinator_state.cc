@@ -22,9 +22,9 @@ JobState Coordinator::State(absl::Time now) const {
   state.stop_requested = stop_requested_;
   state.generation = options_.generation;
   state.version = std::max(stream_.decided(), begins_.version);
-  state.samples_applied = stats_.samples_applied();
+  state.counters = stats_.counters();
   state.epoch =
-      static_cast<double>(state.samples_applied) / options_.train_samples;
+      static_cast<double>(stats_.samples_applied()) / options_.train_samples;
   state.progress = Progress(now);
   state.loss = stats_.loss();
   state.learning_rate = stats_.learning_rate();
@@ -43,23 +43,21 @@ JobState Coordinator::State(absl::Time now) const {
   state.running = Running(now);
   state.mean_staleness = stats_.mean_staleness();
   state.staleness_histogram = stats_.staleness_histogram();
-  state.gradients = stats_.gradients();
-  state.batches_left_out = stats_.left_out();
-  state.losses_not_finite = stats_.losses_not_finite();
   for (const auto& [peer, member] : members_.members()) {
     // Shown in real time; leases run on awake time.
     const absl::Time heard = member.last_heard + clock_.paused();
     switch (peer.role) {
       case Role::kWorker:
-        state.workers.push_back(
-            {WorkerId(peer.id), member.life,
-             tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
-             heard, stats_.GradientsOf(WorkerId(peer.id)), member.process});
+        state.workers.push_back({WorkerId(peer.id), member.life,
+                                 tasks_.LiveOf(WorkerId(peer.id)) != nullptr,
+                                 member.incarnation, heard,
+                                 stats_.GradientsOf(WorkerId(peer.id)),
+                                 member.process, member.counters});
         break;
       case Role::kShard:
-        state.shards.push_back({ShardId(peer.id), member.life,
-                                stream_.VersionOf(ShardId(peer.id)), heard,
-                                member.address, member.process});
+        state.shards.push_back(
+            {ShardId(peer.id), member.life, stream_.VersionOf(ShardId(peer.id)),
+             heard, member.address, member.process, member.counters});
         break;
       case Role::kEvaluator:
         state.evaluator = member.life;

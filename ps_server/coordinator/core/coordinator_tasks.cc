@@ -22,6 +22,7 @@
 #include "common/grant.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
@@ -120,9 +121,10 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
   }
   // The shards have found the gradient finite, so it counts.
   if (!std::isfinite(delivery.loss)) {
-    stats_.LossNotFinite();
+    stats_.Count(&RunCounters::losses_not_finite);
     Say(Announce::Level::kWarning,
-        DescribeLoss(open->task, delivery.loss, stats_.losses_not_finite()));
+        DescribeLoss(open->task, delivery.loss,
+                     stats_.counters().losses_not_finite));
   }
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
@@ -195,7 +197,7 @@ absl::Status Coordinator::Rejected(const GradientKey& key,
     Fail(absl::StrCat("diverged: ", what));
   } else if (times >= 2) {
     schedule_.LeaveOut(ended.block);
-    stats_.LeftOut(ended.task.batches);
+    stats_.Count(&RunCounters::batches_left_out, ended.task.batches);
   }
   RefreshSupply(ended.block);
   return absl::OkStatus();
@@ -256,7 +258,7 @@ void Coordinator::TaskOverran(GradientKey key) {
         absl::StrCat("event=left_out mini_batches=", ended.task.batches,
                      " reason=\"", what, "\""));
     schedule_.LeaveOut(block);
-    stats_.LeftOut(ended.task.batches);
+    stats_.Count(&RunCounters::batches_left_out, ended.task.batches);
   }
   RefreshSupply(block);
 }

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
+#include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/policy/update_weights.h"
 
 namespace sluice {
@@ -183,7 +184,8 @@ void Coordinator::BeginRound(BlockId first) {
   round_ = first;
   const int64_t left_out = schedule_.LeaveOutBelow(round_);
   if (left_out > 0) {
-    stats_.LeftOut(left_out * job_.sync().local_steps());
+    stats_.Count(&RunCounters::batches_left_out,
+                 left_out * job_.sync().local_steps());
     Say(Announce::Level::kWarning,
         absl::StrCat("event=left_out mini_batches=", left_out,
                      " reason=\"nobody serves their partition\""));

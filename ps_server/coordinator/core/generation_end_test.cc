@@ -73,7 +73,7 @@ TEST(GenerationEndTest, OpenTasksAreLostWithTheirGeneration) {
     EXPECT_EQ(end.outcome, Outcome::kLost);
     EXPECT_EQ(end.reason, "its generation is over: shard 1 restarted");
   }
-  EXPECT_EQ(run.State().gradients.lost, 2);
+  EXPECT_EQ(run.State().counters.lost, 2);
 }
 
 TEST(GenerationEndTest, NothingIsDecidedAfterwards) {

@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/counter_table.h"
 #include "common/ids.h"
+#include "ps_server/coordinator/core/counters.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
-
-struct GradientCounts {
-  int64_t applied = 0;
-  int64_t cancelled = 0;
-  int64_t dropped = 0;
-  int64_t rejected = 0;
-  int64_t lost = 0;
-};
 
 enum class Phase {
   kStarting,
@@ -41,6 +35,7 @@ struct WorkerState {
   absl::Time last_heard;
   GradientCounts gradients;
   std::string process;
+  CounterMap counters;  // Its own, as it has said last.
 };
 
 struct ShardState {
@@ -50,15 +45,14 @@ struct ShardState {
   absl::Time last_heard;
   std::string address;
   std::string process;
+  CounterMap counters;  // Its own, as it has said last.
 };
 
 // Checkpoints of this generation.
 struct CheckpointState {
   std::optional<Version> newest;  // That is whole.
-  int64_t written = 0;
-  int64_t failed = 0;      // Given up.
-  int64_t late = 0;        // Left out: the one before was still being written.
-  std::string last_error;  // Why the last one was given up.
+  CheckpointCounters counters;
+  std::string last_error;  // Why the last one that failed was given up.
   std::optional<Version> writing;
   absl::Time writing_since;
 };
@@ -79,7 +73,7 @@ struct JobState {
   std::optional<std::string> stop_requested;
   Generation generation;
   Version version;  // Decided.
-  int64_t samples_applied = 0;
+  RunCounters counters;
   double epoch = 0;
   double progress = 0;       // Share of the run done, 0 to 1.
   double loss = 0;           // Of training, smoothed.
@@ -94,12 +88,6 @@ struct JobState {
   double mean_staleness = 0;
   // Applied gradients by staleness; the last bin holds all above.
   std::vector<int64_t> staleness_histogram;
-  GradientCounts gradients;
-  // Mini-batches that are in no update for good: their gradient was bad, or
-  // nobody served their partition.
-  int64_t batches_left_out = 0;
-  // Gradients that came with a loss that is NaN or infinite.
-  int64_t losses_not_finite = 0;
   std::vector<WorkerState> workers;
   std::vector<ShardState> shards;
   PeerLife evaluator = PeerLife::kMissing;

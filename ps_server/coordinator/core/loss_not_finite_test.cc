@@ -20,9 +20,9 @@ TEST(LossNotFiniteTest, OneThatIsNoNumberIsCountedAndNamedAndLeftOutOfTheLoss) {
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.version(), 2) << "the gradient itself is finite: it counts";
   EXPECT_EQ(run.State().loss, 0.5);
-  EXPECT_EQ(run.State().losses_not_finite, 1);
+  EXPECT_EQ(run.State().counters.losses_not_finite, 1);
   EXPECT_EQ(run.TakeSnapshot().totals.loss, 0.5) << "also in a checkpoint";
-  EXPECT_EQ(run.TakeSnapshot().totals.losses_not_finite, 1);
+  EXPECT_EQ(run.TakeSnapshot().totals.counters.losses_not_finite, 1);
   bool named = false;
   for (const Announce& said : run.All<Announce>()) {
     named |= said.text ==

@@ -28,6 +28,7 @@
 #include "ps_server/coordinator/core/membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -114,6 +115,7 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
   member.address = address;
   member.process = process;
   member.cannot_reach.clear();
+  member.counters.clear();
   member.silent = false;
   member.rivals.clear();
   Watch(peer, now);
@@ -157,6 +159,12 @@ void Membership::CannotReach(Peer peer, Incarnation incarnation,
   if (!IsCurrent(peer, incarnation)) return;
   members_[peer].cannot_reach = whom;
   members_[peer].cut_off_since = since;
+}
+
+void Membership::Counted(Peer peer, Incarnation incarnation,
+                         CounterMap counters) {
+  if (!IsCurrent(peer, incarnation)) return;
+  members_[peer].counters = std::move(counters);
 }
 
 bool Membership::Disconnected(Peer peer, Incarnation incarnation,

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/counter_table.h"
 #include "common/ids.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/decisions/events.h"
@@ -52,6 +53,7 @@ class Membership {
     std::string process;
     std::string cannot_reach;  // As it has said last; empty: nobody.
     absl::Time cut_off_since;  // While it cannot.
+    CounterMap counters;       // As it has said last.
     // The stream broke after a silence, so that nobody need have closed it.
     bool silent = false;
     // Others who have asked for the place of one who is alive, and when.
@@ -82,6 +84,8 @@ class Membership {
   // of an incarnation that is over.
   void CannotReach(Peer peer, Incarnation incarnation, const std::string& whom,
                    absl::Time since);
+  // What the peer has counted. Ignored of an incarnation that is over.
+  void Counted(Peer peer, Incarnation incarnation, CounterMap counters);
   // kAlive becomes kSuspect. False if nothing changed.
   bool Disconnected(Peer peer, Incarnation incarnation, absl::Time now);
   // The peer is over with this life. False if it was already.

@@ -178,7 +178,7 @@ TEST(ResumeTest, WhatTheSummarySaysGoesOn) {
 
   Driver second(ResumedAt(options, 4, first.TakeSnapshot()));
   const JobState waiting = second.State();
-  EXPECT_EQ(waiting.samples_applied, 16);
+  EXPECT_EQ(waiting.counters.samples_applied, 16);
   EXPECT_EQ(waiting.running, absl::Seconds(2));
   second.Start();
   EXPECT_EQ(second.version(), 4);
@@ -186,7 +186,7 @@ TEST(ResumeTest, WhatTheSummarySaysGoesOn) {
   EXPECT_EQ(after.loss, before.loss);
   EXPECT_EQ(after.mean_staleness, before.mean_staleness);
   EXPECT_EQ(after.staleness_histogram, before.staleness_histogram);
-  EXPECT_EQ(after.gradients.applied, 4);
+  EXPECT_EQ(after.counters.applied, 4);
   EXPECT_EQ(after.generation, Generation(2));
   second.Advance(absl::Milliseconds(900));
   EXPECT_FALSE(second.Finished().has_value());

@@ -234,9 +234,9 @@ TEST(StateTest, ShowsHowFarTheRunIs) {
   const JobState state = run.State();
   EXPECT_EQ(state.epoch, 0.5);
   EXPECT_EQ(state.progress, 0.5);
-  EXPECT_EQ(state.samples_applied, 20);
+  EXPECT_EQ(state.counters.samples_applied, 20);
   EXPECT_EQ(state.loss, 1);
-  EXPECT_EQ(state.gradients.applied, 5);
+  EXPECT_EQ(state.counters.applied, 5);
   EXPECT_EQ(state.workers[0].gradients.applied, 5);
   EXPECT_TRUE(state.workers[1].computing);
   EXPECT_EQ(state.shards[1].version, Version(5));

@@ -116,8 +116,8 @@ TEST_F(StoringTest, WhatIsStoredWithAVersionIsAsOfThatVersion) {
   Update(5);
   Parts(2);
   const StoreManifest manifest = run_->All<StoreManifest>().at(0);
-  EXPECT_EQ(manifest.snapshot->totals.samples_applied, 2 * 4);
-  EXPECT_EQ(run_->TakeSnapshot().totals.samples_applied, 5 * 4);
+  EXPECT_EQ(manifest.snapshot->totals.counters.samples_applied, 2 * 4);
+  EXPECT_EQ(run_->TakeSnapshot().totals.counters.samples_applied, 5 * 4);
 }
 
 TEST_F(StoringTest, AnOldOneGoesOnlyWhenANewerOneIsWhole) {
@@ -144,7 +144,7 @@ TEST_F(StoringTest, OneThatTakesLongerThanItsPeriodIsSaidToBeLateOnce) {
               ElementsAre(HasSubstr("version=4 reason=\"version 2 is still "
                                     "being written: waiting for shard 0, shard "
                                     "1\"")));
-  EXPECT_EQ(State().late, 2);
+  EXPECT_EQ(State().counters.late, 2);
   EXPECT_EQ(run_->version(), 7);
   Write(2);
   Update(1);
@@ -162,7 +162,7 @@ TEST_F(StoringTest, APartThatCannotBeWrittenGivesItUpAndTrainingGoesOn) {
   EXPECT_THAT(Versions<StoreManifest>(), IsEmpty());
   EXPECT_THAT(Said(Announce::Level::kError, "event=checkpoint_failed"),
               ElementsAre(HasSubstr("shard 0: No space left on device")));
-  EXPECT_EQ(State().failed, 1);
+  EXPECT_EQ(State().counters.failed, 1);
   EXPECT_EQ(State().last_error, "version 2: shard 0: No space left on device");
   Update(2);
   EXPECT_EQ(run_->State().phase, Phase::kRunning);
@@ -175,7 +175,7 @@ TEST_F(StoringTest, AManifestThatCannotBeWrittenGivesItUp) {
   Parts(2);
   run_->ManifestWritten(2, "manifest: write: No space left on device");
   EXPECT_THAT(Versions<RemoveStored>(), ElementsAre(2));
-  EXPECT_EQ(State().failed, 1);
+  EXPECT_EQ(State().counters.failed, 1);
   EXPECT_FALSE(State().newest.has_value());
 }
 
@@ -184,7 +184,7 @@ TEST_F(StoringTest, APartThatDoesNotComeInTimeGivesItUpAndIsNamed) {
   Update(2);
   run_->Stored(0, 2);
   run_->Advance(absl::Seconds(599));
-  EXPECT_EQ(State().failed, 0);
+  EXPECT_EQ(State().counters.failed, 0);
   // The tasks of the workers are overdue, too, and go out again.
   run_->Advance(absl::Seconds(2));
   EXPECT_EQ(State().last_error, "version 2: waited 10m for shard 1");
@@ -257,7 +257,7 @@ TEST_F(StoringTest, ALastVersionThatCannotBeStoredDoesNotFailTheRun) {
     EXPECT_THAT(Stores(), ElementsAre(10));
     ASSERT_TRUE(run_->Finished().has_value());
     EXPECT_EQ(run_->Finished()->failure, "");
-    EXPECT_EQ(State().failed, 1);
+    EXPECT_EQ(State().counters.failed, 1);
   }
 }
 

@@ -108,8 +108,8 @@ TEST(TaskTest, AReadyForAnEndedTaskIsRefusedAndCountsNothing) {
   EXPECT_EQ(
       run.Deliver(straggler, 0),
       absl::AbortedError(straggler.key.ToString() + ": its task has ended"));
-  EXPECT_EQ(run.State().gradients.cancelled, 1);
-  EXPECT_EQ(run.State().gradients.applied, 1);
+  EXPECT_EQ(run.State().counters.cancelled, 1);
+  EXPECT_EQ(run.State().counters.applied, 1);
   EXPECT_EQ(run.version(), 1);
 }
 
@@ -291,13 +291,13 @@ TEST(PoisonTest, SkipLeavesTheMiniBatchOutAndCountsIt) {
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.BatchOf(1), 0);
   EXPECT_TRUE(run.Reject(1).ok());
-  EXPECT_EQ(run.State().gradients.rejected, 2);
+  EXPECT_EQ(run.State().counters.rejected, 2);
   while (!run.Finished().has_value()) {
     ASSERT_TRUE(run.Deliver(run.TaskOf(0).has_value() ? 0 : 1).ok());
   }
   EXPECT_EQ(run.CommittedBatches().size(), 9);  // Of ten.
-  EXPECT_EQ(run.State().samples_applied, 36);
-  EXPECT_EQ(run.State().batches_left_out, 1);
+  EXPECT_EQ(run.State().counters.samples_applied, 36);
+  EXPECT_EQ(run.State().counters.batches_left_out, 1);
 }
 
 TEST(PoisonTest, ARejectionOfAnEndedTaskIsRefused) {
@@ -308,7 +308,7 @@ TEST(PoisonTest, ARejectionOfAnEndedTaskIsRefused) {
   Actions out;
   EXPECT_TRUE(absl::IsAborted(
       run.coordinator().Rejected(straggler.key, "NaN", run.now(), &out)));
-  EXPECT_EQ(run.State().gradients.rejected, 0);
+  EXPECT_EQ(run.State().counters.rejected, 0);
 }
 
 // ---- Room ----

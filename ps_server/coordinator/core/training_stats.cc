@@ -11,7 +11,7 @@ namespace {
 // Share of the newest update in the smoothed loss: about the last 20 count.
 constexpr double kNewestShare = 0.05;
 
-void Count(Outcome outcome, GradientCounts* counts) {
+void CountEnd(Outcome outcome, GradientCounts* counts) {
   switch (outcome) {
     case Outcome::kApplied:
       ++counts->applied;
@@ -34,12 +34,12 @@ void Count(Outcome outcome, GradientCounts* counts) {
 }  // namespace
 
 void TrainingStats::Ended(WorkerId worker, Outcome outcome) {
-  Count(outcome, &totals_.gradients);
-  Count(outcome, &by_worker_[worker]);
+  CountEnd(outcome, &totals_.counters);
+  CountEnd(outcome, &by_worker_[worker]);
 }
 
 void TrainingStats::Applied(int64_t staleness, int64_t samples) {
-  totals_.samples_applied += samples;
+  Count(&RunCounters::samples_applied, samples);
   totals_.staleness_sum += staleness;
   ++totals_
         .staleness_histogram[std::min<int64_t>(staleness, kStalenessBins - 1)];
@@ -54,8 +54,8 @@ void TrainingStats::Updated(std::optional<double> loss, double learning_rate) {
 }
 
 double TrainingStats::mean_staleness() const {
-  if (totals_.gradients.applied == 0) return 0;
-  return static_cast<double>(totals_.staleness_sum) / totals_.gradients.applied;
+  if (counters().applied == 0) return 0;
+  return static_cast<double>(totals_.staleness_sum) / counters().applied;
 }
 
 GradientCounts TrainingStats::GradientsOf(WorkerId worker) const {

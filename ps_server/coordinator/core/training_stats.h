@@ -8,12 +8,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
-#include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/core/counters.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
 
-// What people ask about a run: how gradients ended, how stale they were, how
+// What people ask about a run: what was counted, how stale gradients were, how
 // the loss goes.
 //
 // Not thread-safe: call from the coordinator.
@@ -24,16 +24,13 @@ class TrainingStats {
 
   // What has been counted; not by worker.
   struct Totals {
-    int64_t samples_applied = 0;
-    int64_t left_out = 0;           // Mini-batches.
-    int64_t losses_not_finite = 0;  // Gradients that came with such a one.
-    int64_t updates = 0;            // With a finite loss.
-    double loss = 0;                // Smoothed over about the last 20 of them.
+    RunCounters counters;
+    int64_t updates = 0;  // With a finite loss.
+    double loss = 0;      // Smoothed over about the last 20 of them.
     double learning_rate = 0;
     int64_t staleness_sum = 0;
     std::vector<int64_t> staleness_histogram =
         std::vector<int64_t>(kStalenessBins);
-    GradientCounts gradients;
   };
 
   TrainingStats() = default;
@@ -46,15 +43,14 @@ class TrainingStats {
   // `loss` is the mean over the samples of one update; none where no gradient
   // of it came with a finite one. The smoothed loss then stays.
   void Updated(std::optional<double> loss, double learning_rate);
-  // A gradient came with a loss that is NaN or infinite.
-  void LossNotFinite() { ++totals_.losses_not_finite; }
-  // Mini-batches that will never be in the model.
-  void LeftOut(int64_t batches) { totals_.left_out += batches; }
+  // Whatever else is counted: Count(&RunCounters::losses_not_finite).
+  void Count(int64_t RunCounters::*counter, int64_t n = 1) {
+    totals_.counters.*counter += n;
+  }
 
   const Totals& totals() const { return totals_; }
-  int64_t samples_applied() const { return totals_.samples_applied; }
-  int64_t left_out() const { return totals_.left_out; }
-  int64_t losses_not_finite() const { return totals_.losses_not_finite; }
+  const RunCounters& counters() const { return totals_.counters; }
+  int64_t samples_applied() const { return counters().samples_applied; }
   // Smoothed over about the last 20 updates; 0 before the first.
   double loss() const { return totals_.loss; }
   double learning_rate() const { return totals_.learning_rate; }
@@ -62,7 +58,6 @@ class TrainingStats {
   const std::vector<int64_t>& staleness_histogram() const {
     return totals_.staleness_histogram;
   }
-  const GradientCounts& gradients() const { return totals_.gradients; }
   GradientCounts GradientsOf(WorkerId worker) const;
 
  private:

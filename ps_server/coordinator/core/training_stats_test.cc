@@ -12,8 +12,8 @@ TEST(TrainingStatsTest, CountsEveryEndOnceInTotalAndByWorker) {
   stats.Ended(WorkerId(1), Outcome::kCancelled);
   stats.Ended(WorkerId(1), Outcome::kDropped);
   stats.Ended(WorkerId(1), Outcome::kRejected);
-  EXPECT_EQ(stats.gradients().applied, 2);
-  EXPECT_EQ(stats.gradients().cancelled, 1);
+  EXPECT_EQ(stats.counters().applied, 2);
+  EXPECT_EQ(stats.counters().cancelled, 1);
   EXPECT_EQ(stats.GradientsOf(WorkerId(1)).applied, 1);
   EXPECT_EQ(stats.GradientsOf(WorkerId(1)).dropped, 1);
   EXPECT_EQ(stats.GradientsOf(WorkerId(1)).rejected, 1);

@@ -94,7 +94,7 @@ class ManifestWriterTest : public ::testing::Test {
   }
   void AllStored(int64_t version) {
     auto snapshot = std::make_shared<TrainingSnapshot>();
-    snapshot->totals.samples_applied = 100 * version;
+    snapshot->totals.counters.samples_applied = 100 * version;
     CarryOut({StoreManifest{
         Generation(1), Version(version), {Part(version)}, snapshot}});
   }
@@ -122,7 +122,7 @@ TEST_F(ManifestWriterTest, MakesACheckpointThatSaysWhereTheRunStood) {
   EXPECT_TRUE(checkpoint->Verify().ok());
   const proto::CheckpointManifest& manifest = checkpoint->manifest();
   EXPECT_EQ(manifest.job(), "name: 'test'");
-  EXPECT_EQ(manifest.state().samples_applied(), 200);
+  EXPECT_EQ(manifest.state().counters().at("samples"), 200);
   EXPECT_EQ(manifest.commit_log_bytes(), at_2);
 }
 

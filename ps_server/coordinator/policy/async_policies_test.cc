@@ -148,7 +148,7 @@ TEST(StalenessDropTest, AGradientStalerThanTheBoundIsRefused) {
   EXPECT_EQ(run.VerdictOf(slow.key)->outcome, Outcome::kDropped);
   EXPECT_EQ(run.VerdictOf(slow.key)->reason, "staleness 2 exceeds the bound 1");
   EXPECT_EQ(run.CommittedBatches(), (Batches{{1}, {2}}));
-  EXPECT_EQ(run.State().gradients.dropped, 1);
+  EXPECT_EQ(run.State().counters.dropped, 1);
   // Its mini-batch goes out again; alone and idle, the worker itself takes it.
   EXPECT_EQ(run.BatchOf(0), 0);
   EXPECT_EQ(run.TaskOf(0)->version, Version(2));

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "common/counter_table.h"
+#include "ps_server/coordinator/core/counters.h"
+
 namespace sluice {
 namespace {
 
@@ -69,6 +72,8 @@ void AddWorker(const WorkerState& worker, absl::Time now,
   added->set_last_heard_s(SecondsSince(worker.last_heard, now));
   *added->mutable_gradients() = CountsToProto(worker.gradients);
   added->set_process(worker.process);
+  added->mutable_counters()->insert(worker.counters.begin(),
+                                    worker.counters.end());
 }
 
 void AddShard(const ShardState& shard, absl::Time now, proto::JobStatus* out) {
@@ -79,15 +84,14 @@ void AddShard(const ShardState& shard, absl::Time now, proto::JobStatus* out) {
   added->set_last_heard_s(SecondsSince(shard.last_heard, now));
   added->set_address(shard.address);
   added->set_process(shard.process);
+  added->mutable_counters()->insert(shard.counters.begin(),
+                                    shard.counters.end());
 }
 
 proto::CheckpointStatus CheckpointsToProto(const CheckpointState& state,
                                            absl::Time now) {
   proto::CheckpointStatus out;
   if (state.newest.has_value()) out.set_newest_version(state.newest->value());
-  out.set_written(state.written);
-  out.set_failed(state.failed);
-  out.set_late(state.late);
   out.set_last_error(state.last_error);
   if (state.writing.has_value()) {
     out.set_writing_version(state.writing->value());
@@ -105,7 +109,6 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   out.set_generation(state.generation.value());
   out.set_version(state.version.value());
   out.set_epoch(state.epoch);
-  out.set_samples_applied(state.samples_applied);
   out.set_loss(state.loss);
   if (state.last_evaluation.has_value()) {
     out.set_test_loss(state.last_evaluation->loss);
@@ -119,7 +122,7 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   for (const int64_t count : state.staleness_histogram) {
     out.add_staleness_histogram(count);
   }
-  *out.mutable_gradients() = CountsToProto(state.gradients);
+  PutCounters(kRunCounters, state.counters, out.mutable_counters());
   for (const WorkerState& worker : state.workers) AddWorker(worker, now, &out);
   for (const ShardState& shard : state.shards) AddShard(shard, now, &out);
   out.set_waiting_for(state.waiting_for);
@@ -128,6 +131,8 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   }
   if (state.checkpoints.has_value()) {
     *out.mutable_checkpoint() = CheckpointsToProto(*state.checkpoints, now);
+    PutCounters(kCheckpointCounters, state.checkpoints->counters,
+                out.mutable_counters());
   }
   if (state.recovery.has_value()) {
     proto::RecoveryStatus* recovery = out.mutable_recovery();
@@ -135,7 +140,6 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
     recovery->set_updates_lost(state.recovery->updates_lost);
     recovery->set_reason(state.recovery->reason);
   }
-  out.set_losses_not_finite(state.losses_not_finite);
   out.set_learning_rate(state.learning_rate);
   out.set_progress(state.progress);
   return out;

@@ -14,29 +14,33 @@ JobState FullState(absl::Time now) {
   state.message = "shard 1 died";
   state.generation = Generation(2);
   state.version = Version(40);
-  state.samples_applied = 2560;
   state.epoch = 1.5;
   state.progress = 0.25;
   state.loss = 0.5;
   state.learning_rate = 0.125;
   state.last_evaluation = Evaluation{Version(30), 0.75, 0.875, 64, "", ""};
   state.checkpoints = {
-      Version(8), 2, 1, 3, "no room", Version(9), now - absl::Seconds(4)};
+      Version(8), {2, 1, 3}, "no room", Version(9), now - absl::Seconds(4)};
   state.recovery = {Version(8), 17, "shard 1 died"};
   state.running = absl::Seconds(90);
   state.mean_staleness = 0.375;
   state.staleness_histogram = {5, 3};
-  state.gradients = {1, 2, 3, 4, 5};
-  state.losses_not_finite = 6;
+  state.counters.samples_applied = 2560;
   state.workers = {{WorkerId(1),
                     PeerLife::kAlive,
                     true,
                     Incarnation(2),
                     now - absl::Seconds(2),
                     {6, 7, 8, 9, 10},
-                    "host:1"}};
-  state.shards = {{ShardId(1), PeerLife::kAlive, Version(39),
-                   now - absl::Seconds(3), "host:7000", "host:2"}};
+                    "host:1",
+                    {{"tasks", 11}}}};
+  state.shards = {{ShardId(1),
+                   PeerLife::kAlive,
+                   Version(39),
+                   now - absl::Seconds(3),
+                   "host:7000",
+                   "host:2",
+                   {{"pulls", 12}}}};
   state.waiting_for = "worker 0";
   state.waiting_since = now - absl::Seconds(7);
   return state;
@@ -44,14 +48,17 @@ JobState FullState(absl::Time now) {
 
 TEST(JobStatusTest, ItSaysAllThatIsKnown) {
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
+  proto::JobStatus status = StatusToProto(FullState(now), now);
+  // cli/report/counters_test looks at each of them.
+  EXPECT_EQ(status.counters().at("samples"), 2560);
+  status.clear_counters();
   ExpectWhole(
-      StatusToProto(FullState(now), now), R"pb(
+      status, R"pb(
         phase: "recovering"
         message: "shard 1 died"
         generation: 2
         version: 40
         epoch: 1.5
-        samples_applied: 2560
         loss: 0.5
         test_loss: 0.75
         test_accuracy: 0.875
@@ -59,7 +66,6 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
         seconds: 90
         mean_staleness: 0.375
         staleness_histogram: [ 5, 3 ]
-        gradients { applied: 1 cancelled: 2 dropped: 3 rejected: 4 lost: 5 }
         worker {
           id: 1
           state: "computing"
@@ -67,6 +73,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           last_heard_s: 2
           gradients { applied: 6 cancelled: 7 dropped: 8 rejected: 9 lost: 10 }
           process: "host:1"
+          counters { key: "tasks" value: 11 }
         }
         shard {
           id: 1
@@ -75,6 +82,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           last_heard_s: 3
           address: "host:7000"
           process: "host:2"
+          counters { key: "pulls" value: 12 }
         }
         waiting_for: "worker 0"
         waiting_s: 7
@@ -82,19 +90,15 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
         progress: 0.25
         checkpoint {
           newest_version: 8
-          written: 2
-          failed: 1
-          late: 3
           last_error: "no room"
           writing_version: 9
           writing_s: 4
         }
         recovery { restored_version: 8 updates_lost: 17 reason: "shard 1 died" }
-        losses_not_finite: 6
       )pb",
       // The caller's: the state knows neither the job nor rates.
       {"name", "epochs_total", "updates_per_second", "samples_per_second",
-       "policy", "run_id"});
+       "policy", "run_id", "counters"});
 }
 
 TEST(JobStatusTest, ItLeavesOutWhatThereIsNot) {

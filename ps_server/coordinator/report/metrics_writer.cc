@@ -20,12 +20,8 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
       {"updates_per_second", rates.updates_per_second},
       {"samples_per_second", rates.samples_per_second},
       {"mean_staleness", state.mean_staleness},
-      {"gradients", GradientCountsJson(state.gradients)},
-      {"losses_not_finite", state.losses_not_finite},
   };
-  if (state.checkpoints.has_value()) {
-    line["checkpoints"] = CheckpointsJson(state.checkpoints);
-  }
+  PutCounts(state, &line);
   if (fresh.has_value()) {
     line["test_version"] = fresh->version.value();
     line["test_loss"] = fresh->loss;

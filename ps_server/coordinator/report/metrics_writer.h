@@ -14,12 +14,10 @@
 
 namespace sluice {
 
-// One line of metrics.jsonl, without the newline: a JSON object of
-//   seconds, epoch, version, loss, learning_rate, k, updates_per_second,
-//   samples_per_second, mean_staleness,
-//   gradients {applied, cancelled, dropped, rejected, lost}
-// and, when `fresh` is an evaluation that has just come in, of test_version,
-// test_loss and (unless it is a regression) test_accuracy.
+// One line of metrics.jsonl, without the newline: a JSON object of the state,
+// the rates and all counters (core/counters.h) and, when `fresh` is an
+// evaluation that has just come in, of what it found. docs/protocol.md lists
+// the members.
 std::string MetricsLine(const JobState& state, const Rates& rates,
                         const std::optional<Evaluation>& fresh);
 

@@ -17,12 +17,12 @@ JobState State() {
   JobState state;
   state.version = Version(12);
   state.epoch = 1.5;
-  state.samples_applied = 768;
+  state.counters.samples_applied = 768;
   state.loss = 0.25;
   state.learning_rate = 0.1;
   state.running = absl::Seconds(4);
   state.mean_staleness = 0.5;
-  state.gradients = {12, 3, 2, 1, 0};
+  static_cast<GradientCounts&>(state.counters) = {12, 3, 2, 1, 0};
   return state;
 }
 
@@ -54,8 +54,8 @@ TEST(MetricsLineTest, HoldsTheStateTheRatesAndTheCounts) {
 CheckpointState TwoWrittenOneFailed() {
   CheckpointState checkpoints;
   checkpoints.newest = Version(10);
-  checkpoints.written = 2;
-  checkpoints.failed = 1;
+  checkpoints.counters.written = 2;
+  checkpoints.counters.failed = 1;
   checkpoints.last_error = "version 8: shard 1: No space left on device";
   return checkpoints;
 }
@@ -114,7 +114,7 @@ TEST(MetricsLineTest, ATestLossThatIsNoNumberIsNullNotBrokenJson) {
 
 TEST(MetricsLineTest, LossesThatAreNoNumbersAreCounted) {
   JobState state = State();
-  state.losses_not_finite = 3;
+  state.counters.losses_not_finite = 3;
   EXPECT_EQ(
       json::parse(MetricsLine(state, {}, std::nullopt))["losses_not_finite"],
       3);
@@ -143,7 +143,7 @@ TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
   job.mutable_cluster()->set_shards(2);
   JobState state = State();
   state.final_evaluation = FinalEvaluation();
-  state.batches_left_out = 2;
+  state.counters.batches_left_out = 2;
   const json summary = json::parse(RunSummary(job, state, {"", "5 epochs"}));
   EXPECT_EQ(summary["batches_left_out"], 2);
   EXPECT_EQ(summary["test_accuracy"], 0.875);

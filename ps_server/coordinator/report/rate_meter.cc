@@ -7,15 +7,16 @@
 namespace sluice {
 
 Rates RateMeter::Update(const JobState& state, absl::Time now) {
-  points_.push_back({now, state.version, state.samples_applied});
+  points_.push_back({now, state.version, state.counters.samples_applied});
   while (points_.size() > 2 && points_[1].time <= now - window_) {
     points_.pop_front();
   }
   const Point& first = points_.front();
   const double seconds = absl::ToDoubleSeconds(now - first.time);
   if (seconds <= 0) return {};
+  const int64_t samples = state.counters.samples_applied - first.samples;
   return {static_cast<double>(state.version - first.version) / seconds,
-          static_cast<double>(state.samples_applied - first.samples) / seconds};
+          static_cast<double>(samples) / seconds};
 }
 
 }  // namespace sluice

@@ -10,7 +10,7 @@ const absl::Time kStart = absl::UnixEpoch();
 JobState State(int64_t version) {
   JobState state;
   state.version = Version(version);
-  state.samples_applied = version * 64;
+  state.counters.samples_applied = version * 64;
   return state;
 }
 

@@ -15,16 +15,14 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"test_version", nullptr},
       {"version", state.version.value()},
       {"epochs", state.epoch},
-      {"samples", state.samples_applied},
       {"seconds", seconds},
       {"samples_per_second",
-       seconds > 0 ? static_cast<double>(state.samples_applied) / seconds : 0},
+       seconds > 0
+           ? static_cast<double>(state.counters.samples_applied) / seconds
+           : 0},
       {"weights_sha256", nullptr},
-      {"gradients", GradientCountsJson(state.gradients)},
-      {"batches_left_out", state.batches_left_out},
-      {"losses_not_finite", state.losses_not_finite},
       {"mean_staleness", state.mean_staleness},
-      {"checkpoints", CheckpointsJson(state.checkpoints)},
+      {"checkpoints", nullptr},
       {"generation", state.generation.value()},
       {"updates_lost",
        state.recovery.has_value() ? state.recovery->updates_lost : 0},
@@ -34,6 +32,7 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"reason", finish.reason},
       {"failure", finish.failure},
   };
+  PutCounts(state, &summary);
   if (state.final_evaluation.has_value()) {
     const Evaluation& final = *state.final_evaluation;
     if (final.accuracy.has_value()) summary["test_accuracy"] = *final.accuracy;

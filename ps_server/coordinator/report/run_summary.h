@@ -9,13 +9,10 @@
 
 namespace sluice {
 
-// summary.json of a run that is over: a JSON object of name, test_accuracy,
-// test_loss, test_version (of the final version; null where there is none),
-// version, epochs, samples, seconds, samples_per_second, weights_sha256,
-// gradients {applied, cancelled, dropped, rejected, lost}, batches_left_out,
-// losses_not_finite, mean_staleness, checkpoints (null where the job has none),
-// policy, workers, shards, reason, failure (empty when the run reached its
-// end). Ends with a newline.
+// summary.json of a run that is over: a JSON object of the job's name, policy
+// and size, the final evaluation, what was reached and how fast, all counters
+// (core/counters.h), and why the run ended. docs/protocol.md lists the members.
+// Ends with a newline.
 std::string RunSummary(const proto::Job& job, const JobState& state,
                        const FinishRun& finish);
 

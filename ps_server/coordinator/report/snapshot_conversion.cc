@@ -1,45 +1,31 @@
 #include "ps_server/coordinator/report/snapshot_conversion.h"
 
 #include "absl/time/time.h"
+#include "common/counter_table.h"
+#include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
 
 void TotalsToProto(const TrainingStats::Totals& totals,
                    proto::TrainingState* state) {
-  state->set_samples_applied(totals.samples_applied);
-  state->set_batches_left_out(totals.left_out);
-  state->set_losses_not_finite(totals.losses_not_finite);
+  PutCounters(kRunCounters, totals.counters, state->mutable_counters());
   state->set_updates(totals.updates);
   state->set_loss(totals.loss);
   state->set_learning_rate(totals.learning_rate);
   state->mutable_staleness_histogram()->Assign(
       totals.staleness_histogram.begin(), totals.staleness_histogram.end());
   state->set_staleness_sum(totals.staleness_sum);
-  proto::EndedGradients* gradients = state->mutable_gradients();
-  gradients->set_applied(totals.gradients.applied);
-  gradients->set_cancelled(totals.gradients.cancelled);
-  gradients->set_dropped(totals.gradients.dropped);
-  gradients->set_rejected(totals.gradients.rejected);
-  gradients->set_lost(totals.gradients.lost);
 }
 
 TrainingStats::Totals TotalsFromProto(const proto::TrainingState& state) {
-  const proto::EndedGradients& gradients = state.gradients();
-  return {.samples_applied = state.samples_applied(),
-          .left_out = state.batches_left_out(),
-          .losses_not_finite = state.losses_not_finite(),
+  return {.counters = CountersFrom(kRunCounters, state.counters()),
           .updates = state.updates(),
           .loss = state.loss(),
           .learning_rate = state.learning_rate(),
           .staleness_sum = state.staleness_sum(),
           .staleness_histogram = {state.staleness_histogram().begin(),
-                                  state.staleness_histogram().end()},
-          .gradients = {.applied = gradients.applied(),
-                        .cancelled = gradients.cancelled(),
-                        .dropped = gradients.dropped(),
-                        .rejected = gradients.rejected(),
-                        .lost = gradients.lost()}};
+                                  state.staleness_histogram().end()}};
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(CoordinatorSessionTest, BrokenConnectionsAreResumedWithoutLossOrRepeat) {
   const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
   EXPECT_EQ(end.failure, "");
   const JobState state = lead.service().State();
-  EXPECT_EQ(Version(state.gradients.applied), state.version);
+  EXPECT_EQ(Version(state.counters.applied), state.version);
   for (auto& peer : peers.all) {
     EXPECT_TRUE(peer->client().Wait().ok());
     ExpectNumbered(peer->received());

@@ -17,9 +17,14 @@
 #include "ps_server/coordinator/session/coordinator_sessions.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
 #include <variant>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/counter_table.h"
 #include "common/key_proto.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
@@ -30,6 +35,38 @@ namespace {
 
 // Heartbeats per lease: a lease survives the loss of all but one.
 constexpr double kHeartbeatsPerLease = 5;
+
+// A heartbeat may name this many counters, with names this long. A process has
+// about 15 of 30 characters.
+constexpr size_t kMostCounters = 64;
+constexpr size_t kLongestName = 64;
+
+bool IsCounterName(const std::string& name) {
+  return !name.empty() && name.size() <= kLongestName &&
+         std::ranges::all_of(name, [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  c == '_' || c == '.';
+         });
+}
+
+// What is kept of a heartbeat's counters: those whose names are such, the first
+// kMostCounters by name. How many were left out stands among them.
+CounterMap KeptOf(const google::protobuf::Map<std::string, int64_t>& said) {
+  CounterMap kept;
+  int64_t left_out = 0;
+  for (const auto& [name, value] : said) {
+    if (!IsCounterName(name)) {
+      ++left_out;
+      continue;
+    }
+    kept.emplace(name, value);
+    if (kept.size() <= kMostCounters) continue;
+    kept.erase(std::prev(kept.end()));
+    ++left_out;
+  }
+  if (left_out > 0) kept["counters_left_out"] = left_out;
+  return kept;
+}
 
 absl::Status Malformed(const Peer& peer, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(peer.ToString(), ": ", what));
@@ -220,6 +257,7 @@ absl::Status CoordinatorSessions::OnMessage(const FrameSink& connection,
     const proto::Heartbeat& heartbeat = frame.heartbeat();
     core_.CannotReach(seat->peer, seat->incarnation, heartbeat.waits_for(),
                       absl::Seconds(heartbeat.waits_s()), now);
+    core_.Counted(seat->peer, seat->incarnation, KeptOf(heartbeat.counters()));
     // Answered, so that the peer knows that we live; but never queued up for
     // one that does not read.
     if (connection.idle()) {

@@ -34,6 +34,11 @@ using GenerationEnd = std::variant<FinishRun, EndGeneration, Superseded>;
 // What is decided is handed out by TakeActions; the owner records what is to
 // be in the commit log and then gives each action to Send, in order.
 //
+// Of the counters in a heartbeat at most 64 are kept, those with names of at
+// most 64 letters, digits, '_' and '.'; whether anybody here knows a name does
+// not matter. What is left out of a heartbeat is counted among the sender's
+// counters as `counters_left_out`.
+//
 // `now` never decreases.
 //
 // Not thread-safe: call under the owner's lock.

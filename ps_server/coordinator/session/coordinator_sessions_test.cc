@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/counter_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -210,6 +212,50 @@ TEST_F(CoordinatorSessionsTest, AHeartbeatSaysWhichShardItsSenderCannotReach) {
   EXPECT_THAT(
       sessions_.State(kStart).waiting_for,
       testing::HasSubstr("worker 0, which cannot reach shard 1 at host:1"));
+}
+
+TEST_F(CoordinatorSessionsTest, AHeartbeatsCountersStandInTheStateAsTheyCame) {
+  const auto shard = Connect(), worker = Connect();
+  EXPECT_TRUE(Join(shard, proto::SHARD, 0, "a").ok());
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 1, "b").ok());
+  EXPECT_TRUE(Join(worker, proto::WORKER, 0, "c").ok());
+  proto::ToCoordinator frame;
+  (*frame.mutable_heartbeat()->mutable_counters())["of.a_newer_build"] = 7;
+  EXPECT_TRUE(sessions_.OnFrame(worker, frame, kStart).ok());
+  EXPECT_TRUE(sessions_.OnFrame(shard, frame, kStart).ok());
+  const CounterMap expected = {{"of.a_newer_build", 7}};
+  EXPECT_EQ(sessions_.State(kStart).workers[0].counters, expected);
+  EXPECT_EQ(sessions_.State(kStart).shards[0].counters, expected);
+  EXPECT_EQ(sessions_.State(kStart).shards[1].counters, CounterMap());
+
+  // Another life counts anew.
+  sessions_.OnBroken(worker.get(), kStart);
+  EXPECT_TRUE(Join(Connect(), proto::WORKER, 0, "d").ok());
+  EXPECT_EQ(sessions_.State(kStart).workers[0].counters, CounterMap());
+}
+
+TEST_F(CoordinatorSessionsTest, AHeartbeatsCountersAreBounded) {
+  const auto shard = Connect();
+  EXPECT_TRUE(Join(shard, proto::SHARD, 0, "a").ok());
+  proto::ToCoordinator frame;
+  auto& counters = *frame.mutable_heartbeat()->mutable_counters();
+  for (int i = 0; i < 1000; ++i) {
+    counters[absl::StrCat("counter_", absl::Dec(i, absl::kZeroPad3))] = i;
+  }
+  counters[std::string(64, 'b')] = 1;
+  counters[std::string(65, 'a')] = 1;
+  counters["a line\nbreak"] = 1;
+  counters["\x1b[2J"] = 1;
+  counters[""] = 1;
+  EXPECT_TRUE(sessions_.OnFrame(shard, frame, kStart).ok());
+  const CounterMap kept = sessions_.State(kStart).shards[0].counters;
+  ASSERT_EQ(kept.size(), 65);
+  EXPECT_EQ(kept.at("counters_left_out"), 1005 - 64);
+  EXPECT_EQ(kept.begin()->first, std::string(64, 'b'));
+  for (int i = 0; i < 63; ++i) {
+    EXPECT_EQ(kept.at(absl::StrCat("counter_", absl::Dec(i, absl::kZeroPad3))),
+              i);
+  }
 }
 
 TEST_F(CoordinatorSessionsTest, AShardWhoseWelcomeWasLostJoinsAgain) {

@@ -43,8 +43,8 @@ CheckpointChecker::CheckpointChecker(const CoordinatorOptions& options)
   done_above_.insert(snapshot.schedule.exceptions.begin(),
                      snapshot.schedule.exceptions.end());
   round_ = snapshot.round;
-  samples_applied_ = snapshot.totals.samples_applied;
-  gradients_ = snapshot.totals.gradients;
+  samples_applied_ = snapshot.totals.counters.samples_applied;
+  gradients_ = snapshot.totals.counters;
 }
 
 void CheckpointChecker::Expect(bool holds, const std::string& rule) {
@@ -194,11 +194,11 @@ void CheckpointChecker::CheckSnapshot(const StoreManifest& action) {
                         ", expected ",
                         expected.round.value_or(BlockId()).value()));
   }
-  Expect(snapshot.totals.samples_applied == expected.samples_applied,
-         absl::StrCat(name, snapshot.totals.samples_applied,
+  Expect(snapshot.totals.counters.samples_applied == expected.samples_applied,
+         absl::StrCat(name, snapshot.totals.counters.samples_applied,
                       " samples applied, expected ", expected.samples_applied));
-  Expect(SameCounts(snapshot.totals.gradients, expected.gradients),
-         absl::StrCat(name, Describe(snapshot.totals.gradients), ", expected ",
+  Expect(SameCounts(snapshot.totals.counters, expected.gradients),
+         absl::StrCat(name, Describe(snapshot.totals.counters), ", expected ",
                       Describe(expected.gradients)));
 }
 
