@@ -1,6 +1,7 @@
 #include "common/counter_table.h"
 
 #include "common/counter_json.h"
+#include "common/shared_counters.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -73,6 +74,15 @@ TEST(CounterTableTest, WhatIsNoNumberInJsonIsZero) {
     EXPECT_EQ(fruit.apples, 0) << text;
     EXPECT_EQ(fruit.pears, 0) << text;
   }
+}
+
+TEST(SharedCountersTest, WhatWasAddedOrSetIsRead) {
+  SharedCounters<Fruit> shared;
+  shared.Add(&Fruit::apples);
+  shared.Add(&Fruit::apples, 2);
+  shared.Set(&Fruit::pears, 7);
+  EXPECT_EQ(shared.Get().apples, 3);
+  EXPECT_EQ(shared.Get().pears, 7);
 }
 
 }  // namespace

@@ -114,6 +114,11 @@ void LocalSession::DeliverToCoordinator() {
       mine = to_coordinator_ = frame.has_value();
       if (!mine) return;
     }
+    if (frame->has_heartbeat() && options_.counters != nullptr) {
+      for (const auto& [name, value] : options_.counters()) {
+        (*frame->mutable_heartbeat()->mutable_counters())[name] = value;
+      }
+    }
     options_.service->OnLocalFrame(shared_from_this(), *frame);
   }
 }

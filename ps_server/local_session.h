@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock.h"
+#include "common/counter_table.h"
 #include "common/session/client_session.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/coordinator_service.h"
@@ -34,6 +35,8 @@ class LocalSession final : public FrameSink,
     // thread of whoever made the coordinator send it, under none of its locks:
     // must not block; may Send. REQUIRES: not empty.
     std::function<void(const proto::FromCoordinator&)> on_message;
+    // What the shard has counted, for each heartbeat. Empty: nothing.
+    std::function<CounterMap()> counters;
     Clock* clock = Clock::Real();
   };
   static std::shared_ptr<LocalSession> Create(Options options);

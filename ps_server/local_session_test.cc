@@ -33,7 +33,10 @@ class LocalSessionTest : public ::testing::Test {
       std::function<void(const proto::FromCoordinator&)> on_message) {
     return LocalSession::Create({.service = &service_,
                                  .join = std::move(join),
-                                 .on_message = std::move(on_message)});
+                                 .on_message = std::move(on_message),
+                                 .counters = [] {
+                                   return CounterMap{{"pulls_served", 3}};
+                                 }});
   }
   void OnShardMessage(const proto::FromCoordinator& message) {
     to_shard_.push_back(message);
@@ -69,6 +72,14 @@ class LocalSessionTest : public ::testing::Test {
       Create(JoinOf(proto::WORKER, 0),
              [this](const auto& message) { OnWorkerMessage(message); });
 };
+
+TEST_F(LocalSessionTest, WhatItHasCountedComesWithItsHeartbeats) {
+  ASSERT_TRUE(shard_->Join().ok());
+  ASSERT_TRUE(worker_->Join().ok());
+  service_.AwaitEnd();
+  EXPECT_EQ(service_.State().shards[0].counters,
+            (CounterMap{{"pulls_served", 3}}));
+}
 
 TEST_F(LocalSessionTest, AShardThatJoinsIsKnownAtItsAddress) {
   ASSERT_TRUE(shard_->Join().ok());

@@ -15,6 +15,7 @@
 
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
+#include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"
 #include "spdlog/spdlog.h"
 
@@ -72,6 +73,7 @@ absl::Status ShardAgent::Join(bool rejoins) {
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<CoordinatorClient> client,
       CoordinatorClient::Connect(std::move(client_options_)));
+  client->TellCounters([this] { return Counted(); });
   while (true) {
     std::vector<proto::ToCoordinator> early;
     {
@@ -89,11 +91,18 @@ absl::Status ShardAgent::Join(bool rejoins) {
 }
 
 absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
-  local_ = LocalSession::Create(
-      {.service = service,
-       .join = std::move(client_options_.join),
-       .on_message = std::move(client_options_.on_message)});
+  local_ =
+      LocalSession::Create({.service = service,
+                            .join = std::move(client_options_.join),
+                            .on_message = std::move(client_options_.on_message),
+                            .counters = [this] { return Counted(); }});
   return local_->Join();
+}
+
+CounterMap ShardAgent::Counted() const {
+  CounterMap counted;
+  PutCounters(kExchangeCounters, exchange_->counters(), &counted);
+  return counted;
 }
 
 absl::StatusOr<proto::Finish> ShardAgent::Wait() {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/counter_table.h"
 #include "common/file_operations.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
@@ -65,6 +66,8 @@ class ShardAgent {
   void TellToEnd() { told_to_end_ = true; }
 
  private:
+  // For heartbeats.
+  CounterMap Counted() const;
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
   // On the exchange thread. The Done that it leaves behind comes on another.

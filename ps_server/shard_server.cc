@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/counter_table.h"
 #include "common/process_name.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
@@ -26,6 +27,7 @@
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/resume.h"
+#include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard_options_from_job.h"
 #include "spdlog/spdlog.h"
 
@@ -120,17 +122,8 @@ void LogRun(const std::string& run_id, bool resume, bool goes_on) {
 }
 
 // What went through the shard, for whoever counts bytes or looks for repeats.
-void Log(const ExchangeCounters& c) {
-  spdlog::info(
-      "event=exchanged pulls_served={} pull_bytes_total={} pulls_parked={} "
-      "pulls_not_yet={} pulls_refused={} pulls_ended={} pulls_stalled={} "
-      "pulls_cancelled={} "
-      "pushes_staged={} push_bytes_total={} duplicate_chunks={} "
-      "pushes_refused={} pushes_cancelled={} decisions={} chunks_copied={}",
-      c.pulls_served, c.pull_bytes, c.pulls_parked, c.pulls_not_yet,
-      c.pulls_refused, c.pulls_ended, c.pulls_stalled, c.pulls_cancelled,
-      c.pushes_staged, c.push_bytes, c.duplicate_chunks, c.pushes_refused,
-      c.pushes_cancelled, c.decisions, c.chunks_copied);
+void Log(const ExchangeCounters& counters) {
+  spdlog::info("event=exchanged {}", CountersText(kExchangeCounters, counters));
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ void TaskInbox::set_wake(std::function<void()> wake) {
 
 void TaskInbox::Receive(const proto::FromCoordinator& message) {
   std::function<void()> wake;
+  int64_t unstarted;
   {
     absl::MutexLock lock(&mu_);
+    const int64_t before = queue_.cancelled_unstarted();
     if (message.has_task()) {
       if (!closed_) queue_.Add(message.task());
     } else if (message.has_cancel()) {
@@ -34,27 +36,35 @@ void TaskInbox::Receive(const proto::FromCoordinator& message) {
       if (queue_.Cancel(KeyFromProto(cancel.key()))) {
         wake = StopRunning(cancel.reason());
       }
-    } else if (message.has_verdict()) {
-      const proto::Outcome outcome = message.verdict().outcome();
-      if (proto::Outcome_IsValid(outcome)) ++verdicts_[outcome];
     } else if (message.has_finish()) {
       finish_ = message.finish();
       closed_ = true;
       if (queue_.EndLife()) wake = StopRunning("the run is over");
     }
+    unstarted = queue_.cancelled_unstarted() - before;
   }
+  counters_.Add(&WorkerCounters::cancelled_unstarted, unstarted);
+  if (message.has_verdict()) CountVerdict(message.verdict().outcome());
   if (wake != nullptr) wake();
+}
+
+void TaskInbox::CountVerdict(proto::Outcome outcome) {
+  if (outcome == proto::APPLIED) counters_.Add(&WorkerCounters::applied);
+  if (outcome == proto::DROPPED) counters_.Add(&WorkerCounters::dropped);
 }
 
 void TaskInbox::Close(const std::string& reason) {
   std::function<void()> wake;
+  int64_t unstarted;
   {
     absl::MutexLock lock(&mu_);
     closed_ = true;
-    if (!queue_.EndLife()) return;
-    wake = StopRunning(reason);
+    const int64_t before = queue_.cancelled_unstarted();
+    if (queue_.EndLife()) wake = StopRunning(reason);
+    unstarted = queue_.cancelled_unstarted() - before;
   }
-  wake();
+  counters_.Add(&WorkerCounters::cancelled_unstarted, unstarted);
+  if (wake != nullptr) wake();
 }
 
 std::function<void()> TaskInbox::StopRunning(const std::string& reason) {
@@ -93,16 +103,6 @@ std::optional<proto::Finish> TaskInbox::finish() const {
 std::string TaskInbox::cancel_reason() const {
   absl::MutexLock lock(&mu_);
   return cancel_reason_;
-}
-
-int64_t TaskInbox::verdicts(proto::Outcome outcome) const {
-  absl::MutexLock lock(&mu_);
-  return verdicts_[outcome];
-}
-
-int64_t TaskInbox::cancelled_unstarted() const {
-  absl::MutexLock lock(&mu_);
-  return queue_.cancelled_unstarted();
 }
 
 }  // namespace sluice

@@ -10,9 +10,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "common/shared_counters.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
 #include "worker/task_queue.h"
+#include "worker/worker_counters.h"
 
 namespace sluice {
 
@@ -20,6 +22,10 @@ namespace sluice {
 // that computes. Thread-safe.
 class TaskInbox {
  public:
+  // `counters` must outlive the inbox.
+  explicit TaskInbox(SharedCounters<WorkerCounters>* counters)
+      : counters_(*counters) {}
+
   // `wake` is called after the token was set, so that a call that waits looks
   // at it. Must stay callable until the session has ended. Set it before the
   // first Next.
@@ -49,17 +55,15 @@ class TaskInbox {
   std::optional<proto::Finish> finish() const;
   // The running task's reason to stop, for the log.
   std::string cancel_reason() const;
-  // Verdicts so far by outcome, in the order of sluice.proto.Outcome.
-  int64_t verdicts(proto::Outcome outcome) const;
-  // Tasks that were cancelled before they began.
-  int64_t cancelled_unstarted() const;
 
  private:
+  void CountVerdict(proto::Outcome outcome);
   bool TaskOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sets the running task's token; what it returns is to be called after.
   std::function<void()> StopRunning(const std::string& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  SharedCounters<WorkerCounters>& counters_;
   CancelToken token_;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
@@ -68,7 +72,6 @@ class TaskInbox {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::string cancel_reason_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
-  int64_t verdicts_[proto::Outcome_ARRAYSIZE] ABSL_GUARDED_BY(mu_) = {};
 };
 
 }  // namespace sluice

@@ -39,7 +39,8 @@ class TaskInboxTest : public ::testing::Test {
   }
 
   int wakes_ = 0;
-  TaskInbox inbox_;
+  SharedCounters<WorkerCounters> counters_;
+  TaskInbox inbox_{&counters_};
 };
 
 TEST_F(TaskInboxTest, ATaskReachesTheThreadThatWaitsForIt) {
@@ -96,7 +97,7 @@ TEST_F(TaskInboxTest, ClosingEndsWhatRunsAndWhatWaitsAndTakesNoMore) {
   inbox_.Done();
   inbox_.Receive(TaskMessage(3));
   EXPECT_FALSE(inbox_.Next(absl::ZeroDuration()).has_value());
-  EXPECT_EQ(inbox_.cancelled_unstarted(), 1);
+  EXPECT_EQ(counters_.Get().cancelled_unstarted, 1);
 }
 
 TEST_F(TaskInboxTest, VerdictsAreCountedByOutcomeAndUnknownOnesIgnored) {
@@ -106,8 +107,8 @@ TEST_F(TaskInboxTest, VerdictsAreCountedByOutcomeAndUnknownOnesIgnored) {
   inbox_.Receive(message);
   message.mutable_verdict()->set_outcome(static_cast<proto::Outcome>(99));
   inbox_.Receive(message);
-  EXPECT_EQ(inbox_.verdicts(proto::DROPPED), 2);
-  EXPECT_EQ(inbox_.verdicts(proto::APPLIED), 0);
+  EXPECT_EQ(counters_.Get().dropped, 2);
+  EXPECT_EQ(counters_.Get().applied, 0);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "worker/worker_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -29,15 +30,19 @@ spdlog::level::level_enum LevelFor(int64_t count,
   return (count & (count - 1)) == 0 ? level : spdlog::level::debug;
 }
 
+int64_t Microseconds(double seconds) { return std::llround(seconds * 1e6); }
+
 }  // namespace
 
 WorkerLoop::WorkerLoop(std::string coordinator, TaskInbox* inbox,
                        Trainer* trainer,
+                       SharedCounters<WorkerCounters>* counters,
                        std::function<void(proto::ToCoordinator)> send,
                        Timeline* timeline)
     : coordinator_(std::move(coordinator)),
       inbox_(*inbox),
       trainer_(*trainer),
+      counters_(*counters),
       send_(std::move(send)),
       timeline_(timeline) {}
 
@@ -58,10 +63,11 @@ absl::Status WorkerLoop::Run() {
 }
 
 absl::Status WorkerLoop::RunTask(const proto::Task& task) {
-  ++counts_.tasks_started;
+  counters_.Add(&WorkerCounters::tasks_started);
   const absl::StatusOr<Trainer::Answer> answer =
       trainer_.Run(task, inbox_.token());
-  counts_.compute_seconds += trainer_.progress().compute_seconds();
+  counters_.Add(&WorkerCounters::compute_microseconds,
+                Microseconds(trainer_.progress().compute_seconds()));
   if (trainer_.overflows() > 0) CountOverflows(task);
   if (answer.ok()) {
     Deliver(task, *answer);
@@ -90,15 +96,16 @@ void WorkerLoop::Deliver(const proto::Task& task,
   const TaskProgress& progress = trainer_.progress();
   const std::string key = KeyFromProto(task.key()).ToString();
   if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
-    ++counts_.gradients_rejected;
-    spdlog::log(LevelFor(counts_.gradients_rejected, spdlog::level::warn),
+    counters_.Add(&WorkerCounters::gradients_rejected);
+    const int64_t total = counters_.Get().gradients_rejected;
+    spdlog::log(LevelFor(total, spdlog::level::warn),
                 "event=gradient_rejected key={} batch={} version={} "
                 "reason=\"{}\" rejected_total={}",
                 key, task.first_batch(), task.version(), rejected->reason(),
-                counts_.gradients_rejected);
+                total);
     *message.mutable_rejected() = *rejected;
   } else {
-    ++counts_.gradients_delivered;
+    counters_.Add(&WorkerCounters::gradients_delivered);
     delivered_compute_seconds_ += progress.compute_seconds();
     const auto& ready = std::get<proto::Ready>(answer);
     spdlog::debug(
@@ -112,38 +119,39 @@ void WorkerLoop::Deliver(const proto::Task& task,
 }
 
 void WorkerLoop::CountOverflows(const proto::Task& task) {
-  const bool first = counts_.loss_overflows == 0;
-  counts_.loss_overflows += trainer_.overflows();
-  spdlog::log(first ? spdlog::level::info : spdlog::level::debug,
+  counters_.Add(&WorkerCounters::loss_overflows, trainer_.overflows());
+  const int64_t total = counters_.Get().loss_overflows;
+  spdlog::log(total == trainer_.overflows() ? spdlog::level::info
+                                            : spdlog::level::debug,
               "event=gradient_dropped key={} batch={} version={} times={} "
               "reason=\"FP16 overflowed; computed again at half the loss "
               "scale\" loss_overflows_total={}",
               KeyFromProto(task.key()).ToString(), task.first_batch(),
-              task.version(), trainer_.overflows(), counts_.loss_overflows);
+              task.version(), trainer_.overflows(), total);
 }
 
 void WorkerLoop::CountCancelled(const proto::Task& task,
                                 const absl::Status& why) {
   const TaskProgress& progress = trainer_.progress();
-  const double mean =
-      counts_.gradients_delivered == 0
-          ? 0
-          : delivered_compute_seconds_ /
-                static_cast<double>(counts_.gradients_delivered);
+  const int64_t delivered = counters_.Get().gradients_delivered;
+  const double mean = delivered == 0 ? 0
+                                     : delivered_compute_seconds_ /
+                                           static_cast<double>(delivered);
   const double saved = std::max(0.0, mean - progress.compute_seconds());
-  counts_.saved_compute_seconds += saved;
-  ++counts_.tasks_cancelled;
+  counters_.Add(&WorkerCounters::saved_microseconds, Microseconds(saved));
+  counters_.Add(&WorkerCounters::tasks_cancelled);
+  const int64_t total = counters_.Get().tasks_cancelled;
   const std::string reason = inbox_.token().cancelled()
                                  ? inbox_.cancel_reason()
                                  : std::string(why.message());
-  spdlog::log(LevelFor(counts_.tasks_cancelled, spdlog::level::info),
+  spdlog::log(LevelFor(total, spdlog::level::info),
               "event=task_cancelled key={} batch={} version={} during={} "
               "seconds={:.6f} compute_seconds={:.6f} saved_seconds={:.6f} "
               "reason=\"{}\" cancelled_total={}",
               KeyFromProto(task.key()).ToString(), task.first_batch(),
               task.version(), std::string(StageName(progress.stage())),
               progress.total_seconds(), progress.compute_seconds(), saved,
-              reason, counts_.tasks_cancelled);
+              reason, total);
 }
 
 }  // namespace sluice

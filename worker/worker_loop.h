@@ -7,27 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/shared_counters.h"
 #include "proto/coordinator.pb.h"
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"
 #include "worker/trainer.h"
+#include "worker/worker_counters.h"
 
 namespace sluice {
-
-// What a worker has done, for its log.
-struct WorkerCounts {
-  int64_t tasks_started = 0;
-  int64_t gradients_delivered = 0;
-  int64_t gradients_rejected = 0;
-  int64_t tasks_cancelled = 0;
-  // Gradients dropped before they were sent, and computed again: FP16
-  // overflowed.
-  int64_t loss_overflows = 0;
-  double compute_seconds = 0;
-  // What the cancelled tasks would still have computed, by the mean of the
-  // delivered ones.
-  double saved_compute_seconds = 0;
-};
 
 // Takes one task after the other, has it carried out and says what came of
 // it, until the inbox is closed.
@@ -39,14 +26,13 @@ class WorkerLoop {
   // to name while waiting. Every task is added to `timeline`, unless it is
   // null. All pointers must outlive the loop.
   WorkerLoop(std::string coordinator, TaskInbox* inbox, Trainer* trainer,
+             SharedCounters<WorkerCounters>* counters,
              std::function<void(proto::ToCoordinator)> send,
              Timeline* timeline = nullptr);
 
   // Blocks until the inbox is closed (OK), or a task failed in a way that
   // forbids to go on: says what and, where it is one, which shard.
   absl::Status Run();
-
-  const WorkerCounts& counts() const { return counts_; }
 
  private:
   // Longer than any healthy wait for a task, so that a line means something.
@@ -63,10 +49,10 @@ class WorkerLoop {
   const std::string coordinator_;
   TaskInbox& inbox_;
   Trainer& trainer_;
+  SharedCounters<WorkerCounters>& counters_;
   const std::function<void(proto::ToCoordinator)> send_;
   Timeline* const timeline_;
 
-  WorkerCounts counts_;
   double delivered_compute_seconds_ = 0;
 };
 

@@ -51,12 +51,13 @@ class WorkerLoopTest : public ::testing::Test {
   FakeDataSource data_{8};
   FakeModel model_;
   FakeExchange exchange_;
-  TaskInbox inbox_;
+  SharedCounters<WorkerCounters> counters_;
+  TaskInbox inbox_{&counters_};
   Trainer trainer_{Options(&clock_), &data_, model_.get(), &exchange_};
   std::vector<proto::ToCoordinator> sent_;
   // Called after each message that is sent.
   std::function<void()> after_send_ = [this] { inbox_.Close("test is over"); };
-  WorkerLoop loop_{"127.0.0.1:1", &inbox_, &trainer_,
+  WorkerLoop loop_{"127.0.0.1:1", &inbox_, &trainer_, &counters_,
                    [this](proto::ToCoordinator message) {
                      sent_.push_back(std::move(message));
                      after_send_();
@@ -73,12 +74,12 @@ TEST_F(WorkerLoopTest, EachDeliveredGradientIsReportedOnce) {
   ASSERT_THAT(sent_, SizeIs(2));
   EXPECT_EQ(sent_[0].ready().key().sequence(), 1);
   EXPECT_EQ(sent_[1].ready().key().sequence(), 2);
-  EXPECT_EQ(loop_.counts().gradients_delivered, 2);
+  EXPECT_EQ(counters_.Get().gradients_delivered, 2);
 }
 
 TEST_F(WorkerLoopTest, WhatOverflowedBeforeItWasDeliveredIsCounted) {
   model_->on_forward = [this] {
-    model_->overflows = loop_.counts().tasks_started == 1 ? 3 : 0;
+    model_->overflows = counters_.Get().tasks_started == 1 ? 3 : 0;
   };
   after_send_ = [this] {
     if (sent_.size() == 2) inbox_.Close("test is over");
@@ -86,28 +87,28 @@ TEST_F(WorkerLoopTest, WhatOverflowedBeforeItWasDeliveredIsCounted) {
   ReceiveTask(1);
   ReceiveTask(2);
   ASSERT_TRUE(loop_.Run().ok());
-  EXPECT_EQ(loop_.counts().loss_overflows, 3);
-  EXPECT_EQ(loop_.counts().gradients_delivered, 2);
+  EXPECT_EQ(counters_.Get().loss_overflows, 3);
+  EXPECT_EQ(counters_.Get().gradients_delivered, 2);
 }
 
 TEST_F(WorkerLoopTest, ACancelledTaskIsCountedAndTheNextOneRuns) {
   model_->on_forward = [this] {
-    if (loop_.counts().tasks_started == 1) ReceiveCancel(1);
+    if (counters_.Get().tasks_started == 1) ReceiveCancel(1);
   };
   ReceiveTask(1);
   ReceiveTask(2);
   ASSERT_TRUE(loop_.Run().ok());
   ASSERT_THAT(sent_, SizeIs(1));
   EXPECT_EQ(sent_[0].ready().key().sequence(), 2);
-  EXPECT_EQ(loop_.counts().tasks_started, 2);
-  EXPECT_EQ(loop_.counts().tasks_cancelled, 1);
+  EXPECT_EQ(counters_.Get().tasks_started, 2);
+  EXPECT_EQ(counters_.Get().tasks_cancelled, 1);
 }
 
 TEST_F(WorkerLoopTest, ACancelSavesTheComputationThatWasLeft) {
   // A whole task computes 2 + 4 seconds.
   model_->on_forward = [this] {
     clock_.Advance(absl::Seconds(2));
-    if (loop_.counts().tasks_started == 2) ReceiveCancel(2);
+    if (counters_.Get().tasks_started == 2) ReceiveCancel(2);
   };
   model_->on_backward = [this] { clock_.Advance(absl::Seconds(4)); };
   after_send_ = [this] {
@@ -115,8 +116,8 @@ TEST_F(WorkerLoopTest, ACancelSavesTheComputationThatWasLeft) {
   };
   for (int sequence = 1; sequence <= 3; ++sequence) ReceiveTask(sequence);
   ASSERT_TRUE(loop_.Run().ok());
-  EXPECT_EQ(loop_.counts().compute_seconds, 6 + 2 + 6);
-  EXPECT_EQ(loop_.counts().saved_compute_seconds, 4);
+  EXPECT_EQ(counters_.Get().compute_microseconds, (6 + 2 + 6) * 1000000);
+  EXPECT_EQ(counters_.Get().saved_microseconds, 4 * 1000000);
 }
 
 TEST_F(WorkerLoopTest, ARejectedGradientIsReportedWithTheReason) {
@@ -125,7 +126,7 @@ TEST_F(WorkerLoopTest, ARejectedGradientIsReportedWithTheReason) {
   ASSERT_TRUE(loop_.Run().ok());
   ASSERT_THAT(sent_, SizeIs(1));
   EXPECT_EQ(sent_[0].rejected().reason(), "dense0.bias is inf");
-  EXPECT_EQ(loop_.counts().gradients_rejected, 1);
+  EXPECT_EQ(counters_.Get().gradients_rejected, 1);
 }
 
 TEST_F(WorkerLoopTest, AShardThatCannotBeReachedEndsTheLoopByName) {
@@ -144,7 +145,7 @@ TEST_F(WorkerLoopTest, TheEndOfTheRunStopsATaskInTheMiddle) {
   ReceiveTask(1);
   EXPECT_TRUE(loop_.Run().ok());
   EXPECT_THAT(sent_, SizeIs(0));
-  EXPECT_EQ(loop_.counts().tasks_cancelled, 1);
+  EXPECT_EQ(counters_.Get().tasks_cancelled, 1);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/counter_table.h"
 #include "common/daemon_log.h"
 #include "common/delay_model.h"
 #include "common/descriptor_limit.h"
@@ -21,6 +22,7 @@
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/session/coordinator_client.h"
+#include "common/shared_counters.h"
 #include "common/status_macros.h"
 #include "common/stop_signal.h"
 #include "common/wire/job_wire_types.h"
@@ -31,6 +33,7 @@
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"
 #include "worker/trainer.h"
+#include "worker/worker_counters.h"
 #include "worker/worker_loop.h"
 
 namespace sluice {
@@ -45,19 +48,12 @@ std::map<std::string, std::string> InputsOf(const ComputeContext& context) {
   return inputs;
 }
 
-void LogCounts(const WorkerCounts& counts, const GrpcExchange& exchange,
-               const TaskInbox& inbox) {
-  spdlog::info(
-      "event=done tasks_started_total={} gradients_delivered_total={} "
-      "tasks_cancelled_total={} cancelled_unstarted_total={} "
-      "gradients_rejected_total={} loss_overflows_total={} applied_total={} "
-      "dropped_total={} "
-      "repeated_calls_total={} compute_seconds={:.3f} saved_seconds={:.3f}",
-      counts.tasks_started, counts.gradients_delivered, counts.tasks_cancelled,
-      inbox.cancelled_unstarted(), counts.gradients_rejected,
-      counts.loss_overflows, inbox.verdicts(proto::APPLIED),
-      inbox.verdicts(proto::DROPPED), exchange.repeated_calls_total(),
-      counts.compute_seconds, counts.saved_compute_seconds);
+// All that a worker counts.
+WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
+                          const GrpcExchange& exchange) {
+  WorkerCounters all = counters.Get();
+  all.repeated_calls = exchange.repeated_calls_total();
+  return all;
 }
 
 // From one Join to the end of that session. An error: it did not come to that.
@@ -66,7 +62,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
                              LeaveOnSignal* leave, Timeline* timeline) {
-  TaskInbox inbox;
+  SharedCounters<WorkerCounters> counters;
+  TaskInbox inbox(&counters);
   std::unique_ptr<GrpcExchange> exchange;
   const bool rejoins = session.rejoins;
   session.on_message = [&](const proto::FromCoordinator& message) {
@@ -84,6 +81,11 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
                           OpenExchange(job, absl::StrCat("worker ", id.value()),
                                        JobWireTypes(job.job), welcome));
   TellUnreached(exchange.get(), client.get());
+  client->TellCounters([&counters, &exchange = *exchange] {
+    CounterMap counted;
+    PutCounters(kWorkerCounters, CountersOf(counters, exchange), &counted);
+    return counted;
+  });
   inbox.set_wake([&] { exchange->Wake(); });
   leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);
@@ -93,7 +95,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   Trainer trainer(options, context.data.get(), context.model.get(),
                   exchange.get());
   WorkerLoop loop(
-      job.job.cluster().coordinator(), &inbox, &trainer,
+      job.job.cluster().coordinator(), &inbox, &trainer, &counters,
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
       timeline);
   LifeEnd end;
@@ -108,9 +110,10 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   inbox.Close("the session has ended");
   compute.join();
   end.told_to_leave = leave->Parted();
-  LogCounts(loop.counts(), *exchange, inbox);
+  const WorkerCounters counted = CountersOf(counters, *exchange);
+  spdlog::info("event=done {}", CountersText(kWorkerCounters, counted));
   end.finish = inbox.finish();
-  end.delivered = loop.counts().gradients_delivered > 0;
+  end.delivered = counted.gradients_delivered > 0;
   return end;
 }
 

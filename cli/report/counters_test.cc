@@ -22,12 +22,15 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 #include "ps_server/coordinator/report/run_summary.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
+#include "ps_server/shard/exchange_counters.h"
+#include "worker/worker_counters.h"
 
 namespace sluice {
 namespace {
 
 using ::nlohmann::json;
 using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 // Gives each counter a number of its own, which is in no other place.
 template <typename Counters, size_t n>
@@ -49,6 +52,12 @@ JobState StateWithAllCounters() {
   JobState state;
   state.counters = Numbered(kRunCounters, 71001);
   state.checkpoints.emplace().counters = Numbered(kCheckpointCounters, 72001);
+  state.workers.resize(1);
+  state.workers[0].counters =
+      ByName(kWorkerCounters, Numbered(kWorkerCounters, 73001));
+  state.shards.resize(1);
+  state.shards[0].counters =
+      ByName(kExchangeCounters, Numbered(kExchangeCounters, 74001));
   return state;
 }
 
@@ -91,6 +100,25 @@ TEST(CountersTest, EveryCounterOfARunComesBackFromACheckpoint) {
             ByName(kRunCounters, snapshot.totals.counters));
 }
 
+TEST(CountersTest, EveryCounterOfAWorkerAndAShardIsInTheStatus) {
+  const JobState state = StateWithAllCounters();
+  const proto::JobStatus status = StatusToProto(state, absl::UnixEpoch());
+  const json status_json = json::parse(StatusJson(status));
+  const std::string text = FormatProcessCounters(status);
+  for (const auto& [name, value] : state.workers[0].counters) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(status.worker(0).counters().at(name), value);
+    EXPECT_EQ(status_json["worker"][0]["counters"][name], value);
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(" ", name, "=", value)));
+  }
+  for (const auto& [name, value] : state.shards[0].counters) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(status.shard(0).counters().at(name), value);
+    EXPECT_EQ(status_json["shard"][0]["counters"][name], value);
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(" ", name, "=", value)));
+  }
+}
+
 // The rows of the document's table under the heading, without its head.
 std::set<std::string> DocumentedRows(const std::string& heading) {
   std::ifstream file("docs/protocol.md");
@@ -112,10 +140,14 @@ void AddRows(const CounterRow<Counters> (&table)[n],
 }
 
 TEST(CountersTest, TheDocumentListsEveryCounterAndNoOther) {
-  std::set<std::string> run;
+  std::set<std::string> run, worker, shard;
   AddRows(kRunCounters, &run);
   AddRows(kCheckpointCounters, &run);
+  AddRows(kWorkerCounters, &worker);
+  AddRows(kExchangeCounters, &shard);
   EXPECT_EQ(DocumentedRows("### Counters of a run"), run);
+  EXPECT_EQ(DocumentedRows("### Counters of a worker"), worker);
+  EXPECT_EQ(DocumentedRows("### Counters of a shard"), shard);
 }
 
 }  // namespace

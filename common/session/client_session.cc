@@ -247,7 +247,8 @@ std::optional<proto::ToCoordinator> ClientSession::NextFrame(absl::Time now) {
   }
   frame.set_ack(queue_.received());
   ack_due_ = false;
-  next_heartbeat_ = now + HeartbeatEvery();
+  // Other frames do not postpone it: it brings the process's counters.
+  if (frame.has_heartbeat()) next_heartbeat_ = now + HeartbeatEvery();
   return frame;
 }
 

@@ -92,7 +92,7 @@ class ClientSession {
   void Leave(const std::string& reason);
   // From now on heartbeats say that this process has not reached `whom` since
   // `since`; empty: that it reaches all peers. If that is news, a heartbeat is
-  // sent at once, because other messages could otherwise postpone it for long.
+  // sent at once.
   void CannotReach(const std::string& whom, absl::Time since) {
     reach_due_ |= whom != cannot_reach_;
     cannot_reach_ = whom;

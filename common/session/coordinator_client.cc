@@ -82,6 +82,7 @@ class CoordinatorClient::Impl {
   proto::Welcome welcome() const;
   void Send(proto::ToCoordinator message);
   void TellUnreached(std::function<std::optional<Unreached>()> unreached);
+  void TellCounters(std::function<CounterMap()> counters);
   absl::Status Wait();
   void Leave(const std::string& reason);
 
@@ -133,6 +134,7 @@ class CoordinatorClient::Impl {
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   std::function<std::optional<Unreached>()> unreached_ ABSL_GUARDED_BY(mu_);
+  std::function<CounterMap()> counters_ ABSL_GUARDED_BY(mu_);
 
   // Joined by the destructor.
   std::thread reader_;
@@ -318,6 +320,12 @@ void CoordinatorClient::Impl::TellUnreached(
   unreached_ = std::move(unreached);
 }
 
+void CoordinatorClient::Impl::TellCounters(
+    std::function<CounterMap()> counters) {
+  absl::MutexLock lock(&mu_);
+  counters_ = std::move(counters);
+}
+
 void CoordinatorClient::Impl::AskUnreached() {
   std::function<std::optional<Unreached>()> ask;
   {
@@ -342,9 +350,16 @@ void CoordinatorClient::Impl::WriteFrames(
     std::optional<proto::ToCoordinator> frame) {
   while (frame.has_value()) {
     Stream* stream = nullptr;
+    std::function<CounterMap()> counters;
     {
       absl::MutexLock lock(&mu_);
       stream = stream_;
+      if (frame->has_heartbeat()) counters = counters_;
+    }
+    if (counters != nullptr) {
+      for (const auto& [name, value] : counters()) {
+        (*frame->mutable_heartbeat()->mutable_counters())[name] = value;
+      }
     }
     const bool written = stream != nullptr && stream->Write(*frame);
     absl::MutexLock lock(&mu_);
@@ -377,6 +392,10 @@ void CoordinatorClient::Send(proto::ToCoordinator message) {
 void CoordinatorClient::TellUnreached(
     std::function<std::optional<Unreached>()> unreached) {
   impl_->TellUnreached(std::move(unreached));
+}
+
+void CoordinatorClient::TellCounters(std::function<CounterMap()> counters) {
+  impl_->TellCounters(std::move(counters));
 }
 
 absl::Status CoordinatorClient::Wait() { return impl_->Wait(); }

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/counter_table.h"
 #include "proto/coordinator.pb.h"
 
 namespace sluice {
@@ -82,6 +83,11 @@ class CoordinatorClient {
     absl::Time since;
   };
   void TellUnreached(std::function<std::optional<Unreached>()> unreached);
+
+  // From now on heartbeats carry what this process has counted. `counters` is
+  // called for each of them, on whichever thread writes it, until the client's
+  // destructor returns; it must not block. Call at most once.
+  void TellCounters(std::function<CounterMap()> counters);
 
   // Blocks until the session has ended. OK: after Finish (its on_message has
   // returned) or Leave. Otherwise the reason why it is lost for good.

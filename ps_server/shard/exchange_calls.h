@@ -11,15 +11,14 @@
 #include <memory>
 #include <optional>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/rpc/completion_tag.h"
+#include "common/shared_counters.h"
 #include "common/wire/chunk_codec.h"
 #include "proto/exchange.grpc.pb.h"
 #include "ps_server/shard/exchange_counters.h"
@@ -34,28 +33,6 @@ class PullCall;
 using RawExchange = proto::Exchange::WithRawMethod_Pull<
     proto::Exchange::WithRawMethod_Push<proto::Exchange::Service>>;
 
-// Counters that the exchange thread raises and others read.
-// Thread-safe.
-class SharedCounters {
- public:
-  void Add(int64_t ExchangeCounters::*counter, int64_t n = 1) {
-    absl::MutexLock lock(&mu_);
-    counters_.*counter += n;
-  }
-  void Set(int64_t ExchangeCounters::*counter, int64_t n) {
-    absl::MutexLock lock(&mu_);
-    counters_.*counter = n;
-  }
-  ExchangeCounters Get() const {
-    absl::MutexLock lock(&mu_);
-    return counters_;
-  }
-
- private:
-  mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
-  ExchangeCounters counters_ ABSL_GUARDED_BY(mu_);
-};
-
 // What the calls of one shard share. All but `counters` belongs to the
 // exchange thread.
 struct ExchangeContext {
@@ -64,7 +41,7 @@ struct ExchangeContext {
   absl::Duration stall;  // As ExchangeService's.
   RawExchange service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
-  SharedCounters counters;
+  SharedCounters<ExchangeCounters> counters;
 
   // Calls that are streaming a version, and calls that wait for one.
   absl::flat_hash_map<ReadId, PullCall*> reading;

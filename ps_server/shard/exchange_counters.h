@@ -3,28 +3,65 @@
 
 #include <cstdint>
 
+#include "common/counter_table.h"
+
 namespace sluice {
 
-// What one shard's Exchange service has done since it started.
+// What one shard's Exchange service has done since it started. The shard's
+// heartbeats carry these to the coordinator, whose status shows them, and the
+// shard logs them at the end.
 struct ExchangeCounters {
-  int64_t pulls_served = 0;     // Sent whole.
-  int64_t pull_bytes = 0;       // Payload handed to the network.
-  int64_t pulls_parked = 0;     // Came before their version.
-  int64_t pulls_not_yet = 0;    // Parked, and answered NOT_YET.
-  int64_t pulls_refused = 0;    // Version gone, wrong generation, malformed.
-  int64_t pulls_ended = 0;      // Ended: too many old versions were held.
-  int64_t pulls_stalled = 0;    // Given up: the caller took nothing.
-  int64_t pulls_cancelled = 0;  // By the caller, or its connection broke.
+  int64_t pulls_served = 0;
+  int64_t pull_bytes = 0;
+  int64_t pulls_parked = 0;
+  int64_t pulls_not_yet = 0;
+  int64_t pulls_refused = 0;
+  int64_t pulls_ended = 0;
+  int64_t pulls_stalled = 0;
+  int64_t pulls_cancelled = 0;
 
   int64_t pushes_staged = 0;
-  int64_t push_bytes = 0;        // Payload received.
-  int64_t duplicate_chunks = 0;  // Of repeated pushes.
+  int64_t push_bytes = 0;
+  int64_t duplicate_chunks = 0;
   int64_t pushes_refused = 0;
-  int64_t pushes_cancelled = 0;  // By the caller, or its connection broke.
+  int64_t pushes_cancelled = 0;
 
-  int64_t decisions = 0;      // Executed.
-  int64_t chunks_copied = 0;  // By updates, because somebody held the old one.
+  int64_t decisions = 0;
+  int64_t chunks_copied = 0;
 };
+
+inline constexpr CounterRow<ExchangeCounters> kExchangeCounters[] = {
+    {"pulls_served", "pulls sent whole", &ExchangeCounters::pulls_served},
+    {"pull_bytes_total", "bytes of weights handed to the network",
+     &ExchangeCounters::pull_bytes},
+    {"pulls_parked", "pulls that came before their version",
+     &ExchangeCounters::pulls_parked},
+    {"pulls_not_yet", "parked pulls answered NOT_YET",
+     &ExchangeCounters::pulls_not_yet},
+    {"pulls_refused",
+     "pulls refused: version gone, wrong generation or malformed",
+     &ExchangeCounters::pulls_refused},
+    {"pulls_ended", "pulls ended because too many old versions were held",
+     &ExchangeCounters::pulls_ended},
+    {"pulls_stalled", "pulls given up because the caller took nothing",
+     &ExchangeCounters::pulls_stalled},
+    {"pulls_cancelled", "pulls cancelled by the caller, or cut off",
+     &ExchangeCounters::pulls_cancelled},
+    {"pushes_staged", "gradients staged whole",
+     &ExchangeCounters::pushes_staged},
+    {"push_bytes_total", "bytes of gradients received",
+     &ExchangeCounters::push_bytes},
+    {"duplicate_chunks", "chunks that came again with a repeated push",
+     &ExchangeCounters::duplicate_chunks},
+    {"pushes_refused", "pushes refused", &ExchangeCounters::pushes_refused},
+    {"pushes_cancelled", "pushes cancelled by the caller, or cut off",
+     &ExchangeCounters::pushes_cancelled},
+    {"decisions", "decisions executed", &ExchangeCounters::decisions},
+    {"chunks_copied",
+     "chunks that an update copied because somebody held the old one",
+     &ExchangeCounters::chunks_copied},
+};
+static_assert(IsWhole(kExchangeCounters));
 
 }  // namespace sluice
 

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -37,6 +38,26 @@ TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
     ExpectNumbered(peer->received());
     EXPECT_TRUE(peer->received().back().has_finish());
   }
+}
+
+TEST(CoordinatorServiceTest, WhatABusyWorkerCountsStandsInTheStateAsItRuns) {
+  Lead lead(RunOf(1, 1, 1000000000));
+  Peers peers(lead, 1, 1);
+  FakePeer& worker = *peers.all[0];
+  ASSERT_TRUE(worker.AwaitConnected().ok());
+  std::atomic<int64_t> asked = 0;
+  absl::Notification second;
+  worker.client().TellCounters([&] {
+    if (++asked == 2) second.Notify();
+    return CounterMap{{"asked", asked}};
+  });
+  // The first heartbeat has then been written, and what follows it is read
+  // after it.
+  ASSERT_TRUE(second.WaitForNotificationWithTimeout(kPatience));
+  worker.client().Leave("test");
+  const WorkerState state = lead.service().State().workers[0];
+  EXPECT_GE(state.counters.at("asked"), 1);
+  EXPECT_GT(state.gradients.applied, 100) << "it was busy";
 }
 
 TEST(CoordinatorServiceTest, TheLogHoldsEveryCommitOfTheRun) {
