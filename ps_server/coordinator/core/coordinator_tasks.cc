@@ -244,6 +244,7 @@ void Coordinator::TaskOverran(GradientKey key) {
       " for one task");
   const OpenTask ended = EndTask(key, Outcome::kCancelled, why);
   const int times = schedule_.Overrun(block);
+  stats_.Count(&RunCounters::tasks_overdue);
   Say(Announce::Level::kWarning,
       absl::StrCat("event=overdue key=", key.ToString(), " times=", times,
                    " reason=\"", why, "\""));

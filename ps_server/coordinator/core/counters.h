@@ -25,6 +25,7 @@ struct RunCounters : GradientCounts {
   int64_t samples_applied = 0;
   int64_t batches_left_out = 0;
   int64_t losses_not_finite = 0;
+  int64_t tasks_overdue = 0;
 };
 
 // A name that changes loses its value in the checkpoints that are there.
@@ -42,6 +43,8 @@ inline constexpr CounterRow<RunCounters> kRunCounters[] = {
      &RunCounters::batches_left_out},
     {"losses_not_finite", "losses that are NaN or infinite",
      &RunCounters::losses_not_finite},
+    {"tasks_overdue", "tasks cancelled because they took too long",
+     &RunCounters::tasks_overdue},
 };
 static_assert(IsWhole(kRunCounters));
 

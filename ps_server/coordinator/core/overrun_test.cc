@@ -55,6 +55,7 @@ TEST(OverrunTest, WithSkipTheFifthTimeLeavesTheMiniBatchOut) {
   run.Advance(absl::Seconds(30 + 4 * 60));
   EXPECT_FALSE(run.Finished().has_value());
   EXPECT_EQ(run.State().counters.batches_left_out, 1);
+  EXPECT_EQ(run.State().counters.tasks_overdue, 5);
   EXPECT_EQ(run.BatchOf(0), 1);
   while (!run.Finished().has_value()) ASSERT_TRUE(run.Deliver(0).ok());
   EXPECT_EQ(run.Finished()->failure, "");
