@@ -11,6 +11,7 @@
 #include "cli/report/run_result.h"
 #include "cli/report/status_report.h"
 #include "cli/run_folder.h"
+#include "common/tls/transport_security.h"
 
 namespace sluice {
 namespace {
@@ -20,6 +21,7 @@ struct StatusFlags {
   bool json = false;
   bool watch = false;
   bool counters = false;
+  TlsFlags tls;
 };
 
 // Often enough for the eye, and next to no work for the coordinator.
@@ -64,7 +66,14 @@ int Status(const StatusFlags& flags) {
                  "coordinator\n";
     return 2;
   }
-  CoordinatorWatch watch(address);
+  // The job is the one that the operator's certificate names.
+  const auto security =
+      TransportSecurity::Open(flags.tls, /*job=*/"", TlsRole::kOperator);
+  if (!security.ok()) {
+    std::cerr << security.status().message() << "\n";
+    return 2;
+  }
+  CoordinatorWatch watch(address, security->ToLead());
   for (;;) {
     const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();
     if (!status.ok()) return ShowWhatIsLeft(flags, status.status());
@@ -93,6 +102,7 @@ void AddStatusCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--counters", flags->counters,
                     "Also what each worker and shard has counted, as far as "
                     "it is not 0; --json always has it");
+  AddTlsFlags(command, &flags->tls);
   command->callback([flags, exit_code] { *exit_code = Status(*flags); });
 }
 

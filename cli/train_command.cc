@@ -22,6 +22,7 @@ struct TrainFlags {
   std::string run_id;
   bool timeline = false;
   std::string bin_dir;
+  std::string tls;
 };
 
 int Train(const TrainFlags& flags) {
@@ -38,6 +39,7 @@ int Train(const TrainFlags& flags) {
       .run_id = flags.run_id,
       .timeline = flags.timeline,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
+      .tls = flags.tls,
       .columns = TerminalColumns(STDOUT_FILENO)};
   return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
                      std::cerr);
@@ -59,6 +61,9 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
                    "Folder of a run that is to go on from its newest whole "
                    "checkpoint")
       ->excludes(run_dir);
+  command->add_option("--tls", flags->tls,
+                      "Folder that `sluice certs` has made for the job. "
+                      "Default: plain text, on the loopback");
   command->add_option(
       "--run-id", flags->run_id,
       "Name of the run; with --resume the folder must hold that "

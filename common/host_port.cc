@@ -3,6 +3,9 @@
 // "[localhost]:7000" are not.
 #include "common/host_port.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +21,18 @@ std::string HostPort::ToString() const {
 
 bool HostPort::IsEveryInterface() const {
   return host.empty() || host == "0.0.0.0" || host == "::";
+}
+
+bool HostPort::IsLoopback() const {
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  in6_addr v6 = {};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) {
+    return IN6_IS_ADDR_LOOPBACK(&v6);
+  }
+  return host == "localhost";
 }
 
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {

@@ -18,6 +18,8 @@ struct HostPort {
   std::string ToString() const;
   // Whether the host is empty, "0.0.0.0" or "::".
   bool IsEveryInterface() const;
+  // Whether only this machine reaches it: 127.0.0.0/8, "::1" or "localhost".
+  bool IsLoopback() const;
 };
 
 // kInvalidArgument says what was expected and what was found.

@@ -40,6 +40,7 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "alone, and begins none where its folder is empty. Default: "
                  "drawn when the run begins");
   app.add_flag("--debug", flags.debug, "log every task");
+  AddTlsFlags(&app, &flags.tls);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

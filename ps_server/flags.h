@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/tls/tls_flags.h"
+
 namespace sluice {
 
 // The command line of ps_server. Flags select; the job file configures.
@@ -21,6 +23,7 @@ struct Flags {
   std::string log;          // Empty: stderr.
   std::string run_id;       // Of that run; empty: any.
   bool debug = false;       // Every task is logged.
+  TlsFlags tls;
 };
 
 // The flags, or the exit code of a process that has nothing more to do: 0

@@ -46,6 +46,7 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
   }
   const proto::Limits& limits = job.job.limits();
   client_options_.address = options.coordinator;
+  client_options_.credentials = options.credentials;
   client_options_.join.set_role(proto::SHARD);
   client_options_.join.set_id(options.shard.value());
   client_options_.join.set_fingerprint(job.fingerprint);

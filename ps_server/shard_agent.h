@@ -35,7 +35,9 @@ class ShardAgent {
     ShardId shard;
     std::string address;      // Where others reach its Exchange service.
     std::string coordinator;  // "host:port"; of the lead's, for messages.
-    std::string process;      // Host and process id, for logs.
+    // How that is connected to; null: in plain text.
+    std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
+    std::string process;  // Host and process id, for logs.
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
     // Where checkpoints go; empty: nothing can be stored.

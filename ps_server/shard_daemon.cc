@@ -9,6 +9,10 @@
 namespace sluice {
 
 absl::Status ShardDaemon::Run() {
+  SLUICE_ASSIGN_OR_RETURN(
+      security_, TransportSecurity::Open(
+                     flags_.tls, job_.job.name(),
+                     flags_.shard == 0 ? TlsRole::kLead : TlsRole::kShard));
   SLUICE_ASSIGN_OR_RETURN(InitialWeights weights, InitialWeights::Open(job_));
   weights_ = std::make_shared<const InitialWeights>(std::move(weights));
   // Whoever cannot have the port must not end a generation that is well.
@@ -25,9 +29,10 @@ absl::Status ShardDaemon::Run() {
 
 absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
     const std::optional<EarlierLife>& earlier) {
-  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<ShardServer> server,
-                          ShardServer::Start(flags_, job_, weights_, earlier,
-                                             listener_.get(), &pause_));
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ShardServer> server,
+      ShardServer::Start(flags_, job_, weights_, earlier, security_,
+                         listener_.get(), &pause_));
   {
     absl::MutexLock lock(&mu_);
     server_ = server.get();

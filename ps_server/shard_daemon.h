@@ -13,6 +13,7 @@
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
 #include "common/storage_retry.h"
+#include "common/tls/transport_security.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_server.h"
 
@@ -31,8 +32,8 @@ class ShardDaemon {
       : flags_(*flags), job_(*job) {}
 
   // Takes part in the run until its end. OK: it has reached that. Else as
-  // Listener::Open, ShardServer::Start and Run, and errors of
-  // model.init_from.
+  // TransportSecurity::Open, Listener::Open, ShardServer::Start and Run, and
+  // errors of model.init_from.
   absl::Status Run();
 
   // As ShardServer's; between two generations the next one is asked, unless it
@@ -48,6 +49,7 @@ class ShardDaemon {
   const ResolvedJob& job_;
 
   // Constant once Run has them.
+  TransportSecurity security_;
   std::shared_ptr<const InitialWeights> weights_;
   std::unique_ptr<Listener> listener_;
 

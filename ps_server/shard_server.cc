@@ -131,10 +131,11 @@ void Log(const ExchangeCounters& counters) {
 ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
                          std::shared_ptr<const InitialWeights> weights,
                          const std::optional<EarlierLife>& earlier,
-                         Listener* listener)
+                         const TransportSecurity& security, Listener* listener)
     : number_(flags.shard),
       initial_weights_(std::move(weights)),
       earlier_(earlier),
+      security_(security),
       listener_(*listener),
       shard_(OptionsOf(flags, job, initial_weights_, &restoring_)),
       exchange_(&shard_, clock_,
@@ -145,7 +146,8 @@ ShardServer::~ShardServer() { StopServing(); }
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
     const Flags& flags, const ResolvedJob& job,
     std::shared_ptr<const InitialWeights> weights,
-    const std::optional<EarlierLife>& earlier, Listener* listener,
+    const std::optional<EarlierLife>& earlier,
+    const TransportSecurity& security, Listener* listener,
     StoppablePause* pause) {
   const int shards = job.job.cluster().shards();
   if (flags.shard < 0 || flags.shard >= shards) {
@@ -159,8 +161,8 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
         "checkpoint: needs the run folder, one that all shards share: give "
         "--run-dir or output.run_dir");
   }
-  std::unique_ptr<ShardServer> server(
-      new ShardServer(flags, job, std::move(weights), earlier, listener));
+  std::unique_ptr<ShardServer> server(new ShardServer(
+      flags, job, std::move(weights), earlier, security, listener));
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   if (flags.shard == 0) {
     SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job, pause));
@@ -180,7 +182,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   }
   grpc::ServerBuilder builder;
   ApplyServerOptions(&builder);
-  auto connections = Listener::AddTo(&builder);
+  auto connections = Listener::AddTo(&builder, security_.ForServer());
   exchange_.Register(&builder);
   if (lead) {
     endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr);
@@ -191,7 +193,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
     return absl::InternalError("gRPC could not start a server");
   }
   listener_.Serve(std::move(connections));
-  spdlog::info("event=listening address={}", address_);
+  spdlog::info("event=listening address={} tls={}", address_, security_.tls());
   return absl::OkStatus();
 }
 
@@ -235,6 +237,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
                           .coordinator = coordinator_,
+                          .credentials = security_.ToLead(),
                           .process = ProcessName(),
                           .initial_weights = initial_weights,
                           .run_dir = RunFolderOf(flags, job.job)},

@@ -14,6 +14,7 @@
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
 #include "common/storage_retry.h"
+#include "common/tls/transport_security.h"
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
@@ -37,11 +38,13 @@ class ShardServer {
   // folder cannot be written, or not be read for limits.storage_timeout_s or
   // until `pause`, between two tries, is stopped. kAlreadyExists: there has
   // been a run in it, or somebody has just taken the generation.
-  // kFailedPrecondition: as FindRecovery. `listener` must outlive the server.
+  // kFailedPrecondition: as FindRecovery. `security` and `listener` must
+  // outlive the server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,
-      const std::optional<EarlierLife>& earlier, Listener* listener,
+      const std::optional<EarlierLife>& earlier,
+      const TransportSecurity& security, Listener* listener,
       StoppablePause* pause);
   ~ShardServer();
 
@@ -58,7 +61,8 @@ class ShardServer {
  private:
   ShardServer(const Flags& flags, const ResolvedJob& job,
               std::shared_ptr<const InitialWeights> weights,
-              const std::optional<EarlierLife>& earlier, Listener* listener);
+              const std::optional<EarlierLife>& earlier,
+              const TransportSecurity& security, Listener* listener);
 
   // Takes connections from here on; no call is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
@@ -74,6 +78,7 @@ class ShardServer {
   const int number_;
   const std::shared_ptr<const InitialWeights> initial_weights_;
   const std::optional<EarlierLife> earlier_;
+  const TransportSecurity& security_;
   Listener& listener_;
   std::string address_;      // Where others reach it,
   std::string coordinator_;  // and where it reaches the coordinator.

@@ -24,6 +24,7 @@ void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
                   "file to append the log to, opened anew on SIGHUP. Default: "
                   "stderr");
   app->add_flag("--debug", flags->debug, "log every task");
+  AddTlsFlags(app, &flags->tls);
 }
 
 std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app) {
@@ -61,9 +62,11 @@ int UsageExitCode(const absl::Status& status) {
 }
 
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
+                                          const TransportSecurity& security,
                                           proto::Role role, int64_t id,
                                           bool rejoins) {
   CoordinatorClient::Options options;
+  options.credentials = security.ToLead();
   options.rejoins = rejoins;
   options.address = job.job.cluster().coordinator();
   options.join.set_role(role);
@@ -77,8 +80,8 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
 }
 
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const std::string& client, WireTypes types,
-    const proto::Welcome& welcome) {
+    const ResolvedJob& job, const TransportSecurity& security,
+    const std::string& client, WireTypes types, const proto::Welcome& welcome) {
   const auto& addresses = welcome.shard_addresses();
   if (addresses.size() != job.layout.shards()) {
     return absl::InvalidArgumentError(
@@ -88,6 +91,7 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
   const proto::Limits& limits = job.job.limits();
   GrpcExchange::Options options;
   options.client = client;
+  options.credentials = security.ToShards();
   options.chunk_bytes = limits.chunk_bytes();
   options.types = types;
   options.limits = {.stall = absl::Seconds(limits.transfer_stall_s()),

@@ -16,6 +16,8 @@
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
 #include "common/stop_signal.h"
+#include "common/tls/tls_flags.h"
+#include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "proto/coordinator.pb.h"
 #include "worker/exchange/grpc_exchange.h"
@@ -31,6 +33,7 @@ struct DaemonFlags {
   std::string coordinator;             // "host:port"; empty: the job's.
   std::string log;                     // Empty: stderr.
   bool debug = false;                  // Every task is logged.
+  TlsFlags tls;
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);
 
@@ -45,13 +48,14 @@ absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags);
 
 // Logs how the process failed, if it did; the exit code (common/exit_codes.h).
 int ExitCode(const absl::Status& status);
-// The same for what is wrong with flags or job: 2.
+// The same for what is wrong with flags, job or certificates: 2.
 int UsageExitCode(const absl::Status& status);
 
 // The session's options for a process of this role (an evaluator's id is 0),
 // in its first life or a later one (`rejoins`). The caller fills in join.inputs
 // and on_message.
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
+                                          const TransportSecurity& security,
                                           proto::Role role, int64_t id,
                                           bool rejoins);
 
@@ -60,8 +64,8 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
 // kInvalidArgument when the Welcome does not name as many shards as the job
 // has.
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
-    const ResolvedJob& job, const std::string& client, WireTypes types,
-    const proto::Welcome& welcome);
+    const ResolvedJob& job, const TransportSecurity& security,
+    const std::string& client, WireTypes types, const proto::Welcome& welcome);
 
 // Waits until every shard can be reached: at the start for as long as the
 // daemons wait for each other, later as for one that is cut off. Errors and

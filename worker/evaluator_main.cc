@@ -21,6 +21,7 @@
 #include "common/session/coordinator_client.h"
 #include "common/status_macros.h"
 #include "common/stop_signal.h"
+#include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "spdlog/spdlog.h"
 #include "worker/compute_context.h"
@@ -96,6 +97,7 @@ std::optional<proto::Finish> TakeFinish(
 
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
+                             const TransportSecurity& security,
                              const ComputeContext& context,
                              const std::string& weights_path, bool rejoins,
                              LeaveOnSignal* leave) {
@@ -103,7 +105,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   CancelToken over;
   std::unique_ptr<GrpcExchange> exchange;  // Outlives the client.
   CoordinatorClient::Options session =
-      SessionOptions(job, proto::EVALUATOR, 0, rejoins);
+      SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
     mailbox.Put(message);
   };
@@ -116,8 +118,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                    .session = client->Wait()};
   }
   if (rejoins) LogNewLife(welcome);
-  SLUICE_ASSIGN_OR_RETURN(exchange,
-                          OpenExchange(job, "evaluator", WireTypes(), welcome));
+  SLUICE_ASSIGN_OR_RETURN(
+      exchange, OpenExchange(job, security, "evaluator", WireTypes(), welcome));
   TellUnreached(exchange.get(), client.get());
   leave->Joined([&](const std::string& reason) { client->Leave(reason); });
 
@@ -155,14 +157,17 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
 // empty, nowhere when both are. OK: the run reached its end, or this process
 // was told to stop. Else says what went wrong, naming the culprit. Blocks.
 // REQUIRES: StopSignal::Block was called.
-absl::Status RunEvaluator(const ResolvedJob& job, const std::string& run_dir) {
+absl::Status RunEvaluator(const ResolvedJob& job,
+                          const TransportSecurity& security,
+                          const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const ComputeContext context, MakeTestContext(job));
   const std::string weights_path = WeightsPath(job, run_dir);
   LeaveOnSignal leave;
   RejoinPolicy rejoin;
   for (bool rejoins = false;; rejoins = true) {
-    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
-                            Live(job, context, weights_path, rejoins, &leave));
+    SLUICE_ASSIGN_OR_RETURN(
+        const LifeEnd end,
+        Live(job, security, context, weights_path, rejoins, &leave));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }
@@ -189,5 +194,8 @@ int main(int argc, char** argv) {
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
   sluice::LetRead(job->job.output().mode());
-  return sluice::ExitCode(sluice::RunEvaluator(*job, run_dir));
+  const auto security = sluice::TransportSecurity::Open(
+      flags.tls, job->job.name(), sluice::TlsRole::kEvaluator);
+  if (!security.ok()) return sluice::UsageExitCode(security.status());
+  return sluice::ExitCode(sluice::RunEvaluator(*job, *security, run_dir));
 }

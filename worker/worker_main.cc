@@ -25,6 +25,7 @@
 #include "common/shared_counters.h"
 #include "common/status_macros.h"
 #include "common/stop_signal.h"
+#include "common/tls/transport_security.h"
 #include "common/wire/job_wire_types.h"
 #include "spdlog/spdlog.h"
 #include "worker/compute_context.h"
@@ -57,7 +58,8 @@ WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
 }
 
 // From one Join to the end of that session. An error: it did not come to that.
-absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
+absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
+                             const TransportSecurity& security, WorkerId id,
                              const ComputeContext& context,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
@@ -77,9 +79,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
   }
   const proto::Welcome welcome = client->welcome();
   if (rejoins) LogNewLife(welcome);
-  SLUICE_ASSIGN_OR_RETURN(exchange,
-                          OpenExchange(job, absl::StrCat("worker ", id.value()),
-                                       JobWireTypes(job.job), welcome));
+  SLUICE_ASSIGN_OR_RETURN(
+      exchange, OpenExchange(job, security, absl::StrCat("worker ", id.value()),
+                             JobWireTypes(job.job), welcome));
   TellUnreached(exchange.get(), client.get());
   client->TellCounters([&counters, &exchange = *exchange] {
     CounterMap counted;
@@ -122,7 +124,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job, WorkerId id,
 // empty. OK: it reached its end, or this process was told to stop. Else says
 // what went wrong, naming the culprit. Blocks. REQUIRES: StopSignal::Block was
 // called.
-absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
+absl::Status RunWorker(const ResolvedJob& job,
+                       const TransportSecurity& security, WorkerId id,
                        const std::string& timeline_path) {
   std::unique_ptr<Timeline> timeline;
   if (!timeline_path.empty()) {
@@ -135,16 +138,16 @@ absl::Status RunWorker(const ResolvedJob& job, WorkerId id,
   Trainer::Options options = TrainerOptionsFromJob(job);
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   LeaveOnSignal leave;
-  CoordinatorClient::Options session =
-      SessionOptions(job, proto::WORKER, id.value(), /*rejoins=*/false);
+  CoordinatorClient::Options session = SessionOptions(
+      job, security, proto::WORKER, id.value(), /*rejoins=*/false);
   for (auto& [name, value] : InputsOf(context)) {  // Once: it takes time.
     (*session.join.mutable_inputs())[name] = value;
   }
   RejoinPolicy rejoin;
   for (;; session.rejoins = true) {
-    SLUICE_ASSIGN_OR_RETURN(
-        const LifeEnd end,
-        Live(job, id, context, options, session, &leave, timeline.get()));
+    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
+                            Live(job, security, id, context, options, session,
+                                 &leave, timeline.get()));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
   }
@@ -176,6 +179,9 @@ int main(int argc, char** argv) {
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
   sluice::LetRead(job->job.output().mode());
+  const auto security = sluice::TransportSecurity::Open(
+      flags.tls, job->job.name(), sluice::TlsRole::kWorker);
+  if (!security.ok()) return sluice::UsageExitCode(security.status());
   return sluice::ExitCode(
-      sluice::RunWorker(*job, sluice::WorkerId(id), timeline));
+      sluice::RunWorker(*job, *security, sluice::WorkerId(id), timeline));
 }

@@ -270,7 +270,7 @@ class ChaosRun {
       if (!coordinator.has_value()) {
         const std::string address = CoordinatorAddressOf(run_dir);
         if (address.empty()) continue;
-        coordinator.emplace(address, kStatusPatience);
+        coordinator.emplace(address, /*credentials=*/nullptr, kStatusPatience);
       }
       if (!Disturb(*director, *coordinator, run)) {
         given_up_ = true;

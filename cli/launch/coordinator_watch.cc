@@ -10,14 +10,19 @@
 
 namespace sluice {
 
-CoordinatorWatch::CoordinatorWatch(std::string address, absl::Duration patience)
-    : address_(std::move(address)), patience_(patience) {
+CoordinatorWatch::CoordinatorWatch(
+    std::string address, std::shared_ptr<grpc::ChannelCredentials> credentials,
+    absl::Duration patience)
+    : address_(std::move(address)),
+      credentials_(credentials ? std::move(credentials)
+                               : grpc::InsecureChannelCredentials()),
+      patience_(patience) {
   Connect();
 }
 
 void CoordinatorWatch::Connect() {
   stub_ = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
-      address_, grpc::InsecureChannelCredentials(), SessionChannelArguments()));
+      address_, credentials_, SessionChannelArguments()));
 }
 
 absl::Status CoordinatorWatch::Check(const grpc::Status& result) {

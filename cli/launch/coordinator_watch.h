@@ -25,8 +25,11 @@ class CoordinatorWatch {
   // busy may be late, but the display should not freeze for long.
   static constexpr absl::Duration kPatience = absl::Seconds(2);
 
-  explicit CoordinatorWatch(std::string address,
-                            absl::Duration patience = kPatience);
+  // With `credentials`; null: in plain text.
+  explicit CoordinatorWatch(
+      std::string address,
+      std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr,
+      absl::Duration patience = kPatience);
 
   // kUnavailable, kDeadlineExceeded: nobody answers.
   absl::StatusOr<proto::JobStatus> GetStatus();
@@ -41,6 +44,7 @@ class CoordinatorWatch {
 
   // Constant after construction.
   const std::string address_;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration patience_;
 
   std::unique_ptr<proto::Coordinator::Stub> stub_;

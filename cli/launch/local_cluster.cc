@@ -12,6 +12,7 @@
 #include "common/exit_codes.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
+#include "common/tls/identity.h"
 
 namespace sluice {
 namespace {
@@ -21,10 +22,13 @@ namespace {
 constexpr char kListen[] = "--listen=127.0.0.1:0";
 
 std::vector<std::string> Command(const ClusterPlan& plan,
-                                 const std::string& binary,
+                                 const std::string& binary, TlsRole role,
                                  std::vector<std::string> flags) {
   std::vector<std::string> command = {absl::StrCat(plan.bin_dir, "/", binary),
                                       absl::StrCat("--job=", plan.job_path)};
+  if (!plan.tls.empty()) {
+    command.push_back(absl::StrCat("--tls=", plan.tls, "/", TlsRoleName(role)));
+  }
   for (std::string& flag : flags) command.push_back(std::move(flag));
   return command;
 }
@@ -48,12 +52,12 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
       absl::StrCat("--run-dir=", plan.run_dir),
       absl::StrCat("--run-id=", plan.run_id)};
   if (plan.resume) flags.push_back("--resume");
-  return Command(plan, "ps_server/ps_server", std::move(flags));
+  return Command(plan, "ps_server/ps_server", TlsRole::kLead, std::move(flags));
 }
 
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                                       const std::string& lead) {
-  return Command(plan, "ps_server/ps_server",
+  return Command(plan, "ps_server/ps_server", TlsRole::kShard,
                  {absl::StrCat("--shard=", shard), kListen, Coordinator(lead)});
 }
 
@@ -65,12 +69,12 @@ std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
     flags.push_back(
         absl::StrCat("--timeline=", plan.run_dir, "/timeline.json"));
   }
-  return Command(plan, "worker/worker", std::move(flags));
+  return Command(plan, "worker/worker", TlsRole::kWorker, std::move(flags));
 }
 
 std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                                           const std::string& lead) {
-  return Command(plan, "worker/evaluator",
+  return Command(plan, "worker/evaluator", TlsRole::kEvaluator,
                  {Coordinator(lead), absl::StrCat("--run-dir=", plan.run_dir)});
 }
 

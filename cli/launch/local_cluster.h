@@ -27,6 +27,8 @@ struct ClusterPlan {
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
+  // With a folder of certificates for each role; empty: plain text.
+  std::string tls;
 };
 
 // The folder of the daemons' folders. The build puts it above the tool's own.

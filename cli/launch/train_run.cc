@@ -22,6 +22,7 @@
 #include "common/file_operations.h"
 #include "common/run_id.h"
 #include "common/status_macros.h"
+#include "common/tls/transport_security.h"
 #include "ps_server/resume.h"
 
 namespace sluice {
@@ -45,10 +46,12 @@ bool IsGoingOn(const std::string& phase) {
 // waits for signals, polls the coordinator, and does what Supervision says.
 class TrainRun {
  public:
-  TrainRun(ClusterPlan plan, int columns, Clock* clock, std::ostream& out)
+  TrainRun(ClusterPlan plan, const TransportSecurity& security, int columns,
+           Clock* clock, std::ostream& out)
       : clock_(clock),
         begun_(clock->Now()),
         run_dir_(plan.run_dir),
+        security_(security),
         supervision_(plan.max_workers),
         view_(out, columns),
         cluster_(std::move(plan)) {}
@@ -120,7 +123,7 @@ class TrainRun {
     }
     const absl::Status started = cluster_.StartOthers(lead);
     if (!started.ok()) return StartFailed(started);
-    watch_.emplace(lead);
+    watch_.emplace(lead, security_.ToLead());
   }
 
   void AskForFailure() {
@@ -182,6 +185,7 @@ class TrainRun {
   Clock* const clock_;
   const absl::Time begun_;
   const std::string run_dir_;
+  const TransportSecurity security_;
 
   SignalWait signals_;  // Before anything that starts a thread.
   Supervision supervision_;
@@ -219,10 +223,12 @@ struct RunPlace {
 // from where. Removes the old addresses, so that nobody takes them for the new.
 absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
                                 const TrainOptions& options,
+                                const TransportSecurity& security,
                                 std::ostream& out) {
   const std::string& run_dir = options.run_dir;
   const std::string lead = CoordinatorAddressOf(run_dir);
-  if (!lead.empty() && CoordinatorWatch(lead).GetStatus().ok()) {
+  if (!lead.empty() &&
+      CoordinatorWatch(lead, security.ToLead()).GetStatus().ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         run_dir, ": the run has not ended: its coordinator answers at ", lead));
   }
@@ -242,16 +248,28 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
   return RunPlace{run_dir, resumption.run_id};
 }
 
+// How this process, the job's operator, talks to the coordinator.
+absl::StatusOr<TransportSecurity> OpenSecurity(const ResolvedJob& job,
+                                               const TrainOptions& options,
+                                               Clock* clock) {
+  if (options.tls.empty()) return TransportSecurity();
+  TlsFlags own;
+  own.folder = absl::StrCat(options.tls, "/", TlsRoleName(TlsRole::kOperator));
+  return TransportSecurity::Open(own, job.job.name(), TlsRole::kOperator,
+                                 clock);
+}
+
 // The folder of the run: a new one, or that of the run to resume.
 absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
-                                 const TrainOptions& options, Clock* clock,
-                                 std::ostream& out) {
+                                 const TrainOptions& options,
+                                 const TransportSecurity& security,
+                                 Clock* clock, std::ostream& out) {
   RunPlace place;
   if (!options.run_id.empty()) {
     SLUICE_RETURN_IF_ERROR(CheckRunId(options.run_id));
   }
   if (options.resume) {
-    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, out));
+    SLUICE_ASSIGN_OR_RETURN(place, Reopen(job, options, security, out));
   } else {
     SLUICE_ASSIGN_OR_RETURN(
         place.dir,
@@ -269,7 +287,13 @@ absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
   LetRead(job.job.output().mode());
-  const absl::StatusOr<RunPlace> place = PlaceOf(job, options, clock, out);
+  const auto security = OpenSecurity(job, options, clock);
+  if (!security.ok()) {
+    err << security.status().message() << "\n";
+    return 2;
+  }
+  const absl::StatusOr<RunPlace> place =
+      PlaceOf(job, options, *security, clock, out);
   if (!place.ok()) {
     err << place.status().message() << "\n";
     return 2;
@@ -293,8 +317,9 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .max_workers = MostWorkers(job.job.cluster()),
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
-                .timeline = options.timeline},
-               options.columns, clock, out);
+                .timeline = options.timeline,
+                .tls = options.tls},
+               *security, options.columns, clock, out);
   run.Run();
   Report(run, run_dir, out, err);
   return run.supervision().ExitCode();

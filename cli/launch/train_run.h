@@ -18,7 +18,9 @@ struct TrainOptions {
   std::string run_id = {};
   bool timeline = false;  // As ClusterPlan's.
   std::string bin_dir;    // As ClusterPlan's.
-  int columns = 0;        // Width of the terminal `out`; 0: it is none.
+  // As ClusterPlan's; the folder "operator" in it is this process's own.
+  std::string tls = {};
+  int columns = 0;  // Width of the terminal `out`; 0: it is none.
 };
 
 // Trains `job` with shards, workers and evaluator as children of this process.

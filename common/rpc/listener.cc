@@ -15,7 +15,6 @@
 #include "common/rpc/listener.h"
 
 #include <fcntl.h>
-#include <grpcpp/security/server_credentials.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -177,10 +176,11 @@ Listener::~Listener() {
 }
 
 std::unique_ptr<Listener::Connections> Listener::AddTo(
-    grpc::ServerBuilder* builder) {
+    grpc::ServerBuilder* builder,
+    std::shared_ptr<grpc::ServerCredentials> credentials) {
   return builder->experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      std::move(credentials));
 }
 
 void Listener::Serve(std::unique_ptr<Connections> connections) {

@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_RPC_LISTENER_H_
 #define SLUICE_COMMON_RPC_LISTENER_H_
 
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <atomic>
@@ -23,7 +24,8 @@ namespace sluice {
 //
 //   auto listener = Listener::Open("[::]:7000");   // Check it.
 //   grpc::ServerBuilder builder;
-//   auto connections = Listener::AddTo(&builder);
+//   auto connections =
+//       Listener::AddTo(&builder, grpc::InsecureServerCredentials());
 //   auto server = builder.BuildAndStart();
 //   (*listener)->Serve(std::move(connections));
 //   ...
@@ -50,8 +52,11 @@ class Listener {
   // REQUIRES: Rest was called, if Serve was.
   ~Listener();
 
-  // Connects the server that `builder` will make to this listener.
-  static std::unique_ptr<Connections> AddTo(grpc::ServerBuilder* builder);
+  // Connects the server that `builder` will make to this listener. Its
+  // connections are served with `credentials`.
+  static std::unique_ptr<Connections> AddTo(
+      grpc::ServerBuilder* builder,
+      std::shared_ptr<grpc::ServerCredentials> credentials);
   // Hands connections to that server from now on. REQUIRES: it has been
   // started.
   void Serve(std::unique_ptr<Connections> connections);

@@ -35,7 +35,8 @@ class Server {
   explicit Server(Listener* listener) : listener_(*listener) {
     grpc::ServerBuilder builder;
     ApplyServerOptions(&builder);
-    auto connections = Listener::AddTo(&builder);
+    auto connections =
+        Listener::AddTo(&builder, grpc::InsecureServerCredentials());
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     listener_.Serve(std::move(connections));

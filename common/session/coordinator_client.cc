@@ -223,7 +223,9 @@ absl::Status CoordinatorClient::Impl::RunConnection() {
   }
   // A new channel each time, because this class decides when to try again.
   const auto stub = proto::Coordinator::NewStub(grpc::CreateCustomChannel(
-      options_.address, grpc::InsecureChannelCredentials(),
+      options_.address,
+      options_.credentials ? options_.credentials
+                           : grpc::InsecureChannelCredentials(),
       SessionChannelArguments()));
   const auto stream = stub->Session(context.get());
   stream->Write(join);  // If this fails, the first Read fails too.

@@ -14,6 +14,10 @@
 #include "common/counter_table.h"
 #include "proto/coordinator.pb.h"
 
+namespace grpc {
+class ChannelCredentials;
+}  // namespace grpc
+
 namespace sluice {
 
 // A process's session with the coordinator, for workers, shards and the
@@ -27,6 +31,8 @@ class CoordinatorClient {
  public:
   struct Options {
     std::string address;  // "host:port" of the coordinator.
+    // How it is connected to; null: in plain text.
+    std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
     // The joining process. `incarnation` is filled in by the client, the rest
     // is not.
     proto::Join join;

@@ -9,9 +9,11 @@ import harness
 class ByHand:
     """Two shards, two workers and an evaluator, without `sluice train`. Those
     in `start` are started at once, by default all. `job` is appended to the
-    job's text. Both shards use the run folder."""
+    job's text, and flags(name) to each command. Both shards use the run
+    folder."""
 
-    def __init__(self, run_dir=False, sets=(), start=None, job="", env=None):
+    def __init__(self, run_dir=False, sets=(), start=None, job="", env=None,
+                 flags=lambda name: []):
         self.dir = harness.scratch()
         self.env = env
         self.job = harness.write_job(harness.LINEAR_JOB.replace(
@@ -30,6 +32,8 @@ class ByHand:
             "worker 1": [harness.WORKER, "--worker=1", *at],
             "evaluator": [harness.EVALUATOR, f"--run-dir={self.dir}", *at],
         }
+        for name, command in self.commands.items():
+            command += flags(name)
         self.processes = {}
         for name in start or self.commands:
             self.start(name)

@@ -24,6 +24,8 @@ NOT_RUN = {
     r"\./sluice bench \w+( --.*)?": "benchmarks_test runs every benchmark, tiny",
     r"\./sluice status 127.0.0.1:7000 --json":
         "of a run that goes on: bad_input_test asks for one",
+    r"\./sluice status hostA:7000 .*":
+        "of a run on other hosts: tls_test asks one for its status",
     r"\./sluice train .* --resume .*":
         "resume_test goes on with runs; of five updates nothing is left",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",

@@ -227,9 +227,12 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       prefetch_(PullPath(), names_, options_.limits, options_.clock),
       push_calls_(names_, options_.limits, options_.clock) {
   SLUICE_CHECK(static_cast<int>(addresses.size()) == layout_.shards());
+  const auto credentials = options_.credentials
+                               ? options_.credentials
+                               : grpc::InsecureChannelCredentials();
   for (const std::string& address : addresses) {
-    channels_.push_back(grpc::CreateCustomChannel(
-        address, grpc::InsecureChannelCredentials(), BulkChannelArguments()));
+    channels_.push_back(grpc::CreateCustomChannel(address, credentials,
+                                                  BulkChannelArguments()));
     stubs_.push_back(std::make_unique<grpc::GenericStub>(channels_.back()));
   }
 }

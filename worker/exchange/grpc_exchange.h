@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_EXCHANGE_GRPC_EXCHANGE_H_
 
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 
 #include <cstdint>
 #include <functional>
@@ -124,6 +125,8 @@ class GrpcExchange final : public Exchange {
  public:
   struct Options {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
+    // How the shards are connected to; null: in plain text.
+    std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
     int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
     // How floats travel; the shards refuse pushes of another type than theirs.
     WireTypes types = {};

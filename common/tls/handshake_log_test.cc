@@ -1,0 +1,45 @@
+#include "common/tls/handshake_log.h"
+
+#include <grpc/support/log.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+// What the process logs when gRPC says `message`.
+std::string LoggedOf(const char* message) {
+  std::ostringstream text;
+  auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text);
+  auto logger = std::make_shared<spdlog::logger>("test", sink);
+  logger->set_pattern("%l %v");
+  spdlog::set_default_logger(logger);
+  LogHandshakes();
+  gpr_log(GPR_ERROR, "%s", message);
+  return text.str();
+}
+
+TEST(HandshakeLogTest, AHandshakeThatFailedIsAnEventWithItsReason) {
+  EXPECT_EQ(LoggedOf("Handshake failed with fatal error SSL_ERROR_SSL: "
+                     "error:0A000086:SSL routines::certificate verify failed."),
+            "warning event=handshake_failed reason=\"SSL_ERROR_SSL: "
+            "error:0A000086:SSL routines::certificate verify failed.\"\n");
+}
+
+TEST(HandshakeLogTest, AnAddressThatTheCertificateDoesNotNameIsNoEvent) {
+  EXPECT_EQ(LoggedOf("No match found for server name: 127.0.0.1."), "");
+}
+
+TEST(HandshakeLogTest, AnyOtherErrorIsKept) {
+  EXPECT_EQ(LoggedOf("out of luck"),
+            "error event=grpc_error error=\"out of luck\"\n");
+}
+
+}  // namespace
+}  // namespace sluice

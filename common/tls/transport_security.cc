@@ -1,0 +1,241 @@
+// gRPC verifies the chain and the proof of the key in the handshake, against
+// the files that its watcher reads. What it cannot know, whom the certificate
+// is for and which ones are revoked, PeerVerifier checks after the handshake
+// and before the connection carries a call:
+//
+//   worker                                   shard 1
+//     | -- certificate of .../linear/worker --> |  signed, valid: gRPC
+//     | <-- certificate of .../linear/shard --- |  job, role, revoked: here
+//
+// The revocation list is not handed to gRPC: it would read the list only when
+// a certificate changes, and would accept a peer in silence if there is none.
+#include "common/tls/transport_security.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/host_port.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
+#include "common/tls/handshake_log.h"
+#include "common/tls/tls_files.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+using ::grpc::experimental::FileWatcherCertificateProvider;
+
+// How often gRPC looks whether the files have changed.
+constexpr unsigned kWatchEveryS = 1;
+// A line for each of a thousand refused connections would say nothing more.
+constexpr absl::Duration kLineEvery = absl::Seconds(1);
+
+// What differs when a file has been replaced or written to.
+struct FileStamp {
+  ino_t inode = 0;
+  off_t size = 0;
+  timespec changed = {};
+
+  static FileStamp Of(const std::string& path) {
+    struct stat found = {};
+    if (stat(path.c_str(), &found) != 0) return {};
+    return {found.st_ino, found.st_size, found.st_mtim};
+  }
+  bool operator==(const FileStamp& other) const {
+    return inode == other.inode && size == other.size &&
+           changed.tv_sec == other.changed.tv_sec &&
+           changed.tv_nsec == other.changed.tv_nsec;
+  }
+};
+
+std::vector<TlsRole> EveryRole() {
+  return {kTlsRoles.begin(), kTlsRoles.end()};
+}
+
+}  // namespace
+
+// The files of this process, for all its channels and servers. Thread-safe.
+class TransportSecurity::WatchedFiles {
+ public:
+  WatchedFiles(TlsFiles files, Clock* clock)
+      : files_(std::move(files)),
+        clock_(*clock),
+        provider_(std::make_shared<FileWatcherCertificateProvider>(
+            files_.key, files_.certificate, files_.ca, kWatchEveryS)) {}
+
+  const std::shared_ptr<FileWatcherCertificateProvider>& provider() const {
+    return provider_;
+  }
+
+  // As CheckPeer, with the list of revoked certificates as it is now.
+  absl::Status Check(const std::string& pem, const std::string& job,
+                     const std::vector<TlsRole>& roles) {
+    absl::Status unreadable;
+    absl::Status checked;
+    {
+      absl::MutexLock lock(&mu_);
+      unreadable = ReadRevokedAgain();
+      checked = revoked_ == nullptr && !files_.crl.empty()
+                    ? absl::UnauthenticatedError(unreadable.message())
+                    : CheckPeer(pem, job, roles, revoked_.get());
+    }
+    if (!unreadable.ok()) {
+      spdlog::error("event=crl_unreadable error=\"{}\"",
+                    std::string(unreadable.message()));
+    }
+    return checked;
+  }
+
+  // Logs a peer that a server has refused.
+  void LogRefused(const absl::Status& why) {
+    int64_t refused;
+    {
+      absl::MutexLock lock(&mu_);
+      refused = ++refused_total_;
+      const absl::Time now = clock_.Now();
+      if (now < next_line_) return;
+      next_line_ = now + kLineEvery;
+    }
+    spdlog::warn("event=peer_refused reason=\"{}\" refused_total={}",
+                 std::string(why.message()), refused);
+  }
+
+ private:
+  // Reads the list if it has changed. An error, at most once for each change:
+  // it cannot be read, and the one before it stays in force.
+  absl::Status ReadRevokedAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (files_.crl.empty()) return absl::OkStatus();
+    const FileStamp stamp = FileStamp::Of(files_.crl);
+    if (revoked_ != nullptr && stamp == stamp_) return absl::OkStatus();
+    stamp_ = stamp;
+    SLUICE_ASSIGN_OR_RETURN(revoked_, ReadRevoked(files_.crl, files_.ca));
+    return absl::OkStatus();
+  }
+
+  // Constant after construction.
+  const TlsFiles files_;
+  Clock& clock_;
+  const std::shared_ptr<FileWatcherCertificateProvider> provider_;
+
+  absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
+  RevocationList revoked_ ABSL_GUARDED_BY(mu_);
+  FileStamp stamp_ ABSL_GUARDED_BY(mu_);
+  int64_t refused_total_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Time next_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+};
+
+// Called by gRPC after each handshake, on threads of its own.
+class TransportSecurity::PeerVerifier final
+    : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  PeerVerifier(std::shared_ptr<WatchedFiles> files, std::string job,
+               std::vector<TlsRole> roles, bool is_server)
+      : files_(std::move(files)),
+        job_(std::move(job)),
+        roles_(std::move(roles)),
+        is_server_(is_server) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> callback,
+              grpc::Status* sync_status) override {
+    const grpc::string_ref pem = request->peer_cert();
+    const absl::Status checked =
+        files_->Check(std::string(pem.data(), pem.size()), job_, roles_);
+    if (!checked.ok() && is_server_) files_->LogRefused(checked);
+    *sync_status = ToGrpcStatus(checked);
+    return true;  // It has been decided.
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {
+  }
+
+ private:
+  const std::shared_ptr<WatchedFiles> files_;
+  const std::string job_;
+  const std::vector<TlsRole> roles_;
+  const bool is_server_;
+};
+
+absl::StatusOr<TransportSecurity> TransportSecurity::Open(
+    const TlsFlags& flags, const std::string& job, TlsRole role, Clock* clock) {
+  TransportSecurity security;
+  SLUICE_ASSIGN_OR_RETURN(const auto files, FilesOf(flags));
+  if (!files.has_value()) {
+    security.insecure_ = flags.insecure;
+    return security;
+  }
+  if (flags.insecure) {
+    return absl::InvalidArgumentError(
+        "--insecure: stands for plain text, and there are certificates");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const TlsIdentity self,
+                          CheckOwnFiles(*files, job, role, clock->Now()));
+  security.job_ = self.job;
+  security.files_ = std::make_shared<WatchedFiles>(*files, clock);
+  return security;
+}
+
+absl::Status TransportSecurity::Allow(const std::string& what,
+                                      const std::string& address) const {
+  const absl::StatusOr<HostPort> at = ParseHostPort(address);
+  if (!at.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": ", at.status().message()));
+  }
+  if (tls() || insecure_ || at->IsLoopback()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, ": ", address,
+      " is not on the loopback, and in plain text whoever reaches a port can "
+      "take part in the run. Give --tls with certificates (`sluice certs` "
+      "makes "
+      "them), or --insecure if you trust everybody on this network"));
+}
+
+std::shared_ptr<grpc::ServerCredentials> TransportSecurity::ForServer() const {
+  if (!tls()) return grpc::InsecureServerCredentials();
+  LogHandshakes();
+  grpc::experimental::TlsServerCredentialsOptions options(files_->provider());
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<PeerVerifier>(
+          files_, job_, EveryRole(), /*is_server=*/true));
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::ToLead() const {
+  return To({TlsRole::kLead});
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::ToShards() const {
+  return To({TlsRole::kLead, TlsRole::kShard});
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::To(
+    std::vector<TlsRole> roles) const {
+  if (!tls()) return grpc::InsecureChannelCredentials();
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(files_->provider());
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  // The role is checked instead of the name of the host.
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<PeerVerifier>(
+          files_, job_, std::move(roles), /*is_server=*/false));
+  return grpc::experimental::TlsCredentials(options);
+}
+
+}  // namespace sluice

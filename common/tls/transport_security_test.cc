@@ -1,0 +1,246 @@
+// Real connections on the loopback, with certificates of this test.
+#include "common/tls/transport_security.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
+#include "common/rpc/listener.h"
+#include "common/tls/authority.h"
+#include "common/tls/testing/role_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/exchange.grpc.pb.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Far longer than any test takes.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+absl::Time Now() { return Clock::Real()->Now(); }
+
+Authority NewAuthority(const std::string& job = "linear") {
+  return NewAuthorityFor(job, Now());
+}
+
+TransportSecurity With(const TlsFiles& files, TlsRole role) {
+  TlsFlags flags;
+  flags.files = files;
+  const auto security = TransportSecurity::Open(flags, "", role);
+  EXPECT_TRUE(security.ok()) << security.status();
+  return *security;
+}
+
+TransportSecurity As(const Authority& authority, TlsRole role) {
+  return With(WriteRoleFiles(authority, role, Now()), role);
+}
+
+// A server without methods: a call that reaches it is UNIMPLEMENTED.
+class Server {
+ public:
+  explicit Server(std::shared_ptr<grpc::ServerCredentials> credentials)
+      : listener_(*Listener::Open("127.0.0.1:0")) {
+    grpc::ServerBuilder builder;
+    ApplyServerOptions(&builder);
+    auto connections = Listener::AddTo(&builder, std::move(credentials));
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    listener_->Serve(std::move(connections));
+  }
+  ~Server() {
+    listener_->Rest();
+    server_->Shutdown(FromNow(absl::ZeroDuration()));
+  }
+
+  // The end of a call on a new connection.
+  grpc::Status Call(
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    const auto channel =
+        grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", listener_->port()),
+                                  credentials, SessionChannelArguments());
+    grpc::ClientContext context;
+    SetTimeout(kLong, &context);
+    proto::PullRequest request;
+    return proto::Exchange::NewStub(channel)->Pull(&context, request)->Finish();
+  }
+  bool Serves(
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    const grpc::Status status = Call(credentials);
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return true;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE)
+        << status.error_message();
+    last_ = status.error_message();
+    return false;
+  }
+  // Why the last call was not served.
+  const std::string& last() const { return last_; }
+
+ private:
+  proto::Exchange::Service service_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<grpc::Server> server_;
+  mutable std::string last_;
+};
+
+TEST(TransportSecurityTest, WithoutFlagsItIsPlainText) {
+  const auto security = TransportSecurity::Open({}, "linear", TlsRole::kLead);
+  ASSERT_TRUE(security.ok());
+  EXPECT_FALSE(security->tls());
+  EXPECT_TRUE(Server(security->ForServer()).Serves(security->ToLead()));
+}
+
+TEST(TransportSecurityTest, EveryRoleReachesTheLeadAndTheShards) {
+  const Authority authority = NewAuthority();
+  const Server lead(As(authority, TlsRole::kLead).ForServer());
+  const Server shard(As(authority, TlsRole::kShard).ForServer());
+  for (const TlsRole role : kTlsRoles) {
+    const TransportSecurity client = As(authority, role);
+    EXPECT_TRUE(client.tls());
+    EXPECT_TRUE(lead.Serves(client.ToLead())) << lead.last();
+    EXPECT_TRUE(lead.Serves(client.ToShards())) << lead.last();
+    EXPECT_TRUE(shard.Serves(client.ToShards())) << shard.last();
+  }
+}
+
+TEST(TransportSecurityTest, AShardCannotPlayTheLead) {
+  const Authority authority = NewAuthority();
+  const Server shard(As(authority, TlsRole::kShard).ForServer());
+  EXPECT_FALSE(shard.Serves(As(authority, TlsRole::kWorker).ToLead()));
+  EXPECT_THAT(shard.last(), HasSubstr("spiffe://sluice/linear/shard"));
+}
+
+TEST(TransportSecurityTest, AWorkerCannotPlayAServer) {
+  const Authority authority = NewAuthority();
+  const Server worker(As(authority, TlsRole::kWorker).ForServer());
+  EXPECT_FALSE(worker.Serves(As(authority, TlsRole::kWorker).ToShards()));
+}
+
+TEST(TransportSecurityTest, AForeignAuthorityIsRefusedOnBothSides) {
+  const Authority ours = NewAuthority(), theirs = NewAuthority();
+  const Server server(As(ours, TlsRole::kLead).ForServer());
+  EXPECT_FALSE(server.Serves(As(theirs, TlsRole::kWorker).ToLead()));
+  // The client trusts both, so that only the server can refuse it.
+  TlsFiles files = WriteRoleFiles(theirs, TlsRole::kWorker, Now());
+  files.ca = WriteText(absl::StrCat(ToPem(theirs.certificate().get()),
+                                    ToPem(ours.certificate().get())));
+  EXPECT_FALSE(server.Serves(With(files, TlsRole::kWorker).ToLead()));
+}
+
+TEST(TransportSecurityTest, AnotherJobOfTheSameAuthorityIsRefused) {
+  // One CA may sign for several jobs where somebody else's signs them.
+  const Authority ours = NewAuthority("ours"), theirs = NewAuthority("theirs");
+  const std::string both = WriteText(absl::StrCat(
+      ToPem(ours.certificate().get()), ToPem(theirs.certificate().get())));
+  TlsFiles server_files = WriteRoleFiles(ours, TlsRole::kLead, Now());
+  TlsFiles client_files = WriteRoleFiles(theirs, TlsRole::kWorker, Now());
+  server_files.ca = client_files.ca = both;
+  const Server server(With(server_files, TlsRole::kLead).ForServer());
+  EXPECT_FALSE(server.Serves(With(client_files, TlsRole::kWorker).ToLead()));
+  EXPECT_TRUE(server.Serves(As(ours, TlsRole::kWorker).ToLead()))
+      << server.last();
+}
+
+TEST(TransportSecurityTest, WhoShowsNoCertificateIsRefused) {
+  const Authority authority = NewAuthority();
+  const Server server(As(authority, TlsRole::kLead).ForServer());
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = ToPem(authority.certificate().get());
+  EXPECT_FALSE(server.Serves(grpc::SslCredentials(options)));
+}
+
+TEST(TransportSecurityTest, PlainTextAndTlsDoNotMeet) {
+  const Authority authority = NewAuthority();
+  const Server with_tls(As(authority, TlsRole::kLead).ForServer());
+  EXPECT_FALSE(with_tls.Serves(TransportSecurity().ToLead()));
+  const Server plain(TransportSecurity().ForServer());
+  EXPECT_FALSE(plain.Serves(As(authority, TlsRole::kWorker).ToLead()));
+}
+
+TEST(TransportSecurityTest, ACertificateThatHasExpiredIsRefused) {
+  const Authority authority = NewAuthority();
+  const Server server(As(authority, TlsRole::kLead).ForServer());
+  // The client's own check is made at a time when it was valid.
+  class Earlier : public Clock {
+   public:
+    absl::Time Now() override {
+      return Clock::Real()->Now() - absl::Minutes(2);
+    }
+  } earlier;
+  TlsFlags flags;
+  flags.files = WriteRoleFiles(authority, TlsRole::kWorker,
+                               Now() - absl::Minutes(2), absl::Minutes(1));
+  EXPECT_FALSE(TransportSecurity::Open(flags, "", TlsRole::kWorker).ok());
+  const auto client =
+      TransportSecurity::Open(flags, "", TlsRole::kWorker, &earlier);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_FALSE(server.Serves(client->ToLead()));
+}
+
+TEST(TransportSecurityTest, WhoIsRevokedWhileTheServerRunsIsRefused) {
+  const Authority authority = NewAuthority();
+  TlsFiles files = WriteRoleFiles(authority, TlsRole::kLead, Now());
+  const Server server(With(files, TlsRole::kLead).ForServer());
+  const TlsFiles worker = WriteRoleFiles(authority, TlsRole::kWorker, Now());
+  const TransportSecurity client = With(worker, TlsRole::kWorker);
+  EXPECT_TRUE(server.Serves(client.ToLead())) << server.last();
+  std::filesystem::rename(WriteRevoked(authority, worker, Now()), files.crl);
+  EXPECT_FALSE(server.Serves(client.ToLead()));
+  EXPECT_TRUE(server.Serves(As(authority, TlsRole::kWorker).ToLead()))
+      << server.last();
+  // A list that cannot be read leaves the one before it in force.
+  std::ofstream(files.crl) << "garbage";
+  EXPECT_FALSE(server.Serves(client.ToLead()));
+  EXPECT_TRUE(server.Serves(As(authority, TlsRole::kWorker).ToLead()))
+      << server.last();
+}
+
+TEST(TransportSecurityTest, AServerThatIsRevokedIsRefused) {
+  const Authority authority = NewAuthority();
+  const TlsFiles lead = WriteRoleFiles(authority, TlsRole::kLead, Now());
+  const Server server(With(lead, TlsRole::kLead).ForServer());
+  TlsFiles worker = WriteRoleFiles(authority, TlsRole::kWorker, Now());
+  worker.crl = WriteRevoked(authority, lead, Now());
+  EXPECT_FALSE(server.Serves(With(worker, TlsRole::kWorker).ToLead()));
+  EXPECT_THAT(server.last(), HasSubstr("is revoked"));
+}
+
+TEST(TlsFlagsTest, AFolderNamesItsFilesAndAFlagAnotherOne) {
+  TlsFlags flags;
+  EXPECT_EQ(*FilesOf(flags), std::nullopt);
+  flags.folder = "/no/such";
+  auto files = FilesOf(flags);
+  ASSERT_TRUE(files.ok() && files->has_value());
+  EXPECT_EQ((*files)->ca, "/no/such/ca.crt");
+  EXPECT_EQ((*files)->certificate, "/no/such/tls.crt");
+  EXPECT_EQ((*files)->key, "/no/such/tls.key");
+  EXPECT_EQ((*files)->crl, "") << "there is none";
+  flags.files.key = "/other.key";
+  flags.files.crl = "/other.crl";
+  files = FilesOf(flags);
+  EXPECT_EQ((*files)->key, "/other.key");
+  EXPECT_EQ((*files)->crl, "/other.crl");
+  EXPECT_EQ((*files)->ca, "/no/such/ca.crt");
+}
+
+TEST(TlsFlagsTest, AFlagAloneIsNotEnough) {
+  for (std::string TlsFiles::*file : {&TlsFiles::ca, &TlsFiles::certificate,
+                                      &TlsFiles::key, &TlsFiles::crl}) {
+    TlsFlags flags;
+    flags.files.*file = "/file";
+    EXPECT_TRUE(absl::IsInvalidArgument(FilesOf(flags).status()));
+  }
+}
+
+}  // namespace
+}  // namespace sluice

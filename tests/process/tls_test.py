@@ -1,0 +1,163 @@
+#!/usr/bin/python3 -B
+"""Daemons and tool under mutual TLS."""
+
+import json
+import re
+import subprocess
+import time
+import unittest
+
+import by_hand
+import harness
+
+
+def certs(folder, *args, job="linear"):
+    result = harness.tool("certs", folder, f"--job={job}", "--hosts=localhost",
+                          *args)
+    if result.returncode != 0:
+        raise AssertionError(result.stderr)
+    return folder
+
+
+def s_client(address, *args):
+    """What openssl says of a TLS connection to the address. It goes on
+    reading until the server's answer, so that a refusal is seen."""
+    result = subprocess.run(
+        ["openssl", "s_client", "-connect", address, *map(str, args)],
+        input="", capture_output=True, text=True, errors="replace",
+        timeout=harness.TIMEOUT_S)
+    return result.stdout + result.stderr
+
+
+def role_of(name):
+    return {"shard 0": "lead", "shard 1": "shard",
+            "evaluator": "evaluator"}.get(name, "worker")
+
+
+class TlsRun(by_hand.ByHand):
+    """The daemons with the certificates in a folder."""
+
+    def __init__(self, folder, **kwargs):
+        self.operator = f"--tls={folder / 'operator'}"
+        super().__init__(
+            flags=lambda name: [f"--tls={folder / role_of(name)}"], **kwargs)
+
+    def status(self, *flags):
+        return harness.tool("status", self.lead, "--json", *flags)
+
+    def await_status(self, holds, what):
+        def look():
+            result = self.status(self.operator)
+            status = json.loads(result.stdout) if not result.returncode else {}
+            return status if status and holds(status) else None
+        return harness.wait_until(look, what, self.processes["shard 0"])
+
+
+class TlsTest(unittest.TestCase):
+
+    def test_a_launched_run_has_the_bits_of_one_in_plain_text(self):
+        folder = certs(harness.scratch() / "certs")
+        job = harness.write_job(harness.LINEAR_JOB)
+        plain = harness.train(job)
+        with_tls = harness.train(job, "--tls", folder)
+        self.assertEqual(with_tls.summary["weights_sha256"],
+                         plain.summary["weights_sha256"])
+        self.assertIn("tls=true", (with_tls.dir / "ps_server-0.log").read_text())
+        self.assertIn("tls=false", (plain.dir / "ps_server-0.log").read_text())
+
+    def test_daemons_with_their_roles_train_and_only_they_are_answered(self):
+        folder = certs(harness.scratch() / "certs")
+        foreign = certs(harness.scratch() / "foreign")
+        with TlsRun(folder) as run:
+            run.await_training()
+            # Plain text, and another CA's operator.
+            for flags in [[], [f"--tls={foreign / 'operator'}"]]:
+                refused = run.status(*flags)
+                self.assertEqual(refused.returncode, 1, refused.stdout)
+                self.assertEqual(refused.stdout, "")
+            worker = folder / "worker"
+            own = ["-cert", worker / "tls.crt", "-key", worker / "tls.key",
+                   "-CAfile", worker / "ca.crt", "-alpn", "h2"]
+            for version in ["-tls1_2", "-tls1_3"]:
+                said = s_client(run.lead, version, *own)
+                self.assertIn("Verify return code: 0 (ok)", said)
+                self.assertNotIn("alert", said)
+            stranger = foreign / "worker"
+            for flags in [["-tls1_2"],
+                          ["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"],
+                          ["-cert", stranger / "tls.crt", "-key",
+                           stranger / "tls.key"]]:
+                s_client(run.lead, "-alpn", "h2", *flags)
+            # The server closes the connection, and its log says why.
+            for reason in ["certificate verify failed", "wrong version number",
+                           "peer did not return a certificate",
+                           "unsupported protocol"]:
+                self.assertRegex(run.log("shard 0"),
+                                 f'event=handshake_failed reason=".*{reason}')
+
+    def test_who_has_the_wrong_files_says_so_before_it_dials(self):
+        folder = certs(harness.scratch() / "certs")
+        other = certs(harness.scratch() / "other", job="other")
+        short = certs(harness.scratch() / "short", "--lifetime=1s")
+        mixed = harness.scratch()
+        for name, source in [("ca.crt", folder / "worker"),
+                             ("tls.crt", folder / "worker"),
+                             ("tls.key", folder / "shard")]:
+            (mixed / name).write_bytes((source / name).read_bytes())
+        job = harness.write_job(harness.LINEAR_JOB)
+        time.sleep(1)  # Until the short one has expired.
+        for tls, said in [
+                (harness.scratch(), "ca.crt"),
+                (folder / "shard", "is for spiffe://sluice/linear/shard, "
+                 "expected spiffe://sluice/linear/worker"),
+                (other / "worker", "is for spiffe://sluice/other/worker"),
+                (short / "worker", "the certificate expired at"),
+                (mixed, "is not the key of")]:
+            result = subprocess.run(
+                [harness.WORKER, f"--job={job}", "--worker=0",
+                 "--coordinator=127.0.0.1:1", f"--tls={tls}"],
+                capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(said, result.stderr)
+
+    def test_a_run_outlives_its_certificates_through_one_rotation(self):
+        folder = harness.scratch() / "certs"
+        begun = time.monotonic()
+        lifetime = 20
+        certs(folder, f"--lifetime={lifetime}s")
+        worker = folder / "worker"
+
+        def serial(address):
+            # The connection's certificate, whatever the file says by now.
+            text = s_client(address, "-cert", worker / "tls.crt", "-key",
+                            worker / "tls.key", "-showcerts")
+            pem = re.search("-----BEGIN.*?-----END CERTIFICATE-----\n", text,
+                            re.S)
+            return pem and pem[0]
+
+        with TlsRun(folder) as run:
+            run.await_training()
+            before = serial(run.lead)
+            self.assertIsNotNone(before)
+            renewed = harness.tool("certs", folder, "--renew",
+                                   "--lifetime=1h")
+            self.assertEqual(renewed.returncode, 0, renewed.stderr)
+            harness.wait_until(lambda: serial(run.lead) not in (None, before),
+                               "the new certificate", run.processes["shard 0"])
+            harness.wait_until(
+                lambda: time.monotonic() > begun + lifetime + 1,
+                "the first certificates to expire")
+            # New connections after the expiry: a worker that starts again.
+            before = run.await_training()
+            run.kill("worker 1")
+            run.start("worker 1")
+            again = run.await_status(
+                lambda s: s["worker"][1]["incarnation"] !=
+                before["worker"][1]["incarnation"], "the worker to join")
+            run.await_status(lambda s: s["version"] > again["version"],
+                             "an update after that")
+            self.assertEqual(again["generation"], 1)
+
+
+if __name__ == "__main__":
+    harness.main()
