@@ -73,6 +73,11 @@ int Status(const StatusFlags& flags) {
     std::cerr << security.status().message() << "\n";
     return 2;
   }
+  const absl::Status allowed = security->Allow("the coordinator", address);
+  if (!allowed.ok()) {
+    std::cerr << allowed.message() << "\n";
+    return 2;
+  }
   CoordinatorWatch watch(address, security->ToLead());
   for (;;) {
     const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();

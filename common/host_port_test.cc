@@ -46,5 +46,17 @@ TEST(HostPortTest, EveryInterfaceIsWrittenInThreeWays) {
   EXPECT_FALSE(ParseHostPort("[::1]:1")->IsEveryInterface());
 }
 
+TEST(HostPortTest, OnlyThisMachineReachesTheLoopback) {
+  for (const char* text :
+       {"127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "localhost:1"}) {
+    EXPECT_TRUE(ParseHostPort(text)->IsLoopback()) << text;
+  }
+  for (const char* text :
+       {":1", "0.0.0.0:1", "[::]:1", "10.0.0.1:1", "128.0.0.1:1", "[fd00::1]:1",
+        "[::ffff:7f00:1]:1", "localhost.example:1", "127.0.0.1.example:1"}) {
+    EXPECT_FALSE(ParseHostPort(text)->IsLoopback()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace sluice

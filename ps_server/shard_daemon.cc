@@ -18,6 +18,12 @@ absl::Status ShardDaemon::Run() {
   // Whoever cannot have the port must not end a generation that is well.
   SLUICE_ASSIGN_OR_RETURN(const std::string listen,
                           ListenAddress(flags_, job_.job));
+  SLUICE_RETURN_IF_ERROR(security_.Allow("--listen", listen));
+  if (flags_.shard != 0) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string lead,
+                            CoordinatorAddress(flags_, job_.job));
+    SLUICE_RETURN_IF_ERROR(security_.Allow("--coordinator", lead));
+  }
   SLUICE_ASSIGN_OR_RETURN(listener_, Listener::Open(listen));
   std::optional<EarlierLife> earlier;
   while (true) {

@@ -193,7 +193,8 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
     return absl::InternalError("gRPC could not start a server");
   }
   listener_.Serve(std::move(connections));
-  spdlog::info("event=listening address={} tls={}", address_, security_.tls());
+  spdlog::info("event=listening address={} tls={} insecure={}", address_,
+               security_.tls(), security_.insecure());
   return absl::OkStatus();
 }
 

@@ -50,6 +50,17 @@ absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags) {
   return job;
 }
 
+absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
+                                               const ResolvedJob& job,
+                                               TlsRole role) {
+  SLUICE_ASSIGN_OR_RETURN(
+      TransportSecurity security,
+      TransportSecurity::Open(flags.tls, job.job.name(), role));
+  SLUICE_RETURN_IF_ERROR(
+      security.Allow("--coordinator", job.job.cluster().coordinator()));
+  return security;
+}
+
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
   spdlog::error("event=failed error=\"{}\"", std::string(status.message()));
@@ -87,6 +98,9 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     return absl::InvalidArgumentError(
         absl::StrCat("the coordinator names ", addresses.size(),
                      " shards, expected ", job.layout.shards()));
+  }
+  for (const std::string& address : addresses) {
+    SLUICE_RETURN_IF_ERROR(security.Allow("the address of a shard", address));
   }
   const proto::Limits& limits = job.job.limits();
   GrpcExchange::Options options;

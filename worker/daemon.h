@@ -46,6 +46,13 @@ std::optional<int> ParseFlags(int argc, char** argv, CLI::App* app);
 // kInvalidArgument or kNotFound say what is wrong.
 absl::StatusOr<ResolvedJob> LoadDaemonJob(const DaemonFlags& flags);
 
+// How a process that is `role` talks to the others of its job.
+// kInvalidArgument: TransportSecurity::Open, or the coordinator is off the
+// loopback in plain text.
+absl::StatusOr<TransportSecurity> OpenSecurity(const DaemonFlags& flags,
+                                               const ResolvedJob& job,
+                                               TlsRole role);
+
 // Logs how the process failed, if it did; the exit code (common/exit_codes.h).
 int ExitCode(const absl::Status& status);
 // The same for what is wrong with flags, job or certificates: 2.
@@ -62,7 +69,7 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
 // The exchange with the shards that the Welcome names, for `client`
 // ("worker 3"), whose floats travel as `types`. `job` must outlive it.
 // kInvalidArgument when the Welcome does not name as many shards as the job
-// has.
+// has, or one that must not be talked to in plain text.
 absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     const ResolvedJob& job, const TransportSecurity& security,
     const std::string& client, WireTypes types, const proto::Welcome& welcome);

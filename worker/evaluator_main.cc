@@ -194,8 +194,8 @@ int main(int argc, char** argv) {
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
   sluice::LetRead(job->job.output().mode());
-  const auto security = sluice::TransportSecurity::Open(
-      flags.tls, job->job.name(), sluice::TlsRole::kEvaluator);
+  const auto security =
+      sluice::OpenSecurity(flags, *job, sluice::TlsRole::kEvaluator);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
   return sluice::ExitCode(sluice::RunEvaluator(*job, *security, run_dir));
 }

@@ -15,7 +15,8 @@ namespace sluice {
 namespace {
 
 // The flags say which part it is. The launcher lets every server listen on the
-// loopback, which becomes the part's address. $0: a line for each part; $1:
+// loopback, which becomes the part's address, in plain text: only the parts are
+// in its network. $0: a line for each part; $1:
 // what comes before the daemon; $2: the daemon.
 constexpr char kScript[] = R"sh(#!/bin/sh
 part=evaluator
@@ -34,7 +35,7 @@ for word; do
   esac
   set -- "$$@" "$$word"
 done
-exec $1 $2 "$$@"
+exec $1 $2 "$$@" $${address:+--insecure}
 )sh";
 
 std::string ShellQuoted(const std::string& text) {

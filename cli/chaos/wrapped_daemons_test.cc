@@ -77,12 +77,14 @@ TEST_F(WrappedDaemonsTest, EachPartListensInItsOwnNetwork) {
   if (!networks.ok()) GTEST_SKIP() << "SKIPPED: " << networks.status();
   ASSERT_TRUE(
       WrapDaemons(wrapped_, bin_dir_, parts, networks->get(), nullptr).ok());
-  EXPECT_EQ(Run({"/ps_server/ps_server", "--shard=0", "--listen=127.0.0.1:0"}),
-            "ps_server: --shard=0 --listen=" +
-                (*networks)->AddressOf("ps_server-0") + ":0\npreload \n");
+  EXPECT_EQ(
+      Run({"/ps_server/ps_server", "--shard=0", "--listen=127.0.0.1:0"}),
+      "ps_server: --shard=0 --listen=" + (*networks)->AddressOf("ps_server-0") +
+          ":0 --insecure\npreload \n");
   // Where a lead was before, it is again.
   EXPECT_EQ(Run({"/ps_server/ps_server", "--shard=0", "--listen=10.0.0.9:70"}),
-            "ps_server: --shard=0 --listen=10.0.0.9:70\npreload \n");
+            "ps_server: --shard=0 --listen=10.0.0.9:70 --insecure\n"
+            "preload \n");
 }
 
 }  // namespace

@@ -215,6 +215,32 @@ TEST(TransportSecurityTest, AServerThatIsRevokedIsRefused) {
   EXPECT_THAT(server.last(), HasSubstr("is revoked"));
 }
 
+TEST(TransportSecurityTest, PlainTextStaysOnTheLoopbackUnlessInsecureIsSaid) {
+  const TransportSecurity plain;
+  EXPECT_TRUE(plain.Allow("--listen", "127.0.0.1:0").ok());
+  EXPECT_TRUE(plain.Allow("--listen", "[::1]:0").ok());
+  for (const char* address : {"[::]:7000", "0.0.0.0:0", "lead:7000"}) {
+    const absl::Status refused = plain.Allow("--listen", address);
+    EXPECT_TRUE(absl::IsInvalidArgument(refused));
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat("--listen: ", address,
+                                       " is not on the loopback")));
+  }
+  TlsFlags flags;
+  flags.insecure = true;
+  const auto insecure = TransportSecurity::Open(flags, "", TlsRole::kLead);
+  ASSERT_TRUE(insecure.ok());
+  EXPECT_TRUE(insecure->insecure());
+  EXPECT_TRUE(insecure->Allow("--listen", "[::]:7000").ok());
+  EXPECT_FALSE(insecure->Allow("--listen", "nonsense").ok());
+  const Authority authority = NewAuthority();
+  EXPECT_TRUE(
+      As(authority, TlsRole::kLead).Allow("--listen", "[::]:7000").ok());
+  flags.files = WriteRoleFiles(authority, TlsRole::kLead, Now());
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      TransportSecurity::Open(flags, "", TlsRole::kLead).status()));
+}
+
 TEST(TlsFlagsTest, AFolderNamesItsFilesAndAFlagAnotherOne) {
   TlsFlags flags;
   EXPECT_EQ(*FilesOf(flags), std::nullopt);

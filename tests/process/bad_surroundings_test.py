@@ -118,7 +118,8 @@ class BadSurroundingsTest(unittest.TestCase):
             '--coordinator: must be "host:port" or "[IPv6]:port" with a port '
             'of 0 to 65535, is "nonsense"',
             self.refused(harness.PS_SERVER, "--shard=1", job,
-                         "--coordinator=nonsense", status=2))
+                         "--listen=127.0.0.1:0", "--coordinator=nonsense",
+                         status=2))
         self.assertIn(
             "nonsense: is neither the folder of a run nor host:port",
             self.refused(harness.TOOL, "status", "nonsense", status=2))
@@ -129,7 +130,8 @@ class BadSurroundingsTest(unittest.TestCase):
         job = f"--job={self.linear()}"
         for command in ([harness.WORKER, "--worker=0", job, at],
                         [harness.EVALUATOR, job, at],
-                        [harness.PS_SERVER, "--shard=1", job, at]):
+                        [harness.PS_SERVER, "--shard=1", job, at,
+                         "--listen=127.0.0.1:0"]):
             self.assertRegex(
                 self.refused(*command,
                              *harness.sets(["limits.start_timeout_s=0.5"]),
@@ -143,7 +145,7 @@ class BadSurroundingsTest(unittest.TestCase):
             "address is not this host's",
             self.refused(harness.PS_SERVER, "--shard=0",
                          f"--job={self.linear()}", "--listen=192.0.2.1:7000",
-                         status=1))
+                         "--insecure", status=1))
 
     def test_who_does_not_come_is_named(self):
         message = self.refused(

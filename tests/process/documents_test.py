@@ -270,6 +270,12 @@ class DocumentsTest(unittest.TestCase):
                             result.stdout.splitlines()[:-2])
         self.assertIn(printed + "\n", text)
 
+    def make_certificates(self, folder, document):
+        [command] = [line for line in code_lines(document)
+                     if line.startswith("./sluice certs ")]
+        result = run_short(command, folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def run_daemons(self, folder, lines):
         """Starts all daemons in `folder`. Each must succeed."""
         first, second = harness.reserve_port(), harness.reserve_port()
@@ -304,6 +310,7 @@ class DocumentsTest(unittest.TestCase):
         (folder / "run").mkdir()
         (folder / "job.textproto").write_text(
             job.replace("stop { epochs: 4 }", "stop { updates: 5 }"))
+        self.make_certificates(folder, "README.md")
         self.assertEqual(self.run_daemons(folder, lines)["version"], 5)
 
     def test_the_daemons_started_as_the_document_says_train_and_go_on(self):
@@ -316,6 +323,7 @@ class DocumentsTest(unittest.TestCase):
         job = harness.LINEAR_JOB.replace("workers: 2", "workers: 3") + (
             "checkpoint { every_updates: 10 } output { run_dir: \"run\" }")
         (folder / "job.textproto").write_text(job)
+        self.make_certificates(folder, "docs/operations.md")
         self.assertEqual(self.run_daemons(folder, lines[:6])["epochs"], 2)
         self.assertTrue((folder / "run/weights.safetensors").exists())
         (folder / "job.textproto").write_text(

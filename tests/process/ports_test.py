@@ -34,7 +34,7 @@ class PortsTest(unittest.TestCase):
             [harness.PS_SERVER, "--shard=0", *to, f"--listen=[::1]:{lead}",
              f"--run-dir={folder}"],
             [harness.PS_SERVER, "--shard=1", *to, f"--listen=[::]:{other}",
-             f"--advertise=[::1]:{other}"],
+             f"--advertise=[::1]:{other}", "--insecure"],
             [harness.WORKER, "--worker=0", *to],
             [harness.WORKER, "--worker=1", *to],
             [harness.EVALUATOR, *to])]

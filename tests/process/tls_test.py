@@ -120,6 +120,31 @@ class TlsTest(unittest.TestCase):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(said, result.stderr)
 
+    def test_plain_text_stays_on_the_loopback_unless_insecure_is_said(self):
+        job = f"--job={harness.write_job(harness.LINEAR_JOB)}"
+        # 192.0.2.0/24 belongs to no host (RFC 5737).
+        far = "192.0.2.1:7000"
+        for command in [
+                [harness.PS_SERVER, job, "--shard=0"],
+                [harness.PS_SERVER, job, "--shard=0", "--listen=0.0.0.0:0"],
+                [harness.PS_SERVER, job, "--shard=1", f"--coordinator={far}",
+                 "--listen=127.0.0.1:0"],
+                [harness.WORKER, job, "--worker=0", f"--coordinator={far}"],
+                [harness.EVALUATOR, job, f"--coordinator={far}"],
+                [harness.TOOL, "status", far]]:
+            with self.subTest(command=command):
+                result = subprocess.run(command, capture_output=True,
+                                        text=True, timeout=harness.TIMEOUT_S)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("is not on the loopback", result.stderr)
+        # With --insecure it gets as far as the network.
+        result = subprocess.run(
+            [harness.PS_SERVER, job, "--shard=0", f"--listen={far}",
+             "--insecure"], capture_output=True, text=True,
+            timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(f"cannot listen on {far}", result.stderr)
+
     def test_a_run_outlives_its_certificates_through_one_rotation(self):
         folder = harness.scratch() / "certs"
         begun = time.monotonic()
