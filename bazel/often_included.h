@@ -1,3 +1,6 @@
+#ifndef SLUICE_BAZEL_OFTEN_INCLUDED_H_
+#define SLUICE_BAZEL_OFTEN_INCLUDED_H_
+
 // What nearly every test includes. It is parsed once for all of them; a test
 // includes what it uses all the same.
 #include <algorithm>
@@ -24,3 +27,5 @@
 #include "google/protobuf/repeated_field.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+
+#endif  // SLUICE_BAZEL_OFTEN_INCLUDED_H_
