@@ -16,8 +16,8 @@ namespace {
 
 // The flags say which part it is. The launcher lets every server listen on the
 // loopback, which becomes the part's address, in plain text: only the parts are
-// in its network. $0: a line for each part; $1:
-// what comes before the daemon; $2: the daemon.
+// in its network. $0: a line for each part; $1: what comes before the daemon;
+// $2: the daemon.
 constexpr char kScript[] = R"sh(#!/bin/sh
 part=evaluator
 for word; do

@@ -21,6 +21,8 @@ std::string LoggedOf(const char* message) {
   logger->set_pattern("%l %v");
   spdlog::set_default_logger(logger);
   LogHandshakes();
+  // gRPC sets it when it starts; until then it logs nothing at all.
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_log(GPR_ERROR, "%s", message);
   return text.str();
 }
