@@ -160,7 +160,8 @@ class Process {
   uint64_t received_ = 0;  // By this incarnation.
   ClientSession session_;
   Shard shard_;
-  TaskInbox inbox_;
+  SharedCounters<WorkerCounters> counters_;
+  TaskInbox inbox_{&counters_};
 };
 
 }  // namespace
