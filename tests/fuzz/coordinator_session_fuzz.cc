@@ -123,7 +123,8 @@ class Run {
     SLUICE_CHECK(state.counters.applied >= state.version.value());
     SLUICE_CHECK(state.version.value() <= 6);
     SLUICE_CHECK((state.phase != Phase::kFailed) || !state.message.empty());
-    return StatusToProto(state, now_).SerializeAsString();
+    // As text, whose maps are in order.
+    return StatusToProto(state, now_).DebugString();
   }
 
  private:

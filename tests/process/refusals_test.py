@@ -85,6 +85,7 @@ class RefusalsTest(unittest.TestCase):
     def test_a_shard_number_that_the_job_does_not_have_is_refused(self):
         self.assertIn("--shard: must be 0 to 1 (cluster.shards - 1), is 5",
                       self.daemon(harness.PS_SERVER, "--shard=5",
+                                  "--listen=127.0.0.1:0",
                                   f"--coordinator={self.lead}"))
 
     def test_a_second_evaluator_is_refused(self):
