@@ -73,6 +73,7 @@ PRECOMPILED = """
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 """
 # A mutant that computes for this long hangs: the unchanged tests take 20 s. CPU
 # time counts, so that other programs on the machine do not matter.
