@@ -173,7 +173,7 @@ MUTATIONS = [
     change("effective K: the last update takes what is left", "it waits for K",
            "policy/sync_policy.cc",
            "std::min<int64_t>(k(), ready + StillPossible(batches))",
-           "k_"),
+           "k()"),
     change("effective K counts running tasks", "only what is unissued",
            "core/coordinator_updates.cc",
            "int64_t blocks = schedule_.available() + tasks_.live();",
