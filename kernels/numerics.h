@@ -5,7 +5,7 @@ namespace sluice::kernels {
 
 // Sets how the calling thread computes with floats: round to nearest even,
 // denormal inputs and results count as zero (they are slow, and too small to
-// matter), no traps. Every thread that computes calls it, so that the same
+// matter), no traps. Every compute thread calls it, so that the same
 // inputs give the same bits in each. Cheap.
 void SetNumericMode();
 

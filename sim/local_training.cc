@@ -37,7 +37,7 @@ namespace sluice {
 // encoded with their checksum and decoded by the shard. So a job with BF16
 // gradients gives the same weights here as on a real cluster.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class LocalTraining::LocalExchange final : public Exchange {
  public:
   // The shards have the ranges of `layout`, in order; both must outlive this.

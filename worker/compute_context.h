@@ -16,7 +16,7 @@
 namespace sluice {
 
 // What a worker or an evaluator computes with: all of it that needs no network.
-// The thread that computes must have called Enter.
+// The compute thread must have called Enter.
 struct ComputeContext {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;

@@ -21,7 +21,7 @@ namespace sluice {
 // Measures pinned versions on the whole test split, always in the same order,
 // and saves the last one's weights.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Evaluator {
  public:
   struct Options {

@@ -36,7 +36,7 @@ bool IsRestarted(const OrRestarted<T>& outcome) {
 
 // The flat vector of weights, which fills from its first float on.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -52,7 +52,7 @@ class WeightSource {
 // Where a gradient, a flat vector as well, is written from its last float to
 // its first.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;

@@ -36,7 +36,7 @@ namespace sluice {
 //          4.2), with a few roundings more for the shares. Behind further
 //          layers the same goes for each of their sums.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class TaskGradient {
  public:
   struct Options {

@@ -39,7 +39,7 @@ class TaskInbox {
   // thread.
   void Close(const std::string& reason);
 
-  // ---- Called by the computing thread. ----
+  // ---- Called by the compute thread. ----
 
   // Blocks until there is a task, at most `timeout`. The task runs, under a
   // fresh token, until Done.

@@ -50,7 +50,7 @@ inline absl::string_view TransferName(Transfer transfer) {
 // turns: pull is what forward waits for weights, and what the mini-batch takes
 // that is read meanwhile; push what is left of the push behind backward.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class TaskProgress {
  public:
   struct Span {

@@ -19,7 +19,7 @@ namespace sluice {
 // with times of the machine's clock. All workers of a machine may write to one
 // file.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Timeline {
  public:
   // Begins the file at `path`, or adds to the one that is there. kNotFound,

@@ -27,7 +27,7 @@ namespace sluice {
 // the task and the weights alone; nothing persists from one to the next but
 // memory that is written before it is read.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Trainer {
  public:
   struct Options {

@@ -19,7 +19,7 @@ namespace sluice {
 // Takes one task after the other, has it carried out and says what came of
 // it, until the inbox is closed.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class WorkerLoop {
  public:
   // `send` hands a message to the coordinator's session. `coordinator` is whom

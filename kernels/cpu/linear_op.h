@@ -22,7 +22,7 @@ namespace sluice::kernels {
 //   void Forward(const OneDnnContext&, x, w, b, y)
 //   void Backward(const OneDnnContext&, x, w, dy, dx, dw, db)
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename Shape, typename Prepared>
 class OneDnnLinearOp final : public LinearOp {
  public:

@@ -15,7 +15,7 @@ namespace sluice::kernels {
 
 // Where oneDNN computes, and with how many threads.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 struct OneDnnContext {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -49,7 +49,7 @@ inline dnnl::primitive_attr ScratchOutside() {
 // keeps some primitives' scratch with the thread that makes them, and where
 // another one runs them there is none.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename P>
 class Primitive {
  public:
@@ -98,7 +98,7 @@ absl::Status CatchOneDnn(absl::StatusCode code, absl::string_view what, F f) {
 // else a copy in 64-byte aligned memory that a reorder fills or empties. It
 // holds one array at a time: In and the primitive, or Out, the primitive, Done.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Operand {
  public:
   Operand(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
@@ -140,7 +140,7 @@ class Operand {
 // What an operation prepared, by number of samples, for a few of them. Results
 // of a short batch are those of an operation prepared for just that size.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename Prepared>
 class PerSize {
  public:

@@ -30,8 +30,16 @@ struct Peer {
   std::string ToString() const;
 };
 
-// What became of a gradient. Every task ends in exactly one of these.
-enum class Outcome { kApplied, kCancelled, kDropped, kRejected, kLost };
+// What became of a gradient. Every task ends in exactly one of these. But for
+// kApplied its mini-batches go out again, unless the job says to skip those of
+// a bad gradient.
+enum class Outcome {
+  kApplied,    // It is part of an update.
+  kCancelled,  // Others were taken, or its worker is gone or took too long.
+  kDropped,    // It is too stale (staleness.on_excess).
+  kRejected,   // A worker or a shard found NaN or Inf in it.
+  kLost,       // The generation that it was made in is over.
+};
 
 // "Compute the gradient of `batches` mini-batches from `first_batch` on".
 struct Task {

@@ -25,9 +25,10 @@ inline AlignedFloats MakeAlignedFloats(int64_t count) {
 }
 
 // A counted reference to a chunk's floats. The network holds one for every
-// chunk it is still sending, and drops it on a thread of its own; all else
-// happens on the exchange thread. Hence the count is atomic, and whoever finds
-// itself alone (IsUnique) sees everything the others did before they let go.
+// chunk it is still sending, and a checkpoint's writer for every chunk that it
+// has yet to write; both let go on threads of their own. All else happens on
+// the exchange thread. Hence the count is atomic, and whoever finds itself
+// alone (IsUnique) sees everything the others did before they let go.
 //
 // Different references to a chunk may be used on different threads.
 //

@@ -30,9 +30,9 @@ namespace sluice {
 //   server->Shutdown(deadline);
 //   exchange.Shutdown();
 //
-// Register, Start and Shutdown: from one thread.
+// Execute and counters may be called from any thread.
 //
-// Thread-safe.
+// Not thread-safe otherwise: call from the thread that builds the server.
 class ExchangeService {
  public:
   // `shard` belongs to the exchange thread from Start to Shutdown. Both must

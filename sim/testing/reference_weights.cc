@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
-#include "ps_server/coordinator/policy/update_weights.h"
+#include "ps_server/coordinator/policy/gradient_weights.h"
 
 namespace sluice {
 namespace {
@@ -114,7 +114,7 @@ std::vector<float> ReferenceWeights::Undisturbed(
       weighed.push_back({what.samples, what.batches, 0});
       samples += what.samples;
     }
-    const std::vector<float> factors = UpdateWeights(weighed, {});
+    const std::vector<float> factors = GradientWeights(weighed, {});
     for (size_t i = 0; i < factors.size(); ++i) {
       commit.entries[i].weight = factors[i];
     }

@@ -214,7 +214,7 @@ RECOVERY = Core(
         "log/manifest_writer", "log/run_claim", "log/run_files",
         "policy/batch_schedule", "policy/delivery_counts",
         "policy/k_schedule", "policy/policy_rules", "policy/sync_policy",
-        "policy/update_weights", "report/compute_times_writer",
+        "policy/gradient_weights", "report/compute_times_writer",
         "report/metrics_writer", "report/rate_meter", "report/run_summary",
         "report/snapshot_conversion", "session/coordinator_sessions",
         "session/session_table", "testing/checkpoint_checker",

@@ -14,7 +14,7 @@
 namespace sluice {
 
 CompletionLoop::CompletionLoop()
-    : thread_(StartThread("exchange", [this] { ServeQueue(&queue_); })) {}
+    : thread_(StartThread("completion", [this] { ServeQueue(&queue_); })) {}
 
 CompletionLoop::~CompletionLoop() {
   queue_.Shutdown();

@@ -37,13 +37,15 @@ struct PullSpec {
 //
 // Wake may be called from any thread.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Begins to fill `weights` from all shards at once. They must stay until
-  // FinishPull or AbortPull has returned. REQUIRES: no pull is under way.
+  // Begins to fill `weights` from all shards at once, on another thread. They
+  // must stay until FinishPull or AbortPull has returned, and of them only what
+  // AwaitPulled has returned may be looked at before. REQUIRES: no pull is
+  // under way.
   virtual void BeginPull(const PullSpec& spec, absl::Span<float> weights) = 0;
   // Waits until the floats before `end` are there, and returns how many are
   // from the first on; these stay as they are. Restarted: a shard's call broke,

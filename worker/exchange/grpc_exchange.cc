@@ -59,7 +59,7 @@ constexpr char kPushMethod[] = "/sluice.proto.Exchange/Push";
 // computes or the loop's, has taken the `busy_` mark first and owns the stream
 // until it passes the mark on.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class GrpcExchange::PushAttempt {
  public:
   PushAttempt(GrpcExchange* exchange, int shard)

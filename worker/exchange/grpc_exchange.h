@@ -34,7 +34,7 @@ namespace sluice {
 //
 // Wake and repeated_total may be called from any thread.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class VectorPull {
  public:
   // How the slices travel; what is pointed to must outlive the pull.
@@ -120,7 +120,7 @@ class VectorPull {
 //
 // Wake may be called from any thread.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class GrpcExchange final : public Exchange {
  public:
   struct Options {
@@ -195,7 +195,7 @@ class GrpcExchange final : public Exchange {
   // Ends, if it is nobody else's, after all that uses its queue.
   const std::shared_ptr<CompletionLoop> loop_;
 
-  // Of the thread that computes.
+  // Of the compute thread.
   VectorPull pull_;
   VectorPull prefetch_;            // What Prefetch began.
   VectorPull* pulling_ = nullptr;  // One of these, while a pull is under way.

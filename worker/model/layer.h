@@ -46,7 +46,7 @@ struct Pass {
 // embedding's `x` are the inputs, floats. Keeps nothing from one Forward and
 // its Backward to the next.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Layer {
  public:
   virtual ~Layer() = default;

@@ -35,7 +35,7 @@ absl::Status PauseBetween(kernels::Accelerator* accelerator, int ahead,
 // for no weights: whoever runs a model's layers has waited for those of the
 // part that it runs (RecordedStack), and so of what lies within a residual.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class LayerStack {
  public:
   static absl::StatusOr<std::unique_ptr<LayerStack>> Create(

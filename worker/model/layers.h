@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeTiedOutput(
 
 // What training minimises, on one device.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Loss {
  public:
   virtual ~Loss() = default;

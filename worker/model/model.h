@@ -84,7 +84,7 @@ class DeviceModel {
 // steps move. Keeps nothing between calls that could change a result. Each call
 // enters its thread into the device.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Model {
  public:
   // DeviceModel::Create says what the arguments mean.

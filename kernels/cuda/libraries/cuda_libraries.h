@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Convolution>> PrepareCudnnConvolution(
 // two pinned pieces, so that the host copies one while the GPU's engine moves
 // the other.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class Staging {
  public:
   // `stream` must outlive it.

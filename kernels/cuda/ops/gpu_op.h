@@ -18,7 +18,7 @@ namespace sluice::kernels::cuda {
 
 // What an operation has beside its kernels. Errors begin with its name.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename Shape>
 class GpuOp : public Shape::Op {
  public:

@@ -30,7 +30,17 @@ inline Images Rows(Precision precision, int64_t rows, int64_t length) {
 // alignment was. Those that are not go through scratch. Errors name the
 // operation.
 //
-// Not thread-safe: call from the thread that computes.
+//   LibraryArrays arrays(gpu, name);
+//   arrays.Read(has, wants, &x);    // For every array, before Begin.
+//   arrays.Write(has, wants, &y);
+//   SLUICE_RETURN_IF_ERROR(arrays.Begin(workspace_bytes));
+//   ... the library's call on x, y and arrays.workspace(), on the stream ...
+//   return arrays.End();
+//
+// One object is for one call; the scratch is the device's until End, and
+// `name` must outlive it.
+//
+// Not thread-safe: call from the compute thread.
 class LibraryArrays {
  public:
   LibraryArrays(GpuDevice* gpu, const std::string& name)
@@ -67,7 +77,7 @@ class LibraryArrays {
 // of a short batch are those of an operation prepared for just that size. What
 // was prepared for the most samples stays.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename T>
 class PerSamples {
  public:
@@ -93,7 +103,7 @@ class PerSamples {
 
 // An operation that computes by what a library prepared for its samples.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 template <typename Shape, typename Prepared>
 class LibraryOp : public GpuOp<Shape> {
  public:

@@ -24,7 +24,8 @@ inline bool StoresVersions(const proto::Job& job) {
 
 // When a version is to be stored, whose part of it is still missing, and which
 // older ones are to go. One at a time is written: one that falls due before
-// that has ended is left out, and said to be late.
+// that has ended is left out, and said to be late. `now` is awake time
+// (AwakeClock) throughout.
 //
 // Not thread-safe: call from the coordinator.
 class Checkpoints {
@@ -68,9 +69,10 @@ class Checkpoints {
   // be removed, the oldest first, those of earlier generations too. Of the
   // latter one that may be whole stays unless it is older than one that was
   // read whole: whoever could not read it must not remove it. REQUIRES: all
-  // parts were reported.
+  // parts were reported, none with an error.
   std::vector<RemoveStored> Written();
   // The running one is given up; what there is of it is to be removed.
+  // REQUIRES: one is running.
   void Failed(const std::string& why);
 
   // Whether it is on the disk, whole, and to stay.

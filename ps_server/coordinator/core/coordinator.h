@@ -42,7 +42,8 @@ namespace sluice {
 // `now` never decreases from call to call. Every method appends to `*out`,
 // which is not cleared.
 //
-// Not thread-safe: call from one thread, or under one lock.
+// Not thread-safe: call from one thread, or under one lock (in the daemon that
+// of CoordinatorService).
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, absl::Time now);

@@ -24,7 +24,7 @@
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
-#include "ps_server/coordinator/policy/update_weights.h"
+#include "ps_server/coordinator/policy/gradient_weights.h"
 
 namespace sluice {
 namespace {
@@ -119,7 +119,7 @@ void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
         {entry.samples, entry.task.batches, version - 1 - entry.base});
   }
   const std::vector<float> weights =
-      UpdateWeights(weighed, job_.sync().staleness());
+      GradientWeights(weighed, job_.sync().staleness());
 
   RecordCommit record;
   Commit commit;

@@ -15,6 +15,10 @@ namespace sluice {
 //   ASYNC          any, K = 1        goes on             continue
 //   K_ASYNC        one per worker    waits               continue
 //   K_BATCH_ASYNC  any               goes on             continue
+//
+// How stale a gradient may be is the job's `staleness`, under any policy that
+// lets gradients become stale: SyncPolicy refuses (TooStale, StaleOutcome),
+// GradientWeights (gradient_weights.h) makes a stale one count less.
 struct PolicyRules {
   // Which gradients count towards the next update.
   enum class Counts {

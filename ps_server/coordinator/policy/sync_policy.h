@@ -61,6 +61,10 @@ class SyncPolicy {
   int computing() const { return computing_; }
 
   // ---- Gradients ----
+  // An action on stale gradients that refuses belongs here, one that weighs
+  // into gradient_weights.h; InvariantChecker (testing) must know it either
+  // way.
+  //
   // Why a gradient computed at `base` may no longer count when the model is at
   // `version`; nothing when it may. "staleness 9 exceeds the bound 8"
   std::optional<std::string> TooStale(Version base, Version version) const;

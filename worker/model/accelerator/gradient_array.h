@@ -19,7 +19,7 @@ namespace sluice {
 // place where device memory is host memory; else part by part, beside the
 // layers that are still computed.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class GradientArray final : public GradientSink {
  public:
   // For vectors of `floats`. `device` must outlive it.

@@ -17,7 +17,7 @@ namespace sluice {
 // memory is host memory, else through a buffer on the device: what ToDevice
 // returned ends with the next call.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class HostArray {
  public:
   // For arrays of up to `bytes`.

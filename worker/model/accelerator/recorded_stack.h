@@ -58,7 +58,7 @@ using OnRefused = std::function<void(const absl::Status& why)>;
 //     in = layers.Run(part, pass, x, in);
 //   }
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class RecordedLayers {
  public:
   // Runs `layers`, counted in the order of this direction, from what is at
@@ -126,7 +126,7 @@ class RecordedLayers {
 // A model's outermost layers, whose training passes over full mini-batches are
 // recorded where the device can. Which those are leaves no trace in a result.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class RecordedStack {
  public:
   // Records passes over `full` samples. `clock` measures layers; nullptr:

@@ -55,7 +55,10 @@ float* WeightsArray::Own() {
 absl::StatusOr<OrRestarted<int64_t>> WeightsArray::WaitUntil(int64_t end) {
   if (end <= there_) return there_;
   SLUICE_ASSIGN_OR_RETURN(const auto waited, host_->WaitUntil(end));
-  if (IsRestarted(waited)) return Restarted{};
+  if (IsRestarted(waited)) {
+    there_ = 0;  // What was sent may be another version's.
+    return Restarted{};
+  }
   const int64_t there = std::get<int64_t>(waited);
   SLUICE_CHECK(there >= end);
   const int64_t before = std::exchange(there_, there);

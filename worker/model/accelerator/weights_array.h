@@ -18,7 +18,7 @@ namespace sluice {
 // where device memory is host memory; else brought part by part as they come,
 // beside operations that need no more than what is there.
 //
-// Not thread-safe: call from the thread that computes.
+// Not thread-safe: call from the compute thread.
 class WeightsArray final : public WeightSource {
  public:
   // For vectors of `floats`. `device` must outlive it.

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PS_SERVER_COORDINATOR_POLICY_UPDATE_WEIGHTS_H_
-#define SLUICE_PS_SERVER_COORDINATOR_POLICY_UPDATE_WEIGHTS_H_
+#ifndef SLUICE_PS_SERVER_COORDINATOR_POLICY_GRADIENT_WEIGHTS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_POLICY_GRADIENT_WEIGHTS_H_
 
 #include <cstdint>
 #include <vector>
@@ -24,9 +24,10 @@ struct WeighedGradient {
 // scaled up again: stale gradients take a smaller step.
 //
 // Numerics: computed in double, rounded once; equal m_i give exactly 1/K.
-std::vector<float> UpdateWeights(const std::vector<WeighedGradient>& gradients,
-                                 const proto::Staleness& staleness);
+std::vector<float> GradientWeights(
+    const std::vector<WeighedGradient>& gradients,
+    const proto::Staleness& staleness);
 
 }  // namespace sluice
 
-#endif  // SLUICE_PS_SERVER_COORDINATOR_POLICY_UPDATE_WEIGHTS_H_
+#endif  // SLUICE_PS_SERVER_COORDINATOR_POLICY_GRADIENT_WEIGHTS_H_

@@ -9,14 +9,15 @@
 // and with DOWNWEIGHT, bound 2, for two gradients of staleness 1 and 5:
 //
 //   0.5 and 0.5 / (1 + 3) = 0.125, not scaled up to add up to 1
-#include "ps_server/coordinator/policy/update_weights.h"
+#include "ps_server/coordinator/policy/gradient_weights.h"
 
 #include <algorithm>
 
 namespace sluice {
 
-std::vector<float> UpdateWeights(const std::vector<WeighedGradient>& gradients,
-                                 const proto::Staleness& staleness) {
+std::vector<float> GradientWeights(
+    const std::vector<WeighedGradient>& gradients,
+    const proto::Staleness& staleness) {
   double sum = 0;
   for (const WeighedGradient& g : gradients) {
     sum += static_cast<double>(g.samples) / g.batches;
