@@ -8,10 +8,19 @@ _COPTS = [
     "-Werror",
 ]
 
-def sluice_cc_library(name, copts = [], **kwargs):
+# What only tests use includes what tests include, so that is parsed in advance.
+_TEST_HEADERS = ["-include", "bazel/test_headers.h"]
+_UNOPTIMISED_TEST_HEADERS = ["-include", "bazel/unoptimised_test_headers.h"]
+
+def sluice_cc_library(name, copts = [], deps = [], testonly = False, **kwargs):
+    if testonly:
+        copts = copts + _TEST_HEADERS
+        deps = deps + ["//bazel:test_headers"]
     native.cc_library(
         name = name,
         copts = _COPTS + copts,
+        testonly = testonly,
+        deps = deps,
         **kwargs
     )
 
@@ -33,9 +42,12 @@ def _computes(name):
             package == "worker/model" or name.endswith("_exploration_test"))
 
 def sluice_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
-    if not _computes(name):
-        copts = copts + UNOPTIMISED + ["-include", "bazel/test_headers.h"]
+    if _computes(name):
+        copts = copts + _TEST_HEADERS
         deps = deps + ["//bazel:test_headers"]
+    else:
+        copts = copts + UNOPTIMISED + _UNOPTIMISED_TEST_HEADERS
+        deps = deps + ["//bazel:unoptimised_test_headers"]
     native.cc_test(
         name = name,
         size = size,

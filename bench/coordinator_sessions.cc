@@ -63,7 +63,7 @@ class EchoService final : public CoordinatorEndpoint::Handler {
   void SendTask(SessionStream* stream, const proto::ToCoordinator& frame) {
     proto::FromCoordinator task;
     task.mutable_task()->mutable_key()->set_sequence(frame.sequence() + 1);
-    task.mutable_task()->set_grant(1);
+    task.mutable_task()->set_grant("1");
     task.mutable_task()->set_batches(1);
     SendNumbered(stream, frame.sequence(), std::move(task));
   }

@@ -1,6 +1,5 @@
 #include "bench/exchange_sluice.h"
 
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -16,6 +15,7 @@
 #include "common/grant.h"
 #include "common/parameter_layout.h"
 #include "common/rpc/channel_options.h"
+#include "common/tls/pem.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "worker/cancel_token.h"
@@ -25,7 +25,7 @@
 namespace sluice::bench {
 namespace {
 
-constexpr uint64_t kSecret = 7;
+constexpr char kSecret[] = "the secret of a benchmark";
 
 GradientKey KeyOf(int worker, int64_t round) {
   return {Generation(1), WorkerId(worker), Incarnation(1), Sequence(round)};
@@ -33,6 +33,17 @@ GradientKey KeyOf(int worker, int64_t round) {
 
 void Check(const absl::Status& status) {
   if (!status.ok()) Fail(std::string(status.message()));
+}
+
+// Whom the worker's grants are for.
+std::string HolderIn(const std::string& certificates) {
+  if (certificates.empty()) return "";
+  const std::string path = absl::StrCat(certificates, "/worker/tls.crt");
+  const auto pem = ReadSmallFile(path);
+  Check(pem.status());
+  const auto own = CertificatesFromPem(path, *pem);
+  Check(own.status());
+  return KeyDigest(own->front().get());
 }
 
 Commit CommitOf(const ExchangePlan& plan, int64_t round) {
@@ -45,7 +56,9 @@ Commit CommitOf(const ExchangePlan& plan, int64_t round) {
   return commit;
 }
 
-void RunShard(const ExchangePlan& plan, int index, const Control& control) {
+void RunShard(const std::string& certificates, const ExchangePlan& plan,
+              int index, const Control& control) {
+  const TransportSecurity security = SecurityOf(certificates, TlsRole::kLead);
   ShardOptions options{ShardId(index),
                        [layout = LayoutOf(plan)](ParameterRange range) {
                          return layout.InitialWeights(1, range);
@@ -57,12 +70,11 @@ void RunShard(const ExchangePlan& plan, int index, const Control& control) {
   options.push_type = plan.type;
   options.staged_gradients = 2 * plan.workers;
   Shard shard(options);
-  ExchangeService exchange(&shard, Clock::Real());
+  ExchangeService exchange(&shard, Clock::Real(), absl::Seconds(30), security);
   grpc::ServerBuilder builder;
   int port = 0;
   ApplyServerOptions(&builder);
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                           &port);
+  builder.AddListeningPort("127.0.0.1:0", security.ForServer(), &port);
   exchange.Register(&builder);
   const auto server = builder.BuildAndStart();
   if (server == nullptr) Fail("a shard cannot listen");
@@ -91,8 +103,11 @@ void RunShard(const ExchangePlan& plan, int index, const Control& control) {
 // A worker's exchange and what it moves.
 class Worker {
  public:
-  Worker(const ExchangePlan& plan, int index, const Control& control)
-      : plan_(plan),
+  Worker(const std::string& certificates, const ExchangePlan& plan, int index,
+         const Control& control)
+      : security_(SecurityOf(certificates, TlsRole::kWorker)),
+        holder_(HolderIn(certificates)),
+        plan_(plan),
         index_(index),
         control_(control),
         layout_(LayoutOf(plan)),
@@ -107,6 +122,7 @@ class Worker {
     }
     const GrpcExchange::Options options{
         .client = absl::StrCat("worker ", index),
+        .credentials = security_.ToShards(),
         .chunk_bytes = plan.chunk_bytes,
         .types = {.pull = plan.type, .push = plan.type},
         .loop = std::make_shared<CompletionLoop>()};
@@ -152,7 +168,7 @@ class Worker {
 
   void Push(int64_t round) {
     const GradientKey key = KeyOf(index_, round);
-    pushes_->BeginPush(key, GrantFor(kSecret, key), gradient_);
+    pushes_->BeginPush(key, GrantFor(kSecret, key, holder_), gradient_);
     pushes_->PushFrom(0);
     Check(pushes_->FinishPush(never_));
     control_.Send({.kind = Note::Kind::kPushed});
@@ -167,6 +183,8 @@ class Worker {
     Check(versions.status());
   }
 
+  const TransportSecurity security_;
+  const std::string holder_;
   const ExchangePlan plan_;
   const int index_;
   const Control control_;
@@ -178,8 +196,9 @@ class Worker {
   std::unique_ptr<GrpcExchange> pulls_;
 };
 
-void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
-  Worker worker(plan, index, control);
+void RunWorker(const std::string& certificates, const ExchangePlan& plan,
+               int index, const Control& control) {
+  Worker worker(certificates, plan, index, control);
   control.Send({.kind = Note::Kind::kReady});
   while (true) {
     const Note note = control.Receive();
@@ -190,6 +209,24 @@ void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
 
 }  // namespace
 
-Bodies SluiceSide() { return {&RunShard, &RunWorker}; }
+TransportSecurity SecurityOf(const std::string& certificates, TlsRole role) {
+  if (certificates.empty()) return TransportSecurity();
+  TlsFlags flags;
+  flags.folder = absl::StrCat(certificates, "/", TlsRoleName(role));
+  const auto security = TransportSecurity::Open(flags, "", role);
+  Check(security.status());
+  return *security;
+}
+
+Bodies SluiceSide(const std::string& certificates) {
+  return {[certificates](const ExchangePlan& plan, int index,
+                         const Control& control) {
+            RunShard(certificates, plan, index, control);
+          },
+          [certificates](const ExchangePlan& plan, int index,
+                         const Control& control) {
+            RunWorker(certificates, plan, index, control);
+          }};
+}
 
 }  // namespace sluice::bench

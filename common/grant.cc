@@ -2,26 +2,42 @@
 // grant does not depend on the compiler's layout or the byte order.
 #include "common/grant.h"
 
-#include <xxhash.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
 
-void PutLittleEndian(uint64_t value, unsigned char* out) {
+constexpr size_t kGrantBytes = 16;
+
+void AppendLittleEndian(uint64_t value, std::string* out) {
   for (int i = 0; i < 8; ++i) {
-    out[i] = static_cast<unsigned char>(value >> (8 * i));
+    out->push_back(static_cast<char>(value >> (8 * i)));
   }
 }
 
 }  // namespace
 
-uint64_t GrantFor(uint64_t secret, const GradientKey& key) {
-  unsigned char bytes[32];
-  PutLittleEndian(key.generation.value(), bytes);
-  PutLittleEndian(key.worker.value(), bytes + 8);
-  PutLittleEndian(key.incarnation.value(), bytes + 16);
-  PutLittleEndian(key.sequence.value(), bytes + 24);
-  return XXH3_64bits_withSeed(bytes, sizeof(bytes), secret);
+std::string GrantFor(absl::string_view secret, const GradientKey& key,
+                     absl::string_view holder) {
+  std::string said;
+  AppendLittleEndian(key.generation.value(), &said);
+  AppendLittleEndian(key.worker.value(), &said);
+  AppendLittleEndian(key.incarnation.value(), &said);
+  AppendLittleEndian(key.sequence.value(), &said);
+  absl::StrAppend(&said, holder);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int bytes = 0;
+  SLUICE_CHECK(HMAC(EVP_sha256(), secret.data(),
+                    static_cast<int>(secret.size()),
+                    reinterpret_cast<const unsigned char*>(said.data()),
+                    said.size(), digest, &bytes) != nullptr);
+  return std::string(reinterpret_cast<const char*>(digest), kGrantBytes);
 }
 
 }  // namespace sluice

@@ -105,9 +105,9 @@ check_exits() {
     count=$((count + 1))
     [[ $line == *" exited 0" ]] || { say "$line"; bad=1; }
   done
-  ((count == 7 && bad == 0)) && return
+  ((count == 8 && bad == 0)) && return
   tail -n 30 "$data/train.log"
-  fail "$count containers, expected 7 that ended with 0"
+  fail "$count containers, expected 8 that ended with 0"
 }
 
 in_volume() {
@@ -117,6 +117,8 @@ in_volume() {
 
 # The run reached its end, and its weights are as good as it says.
 check_result() {
+  grep -q 'event=listening .*tls=true' "$data/train.log" ||
+    fail "the lead does not talk by TLS"
   in_volume cat run/summary.json >"$data/summary.json"
   in_volume sluice eval run --json >"$data/eval.json"
   python3 - "$data" "$LEAST_ACCURACY" <<'PYTHON' || fail "the result is wrong"

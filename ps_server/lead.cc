@@ -10,8 +10,6 @@
 // what it decides is nobody's, and it cannot touch the checkpoints of the run.
 #include "ps_server/lead.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -19,7 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
-#include "common/random.h"
+#include "common/grant.h"
+#include "common/secret.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/checkpoint/manifest.h"
@@ -30,11 +29,6 @@
 namespace sluice {
 namespace {
 
-// Different for every run, so that a grant of one is no grant in another.
-uint64_t DrawGrantSecret(absl::Time now) {
-  return Random(absl::ToUnixNanos(now), "grant").Uint64(getpid());
-}
-
 CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
                                            const std::string& run_id,
                                            Clock* clock) {
@@ -42,7 +36,7 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   CoordinatorService::Options options;
   options.core.job = j;
   options.core.train_samples = job.data.train_samples;
-  options.core.grant_secret = DrawGrantSecret(clock->Now());
+  options.core.grant_secret = DrawSecret(kGrantSecretBytes);
   options.job_name = j.name();
   options.run_id = run_id;
   options.fingerprint = job.fingerprint;

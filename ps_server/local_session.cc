@@ -14,6 +14,8 @@
 
 #include <utility>
 
+#include "common/secret.h"
+
 namespace sluice {
 
 std::shared_ptr<LocalSession> LocalSession::Create(Options options) {
@@ -24,6 +26,7 @@ LocalSession::LocalSession(Options options)
     : options_(std::move(options)),
       session_({.address = "this process",
                 .join = options_.join,
+                .secret = DrawSecret(kSessionSecretBytes),
                 .start_timeout = absl::InfiniteDuration(),
                 .rejoin_timeout = absl::InfiniteDuration()},
                options_.clock->Now()) {}

@@ -360,7 +360,7 @@ TEST_F(ResumeTest, ARecoveryIsOfTheSameJob) {
 
 TEST_F(ResumeTest, AShardReadsItsRangeWhoeverWroteIt) {
   Store(Job(), {Generation(1), Version(2)}, At(2));
-  const Restore restore{Generation(2), Version(2), 0, Generation(1)};
+  const Restore restore{Generation(2), Version(2), "", Generation(1)};
   for (int shards : {1, 2, 3}) {
     const ResolvedJob job = Job({absl::StrCat("cluster.shards=", shards)});
     for (int s = 0; s < shards; ++s) {
@@ -381,7 +381,7 @@ TEST_F(ResumeTest, AnotherModelOrOptimizerIsRefusedWithBoth) {
   Store(Job(), {Generation(1), Version(2)}, At(2));
   const std::string folder =
       CheckpointFolder(run_, {Generation(1), Version(2)});
-  const Restore restore{Generation(2), Version(2), 0, Generation(1)};
+  const Restore restore{Generation(2), Version(2), "", Generation(1)};
   const auto error = [&](const std::string& override) {
     const ResolvedJob job = Job({override});
     return ReadStoredVersion(job, run_, restore, {0, 1}).status().ToString();

@@ -40,13 +40,14 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
                        ExchangeService* exchange)
     : shard_(shard),
       exchange_(exchange),
+      security_(options.security),
       identity_(IdentityIn(job, options.shard)) {
   if (!options.run_dir.empty()) {
     writer_ = std::make_unique<BackgroundWriter>(options.run_dir, &disk_);
   }
   const proto::Limits& limits = job.job.limits();
   client_options_.address = options.coordinator;
-  client_options_.credentials = options.credentials;
+  client_options_.credentials = security_.ToLead();
   client_options_.join.set_role(proto::SHARD);
   client_options_.join.set_id(options.shard.value());
   client_options_.join.set_fingerprint(job.fingerprint);
@@ -103,6 +104,7 @@ absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
 CounterMap ShardAgent::Counted() const {
   CounterMap counted;
   PutCounters(kExchangeCounters, exchange_->counters(), &counted);
+  security_.CountCertificate(&counted);
   return counted;
 }
 

@@ -17,6 +17,7 @@
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/session/coordinator_client.h"
+#include "common/tls/transport_security.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/background_writer.h"
 #include "ps_server/checkpoint/shard_file.h"
@@ -33,11 +34,10 @@ class ShardAgent {
  public:
   struct Options {
     ShardId shard;
-    std::string address;      // Where others reach its Exchange service.
-    std::string coordinator;  // "host:port"; of the lead's, for messages.
-    // How that is connected to; null: in plain text.
-    std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-    std::string process;  // Host and process id, for logs.
+    std::string address;         // Where others reach its Exchange service.
+    std::string coordinator;     // "host:port"; of the lead's, for messages.
+    TransportSecurity security;  // How that is connected to.
+    std::string process;         // Host and process id, for logs.
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
     // Where checkpoints go; empty: nothing can be stored.
@@ -86,6 +86,7 @@ class ShardAgent {
   CoordinatorClient::Options client_options_;  // Until Join.
   Shard* const shard_;                         // Of the exchange thread.
   ExchangeService* const exchange_;
+  const TransportSecurity security_;
   // Of what it stores, but for generation and version.
   const ShardFileIdentity identity_;
   FileOperations disk_;

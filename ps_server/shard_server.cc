@@ -139,7 +139,8 @@ ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
       listener_(*listener),
       shard_(OptionsOf(flags, job, initial_weights_, &restoring_)),
       exchange_(&shard_, clock_,
-                absl::Seconds(job.job.limits().transfer_stall_s())) {}
+                absl::Seconds(job.job.limits().transfer_stall_s()), security_) {
+}
 
 ShardServer::~ShardServer() { StopServing(); }
 
@@ -185,7 +186,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   auto connections = Listener::AddTo(&builder, security_.ForServer());
   exchange_.Register(&builder);
   if (lead) {
-    endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr);
+    endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr, security_);
     endpoint_->Register(&builder);
   }
   server_ = builder.BuildAndStart();
@@ -238,7 +239,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
       ShardAgent::Options{.shard = ShardId(number_),
                           .address = address_,
                           .coordinator = coordinator_,
-                          .credentials = security_.ToLead(),
+                          .security = security_,
                           .process = ProcessName(),
                           .initial_weights = initial_weights,
                           .run_dir = RunFolderOf(flags, job.job)},

@@ -35,7 +35,7 @@ CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
     return static_cast<int>(random.Uint64(draws++) % below);
   };
   CoordinatorOptions options = PlainJob();
-  options.grant_secret = 1 + 1000 * seed;
+  options.grant_secret = absl::StrCat("seed ", seed);
   options.job.mutable_cluster()->set_workers(1 + draw(5));
   options.job.mutable_cluster()->set_shards(1 + draw(3));
   options.job.mutable_sync()->set_policy(policy);

@@ -57,7 +57,7 @@ class LocalTraining::LocalExchange final : public Exchange {
   void AbortPull() override {}
   void Prefetch(const PullSpec& spec, absl::Span<float> weights) override {}
   void AbortPrefetch() override {}
-  void BeginPush(const GradientKey& key, uint64_t grant,
+  void BeginPush(const GradientKey& key, const std::string& grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override {}
   // Errors as Shard::Stage's.
@@ -80,7 +80,7 @@ class LocalTraining::LocalExchange final : public Exchange {
   absl::Span<float> weights_;
   std::vector<Version> pulled_;  // Empty: not pulled yet.
   GradientKey key_;
-  uint64_t grant_ = 0;
+  std::string grant_;
   absl::Span<const float> gradient_;
 };
 
@@ -140,7 +140,7 @@ absl::StatusOr<Version> LocalTraining::LocalExchange::PullSlice(int shard) {
 }
 
 void LocalTraining::LocalExchange::BeginPush(const GradientKey& key,
-                                             uint64_t grant,
+                                             const std::string& grant,
                                              absl::Span<const float> gradient) {
   key_ = key;
   grant_ = grant;

@@ -121,6 +121,11 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(
       exchange, OpenExchange(job, security, "evaluator", WireTypes(), welcome));
   TellUnreached(exchange.get(), client.get());
+  client->TellCounters([&security] {
+    CounterMap counted;
+    security.CountCertificate(&counted);
+    return counted;
+  });
   leave->Joined([&](const std::string& reason) { client->Leave(reason); });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,

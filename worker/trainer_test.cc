@@ -35,7 +35,7 @@ class TrainerTest : public ::testing::Test {
   static proto::Task TaskOf(int64_t batch, int64_t version) {
     proto::Task task;
     *task.mutable_key() = KeyToProto(kKey);
-    task.set_grant(99);
+    task.set_grant("a grant");
     task.set_first_batch(batch);
     task.set_batches(1);
     task.set_version(version);
@@ -69,7 +69,7 @@ TEST_F(TrainerTest, ATaskPullsComputesPushesAndIsReady) {
   // Samples 4 to 7 have the mean 5.5.
   EXPECT_THAT(exchange_.pushed, ElementsAre(6.5, 7.5, 8.5, 9.5));
   EXPECT_EQ(exchange_.push_key, kKey);
-  EXPECT_EQ(exchange_.push_grant, 99u);
+  EXPECT_EQ(exchange_.push_grant, "a grant");
   EXPECT_EQ(KeyFromProto(ready->key()), kKey);
   EXPECT_THAT(ready->shard_base(), ElementsAre(5, 6));
   EXPECT_EQ(ready->samples(), 4);

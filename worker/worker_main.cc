@@ -83,9 +83,10 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
       exchange, OpenExchange(job, security, absl::StrCat("worker ", id.value()),
                              JobWireTypes(job.job), welcome));
   TellUnreached(exchange.get(), client.get());
-  client->TellCounters([&counters, &exchange = *exchange] {
+  client->TellCounters([&counters, &security, &exchange = *exchange] {
     CounterMap counted;
     PutCounters(kWorkerCounters, CountersOf(counters, exchange), &counted);
+    security.CountCertificate(&counted);
     return counted;
   });
   inbox.set_wake([&] { exchange->Wake(); });

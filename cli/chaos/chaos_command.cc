@@ -41,6 +41,7 @@
 #include "common/clock.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
+#include "common/tls/transport_security.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
@@ -70,6 +71,8 @@ struct ChaosOptions {
   // Folder of an undisturbed run of the job; empty: it is made first.
   std::string undisturbed;
   std::string bin_dir;  // Of the daemons.
+  std::string tls;      // Folder of certificates as `sluice certs` makes them;
+                        // empty: none.
   bool json = false;    // One JSON object at the end, and nothing else.
 };
 
@@ -133,6 +136,7 @@ class ChaosRun {
     }
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(JobPath(), {FormatJob(job_.job)}));
+    SLUICE_RETURN_IF_ERROR(OpenSecurity());
     SLUICE_ASSIGN_OR_RETURN(const int cuts, Cuts());
     if (options_.storage_faults > 0) {
       SLUICE_ASSIGN_OR_RETURN(
@@ -248,9 +252,13 @@ class ChaosRun {
     std::error_code error;
     const std::string self =
         std::filesystem::read_symlink("/proc/self/exe", error).string();
-    const auto started = LaunchedRun::Start(
-        {self, "train", JobPath(), "--run-dir", run_dir, "--bin-dir", bin_dir},
-        absl::StrCat(run_dir, ".log"));
+    std::vector<std::string> command = {
+        self, "train", JobPath(), "--run-dir", run_dir, "--bin-dir", bin_dir};
+    if (!options_.tls.empty()) {
+      command.push_back(absl::StrCat("--tls=", options_.tls));
+    }
+    const auto started =
+        LaunchedRun::Start(command, absl::StrCat(run_dir, ".log"));
     if (!started.ok()) {
       std::cerr << started.status().message() << "\n";
       return {.status = 1};
@@ -270,7 +278,7 @@ class ChaosRun {
       if (!coordinator.has_value()) {
         const std::string address = CoordinatorAddressOf(run_dir);
         if (address.empty()) continue;
-        coordinator.emplace(address, /*credentials=*/nullptr, kStatusPatience);
+        coordinator.emplace(address, security_.ToLead(), kStatusPatience);
       }
       if (!Disturb(*director, *coordinator, run)) {
         given_up_ = true;
@@ -311,6 +319,18 @@ class ChaosRun {
     return done.ok() && what.failure.empty();
   }
 
+  // How this process asks the coordinator. After `signals_`: it has threads.
+  absl::Status OpenSecurity() {
+    if (options_.tls.empty()) return absl::OkStatus();
+    TlsFlags own;
+    own.folder =
+        absl::StrCat(options_.tls, "/", TlsRoleName(TlsRole::kOperator));
+    SLUICE_ASSIGN_OR_RETURN(
+        security_, TransportSecurity::Open(own, job_.job.name(),
+                                           TlsRole::kOperator, clock_));
+    return absl::OkStatus();
+  }
+
   // How many cuts there can be. Makes the networks that they need.
   absl::StatusOr<int> Cuts() {
     const int wanted = options_.cuts.value_or(options_.stops);
@@ -349,6 +369,7 @@ class ChaosRun {
 
   // For both runs, so that no signal between them is missed.
   SignalWait signals_;
+  TransportSecurity security_;
   std::string folder_;
   std::unique_ptr<PartNetworks> networks_;
   std::unique_ptr<PartStorage> storage_;
@@ -456,6 +477,9 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
                       "0.02");
   command->add_option("--patience", flags->patience_s,
                       "Seconds without an update that are a hang; default 60");
+  command->add_option("--tls", options.tls,
+                      "Folder of certificates, as `sluice certs` makes it: "
+                      "the daemons talk by mutual TLS");
   command->add_option("--run-dir", options.run_dir,
                       "Folder for both runs, new or empty; default "
                       "runs/NAME-chaos-N");

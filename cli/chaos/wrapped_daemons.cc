@@ -15,15 +15,17 @@ namespace sluice {
 namespace {
 
 // The flags say which part it is. The launcher lets every server listen on the
-// loopback, which becomes the part's address, in plain text: only the parts are
-// in its network. $0: a line for each part; $1: what comes before the daemon;
-// $2: the daemon.
+// loopback, which becomes the part's address, in plain text unless there are
+// certificates: only the parts are in its network. $0: a line for each part;
+// $1: what comes before the daemon; $2: the daemon.
 constexpr char kScript[] = R"sh(#!/bin/sh
 part=evaluator
+insecure=--insecure
 for word; do
   case $$word in
     --shard=*) part=ps_server-$${word#*=} ;;
     --worker=*) part=worker-$${word#*=} ;;
+    --tls=*) insecure= ;;
   esac
 done
 case $$part in
@@ -35,7 +37,7 @@ for word; do
   esac
   set -- "$$@" "$$word"
 done
-exec $1 $2 "$$@" $${address:+--insecure}
+exec $1 $2 "$$@" $${address:+$$insecure}
 )sh";
 
 std::string ShellQuoted(const std::string& text) {

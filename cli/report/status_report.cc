@@ -164,6 +164,15 @@ std::string FormatStatus(const proto::JobStatus& status) {
                           status.waiting_for(),
                           FormatSeconds(status.waiting_s()));
   }
+  if (status.insecure()) {
+    absl::StrAppend(&text,
+                    "insecure     plain text, and not on the loopback alone\n");
+  }
+  if (status.has_certificate_expires_s()) {
+    absl::StrAppendFormat(&text, "certificates the first expires in %s: %s's\n",
+                          FormatSeconds(status.certificate_expires_s()),
+                          status.certificate_of());
+  }
   if (status.has_checkpoint()) {
     absl::StrAppend(&text, Checkpoints(status));
   }
@@ -245,7 +254,13 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"waiting_for", status.waiting_for()},
       {"waiting_s", status.waiting_s()},
       {"counters", Sorted(status.counters())},
+      {"insecure", status.insecure()},
+      {"certificate_expires_s", nullptr},
+      {"certificate_of", status.certificate_of()},
   };
+  if (status.has_certificate_expires_s()) {
+    json["certificate_expires_s"] = status.certificate_expires_s();
+  }
   PutCountersInJson(kRunCounters, counters, &json);
   if (status.has_checkpoint()) {
     PutCountersInJson(kCheckpointCounters,

@@ -48,6 +48,21 @@ TEST(StatusReportTest, WhoWasNeverThereWasNeverHeard) {
               testing::ContainsRegex("shard 0 +missing +- "));
 }
 
+TEST(StatusReportTest, SaysHowItsProcessesTalk) {
+  proto::JobStatus status = TwoWorkersOneDead();
+  EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("insecure")));
+  EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("certificates")));
+  status.set_insecure(true);
+  EXPECT_THAT(FormatStatus(status), HasSubstr("insecure     plain text"));
+  status.set_certificate_expires_s(61);
+  status.set_certificate_of("worker 1");
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("the first expires in 1 min 01 s: worker 1's\n"));
+  const auto json = nlohmann::json::parse(StatusJson(status));
+  EXPECT_EQ(json["insecure"], true);
+  EXPECT_EQ(json["certificate_expires_s"], 61);
+}
+
 TEST(StatusReportTest, SaysWhatBecameOfCheckpointsWhereThereAreSome) {
   proto::JobStatus status = TwoWorkersOneDead();
   EXPECT_THAT(FormatStatus(status), testing::Not(HasSubstr("checkpoints")));

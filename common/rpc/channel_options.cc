@@ -35,6 +35,13 @@ constexpr int kFirstBackoffMs = 100;
 constexpr int kLongestBackoffMs = 1000;
 constexpr int kConnectTimeoutMs = 3000;
 
+// A connection has this long for its handshakes, of TLS and of HTTP/2; gRPC's
+// own limit is two minutes.
+constexpr int kHandshakeTimeoutMs = 10000;
+// Calls at once on one connection. A worker has a pull, a prefetch and a push,
+// and for a moment those that it has given up.
+constexpr int kMostStreams = 32;
+
 grpc::ChannelArguments CommonArguments() {
   grpc::ChannelArguments arguments;
   // Channels to the same address would otherwise share one connection.
@@ -76,6 +83,9 @@ void ApplyServerOptions(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                               kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              kHandshakeTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   builder->AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       kLeastPingIntervalMs);

@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <thread>
@@ -179,6 +181,16 @@ class RawClient {
     EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
               0);
   }
+  // Reads until the server closes the connection, at most for kLong.
+  bool AwaitClosed() {
+    timeval patience = {.tv_sec = absl::ToInt64Seconds(kLong), .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    char read[256];
+    ssize_t bytes;
+    while ((bytes = recv(fd_, read, sizeof(read), 0)) > 0) {
+    }
+    return bytes == 0 || errno == ECONNRESET;
+  }
 
  private:
   const int fd_;
@@ -205,6 +217,14 @@ TEST(ListenerTest, WithoutAFreeDescriptorItRefusesAndLaterServesAgain) {
     AwaitRefused(*listener, 10);
   }
   EXPECT_TRUE(Answers("127.0.0.1", *listener));
+}
+
+TEST(ListenerTest, AConnectionThatSaysNothingIsClosed) {
+  const auto listener = OpenAt("127.0.0.1:0");
+  Server server(listener.get());
+  RawClient silent;
+  silent.Connect(listener->port());
+  EXPECT_TRUE(silent.AwaitClosed());
 }
 
 // A checkpoint needs some, however many peers connect.

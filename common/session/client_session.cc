@@ -92,6 +92,7 @@ proto::ToCoordinator ClientSession::Join() {
   proto::ToCoordinator frame;
   *frame.mutable_join() = options_.join;
   frame.mutable_join()->set_incarnation(incarnation_);
+  frame.mutable_join()->set_session_secret(options_.secret);
   if (incarnation_ != 0) {
     frame.mutable_join()->set_generation(welcome_.generation());
   }

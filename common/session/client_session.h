@@ -18,6 +18,8 @@ namespace sluice {
 // may come back, and the run with it.
 bool IsCoordinatorLost(const absl::Status& status);
 
+inline constexpr int kSessionSecretBytes = 16;
+
 // The state of one process's session with the coordinator: it decides what
 // follows from each frame and from the end of each connection.
 // CoordinatorClient adds the threads and connections.
@@ -27,7 +29,9 @@ class ClientSession {
  public:
   struct Options {
     std::string address;  // The coordinator's, for messages.
-    proto::Join join;     // `incarnation` is filled in by the session.
+    // `incarnation` and `session_secret` are filled in by the session.
+    proto::Join join;
+    std::string secret;  // Of this session alone: kSessionSecretBytes, drawn.
     // As in CoordinatorClient.
     absl::Duration start_timeout;
     absl::Duration rejoin_timeout;

@@ -32,6 +32,7 @@
 #include "common/named_thread.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/status_conversion.h"
+#include "common/secret.h"
 #include "common/session/client_session.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "spdlog/spdlog.h"
@@ -64,6 +65,7 @@ class CoordinatorClient::Impl {
         start_(options_.clock->Now()),
         session_({.address = options_.address,
                   .join = options_.join,
+                  .secret = DrawSecret(kSessionSecretBytes),
                   .start_timeout = options_.start_timeout,
                   .rejoin_timeout = options_.rejoin_timeout,
                   .rejoins = options_.rejoins},

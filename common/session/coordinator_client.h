@@ -33,8 +33,8 @@ class CoordinatorClient {
     std::string address;  // "host:port" of the coordinator.
     // How it is connected to; null: in plain text.
     std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-    // The joining process. `incarnation` is filled in by the client, the rest
-    // is not.
+    // The joining process. `incarnation` and `session_secret` are filled in by
+    // the client, the rest is not.
     proto::Join join;
     // How long the coordinator may be silent before the first Welcome, and
     // after it (limits.start_timeout_s, limits.rejoin_timeout_s).

@@ -157,6 +157,14 @@ absl::StatusOr<TlsIdentity> IdentityOf(const std::string& name,
       absl::StrCat(name, ": ", identity.status().message()));
 }
 
+std::string KeyDigest(const X509* certificate) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int bytes = 0;
+  SLUICE_CHECK(X509_pubkey_digest(certificate, EVP_sha256(), digest, &bytes) ==
+               1);
+  return std::string(reinterpret_cast<const char*>(digest), bytes);
+}
+
 bool IsRevoked(X509_CRL* list, X509* certificate) {
   X509_REVOKED* entry = nullptr;
   // 2: the newest entry takes a revocation back (removeFromCRL).

@@ -59,6 +59,10 @@ std::vector<std::string> UrisOf(const X509* certificate);
 absl::StatusOr<TlsIdentity> IdentityOf(const std::string& name,
                                        const X509* certificate);
 
+// SHA-256 of the certificate's public key: 32 bytes. A certificate that was
+// renewed for the same key has the same.
+std::string KeyDigest(const X509* certificate);
+
 // Whether `list`, whose signature is the caller's to check, has `certificate`.
 bool IsRevoked(X509_CRL* list, X509* certificate);
 

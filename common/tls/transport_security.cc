@@ -11,23 +11,29 @@
 // a certificate changes, and would accept a peer in silence if there is none.
 #include "common/tls/transport_security.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 #include <sys/stat.h>
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/host_port.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
+#include "common/tls/certificate_counter.h"
 #include "common/tls/handshake_log.h"
+#include "common/tls/pem.h"
 #include "common/tls/tls_files.h"
 #include "spdlog/spdlog.h"
 
@@ -40,6 +46,12 @@ using ::grpc::experimental::FileWatcherCertificateProvider;
 constexpr unsigned kWatchEveryS = 1;
 // A line for each of a thousand refused connections would say nothing more.
 constexpr absl::Duration kLineEvery = absl::Seconds(1);
+
+// A certificate is to be renewed before this share of its lifetime is left.
+constexpr double kWarnBelow = 0.2;
+constexpr absl::Duration kWarnEvery = absl::Hours(1);
+// A job has fewer certificates, also while they are being exchanged.
+constexpr size_t kMostCallers = 256;
 
 // What differs when a file has been replaced or written to.
 struct FileStamp {
@@ -58,6 +70,14 @@ struct FileStamp {
            changed.tv_nsec == other.changed.tv_nsec;
   }
 };
+
+// The certificate with which the peer of a call has shown itself; empty: none.
+std::string PeerCertificate(const grpc::ServerContextBase& call) {
+  const auto found =
+      call.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (found.size() != 1) return "";
+  return std::string(found[0].data(), found[0].size());
+}
 
 std::vector<TlsRole> EveryRole() {
   return {kTlsRoles.begin(), kTlsRoles.end()};
@@ -97,8 +117,55 @@ class TransportSecurity::WatchedFiles {
     return checked;
   }
 
-  // Logs a peer that a server has refused.
-  void LogRefused(const absl::Status& why) {
+  // The holder of a certificate that has passed Check, as long as it passes.
+  absl::StatusOr<Caller> CallerOf(const std::string& pem,
+                                  const std::string& job) {
+    const FileStamp stamp = FileStamp::Of(files_.crl);
+    {
+      absl::MutexLock lock(&mu_);
+      if (!(stamp == callers_stamp_)) callers_.clear();
+      callers_stamp_ = stamp;
+      const auto known = callers_.find(pem);
+      if (known != callers_.end()) return known->second;
+    }
+    SLUICE_RETURN_IF_ERROR(Check(pem, job, EveryRole()));
+    SLUICE_ASSIGN_OR_RETURN(const auto certificates,
+                            CertificatesFromPem("the peer", pem));
+    SLUICE_ASSIGN_OR_RETURN(const TlsIdentity identity,
+                            IdentityOf("the peer", certificates[0].get()));
+    const Caller caller{identity.role, KeyDigest(certificates[0].get())};
+    absl::MutexLock lock(&mu_);
+    if (!(stamp == callers_stamp_)) return caller;
+    if (callers_.size() >= kMostCallers) callers_.clear();
+    callers_.emplace(pem, caller);
+    return caller;
+  }
+
+  // As TransportSecurity::CountCertificate. No value: its file is unreadable
+  // just now.
+  std::optional<absl::Duration> CertificateLeft() {
+    const absl::StatusOr<std::string> pem = ReadSmallFile(files_.certificate);
+    if (!pem.ok()) return std::nullopt;
+    const auto own = CertificatesFromPem(files_.certificate, *pem);
+    if (!own.ok()) return std::nullopt;
+    const X509* const certificate = own->front().get();
+    const absl::Time expiry = ExpiryOf(certificate);
+    const absl::Time now = clock_.Now();
+    const absl::Duration left = expiry - now;
+    if (left < (expiry - BeginOf(certificate)) * kWarnBelow) {
+      absl::MutexLock lock(&mu_);
+      if (now >= next_warning_) {
+        next_warning_ = now + kWarnEvery;
+        spdlog::warn("event=certificate_expires file={} seconds_left={}",
+                     files_.certificate, absl::ToInt64Seconds(left));
+      }
+    }
+    return left;
+  }
+
+  // Logs a peer (event=peer_refused), or a call of one (event=call_refused),
+  // that a server has refused.
+  void LogRefused(absl::string_view event, const absl::Status& why) {
     int64_t refused;
     {
       absl::MutexLock lock(&mu_);
@@ -107,7 +174,7 @@ class TransportSecurity::WatchedFiles {
       if (now < next_line_) return;
       next_line_ = now + kLineEvery;
     }
-    spdlog::warn("event=peer_refused reason=\"{}\" refused_total={}",
+    spdlog::warn("event={} reason=\"{}\" refused_total={}", std::string(event),
                  std::string(why.message()), refused);
   }
 
@@ -131,7 +198,12 @@ class TransportSecurity::WatchedFiles {
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   RevocationList revoked_ ABSL_GUARDED_BY(mu_);
   FileStamp stamp_ ABSL_GUARDED_BY(mu_);
+  // Who has passed Check, by certificate, while the list is that of
+  // `callers_stamp_`: parsing one takes as long as a small call.
+  absl::flat_hash_map<std::string, Caller> callers_ ABSL_GUARDED_BY(mu_);
+  FileStamp callers_stamp_ ABSL_GUARDED_BY(mu_);
   int64_t refused_total_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Time next_warning_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Time next_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
@@ -152,7 +224,8 @@ class TransportSecurity::PeerVerifier final
     const grpc::string_ref pem = request->peer_cert();
     const absl::Status checked =
         files_->Check(std::string(pem.data(), pem.size()), job_, roles_);
-    if (!checked.ok() && is_server_) files_->LogRefused(checked);
+    if (!checked.ok() && is_server_)
+      files_->LogRefused("peer_refused", checked);
     *sync_status = ToGrpcStatus(checked);
     return true;  // It has been decided.
   }
@@ -213,6 +286,36 @@ std::shared_ptr<grpc::ServerCredentials> TransportSecurity::ForServer() const {
       grpc::experimental::ExternalCertificateVerifier::Create<PeerVerifier>(
           files_, job_, EveryRole(), /*is_server=*/true));
   return grpc::experimental::TlsServerCredentials(options);
+}
+
+absl::StatusOr<Caller> TransportSecurity::Admit(
+    const grpc::ServerContextBase& call, Rpc rpc) const {
+  if (!tls()) return Caller();
+  absl::StatusOr<Caller> caller = files_->CallerOf(PeerCertificate(call), job_);
+  if (caller.ok() && !May(*caller->role, rpc)) {
+    caller = absl::PermissionDeniedError(absl::StrCat(
+        "the peer's certificate is for the role ", TlsRoleName(*caller->role),
+        ", which may not call ", RpcName(rpc)));
+  }
+  if (!caller.ok()) files_->LogRefused("call_refused", caller.status());
+  return caller;
+}
+
+absl::Status TransportSecurity::AdmitJoin(const Caller& caller,
+                                          TlsRole role) const {
+  if (!tls() || caller.role == role) return absl::OkStatus();
+  const absl::Status refused = absl::PermissionDeniedError(absl::StrCat(
+      "the peer's certificate is for the role ", TlsRoleName(*caller.role),
+      ", which may not join as ", TlsRoleName(role)));
+  files_->LogRefused("call_refused", refused);
+  return refused;
+}
+
+void TransportSecurity::CountCertificate(CounterMap* counters) const {
+  if (!tls()) return;
+  const std::optional<absl::Duration> left = files_->CertificateLeft();
+  if (!left.has_value()) return;
+  (*counters)[kCertificateSecondsLeft] = absl::ToInt64Seconds(*left);
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::ToLead() const {

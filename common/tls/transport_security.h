@@ -3,13 +3,16 @@
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_context.h>
 
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "common/counter_table.h"
 #include "common/tls/identity.h"
+#include "common/tls/rpc_access.h"
 #include "common/tls/tls_flags.h"
 
 namespace sluice {
@@ -23,8 +26,9 @@ namespace sluice {
 // so addresses may change. The files are read again when they change:
 // certificates and keys within a second, for connections made from then on.
 //
-// A server logs whom it refuses, event=peer_refused for what a certificate
-// names and event=handshake_failed for what fails before that.
+// A server logs whom it refuses: event=handshake_failed for what fails in the
+// handshake, event=peer_refused for what a certificate names, and
+// event=call_refused for a call that is not for the peer's role.
 //
 // Copies share one watch over the files. Immutable, therefore thread-safe.
 class TransportSecurity {
@@ -51,6 +55,20 @@ class TransportSecurity {
   bool insecure() const { return insecure_; }
 
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
+  // Who makes a call; every call of a server asks before it reads anything. In
+  // plain text anybody may make any. Else what is not for the peer's role is
+  // kPermissionDenied, and a certificate that has been revoked since the
+  // handshake kUnauthenticated; neither tells anything of the job.
+  absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& call,
+                               Rpc rpc) const;
+  // The same of a Join that says it is `role`, on a Session of `caller`.
+  absl::Status AdmitJoin(const Caller& caller, TlsRole role) const;
+
+  // With TLS: puts kCertificateSecondsLeft, until this process's certificate
+  // expires, as its file is now. Below a fifth of the certificate's lifetime
+  // event=certificate_expires says so, once an hour.
+  void CountCertificate(CounterMap* counters) const;
+
   // For channels to the coordinator, and to any shard (the lead is one, too).
   std::shared_ptr<grpc::ChannelCredentials> ToLead() const;
   std::shared_ptr<grpc::ChannelCredentials> ToShards() const;

@@ -53,7 +53,7 @@ std::string DataOf(const Payload& payload) {
 
 PushChunkHeader SomePush() {
   return {{Generation(1), WorkerId(300), Incarnation(2), Sequence(70000)},
-          0xfedcba9876543210,
+          "sixteen bytes ok",
           262144,
           FloatType::kFp32};
 }
@@ -89,7 +89,7 @@ TEST(ChunkCodecTest, APushChunkIsByteForByteWhatProtobufWrites) {
     const std::vector<float> data = Floats(count);
     for (const PushChunkHeader& header :
          {SomePush(), PushChunkHeader{},
-          PushChunkHeader{{Generation(-1), {}, {}, {}}, 1, -7, {}}}) {
+          PushChunkHeader{{Generation(-1), {}, {}, {}}, "1", -7, {}}}) {
       EXPECT_EQ(Joined(Encode(header, data)),
                 AsProto(header, data).SerializeAsString());
     }
@@ -228,7 +228,7 @@ TEST(ChunkCodecTest, TheLargestChunkOfAJobFitsIntoAMessage) {
   const std::vector<float> data(all.size());
   PushChunkHeader header = {
       {Generation(-1), WorkerId(-1), Incarnation(-1), Sequence(-1)},
-      ~uint64_t{0},
+      "sixteen bytes ok",
       -1};
   for (const FloatType type :
        {FloatType::kFp32, FloatType::kBf16, FloatType::kFp16}) {

@@ -2,6 +2,7 @@
 #define SLUICE_COMMON_WIRE_CHUNK_HEADER_H_
 
 #include <cstdint>
+#include <string>
 
 #include "common/ids.h"
 #include "common/wire/float_type.h"
@@ -20,7 +21,7 @@ struct PullChunkHeader {
 // PushChunk without its payload.
 struct PushChunkHeader {
   GradientKey key;
-  uint64_t grant = 0;
+  std::string grant;
   int64_t offset = 0;  // Floats from the start of the shard's range.
   FloatType type = FloatType::kUnspecified;
 

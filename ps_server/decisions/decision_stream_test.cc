@@ -14,7 +14,8 @@ GradientKey Key(int64_t sequence) {
 class DecisionStreamTest : public testing::Test {
  protected:
   int64_t Restored() {
-    return stream_.Append(Restore{Generation(1), Version(0)}, kStart).number;
+    return stream_.Append(Restore{Generation(1), Version(0), "", {}}, kStart)
+        .number;
   }
   int64_t Commit(int64_t version, int gradients = 0) {
     sluice::Commit commit;

@@ -34,8 +34,8 @@ std::vector<DecisionCase> Decisions() {
   GradientKey second = kKey;
   second.worker = WorkerId(9);
   return {
-      {Restore{Generation(3), Version(5), 0xFEDCBA9876543210u, Generation(2)},
-       "restore { generation: 3 version: 5 grant_secret: 0xFEDCBA9876543210 "
+      {Restore{Generation(3), Version(5), "a secret", Generation(2)},
+       "restore { generation: 3 version: 5 grant_secret: 'a secret' "
        "checkpoint_generation: 2 }"},
       {Commit{Version(7), 0.125, {{second, 0.5f}, {kKey, 0.25f}}, true},
        "commit { version: 7 learning_rate: 0.125 pin: true "
@@ -72,16 +72,17 @@ TEST(EventConversionTest, ADecisionOfNoKindIsRefused) {
 }
 
 TEST(EventConversionTest, ATaskIsSentWhole) {
-  ExpectWhole(TaskToProto({.key = kKey,
-                           .grant = 11,
-                           .first_batch = BatchId(12),
-                           .batches = 2,
-                           .version = Version(13),
-                           .exact = true,
-                           .local_learning_rate = 0.5}),
-              WithKey("task { key { KEY } grant: 11 first_batch: 12 batches: 2 "
-                      "version: 13 exact: true local_learning_rate: 0.5 }"),
-              kOfTheSession);
+  ExpectWhole(
+      TaskToProto({.key = kKey,
+                   .grant = "a grant",
+                   .first_batch = BatchId(12),
+                   .batches = 2,
+                   .version = Version(13),
+                   .exact = true,
+                   .local_learning_rate = 0.5}),
+      WithKey("task { key { KEY } grant: 'a grant' first_batch: 12 batches: 2 "
+              "version: 13 exact: true local_learning_rate: 0.5 }"),
+      kOfTheSession);
 }
 
 TEST(EventConversionTest, ACancellationSaysWhy) {
@@ -226,7 +227,7 @@ TEST(EventConversionTest, ABaseThatAllShardsShareIsRecordedOnce) {
 
 TEST(EventConversionTest, ATaskIsRecordedWhole) {
   ExpectWhole(RecordToProto(RecordTask{{.key = kKey,
-                                        .grant = 11,
+                                        .grant = "a grant",
                                         .first_batch = BatchId(5),
                                         .batches = 2,
                                         .version = Version(13),

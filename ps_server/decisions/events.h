@@ -44,8 +44,8 @@ enum class Outcome {
 // "Compute the gradient of `batches` mini-batches from `first_batch` on".
 struct Task {
   GradientKey key;
-  // Shows the shards that room for this gradient was granted.
-  uint64_t grant = 0;
+  // Shows the shards that room for this gradient was granted (common/grant.h).
+  std::string grant;
   BatchId first_batch;
   int batches = 1;
   // Weights to pull: exactly `version`, or that one or newer.
@@ -73,7 +73,7 @@ struct Delivery {
 struct Restore {
   Generation generation;
   Version version;
-  uint64_t grant_secret = 0;
+  std::string grant_secret;
   Generation checkpoint{0};
 
   bool operator==(const Restore&) const = default;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -17,10 +18,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/rpc/completion_tag.h"
+#include "common/rpc/queued_call.h"
+#include "common/rpc/stream_service.h"
 #include "common/shared_counters.h"
+#include "common/tls/transport_security.h"
 #include "common/wire/chunk_codec.h"
-#include "proto/exchange.grpc.pb.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard/shard.h"
 
@@ -29,9 +31,13 @@ namespace sluice {
 
 class PullCall;
 
-// Requests and replies stay gRPC's raw buffers.
-using RawExchange = proto::Exchange::WithRawMethod_Pull<
-    proto::Exchange::WithRawMethod_Push<proto::Exchange::Service>>;
+// Requests, chunks and replies stay gRPC's raw buffers.
+using RawStream =
+    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// Their places in ExchangeContext::service.
+inline constexpr int kPullNumber = 0;
+inline constexpr int kPushNumber = 1;
 
 // What the calls of one shard share. All but `counters` belongs to the
 // exchange thread.
@@ -39,7 +45,9 @@ struct ExchangeContext {
   Shard* shard;
   Clock* clock;
   absl::Duration stall;  // As ExchangeService's.
-  RawExchange service;
+  TransportSecurity security;
+  StreamService service{"/sluice.proto.Exchange/Pull",
+                        "/sluice.proto.Exchange/Push"};
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   SharedCounters<ExchangeCounters> counters;
 
@@ -61,51 +69,9 @@ struct ExchangeContext {
   }
 };
 
-// Something with operations on a completion queue. It lives until the last of
-// them has ended, then deletes itself; so no completion ever finds it gone.
-//
-// Not thread-safe: call from the queue's thread.
-class QueuedCall {
- public:
-  QueuedCall(const QueuedCall&) = delete;
-  QueuedCall& operator=(const QueuedCall&) = delete;
-
- protected:
-  QueuedCall() = default;
-  virtual ~QueuedCall() = default;
-
-  // Calls a method of `Call` when its operation ends.
-  template <typename Call, void (Call::*kHandler)(bool ok)>
-  class Tag : public CompletionTag {
-   public:
-    explicit Tag(Call* call) : call_(call) {}
-    // The tag for an operation that is started now; address() is that for one
-    // that Begin counts later.
-    void* Begin() {
-      ++call_->operations_;
-      return address();
-    }
-
-    void Complete(bool ok) override {
-      (call_->*kHandler)(ok);
-      call_->EndOperation();
-    }
-
-   private:
-    Call* const call_;
-  };
-
- private:
-  void EndOperation() {
-    if (--operations_ == 0) delete this;
-  }
-
-  int operations_ = 0;
-};
-
-// One Pull: wait for the version if need be, then send its chunks from where
-// they lie, all or from where an earlier call broke off. Given up when the
-// caller takes nothing for too long. Deletes itself.
+// One Pull: judge the caller, wait for the version if need be, then send its
+// chunks from where they lie, all or from where an earlier call broke off.
+// Given up when the caller says or takes nothing for too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PullCall : public QueuedCall {
@@ -122,6 +88,7 @@ class PullCall : public QueuedCall {
   explicit PullCall(ExchangeContext* context);
   ~PullCall() override;
 
+  void OnCall(bool ok);
   void OnRequest(bool ok);
   void OnSent(bool ok);
   void OnAlarm(bool ok);
@@ -136,11 +103,13 @@ class PullCall : public QueuedCall {
   void Park();
   void Unpark();
   void SendNext();
-  // Looks again when the chunk that is being sent would have stalled.
-  void WatchStall();
+  // Looks again, after this time, whether the request, or the chunk that is
+  // being sent, stalls.
+  void WatchStall(absl::Duration after);
   // What a chunk carries. REQUIRES: `read_`.
   ChunkData DataOf(int chunk) const;
   void LetGo();
+  void Refuse(const absl::Status& status);
   void Finish(const absl::Status& status);
   // How long the call may wait for its version.
   absl::Duration ParkTime() const;
@@ -148,7 +117,8 @@ class PullCall : public QueuedCall {
   ExchangeContext* const context_;
   grpc::ServerContext call_;
   grpc::ByteBuffer request_;
-  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
+  RawStream stream_;
+  Tag<PullCall, &PullCall::OnCall> on_call_{this};
   Tag<PullCall, &PullCall::OnRequest> on_request_{this};
   Tag<PullCall, &PullCall::OnSent> on_sent_{this};
   Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
@@ -162,14 +132,15 @@ class PullCall : public QueuedCall {
   // While sending. The read is ended, and `ended_` set, if it takes too long.
   std::optional<WeightStore::Read> read_;
   int next_chunk_ = 0;
-  std::optional<grpc::Alarm> stall_alarm_;  // While sending several chunks.
-  absl::Time sent_at_;                      // The chunk that is being sent.
+  // While the request is to come, and while sending several chunks.
+  std::optional<grpc::Alarm> stall_alarm_;
+  absl::Time since_;  // When what is waited for was begun.
   bool ended_ = false;
   bool finished_ = false;
 };
 
-// One Push: take chunks until the gradient is staged or one is refused.
-// Deletes itself.
+// One Push: judge the caller, take chunks until the gradient is staged or one
+// is refused. Given up when the first one takes too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PushCall : public QueuedCall {
@@ -181,8 +152,9 @@ class PushCall : public QueuedCall {
   explicit PushCall(ExchangeContext* context);
   ~PushCall() override;
 
-  void OnRequest(bool ok);
+  void OnCall(bool ok);
   void OnRead(bool ok);
+  void OnStallAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
 
@@ -198,13 +170,16 @@ class PushCall : public QueuedCall {
   ExchangeContext* const context_;
   grpc::ServerContext call_;
   grpc::ByteBuffer chunk_;
-  grpc::ServerAsyncReader<grpc::ByteBuffer, grpc::ByteBuffer> reader_;
-  Tag<PushCall, &PushCall::OnRequest> on_request_{this};
+  RawStream stream_;
+  Tag<PushCall, &PushCall::OnCall> on_call_{this};
   Tag<PushCall, &PushCall::OnRead> on_read_{this};
+  Tag<PushCall, &PushCall::OnStallAlarm> on_stall_alarm_{this};
   Tag<PushCall, &PushCall::OnFinished> on_finished_{this};
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
-  std::optional<GradientKey> key_;  // Of the first chunk.
+  std::string holder_;                      // Its caller's key: Caller::key.
+  std::optional<GradientKey> key_;          // Of the first chunk.
+  std::optional<grpc::Alarm> stall_alarm_;  // Until the first chunk is taken.
   bool finished_ = false;
   bool ended_early_ = false;
 };

@@ -35,10 +35,12 @@ namespace sluice {
 
 class ExchangeService::Impl {
  public:
-  Impl(Shard* shard, Clock* clock, absl::Duration stall) {
+  Impl(Shard* shard, Clock* clock, absl::Duration stall,
+       const TransportSecurity& security) {
     context_.shard = shard;
     context_.clock = clock;
     context_.stall = stall;
+    context_.security = security;
   }
   ~Impl() { SLUICE_CHECK(!thread_.joinable()); }
 
@@ -175,8 +177,9 @@ class ExchangeService::Impl {
 };
 
 ExchangeService::ExchangeService(Shard* shard, Clock* clock,
-                                 absl::Duration stall)
-    : impl_(std::make_unique<Impl>(shard, clock, stall)) {}
+                                 absl::Duration stall,
+                                 const TransportSecurity& security)
+    : impl_(std::make_unique<Impl>(shard, clock, stall, security)) {}
 ExchangeService::~ExchangeService() = default;
 void ExchangeService::Register(grpc::ServerBuilder* builder) {
   impl_->Register(builder);

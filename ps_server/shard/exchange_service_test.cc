@@ -159,7 +159,7 @@ TEST_F(ExchangeServiceTest, BadChunksAreRefusedWithWhatIsWrongWithThem) {
                 "shard 0: gradient g1/w0/i1/s1: chunk at 128 has 256 bytes, "
                 "expected 88"));
   proto::PushChunk ungranted = ChunkOf(Key(1), 0, floats);
-  ungranted.set_grant(ungranted.grant() + 1);
+  ungranted.mutable_grant()->back() ^= 1;
   EXPECT_EQ(PushOne(ungranted).code(), absl::StatusCode::kPermissionDenied);
   proto::PushChunk damaged = ChunkOf(Key(1), 0, floats);
   (*damaged.mutable_data())[5] ^= 1;
@@ -328,6 +328,30 @@ TEST_F(ExchangeServiceTest, APullThatBeginsWhereNoChunkDoesIsRefused) {
                 "the begin of a chunk of 64 of 150 floats of exactly one "
                 "version"));
   EXPECT_EQ(loopback_.counters().pulls_refused, 8);
+}
+
+TEST(ExchangeStallTest, ACallThatBringsNothingIsEnded) {
+  Loopback loopback(testing::SmallOptions(), /*stall=*/absl::Milliseconds(200));
+  grpc::GenericStub stub(loopback.Connect());
+  for (const auto& [method, said] :
+       {std::pair("Pull", "the pull has said nothing for "),
+        std::pair("Push", "the push brought no chunk for 200ms")}) {
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(After(kPatience));
+    const auto call = stub.PrepareCall(
+        &context, absl::StrCat("/sluice.proto.Exchange/", method), &queue);
+    grpc::Status ended;
+    call->StartCall(nullptr);
+    call->Finish(&ended, nullptr);
+    void* tag;
+    bool ok;
+    for (int operations = 2; operations > 0; --operations) {
+      ASSERT_TRUE(queue.Next(&tag, &ok));
+    }
+    EXPECT_EQ(ended.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_THAT(ended.error_message(), ::testing::HasSubstr(said));
+  }
 }
 
 TEST(ExchangeParkTest, AParkedPullIsAnsweredBeforeItsCallerTakesItForStalled) {

@@ -1,5 +1,7 @@
-// A pull is in one of three states, and leaves each exactly once:
+// A pull is in one of four states, and leaves each exactly once:
 //
+//   asking     its caller may pull, its request is on the way: refused when
+//              that takes too long
 //   parked     its version is not there: it is in `parked`, with an alarm.
 //              Retry after each decision; NOT_YET when the alarm rings
 //   sending    it has a read and is in `reading`. EndRead when too many old
@@ -35,13 +37,12 @@ constexpr double kShareOfStall = 0.5;
 void PullCall::Listen(ExchangeContext* context) {
   auto* call = new PullCall(context);
   call->call_.AsyncNotifyWhenDone(call->on_done_.address());
-  context->service.RequestPull(&call->call_, &call->request_, &call->writer_,
-                               context->queue.get(), context->queue.get(),
-                               call->on_request_.Begin());
+  context->service.Accept(kPullNumber, &call->call_, &call->stream_,
+                          context->queue.get(), call->on_call_.Begin());
 }
 
 PullCall::PullCall(ExchangeContext* context)
-    : context_(context), writer_(&call_) {
+    : context_(context), stream_(&call_) {
   ++context_->calls;
 }
 
@@ -50,14 +51,25 @@ PullCall::~PullCall() {
   context_->CallGone();
 }
 
-void PullCall::OnRequest(bool ok) {
+void PullCall::OnCall(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
-  const absl::Status status = Parse();
+  const auto caller = context_->security.Admit(call_, Rpc::kPull);
+  if (!caller.ok()) return Refuse(caller.status());
+  since_ = context_->clock->Now();
+  WatchStall(context_->stall);
+  stream_.Read(&request_, on_request_.Begin());
+}
+
+void PullCall::OnRequest(bool ok) {
+  stall_alarm_.reset();
+  if (finished_) return;  // It has come too late.
+  const absl::Status status =
+      ok ? Parse()
+         : absl::InvalidArgumentError("the pull came without a request");
   if (status.ok()) return Answer();
-  context_->counters.Add(&ExchangeCounters::pulls_refused);
-  Finish(status);
+  Refuse(status);
 }
 
 absl::Status PullCall::Parse() {
@@ -87,15 +99,16 @@ absl::Status PullCall::Parse() {
 void PullCall::Answer() {
   auto read = context_->shard->Pull(query_);
   if (!read.ok()) {
-    context_->counters.Add(&ExchangeCounters::pulls_refused);
     Unpark();
-    return Finish(read.status());
+    return Refuse(read.status());
   }
   if (!read->has_value()) return Park();
   Unpark();
   read_ = *std::move(read);
   context_->reading.emplace(read_->id, this);
-  if (next_chunk_ + 1 < context_->shard->grid().count()) WatchStall();
+  if (next_chunk_ + 1 < context_->shard->grid().count()) {
+    WatchStall(context_->stall);
+  }
   SendNext();
 }
 
@@ -143,39 +156,37 @@ ChunkData PullCall::DataOf(int chunk) const {
 void PullCall::SendNext() {
   const ChunkGrid& grid = context_->shard->grid();
   const int chunk = next_chunk_++;
-  sent_at_ = context_->clock->Now();
+  since_ = context_->clock->Now();
   ChunkData data = DataOf(chunk);
   context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
   const grpc::ByteBuffer message = EncodePullChunk(
       {read_->snapshot->version, grid.begin(chunk), type_}, std::move(data));
   if (next_chunk_ < grid.count()) {
-    writer_.Write(message, on_sent_.Begin());
+    stream_.Write(message, on_sent_.Begin());
     return;
   }
   LetGo();
   finished_ = true;
   context_->counters.Add(&ExchangeCounters::pulls_served);
-  writer_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK,
+  stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK,
                          on_finished_.Begin());
 }
 
 // One alarm for as long as it takes, not one for each chunk.
-void PullCall::WatchStall() {
-  sent_at_ = context_->clock->Now();
+void PullCall::WatchStall(absl::Duration after) {
   stall_alarm_.emplace();
-  stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall),
+  stall_alarm_->Set(context_->queue.get(), FromNow(after),
                     on_stall_alarm_.Begin());
 }
 
 void PullCall::OnStallAlarm(bool ok) {
   // Cancelled, or over, or about to be.
-  if (!ok || finished_ || !read_) return;
-  const absl::Duration silent = context_->clock->Now() - sent_at_;
-  if (silent < context_->stall) {
-    stall_alarm_.emplace();
-    stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall - silent),
-                      on_stall_alarm_.Begin());
-    return;
+  if (!ok || finished_ || !stall_alarm_) return;
+  const absl::Duration silent = context_->clock->Now() - since_;
+  if (silent < context_->stall) return WatchStall(context_->stall - silent);
+  if (!read_) {
+    return Refuse(absl::DeadlineExceededError(absl::StrCat(
+        "the pull has said nothing for ", absl::FormatDuration(silent))));
   }
   context_->counters.Add(&ExchangeCounters::pulls_stalled);
   spdlog::warn("event=pull_stalled peer={} version={} seconds={:.0f}",
@@ -206,20 +217,26 @@ void PullCall::EndRead() {
 
 void PullCall::LetGo() {
   if (!read_) return;
+  stall_alarm_.reset();
   context_->reading.erase(read_->id);
   context_->shard->EndRead(read_->id);
   read_.reset();
 }
 
+void PullCall::Refuse(const absl::Status& status) {
+  context_->counters.Add(&ExchangeCounters::pulls_refused);
+  Finish(status);
+}
+
 void PullCall::Finish(const absl::Status& status) {
   finished_ = true;
-  writer_.Finish(ToGrpcStatus(status), on_finished_.Begin());
+  stream_.Finish(ToGrpcStatus(status), on_finished_.Begin());
 }
 
 void PullCall::OnDone(bool ok) {
   Unpark();
   LetGo();
-  if (stall_alarm_.has_value()) stall_alarm_->Cancel();
+  stall_alarm_.reset();
   if (!finished_) context_->counters.Add(&ExchangeCounters::pulls_cancelled);
 }
 

@@ -3,7 +3,7 @@
 // so to the worker, which may then say Ready once all shards have answered. The
 // read that is under way then comes to nothing.
 //
-//   OnRequest   read 0
+//   OnCall      the caller may push: read 0
 //   OnRead      read 1, stage 0
 //   OnRead      read 2, stage 1
 //   OnRead      read 3, stage 2: all of it, Finish with the reply
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 #include "common/wire/chunk_codec.h"
@@ -25,26 +26,40 @@ namespace sluice {
 void PushCall::Listen(ExchangeContext* context) {
   auto* call = new PushCall(context);
   call->call_.AsyncNotifyWhenDone(call->on_done_.address());
-  context->service.RequestPush(&call->call_, &call->reader_,
-                               context->queue.get(), context->queue.get(),
-                               call->on_request_.Begin());
+  context->service.Accept(kPushNumber, &call->call_, &call->stream_,
+                          context->queue.get(), call->on_call_.Begin());
 }
 
 PushCall::PushCall(ExchangeContext* context)
-    : context_(context), reader_(&call_) {
+    : context_(context), stream_(&call_) {
   ++context_->calls;
 }
 
 PushCall::~PushCall() { context_->CallGone(); }
 
-void PushCall::OnRequest(bool ok) {
+void PushCall::OnCall(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
+  const auto caller = context_->security.Admit(call_, Rpc::kPush);
+  if (!caller.ok()) return Refuse(caller.status());
+  holder_ = caller->key;
+  stall_alarm_.emplace();
+  stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall),
+                    on_stall_alarm_.Begin());
   ReadChunk();
 }
 
-void PushCall::ReadChunk() { reader_.Read(&chunk_, on_read_.Begin()); }
+// From the first chunk on the call is that of a task, which has its own end; a
+// layer may take any time to compute.
+void PushCall::OnStallAlarm(bool ok) {
+  if (!ok || finished_ || !stall_alarm_.has_value()) return;
+  Refuse(absl::DeadlineExceededError(
+      absl::StrCat("the push brought no chunk for ",
+                   absl::FormatDuration(context_->stall))));
+}
+
+void PushCall::ReadChunk() { stream_.Read(&chunk_, on_read_.Begin()); }
 
 void PushCall::OnRead(bool ok) {
   if (finished_) return;  // The read that was under way then.
@@ -55,6 +70,7 @@ void PushCall::OnRead(bool ok) {
   ReadChunk();
   const absl::StatusOr<bool> staged = Stage(message);
   if (!staged.ok()) return Refuse(staged.status());
+  stall_alarm_.reset();
   if (*staged) Accept();
 }
 
@@ -67,7 +83,8 @@ absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
         absl::StrCat("one push carries gradients ", key_->ToString(), " and ",
                      chunk.header.key.ToString()));
   }
-  const auto staged = context_->shard->Stage(chunk.header, chunk.payload);
+  const auto staged =
+      context_->shard->Stage(chunk.header, chunk.payload, holder_);
   context_->counters.Set(&ExchangeCounters::duplicate_chunks,
                          context_->shard->staging().duplicate_chunks());
   return staged;
@@ -78,7 +95,8 @@ void PushCall::Accept() {
   proto::PushReply reply;
   reply.set_staged(context_->shard->grid().floats());
   finished_ = true;
-  reader_.Finish(EncodeMessage(reply), grpc::Status::OK, on_finished_.Begin());
+  stream_.WriteAndFinish(EncodeMessage(reply), grpc::WriteOptions(),
+                         grpc::Status::OK, on_finished_.Begin());
 }
 
 // The client closed its side, or is gone: only OnDone knows which.
@@ -99,10 +117,11 @@ void PushCall::Refuse(const absl::Status& status) {
 
 void PushCall::Finish(const absl::Status& status) {
   finished_ = true;
-  reader_.FinishWithError(ToGrpcStatus(status), on_finished_.Begin());
+  stream_.Finish(ToGrpcStatus(status), on_finished_.Begin());
 }
 
 void PushCall::OnDone(bool ok) {
+  stall_alarm_.reset();
   if (!ended_early_) return;
   context_->counters.Add(call_.IsCancelled()
                              ? &ExchangeCounters::pushes_cancelled

@@ -178,11 +178,12 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Store& store) {
 }
 
 absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,
-                                  const Payload& payload) {
+                                  const Payload& payload,
+                                  absl::string_view holder) {
   if (!restored()) {
     return Named(absl::FailedPreconditionError("not restored yet"));
   }
-  absl::StatusOr<bool> staged = staging_.Stage(header, payload);
+  absl::StatusOr<bool> staged = staging_.Stage(header, payload, holder);
   if (!staged.ok()) return Named(staged.status());
   return staged;
 }

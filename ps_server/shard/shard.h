@@ -110,7 +110,8 @@ class Shard {
   // Takes one chunk of a gradient; returns whether all of it is staged now.
   // Errors as Staging::Stage.
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
-                             const Payload& payload);
+                             const Payload& payload,
+                             absl::string_view holder = {});
 
   struct PullQuery {
     Generation generation;

@@ -16,7 +16,7 @@
 // 50 of "fc.bias", starting at 2, without decay) in chunks of 64, 64 and 22.
 namespace sluice::testing {
 
-inline constexpr uint64_t kSecret = 99;
+inline constexpr char kSecret[] = "the secret of a test";
 inline constexpr int64_t kFloats = 150;
 
 inline TensorSpec Constant(const char* name, int64_t size, double value,

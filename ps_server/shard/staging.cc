@@ -3,8 +3,9 @@
 // What holds:
 //   * A slice is staged when every chunk of its grid has been taken once. A
 //     chunk that comes again is not looked at, so a push may be repeated.
-//   * Only a task that the coordinator granted room for is taken (its grant is
-//     a function of the key and of a secret of this generation), so the slices
+//   * Only a task that the coordinator granted room for is taken, from the
+//     worker that it was granted to (its grant is a function of the key, of the
+//     worker's certificate and of a secret of this generation), so the slices
 //     here are bounded by what was granted.
 //   * What has ended stays ended: `ended_` remembers the last task that ended
 //     in each life of a worker, and later chunks of that task and of earlier
@@ -29,6 +30,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
+#include "common/secret.h"
 #include "common/status_macros.h"
 #include "kernels/optimizer_kernels.h"
 
@@ -43,7 +45,7 @@ Staging::Staging(const ParameterLayout* layout, ParameterRange range,
       type_(type),
       max_gradients_(max_gradients) {}
 
-void Staging::Reset(Generation generation, uint64_t secret) {
+void Staging::Reset(Generation generation, const std::string& secret) {
   generation_ = generation;
   secret_ = secret;
   entries_.clear();
@@ -51,8 +53,9 @@ void Staging::Reset(Generation generation, uint64_t secret) {
 }
 
 absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
-                                    const Payload& payload) {
-  SLUICE_RETURN_IF_ERROR(CheckKey(header));
+                                    const Payload& payload,
+                                    absl::string_view holder) {
+  SLUICE_RETURN_IF_ERROR(CheckKey(header, holder));
   SLUICE_ASSIGN_OR_RETURN(const int chunk, CheckPlace(header, payload));
   SLUICE_ASSIGN_OR_RETURN(Entry * entry, FindOrMake(header.key));
   if (entry->here[chunk]) {
@@ -69,16 +72,19 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   return entry->missing == 0;
 }
 
-absl::Status Staging::CheckKey(const PushChunkHeader& header) const {
+absl::Status Staging::CheckKey(const PushChunkHeader& header,
+                               absl::string_view holder) const {
   const GradientKey& key = header.key;
   if (key.generation != generation_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "gradient ", key.ToString(), " is of generation ",
         key.generation.value(), ", expected ", generation_.value()));
   }
-  if (header.grant != GrantFor(secret_, key)) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "gradient ", key.ToString(), " has no grant: its number is wrong"));
+  if (!SameSecret(header.grant, GrantFor(secret_, key, holder))) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("gradient ", key.ToString(),
+                     " has no grant: its bytes are wrong, or were given to the "
+                     "holder of another certificate"));
   }
   const auto entry = entries_.find(key);
   if (entry != entries_.end() && entry->second.missing == 0) {

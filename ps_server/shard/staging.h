@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "common/wire/chunk_header.h"
@@ -34,20 +35,22 @@ class Staging {
           FloatType type, int max_gradients);
 
   // Begins a generation: drops everything. `secret` keys its grants.
-  void Reset(Generation generation, uint64_t secret);
+  void Reset(Generation generation, const std::string& secret);
 
-  // Takes one chunk; returns whether its gradient is staged now. A chunk that
-  // is here already is not looked at again; so a push may be repeated, whole
-  // or in part. Errors leave what was staged before unchanged:
+  // Takes one chunk from `holder` (GrantFor); returns whether its gradient is
+  // staged now. A chunk that is here already is not looked at again; so a push
+  // may be repeated, whole or in part. Errors leave what was staged before
+  // unchanged:
   //   kFailedPrecondition  the generation is another one
-  //   kPermissionDenied    the grant does not match the key
+  //   kPermissionDenied    the grant is not for the key, or not `holder`'s
   //   kAborted             the task has ended
   //   kResourceExhausted   max_gradients are here already
   //   kInvalidArgument     wrong type, offset or size; or a NaN or infinity,
   //                        with its tensor and position
   //   kDataLoss            the checksum is wrong
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
-                             const Payload& payload);
+                             const Payload& payload,
+                             absl::string_view holder = {});
 
   // The slice (grid.floats() floats) of a staged gradient, until End;
   // kNotFound says how much of it is here.
@@ -71,7 +74,8 @@ class Staging {
   using Life = std::pair<WorkerId, Incarnation>;
 
   // What can be said of a key before looking at the chunk.
-  absl::Status CheckKey(const PushChunkHeader& header) const;
+  absl::Status CheckKey(const PushChunkHeader& header,
+                        absl::string_view holder) const;
   // The chunk's index, where type, offset and size are right.
   absl::StatusOr<int> CheckPlace(const PushChunkHeader& header,
                                  const Payload& payload) const;
@@ -91,7 +95,7 @@ class Staging {
   const int max_gradients_;
 
   Generation generation_;
-  uint64_t secret_ = 0;
+  std::string secret_;
   absl::flat_hash_map<GradientKey, Entry> entries_;
   // The highest sequence that ended in each life of a worker. A worker has one
   // unfinished task at a time, so all earlier ones have ended too.

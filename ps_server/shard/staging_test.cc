@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/grant.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"
 
@@ -68,7 +69,7 @@ TEST_F(StagingTest, ARepeatedPushOfAStagedGradientIsStagedAtOnce) {
 TEST_F(StagingTest, AnUngrantedPushIsRefused) {
   const std::vector<float> floats(64);
   PushChunkHeader header = HeaderOf(Key(1), 0);
-  ++header.grant;
+  header.grant.back() ^= 1;
   EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status().code(),
             absl::StatusCode::kPermissionDenied);
   header = HeaderOf(Key(1), 0);
@@ -76,6 +77,17 @@ TEST_F(StagingTest, AnUngrantedPushIsRefused) {
   EXPECT_EQ(staging_.Stage(header, PayloadOf(floats)).status().code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(staging_.held(), 0);
+}
+
+TEST_F(StagingTest, AGrantIsOfNoUseToAnyOtherHolderOfACertificate) {
+  const std::vector<float> floats(64);
+  PushChunkHeader header = HeaderOf(Key(1), 0);
+  header.grant = GrantFor(kSecret, Key(1), "worker 1's key");
+  for (const char* thief : {"worker 2's key", ""}) {
+    EXPECT_EQ(staging_.Stage(header, PayloadOf(floats), thief).status().code(),
+              absl::StatusCode::kPermissionDenied);
+  }
+  EXPECT_TRUE(staging_.Stage(header, PayloadOf(floats), "worker 1's key").ok());
 }
 
 TEST_F(StagingTest, AnotherGenerationIsRefused) {

@@ -180,7 +180,8 @@ void FaultyCluster::TakeGeneration(const Found& found,
                                    const RecoveryOptions& recovery) {
   --looking_;
   CoordinatorOptions options = options_;
-  options.grant_secret = options_.grant_secret + leads_.size();
+  options.grant_secret =
+      absl::StrCat(options_.grant_secret, " ", leads_.size());
   GenerationStart start =
       BeginGeneration(found, recovery, /*recoverable=*/true, &options);
   start.run_id = kRunId;

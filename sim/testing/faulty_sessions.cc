@@ -54,6 +54,8 @@ void FaultyCluster::BeginLife(size_t index, bool rejoins) {
   options.join.set_fingerprint(job_.fingerprint);
   options.join.set_address(process.peer.ToString());
   options.join.set_process(absl::StrCat(index, " start ", process.starts));
+  options.secret =
+      absl::StrCat("the secret of process ", index, ", life ", process.lived);
   options.start_timeout = absl::Seconds(60);
   // Some seeds have workers that end when they are cut off for long. Most have
   // workers that keep trying.

@@ -53,7 +53,7 @@ class ReferenceWeights {
   void Keep();
 
   Shard shard_;
-  const uint64_t secret_;
+  const std::string secret_;
   const int64_t first_;  // Version.
   int64_t decisions_ = 0;
   std::vector<Arrays> arrays_;  // By version, starting at first_.

@@ -42,10 +42,10 @@ def chunks():
     pull = encode("PullChunk", "version: 7 offset: 64 type: FP32 "
                   f'data: "{floats(22)}"', "exchange")
     push = encode("PushChunk",
-                  f'{KEY % (0, 1)} grant: 99 offset: 128 type: FP32 '
+                  f'{KEY % (0, 1)} grant: "sixteen bytes ok" offset: 128 type: FP32 '
                   f'data: "{floats(22)}"', "exchange")
     negative = encode("PushChunk", "key { generation: -1 worker: 300 } "
-                      "grant: 18446744073709551615 offset: -7", "exchange")
+                      'grant: "short" offset: -7', "exchange")
     # Unknown fields: a varint, 8 bytes, a string, a group, 4 bytes.
     unknown = bytes.fromhex("a00101" "a1010102030405060708" "a2010178"
                             "a301a00102a401" "a50101020304")
@@ -58,7 +58,7 @@ def chunks():
     for kind, data in (("BF16", "\\x80\\x3f" * 64),
                        ("FP16", "\\x00\\x74" * 64 + "\\x0e" * 4)):
         seed("chunk", "push_" + kind.lower(), b"\x01" + encode(
-            "PushChunk", f'{KEY % (0, 1)} grant: 99 type: {kind} '
+            "PushChunk", f'{KEY % (0, 1)} grant: "sixteen bytes ok" type: {kind} '
             f'data: "{data}"', "exchange"))
     seed("chunk", "push_negative", b"\x01" + negative)
     seed("chunk", "push_group_in_key", b"\x01" + key)
@@ -85,13 +85,13 @@ def client_sessions():
                     'shard_addresses: "a:1" heartbeat_every_s: 1 }')
     cut, send, write, wait = b"\x04\x0e", b"\x05\x00", b"\x06\x00", b"\x07\x04"
     worker = [
-        frame(f"sequence: 1 task {{ {KEY % (0, 1)} grant: 5 batches: 1 }}"),
+        frame(f"sequence: 1 task {{ {KEY % (0, 1)} grant: \"g\" batches: 1 }}"),
         frame(f'sequence: 2 ack: 1 cancel {{ {KEY % (0, 1)} reason: "x" }}'),
         frame(f"sequence: 3 verdict {{ {KEY % (0, 1)} outcome: CANCELLED }}"),
         frame('sequence: 4 finish { reason: "stop.updates" }')]
     shard = [
         frame("sequence: 1 decision { number: 1 restore { generation: 1 "
-              "grant_secret: 99 } }"),
+              'grant_secret: "s" } }'),
         frame(f"sequence: 2 decision {{ number: 2 commit {{ version: 1 "
               f"learning_rate: 0.1 pin: true entry {{ {KEY % (0, 1)} "
               f"weight: 0.5 }} entry {{ {KEY % (1, 1)} weight: 0.5 }} }} }}"),

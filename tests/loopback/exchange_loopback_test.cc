@@ -26,7 +26,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kSecret = ServedShard::kSecret;
+constexpr const char* kSecret = ServedShard::kSecret;
 constexpr int64_t kFloats = 3000;
 constexpr int64_t kChunkBytes = 4096;
 

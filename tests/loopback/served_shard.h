@@ -27,7 +27,7 @@ namespace sluice {
 // Not thread-safe: call from the thread of the test.
 class ServedShard {
  public:
-  static constexpr uint64_t kSecret = 99;
+  static constexpr char kSecret[] = "the secret of a test";
 
   explicit ServedShard(ShardOptions options)
       : shard_(std::move(options)), service_(&shard_, Clock::Real()) {

@@ -679,4 +679,4 @@ COORDINATOR = Core(
              "common/*.h"],
     mutations=MUTATIONS,
     protos=["proto/job.proto"],
-    libraries=["-lprotobuf"])
+    libraries=["-lprotobuf", "-lcrypto"])

@@ -58,7 +58,10 @@ MUTATIONS = [
             "if (entry != entries_.end() && entry->second.missing == 0) {",
             "if (false) {"),
     staging("an ungranted push is refused", "the grant is not looked at",
-            "if (header.grant != GrantFor(secret_, key)) {", "if (false) {"),
+            "if (!SameSecret(header.grant, GrantFor(secret_, key, holder))) {",
+            "if (false) {"),
+    staging("a grant is for the holder of one certificate", "for whoever has it",
+            "GrantFor(secret_, key, holder)", "GrantFor(secret_, key)"),
     staging("a push of another generation is refused", "it is taken",
             "if (key.generation != generation_) {", "if (false) {"),
     staging("a slice of the wrong size is refused", "it is taken",
@@ -284,6 +287,7 @@ EXCHANGE = Core(
                                          "tensor_digests", "optimizer")] + [
         "kernels/optimizer_kernels.cc", "common/grant.cc",
         "common/parameter_layout.cc", "common/random.cc",
+        "common/secret.cc",
         "common/wire/float_code.cc", "common/wire/payload.cc",
         "common/wire/wire_format.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
@@ -304,5 +308,5 @@ EXCHANGE = Core(
             "proto/key.proto", "proto/status_details.proto"],
     # One instruction set is enough to notice a broken rule.
     flags=["-DHWY_COMPILE_ONLY_STATIC"],
-    libraries=["-lhwy", "-lprotobuf"],
+    libraries=["-lhwy", "-lprotobuf", "-lcrypto"],
     mutations=MUTATIONS)

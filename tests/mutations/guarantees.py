@@ -96,6 +96,7 @@ GUARANTEES = [
         "a connected id is taken",
         "keys carry the generation",
         "an ungranted push is refused",
+        "a grant is for the holder of one certificate",
         "a push of another generation is refused",
         "a slice of the wrong size is refused",
         "a chunk beside the grid is refused",

@@ -239,7 +239,8 @@ RECOVERY = Core(
             "layers/pool", "layers/repeat", "layers/residual",
             "layers/shape_inference", "layers/weights", "learning_rate",
             "parameter_layout", "random", "resolved_job",
-            "safetensors", "safetensors_header", "session/client_session",
+            "safetensors", "safetensors_header", "secret",
+            "session/client_session",
             "sha256", "storage_retry", "sync_validation",
             "testing/faulty_files", "testing/faulty_reads", "text_file",
             "wire/float_code", "wire/payload", "wire/wire_format")] + [

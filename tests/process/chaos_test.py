@@ -78,6 +78,19 @@ class ChaosTest(unittest.TestCase):
         replayed = harness.tool("replay", run / "disturbed")
         self.assertEqual(replayed.returncode, 0, replayed.stdout)
 
+    def test_with_certificates_everything_holds_as_well(self):
+        folder = harness.scratch() / "certs"
+        made = harness.tool("certs", folder, "--job=linear",
+                            "--hosts=localhost")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        run, report = self.held("--seed=3", "--kills=3", "--stops=1",
+                                f"--tls={folder}")
+        self.assertGreater(report["generations"], 1)
+        self.assertEqual(report["disturbed"]["weights_sha256"],
+                         report["undisturbed"]["weights_sha256"])
+        self.assertIn("tls=true insecure=false", (
+            run / "disturbed" / "ps_server-0.log").read_text())
+
     def test_shards_and_the_coordinator_die_under_k_async(self):
         _, report = self.held("--seed=4", "--kills=3", "--stops=0",
                               "--cuts=0", "--set=sync={ policy: K_ASYNC k: 2 }",

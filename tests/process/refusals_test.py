@@ -124,7 +124,7 @@ class RefusalsTest(unittest.TestCase):
     def chunk(self, generation):
         key = b"".join(field(n, v) for n, v in (
             (1, generation), (2, 0), (3, 1), (4, 1000000)))
-        return (field(1, key) + raw_grpc.fixed64(2, 12345) + field(3, 0) +
+        return (field(1, key) + field(2, b"no shard's grant") + field(3, 0) +
                 raw_grpc.fixed64(4, 0) + field(5, 1) + field(15, b"\0" * 4096))
 
     def test_a_push_of_another_generation_is_refused(self):

@@ -78,10 +78,26 @@ class TlsTest(unittest.TestCase):
             worker = folder / "worker"
             own = ["-cert", worker / "tls.crt", "-key", worker / "tls.key",
                    "-CAfile", worker / "ca.crt", "-alpn", "h2"]
+            verify_failures = run.log("shard 0").count(
+                "certificate verify failed")
             for version in ["-tls1_2", "-tls1_3"]:
                 said = s_client(run.lead, version, *own)
                 self.assertIn("Verify return code: 0 (ok)", said)
                 self.assertNotIn("alert", said)
+            # A certificate that its holder has signed.
+            alone = harness.scratch()
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                 "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj",
+                 "/CN=worker", "-addext",
+                 "subjectAltName=URI:spiffe://sluice/linear/worker",
+                 "-keyout", alone / "tls.key", "-out", alone / "tls.crt"],
+                check=True, capture_output=True, timeout=harness.TIMEOUT_S)
+            s_client(run.lead, "-alpn", "h2", "-cert", alone / "tls.crt",
+                     "-key", alone / "tls.key")
+            harness.wait_until(
+                lambda: run.log("shard 0").count("certificate verify failed") >
+                verify_failures, "the refusal", run.processes["shard 0"])
             stranger = foreign / "worker"
             for flags in [["-tls1_2"],
                           ["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"],
@@ -164,6 +180,10 @@ class TlsTest(unittest.TestCase):
             run.await_training()
             before = serial(run.lead)
             self.assertIsNotNone(before)
+            run.await_status(
+                lambda s: 0 < (s["certificate_expires_s"] or 0) <= lifetime,
+                "the status to say when certificates expire")
+            self.assertIn("event=certificate_expires", run.log("shard 0"))
             renewed = harness.tool("certs", folder, "--renew",
                                    "--lifetime=1h")
             self.assertEqual(renewed.returncode, 0, renewed.stderr)
@@ -182,6 +202,8 @@ class TlsTest(unittest.TestCase):
             run.await_status(lambda s: s["version"] > again["version"],
                              "an update after that")
             self.assertEqual(again["generation"], 1)
+            # The new ones last for an hour.
+            self.assertGreater(again["certificate_expires_s"], 1800)
 
 
 if __name__ == "__main__":

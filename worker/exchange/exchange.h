@@ -90,7 +90,7 @@ class Exchange {
   // Begins to push the gradient of task `key`, whose room was granted as
   // `grant`. `gradient` must stay until FinishPush or AbortPush has returned.
   // REQUIRES: no push is under way.
-  virtual void BeginPush(const GradientKey& key, uint64_t grant,
+  virtual void BeginPush(const GradientKey& key, const std::string& grant,
                          absl::Span<const float> gradient) = 0;
   // Everything of the gradient from float `from` on is final: chunks that are
   // complete begin to travel. Does not block on the network.

@@ -121,7 +121,7 @@ grpc::Status FakeShard::Push(grpc::ServerContext* context,
                              grpc::ServerReader<proto::PushChunk>* reader,
                              proto::PushReply* reply) {
   const Behaviour behaviour = this->behaviour();
-  Staged staged{.key = {}, .grant = 0, .values = {}, .offsets = {}};
+  Staged staged{.key = {}, .grant = {}, .values = {}, .offsets = {}};
   staged.values.resize(weights_.size());
   int64_t received = 0;
   proto::PushChunk chunk;

@@ -53,7 +53,7 @@ class FakeShard final : public proto::Exchange::Service {
   // The pushes that were staged whole, in the order in which they ended.
   struct Staged {
     proto::Key key;
-    uint64_t grant = 0;
+    std::string grant;
     std::vector<float> values;
     std::vector<int64_t> offsets;  // In the order in which they came.
   };

@@ -332,7 +332,7 @@ void GrpcExchange::Prefetch(const PullSpec& spec, absl::Span<float> weights) {
   if (!prefetch_.Brings(spec, weights)) prefetch_.Begin(spec, weights);
 }
 
-void GrpcExchange::BeginPush(const GradientKey& key, uint64_t grant,
+void GrpcExchange::BeginPush(const GradientKey& key, const std::string& grant,
                              absl::Span<const float> gradient) {
   SLUICE_CHECK(pushes_.empty());
   SLUICE_CHECK(static_cast<int64_t>(gradient.size()) == layout_.size());

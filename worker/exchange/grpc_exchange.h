@@ -158,7 +158,7 @@ class GrpcExchange final : public Exchange {
   void AbortPull() override;
   void Prefetch(const PullSpec& spec, absl::Span<float> weights) override;
   void AbortPrefetch() override { prefetch_.Abort(); }
-  void BeginPush(const GradientKey& key, uint64_t grant,
+  void BeginPush(const GradientKey& key, const std::string& grant,
                  absl::Span<const float> gradient) override;
   void PushFrom(int64_t from) override;
   absl::Status FinishPush(const CancelToken& cancel) override;
@@ -204,7 +204,7 @@ class GrpcExchange final : public Exchange {
   std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
   // What they push, as BeginPush said.
   GradientKey pushed_key_;
-  uint64_t pushed_grant_ = 0;
+  std::string pushed_grant_;
   absl::Span<const float> pushed_;
   CallDriver push_calls_;
 

@@ -99,7 +99,7 @@ class ExchangeFixture : public ::testing::Test {
 
   const int64_t chunk_floats_;
   absl::Notification ended_;  // Outlives the shards, which may wait for it.
-  static constexpr uint64_t kGrant = 0xfedcba9876543210;
+  static constexpr char kGrant[] = "a grant of bytes";
   const GradientKey key_{Generation(1), WorkerId(3), Incarnation(2),
                          Sequence(17)};
   ForwardClock clock_;

@@ -343,7 +343,7 @@ TEST_F(StreamedPullTest, AGradientTravelsOnlyWhileItsChunksAreSent) {
                         options);
   const std::vector<float> gradient(kFloats, 1);
   exchange.BeginPush({Generation(1), WorkerId(3), Incarnation(2), Sequence(1)},
-                     /*grant=*/5, gradient);
+                     /*grant=*/"5", gradient);
   exchange.PushFrom(kFloats - kChunk);
   // For the deadline, when the chunk is sent, and when nothing follows it.
   ASSERT_TRUE(clock.AwaitLooks(3));

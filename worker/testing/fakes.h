@@ -83,7 +83,7 @@ class FakeExchange final : public Exchange {
     prefetched_into = weights.data();
   }
   void AbortPrefetch() override { prefetched_into = nullptr; }
-  void BeginPush(const GradientKey& key, uint64_t grant,
+  void BeginPush(const GradientKey& key, const std::string& grant,
                  absl::Span<const float> gradient) override {
     push_key = key;
     push_grant = grant;
@@ -116,7 +116,7 @@ class FakeExchange final : public Exchange {
   std::vector<PullSpec> prefetched;
   const float* prefetched_into = nullptr;
   std::optional<GradientKey> push_key;
-  uint64_t push_grant = 0;
+  std::string push_grant;
   std::vector<int64_t> offers;
   std::vector<float> pushed;  // The last gradient that was staged.
   int aborted_pushes = 0;

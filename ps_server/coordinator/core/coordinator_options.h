@@ -57,7 +57,7 @@ struct CoordinatorOptions {
   int64_t train_samples = 1;  // Of the training split.
 
   Generation generation{1};
-  uint64_t grant_secret = 0;  // Drawn anew for every generation.
+  std::string grant_secret;  // Drawn anew for every generation.
   // Where it begins; absent: at version 0. REQUIRES: CheckRecoveryPoint.
   std::optional<ResumePoint> resume;
   RecoveryOptions recovery;

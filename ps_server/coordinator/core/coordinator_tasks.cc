@@ -84,8 +84,9 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   const BatchSchedule::Block what = schedule_.BlockAt(block);
   const Peer peer{Role::kWorker, worker.value()};
   Task task;
-  task.key = tasks_.NextKey(worker, members_.Get(peer).incarnation);
-  task.grant = GrantFor(options_.grant_secret, task.key);
+  const Membership::Member& member = members_.Get(peer);
+  task.key = tasks_.NextKey(worker, member.incarnation);
+  task.grant = GrantFor(options_.grant_secret, task.key, member.holder);
   task.first_batch = what.first_batch;
   task.batches = what.batches;
   task.version = stream_.decided();

@@ -31,13 +31,13 @@ size_t PositionOf(const Actions& actions) {
 TEST(TaskTest, CarriesTheGenerationAndAGrantThatShardsCanCheck) {
   CoordinatorOptions job = SmallJob(proto::SYNC, 1, 1);
   job.generation = Generation(7);
-  job.grant_secret = 42;
+  job.grant_secret = "42";
   Driver run(job);
   run.Start();
   const Task task = *run.TaskOf(0);
   EXPECT_EQ(task.key.ToString(), "g7/w0/i1/s1");
-  EXPECT_EQ(task.grant, GrantFor(42, task.key));
-  EXPECT_EQ(run.Decisions<Restore>().at(0).grant_secret, 42);
+  EXPECT_EQ(task.grant, GrantFor("42", task.key));
+  EXPECT_EQ(run.Decisions<Restore>().at(0).grant_secret, "42");
 }
 
 TEST(TaskTest, AnotherGenerationsGradientIsRefused) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
+#include "common/tls/certificate_counter.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
@@ -100,6 +102,19 @@ proto::CheckpointStatus CheckpointsToProto(const CheckpointState& state,
   return out;
 }
 
+// The certificate that expires first, of those that heartbeats tell of.
+void AddCertificate(const std::string& holder, const CounterMap& counters,
+                    proto::JobStatus* out) {
+  const auto left = counters.find(kCertificateSecondsLeft);
+  if (left == counters.end()) return;
+  if (out->has_certificate_expires_s() &&
+      out->certificate_expires_s() <= left->second) {
+    return;
+  }
+  out->set_certificate_expires_s(left->second);
+  out->set_certificate_of(holder);
+}
+
 }  // namespace
 
 proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
@@ -123,8 +138,16 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
     out.add_staleness_histogram(count);
   }
   PutCounters(kRunCounters, state.counters, out.mutable_counters());
-  for (const WorkerState& worker : state.workers) AddWorker(worker, now, &out);
-  for (const ShardState& shard : state.shards) AddShard(shard, now, &out);
+  for (const WorkerState& worker : state.workers) {
+    AddWorker(worker, now, &out);
+    AddCertificate(absl::StrCat("worker ", worker.id.value()), worker.counters,
+                   &out);
+  }
+  for (const ShardState& shard : state.shards) {
+    AddShard(shard, now, &out);
+    AddCertificate(absl::StrCat("shard ", shard.id.value()), shard.counters,
+                   &out);
+  }
   out.set_waiting_for(state.waiting_for);
   if (!state.waiting_for.empty()) {
     out.set_waiting_s(SecondsSince(state.waiting_since, now));

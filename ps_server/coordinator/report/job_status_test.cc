@@ -33,14 +33,14 @@ JobState FullState(absl::Time now) {
                     now - absl::Seconds(2),
                     {6, 7, 8, 9, 10},
                     "host:1",
-                    {{"tasks", 11}}}};
+                    {{"tasks", 11}, {"certificate_seconds_left", 7200}}}};
   state.shards = {{ShardId(1),
                    PeerLife::kAlive,
                    Version(39),
                    now - absl::Seconds(3),
                    "host:7000",
                    "host:2",
-                   {{"pulls", 12}}}};
+                   {{"pulls", 12}, {"certificate_seconds_left", 3600}}}};
   state.waiting_for = "worker 0";
   state.waiting_since = now - absl::Seconds(7);
   return state;
@@ -73,6 +73,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           last_heard_s: 2
           gradients { applied: 6 cancelled: 7 dropped: 8 rejected: 9 lost: 10 }
           process: "host:1"
+          counters { key: "certificate_seconds_left" value: 7200 }
           counters { key: "tasks" value: 11 }
         }
         shard {
@@ -82,6 +83,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           last_heard_s: 3
           address: "host:7000"
           process: "host:2"
+          counters { key: "certificate_seconds_left" value: 3600 }
           counters { key: "pulls" value: 12 }
         }
         waiting_for: "worker 0"
@@ -95,10 +97,12 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           writing_s: 4
         }
         recovery { restored_version: 8 updates_lost: 17 reason: "shard 1 died" }
+        certificate_expires_s: 3600
+        certificate_of: "shard 1"
       )pb",
       // The caller's: the state knows neither the job nor rates.
       {"name", "epochs_total", "updates_per_second", "samples_per_second",
-       "policy", "run_id", "counters"});
+       "policy", "run_id", "counters", "insecure"});
 }
 
 TEST(JobStatusTest, ItLeavesOutWhatThereIsNot) {

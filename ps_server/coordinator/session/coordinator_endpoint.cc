@@ -2,71 +2,104 @@
 // makes the next. So `calls` counts one waiting call of each kind besides those
 // that are answered, and the queue is shut when the last of them has ended:
 // gRPC must not be given an operation on a queue that is shut.
+//
+// Nothing is read of a call before its caller has been admitted.
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/support/async_stream.h>
 
 #include <functional>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/named_thread.h"
+#include "common/rpc/deadline.h"
+#include "common/rpc/queued_call.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 
 namespace sluice {
 namespace {
 
+// How long the request of a call may take to come.
+constexpr absl::Duration kRequestTimeout = absl::Seconds(10);
+
 // A call with one request and one reply, and after it the next one of its
 // kind. Deletes itself.
 template <typename Request, typename Reply>
-class UnaryCall final : public CompletionTag {
+class RequestCall final : public QueuedCall {
  public:
-  using Service = proto::Coordinator::AsyncService;
-  using Next = void (Service::*)(grpc::ServerContext*, Request*,
-                                 grpc::ServerAsyncResponseWriter<Reply>*,
-                                 grpc::CompletionQueue*,
-                                 grpc::ServerCompletionQueue*, void*);
   using Answer = std::function<absl::StatusOr<Reply>(const Request&)>;
 
-  static void Listen(SessionStream::Context* context, Next next,
-                     Answer answer) {
-    auto* const call = new UnaryCall(context, next, std::move(answer));
-    context->calls.Begin();
-    (context->service.*next)(&call->call_, &call->request_, &call->writer_,
-                             context->queue.get(), context->queue.get(),
-                             call->address());
-  }
-
-  void Complete(bool ok) override {
-    if (ok && !answered_) {
-      answered_ = true;
-      Listen(context_, next_, answer_);
-      const absl::StatusOr<Reply> reply = answer_(request_);
-      if (reply.ok()) {
-        return writer_.Finish(*reply, grpc::Status::OK, address());
-      }
-      return writer_.FinishWithError(ToGrpcStatus(reply.status()), address());
-    }
-    SessionStream::Context* const context = context_;
-    delete this;
-    context->calls.End(context->queue.get());
+  static void Listen(SessionStream::Context* context, Rpc rpc, Answer answer) {
+    auto* const call = new RequestCall(context, rpc, std::move(answer));
+    context->service.Accept(NumberOf(rpc), &call->call_, &call->stream_,
+                            context->queue.get(), call->on_call_.Begin());
   }
 
  private:
-  UnaryCall(SessionStream::Context* context, Next next, Answer answer)
-      : context_(context), next_(next), answer_(std::move(answer)) {}
+  RequestCall(SessionStream::Context* context, Rpc rpc, Answer answer)
+      : context_(context), rpc_(rpc), answer_(std::move(answer)) {
+    context_->calls.Begin();
+  }
+  ~RequestCall() override { context_->calls.End(context_->queue.get()); }
+
+  void OnCall(bool ok) {
+    if (!ok) return;  // The server is shutting down.
+    Listen(context_, rpc_, answer_);
+    const auto caller = context_->security.Admit(call_, rpc_);
+    if (!caller.ok()) return Finish(caller.status());
+    alarm_.Set(context_->queue.get(), FromNow(kRequestTimeout),
+               on_alarm_.Begin());
+    stream_.Read(&request_, on_request_.Begin());
+  }
+  void OnRequest(bool ok) {
+    alarm_.Cancel();
+    if (finished_) return;  // It has come too late.
+    if (!ok) {
+      return Finish(absl::InvalidArgumentError(
+          absl::StrCat(RpcName(rpc_), " came without a request that is one")));
+    }
+    const absl::StatusOr<Reply> reply = answer_(request_);
+    if (!reply.ok()) return Finish(reply.status());
+    stream_.WriteAndFinish(*reply, grpc::WriteOptions(), grpc::Status::OK,
+                           on_finished_.Begin());
+  }
+  void OnAlarm(bool ok) {
+    if (!ok || finished_) return;  // Cancelled.
+    Finish(absl::DeadlineExceededError(
+        absl::StrCat(RpcName(rpc_), " brought no request for ",
+                     absl::FormatDuration(kRequestTimeout))));
+  }
+  void OnFinished(bool ok) {}
+
+  void Finish(const absl::Status& status) {
+    finished_ = true;
+    stream_.Finish(ToGrpcStatus(status), on_finished_.Begin());
+  }
 
   SessionStream::Context* const context_;
-  const Next next_;
+  const Rpc rpc_;
   const Answer answer_;
-  bool answered_ = false;
   grpc::ServerContext call_;
+  grpc::ServerAsyncReaderWriter<Reply, Request> stream_{&call_};
   Request request_;
-  grpc::ServerAsyncResponseWriter<Reply> writer_{&call_};
+  grpc::Alarm alarm_;  // While the request is on its way.
+  bool finished_ = false;
+  Tag<RequestCall, &RequestCall::OnCall> on_call_{this};
+  Tag<RequestCall, &RequestCall::OnRequest> on_request_{this};
+  Tag<RequestCall, &RequestCall::OnAlarm> on_alarm_{this};
+  Tag<RequestCall, &RequestCall::OnFinished> on_finished_{this};
 };
 
 }  // namespace
 
-CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler) {
+CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler,
+                                         const TransportSecurity& security) {
+  context_.security = security;
   SetHandler(handler);
 }
 
@@ -85,18 +118,20 @@ void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder) {
 }
 
 void CoordinatorEndpoint::Start() {
-  using Service = proto::Coordinator::AsyncService;
   SessionStream::Listen(&context_);
-  UnaryCall<proto::StatusRequest, proto::JobStatus>::Listen(
-      &context_, &Service::RequestGetStatus,
-      [this](const auto&) { return handler_->OnGetStatus(); });
-  UnaryCall<proto::StopRequest, proto::StopReply>::Listen(
-      &context_, &Service::RequestStop, [this](const auto& request) {
+  RequestCall<proto::StatusRequest, proto::JobStatus>::Listen(
+      &context_, Rpc::kGetStatus, [this](const auto&) {
+        proto::JobStatus status = handler_->OnGetStatus();
+        status.set_insecure(context_.security.insecure());
+        return status;
+      });
+  RequestCall<proto::StopRequest, proto::StopReply>::Listen(
+      &context_, Rpc::kStop, [this](const auto& request) {
         handler_->OnStop(request);
         return proto::StopReply();
       });
-  UnaryCall<proto::DeathReport, proto::DeathReportReply>::Listen(
-      &context_, &Service::RequestReportDeath,
+  RequestCall<proto::DeathReport, proto::DeathReportReply>::Listen(
+      &context_, Rpc::kReportDeath,
       [this](const auto& report) -> absl::StatusOr<proto::DeathReportReply> {
         SLUICE_RETURN_IF_ERROR(handler_->OnReportDeath(report));
         return proto::DeathReportReply();

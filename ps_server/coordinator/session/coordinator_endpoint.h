@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "common/tls/transport_security.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/session_stream.h"
 
@@ -35,8 +36,11 @@ class CoordinatorEndpoint {
     // What is answered.
     virtual absl::Status OnReportDeath(const proto::DeathReport& report) = 0;
   };
-  // `handler` must outlive the endpoint. Null: SetHandler says it.
-  explicit CoordinatorEndpoint(Handler* handler);
+  // `handler` must outlive the endpoint. Null: SetHandler says it. `security`
+  // says who may call.
+  explicit CoordinatorEndpoint(
+      Handler* handler,
+      const TransportSecurity& security = TransportSecurity());
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 

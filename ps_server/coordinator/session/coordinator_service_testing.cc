@@ -34,6 +34,7 @@ proto::Join JoinOf(proto::Role role, int64_t id) {
   join.set_fingerprint("abc");
   join.set_job("seed: 1\n");
   join.set_address(absl::StrCat("shard", id, ":1"));
+  join.set_session_secret("the secret of a test");
   return join;
 }
 

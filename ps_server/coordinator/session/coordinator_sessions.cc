@@ -27,6 +27,7 @@
 #include "common/counter_table.h"
 #include "common/key_proto.h"
 #include "common/resolved_job.h"
+#include "common/secret.h"
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
 
@@ -40,6 +41,10 @@ constexpr double kHeartbeatsPerLease = 5;
 // about 15 of 30 characters.
 constexpr size_t kMostCounters = 64;
 constexpr size_t kLongestName = 64;
+
+// A session's secret, in bytes.
+constexpr size_t kLeastSecret = 16;
+constexpr size_t kMostSecret = 64;
 
 bool IsCounterName(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName &&
@@ -136,6 +141,24 @@ absl::Status CoordinatorSessions::CheckGeneration(
   return there > here ? absl::UnavailableError(what) : absl::AbortedError(what);
 }
 
+// Who does not know a session's secret must not end its connection, either.
+absl::Status CoordinatorSessions::CheckSecret(const proto::Join& join,
+                                              Peer peer) {
+  const size_t bytes = join.session_secret().size();
+  if (bytes < kLeastSecret || bytes > kMostSecret) {
+    return Malformed(
+        peer, absl::StrCat("session_secret has ", bytes, " bytes, expected ",
+                           kLeastSecret, " to ", kMostSecret));
+  }
+  const Seat* seat = table_.Find(peer);
+  if (seat == nullptr || seat->incarnation != Incarnation(join.incarnation()) ||
+      SameSecret(seat->secret, join.session_secret())) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      peer.ToString(), ": session_secret is not that of the session"));
+}
+
 absl::Status CoordinatorSessions::OnJoin(
     const std::shared_ptr<FrameSink>& connection,
     const proto::ToCoordinator& frame, absl::Time now) {
@@ -160,8 +183,9 @@ absl::Status CoordinatorSessions::OnJoin(
         same_generation.code(),
         absl::StrCat(peer.ToString(), ": ", same_generation.message()));
   }
+  SLUICE_RETURN_IF_ERROR(CheckSecret(join, peer));
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
-                          JoinCore(join, peer, now));
+                          JoinCore(join, peer, connection->holder(), now));
   const bool complete_before = !table_.ShardAddresses().empty();
   const absl::Status opened =
       table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
@@ -195,16 +219,14 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
 }
 
 absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
-    const proto::Join& join, Peer peer, absl::Time now) {
+    const proto::Join& join, Peer peer, const std::string& holder,
+    absl::Time now) {
   Incarnation resume(join.incarnation());
   if (finish_.has_value()) return JoinAfterTheEnd(peer, resume);
   Seat* seat = table_.Find(peer);
-  // The Welcome got lost of an incarnation that was never heard of again: its
-  // process asks for a first life once more. Another process in its place is a
-  // restart, since it may be at another address.
+  // The session's Welcome got lost, so its process asks for a life once more.
   if (seat != nullptr && resume == Incarnation() && !seat->over &&
-      seat->unheard() && !join.process().empty() &&
-      seat->process == join.process() && seat->address == join.address()) {
+      SameSecret(seat->secret, join.session_secret())) {
     resume = seat->incarnation;
   }
   // The process has given up its old connection before this end noticed.
@@ -217,6 +239,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
   request.resume = resume;
   request.address = join.address();
   request.process = join.process();
+  request.holder = holder;
   request.inputs = {join.inputs().begin(), join.inputs().end()};
   return core_.Join(request, now, &actions_);
 }

@@ -56,6 +56,7 @@ class CoordinatorSessions {
   // must End the connection:
   //   kFailedPrecondition  a Join for another job: names the difference
   //   kAborted             the incarnation is over
+  //   kPermissionDenied    a Join that does not know the session it resumes
   //   kInvalidArgument     a malformed or unexpected frame
   //   and what Coordinator::Join refuses.
   absl::Status OnFrame(const std::shared_ptr<FrameSink>& connection,
@@ -110,10 +111,15 @@ class CoordinatorSessions {
                          const proto::ToCoordinator& frame, absl::Time now);
   // kFailedPrecondition, naming the difference, unless `join` is of this job.
   absl::Status CheckJob(const proto::Join& join) const;
+  // kInvalidArgument: no session can have its secret. kPermissionDenied: it
+  // would resume a session that has another one.
+  absl::Status CheckSecret(const proto::Join& join, Peer peer);
   absl::Status CheckGeneration(const proto::Join& join) const;
   // Lets the core judge a Join.
   absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
-                                                  Peer peer, absl::Time now);
+                                                  Peer peer,
+                                                  const std::string& holder,
+                                                  absl::Time now);
   // The same when the run is over: whoever comes is let in, to hear of it.
   absl::StatusOr<Coordinator::JoinReply> JoinAfterTheEnd(Peer peer,
                                                          Incarnation resume);

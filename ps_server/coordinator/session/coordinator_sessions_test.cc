@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
+#include "common/grant.h"
+#include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -30,12 +32,19 @@ class FakeConnection final : public FrameSink {
   bool idle() const override { return true; }
   bool ending() const override { return ended; }
   bool local() const override { return is_local; }
+  std::string holder() const override { return held_by; }
 
   std::vector<proto::FromCoordinator> frames;
   bool ended = false;
   absl::Status end;
   bool is_local = false;
+  std::string held_by;
 };
+
+// Of the one session of a process.
+std::string SecretOf(const std::string& process) {
+  return absl::StrCat("the secret of process ", process);
+}
 
 class CoordinatorSessionsTest : public testing::Test {
  protected:
@@ -50,6 +59,7 @@ class CoordinatorSessionsTest : public testing::Test {
     frame.mutable_join()->set_fingerprint("abc");
     frame.mutable_join()->set_address("host:1");
     frame.mutable_join()->set_process(process);
+    frame.mutable_join()->set_session_secret(SecretOf(process));
     const absl::Status status = sessions_.OnFrame(connection, frame, kStart);
     for (const Action& action : sessions_.TakeActions()) {
       sessions_.Send(action, kStart);
@@ -83,6 +93,7 @@ TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
     frame.mutable_join()->set_fingerprint("abc");
     frame.mutable_join()->set_incarnation(incarnation);
     frame.mutable_join()->set_generation(generation);
+    frame.mutable_join()->set_session_secret(SecretOf("host 2"));
     return sessions.OnFrame(std::make_shared<FakeConnection>(), frame, kStart);
   };
   ASSERT_EQ(join(0, 0), absl::OkStatus());
@@ -177,6 +188,7 @@ TEST_F(OverTest, AResumedSessionIsToldOnce) {
   frame.mutable_join()->set_fingerprint("abc");
   frame.mutable_join()->set_incarnation(1);
   frame.mutable_join()->set_generation(1);
+  frame.mutable_join()->set_session_secret(SecretOf("c"));
   EXPECT_EQ(sessions_.OnFrame(again, frame, kStart), absl::OkStatus());
   EXPECT_EQ(std::count_if(again->frames.begin(), again->frames.end(),
                           [](const auto& frame) { return frame.has_finish(); }),
@@ -337,10 +349,67 @@ TEST_F(CoordinatorSessionsTest, AShardThatHasSpokenAndJoinsAnewHasRestarted) {
   ASSERT_TRUE(sessions_.OnFrame(first, executed, kStart).ok());
   sessions_.OnBroken(first.get(), kStart);
 
-  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1").ok());
+  EXPECT_TRUE(Join(Connect(), proto::SHARD, 0, "host 1, again").ok());
 
   ASSERT_TRUE(sessions_.finish().has_value());
   EXPECT_EQ(sessions_.finish()->failure, "shard 0 restarted");
+}
+
+TEST_F(CoordinatorSessionsTest, OnlyWhoKnowsItsSecretResumesASession) {
+  const auto worker = Connect();
+  ASSERT_TRUE(Join(worker, proto::WORKER, 0, "host 1").ok());
+  proto::ToCoordinator frame;
+  frame.mutable_join()->set_role(proto::WORKER);
+  frame.mutable_join()->set_fingerprint("abc");
+  frame.mutable_join()->set_incarnation(1);
+  frame.mutable_join()->set_session_secret(SecretOf("host 2"));
+  EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart).ToString(),
+            "PERMISSION_DENIED: worker 0: session_secret is not that of the "
+            "session");
+  EXPECT_FALSE(worker->ended);
+  frame.mutable_join()->set_session_secret(SecretOf("host 1"));
+  EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart), absl::OkStatus());
+  EXPECT_TRUE(worker->ended);
+}
+
+TEST_F(CoordinatorSessionsTest, ASessionsSecretIsOf16To64Bytes) {
+  const auto join = [&](const std::string& secret) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(proto::WORKER);
+    frame.mutable_join()->set_fingerprint("abc");
+    frame.mutable_join()->set_session_secret(secret);
+    return sessions_.OnFrame(Connect(), frame, kStart);
+  };
+  EXPECT_EQ(join("").ToString(),
+            "INVALID_ARGUMENT: worker 0: session_secret has 0 bytes, expected "
+            "16 to 64");
+  EXPECT_TRUE(absl::IsInvalidArgument(join(std::string(15, 's'))));
+  EXPECT_TRUE(absl::IsInvalidArgument(join(std::string(65, 's'))));
+  EXPECT_TRUE(join(std::string(64, 's')).ok());
+}
+
+TEST_F(CoordinatorSessionsTest, AGrantIsForTheCertificateOfTheSession) {
+  const std::vector<std::shared_ptr<FakeConnection>> shards = {Connect(),
+                                                               Connect()};
+  const auto worker = Connect();
+  worker->held_by = "the key of its certificate";
+  EXPECT_TRUE(Join(shards[0], proto::SHARD, 0, "a").ok());
+  EXPECT_TRUE(Join(shards[1], proto::SHARD, 1, "b").ok());
+  EXPECT_TRUE(Join(worker, proto::WORKER, 0, "c").ok());
+  proto::ToCoordinator executed;
+  executed.set_sequence(1);
+  executed.set_ack(1);
+  executed.mutable_executed()->set_decision(1);
+  for (const auto& shard : shards) {
+    EXPECT_TRUE(sessions_.OnFrame(shard, executed, kStart).ok());
+  }
+  TickUntil(kStart + absl::Seconds(1));
+  const auto task =
+      std::find_if(worker->frames.begin(), worker->frames.end(),
+                   [](const auto& frame) { return frame.has_task(); });
+  ASSERT_NE(task, worker->frames.end());
+  const GradientKey key = KeyFromProto(task->task().key());
+  EXPECT_EQ(task->task().grant(), GrantFor("", key, worker->held_by));
 }
 
 }  // namespace

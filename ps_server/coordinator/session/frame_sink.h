@@ -1,6 +1,8 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_SESSION_FRAME_SINK_H_
 #define SLUICE_PS_SERVER_COORDINATOR_SESSION_FRAME_SINK_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
 
@@ -30,6 +32,9 @@ class FrameSink {
   // Whether the peer is in the owner's own process: it lives while that does,
   // and sends no heartbeats.
   virtual bool local() const { return false; }
+  // The key of the certificate with which the peer has shown itself
+  // (Caller::key); empty in plain text.
+  virtual std::string holder() const { return ""; }
 };
 
 }  // namespace sluice

@@ -17,9 +17,18 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 
 namespace sluice {
+namespace {
+
+// How long the first frame of a connection may take to come.
+constexpr absl::Duration kJoinTimeout = absl::Seconds(10);
+
+}  // namespace
 
 void SessionStream::Listen(Context* context) {
   const std::shared_ptr<SessionStream> stream(new SessionStream(context));
@@ -27,9 +36,9 @@ void SessionStream::Listen(Context* context) {
   absl::MutexLock lock(&stream->mu_);
   stream->self_ = stream;
   Call& call = *stream->call_;
-  context->service.RequestSession(&call.context, &call.stream,
-                                  context->queue.get(), context->queue.get(),
-                                  stream->Begin(&stream->on_open_));
+  context->service.Accept(NumberOf(Rpc::kSession), &call.context, &call.stream,
+                          context->queue.get(),
+                          stream->Begin(&stream->on_open_));
 }
 
 SessionStream::SessionStream(Context* context) : context_(context) {}
@@ -54,13 +63,29 @@ void SessionStream::OnOpen(bool ok) {
   if (!ok) return;  // The server is shutting down.
   Listen(context_);
   absl::MutexLock lock(&mu_);
+  const auto caller = context_->security.Admit(call_->context, Rpc::kSession);
+  if (!caller.ok()) {
+    end_ = caller.status();
+    return Continue();
+  }
+  caller_ = *caller;
+  call_->alarm.Set(context_->queue.get(), FromNow(kJoinTimeout),
+                   Begin(&on_alarm_));
   Read();
 }
 
 void SessionStream::Read() { call_->stream.Read(&in_, Begin(&on_read_)); }
 
 void SessionStream::OnRead(bool ok) {
-  if (ok) {
+  if (std::exchange(silent_, false)) {
+    absl::MutexLock lock(&mu_);
+    call_->alarm.Cancel();
+  }
+  absl::Status refused = absl::InvalidArgumentError(
+      "a message came that is no ToCoordinator, or the sender closed its side "
+      "without a Leave");
+  if (ok) refused = Judge(in_);
+  if (refused.ok()) {
     context_->handler->OnFrame(this, in_);
     absl::MutexLock lock(&mu_);
     if (!finished_) return Read();
@@ -68,9 +93,28 @@ void SessionStream::OnRead(bool ok) {
   // Nothing more will be read, so nothing else will say that it is over. Who
   // has lost its connection does not hear this.
   context_->handler->OnBroken(this);
-  End(absl::InvalidArgumentError(
-      "a message came that is no ToCoordinator, or the sender closed its side "
-      "without a Leave"));
+  End(refused);
+  Flush();
+}
+
+absl::Status SessionStream::Judge(const proto::ToCoordinator& frame) const {
+  if (!frame.has_join()) return absl::OkStatus();
+  switch (frame.join().role()) {
+    case proto::WORKER:
+      return context_->security.AdmitJoin(caller_, TlsRole::kWorker);
+    case proto::SHARD:
+      return context_->security.AdmitJoin(caller_, TlsRole::kShard);
+    case proto::EVALUATOR:
+      return context_->security.AdmitJoin(caller_, TlsRole::kEvaluator);
+    default:
+      return absl::OkStatus();  // The handler says what is wrong with it.
+  }
+}
+
+void SessionStream::OnAlarm(bool ok) {
+  if (!ok || !silent_) return;  // Cancelled.
+  End(absl::DeadlineExceededError(
+      absl::StrCat("no Join came for ", absl::FormatDuration(kJoinTimeout))));
   Flush();
 }
 

@@ -1,21 +1,29 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_SESSION_SESSION_STREAM_H_
 #define SLUICE_PS_SERVER_COORDINATOR_SESSION_SESSION_STREAM_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
 
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/completion_tag.h"
+#include "common/rpc/stream_service.h"
+#include "common/tls/transport_security.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "ps_server/coordinator/session/frame_sink.h"
 
 namespace sluice {
+
+// The place of a call in SessionStream::Context::service.
+inline int NumberOf(Rpc rpc) { return static_cast<int>(rpc); }
 
 // The calls that may still start operations on a queue, also those that wait
 // for a client: a queue must not be shut while there are any. Thread-safe.
@@ -45,7 +53,9 @@ class LiveCalls {
 };
 
 // One connection of a session: frames in, frames out. Never waits: a peer that
-// reads slowly keeps only its own frames waiting. Thread-safe.
+// reads slowly keeps only its own frames waiting. Who may not open a session,
+// joins in another's role, or says nothing at all, is refused here.
+// Thread-safe.
 class SessionStream final : public FrameSink,
                             public std::enable_shared_from_this<SessionStream> {
  public:
@@ -62,7 +72,12 @@ class SessionStream final : public FrameSink,
 
   // What the streams of a server share.
   struct Context {
-    proto::Coordinator::AsyncService service;
+    // Numbered as NumberOf says.
+    StreamService service{"/sluice.proto.Coordinator/Session",
+                          "/sluice.proto.Coordinator/GetStatus",
+                          "/sluice.proto.Coordinator/Stop",
+                          "/sluice.proto.Coordinator/ReportDeath"};
+    TransportSecurity security;
     std::unique_ptr<grpc::ServerCompletionQueue> queue;
     LiveCalls calls;
     Handler* handler = nullptr;
@@ -82,6 +97,7 @@ class SessionStream final : public FrameSink,
   void Flush() override;
   bool idle() const override;
   bool ending() const override;
+  std::string holder() const override { return caller_.key; }
 
  private:
   using Done = void (SessionStream::*)(bool ok);
@@ -99,6 +115,7 @@ class SessionStream final : public FrameSink,
     grpc::ServerContext context;
     grpc::ServerAsyncReaderWriter<proto::FromCoordinator, proto::ToCoordinator>
         stream{&context};
+    grpc::Alarm alarm;  // Until the first frame has come.
   };
 
   explicit SessionStream(Context* context);
@@ -107,6 +124,7 @@ class SessionStream final : public FrameSink,
   void Complete(Done done, bool ok);
   void OnOpen(bool ok);
   void OnRead(bool ok);
+  void OnAlarm(bool ok);
   void OnWritten(bool ok);
   void OnFinished(bool ok) {}
 
@@ -115,6 +133,8 @@ class SessionStream final : public FrameSink,
     ++operations_;
     return tag;
   }
+  // OK, or why a frame is not to be handed on.
+  absl::Status Judge(const proto::ToCoordinator& frame) const;
   void Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts whatever is next for the writing side.
   void Continue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -123,9 +143,12 @@ class SessionStream final : public FrameSink,
   Context* const context_;
   Tag on_open_{this, &SessionStream::OnOpen};
   Tag on_read_{this, &SessionStream::OnRead};
+  Tag on_alarm_{this, &SessionStream::OnAlarm};
   Tag on_written_{this, &SessionStream::OnWritten};
   Tag on_finished_{this, &SessionStream::OnFinished};
 
+  Caller caller_;            // Of the queue's thread; constant after OnOpen.
+  bool silent_ = true;       // Of the queue's thread: no frame has come.
   proto::ToCoordinator in_;  // Of the read under way.
 
   // Guards the order of gRPC's operations on this stream, so they are started

@@ -107,5 +107,16 @@ TEST_F(SessionStreamTest, TheFirstFramesArriveOnAQuietConnection) {
   client->Finish();
 }
 
+TEST_F(SessionStreamTest, AConnectionOnWhichNoJoinComesIsEnded) {
+  const auto stub = Connect();
+  grpc::ClientContext context;
+  context.set_deadline(
+      absl::ToChronoTime(Clock::Real()->Now() + 3 * kPatience));
+  const auto client = stub->Session(&context);
+  const grpc::Status ended = client->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(ended.error_message(), "no Join came for 10s");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -65,6 +65,7 @@ absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
   seat.incarnation = incarnation;
   seat.address = join.address();
   seat.process = join.process();
+  seat.secret = join.session_secret();
   seat.over = false;
   seat.stream = std::move(stream);
   by_stream_[seat.stream.get()] = &seat;

@@ -39,14 +39,10 @@ class SessionTable {
     std::shared_ptr<FrameSink> stream;  // Null while disconnected.
     std::string address;                // Of a shard.
     std::string process;                // Host and process id.
+    std::string secret;                 // Of the session (Join).
     // The peer has left, is dead, or has been told of the end of the run.
     bool over = false;
     bool finishing = false;  // Finish has been queued.
-
-    // Nothing has been heard from the present incarnation but its Join.
-    bool unheard() const {
-      return queue.received() == 0 && queue.unacknowledged() == queue.last();
-    }
   };
 
   explicit SessionTable(int shards);

@@ -27,6 +27,7 @@ bool IsRemoved(int64_t generation) {
   proto::ToCoordinator join;
   join.mutable_join()->set_role(proto::SHARD);
   join.mutable_join()->set_fingerprint("abc");
+  join.mutable_join()->set_session_secret("the secret of a test");
   EXPECT_TRUE(sessions.OnFrame(connection, join, absl::UnixEpoch()).ok());
   proto::ToCoordinator stored;
   stored.set_sequence(1);

@@ -1,7 +1,7 @@
 // What a write that breaks off leaves behind: the authority's key is written
 // first and its certificate next, so whatever a role has was signed by a key
 // that is there, and RenewCertificates completes the folder.
-#include "cli/certs/certificate_folder.h"
+#include "common/tls/certificate_folder.h"
 
 #include <filesystem>
 #include <system_error>

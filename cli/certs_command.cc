@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/certs/certificate_folder.h"
 #include "cli/commands.h"
 #include "common/clock.h"
+#include "common/tls/certificate_folder.h"
 #include "common/tls/identity.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "cli/certs/certificate_folder.h"
+#include "common/tls/certificate_folder.h"
 
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>

@@ -1,5 +1,5 @@
-#ifndef SLUICE_CLI_CERTS_CERTIFICATE_FOLDER_H_
-#define SLUICE_CLI_CERTS_CERTIFICATE_FOLDER_H_
+#ifndef SLUICE_COMMON_TLS_CERTIFICATE_FOLDER_H_
+#define SLUICE_COMMON_TLS_CERTIFICATE_FOLDER_H_
 
 #include <optional>
 #include <string>
@@ -62,4 +62,4 @@ std::optional<absl::Duration> ParseLifetime(absl::string_view text);
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLI_CERTS_CERTIFICATE_FOLDER_H_
+#endif  // SLUICE_COMMON_TLS_CERTIFICATE_FOLDER_H_
