@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/grant.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/run_files.h"
@@ -73,8 +74,10 @@ void GradientWorkload::Ended(WorkerId worker) {
 
 absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
   ++computed_;
+  // The simulated coordinator has drawn no secret.
+  const std::string grant = GrantFor(/*secret=*/"", task.key);
   SLUICE_ASSIGN_OR_RETURN(const Trainer::Answer answer,
-                          training_.Compute(TaskToProto(task).task(),
+                          training_.Compute(TaskToProto(task, grant).task(),
                                             pulled_[task.key.worker.value()]));
   if (const auto* rejected = std::get_if<proto::Rejected>(&answer)) {
     return Computed{.samples = 0, .loss = 0, .rejected = rejected->reason()};

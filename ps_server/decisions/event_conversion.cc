@@ -147,11 +147,11 @@ proto::ToCoordinator StoredToProto(
   return out;
 }
 
-proto::FromCoordinator TaskToProto(const Task& task) {
+proto::FromCoordinator TaskToProto(const Task& task, const std::string& grant) {
   proto::FromCoordinator out;
   proto::Task* message = out.mutable_task();
   *message->mutable_key() = KeyToProto(task.key);
-  message->set_grant(task.grant);
+  message->set_grant(grant);
   message->set_first_batch(task.first_batch.value());
   message->set_batches(task.batches);
   message->set_version(task.version.value());

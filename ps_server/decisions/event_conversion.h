@@ -28,7 +28,8 @@ RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed);
 
 // ---- What is sent. Neither `sequence` nor `ack` is set. ----
 
-proto::FromCoordinator TaskToProto(const Task& task);
+// `grant` shows the shards that room was granted (common/grant.h).
+proto::FromCoordinator TaskToProto(const Task& task, const std::string& grant);
 proto::FromCoordinator CancelToProto(const SendCancel& cancel);
 proto::FromCoordinator VerdictToProto(const SendVerdict& verdict);
 proto::FromCoordinator DecisionToProto(const Decision& decision);

@@ -74,12 +74,12 @@ TEST(EventConversionTest, ADecisionOfNoKindIsRefused) {
 TEST(EventConversionTest, ATaskIsSentWhole) {
   ExpectWhole(
       TaskToProto({.key = kKey,
-                   .grant = "a grant",
                    .first_batch = BatchId(12),
                    .batches = 2,
                    .version = Version(13),
                    .exact = true,
-                   .local_learning_rate = 0.5}),
+                   .local_learning_rate = 0.5},
+                  "a grant"),
       WithKey("task { key { KEY } grant: 'a grant' first_batch: 12 batches: 2 "
               "version: 13 exact: true local_learning_rate: 0.5 }"),
       kOfTheSession);
@@ -227,7 +227,6 @@ TEST(EventConversionTest, ABaseThatAllShardsShareIsRecordedOnce) {
 
 TEST(EventConversionTest, ATaskIsRecordedWhole) {
   ExpectWhole(RecordToProto(RecordTask{{.key = kKey,
-                                        .grant = "a grant",
                                         .first_batch = BatchId(5),
                                         .batches = 2,
                                         .version = Version(13),

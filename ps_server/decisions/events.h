@@ -44,8 +44,6 @@ enum class Outcome {
 // "Compute the gradient of `batches` mini-batches from `first_batch` on".
 struct Task {
   GradientKey key;
-  // Shows the shards that room for this gradient was granted (common/grant.h).
-  std::string grant;
   BatchId first_batch;
   int batches = 1;
   // Weights to pull: exactly `version`, or that one or newer.

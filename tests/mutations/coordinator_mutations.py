@@ -672,11 +672,11 @@ COORDINATOR = Core(
             "checkpoint_checker", "driver", "fake_cluster", "fake_storage",
             "invariant_checker", "jobs")] + [
         "ps_server/decisions/events.cc", "common/batch_grid.cc",
-        "common/grant.cc", "common/job_learning_rate.cc",
+        "common/job_learning_rate.cc",
         "common/learning_rate.cc", "common/random.cc", "proto/job.pb.cc",
     ] + [f"ps_server/{t}_test.cc" for t in TESTS],
     headers=["ps_server/decisions/*.h", "ps_server/coordinator/*/*.h",
              "common/*.h"],
     mutations=MUTATIONS,
     protos=["proto/job.proto"],
-    libraries=["-lprotobuf", "-lcrypto"])
+    libraries=["-lprotobuf"])

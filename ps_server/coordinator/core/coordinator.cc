@@ -124,7 +124,6 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
   absl::StatusOr<Membership::Joined> joined = members_.Join(
       peer, request.resume, request.address, request.process, awake_);
   if (!joined.ok()) return joined.status();
-  members_.SetHolder(peer, request.holder);
   if (joined->resumed) {
     if (peer.role == Role::kWorker) {
       policy_.SetSuspect(WorkerId(peer.id), false);

@@ -56,7 +56,6 @@ class Coordinator {
     Incarnation resume;
     std::string address;  // Shards: of the Exchange service.
     std::string process;  // Host and process id, for people.
-    std::string holder;   // Who may use its grants (GrantFor).
     // What decides the bits besides the job, by name (InputAgreement).
     std::map<std::string, std::string> inputs;
   };

@@ -19,7 +19,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/grant.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
@@ -84,9 +83,7 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   const BatchSchedule::Block what = schedule_.BlockAt(block);
   const Peer peer{Role::kWorker, worker.value()};
   Task task;
-  const Membership::Member& member = members_.Get(peer);
-  task.key = tasks_.NextKey(worker, member.incarnation);
-  task.grant = GrantFor(options_.grant_secret, task.key, member.holder);
+  task.key = tasks_.NextKey(worker, members_.Get(peer).incarnation);
   task.first_batch = what.first_batch;
   task.batches = what.batches;
   task.version = stream_.decided();

@@ -51,7 +51,6 @@ class Membership {
     absl::Time last_heard;
     std::string address;
     std::string process;
-    std::string holder;        // Of the connection that it joined on last.
     std::string cannot_reach;  // As it has said last; empty: nobody.
     absl::Time cut_off_since;  // While it cannot.
     CounterMap counters;       // As it has said last.
@@ -78,11 +77,6 @@ class Membership {
   absl::StatusOr<Joined> Join(Peer peer, Incarnation resume,
                               const std::string& address,
                               const std::string& process, absl::Time now);
-
-  // Who may use the grants of the life that has just joined.
-  void SetHolder(Peer peer, const std::string& holder) {
-    members_.at(peer).holder = holder;
-  }
 
   // Renews the lease. kAborted: the incarnation is over.
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/grant.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -26,9 +25,9 @@ size_t PositionOf(const Actions& actions) {
   return actions.size();
 }
 
-// ---- Keys and grants ----
+// ---- Keys ----
 
-TEST(TaskTest, CarriesTheGenerationAndAGrantThatShardsCanCheck) {
+TEST(TaskTest, CarriesTheGeneration) {
   CoordinatorOptions job = SmallJob(proto::SYNC, 1, 1);
   job.generation = Generation(7);
   job.grant_secret = "42";
@@ -36,7 +35,6 @@ TEST(TaskTest, CarriesTheGenerationAndAGrantThatShardsCanCheck) {
   run.Start();
   const Task task = *run.TaskOf(0);
   EXPECT_EQ(task.key.ToString(), "g7/w0/i1/s1");
-  EXPECT_EQ(task.grant, GrantFor("42", task.key));
   EXPECT_EQ(run.Decisions<Restore>().at(0).grant_secret, "42");
 }
 

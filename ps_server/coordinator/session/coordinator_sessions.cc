@@ -25,6 +25,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
+#include "common/grant.h"
 #include "common/key_proto.h"
 #include "common/resolved_job.h"
 #include "common/secret.h"
@@ -185,7 +186,7 @@ absl::Status CoordinatorSessions::OnJoin(
   }
   SLUICE_RETURN_IF_ERROR(CheckSecret(join, peer));
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
-                          JoinCore(join, peer, connection->holder(), now));
+                          JoinCore(join, peer, now));
   const bool complete_before = !table_.ShardAddresses().empty();
   const absl::Status opened =
       table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
@@ -219,8 +220,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
 }
 
 absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
-    const proto::Join& join, Peer peer, const std::string& holder,
-    absl::Time now) {
+    const proto::Join& join, Peer peer, absl::Time now) {
   Incarnation resume(join.incarnation());
   if (finish_.has_value()) return JoinAfterTheEnd(peer, resume);
   Seat* seat = table_.Find(peer);
@@ -239,7 +239,6 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
   request.resume = resume;
   request.address = join.address();
   request.process = join.process();
-  request.holder = holder;
   request.inputs = {join.inputs().begin(), join.inputs().end()};
   return core_.Join(request, now, &actions_);
 }
@@ -357,10 +356,20 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
   }
 }
 
+// The grant is made here and not in the core: it is for whoever has the
+// certificate of the worker's connection.
+void CoordinatorSessions::SendTo(const Task& task) {
+  const GradientKey& key = task.key;
+  const Seat* seat = table_.Find(Peer{Role::kWorker, key.worker.value()});
+  if (seat == nullptr) return;
+  table_.SendToWorker(key.worker, key.incarnation,
+                      TaskToProto(task, GrantFor(options_.core.grant_secret,
+                                                 key, seat->holder)));
+}
+
 void CoordinatorSessions::Send(const Action& action, absl::Time now) {
   if (const auto* task = std::get_if<SendTask>(&action)) {
-    table_.SendToWorker(task->task.key.worker, task->task.key.incarnation,
-                        TaskToProto(task->task));
+    SendTo(task->task);
   } else if (const auto* cancel = std::get_if<SendCancel>(&action)) {
     table_.SendToWorker(cancel->key.worker, cancel->key.incarnation,
                         CancelToProto(*cancel));

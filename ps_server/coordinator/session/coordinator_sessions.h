@@ -117,9 +117,7 @@ class CoordinatorSessions {
   absl::Status CheckGeneration(const proto::Join& join) const;
   // Lets the core judge a Join.
   absl::StatusOr<Coordinator::JoinReply> JoinCore(const proto::Join& join,
-                                                  Peer peer,
-                                                  const std::string& holder,
-                                                  absl::Time now);
+                                                  Peer peer, absl::Time now);
   // The same when the run is over: whoever comes is let in, to hear of it.
   absl::StatusOr<Coordinator::JoinReply> JoinAfterTheEnd(Peer peer,
                                                          Incarnation resume);
@@ -127,6 +125,7 @@ class CoordinatorSessions {
   // This generation ends so: everybody's session ends, and he may join the next
   // one.
   void EndWith(const GenerationEnd& end, const std::string& why);
+  void SendTo(const Task& task);
   // Hands the body of a new message to the core.
   absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame,
                         absl::Time now);

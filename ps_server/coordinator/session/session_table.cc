@@ -67,6 +67,7 @@ absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,
   seat.process = join.process();
   seat.secret = join.session_secret();
   seat.over = false;
+  seat.holder = stream->holder();
   seat.stream = std::move(stream);
   by_stream_[seat.stream.get()] = &seat;
   seat.queue.Reconnect();

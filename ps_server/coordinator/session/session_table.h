@@ -40,6 +40,7 @@ class SessionTable {
     std::string address;                // Of a shard.
     std::string process;                // Host and process id.
     std::string secret;                 // Of the session (Join).
+    std::string holder;                 // FrameSink::holder of `stream`.
     // The peer has left, is dead, or has been told of the end of the run.
     bool over = false;
     bool finishing = false;  // Finish has been queued.
