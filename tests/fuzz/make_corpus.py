@@ -42,7 +42,8 @@ def chunks():
     pull = encode("PullChunk", "version: 7 offset: 64 type: FP32 "
                   f'data: "{floats(22)}"', "exchange")
     push = encode("PushChunk",
-                  f'{KEY % (0, 1)} grant: "sixteen bytes ok" offset: 128 type: FP32 '
+                  f'{KEY % (0, 1)} grant: "sixteen bytes ok" '
+                  'offset: 128 type: FP32 '
                   f'data: "{floats(22)}"', "exchange")
     negative = encode("PushChunk", "key { generation: -1 worker: 300 } "
                       'grant: "short" offset: -7', "exchange")
@@ -58,8 +59,8 @@ def chunks():
     for kind, data in (("BF16", "\\x80\\x3f" * 64),
                        ("FP16", "\\x00\\x74" * 64 + "\\x0e" * 4)):
         seed("chunk", "push_" + kind.lower(), b"\x01" + encode(
-            "PushChunk", f'{KEY % (0, 1)} grant: "sixteen bytes ok" type: {kind} '
-            f'data: "{data}"', "exchange"))
+            "PushChunk", f'{KEY % (0, 1)} grant: "sixteen bytes ok" '
+            f'type: {kind} data: "{data}"', "exchange"))
     seed("chunk", "push_negative", b"\x01" + negative)
     seed("chunk", "push_group_in_key", b"\x01" + key)
     # Nested groups, as deep as protobuf follows them, outside and in a key.
@@ -119,7 +120,8 @@ def coordinator_sessions():
         return event(connection, encode(
             "ToCoordinator", f'join {{ role: {role} id: {number} '
             f'fingerprint: "abc" address: "a:1" process: "p" '
-            f'incarnation: {incarnation} }}'))
+            f'incarnation: {incarnation} '
+            f'session_secret: "secret of link {connection}" }}'))
 
     def say(connection, sequence, text):
         return event(connection, encode(
