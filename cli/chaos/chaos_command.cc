@@ -136,7 +136,9 @@ class ChaosRun {
     }
     SLUICE_RETURN_IF_ERROR(
         WriteFileAtomically(JobPath(), {FormatJob(job_.job)}));
-    SLUICE_RETURN_IF_ERROR(OpenSecurity());
+    // After `signals_`: it has threads.
+    SLUICE_ASSIGN_OR_RETURN(
+        security_, OpenAsOperator(options_.tls, job_.job.name(), clock_));
     SLUICE_ASSIGN_OR_RETURN(const int cuts, Cuts());
     if (options_.storage_faults > 0) {
       SLUICE_ASSIGN_OR_RETURN(
@@ -317,18 +319,6 @@ class ChaosRun {
     }
     if (!done.ok()) outcome_.failure = std::string(done.message());
     return done.ok() && what.failure.empty();
-  }
-
-  // How this process asks the coordinator. After `signals_`: it has threads.
-  absl::Status OpenSecurity() {
-    if (options_.tls.empty()) return absl::OkStatus();
-    TlsFlags own;
-    own.folder =
-        absl::StrCat(options_.tls, "/", TlsRoleName(TlsRole::kOperator));
-    SLUICE_ASSIGN_OR_RETURN(
-        security_, TransportSecurity::Open(own, job_.job.name(),
-                                           TlsRole::kOperator, clock_));
-    return absl::OkStatus();
   }
 
   // How many cuts there can be. Makes the networks that they need.

@@ -4,11 +4,21 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 
 namespace sluice {
+
+absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
+                                                 const std::string& job,
+                                                 Clock* clock) {
+  if (tls.empty()) return TransportSecurity();
+  TlsFlags own;
+  own.folder = absl::StrCat(tls, "/", TlsRoleName(TlsRole::kOperator));
+  return TransportSecurity::Open(own, job, TlsRole::kOperator, clock);
+}
 
 CoordinatorWatch::CoordinatorWatch(
     std::string address, std::shared_ptr<grpc::ChannelCredentials> credentials,

@@ -9,9 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/tls/transport_security.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace sluice {
+
+// How the operator of `job` talks to its coordinator, with the certificates in
+// the folder `tls`, as `sluice certs` makes it; empty: in plain text. Errors as
+// TransportSecurity::Open's. Starts threads.
+absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
+                                                 const std::string& job,
+                                                 Clock* clock);
 
 // A coordinator as somebody outside the run talks to it: asks for the status,
 // asks it to stop the run, and reports which process has died. When a

@@ -248,17 +248,6 @@ absl::StatusOr<RunPlace> Reopen(const ResolvedJob& job,
   return RunPlace{run_dir, resumption.run_id};
 }
 
-// How this process, the job's operator, talks to the coordinator.
-absl::StatusOr<TransportSecurity> OpenSecurity(const ResolvedJob& job,
-                                               const TrainOptions& options,
-                                               Clock* clock) {
-  if (options.tls.empty()) return TransportSecurity();
-  TlsFlags own;
-  own.folder = absl::StrCat(options.tls, "/", TlsRoleName(TlsRole::kOperator));
-  return TransportSecurity::Open(own, job.job.name(), TlsRole::kOperator,
-                                 clock);
-}
-
 // The folder of the run: a new one, or that of the run to resume.
 absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
                                  const TrainOptions& options,
@@ -287,7 +276,7 @@ absl::StatusOr<RunPlace> PlaceOf(const ResolvedJob& job,
 int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 std::ostream& out, std::ostream& err) {
   LetRead(job.job.output().mode());
-  const auto security = OpenSecurity(job, options, clock);
+  const auto security = OpenAsOperator(options.tls, job.job.name(), clock);
   if (!security.ok()) {
     err << security.status().message() << "\n";
     return 2;

@@ -1,7 +1,6 @@
 #ifndef SLUICE_COMMON_TLS_RPC_ACCESS_H_
 #define SLUICE_COMMON_TLS_RPC_ACCESS_H_
 
-#include <array>
 #include <optional>
 #include <string>
 
@@ -12,9 +11,6 @@ namespace sluice {
 
 // The calls that a lead or a shard answers.
 enum class Rpc { kSession, kGetStatus, kStop, kReportDeath, kPull, kPush };
-inline constexpr std::array<Rpc, 6> kRpcs = {Rpc::kSession, Rpc::kGetStatus,
-                                             Rpc::kStop,    Rpc::kReportDeath,
-                                             Rpc::kPull,    Rpc::kPush};
 
 // As the .proto files name it: "Session".
 absl::string_view RpcName(Rpc rpc);
