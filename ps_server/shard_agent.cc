@@ -41,6 +41,7 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
     : shard_(shard),
       exchange_(exchange),
       security_(options.security),
+      listener_(*options.listener),
       identity_(IdentityIn(job, options.shard)) {
   if (!options.run_dir.empty()) {
     writer_ = std::make_unique<BackgroundWriter>(options.run_dir, &disk_);
@@ -104,6 +105,7 @@ absl::Status ShardAgent::JoinHere(CoordinatorService* service) {
 CounterMap ShardAgent::Counted() const {
   CounterMap counted;
   PutCounters(kExchangeCounters, exchange_->counters(), &counted);
+  security_.CountRefused(listener_.refused_total(), &counted);
   security_.CountCertificate(&counted);
   return counted;
 }

@@ -16,6 +16,7 @@
 #include "common/file_operations.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
+#include "common/rpc/listener.h"
 #include "common/session/coordinator_client.h"
 #include "common/tls/transport_security.h"
 #include "proto/checkpoint.pb.h"
@@ -37,6 +38,7 @@ class ShardAgent {
     std::string address;         // Where others reach its Exchange service.
     std::string coordinator;     // "host:port"; of the lead's, for messages.
     TransportSecurity security;  // How that is connected to.
+    const Listener* listener;    // Of this process; outlives the agent.
     std::string process;         // Host and process id, for logs.
     // Digest of the file that version 0 comes from; empty without one.
     std::string initial_weights;
@@ -87,6 +89,7 @@ class ShardAgent {
   Shard* const shard_;                         // Of the exchange thread.
   ExchangeService* const exchange_;
   const TransportSecurity security_;
+  const Listener& listener_;
   // Of what it stores, but for generation and version.
   const ShardFileIdentity identity_;
   FileOperations disk_;

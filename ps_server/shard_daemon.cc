@@ -24,7 +24,12 @@ absl::Status ShardDaemon::Run() {
                             CoordinatorAddress(flags_, job_.job));
     SLUICE_RETURN_IF_ERROR(security_.Allow("--coordinator", lead));
   }
-  SLUICE_ASSIGN_OR_RETURN(listener_, Listener::Open(listen));
+  const proto::Cluster& cluster = job_.job.cluster();
+  SLUICE_ASSIGN_OR_RETURN(
+      listener_,
+      Listener::Open(listen, ConnectionLimits::ForJob(
+                                 MostWorkers(cluster) + cluster.shards() + 1,
+                                 job_.job.limits().chunk_bytes())));
   std::optional<EarlierLife> earlier;
   while (true) {
     SLUICE_ASSIGN_OR_RETURN(earlier, RunGeneration(earlier));

@@ -139,8 +139,8 @@ ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
       listener_(*listener),
       shard_(OptionsOf(flags, job, initial_weights_, &restoring_)),
       exchange_(&shard_, clock_,
-                absl::Seconds(job.job.limits().transfer_stall_s()), security_) {
-}
+                absl::Seconds(job.job.limits().transfer_stall_s()), security_,
+                listener) {}
 
 ShardServer::~ShardServer() { StopServing(); }
 
@@ -186,7 +186,8 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   auto connections = Listener::AddTo(&builder, security_.ForServer());
   exchange_.Register(&builder);
   if (lead) {
-    endpoint_ = std::make_unique<CoordinatorEndpoint>(nullptr, security_);
+    endpoint_ =
+        std::make_unique<CoordinatorEndpoint>(nullptr, security_, &listener_);
     endpoint_->Register(&builder);
   }
   server_ = builder.BuildAndStart();
@@ -240,6 +241,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
                           .address = address_,
                           .coordinator = coordinator_,
                           .security = security_,
+                          .listener = &listener_,
                           .process = ProcessName(),
                           .initial_weights = initial_weights,
                           .run_dir = RunFolderOf(flags, job.job)},

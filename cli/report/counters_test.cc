@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "cli/report/status_report.h"
 #include "common/counter_table.h"
+#include "common/tls/access_counters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -140,14 +141,16 @@ void AddRows(const CounterRow<Counters> (&table)[n],
 }
 
 TEST(CountersTest, TheDocumentListsEveryCounterAndNoOther) {
-  std::set<std::string> run, worker, shard;
+  std::set<std::string> run, worker, shard, access;
   AddRows(kRunCounters, &run);
   AddRows(kCheckpointCounters, &run);
   AddRows(kWorkerCounters, &worker);
   AddRows(kExchangeCounters, &shard);
+  AddRows(kAccessCounters, &access);
   EXPECT_EQ(DocumentedRows("### Counters of a run"), run);
   EXPECT_EQ(DocumentedRows("### Counters of a worker"), worker);
   EXPECT_EQ(DocumentedRows("### Counters of a shard"), shard);
+  EXPECT_EQ(DocumentedRows("### Whom a shard has refused"), access);
 }
 
 }  // namespace

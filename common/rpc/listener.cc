@@ -1,5 +1,6 @@
 // One thread polls an eventfd, and also the listening sockets while a server
-// takes connections (Serve to Rest). The eventfd wakes it when that changes.
+// takes connections (Serve to Rest). The eventfd wakes it when that changes;
+// ten times a second it looks for connections that offend.
 //
 // Running out of file descriptors must not turn the poll into a busy loop: a
 // socket with a waiting connection is always ready, even if accept fails. So a
@@ -137,12 +138,18 @@ absl::StatusOr<std::vector<int>> ListenOnHost(const std::string& address,
   return sockets;
 }
 
+std::string NoDescriptor() {
+  return absl::StrCat("no file descriptor is free for it, of ",
+                      GetDescriptorLimit().soft,
+                      " that this process may have (ulimit -n)");
+}
+
 int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
-    const std::string& address) {
+    const std::string& address, ConnectionLimits limits) {
   SLUICE_ASSIGN_OR_RETURN(const HostPort at, ParseHostPort(address));
   std::vector<int> sockets;
   if (at.IsEveryInterface()) {
@@ -153,14 +160,17 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
     SLUICE_ASSIGN_OR_RETURN(sockets, ListenOnHost(address, at));
   }
   const int port = PortOf(sockets.front());
-  return std::unique_ptr<Listener>(new Listener(std::move(sockets), port));
+  return std::unique_ptr<Listener>(
+      new Listener(std::move(sockets), port, limits));
 }
 
-Listener::Listener(std::vector<int> sockets, int port)
+Listener::Listener(std::vector<int> sockets, int port, ConnectionLimits limits)
     : sockets_(std::move(sockets)),
       port_(port),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       spare_(OpenSpare()),
+      line_(kLineEvery),
+      table_(limits),
       thread_(StartThread("accept", [this] { Run(); })) {}
 
 Listener::~Listener() {
@@ -207,6 +217,7 @@ void Listener::Wake() {
 
 void Listener::Run() {
   bool pauses = false;
+  absl::Time looked = Clock::Real()->Now();
   while (true) {
     std::vector<pollfd> polled = {{wake_, POLLIN, 0}};
     {
@@ -216,8 +227,14 @@ void Listener::Run() {
         for (const int socket : sockets_) polled.push_back({socket, POLLIN, 0});
       }
     }
-    poll(polled.data(), polled.size(), pauses ? kPauseMs : -1);
+    poll(polled.data(), polled.size(), kPauseMs);
     pauses = false;
+    const absl::Time now = Clock::Real()->Now();
+    if (now - looked >= absl::Milliseconds(kPauseMs)) {
+      looked = now;
+      const absl::Status shut = table_.ShutOffenders(now);
+      if (!shut.ok()) CountRefused(std::string(shut.message()));
+    }
     uint64_t times;
     [[maybe_unused]] const ssize_t woken = read(wake_, &times, sizeof(times));
     for (size_t i = 1; i < polled.size(); ++i) {
@@ -228,10 +245,12 @@ void Listener::Run() {
 
 bool Listener::Accept(int socket) {
   while (true) {
-    const int connection =
-        accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    sockaddr_in6 peer = {};
+    socklen_t size = sizeof(peer);
+    const int connection = accept4(socket, reinterpret_cast<sockaddr*>(&peer),
+                                   &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (connection >= 0) {
-      HandOver(socket, connection);
+      HandOver(socket, connection, peer);
       continue;
     }
     switch (errno) {
@@ -257,19 +276,24 @@ bool Listener::AcceptAndRefuse(int socket) {
   const int connection = accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
   if (connection >= 0) {
     close(connection);
-    CountRefused();
+    CountRefused(NoDescriptor());
   }
   spare_ = OpenSpare();
   return connection >= 0 && spare_ >= 0;
 }
 
-void Listener::HandOver(int socket, int connection) {
+void Listener::HandOver(int socket, int connection, const sockaddr_in6& peer) {
   // The kernel gives the lowest free number, so this number tells how many are
   // used.
   const int64_t limit = GetDescriptorLimit().soft;
   if (connection >= limit - std::min(kReserved, limit / 4)) {
     close(connection);
-    return CountRefused();
+    return CountRefused(NoDescriptor());
+  }
+  const absl::Status added = table_.Add(connection, peer, Clock::Real()->Now());
+  if (!added.ok()) {
+    close(connection);
+    return CountRefused(std::string(added.message()));
   }
   absl::MutexLock lock(&mu_);
   if (connections_ == nullptr) {  // Rest was called after the poll.
@@ -282,15 +306,11 @@ void Listener::HandOver(int socket, int connection) {
   connections_->HandleNewConnection(&parameters);
 }
 
-void Listener::CountRefused() {
+void Listener::CountRefused(const std::string& reason) {
   ++refused_;
-  const absl::Time now = Clock::Real()->Now();
-  if (now < next_line_) return;
-  next_line_ = now + kLineEvery;
-  spdlog::error(
-      "event=connection_refused reason=\"no file descriptor is free for it, of "
-      "{} that this process may have (ulimit -n)\" refused_total={}",
-      GetDescriptorLimit().soft, refused_);
+  if (!line_.Due(Clock::Real()->Now())) return;
+  spdlog::error("event=connection_refused reason=\"{}\" refused_total={}",
+                reason, refused_);
 }
 
 }  // namespace sluice

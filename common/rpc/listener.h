@@ -3,6 +3,7 @@
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <netinet/in.h>
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +15,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include "common/log_pace.h"
+#include "common/rpc/connection_table.h"
 
 namespace sluice {
 
@@ -36,7 +38,8 @@ namespace sluice {
 // accepts again once a process has run out of file descriptors (CVE-2023-4785).
 // The listener instead refuses connections while there are no descriptors, logs
 // that, and serves again when there are some. It always leaves a few
-// descriptors for the process's own files.
+// descriptors for the process's own files. It also closes what exceeds the
+// limits on connections (connection_table.h).
 //
 // Thread-safe.
 class Listener {
@@ -48,7 +51,7 @@ class Listener {
   // until Serve. kInvalidArgument: not an address. kUnavailable: the port is
   // taken, or the address is not this host's.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
-      const std::string& address);
+      const std::string& address, ConnectionLimits limits = {});
   // REQUIRES: Rest was called, if Serve was.
   ~Listener();
 
@@ -64,11 +67,19 @@ class Listener {
   void Rest();
 
   int port() const { return port_; }
-  // Connections refused because no file descriptor was free.
+  // As ConnectionTable's.
+  void Explain(absl::string_view peer, int64_t bytes) {
+    table_.Explain(peer, bytes);
+  }
+  void Accuse(absl::string_view peer, absl::string_view did) {
+    table_.Accuse(peer, did);
+  }
+  // Connections closed: over a limit, for an offence, or because no file
+  // descriptor was free.
   int64_t refused_total() const { return refused_; }
 
  private:
-  Listener(std::vector<int> sockets, int port);
+  Listener(std::vector<int> sockets, int port, ConnectionLimits limits);
 
   void Run();
   // Accepts all connections that wait on `socket`. False: `socket` must not be
@@ -76,8 +87,8 @@ class Listener {
   bool Accept(int socket);
   // Accepts one connection with the spare descriptor, and closes it.
   bool AcceptAndRefuse(int socket);
-  void HandOver(int socket, int connection);
-  void CountRefused();
+  void HandOver(int socket, int connection, const sockaddr_in6& peer);
+  void CountRefused(const std::string& reason);
   void Wake();
 
   // Constant after construction.
@@ -87,8 +98,9 @@ class Listener {
 
   // Used by the accepting thread only.
   int spare_ = -1;
-  absl::Time next_line_ = absl::InfinitePast();
+  LogPace line_;
 
+  ConnectionTable table_;
   std::atomic<int64_t> refused_ = 0;
 
   absl::Mutex mu_;  // Acquired before gRPC's own locks.

@@ -219,6 +219,20 @@ TEST(ListenerTest, WithoutAFreeDescriptorItRefusesAndLaterServesAgain) {
   EXPECT_TRUE(Answers("127.0.0.1", *listener));
 }
 
+TEST(ListenerTest, OneAddressHasOnlySoManyConnections) {
+  const auto listener =
+      *Listener::Open("127.0.0.1:0", {.in_all = 10, .from_one_address = 3});
+  Server server(listener.get());
+  {
+    std::vector<RawClient> clients(5);
+    for (RawClient& client : clients) client.Connect(listener->port());
+    AwaitRefused(*listener, 2);
+    EXPECT_TRUE(clients[3].AwaitClosed());
+  }
+  // gRPC closes those that their clients have closed.
+  EXPECT_TRUE(Answers("127.0.0.1", *listener));
+}
+
 TEST(ListenerTest, AConnectionThatSaysNothingIsClosed) {
   const auto listener = OpenAt("127.0.0.1:0");
   Server server(listener.get());

@@ -2,11 +2,14 @@
 
 #include <grpc/support/log.h>
 
+#include <atomic>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/clock.h"
+#include "common/log_pace.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -16,19 +19,32 @@ namespace {
 constexpr char kFailed[] = "Handshake failed with fatal error ";
 constexpr char kNoSuchName[] = "No match found for server name";
 
+std::atomic<int64_t> failed_total = 0;
+
+// gRPC calls this on threads that may outlive main, so the paces are never
+// destroyed.
 void LogOne(gpr_log_func_args* args) {
+  // One for each of those who have set up something in the wrong way.
+  static LogPace& failures = *new LogPace(absl::Seconds(1), /*burst=*/10);
+  static LogPace& others = *new LogPace(absl::Seconds(1));
+  const absl::Time now = Clock::Real()->Now();
   absl::string_view message = args->message;
   if (absl::StartsWith(message, kNoSuchName)) return;
-  if (absl::ConsumePrefix(&message, kFailed)) {
-    spdlog::warn("event=handshake_failed reason=\"{}\"", std::string(message));
-  } else {
-    spdlog::error("event=grpc_error error=\"{}\"", std::string(message));
+  if (!absl::ConsumePrefix(&message, kFailed)) {
+    if (!others.Due(now)) return;
+    return spdlog::error("event=grpc_error error=\"{}\"", std::string(message));
   }
+  const int64_t failed = ++failed_total;
+  if (!failures.Due(now)) return;
+  spdlog::warn("event=handshake_failed reason=\"{}\" failed_total={}",
+               std::string(message), failed);
 }
 
 }  // namespace
 
 // gRPC calls it for messages of its own least severity and above: errors.
 void LogHandshakes() { gpr_set_log_function(LogOne); }
+
+int64_t HandshakesFailed() { return failed_total; }
 
 }  // namespace sluice

@@ -1,14 +1,20 @@
 #ifndef SLUICE_COMMON_TLS_HANDSHAKE_LOG_H_
 #define SLUICE_COMMON_TLS_HANDSHAKE_LOG_H_
 
+#include <cstdint>
+
 namespace sluice {
 
 // From now on what gRPC logs as an error is a line of this process's log:
-// event=handshake_failed with OpenSSL's reason, or event=grpc_error. Left out
-// is what gRPC reports of each client that connects to an address which the
+// event=handshake_failed with OpenSSL's reason, or event=grpc_error; of either
+// one a second, after a few, since strangers can cause any number. Left out is
+// what gRPC reports of each client that connects to an address which the
 // certificate does not name; Sluice checks roles instead. Call when a process
 // begins to serve TLS; again is harmless.
 void LogHandshakes();
+
+// Handshakes that have failed since the process started.
+int64_t HandshakesFailed();
 
 }  // namespace sluice
 

@@ -2,6 +2,7 @@
 
 #include <grpc/support/log.h>
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -27,11 +28,19 @@ std::string LoggedOf(const char* message) {
   return text.str();
 }
 
-TEST(HandshakeLogTest, AHandshakeThatFailedIsAnEventWithItsReason) {
-  EXPECT_EQ(LoggedOf("Handshake failed with fatal error SSL_ERROR_SSL: "
-                     "error:0A000086:SSL routines::certificate verify failed."),
+TEST(HandshakeLogTest, HandshakesThatFailAreCountedAndSomeAreEvents) {
+  const char failed[] =
+      "Handshake failed with fatal error SSL_ERROR_SSL: "
+      "error:0A000086:SSL routines::certificate verify failed.";
+  EXPECT_EQ(LoggedOf(failed),
             "warning event=handshake_failed reason=\"SSL_ERROR_SSL: "
-            "error:0A000086:SSL routines::certificate verify failed.\"\n");
+            "error:0A000086:SSL routines::certificate verify failed.\" "
+            "failed_total=1\n");
+  std::string more;
+  for (int i = 0; i < 100; ++i) more += LoggedOf(failed);
+  // A slow machine may take longer than a second.
+  EXPECT_LE(std::count(more.begin(), more.end(), '\n'), 50);
+  EXPECT_EQ(HandshakesFailed(), 101);
 }
 
 TEST(HandshakeLogTest, AnAddressThatTheCertificateDoesNotNameIsNoEvent) {

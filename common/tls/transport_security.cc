@@ -29,8 +29,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/host_port.h"
+#include "common/log_pace.h"
 #include "common/rpc/status_conversion.h"
+#include "common/shared_counters.h"
 #include "common/status_macros.h"
+#include "common/tls/access_counters.h"
 #include "common/tls/certificate_counter.h"
 #include "common/tls/handshake_log.h"
 #include "common/tls/pem.h"
@@ -84,6 +87,24 @@ std::vector<TlsRole> EveryRole() {
 }
 
 }  // namespace
+
+// Whom the servers of this process have refused. Thread-safe.
+class TransportSecurity::Refusals {
+ public:
+  // Of a peer (event=peer_refused), or of a call (event=call_refused).
+  void Add(const char* event, int64_t AccessCounters::*counter,
+           const absl::Status& why) {
+    counters_.Add(counter);
+    if (!line_.Due(Clock::Real()->Now())) return;
+    spdlog::warn("event={} reason=\"{}\" refused_total={}", event,
+                 std::string(why.message()), counters_.Get().*counter);
+  }
+  AccessCounters counters() const { return counters_.Get(); }
+
+ private:
+  SharedCounters<AccessCounters> counters_;
+  LogPace line_{kLineEvery};
+};
 
 // The files of this process, for all its channels and servers. Thread-safe.
 class TransportSecurity::WatchedFiles {
@@ -152,30 +173,12 @@ class TransportSecurity::WatchedFiles {
     const absl::Time expiry = ExpiryOf(certificate);
     const absl::Time now = clock_.Now();
     const absl::Duration left = expiry - now;
-    if (left < (expiry - BeginOf(certificate)) * kWarnBelow) {
-      absl::MutexLock lock(&mu_);
-      if (now >= next_warning_) {
-        next_warning_ = now + kWarnEvery;
-        spdlog::warn("event=certificate_expires file={} seconds_left={}",
-                     files_.certificate, absl::ToInt64Seconds(left));
-      }
+    if (left < (expiry - BeginOf(certificate)) * kWarnBelow &&
+        warning_.Due(now)) {
+      spdlog::warn("event=certificate_expires file={} seconds_left={}",
+                   files_.certificate, absl::ToInt64Seconds(left));
     }
     return left;
-  }
-
-  // Logs a peer (event=peer_refused), or a call of one (event=call_refused),
-  // that a server has refused.
-  void LogRefused(absl::string_view event, const absl::Status& why) {
-    int64_t refused;
-    {
-      absl::MutexLock lock(&mu_);
-      refused = ++refused_total_;
-      const absl::Time now = clock_.Now();
-      if (now < next_line_) return;
-      next_line_ = now + kLineEvery;
-    }
-    spdlog::warn("event={} reason=\"{}\" refused_total={}", std::string(event),
-                 std::string(why.message()), refused);
   }
 
  private:
@@ -194,6 +197,7 @@ class TransportSecurity::WatchedFiles {
   const TlsFiles files_;
   Clock& clock_;
   const std::shared_ptr<FileWatcherCertificateProvider> provider_;
+  LogPace warning_{kWarnEvery};
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   RevocationList revoked_ ABSL_GUARDED_BY(mu_);
@@ -202,21 +206,19 @@ class TransportSecurity::WatchedFiles {
   // `callers_stamp_`: parsing one takes as long as a small call.
   absl::flat_hash_map<std::string, Caller> callers_ ABSL_GUARDED_BY(mu_);
   FileStamp callers_stamp_ ABSL_GUARDED_BY(mu_);
-  int64_t refused_total_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Time next_warning_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
-  absl::Time next_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
 // Called by gRPC after each handshake, on threads of its own.
 class TransportSecurity::PeerVerifier final
     : public grpc::experimental::ExternalCertificateVerifier {
  public:
+  // `refusals`: where they are counted; null: in a client, which says them.
   PeerVerifier(std::shared_ptr<WatchedFiles> files, std::string job,
-               std::vector<TlsRole> roles, bool is_server)
+               std::vector<TlsRole> roles, std::shared_ptr<Refusals> refusals)
       : files_(std::move(files)),
         job_(std::move(job)),
         roles_(std::move(roles)),
-        is_server_(is_server) {}
+        refusals_(std::move(refusals)) {}
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> callback,
@@ -224,8 +226,9 @@ class TransportSecurity::PeerVerifier final
     const grpc::string_ref pem = request->peer_cert();
     const absl::Status checked =
         files_->Check(std::string(pem.data(), pem.size()), job_, roles_);
-    if (!checked.ok() && is_server_)
-      files_->LogRefused("peer_refused", checked);
+    if (!checked.ok() && refusals_ != nullptr) {
+      refusals_->Add("peer_refused", &AccessCounters::peers_refused, checked);
+    }
     *sync_status = ToGrpcStatus(checked);
     return true;  // It has been decided.
   }
@@ -236,8 +239,11 @@ class TransportSecurity::PeerVerifier final
   const std::shared_ptr<WatchedFiles> files_;
   const std::string job_;
   const std::vector<TlsRole> roles_;
-  const bool is_server_;
+  const std::shared_ptr<Refusals> refusals_;
 };
+
+TransportSecurity::TransportSecurity()
+    : refusals_(std::make_shared<Refusals>()) {}
 
 absl::StatusOr<TransportSecurity> TransportSecurity::Open(
     const TlsFlags& flags, const std::string& job, TlsRole role, Clock* clock) {
@@ -284,7 +290,7 @@ std::shared_ptr<grpc::ServerCredentials> TransportSecurity::ForServer() const {
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<PeerVerifier>(
-          files_, job_, EveryRole(), /*is_server=*/true));
+          files_, job_, EveryRole(), refusals_));
   return grpc::experimental::TlsServerCredentials(options);
 }
 
@@ -297,18 +303,29 @@ absl::StatusOr<Caller> TransportSecurity::Admit(
         "the peer's certificate is for the role ", TlsRoleName(*caller->role),
         ", which may not call ", RpcName(rpc)));
   }
-  if (!caller.ok()) files_->LogRefused("call_refused", caller.status());
+  if (!caller.ok()) return RefuseCall(caller.status());
   return caller;
 }
 
 absl::Status TransportSecurity::AdmitJoin(const Caller& caller,
                                           TlsRole role) const {
   if (!tls() || caller.role == role) return absl::OkStatus();
-  const absl::Status refused = absl::PermissionDeniedError(absl::StrCat(
+  return RefuseCall(absl::PermissionDeniedError(absl::StrCat(
       "the peer's certificate is for the role ", TlsRoleName(*caller.role),
-      ", which may not join as ", TlsRoleName(role)));
-  files_->LogRefused("call_refused", refused);
-  return refused;
+      ", which may not join as ", TlsRoleName(role))));
+}
+
+absl::Status TransportSecurity::RefuseCall(const absl::Status& why) const {
+  refusals_->Add("call_refused", &AccessCounters::calls_refused, why);
+  return why;
+}
+
+void TransportSecurity::CountRefused(int64_t connections,
+                                     CounterMap* counters) const {
+  AccessCounters refused = refusals_->counters();
+  refused.connections_refused = connections;
+  refused.handshakes_failed = HandshakesFailed();
+  PutCounters(kAccessCounters, refused, counters);
 }
 
 void TransportSecurity::CountCertificate(CounterMap* counters) const {
@@ -337,7 +354,7 @@ std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::To(
   options.set_check_call_host(false);
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<PeerVerifier>(
-          files_, job_, std::move(roles), /*is_server=*/false));
+          files_, job_, std::move(roles), /*refusals=*/nullptr));
   return grpc::experimental::TlsCredentials(options);
 }
 

@@ -5,6 +5,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_context.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -34,7 +35,7 @@ namespace sluice {
 class TransportSecurity {
  public:
   // Plain text.
-  TransportSecurity() = default;
+  TransportSecurity();
   // As the flags say, for a process that is `role` in `job` (empty: in the job
   // that its certificate names). kInvalidArgument: FilesOf or CheckOwnFiles; or
   // --insecure beside TLS.
@@ -64,6 +65,13 @@ class TransportSecurity {
   // The same of a Join that says it is `role`, on a Session of `caller`.
   absl::Status AdmitJoin(const Caller& caller, TlsRole role) const;
 
+  // The same of a call that its server refuses for a reason of its own, which
+  // is `why`: it is logged and counted like the others.
+  absl::Status RefuseCall(const absl::Status& why) const;
+
+  // Puts whom this process has refused (kAccessCounters), and so many
+  // `connections`, of which its listener knows.
+  void CountRefused(int64_t connections, CounterMap* counters) const;
   // With TLS: puts kCertificateSecondsLeft, until this process's certificate
   // expires, as its file is now. Below a fifth of the certificate's lifetime
   // event=certificate_expires says so, once an hour.
@@ -74,12 +82,14 @@ class TransportSecurity {
   std::shared_ptr<grpc::ChannelCredentials> ToShards() const;
 
  private:
+  class Refusals;
   class WatchedFiles;
   class PeerVerifier;
 
   std::shared_ptr<grpc::ChannelCredentials> To(
       std::vector<TlsRole> roles) const;
 
+  std::shared_ptr<Refusals> refusals_;
   std::string job_;
   std::shared_ptr<WatchedFiles> files_;  // Null: plain text.
   bool insecure_ = false;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -19,9 +19,10 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/rpc/queued_call.h"
+#include "common/rpc/stall_watch.h"
 #include "common/rpc/stream_service.h"
 #include "common/shared_counters.h"
-#include "common/tls/transport_security.h"
+#include "common/tls/admission.h"
 #include "common/wire/chunk_codec.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard/shard.h"
@@ -42,14 +43,23 @@ inline constexpr int kPushNumber = 1;
 // What the calls of one shard share. All but `counters` belongs to the
 // exchange thread.
 struct ExchangeContext {
-  Shard* shard;
-  Clock* clock;
-  absl::Duration stall;  // As ExchangeService's.
-  TransportSecurity security;
+  // As ExchangeService's.
+  ExchangeContext(Shard* shard, Clock* clock, absl::Duration stall,
+                  Admission admission)
+      : shard(shard),
+        stall(stall),
+        admission(std::move(admission)),
+        watch(clock, stall) {}
+
+  Shard* const shard;
+  const absl::Duration stall;
+  Admission admission;
   StreamService service{"/sluice.proto.Exchange/Pull",
                         "/sluice.proto.Exchange/Push"};
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   SharedCounters<ExchangeCounters> counters;
+  // Calls whose request, or first chunk, is to come, and pulls that are sent.
+  StallWatch watch;
 
   // Calls that are streaming a version, and calls that wait for one.
   absl::flat_hash_map<ReadId, PullCall*> reading;
@@ -74,7 +84,7 @@ struct ExchangeContext {
 // Given up when the caller says or takes nothing for too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
-class PullCall : public QueuedCall {
+class PullCall : public QueuedCall, private StallWatch::Watched {
  public:
   // Accepts one call, and listens again when it came.
   static void Listen(ExchangeContext* context);
@@ -92,9 +102,9 @@ class PullCall : public QueuedCall {
   void OnRequest(bool ok);
   void OnSent(bool ok);
   void OnAlarm(bool ok);
-  void OnStallAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
+  void OnStalled(absl::Duration silent) override;
 
   // Takes over what is asked for; kInvalidArgument says what is wrong with it.
   absl::Status Parse();
@@ -103,9 +113,6 @@ class PullCall : public QueuedCall {
   void Park();
   void Unpark();
   void SendNext();
-  // Looks again, after this time, whether the request, or the chunk that is
-  // being sent, stalls.
-  void WatchStall(absl::Duration after);
   // What a chunk carries. REQUIRES: `read_`.
   ChunkData DataOf(int chunk) const;
   void LetGo();
@@ -118,23 +125,20 @@ class PullCall : public QueuedCall {
   grpc::ServerContext call_;
   grpc::ByteBuffer request_;
   RawStream stream_;
+  Admission::Place place_;
   Tag<PullCall, &PullCall::OnCall> on_call_{this};
   Tag<PullCall, &PullCall::OnRequest> on_request_{this};
   Tag<PullCall, &PullCall::OnSent> on_sent_{this};
   Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
-  Tag<PullCall, &PullCall::OnStallAlarm> on_stall_alarm_{this};
   Tag<PullCall, &PullCall::OnFinished> on_finished_{this};
   Tag<PullCall, &PullCall::OnDone> on_done_{this};
 
   Shard::PullQuery query_;
   FloatType type_ = FloatType::kUnspecified;  // Asked for.
   std::optional<grpc::Alarm> alarm_;  // While parked, and until it has rung.
-  // While sending. The read is ended, and `ended_` set, if it takes too long.
+  // While sending. The read is ended, and `ended_` set, if too many are held.
   std::optional<WeightStore::Read> read_;
   int next_chunk_ = 0;
-  // While the request is to come, and while sending several chunks.
-  std::optional<grpc::Alarm> stall_alarm_;
-  absl::Time since_;  // When what is waited for was begun.
   bool ended_ = false;
   bool finished_ = false;
 };
@@ -143,7 +147,7 @@ class PullCall : public QueuedCall {
 // is refused. Given up when the first one takes too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
-class PushCall : public QueuedCall {
+class PushCall : public QueuedCall, private StallWatch::Watched {
  public:
   // Accepts one call, and listens again when it came.
   static void Listen(ExchangeContext* context);
@@ -154,9 +158,9 @@ class PushCall : public QueuedCall {
 
   void OnCall(bool ok);
   void OnRead(bool ok);
-  void OnStallAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
+  void OnStalled(absl::Duration silent) override;
 
   // Begins to read the next chunk into `chunk_`.
   void ReadChunk();
@@ -171,15 +175,13 @@ class PushCall : public QueuedCall {
   grpc::ServerContext call_;
   grpc::ByteBuffer chunk_;
   RawStream stream_;
+  Admission::Place place_;
   Tag<PushCall, &PushCall::OnCall> on_call_{this};
   Tag<PushCall, &PushCall::OnRead> on_read_{this};
-  Tag<PushCall, &PushCall::OnStallAlarm> on_stall_alarm_{this};
   Tag<PushCall, &PushCall::OnFinished> on_finished_{this};
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
-  std::string holder_;                      // Its caller's key: Caller::key.
-  std::optional<GradientKey> key_;          // Of the first chunk.
-  std::optional<grpc::Alarm> stall_alarm_;  // Until the first chunk is taken.
+  std::optional<GradientKey> key_;  // Of the first chunk.
   bool finished_ = false;
   bool ended_early_ = false;
 };

@@ -36,17 +36,14 @@ namespace sluice {
 class ExchangeService::Impl {
  public:
   Impl(Shard* shard, Clock* clock, absl::Duration stall,
-       const TransportSecurity& security) {
-    context_.shard = shard;
-    context_.clock = clock;
-    context_.stall = stall;
-    context_.security = security;
-  }
+       const TransportSecurity& security, Listener* listener)
+      : context_(shard, clock, stall, Admission(security, listener)) {}
   ~Impl() { SLUICE_CHECK(!thread_.joinable()); }
 
   void Register(grpc::ServerBuilder* builder) {
     builder->RegisterService(&context_.service);
     context_.queue = builder->AddCompletionQueue();
+    context_.watch.Use(context_.queue.get());
   }
 
   void Start() {
@@ -163,6 +160,7 @@ class ExchangeService::Impl {
       closed_ = true;
     }
     context_.stopping = true;
+    context_.watch.Stop();
     context_.ShutQueueIfDone();
   }
 
@@ -178,8 +176,9 @@ class ExchangeService::Impl {
 
 ExchangeService::ExchangeService(Shard* shard, Clock* clock,
                                  absl::Duration stall,
-                                 const TransportSecurity& security)
-    : impl_(std::make_unique<Impl>(shard, clock, stall, security)) {}
+                                 const TransportSecurity& security,
+                                 Listener* listener)
+    : impl_(std::make_unique<Impl>(shard, clock, stall, security, listener)) {}
 ExchangeService::~ExchangeService() = default;
 void ExchangeService::Register(grpc::ServerBuilder* builder) {
   impl_->Register(builder);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/exchange_counters.h"
@@ -41,10 +42,12 @@ class ExchangeService {
   // (limits.transfer_stall_s) is given up, so that it holds no version for
   // ever; one that waits for its version is answered NOT_YET after half of it,
   // so that its caller does not take it for stalled. A call that brings nothing
-  // for so long is given up as well. `security` says who may call.
+  // for so long is given up as well. `security` says who may call. `listener`
+  // is that of the server, if it has one; it must outlive this, too.
   ExchangeService(Shard* shard, Clock* clock,
                   absl::Duration stall = absl::Seconds(30),
-                  const TransportSecurity& security = TransportSecurity());
+                  const TransportSecurity& security = TransportSecurity(),
+                  Listener* listener = nullptr);
   // REQUIRES: Shutdown has been called, if Register was.
   ~ExchangeService();
 

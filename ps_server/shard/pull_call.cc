@@ -55,16 +55,17 @@ void PullCall::OnCall(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
-  const auto caller = context_->security.Admit(call_, Rpc::kPull);
-  if (!caller.ok()) return Refuse(caller.status());
-  since_ = context_->clock->Now();
-  WatchStall(context_->stall);
+  auto place = context_->admission.Admit(call_, Rpc::kPull);
+  if (!place.ok()) return Refuse(place.status());
+  place_ = *std::move(place);
+  context_->watch.Begin(this);
   stream_.Read(&request_, on_request_.Begin());
 }
 
 void PullCall::OnRequest(bool ok) {
-  stall_alarm_.reset();
+  context_->watch.End(this);
   if (finished_) return;  // It has come too late.
+  place_.Took(static_cast<int64_t>(request_.Length()));
   const absl::Status status =
       ok ? Parse()
          : absl::InvalidArgumentError("the pull came without a request");
@@ -106,9 +107,6 @@ void PullCall::Answer() {
   Unpark();
   read_ = *std::move(read);
   context_->reading.emplace(read_->id, this);
-  if (next_chunk_ + 1 < context_->shard->grid().count()) {
-    WatchStall(context_->stall);
-  }
   SendNext();
 }
 
@@ -156,12 +154,13 @@ ChunkData PullCall::DataOf(int chunk) const {
 void PullCall::SendNext() {
   const ChunkGrid& grid = context_->shard->grid();
   const int chunk = next_chunk_++;
-  since_ = context_->clock->Now();
   ChunkData data = DataOf(chunk);
+  place_.Gave(static_cast<int64_t>(data.bytes.size()));
   context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
   const grpc::ByteBuffer message = EncodePullChunk(
       {read_->snapshot->version, grid.begin(chunk), type_}, std::move(data));
   if (next_chunk_ < grid.count()) {
+    context_->watch.Begin(this);
     stream_.Write(message, on_sent_.Begin());
     return;
   }
@@ -172,25 +171,14 @@ void PullCall::SendNext() {
                          on_finished_.Begin());
 }
 
-// One alarm for as long as it takes, not one for each chunk.
-void PullCall::WatchStall(absl::Duration after) {
-  stall_alarm_.emplace();
-  stall_alarm_->Set(context_->queue.get(), FromNow(after),
-                    on_stall_alarm_.Begin());
-}
-
-void PullCall::OnStallAlarm(bool ok) {
-  // Cancelled, or over, or about to be.
-  if (!ok || finished_ || !stall_alarm_) return;
-  const absl::Duration silent = context_->clock->Now() - since_;
-  if (silent < context_->stall) return WatchStall(context_->stall - silent);
-  if (!read_) {
+void PullCall::OnStalled(absl::Duration silent) {
+  if (!read_ && !ended_) {
     return Refuse(absl::DeadlineExceededError(absl::StrCat(
         "the pull has said nothing for ", absl::FormatDuration(silent))));
   }
   context_->counters.Add(&ExchangeCounters::pulls_stalled);
   spdlog::warn("event=pull_stalled peer={} version={} seconds={:.0f}",
-               call_.peer(), read_->snapshot->version.value(),
+               call_.peer(), query_.version.value(),
                absl::ToDoubleSeconds(silent));
   LetGo();
   finished_ = true;
@@ -213,11 +201,12 @@ void PullCall::EndRead() {
   context_->counters.Add(&ExchangeCounters::pulls_ended);
   ended_ = true;
   LetGo();
+  context_->watch.Begin(this);  // A chunk is still under way.
 }
 
 void PullCall::LetGo() {
   if (!read_) return;
-  stall_alarm_.reset();
+  context_->watch.End(this);
   context_->reading.erase(read_->id);
   context_->shard->EndRead(read_->id);
   read_.reset();
@@ -229,6 +218,7 @@ void PullCall::Refuse(const absl::Status& status) {
 }
 
 void PullCall::Finish(const absl::Status& status) {
+  context_->watch.End(this);
   finished_ = true;
   stream_.Finish(ToGrpcStatus(status), on_finished_.Begin());
 }
@@ -236,7 +226,7 @@ void PullCall::Finish(const absl::Status& status) {
 void PullCall::OnDone(bool ok) {
   Unpark();
   LetGo();
-  stall_alarm_.reset();
+  context_->watch.End(this);
   if (!finished_) context_->counters.Add(&ExchangeCounters::pulls_cancelled);
 }
 

@@ -41,19 +41,16 @@ void PushCall::OnCall(bool ok) {
   if (!ok) return;  // The server is shutting down.
   on_done_.Begin();
   if (!context_->stopping) Listen(context_);
-  const auto caller = context_->security.Admit(call_, Rpc::kPush);
-  if (!caller.ok()) return Refuse(caller.status());
-  holder_ = caller->key;
-  stall_alarm_.emplace();
-  stall_alarm_->Set(context_->queue.get(), FromNow(context_->stall),
-                    on_stall_alarm_.Begin());
+  auto place = context_->admission.Admit(call_, Rpc::kPush);
+  if (!place.ok()) return Refuse(place.status());
+  place_ = *std::move(place);
+  context_->watch.Begin(this);
   ReadChunk();
 }
 
 // From the first chunk on the call is that of a task, which has its own end; a
 // layer may take any time to compute.
-void PushCall::OnStallAlarm(bool ok) {
-  if (!ok || finished_ || !stall_alarm_.has_value()) return;
+void PushCall::OnStalled(absl::Duration silent) {
   Refuse(absl::DeadlineExceededError(
       absl::StrCat("the push brought no chunk for ",
                    absl::FormatDuration(context_->stall))));
@@ -67,10 +64,11 @@ void PushCall::OnRead(bool ok) {
   // The next chunk may travel while this one is staged: its sender gets no
   // window for it before it is asked for.
   const grpc::ByteBuffer message = std::exchange(chunk_, {});
+  place_.Took(static_cast<int64_t>(message.Length()));
   ReadChunk();
   const absl::StatusOr<bool> staged = Stage(message);
   if (!staged.ok()) return Refuse(staged.status());
-  stall_alarm_.reset();
+  context_->watch.End(this);
   if (*staged) Accept();
 }
 
@@ -84,7 +82,7 @@ absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
                      chunk.header.key.ToString()));
   }
   const auto staged =
-      context_->shard->Stage(chunk.header, chunk.payload, holder_);
+      context_->shard->Stage(chunk.header, chunk.payload, place_.caller().key);
   context_->counters.Set(&ExchangeCounters::duplicate_chunks,
                          context_->shard->staging().duplicate_chunks());
   return staged;
@@ -116,12 +114,13 @@ void PushCall::Refuse(const absl::Status& status) {
 }
 
 void PushCall::Finish(const absl::Status& status) {
+  context_->watch.End(this);
   finished_ = true;
   stream_.Finish(ToGrpcStatus(status), on_finished_.Begin());
 }
 
 void PushCall::OnDone(bool ok) {
-  stall_alarm_.reset();
+  context_->watch.End(this);
   if (!ended_early_) return;
   context_->counters.Add(call_.IsCancelled()
                              ? &ExchangeCounters::pushes_cancelled

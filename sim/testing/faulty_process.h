@@ -127,9 +127,8 @@ struct FaultyProcess {
 // A coordinator during one generation. When its process goes on to the next
 // generation, that is another FaultyLead.
 struct FaultyLead {
-  FaultyLead(const CoordinatorOptions& core, const std::string& fingerprint,
-             absl::Time now)
-      : options(core), sessions({core, fingerprint, ""}, now) {}
+  FaultyLead(const CoordinatorOptions& core, absl::Time now)
+      : options(core), sessions(core, now) {}
 
   // How the generation has ended, and how the run has; unset: it has not.
   const std::optional<GenerationEnd>& end() const { return sessions.end(); }

@@ -198,7 +198,7 @@ void FaultyCluster::TakeGeneration(const Found& found,
   }
   const size_t l = leads_.size();
   const bool alone = !LeadIsUp() && looking_ == 0;
-  leads_.push_back(std::make_unique<Lead>(options, job_.fingerprint, Now()));
+  leads_.push_back(std::make_unique<Lead>(options, Now()));
   Lead& lead = *leads_.back();
   lead.files = *std::move(files);
   lead.branch = &lineage_.Begin(options);

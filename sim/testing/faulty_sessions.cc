@@ -51,7 +51,6 @@ void FaultyCluster::BeginLife(size_t index, bool rejoins) {
   options.address = "coordinator";
   options.join.set_role(worker ? proto::WORKER : proto::SHARD);
   options.join.set_id(process.peer.id);
-  options.join.set_fingerprint(job_.fingerprint);
   options.join.set_address(process.peer.ToString());
   options.join.set_process(absl::StrCat(index, " start ", process.starts));
   options.secret =

@@ -18,6 +18,7 @@
 #include "common/status_macros.h"
 #include "ps_server/coordinator/report/job_status.h"
 #include "ps_server/coordinator/session/coordinator_sessions.h"
+#include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/coordinator/testing/jobs.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -48,28 +49,25 @@ class Connection final : public FrameSink {
   std::optional<absl::Status> end_;
 };
 
-CoordinatorSessions::Options OptionsOf(uint8_t how) {
-  CoordinatorSessions::Options options;
-  options.core = PlainJob();
-  options.core.job.mutable_cluster()->set_shards(2);
-  options.core.job.mutable_cluster()->set_workers(2);
-  options.core.job.mutable_evaluation()->set_enabled(how & 8);
-  options.core.job.mutable_sync()->set_policy(
+CoordinatorOptions OptionsOf(uint8_t how) {
+  CoordinatorOptions options = PlainJob();
+  options.job.mutable_cluster()->set_shards(2);
+  options.job.mutable_cluster()->set_workers(2);
+  options.job.mutable_evaluation()->set_enabled(how & 8);
+  options.job.mutable_sync()->set_policy(
       static_cast<proto::Policy>(1 + how % 6));
-  options.core.job.mutable_sync()->set_k(2);
-  options.core.job.mutable_sync()->set_gradients_per_update(2);
-  options.core.job.mutable_sync()->set_on_bad_gradient(how & 16 ? proto::SKIP
-                                                                : proto::FAIL);
+  options.job.mutable_sync()->set_k(2);
+  options.job.mutable_sync()->set_gradients_per_update(2);
+  options.job.mutable_sync()->set_on_bad_gradient(how & 16 ? proto::SKIP
+                                                           : proto::FAIL);
   if (how & 32)
-    *options.core.job.mutable_sync()->mutable_staleness() =
+    *options.job.mutable_sync()->mutable_staleness() =
         StalenessBound(0, proto::Staleness::DROP);
-  options.core.job.mutable_limits()->set_staged_gradients(8);
-  options.core.train_samples = 100;
-  options.core.job.mutable_data()->set_batch_size(10);
-  options.core.job.mutable_stop()->set_updates(6);
-  options.core.job.mutable_evaluation()->set_every_epochs(0.2);
-  options.fingerprint = "abc";
-  options.job_text = "seed: 1\n";
+  options.job.mutable_limits()->set_staged_gradients(8);
+  options.train_samples = 100;
+  options.job.mutable_data()->set_batch_size(10);
+  options.job.mutable_stop()->set_updates(6);
+  options.job.mutable_evaluation()->set_every_epochs(0.2);
   return options;
 }
 
@@ -153,14 +151,16 @@ class Run {
     proto::ToCoordinator frame;
     if (!frame.ParseFromString(bytes)) return Break(c);  // As gRPC would do.
     for (int times = twice_ && !frame.has_join() ? 2 : 1; times > 0; --times) {
-      const absl::Status status =
-          sessions_.OnFrame(connections_[c], frame, now_);
+      absl::Status status =
+          frame.has_join() ? agreement_.Check(frame.join()) : absl::OkStatus();
+      if (status.ok()) status = sessions_.OnFrame(connections_[c], frame, now_);
       if (!status.ok()) connections_[c]->End(status);
     }
     CarryOut();
   }
 
   const bool twice_;
+  const JobAgreement agreement_{"abc", "seed: 1\n"};
   absl::Time now_ = absl::UnixEpoch() + absl::Seconds(1000);
   CoordinatorSessions sessions_;
   std::shared_ptr<Connection> connections_[kConnections];

@@ -15,9 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/clock.h"
+#include "common/counter_table.h"
 #include "common/rpc/channel_options.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/listener.h"
+#include "common/tls/admission.h"
 #include "common/tls/testing/role_files.h"
 #include "common/tls/transport_security.h"
 #include "gmock/gmock.h"
@@ -209,6 +211,52 @@ TEST_F(AccessTest, EachRoleMayMakeTheCallsOfTheTableAndNoOther) {
                                          TlsRoleName(kTlsRoles[r]))));
       EXPECT_THAT(ended.error_message(), Not(HasSubstr("linear")));
     }
+  }
+}
+
+// A push of which nothing has come yet.
+class SilentPush {
+ public:
+  explicit SilentPush(const std::shared_ptr<grpc::Channel>& channel)
+      : stub_(proto::Exchange::NewStub(channel)) {
+    SetTimeout(kPatience, &context_);
+    writer_ = stub_->Push(&context_, &reply_);
+  }
+  ~SilentPush() {
+    context_.TryCancel();
+    writer_->Finish();
+  }
+
+ private:
+  const std::unique_ptr<proto::Exchange::Stub> stub_;
+  grpc::ClientContext context_;
+  proto::PushReply reply_;
+  std::unique_ptr<grpc::ClientWriter<proto::PushChunk>> writer_;
+};
+
+TEST_F(AccessTest, AConnectionHasOnlySoManyCallsAtOnce) {
+  const TransportSecurity worker = As(TlsRole::kWorker);
+  const auto channel = ChannelOf(worker);
+  std::vector<std::unique_ptr<SilentPush>> silent;
+  for (int i = 0; i < Admission::kMostCalls; ++i) {
+    silent.push_back(std::make_unique<SilentPush>(channel));
+  }
+  const grpc::Status refused = Push(channel);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(),
+              HasSubstr("a connection may have 8 calls at once, and this Push "
+                        "would be one more"));
+  CounterMap counted;
+  security_.CountRefused(0, &counted);
+  EXPECT_EQ(counted["calls_refused"], 1);
+  // Another connection has its own.
+  EXPECT_NE(Push(ChannelOf(worker)).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // The server may hear of the next call before it hears of this one's end.
+  silent.pop_back();
+  const absl::Time until = Clock::Real()->Now() + kPatience;
+  while (Push(channel).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    ASSERT_LT(Clock::Real()->Now(), until);
   }
 }
 

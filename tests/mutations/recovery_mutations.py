@@ -53,7 +53,7 @@ MUTATIONS = [
     change("what is stored by an earlier generation is nobody's", "it counts",
            COORDINATOR + "session/coordinator_sessions.cc",
            "      if (Generation(stored.generation()) != "
-           "options_.core.generation) {\n        return absl::OkStatus();\n"
+           "options_.generation) {\n        return absl::OkStatus();\n"
            "      }\n", ""),
     change("a generation's pulls are answered by it alone", "by any",
            SHARD + "shard.cc",
@@ -88,7 +88,7 @@ MUTATIONS = [
     change("everybody hears that the generation is over", "nobody does",
            COORDINATOR + "session/coordinator_sessions.cc",
            "  table_.EndAll(absl::AbortedError(absl::StrCat(\n"
-           "      \"generation \", options_.core.generation.value(), "
+           "      \"generation \", options_.generation.value(), "
            "\" is over: \", why)));\n", ""),
     change("a shard that is back without its memory ends the generation",
            "it takes part in it", COORDINATOR + "core/coordinator.cc",

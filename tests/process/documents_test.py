@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import harness
+from documents import code_lines, commands, run_short
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "configs/README.md",
              "docker/README.md",
@@ -35,7 +36,7 @@ NOT_RUN = {
     r"tests/fuzz/make_corpus\.py": "writes into the tree",
     r"tests/tidy/tidy_test\.py": "is a test itself",
     r"\./sluice advise configs/fashion_mnist_lenet.*":
-        "minutes: below, and advise_test, ask the same of a small job",
+        "minutes: tables_test and advise_test ask the same of a small job",
     r"bench/chaos\.py.*": "twenty minutes; benchmarks_test runs it, tiny",
     r"\./sluice chaos configs/fashion_mnist_lenet.*":
         "a minute: chaos_test and another command here disturb a small job",
@@ -45,18 +46,8 @@ NOT_RUN = {
     r"tools/gpu_bundle/pack\.py .*|\./run\.py( --.*)?":
         "gpu_bundle_test packs a bundle and runs what is in it",
     r"bench/(policy_accuracy|policy_times|update_cost)\.py":
-        "below, where its table is compared with the document's",
+        "tables_test compares its table with the document's",
 }
-
-
-def code_lines(document):
-    """The lines of a document's code, indented or fenced, without comments."""
-    fenced = False
-    for line in (harness.ROOT / document).read_text().splitlines():
-        if line.startswith("```"):
-            fenced = not fenced
-        elif fenced or line.startswith("    "):
-            yield re.sub(r" +#.*", "", line.strip())
 
 
 def shown_jobs(document):
@@ -65,27 +56,9 @@ def shown_jobs(document):
                       (harness.ROOT / document).read_text(), re.M | re.S)
 
 
-def commands(document, prompt):
-    """The document's lines of code that begin with `prompt`, without the
-    prompt."""
-    return [re.sub(prompt, "", line, count=1) for line in code_lines(document)
-            if re.match(prompt, line)]
-
-
 def reason_not_to_run(command):
     """The entry of NOT_RUN that matches the command, or None."""
     return next((p for p in NOT_RUN if re.fullmatch(p, command)), None)
-
-
-def run_short(command, folder):
-    """Runs a command of the tool in `folder`. A training takes 5 updates."""
-    words = shlex.split(command)[1:]
-    if words[0] == "demo":
-        words[:1] = ["train", "configs/fashion_mnist_lenet.textproto"]
-    if words[0] == "train":
-        words += ["--set", "stop.updates=5"]
-    return subprocess.run([harness.TOOL, *words], cwd=folder, text=True,
-                          capture_output=True, timeout=harness.TIMEOUT_S)
 
 
 # The folders of the tests that a table names without a folder.
@@ -206,69 +179,6 @@ class DocumentsTest(unittest.TestCase):
                      "metrics.jsonl", "summary.json", "weights.safetensors"]:
             self.assertTrue((run.dir / name).is_file(), name)
             self.assertIn(f"### {name}\n", text)
-
-    def test_the_table_of_costs_is_made_by_its_command(self):
-        [command] = commands("docs/architecture.md", "bench/")
-        result = subprocess.run(
-            [harness.ROOT / "bench" / command, "--tiny", "--json",
-             "--tool", harness.TOOL],
-            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        rows = json.loads(result.stdout)["rows"]
-        text = (harness.ROOT / "docs/architecture.md").read_text()
-        self.assertEqual([row["what"].split(",")[0] for row in rows[::5]],
-                         re.findall(r"^\| (\w*SYNC) \| \d", text, re.M))
-        for row in rows:
-            # Some of the cancelled workers have begun to push, each at most
-            # once.
-            most = 2.1 if row["what"].endswith("pushed") else 1.1
-            # At the end of the run a task or two do not belong to an update.
-            self.assertLess(row["ratio"], most, row)
-            self.assertGreater(row["ratio"], 0.9, row)
-
-    def test_the_table_of_accuracies_is_made_by_its_command(self):
-        [command] = commands("docs/policies.md", "bench/")
-        result = subprocess.run(
-            [harness.ROOT / "bench" / command, "--seeds", "1", "--set",
-             "stop.updates=2", "--tool", harness.TOOL],
-            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        text = (harness.ROOT / "docs/policies.md").read_text()
-        for row in result.stdout.splitlines()[2:]:
-            # The documented row of the same job, with its figures filled in.
-            name = row[:row.index("|", 2) + 1]
-            self.assertRegex(text, re.escape(name) + r"( 0\.\d{4} \|){3}")
-        self.assertEqual(len(result.stdout.splitlines()), 2 + 8)
-
-    def test_the_table_of_times_is_made_by_its_command(self):
-        [command] = commands("docs/simulation.md", "bench/")
-        result = subprocess.run(
-            [harness.ROOT / "bench" / command, "--workers=2", "--k=1",
-             "--mean-ms=5", "--gradients=40", "--precision=0.1", "--json",
-             "--tool", harness.TOOL],
-            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        rows = [row for row in json.loads(result.stdout)["rows"]
-                if row["what"].endswith(", daemons")]
-        text = (harness.ROOT / "docs/simulation.md").read_text()
-        self.assertEqual([row["what"].split(",")[0] for row in rows],
-                         re.findall(r"^\| (\w*SYNC) \|", text,
-                                    re.MULTILINE))
-        for row in rows:
-            # The delay takes effect: an update takes at least half of the time
-            # that theory says, over at least forty draws.
-            self.assertLess(row["measured"], 2 * row["expected"], row)
-
-    def test_the_advice_is_what_its_command_prints(self):
-        command = commands("docs/advise.md", r"\./sluice advise ")[0]
-        folder = harness.scratch()
-        (folder / "configs").symlink_to(harness.ROOT / "configs")
-        result = run_short("./sluice advise " + command, folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        text = (harness.ROOT / "docs/advise.md").read_text()
-        printed = "\n".join("    " + line if line else "" for line in
-                            result.stdout.splitlines()[:-2])
-        self.assertIn(printed + "\n", text)
 
     def make_certificates(self, folder, document):
         [command] = [line for line in code_lines(document)

@@ -66,8 +66,9 @@ class PortsTest(unittest.TestCase):
         at = f"127.0.0.1:{lead}"
         job = harness.write_job(harness.LINEAR_JOB.replace(
             "epochs: 2", "seconds: 600").replace("shards: 2", "shards: 1"))
-        to = [f"--job={job}", *harness.sets(["evaluation.enabled=false"]),
-              f"--coordinator={at}"]
+        # So many workers may have more connections than there are descriptors.
+        to = [f"--job={job}", f"--coordinator={at}", *harness.sets(
+            ["evaluation.enabled=false", "cluster.max_workers=64"])]
         folder = harness.scratch()
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, (most // 2, most))

@@ -50,8 +50,9 @@ class RequestCall final : public QueuedCall {
   void OnCall(bool ok) {
     if (!ok) return;  // The server is shutting down.
     Listen(context_, rpc_, answer_);
-    const auto caller = context_->security.Admit(call_, rpc_);
-    if (!caller.ok()) return Finish(caller.status());
+    auto place = context_->admission.Admit(call_, rpc_);
+    if (!place.ok()) return Finish(place.status());
+    place_ = *std::move(place);
     alarm_.Set(context_->queue.get(), FromNow(kRequestTimeout),
                on_alarm_.Begin());
     stream_.Read(&request_, on_request_.Begin());
@@ -59,6 +60,7 @@ class RequestCall final : public QueuedCall {
   void OnRequest(bool ok) {
     alarm_.Cancel();
     if (finished_) return;  // It has come too late.
+    place_.Took(static_cast<int64_t>(request_.ByteSizeLong()));
     if (!ok) {
       return Finish(absl::InvalidArgumentError(
           absl::StrCat(RpcName(rpc_), " came without a request that is one")));
@@ -86,6 +88,7 @@ class RequestCall final : public QueuedCall {
   const Answer answer_;
   grpc::ServerContext call_;
   grpc::ServerAsyncReaderWriter<Reply, Request> stream_{&call_};
+  Admission::Place place_;
   Request request_;
   grpc::Alarm alarm_;  // While the request is on its way.
   bool finished_ = false;
@@ -98,8 +101,9 @@ class RequestCall final : public QueuedCall {
 }  // namespace
 
 CoordinatorEndpoint::CoordinatorEndpoint(Handler* handler,
-                                         const TransportSecurity& security) {
-  context_.security = security;
+                                         const TransportSecurity& security,
+                                         Listener* listener)
+    : context_(Admission(security, listener)) {
   SetHandler(handler);
 }
 
@@ -122,7 +126,7 @@ void CoordinatorEndpoint::Start() {
   RequestCall<proto::StatusRequest, proto::JobStatus>::Listen(
       &context_, Rpc::kGetStatus, [this](const auto&) {
         proto::JobStatus status = handler_->OnGetStatus();
-        status.set_insecure(context_.security.insecure());
+        status.set_insecure(context_.admission.security().insecure());
         return status;
       });
   RequestCall<proto::StopRequest, proto::StopReply>::Listen(

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/session_stream.h"
@@ -37,10 +38,11 @@ class CoordinatorEndpoint {
     virtual absl::Status OnReportDeath(const proto::DeathReport& report) = 0;
   };
   // `handler` must outlive the endpoint. Null: SetHandler says it. `security`
-  // says who may call.
+  // says who may call. `listener` is that of the server, if it has one, and
+  // must outlive this.
   explicit CoordinatorEndpoint(
-      Handler* handler,
-      const TransportSecurity& security = TransportSecurity());
+      Handler* handler, const TransportSecurity& security = TransportSecurity(),
+      Listener* listener = nullptr);
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 

@@ -79,8 +79,8 @@ CoordinatorService::CoordinatorService(Options options, CommitLogWriter* log,
                              OnManifest(version, status);
                            })
                      : nullptr),
-      sessions_({options_.core, options_.fingerprint, options_.job_text},
-                start_),
+      agreement_(options_.fingerprint, options_.job_text),
+      sessions_(options_.core, start_),
       meter_(kRateWindow),
       next_rates_(start_),
       next_metrics_(start_) {
@@ -119,9 +119,10 @@ void CoordinatorService::OnFrame(SessionStream* stream,
 
 void CoordinatorService::Receive(const std::shared_ptr<FrameSink>& connection,
                                  const proto::ToCoordinator& frame) {
-  absl::Status status;
+  absl::Status status =
+      frame.has_join() ? agreement_.Check(frame.join()) : absl::OkStatus();
   std::vector<std::shared_ptr<FrameSink>> touched;
-  {
+  if (status.ok()) {
     absl::MutexLock lock(&mu_);
     status = sessions_.OnFrame(connection, frame, options_.clock->Now());
     // What needs no record: a Welcome, a heartbeat, what was sent before.

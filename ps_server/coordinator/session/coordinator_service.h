@@ -23,6 +23,7 @@
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
 #include "ps_server/coordinator/session/coordinator_sessions.h"
 #include "ps_server/coordinator/session/frame_sink.h"
+#include "ps_server/coordinator/session/job_agreement.h"
 #include "ps_server/coordinator/session/session_stream.h"
 
 namespace sluice {
@@ -148,6 +149,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   MetricsWriter* const metrics_;             // Used by `files_`.
   // Used by `carrier_`; null without checkpoints.
   const std::unique_ptr<ManifestWriter> manifests_;
+  const JobAgreement agreement_;
 
   // Acquired before the locks of SessionStream.
   absl::Mutex mu_;

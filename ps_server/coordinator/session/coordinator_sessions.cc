@@ -27,7 +27,6 @@
 #include "common/counter_table.h"
 #include "common/grant.h"
 #include "common/key_proto.h"
-#include "common/resolved_job.h"
 #include "common/secret.h"
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
@@ -80,10 +79,11 @@ absl::Status Malformed(const Peer& peer, const std::string& what) {
 
 }  // namespace
 
-CoordinatorSessions::CoordinatorSessions(Options options, absl::Time now)
+CoordinatorSessions::CoordinatorSessions(CoordinatorOptions options,
+                                         absl::Time now)
     : options_(std::move(options)),
-      core_(options_.core, now),
-      table_(options_.core.job.cluster().shards()) {}
+      core_(options_, now),
+      table_(options_.job.cluster().shards()) {}
 
 absl::Status CoordinatorSessions::OnFrame(
     const std::shared_ptr<FrameSink>& connection,
@@ -116,23 +116,11 @@ void CoordinatorSessions::Tick(absl::Time now) {
   core_.Tick(now, &actions_);
 }
 
-absl::Status CoordinatorSessions::CheckJob(const proto::Join& join) const {
-  if (join.fingerprint() == options_.fingerprint) return absl::OkStatus();
-  std::string difference = DescribeDifference(options_.job_text, join.job());
-  if (difference.empty()) {
-    difference = absl::StrCat(
-        "same job file, but another build or other data: fingerprint ",
-        options_.fingerprint, " here, ", join.fingerprint(), " there");
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("another job than the coordinator's: ", difference));
-}
-
 // Incarnations count from 1 in each generation: one of an earlier generation
 // must not be taken for a life of this one.
 absl::Status CoordinatorSessions::CheckGeneration(
     const proto::Join& join) const {
-  const int64_t here = options_.core.generation.value();
+  const int64_t here = options_.generation.value();
   const int64_t there = std::max<int64_t>(join.generation(), 1);
   if (join.incarnation() == 0 || here == there) return absl::OkStatus();
   const std::string what =
@@ -166,16 +154,11 @@ absl::Status CoordinatorSessions::OnJoin(
   const proto::Join& join = frame.join();
   SLUICE_ASSIGN_OR_RETURN(const Peer peer,
                           PeerFromProto("Join", join.role(), join.id()));
-  const absl::Status same_job = CheckJob(join);
-  if (!same_job.ok()) {
-    return absl::Status(same_job.code(), absl::StrCat(peer.ToString(), ": ",
-                                                      same_job.message()));
-  }
   if (table_.Find(connection.get()) != nullptr)
     return Malformed(peer, "a second Join");
   if (end_.has_value() && !finish_.has_value()) {
     return absl::UnavailableError(absl::StrCat(
-        peer.ToString(), ": generation ", options_.core.generation.value(),
+        peer.ToString(), ": generation ", options_.generation.value(),
         " is over, the next one follows"));
   }
   const absl::Status same_generation = CheckGeneration(join);
@@ -208,7 +191,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
     Peer peer, Incarnation resume) {
   const Seat* seat = table_.Find(peer);
   const Incarnation last = seat == nullptr ? Incarnation() : seat->incarnation;
-  Coordinator::JoinReply reply{options_.core.generation, last, true};
+  Coordinator::JoinReply reply{options_.generation, last, true};
   if (seat != nullptr && !seat->over && last == resume) return reply;
   if (resume != Incarnation()) {
     return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
@@ -247,12 +230,12 @@ proto::FromCoordinator CoordinatorSessions::WelcomeFrame(
     Incarnation incarnation) const {
   proto::FromCoordinator frame;
   proto::Welcome* welcome = frame.mutable_welcome();
-  welcome->set_generation(options_.core.generation.value());
+  welcome->set_generation(options_.generation.value());
   welcome->set_incarnation(incarnation.value());
   for (const std::string& address : table_.ShardAddresses()) {
     welcome->add_shard_addresses(address);
   }
-  welcome->set_heartbeat_every_s(options_.core.job.limits().lease_s() /
+  welcome->set_heartbeat_every_s(options_.job.limits().lease_s() /
                                  kHeartbeatsPerLease);
   return frame;
 }
@@ -340,7 +323,7 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
       if (!from(Role::kShard)) return Malformed(peer, "Stored");
       const proto::Stored& stored = frame.stored();
       // Of a generation that is over, it is nobody's.
-      if (Generation(stored.generation()) != options_.core.generation) {
+      if (Generation(stored.generation()) != options_.generation) {
         return absl::OkStatus();
       }
       return core_.Stored(ShardId(peer.id), Version(stored.version()),
@@ -362,9 +345,9 @@ void CoordinatorSessions::SendTo(const Task& task) {
   const GradientKey& key = task.key;
   const Seat* seat = table_.Find(Peer{Role::kWorker, key.worker.value()});
   if (seat == nullptr) return;
-  table_.SendToWorker(key.worker, key.incarnation,
-                      TaskToProto(task, GrantFor(options_.core.grant_secret,
-                                                 key, seat->holder)));
+  table_.SendToWorker(
+      key.worker, key.incarnation,
+      TaskToProto(task, GrantFor(options_.grant_secret, key, seat->holder)));
 }
 
 void CoordinatorSessions::Send(const Action& action, absl::Time now) {
@@ -412,7 +395,7 @@ void CoordinatorSessions::EndWith(const GenerationEnd& end,
   if (end_.has_value()) return;
   end_ = end;
   table_.EndAll(absl::AbortedError(absl::StrCat(
-      "generation ", options_.core.generation.value(), " is over: ", why)));
+      "generation ", options_.generation.value(), " is over: ", why)));
 }
 
 }  // namespace sluice

@@ -44,17 +44,10 @@ using GenerationEnd = std::variant<FinishRun, EndGeneration, Superseded>;
 // Not thread-safe: call under the owner's lock.
 class CoordinatorSessions {
  public:
-  struct Options {
-    CoordinatorOptions core;
-    // What every process that joins must agree with (common/resolved_job.h).
-    std::string fingerprint;
-    std::string job_text;
-  };
-  CoordinatorSessions(Options options, absl::Time now);
+  CoordinatorSessions(CoordinatorOptions options, absl::Time now);
 
-  // A frame has arrived on `connection`. OK, or the status with which the owner
-  // must End the connection:
-  //   kFailedPrecondition  a Join for another job: names the difference
+  // A frame has arrived on `connection`; a Join is of this job (JobAgreement).
+  // OK, or the status with which the owner must End the connection:
   //   kAborted             the incarnation is over
   //   kPermissionDenied    a Join that does not know the session it resumes
   //   kInvalidArgument     a malformed or unexpected frame
@@ -109,8 +102,6 @@ class CoordinatorSessions {
                       const proto::ToCoordinator& frame, absl::Time now);
   absl::Status OnMessage(const FrameSink& connection,
                          const proto::ToCoordinator& frame, absl::Time now);
-  // kFailedPrecondition, naming the difference, unless `join` is of this job.
-  absl::Status CheckJob(const proto::Join& join) const;
   // kInvalidArgument: no session can have its secret. kPermissionDenied: it
   // would resume a session that has another one.
   absl::Status CheckSecret(const proto::Join& join, Peer peer);
@@ -130,7 +121,7 @@ class CoordinatorSessions {
   absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame,
                         absl::Time now);
 
-  const Options options_;  // Constant after construction.
+  const CoordinatorOptions options_;  // Constant after construction.
 
   Coordinator core_;
   SessionTable table_;

@@ -56,7 +56,6 @@ class CoordinatorSessionsTest : public testing::Test {
     proto::ToCoordinator frame;
     frame.mutable_join()->set_role(role);
     frame.mutable_join()->set_id(id);
-    frame.mutable_join()->set_fingerprint("abc");
     frame.mutable_join()->set_address("host:1");
     frame.mutable_join()->set_process(process);
     frame.mutable_join()->set_session_secret(SecretOf(process));
@@ -78,19 +77,17 @@ class CoordinatorSessionsTest : public testing::Test {
   }
 
   absl::Time now_ = kStart;
-  CoordinatorSessions sessions_{{SmallJob(proto::ASYNC, 1, 1), "abc", ""},
-                                kStart};
+  CoordinatorSessions sessions_{SmallJob(proto::ASYNC, 1, 1), kStart};
 };
 
 // A later one's is not this coordinator's to end: it asks again.
 TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
   CoordinatorOptions options = SmallJob(proto::ASYNC, 1, 1);
   options.generation = Generation(2);
-  CoordinatorSessions sessions({options, "abc", ""}, kStart);
+  CoordinatorSessions sessions(options, kStart);
   const auto join = [&](int64_t incarnation, int64_t generation) {
     proto::ToCoordinator frame;
     frame.mutable_join()->set_role(proto::WORKER);
-    frame.mutable_join()->set_fingerprint("abc");
     frame.mutable_join()->set_incarnation(incarnation);
     frame.mutable_join()->set_generation(generation);
     frame.mutable_join()->set_session_secret(SecretOf("host 2"));
@@ -185,7 +182,6 @@ TEST_F(OverTest, AResumedSessionIsToldOnce) {
   const auto again = Connect();
   proto::ToCoordinator frame;
   frame.mutable_join()->set_role(proto::WORKER);
-  frame.mutable_join()->set_fingerprint("abc");
   frame.mutable_join()->set_incarnation(1);
   frame.mutable_join()->set_generation(1);
   frame.mutable_join()->set_session_secret(SecretOf("c"));
@@ -360,7 +356,6 @@ TEST_F(CoordinatorSessionsTest, OnlyWhoKnowsItsSecretResumesASession) {
   ASSERT_TRUE(Join(worker, proto::WORKER, 0, "host 1").ok());
   proto::ToCoordinator frame;
   frame.mutable_join()->set_role(proto::WORKER);
-  frame.mutable_join()->set_fingerprint("abc");
   frame.mutable_join()->set_incarnation(1);
   frame.mutable_join()->set_session_secret(SecretOf("host 2"));
   EXPECT_EQ(sessions_.OnFrame(Connect(), frame, kStart).ToString(),
@@ -376,7 +371,6 @@ TEST_F(CoordinatorSessionsTest, ASessionsSecretIsOf16To64Bytes) {
   const auto join = [&](const std::string& secret) {
     proto::ToCoordinator frame;
     frame.mutable_join()->set_role(proto::WORKER);
-    frame.mutable_join()->set_fingerprint("abc");
     frame.mutable_join()->set_session_secret(secret);
     return sessions_.OnFrame(Connect(), frame, kStart);
   };

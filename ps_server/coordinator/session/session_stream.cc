@@ -63,12 +63,13 @@ void SessionStream::OnOpen(bool ok) {
   if (!ok) return;  // The server is shutting down.
   Listen(context_);
   absl::MutexLock lock(&mu_);
-  const auto caller = context_->security.Admit(call_->context, Rpc::kSession);
-  if (!caller.ok()) {
-    end_ = caller.status();
+  auto place = context_->admission.Admit(call_->context, Rpc::kSession);
+  if (!place.ok()) {
+    end_ = place.status();
     return Continue();
   }
-  caller_ = *caller;
+  caller_ = place->caller();
+  call_->place = *std::move(place);
   call_->alarm.Set(context_->queue.get(), FromNow(kJoinTimeout),
                    Begin(&on_alarm_));
   Read();
@@ -88,6 +89,7 @@ void SessionStream::OnRead(bool ok) {
   if (refused.ok()) {
     context_->handler->OnFrame(this, in_);
     absl::MutexLock lock(&mu_);
+    call_->place.Took(static_cast<int64_t>(in_.ByteSizeLong()));
     if (!finished_) return Read();
   }
   // Nothing more will be read, so nothing else will say that it is over. Who
@@ -101,11 +103,13 @@ absl::Status SessionStream::Judge(const proto::ToCoordinator& frame) const {
   if (!frame.has_join()) return absl::OkStatus();
   switch (frame.join().role()) {
     case proto::WORKER:
-      return context_->security.AdmitJoin(caller_, TlsRole::kWorker);
+      return context_->admission.security().AdmitJoin(caller_,
+                                                      TlsRole::kWorker);
     case proto::SHARD:
-      return context_->security.AdmitJoin(caller_, TlsRole::kShard);
+      return context_->admission.security().AdmitJoin(caller_, TlsRole::kShard);
     case proto::EVALUATOR:
-      return context_->security.AdmitJoin(caller_, TlsRole::kEvaluator);
+      return context_->admission.security().AdmitJoin(caller_,
+                                                      TlsRole::kEvaluator);
     default:
       return absl::OkStatus();  // The handler says what is wrong with it.
   }

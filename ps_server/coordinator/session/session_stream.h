@@ -10,13 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/stream_service.h"
-#include "common/tls/transport_security.h"
+#include "common/tls/admission.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "ps_server/coordinator/session/frame_sink.h"
 
@@ -72,12 +73,14 @@ class SessionStream final : public FrameSink,
 
   // What the streams of a server share.
   struct Context {
+    explicit Context(Admission admission) : admission(std::move(admission)) {}
+
     // Numbered as NumberOf says.
     StreamService service{"/sluice.proto.Coordinator/Session",
                           "/sluice.proto.Coordinator/GetStatus",
                           "/sluice.proto.Coordinator/Stop",
                           "/sluice.proto.Coordinator/ReportDeath"};
-    TransportSecurity security;
+    Admission admission;
     std::unique_ptr<grpc::ServerCompletionQueue> queue;
     LiveCalls calls;
     Handler* handler = nullptr;
@@ -115,6 +118,7 @@ class SessionStream final : public FrameSink,
     grpc::ServerContext context;
     grpc::ServerAsyncReaderWriter<proto::FromCoordinator, proto::ToCoordinator>
         stream{&context};
+    Admission::Place place;
     grpc::Alarm alarm;  // Until the first frame has come.
   };
 

@@ -22,11 +22,10 @@ bool IsRemoved(int64_t generation) {
   CoordinatorOptions options = SmallJob(proto::ASYNC, 1, 1);
   options.generation = Generation(2);
   options.job.mutable_checkpoint()->set_every_updates(1);
-  CoordinatorSessions sessions({options, "abc", ""}, absl::UnixEpoch());
+  CoordinatorSessions sessions(options, absl::UnixEpoch());
   const auto connection = std::make_shared<SilentConnection>();
   proto::ToCoordinator join;
   join.mutable_join()->set_role(proto::SHARD);
-  join.mutable_join()->set_fingerprint("abc");
   join.mutable_join()->set_session_secret("the secret of a test");
   EXPECT_TRUE(sessions.OnFrame(connection, join, absl::UnixEpoch()).ok());
   proto::ToCoordinator stored;
