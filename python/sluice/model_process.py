@@ -1,0 +1,279 @@
+"""A model process: computes gradients for the worker that started it.
+
+docs/model_process.md describes the protocol that this module speaks. A program
+prepares its model and data, and then computes one task after the other:
+
+    from sluice import model_process
+
+    def prepare(description):
+        data = load(description.train_samples)
+
+        def compute(task):
+            # Read task.weights, a flat vector of floats; write task.gradient,
+            # the mean over the samples in task.batches[0].
+            ...
+            return loss
+
+        return compute
+
+    model_process.serve(prepare)
+
+The worker runs it: `worker --job=J --worker=0 -- python3 program.py`. Weights
+and gradients are memory that both processes share, and nothing is copied.
+Only the standard library is needed, and any library may be used beside it:
+`numpy.frombuffer(task.weights, dtype="float32")` has the vector as an array.
+
+Not thread-safe: call from one thread.
+"""
+
+import dataclasses
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Callable
+
+PROTOCOL = 1
+SOCKET_VARIABLE = "SLUICE_MODEL_SOCKET"
+LONGEST_MESSAGE = 4096
+
+HELLO, READY, TASK, FINAL, RESULT, FAILED, CANCEL, CANCELLED, STOP = range(
+    1, 10)
+
+_HELLO = struct.Struct("<IIII")
+_READY = struct.Struct("<II")
+_TASK = struct.Struct("<IIIIQqdqq")
+_FINAL = struct.Struct("<IIQq")
+_RESULT = struct.Struct("<IIQqd")
+_OF_TASK = struct.Struct("<IIQ")  # FAILED, CANCEL, CANCELLED
+_MOST_DESCRIPTORS = 253  # That one message can carry.
+
+
+class Cancelled(BaseException):
+    """Nobody wants the result of this task any more. Let it pass; like
+    KeyboardInterrupt, no `except Exception` holds it up."""
+
+
+class ProtocolError(Exception):
+    """The worker sent what it must not."""
+
+
+class _Stop(BaseException):
+    """The worker has said STOP, or is gone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A named part of the flat vector."""
+    name: str
+    shape: tuple[int, ...]
+    offset: int  # Floats from the start of the flat vector.
+    kind: str    # "WEIGHT", "BIAS", "NORM" or "STATISTIC"
+
+    @property
+    def size(self) -> int:
+        """Floats."""
+        size = 1
+        for side in self.shape:
+            size *= side
+        return size
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What the job says of the model and its data."""
+    job: str
+    seed: int
+    worker: int
+    threads: int     # That this process may compute with.
+    batch_size: int  # Samples of a full mini-batch.
+    train_samples: int
+    test_samples: int
+    parameters: int  # Floats of the flat vector.
+    tensors: tuple[Tensor, ...]
+
+    @staticmethod
+    def from_json(text: bytes) -> "Description":
+        fields = json.loads(text)
+        if fields.pop("protocol") != PROTOCOL:
+            raise ProtocolError(f"the job is not of protocol {PROTOCOL}")
+        names = {field.name for field in dataclasses.fields(Description)}
+        fields = {name: fields[name] for name in names}
+        fields["tensors"] = tuple(
+            Tensor(t["name"], tuple(t["shape"]), t["offset"], t["kind"])
+            for t in fields["tensors"])
+        return Description(**fields)
+
+
+class Task:
+    """One or more consecutive mini-batches whose gradient is wanted.
+
+    number       counts the worker's tasks from 1
+    first_batch  the number of the first mini-batch
+    rate         of the steps of SGD between one mini-batch and the next
+    batches      for each mini-batch, the indices of its training samples
+    next         indices of samples that are likely to be wanted then
+    weights      the flat vector, to be read: a memoryview of floats
+    gradient     the flat vector, to be written whole: the sum over the
+                 mini-batches of their gradients, each the mean over its
+                 samples; where a tensor is a STATISTIC, its own value
+
+    The views are valid until the task is over.
+    """
+
+    def __init__(self, link: "_Link", packet: bytes):
+        (_, weights, gradient, batches, self.number, self.first_batch,
+         self.rate, indices, following) = _TASK.unpack(packet)
+        self.weights = link.weights[weights]
+        self.gradient = link.gradients[gradient]
+        sizes = link.indices[:batches]
+        self.samples = indices
+        self.batches = []
+        at = batches
+        for size in sizes:
+            self.batches.append(link.indices[at:at + size])
+            at += size
+        self.next = link.indices[at:at + following]
+        self._link = link
+        self._final_from = len(self.gradient)
+
+    def final_from(self, offset: int) -> None:
+        """Says that the gradient from float `offset` on is final, so that it
+        begins to travel. From call to call `offset` must not grow. Raises
+        Cancelled."""
+        if not 0 <= offset <= self._final_from:
+            raise ValueError(f"final from float {offset}, expected 0 to "
+                             f"{self._final_from}")
+        self._final_from = offset
+        self._link.send(_FINAL.pack(FINAL, 0, self.number, offset))
+        self.check()
+
+    def check(self) -> None:
+        """Raises Cancelled if the task was cancelled. Does not block."""
+        self._link.check(self.number)
+
+
+class _Link:
+    """The socket and the memory that the worker shares."""
+
+    def __init__(self, descriptor: int):
+        self._socket = socket.socket(fileno=descriptor)
+        packet, descriptors, _, _ = socket.recv_fds(
+            self._socket, LONGEST_MESSAGE, _MOST_DESCRIPTORS)
+        if not packet:
+            raise _Stop
+        kind, protocol, weights, gradients = _HELLO.unpack(packet)
+        if kind != HELLO or protocol != PROTOCOL:
+            raise ProtocolError(f"message {kind} of protocol {protocol}, "
+                                f"expected HELLO ({HELLO}) of {PROTOCOL}")
+        if len(descriptors) != weights + gradients + 2:
+            raise ProtocolError(f"HELLO with {len(descriptors)} descriptors, "
+                                f"expected {weights + gradients + 2}")
+        self.weights = [_map(d, mmap.PROT_READ).cast("f")
+                        for d in descriptors[:weights]]
+        self.gradients = [
+            _map(d, mmap.PROT_READ | mmap.PROT_WRITE).cast("f")
+            for d in descriptors[weights:-2]]
+        self.indices = _map(descriptors[-2], mmap.PROT_READ).cast("q")
+        self.description = Description.from_json(
+            bytes(_map(descriptors[-1], mmap.PROT_READ)))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def send(self, packet: bytes) -> None:
+        try:
+            self._socket.send(packet)
+        except (BrokenPipeError, ConnectionResetError):
+            raise _Stop from None
+
+    def fail(self, task: int, text: str) -> None:
+        room = LONGEST_MESSAGE - _OF_TASK.size
+        self.send(_OF_TASK.pack(FAILED, 0, task) +
+                  text.encode(errors="replace")[:room])
+
+    def receive(self, flags: int = 0) -> tuple[int, bytes] | None:
+        """The next message and its kind; None if there is none now, which
+        needs MSG_DONTWAIT."""
+        try:
+            packet = self._socket.recv(LONGEST_MESSAGE, flags)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError:
+            raise _Stop from None
+        if len(packet) < 4:
+            raise _Stop
+        kind = int.from_bytes(packet[:4], "little")
+        if kind == STOP:
+            raise _Stop
+        return kind, packet
+
+    def next_task(self) -> Task:
+        while True:
+            kind, packet = self.receive()
+            if kind == TASK:
+                return Task(self, packet)
+            # It came when the task was over.
+            if kind != CANCEL:
+                raise ProtocolError(f"message {kind}, expected TASK ({TASK})")
+
+    def check(self, number: int) -> None:
+        message = self.receive(socket.MSG_DONTWAIT)
+        if message is None:
+            return
+        kind, packet = message
+        if kind != CANCEL:
+            raise ProtocolError(f"message {kind} in a task, expected CANCEL "
+                                f"({CANCEL})")
+        if _OF_TASK.unpack(packet)[2] == number:
+            raise Cancelled
+
+
+def _map(descriptor: int, protection: int) -> memoryview:
+    size = os.fstat(descriptor).st_size
+    return memoryview(mmap.mmap(descriptor, size, prot=protection))
+
+
+def _carry_out(link: _Link, task: Task,
+               compute: Callable[[Task], float]) -> None:
+    try:
+        loss = compute(task)
+        task.final_from(0)
+    except Cancelled:
+        link.send(_OF_TASK.pack(CANCELLED, 0, task.number))
+        return
+    link.send(_RESULT.pack(RESULT, 0, task.number, task.samples, loss))
+
+
+def serve(prepare: Callable[[Description], Callable[[Task], float]]) -> None:
+    """Computes tasks until the worker ends.
+
+    `prepare` is called once, with the job's description. What it returns is
+    called with each task and returns the mean loss over the task's samples.
+    An exception in either is printed, told to the worker and raised again: the
+    worker starts the program anew.
+    """
+    descriptor = os.environ.get(SOCKET_VARIABLE)
+    if descriptor is None:
+        sys.exit(f"{SOCKET_VARIABLE} is not set: a worker starts this program, "
+                 "as `worker --job=J --worker=0 -- COMMAND`")
+    del os.environ[SOCKET_VARIABLE]  # Not for the processes of this one.
+    os.set_inheritable(int(descriptor), False)
+    try:
+        link = _Link(int(descriptor))
+        number = 0
+        try:
+            compute = prepare(link.description)
+            link.send(_READY.pack(READY, PROTOCOL))
+            while True:
+                task = link.next_task()
+                number = task.number
+                _carry_out(link, task, compute)
+        except Exception as error:
+            text = traceback.format_exception_only(error)[-1].strip()
+            link.fail(number, text)
+            raise
+    except _Stop:
+        return

@@ -1,0 +1,46 @@
+#include "worker/external/model_description.h"
+
+#include "nlohmann/json.hpp"
+#include "worker/external/model_protocol.h"
+
+namespace sluice {
+namespace {
+
+const char* KindName(ModelDescription::Kind kind) {
+  switch (kind) {
+    case ModelDescription::Kind::kWeight:
+      return "WEIGHT";
+    case ModelDescription::Kind::kBias:
+      return "BIAS";
+    case ModelDescription::Kind::kNorm:
+      return "NORM";
+    case ModelDescription::Kind::kStatistic:
+      return "STATISTIC";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ModelDescription::ToJson() const {
+  nlohmann::json table = nlohmann::json::array();
+  for (const Tensor& tensor : tensors) {
+    table.push_back({{"name", tensor.name},
+                     {"shape", tensor.shape},
+                     {"offset", tensor.offset},
+                     {"kind", KindName(tensor.kind)}});
+  }
+  return nlohmann::json{{"protocol", model_protocol::kProtocol},
+                        {"job", job},
+                        {"seed", seed},
+                        {"worker", worker},
+                        {"threads", threads},
+                        {"batch_size", batch_size},
+                        {"train_samples", train_samples},
+                        {"test_samples", test_samples},
+                        {"parameters", parameters},
+                        {"tensors", table}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace sluice

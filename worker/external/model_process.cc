@@ -1,0 +1,525 @@
+// One task at a time is under way, so whatever comes on the socket concerns it.
+// Compute sends TASK and then takes packets until one ends the task:
+//
+//   TASK 7 -->
+//          <-- FINAL 7, 12       gradient.FinalFrom(12)
+//          <-- FINAL 7, 0        gradient.FinalFrom(0)
+//          <-- RESULT 7, 64, 0.3 returned
+//
+// A cancel sends CANCEL once; the task is over when the process says so, with
+// CANCELLED or with a RESULT that was on its way. So the next task finds a
+// process that computes nothing, and memory that nobody writes.
+//
+// What holds:
+//   * Packets come before ends: what a process said before it died is taken
+//     first, so a FAILED is told rather than the exit that followed it.
+//   * Each wait has a deadline, and looks at the socket, the process and Wake
+//     together (Poll).
+//   * `broken_` is set by whatever leaves the process in a state unknown.
+#include "worker/external/model_process.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+using model_protocol::Kind;
+
+// From the end of its socket to the end of a process: the time of an exit.
+constexpr absl::Duration kExit = absl::Seconds(2);
+
+constexpr char kNotReady[] = "before it was ready";
+
+std::string KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kHello:
+      return "HELLO";
+    case Kind::kReady:
+      return "READY";
+    case Kind::kTask:
+      return "TASK";
+    case Kind::kFinal:
+      return "FINAL";
+    case Kind::kResult:
+      return "RESULT";
+    case Kind::kFailed:
+      return "FAILED";
+    case Kind::kCancel:
+      return "CANCEL";
+    case Kind::kCancelled:
+      return "CANCELLED";
+    case Kind::kStop:
+      return "STOP";
+  }
+  return absl::StrCat("a message of kind ", static_cast<uint32_t>(kind));
+}
+
+// 0, which no message has, where it is too short for one.
+Kind KindOf(absl::string_view packet) {
+  Kind kind{};
+  if (packet.size() >= sizeof kind) {
+    std::memcpy(&kind, packet.data(), sizeof kind);
+  }
+  return kind;
+}
+
+// Says what is wrong with its size.
+template <typename Message>
+absl::StatusOr<Message> Parse(absl::string_view packet) {
+  Message message;
+  if (packet.size() != sizeof message) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(KindName(message.kind), " of ", packet.size(),
+                     " bytes, expected ", sizeof message));
+  }
+  std::memcpy(&message, packet.data(), sizeof message);
+  return message;
+}
+
+absl::StatusOr<std::vector<SharedMemory>> MakeVectors(const std::string& name,
+                                                      int count, int64_t floats,
+                                                      SharedMemory::Others to) {
+  std::vector<SharedMemory> vectors;
+  for (int i = 0; i < count; ++i) {
+    SLUICE_ASSIGN_OR_RETURN(
+        SharedMemory memory,
+        SharedMemory::Create(absl::StrCat("sluice ", name, " ", i),
+                             floats * sizeof(float), to));
+    vectors.push_back(std::move(memory));
+  }
+  return vectors;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelProcess>> ModelProcess::Start(
+    Options options) {
+  using Others = SharedMemory::Others;
+  const ModelDescription& model = options.description;
+  SLUICE_ASSIGN_OR_RETURN(
+      std::vector<SharedMemory> weights,
+      MakeVectors("weights", kWeights, model.parameters, Others::kRead));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<SharedMemory> gradients,
+                          MakeVectors("gradient", options.gradients,
+                                      model.parameters, Others::kWrite));
+  SLUICE_ASSIGN_OR_RETURN(
+      SharedMemory indices,
+      SharedMemory::Create(
+          "sluice indices",
+          (options.most_batches + options.most_indices) * sizeof(int64_t),
+          Others::kRead));
+  const std::string json = model.ToJson();
+  SLUICE_ASSIGN_OR_RETURN(
+      SharedMemory description,
+      SharedMemory::Create("sluice job", json.size(), Others::kRead));
+  std::copy(json.begin(), json.end(), description.As<char>().begin());
+
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("a socket for the model process: ", strerror(errno)));
+  }
+  auto process = Subprocess::Start(options.command, sockets[1],
+                                   model_protocol::kSocketVariable);
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  close(sockets[1]);
+  if (!process.ok() || wake < 0) {
+    const int error = errno;
+    close(sockets[0]);
+    if (wake >= 0) close(wake);
+    return absl::Status(
+        process.ok() ? absl::StatusCode::kUnavailable : process.status().code(),
+        absl::StrCat("the model process: ", process.ok()
+                                                ? strerror(error)
+                                                : process.status().message()));
+  }
+  std::unique_ptr<ModelProcess> made(new ModelProcess(
+      std::move(options), std::move(weights), std::move(gradients),
+      std::move(indices), std::move(description), sockets[0], wake,
+      *std::move(process)));
+  SLUICE_RETURN_IF_ERROR(made->SayHello());
+  SLUICE_RETURN_IF_ERROR(made->AwaitReady());
+  return made;
+}
+
+ModelProcess::ModelProcess(Options options, std::vector<SharedMemory> weights,
+                           std::vector<SharedMemory> gradients,
+                           SharedMemory indices, SharedMemory description,
+                           int socket, int wake,
+                           std::unique_ptr<Subprocess> process)
+    : options_(std::move(options)),
+      weights_(std::move(weights)),
+      gradients_(std::move(gradients)),
+      indices_(std::move(indices)),
+      description_(std::move(description)),
+      socket_(socket),
+      wake_(wake),
+      name_(absl::StrCat("the model process ", process->name())),
+      process_(std::move(process)) {}
+
+ModelProcess::~ModelProcess() {
+  Send(model_protocol::Stop{});
+  if (!process_->AwaitEnd(options_.stop_limit)) process_->Kill();
+  close(socket_);
+  close(wake_);
+}
+
+absl::Status ModelProcess::SayHello() {
+  std::vector<int> descriptors;
+  for (const SharedMemory& memory : weights_) {
+    descriptors.push_back(memory.descriptor());
+  }
+  for (const SharedMemory& memory : gradients_) {
+    descriptors.push_back(memory.descriptor());
+  }
+  descriptors.push_back(indices_.descriptor());
+  descriptors.push_back(description_.descriptor());
+
+  model_protocol::Hello hello = {
+      .weights = static_cast<uint32_t>(weights_.size()),
+      .gradients = static_cast<uint32_t>(gradients_.size())};
+  iovec bytes = {.iov_base = &hello, .iov_len = sizeof hello};
+  const size_t size = descriptors.size() * sizeof(int);
+  std::vector<char> control(CMSG_SPACE(size));
+  msghdr message = {};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(size);
+  std::memcpy(CMSG_DATA(header), descriptors.data(), size);
+  if (sendmsg(socket_, &message, MSG_NOSIGNAL) == sizeof hello) {
+    return absl::OkStatus();
+  }
+  if (errno == EPIPE || errno == ECONNRESET) return Ended(kNotReady);
+  return Break(absl::UnavailableError(
+      absl::StrCat(name_, " cannot be sent HELLO: ", strerror(errno))));
+}
+
+absl::Status ModelProcess::AwaitReady() {
+  const std::string during = kNotReady;
+  Wait wait = {.during = during, .limit = options_.start_limit};
+  wait.Begin(options_.clock->Now());
+  std::string packet;
+  while (packet.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(Event event, Next(wait));
+    if (auto* came = std::get_if<std::string>(&event)) packet = *came;
+  }
+  if (KindOf(packet) == Kind::kFailed) return Failed(packet, during);
+  if (KindOf(packet) != Kind::kReady) {
+    return Garbage(
+        absl::StrCat(KindName(KindOf(packet)), ", expected READY or FAILED"),
+        during);
+  }
+  const auto ready = Parse<model_protocol::Ready>(packet);
+  if (!ready.ok())
+    return Garbage(std::string(ready.status().message()), during);
+  if (ready->protocol != model_protocol::kProtocol) {
+    return Garbage(absl::StrCat("READY for protocol ", ready->protocol,
+                                ", expected ", model_protocol::kProtocol),
+                   during);
+  }
+  return absl::OkStatus();
+}
+
+// One task, from TASK to its end.
+class ModelProcess::Running {
+ public:
+  Running(ModelProcess* process, uint64_t number, int64_t samples,
+          GradientSink* gradient, const CancelToken* cancel)
+      : process_(*process),
+        number_(number),
+        samples_(samples),
+        gradient_(*gradient),
+        cancel_(*cancel),
+        wait_({.during = absl::StrCat("in task ", number),
+               .limit = process->options_.silence_limit}),
+        final_from_(gradient->values().size()) {}
+
+  absl::StatusOr<Model::Result> Await();
+
+ private:
+  // Whether the task is over.
+  absl::StatusOr<bool> Take(absl::string_view packet);
+  absl::StatusOr<bool> TakeFinal(const model_protocol::Final& message);
+  absl::StatusOr<bool> TakeResult(const model_protocol::Result& message);
+  absl::StatusOr<bool> TakeCancelled(const model_protocol::Cancelled& message);
+  // Parses a message and has it taken, if it is of this task.
+  template <typename Message>
+  absl::StatusOr<bool> TakeOfTask(
+      absl::string_view packet,
+      absl::StatusOr<bool> (Running::*take)(const Message&));
+  // Asks the process to stop; `why` is what the task ends with.
+  void Stop(absl::Status why);
+  absl::Time Now() const { return process_.options_.clock->Now(); }
+
+  // Constant after construction.
+  ModelProcess& process_;
+  const uint64_t number_;
+  const int64_t samples_;
+  GradientSink& gradient_;
+  const CancelToken& cancel_;
+
+  Wait wait_;             // For the next packet; once stopped, for the end.
+  absl::Status stopped_;  // Not OK: CANCEL was sent.
+  int64_t final_from_;
+  Model::Result result_;
+};
+
+absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
+  wait_.Begin(Now());
+  while (true) {
+    if (stopped_.ok() && cancel_.cancelled()) {
+      Stop(absl::AbortedError("the task was cancelled"));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const Event event, process_.Next(wait_));
+    const auto* packet = std::get_if<std::string>(&event);
+    if (packet == nullptr) continue;
+    SLUICE_ASSIGN_OR_RETURN(const bool over, Take(*packet));
+    if (over && stopped_.ok()) return result_;
+    if (over) return stopped_;
+    if (stopped_.ok()) {
+      wait_.Begin(Now());
+    } else if (Now() >= wait_.deadline) {
+      return process_.Silent(wait_);
+    }
+  }
+}
+
+void ModelProcess::Running::Stop(absl::Status why) {
+  stopped_ = std::move(why);
+  process_.Send(model_protocol::Cancel{.task = number_});
+  wait_.silence = "has not answered CANCEL";
+  wait_.Begin(Now());
+}
+
+absl::StatusOr<bool> ModelProcess::Running::Take(absl::string_view packet) {
+  switch (KindOf(packet)) {
+    case Kind::kFinal:
+      return TakeOfTask(packet, &Running::TakeFinal);
+    case Kind::kResult:
+      return TakeOfTask(packet, &Running::TakeResult);
+    case Kind::kCancelled:
+      return TakeOfTask(packet, &Running::TakeCancelled);
+    case Kind::kFailed:
+      return process_.Failed(packet, wait_.during);
+    default:
+      return process_.Garbage(
+          absl::StrCat(KindName(KindOf(packet)),
+                       ", expected FINAL, RESULT, CANCELLED or FAILED"),
+          wait_.during);
+  }
+}
+
+template <typename Message>
+absl::StatusOr<bool> ModelProcess::Running::TakeOfTask(
+    absl::string_view packet,
+    absl::StatusOr<bool> (Running::*take)(const Message&)) {
+  const absl::StatusOr<Message> message = Parse<Message>(packet);
+  if (!message.ok()) {
+    return process_.Garbage(std::string(message.status().message()),
+                            wait_.during);
+  }
+  if (message->task != number_) {
+    return process_.Garbage(absl::StrCat(KindName(message->kind), " of task ",
+                                         message->task, ", expected ", number_),
+                            wait_.during);
+  }
+  return (this->*take)(*message);
+}
+
+absl::StatusOr<bool> ModelProcess::Running::TakeFinal(
+    const model_protocol::Final& message) {
+  if (message.from < 0 || message.from > final_from_) {
+    return process_.Garbage(absl::StrCat("FINAL from float ", message.from,
+                                         ", expected 0 to ", final_from_),
+                            wait_.during);
+  }
+  // The same again says only that it is alive.
+  if (message.from == final_from_ || !stopped_.ok()) return false;
+  final_from_ = message.from;
+  absl::Status taken = gradient_.FinalFrom(final_from_);
+  if (!taken.ok()) Stop(std::move(taken));
+  return false;
+}
+
+absl::StatusOr<bool> ModelProcess::Running::TakeResult(
+    const model_protocol::Result& message) {
+  if (!stopped_.ok()) return true;  // It was on its way.
+  if (final_from_ != 0) {
+    return process_.Garbage(
+        absl::StrCat("RESULT where the gradient is final from float ",
+                     final_from_, " on, expected 0"),
+        wait_.during);
+  }
+  if (message.samples != samples_) {
+    return process_.Garbage(absl::StrCat("RESULT of ", message.samples,
+                                         " samples, expected ", samples_),
+                            wait_.during);
+  }
+  result_.samples = message.samples;
+  result_.loss = message.loss;
+  return true;
+}
+
+absl::StatusOr<bool> ModelProcess::Running::TakeCancelled(
+    const model_protocol::Cancelled& message) {
+  if (!stopped_.ok()) return true;
+  return process_.Garbage("CANCELLED of a task that nobody has cancelled",
+                          wait_.during);
+}
+
+absl::StatusOr<Model::Result> ModelProcess::Compute(
+    const Task& task, absl::Span<const float> weights, GradientSink& gradient,
+    const CancelToken& cancel) {
+  SLUICE_RETURN_IF_ERROR(broken_);
+  SLUICE_RETURN_IF_ERROR(CheckRoom(task));
+  WriteIndices(task);
+  const model_protocol::Task message = {
+      .weights = BufferOf(weights_, weights.data()),
+      .gradient = BufferOf(gradients_, gradient.values().data()),
+      .batches = static_cast<uint32_t>(task.sizes.size()),
+      .number = ++tasks_,
+      .first_batch = task.first.value(),
+      .rate = task.rate,
+      .indices = static_cast<int64_t>(task.indices.size()),
+      .next_indices = static_cast<int64_t>(task.next.size())};
+  Send(message);
+  return Running(this, message.number, message.indices, &gradient, &cancel)
+      .Await();
+}
+
+absl::Status ModelProcess::CheckRoom(const Task& task) const {
+  const int64_t batches = task.sizes.size();
+  const int64_t indices = task.indices.size() + task.next.size();
+  if (batches <= options_.most_batches && indices <= options_.most_indices) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a task of ", batches, " mini-batches and ", indices,
+                   " indices, expected at most ", options_.most_batches,
+                   " and ", options_.most_indices));
+}
+
+void ModelProcess::WriteIndices(const Task& task) const {
+  auto to = indices_.As<int64_t>().begin();
+  for (const std::vector<int64_t>* part :
+       {&task.sizes, &task.indices, &task.next}) {
+    to = std::copy(part->begin(), part->end(), to);
+  }
+}
+
+uint32_t ModelProcess::BufferOf(const std::vector<SharedMemory>& buffers,
+                                const float* values) const {
+  const auto found = std::find_if(buffers.begin(), buffers.end(),
+                                  [&](const SharedMemory& memory) {
+                                    return memory.As<float>().data() == values;
+                                  });
+  SLUICE_CHECK(found != buffers.end());
+  return static_cast<uint32_t>(found - buffers.begin());
+}
+
+void ModelProcess::Wake() {
+  const uint64_t one = 1;
+  // It can fail only where 2^64 - 2 of them wait already.
+  (void)!write(wake_, &one, sizeof one);
+}
+
+absl::StatusOr<ModelProcess::Event> ModelProcess::Next(const Wait& wait) {
+  while (true) {
+    const Heard heard = Poll(wait.deadline);
+    char packet[model_protocol::kLongestMessage + 1];
+    const ssize_t bytes = recv(socket_, packet, sizeof packet, MSG_DONTWAIT);
+    if (bytes > model_protocol::kLongestMessage) {
+      return Garbage(absl::StrCat("a message of more than ",
+                                  model_protocol::kLongestMessage, " bytes"),
+                     wait.during);
+    }
+    if (bytes > 0) return std::string(packet, bytes);
+    // An empty packet looks the same; it is not of the protocol.
+    if (bytes == 0) return Ended(wait.during);
+    // Comes once, before the packets of a process that ended and left some of
+    // this side's unread.
+    if (errno == ECONNRESET) continue;
+    if (heard.ended) return Ended(wait.during);
+    if (heard.woken) return Woken{};
+    if (!heard.in_time) return Silent(wait);
+  }
+}
+
+ModelProcess::Heard ModelProcess::Poll(absl::Time deadline) const {
+  const absl::Duration left = deadline - options_.clock->Now();
+  const timespec timeout =
+      absl::ToTimespec(std::max(left, absl::ZeroDuration()));
+  pollfd polled[] = {
+      {.fd = socket_, .events = POLLIN, .revents = 0},
+      {.fd = process_->ended_descriptor(), .events = POLLIN, .revents = 0},
+      {.fd = wake_, .events = POLLIN, .revents = 0}};
+  const int ready = ppoll(polled, 3, &timeout, nullptr);
+  if (ready < 0) return {};  // Interrupted; the caller comes again.
+  Heard heard = {.ended = polled[1].revents != 0,
+                 .woken = polled[2].revents != 0,
+                 .in_time = ready > 0};
+  uint64_t wakes;
+  if (heard.woken) (void)!read(wake_, &wakes, sizeof wakes);
+  return heard;
+}
+
+void ModelProcess::Send(const void* message, size_t bytes) const {
+  (void)!send(socket_, message, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+absl::Status ModelProcess::Failed(absl::string_view packet,
+                                  const std::string& during) {
+  const absl::string_view text =
+      packet.substr(std::min(packet.size(), sizeof(model_protocol::Failed)));
+  // It ends by itself, in its own way; the destructor waits for that.
+  broken_ = absl::UnavailableError(absl::StrCat(name_, " failed ", during, ": ",
+                                                absl::Utf8SafeCEscape(text)));
+  return broken_;
+}
+
+absl::Status ModelProcess::Silent(const Wait& wait) {
+  return Break(absl::DeadlineExceededError(absl::StrCat(
+      name_, " ", wait.silence, " for ", absl::FormatDuration(wait.limit), " ",
+      wait.during, " and was killed")));
+}
+
+absl::Status ModelProcess::Ended(const std::string& during) {
+  if (process_->AwaitEnd(kExit)) {
+    return Break(absl::UnavailableError(
+        absl::StrCat(name_, " ", process_->how_it_ended(), " ", during)));
+  }
+  return Break(absl::UnavailableError(
+      absl::StrCat(name_, " closed its socket ", during, " and was killed")));
+}
+
+absl::Status ModelProcess::Garbage(const std::string& what,
+                                   const std::string& during) {
+  return Break(absl::InvalidArgumentError(
+      absl::StrCat(name_, " sent ", what, " ", during, ", and was killed")));
+}
+
+absl::Status ModelProcess::Break(absl::Status why) {
+  broken_ = std::move(why);
+  process_->Kill();
+  return broken_;
+}
+
+}  // namespace sluice

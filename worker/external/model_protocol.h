@@ -1,0 +1,112 @@
+#ifndef SLUICE_WORKER_EXTERNAL_MODEL_PROTOCOL_H_
+#define SLUICE_WORKER_EXTERNAL_MODEL_PROTOCOL_H_
+
+#include <cstdint>
+
+// The messages between a worker and a model process, as they lie on their
+// socket: one message is one packet of a SOCK_SEQPACKET socket, little-endian,
+// without padding. docs/model_process.md says what they mean and what follows
+// from one that was not expected.
+//
+// A process in C or C++ can include this header, which needs nothing else.
+namespace sluice::model_protocol {
+
+// The one that this header describes.
+inline constexpr uint32_t kProtocol = 1;
+// Names the socket's number in the process's environment.
+inline constexpr char kSocketVariable[] = "SLUICE_MODEL_SOCKET";
+// Longest packet that the process may send, in bytes.
+inline constexpr int64_t kLongestMessage = 4096;
+
+enum class Kind : uint32_t {
+  kHello = 1,      // worker to process
+  kReady = 2,      // process to worker
+  kTask = 3,       // worker to process
+  kFinal = 4,      // process to worker
+  kResult = 5,     // process to worker
+  kFailed = 6,     // process to worker
+  kCancel = 7,     // worker to process
+  kCancelled = 8,  // process to worker
+  kStop = 9,       // worker to process
+};
+
+// With it come the descriptors of `weights` + `gradients` + 2 memfds: of the
+// weights, the gradients, the sample indices and the job.
+struct Hello {
+  Kind kind = Kind::kHello;
+  uint32_t protocol = kProtocol;
+  uint32_t weights = 0;    // Buffers of weights.
+  uint32_t gradients = 0;  // Buffers of gradients.
+};
+static_assert(sizeof(Hello) == 16);
+
+struct Ready {
+  Kind kind = Kind::kReady;
+  uint32_t protocol = kProtocol;
+};
+static_assert(sizeof(Ready) == 8);
+
+// The memfd of indices then holds 64-bit integers: the sizes of the `batches`
+// mini-batches, the `indices` samples that they consist of, and the
+// `next_indices` samples of what is likely to come next.
+struct Task {
+  Kind kind = Kind::kTask;
+  uint32_t weights = 0;   // Number of the buffer to read.
+  uint32_t gradient = 0;  // Number of the buffer to write.
+  uint32_t batches = 0;   // 1 or more.
+  uint64_t number = 0;    // From 1.
+  int64_t first_batch = 0;
+  double rate = 0;  // Of the steps of SGD between the mini-batches.
+  int64_t indices = 0;
+  int64_t next_indices = 0;
+};
+static_assert(sizeof(Task) == 56);
+
+struct Final {
+  Kind kind = Kind::kFinal;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+  int64_t from = 0;  // Floats; the gradient from here on is final.
+};
+static_assert(sizeof(Final) == 24);
+
+struct Result {
+  Kind kind = Kind::kResult;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+  int64_t samples = 0;
+  double loss = 0;  // Mean over the samples.
+};
+static_assert(sizeof(Result) == 32);
+
+// A text in UTF-8 follows, up to the end of the packet.
+struct Failed {
+  Kind kind = Kind::kFailed;
+  uint32_t reserved = 0;
+  uint64_t task = 0;  // 0: before it was ready.
+};
+static_assert(sizeof(Failed) == 16);
+
+struct Cancel {
+  Kind kind = Kind::kCancel;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+};
+static_assert(sizeof(Cancel) == 16);
+
+struct Cancelled {
+  Kind kind = Kind::kCancelled;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+};
+static_assert(sizeof(Cancelled) == 16);
+
+struct Stop {
+  Kind kind = Kind::kStop;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(Stop) == 8);
+
+}  // namespace sluice::model_protocol
+
+#endif  // SLUICE_WORKER_EXTERNAL_MODEL_PROTOCOL_H_

@@ -1,0 +1,139 @@
+// A model process that does one thing wrong: faulty_model WHAT. The table below
+// says what there is.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "worker/external/testing/process_end.h"
+
+namespace sluice {
+namespace {
+
+namespace protocol = model_protocol;
+using protocol::Task;
+
+// Nothing ever comes of it.
+void Hang() {
+  for (;;) pause();
+}
+
+// Instead of READY.
+const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
+    {"exit", [](ProcessEnd*) { _exit(3); }},
+    {"silence", [](ProcessEnd*) { Hang(); }},
+    {"other-protocol",
+     [](ProcessEnd* worker) { worker->Say(protocol::Ready{.protocol = 2}); }},
+    {"result-first",
+     [](ProcessEnd* worker) { worker->Say(protocol::Result{}); }},
+};
+
+// In each task, which is not answered otherwise.
+const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
+    kInTask = {
+        {"wait",  // Gives half of a gradient, and waits for CANCEL.
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number,
+                                       .from = worker->parameters() / 2});
+           worker->AwaitCancel(task.number);
+           worker->Say(protocol::Cancelled{.task = task.number});
+         }},
+        {"result-after-cancel",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           worker->AwaitCancel(task.number);
+           worker->Say(protocol::Result{.task = task.number});
+         }},
+        {"deaf",  // To CANCEL.
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           Hang();
+         }},
+        {"chatter",  // Goes on saying that it is alive.
+         [](ProcessEnd* worker, const Task& task) {
+           for (;;) {
+             worker->Say(protocol::Final{.task = task.number, .from = 1});
+           }
+         }},
+        {"exit-in-task", [](ProcessEnd*, const Task&) { _exit(4); }},
+        {"close",
+         [](ProcessEnd* worker, const Task&) {
+           worker->Close();
+           Hang();
+         }},
+        {"fail-and-exit",
+         [](ProcessEnd* worker, const Task& task) {
+           const protocol::Failed failed{.task = task.number};
+           worker->SayBytes(std::string(reinterpret_cast<const char*>(&failed),
+                                        sizeof failed) +
+                            "out of memory\non device 0");
+           _exit(5);
+         }},
+        {"unknown-kind",
+         [](ProcessEnd* worker, const Task&) {
+           worker->SayBytes(std::string(8, '\x7f'));
+         }},
+        {"text",
+         [](ProcessEnd* worker, const Task&) { worker->SayBytes("hi"); }},
+        {"long-message",
+         [](ProcessEnd* worker, const Task&) {
+           worker->SayBytes(std::string(protocol::kLongestMessage + 1, 'x'));
+         }},
+        {"short-result",
+         [](ProcessEnd* worker, const Task&) {
+           worker->SayBytes(std::string("\x05\0\0\0ab", 6));
+         }},
+        {"other-task",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number + 1, .from = 0});
+         }},
+        {"final-grows",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 1});
+           worker->Say(protocol::Final{.task = task.number, .from = 2});
+         }},
+        {"final-below-0",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = -1});
+         }},
+        {"result-too-soon",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 1});
+           worker->Say(
+               protocol::Result{.task = task.number, .samples = task.indices});
+         }},
+        {"fewer-samples",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           worker->Say(protocol::Result{.task = task.number,
+                                        .samples = task.indices - 1});
+         }},
+        {"cancelled-unasked",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Cancelled{.task = task.number});
+         }},
+};
+
+void Serve(const std::string& what) {
+  ProcessEnd worker;
+  if (const auto fault = kAtStart.find(what); fault != kAtStart.end()) {
+    fault->second(&worker);
+    Hang();
+  }
+  const auto fault = kInTask.find(what);
+  if (fault == kInTask.end()) _exit(9);
+  worker.Say(protocol::Ready{});
+  while (const auto task = worker.NextTask()) fault->second(&worker, *task);
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  if (argc != 2) _exit(9);
+  sluice::Serve(argv[1]);
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/python3 -B
+"""Linear regression as a model process, of the standard library alone.
+
+y = w x + b with F features, fitted to samples that are a function of their
+index; linear_model.cc computes the same, to the same bits. Sums are those of
+Python's floats (double), in order.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(
+    0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
+
+from sluice import model_process  # pylint: disable=wrong-import-position
+
+
+def sample(index, features):
+    """The inputs and the target of a sample."""
+    x = [((index * 7 + j * 3) % 11 - 5) / 8 for j in range(features)]
+    return x, sum((j + 1) / 2 * x[j] for j in range(features)) + 0.25
+
+
+def prepare(description):
+    features = description.parameters - 1  # The last float is the bias.
+
+    def compute(task):
+        weights = list(task.weights)
+        total = [0.0] * (features + 1)
+        loss = 0.0
+        for batch in task.batches:
+            task.check()
+            gradient = [0.0] * (features + 1)
+            for index in batch:
+                x, y = sample(index, features)
+                error = weights[features] - y
+                for j in range(features):
+                    error += weights[j] * x[j]
+                loss += error * error / 2
+                for j in range(features):
+                    gradient[j] += error * x[j]
+                gradient[features] += error
+            for j in range(features + 1):
+                gradient[j] /= len(batch)
+                weights[j] -= task.rate * gradient[j]
+                total[j] += gradient[j]
+        task.gradient[features] = total[features]
+        task.final_from(features)
+        for j in range(features):
+            task.gradient[j] = total[j]
+        return loss / task.samples
+
+    return compute
+
+
+if __name__ == "__main__":
+    model_process.serve(prepare)
