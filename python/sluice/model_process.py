@@ -34,7 +34,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 PROTOCOL = 1
 SOCKET_VARIABLE = "SLUICE_MODEL_SOCKET"
@@ -61,8 +61,8 @@ class ProtocolError(Exception):
     """The worker sent what it must not."""
 
 
-class _Stop(BaseException):
-    """The worker has said STOP, or is gone."""
+class _Stop(SystemExit):
+    """The worker has said STOP, or is gone: this process ends, with 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +116,8 @@ class Task:
     rate         of the steps of SGD between one mini-batch and the next
     batches      for each mini-batch, the indices of its training samples
     next         indices of samples that are likely to be wanted then
-    weights      the flat vector, to be read: a memoryview of floats
+    weights      the flat vector, to be read: a memoryview of floats, which is
+                 Worker.weights[weights_buffer]
     gradient     the flat vector, to be written whole: the sum over the
                  mini-batches of their gradients, each the mean over its
                  samples; where a tensor is a STATISTIC, its own value
@@ -125,10 +126,10 @@ class Task:
     """
 
     def __init__(self, link: "_Link", packet: bytes):
-        (_, weights, gradient, batches, self.number, self.first_batch,
-         self.rate, indices, following) = _TASK.unpack(packet)
-        self.weights = link.weights[weights]
-        self.gradient = link.gradients[gradient]
+        (_, self.weights_buffer, self.gradient_buffer, batches, self.number,
+         self.first_batch, self.rate, indices, following) = _TASK.unpack(packet)
+        self.weights = link.weights[self.weights_buffer]
+        self.gradient = link.gradients[self.gradient_buffer]
         sizes = link.indices[:batches]
         self.samples = indices
         self.batches = []
@@ -137,6 +138,7 @@ class Task:
             self.batches.append(link.indices[at:at + size])
             at += size
         self.next = link.indices[at:at + following]
+        self.over = False  # Done or given up.
         self._link = link
         self._final_from = len(self.gradient)
 
@@ -154,6 +156,19 @@ class Task:
     def check(self) -> None:
         """Raises Cancelled if the task was cancelled. Does not block."""
         self._link.check(self.number)
+
+    def done(self, loss: float) -> None:
+        """The gradient is whole and `loss` the mean over the task's samples.
+        Raises Cancelled."""
+        self.final_from(0)
+        self._link.send(
+            _RESULT.pack(RESULT, 0, self.number, self.samples, loss))
+        self.over = True
+
+    def give_up(self) -> None:
+        """Answers a cancel."""
+        self._link.send(_OF_TASK.pack(CANCELLED, 0, self.number))
+        self.over = True
 
 
 class _Link:
@@ -236,44 +251,78 @@ def _map(descriptor: int, protection: int) -> memoryview:
     return memoryview(mmap.mmap(descriptor, size, prot=protection))
 
 
-def _carry_out(link: _Link, task: Task,
-               compute: Callable[[Task], float]) -> None:
-    try:
-        loss = compute(task)
-        task.final_from(0)
-    except Cancelled:
-        link.send(_OF_TASK.pack(CANCELLED, 0, task.number))
-        return
-    link.send(_RESULT.pack(RESULT, 0, task.number, task.samples, loss))
+class Worker:
+    """The worker that started this program. One in a process."""
+
+    def __init__(self):
+        """Takes over the socket that the worker has left. Exits, with a
+        message, where no worker has started this program. An exception that
+        ends the program is told to the worker from now on."""
+        descriptor = os.environ.get(SOCKET_VARIABLE)
+        if descriptor is None:
+            sys.exit(f"{SOCKET_VARIABLE} is not set: a worker starts this "
+                     "program, as `worker --job=J --worker=0 -- COMMAND`")
+        del os.environ[SOCKET_VARIABLE]  # Not for the processes of this one.
+        os.set_inheritable(int(descriptor), False)
+        self._task = None
+        self._link = None
+        self._print = sys.excepthook
+        sys.excepthook = self._on_exception
+        self._link = _Link(int(descriptor))
+
+    @property
+    def description(self) -> Description:
+        return self._link.description
+
+    @property
+    def weights(self) -> list[memoryview]:
+        """The vectors of which each task's weights are one."""
+        return self._link.weights
+
+    @property
+    def gradients(self) -> list[memoryview]:
+        """The same of gradients."""
+        return self._link.gradients
+
+    def tasks(self) -> Iterator[Task]:
+        """Says that this program is ready; then each task, until the worker
+        ends. Each must be done or given up before the next one is asked for."""
+        try:
+            self._link.send(_READY.pack(READY, PROTOCOL))
+            while True:
+                self._task = self._link.next_task()
+                yield self._task
+                if not self._task.over:
+                    raise ProtocolError(
+                        f"task {self._task.number} is neither done nor given "
+                        "up, and the next one is asked for")
+        except _Stop:
+            return
+
+    def _on_exception(self, kind, error, trace):
+        self._print(kind, error, trace)
+        if self._link is None:
+            return
+        number = 0 if self._task is None else self._task.number
+        text = traceback.format_exception_only(kind, error)[-1].strip()
+        try:
+            self._link.fail(number, text)
+        except _Stop:
+            pass
 
 
 def serve(prepare: Callable[[Description], Callable[[Task], float]]) -> None:
     """Computes tasks until the worker ends.
 
     `prepare` is called once, with the job's description. What it returns is
-    called with each task and returns the mean loss over the task's samples.
-    An exception in either is printed, told to the worker and raised again: the
-    worker starts the program anew.
+    called with each task and returns the mean loss over the task's samples. The
+    worker is told of an exception in either, which ends the program: it starts
+    the program anew.
     """
-    descriptor = os.environ.get(SOCKET_VARIABLE)
-    if descriptor is None:
-        sys.exit(f"{SOCKET_VARIABLE} is not set: a worker starts this program, "
-                 "as `worker --job=J --worker=0 -- COMMAND`")
-    del os.environ[SOCKET_VARIABLE]  # Not for the processes of this one.
-    os.set_inheritable(int(descriptor), False)
-    try:
-        link = _Link(int(descriptor))
-        number = 0
+    worker = Worker()
+    compute = prepare(worker.description)
+    for task in worker.tasks():
         try:
-            compute = prepare(link.description)
-            link.send(_READY.pack(READY, PROTOCOL))
-            while True:
-                task = link.next_task()
-                number = task.number
-                _carry_out(link, task, compute)
-        except Exception as error:
-            text = traceback.format_exception_only(error)[-1].strip()
-            link.fail(number, text)
-            raise
-    except _Stop:
-        return
+            task.done(compute(task))
+        except Cancelled:
+            task.give_up()
