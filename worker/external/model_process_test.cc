@@ -42,6 +42,8 @@ ModelProcess::Options OptionsFor(const std::string& program,
                                       .kind = ModelDescription::Kind::kBias}}};
   options.most_batches = 2;
   options.most_indices = 16;
+  // Where a rule is broken a test fails by this, and does not hang.
+  options.silence_limit = absl::Seconds(30);
   return options;
 }
 
@@ -323,6 +325,19 @@ TEST_F(ModelProcessTest, WhatAFailedProcessSaidIsToldAndNotItsExit) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(status),
               Named("failed in task 1: out of memory\\non device 0"));
+}
+
+TEST_F(ModelProcessTest, WhatItSaidIsToldEvenIfItDidNotHearACancel) {
+  Start(OptionsFor("faulty_model", "fail-unheard"));
+  on_final_ = [this](int64_t) { cancel_.Cancel(); };
+  EXPECT_THAT(MessageOf(ComputeFails()),
+              Named("failed in task 1: out of memory"));
+}
+
+TEST_F(ModelProcessTest, AnEndIsSeenEvenIfTheSocketLivesOnInAnotherProcess) {
+  Start(OptionsFor("faulty_model", "exit-and-leave-socket"));
+  EXPECT_THAT(MessageOf(ComputeFails()),
+              Named("ended with exit status 4 in task 1"));
 }
 
 TEST_F(ModelProcessTest, AClosedSocketEndsAProcessThatStaysAlive) {

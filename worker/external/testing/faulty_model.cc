@@ -22,6 +22,12 @@ void Hang() {
   for (;;) pause();
 }
 
+std::string FailedText(const Task& task, const std::string& text) {
+  const protocol::Failed failed{.task = task.number};
+  return std::string(reinterpret_cast<const char*>(&failed), sizeof failed) +
+         text;
+}
+
 // Instead of READY.
 const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
     {"exit", [](ProcessEnd*) { _exit(3); }},
@@ -67,11 +73,20 @@ const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
          }},
         {"fail-and-exit",
          [](ProcessEnd* worker, const Task& task) {
-           const protocol::Failed failed{.task = task.number};
-           worker->SayBytes(std::string(reinterpret_cast<const char*>(&failed),
-                                        sizeof failed) +
-                            "out of memory\non device 0");
+           worker->SayBytes(FailedText(task, "out of memory\non device 0"));
            _exit(5);
+         }},
+        {"fail-unheard",  // Ends without having read a CANCEL.
+         [](ProcessEnd* worker, const Task& task) {
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           worker->AwaitPacket();
+           worker->SayBytes(FailedText(task, "out of memory"));
+           _exit(5);
+         }},
+        {"exit-and-leave-socket",  // To a process of its own.
+         [](ProcessEnd*, const Task&) {
+           if (fork() != 0) _exit(4);
+           Hang();
          }},
         {"unknown-kind",
          [](ProcessEnd* worker, const Task&) {

@@ -118,6 +118,8 @@ void ProcessEnd::AwaitCancel(uint64_t task) {
   } while (cancel.kind != protocol::Kind::kCancel || cancel.task != task);
 }
 
+void ProcessEnd::AwaitPacket() { Expect(Receive(MSG_PEEK)); }
+
 void ProcessEnd::SayBytes(const std::string& packet) {
   if (send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) _exit(9);
 }

@@ -32,6 +32,9 @@ class ProcessEnd {
   // Blocks until it was.
   void AwaitCancel(uint64_t task);
 
+  // Blocks until there is a packet, which stays.
+  void AwaitPacket();
+
   template <typename Message>
   void Say(const Message& message) {
     SayBytes(
