@@ -107,12 +107,19 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       shape.classification = false;
       return shape;
     }
+    case proto::Data::kExternal: {
+      DataShape shape;
+      shape.train_samples = data.external().train_samples();
+      shape.test_samples = data.external().test_samples();
+      shape.classification = false;
+      return shape;
+    }
     case proto::Data::READER_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx, cifar, synthetic_images, text or "
-      "linear_regression)");
+      "data: names no reader (idx, cifar, synthetic_images, text, "
+      "linear_regression or external)");
 }
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ struct DataShape {
   int64_t train_samples = 0;
   int64_t test_samples = 0;          // 0 if there is no test split.
   std::vector<int64_t> input_shape;  // (channels, height, width) or
-                                     // (features).
+                                     // (features); empty for data.external.
   bool classification = true;        // Has labels; otherwise real targets.
   int64_t labels = 1;                // Labels of a sample, if it has labels.
   // Inputs are whole numbers below this; 0: real numbers.

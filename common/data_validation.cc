@@ -139,10 +139,16 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
     case proto::Data::kLinearRegression:
       CheckLinear(data.linear_regression(), evaluated, check);
       break;
+    case proto::Data::kExternal:
+      check->AtLeast("data.external.train_samples",
+                     data.external().train_samples(), 1);
+      check->AtLeast("data.external.test_samples",
+                     data.external().test_samples(), 0);
+      break;
     case proto::Data::READER_NOT_SET:
       check->Add("data",
-                 "must name a reader: idx, cifar, synthetic_images, text "
-                 "or linear_regression");
+                 "must name a reader: idx, cifar, synthetic_images, text, "
+                 "linear_regression or external");
       break;
   }
   check->Between("data.batch_size", data.batch_size(), 1, kMany);

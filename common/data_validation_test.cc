@@ -50,7 +50,7 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
 TEST(DataValidationTest, OneOfTheReadersMustBeNamed) {
   EXPECT_THAT(Violations(""),
               ElementsAre("data: must name a reader: idx, cifar, "
-                          "synthetic_images, text or linear_regression"));
+                          "synthetic_images, text, linear_regression or external"));
 }
 
 TEST(DataValidationTest, IdxTestFilesAreBothOrNone) {

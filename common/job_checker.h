@@ -77,6 +77,9 @@ class Checker {
 void CheckData(const proto::Data& data, bool evaluated, Checker* check);
 // Of `delays` (delay_validation.cc).
 void CheckDelays(const proto::Delays& delays, Checker* check);
+// Of `model.external` and `data.external`, and of what a model process refuses
+// in the rest of the job (external_validation.cc).
+void CheckExternal(const proto::Job& job, Checker* check);
 // Of `sync`, some of which depend on the rest of the job (sync_validation.cc).
 void CheckSync(const proto::Job& job, Checker* check);
 

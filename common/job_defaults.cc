@@ -119,6 +119,9 @@ void ResolveData(proto::Data* data) {
     SLUICE_DEFAULT(linear, test_samples, 256);
     SLUICE_DEFAULT(linear, noise, 0);
   }
+  if (data->has_external()) {
+    SLUICE_DEFAULT(data->mutable_external(), test_samples, 0);
+  }
   SLUICE_DEFAULT(data, batch_size, 64);
   SLUICE_DEFAULT_ENUM(data, sharding, proto::Data::DYNAMIC);
   SLUICE_DEFAULT(data, shuffle, true);
@@ -128,10 +131,20 @@ void ResolveData(proto::Data* data) {
   }
 }
 
+void ResolveExternal(proto::ExternalModel* external) {
+  for (proto::ExternalTensor& tensor : *external->mutable_tensor()) {
+    if (tensor.kind() == proto::ExternalTensor::STATISTIC) {
+      SLUICE_DEFAULT(&tensor, momentum, 0.1);
+    }
+  }
+}
+
 void ResolveModel(const proto::Data& data, proto::Model* model) {
   FillLayerDefaults(model->mutable_layer());
+  if (model->has_external()) ResolveExternal(model->mutable_external());
   SLUICE_DEFAULT_ENUM(model, loss,
-                      data.has_linear_regression()
+                      model->has_external() ? proto::Model::MODEL_PROCESS
+                      : data.has_linear_regression()
                           ? proto::Model::MEAN_SQUARED_ERROR
                           : proto::Model::SOFTMAX_CROSS_ENTROPY);
 }

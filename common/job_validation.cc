@@ -204,7 +204,10 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckOptimizer(job.optimizer(), &check);
   CheckSchedule(job, &check);
   CheckData(job.data(), job.evaluation().enabled(), &check);
-  CheckLayers("model.layer", job.model().layer(), &check);
+  if (!job.model().has_external()) {
+    CheckLayers("model.layer", job.model().layer(), &check);
+  }
+  CheckExternal(job, &check);
   CheckEvaluation(job, &check);
   CheckLimits(job, &check);
   CheckCheckpoint(job, &check);

@@ -49,6 +49,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 // label.
 void CheckModelFits(const ResolvedJob& resolved,
                     std::vector<std::string>* violations) {
+  if (resolved.job.model().has_external()) return;  // Its process knows.
   const DataShape& data = resolved.data;
   if (resolved.model.vocabulary == 0 && data.vocabulary > 0) {
     violations->push_back(

@@ -85,6 +85,7 @@ bool IsSynchronous(const proto::Job& job) {
 // Bytes of the training data: `input` numbers and a label or target a sample.
 int64_t TrainingData(const ResolvedJob& job, int64_t input) {
   const proto::Data& data = job.job.data();
+  if (data.has_external()) return 0;  // The model process has them.
   // A generator keeps its patterns only, and makes samples when needed.
   if (data.has_synthetic_images()) {
     return data.synthetic_images().classes() * input * kFloat;
@@ -102,6 +103,14 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int64_t input = Product(job.data.input_shape);
   WorkerMemory memory;
   const int64_t vector = job.layout.size() * kFloat;
+  if (job.job.model().has_external()) {
+    // What the worker shares with its model process, whose own is unknown: the
+    // samples are their numbers.
+    memory.weights = 2 * vector;
+    memory.gradient = vector;
+    memory.batch = (batch_size + 1) * job.job.sync().local_steps() * 8;
+    return memory;
+  }
   // Local steps move a copy of the weights and sum their gradients.
   // Micro-batches sum theirs, too.
   const int steps = job.job.sync().local_steps() > 1 ? 1 : 0;

@@ -8,9 +8,33 @@
 #include "common/status_macros.h"
 
 namespace sluice {
+namespace {
+
+// A model without layers: what a model process is given.
+ModelPlan PlanExternal(const proto::ExternalModel& external) {
+  ModelPlan plan;
+  int64_t offset = 0;
+  for (const proto::ExternalTensor& tensor : external.tensor()) {
+    TensorSpec spec;
+    spec.name = tensor.name();
+    spec.shape.assign(tensor.shape().begin(), tensor.shape().end());
+    spec.offset = offset;
+    spec.size = ShapeProduct(spec.shape);
+    offset += spec.size;
+    spec.decay = tensor.kind() == proto::ExternalTensor::WEIGHT;
+    if (tensor.kind() == proto::ExternalTensor::STATISTIC) {
+      spec.moving_average = tensor.momentum();
+    }
+    plan.tensors.push_back(std::move(spec));
+  }
+  return plan;
+}
+
+}  // namespace
 
 absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                                     const std::vector<int64_t>& input_shape) {
+  if (model.has_external()) return PlanExternal(model.external());
   if (input_shape.empty() || ShapeProduct(input_shape) < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("model: the input's sizes must be 1 or more, are ",

@@ -36,7 +36,7 @@ struct LayerPlan {
 // all derive from the job file alone.
 struct ModelPlan {
   std::vector<int64_t> input_shape;
-  std::vector<LayerPlan> layers;
+  std::vector<LayerPlan> layers;  // None with model.external.
   // In layer order, weight before bias, then the running mean and variance; a
   // residual's projection last. Offsets and sizes are filled in.
   std::vector<TensorSpec> tensors;
@@ -49,7 +49,8 @@ struct ModelPlan {
 // Works out the shapes of `model`, with or without defaults filled in, on
 // inputs of `input_shape`. kInvalidArgument names the layer, what it expected
 // and what it got; also where the last output is neither flat nor (length,
-// outputs), or no layer has weights.
+// outputs), or no layer has weights. With model.external the plan is its
+// tensors.
 absl::StatusOr<ModelPlan> PlanModel(const proto::Model& model,
                                     const std::vector<int64_t>& input_shape);
 

@@ -16,12 +16,16 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(
       return MakeSyntheticImages(data.synthetic_images(), split, seed);
     case proto::Data::kLinearRegression:
       return MakeLinearRegression(data.linear_regression(), split, seed);
+    case proto::Data::kExternal:
+      return absl::InvalidArgumentError(
+          "data.external: only the model process of a worker reads its "
+          "samples");
     case proto::Data::READER_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx, cifar, synthetic_images, text or "
-      "linear_regression)");
+      "data: names no reader (idx, cifar, synthetic_images, text, "
+      "linear_regression or external)");
 }
 
 }  // namespace sluice

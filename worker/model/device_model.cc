@@ -80,6 +80,10 @@ absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
 
 absl::Status SequentialModel::Prepare(const ResolvedJob& job,
                                       const ModelOptions& options) {
+  if (job.model.layers.empty()) {
+    return absl::InvalidArgumentError(
+        "model.external: only the model process of a worker computes it");
+  }
   device_->EnterThread();
   const LayerContext context = {.plan = job.model,
                                 .seed = job.job.seed(),
