@@ -201,8 +201,8 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
                           MakeTrainingContext(job, WorkerId(0), splits.train));
   made->training_context_.Enter();
   made->trainer_ = std::make_unique<Trainer>(
-      TrainerOptionsFromJob(job), made->training_context_.data.get(),
-      made->training_context_.model.get(), made->exchange_.get());
+      Trainer::Options(), made->training_context_.gradient.get(),
+      made->exchange_.get());
   if (!job.job.evaluation().enabled()) return made;
   SLUICE_ASSIGN_OR_RETURN(made->test_context_,
                           MakeTestContext(job, splits.test));

@@ -12,6 +12,7 @@
 #include "ps_server/decisions/events.h"
 #include "ps_server/shard/shard.h"
 #include "worker/compute_context.h"
+#include "worker/trainer.h"
 
 namespace sluice {
 

@@ -8,6 +8,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
+#include "worker/native_gradient.h"
 
 namespace sluice {
 namespace {
@@ -41,21 +42,18 @@ void ComputeContext::Enter() const {
 absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data) {
-  return MakeContext(job, id, JobMicroBatch(job), Split::kTrain,
-                     std::move(data));
+  SLUICE_ASSIGN_OR_RETURN(
+      ComputeContext context,
+      MakeContext(job, id, JobMicroBatch(job), Split::kTrain, std::move(data)));
+  context.gradient = std::make_unique<NativeGradient>(
+      JobNativeGradient(job), context.data.get(), context.model.get());
+  return context;
 }
 
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
   return MakeContext(job, WorkerId(0), job.job.evaluation().batch_size(),
                      Split::kTest, std::move(data));
-}
-
-Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job) {
-  Trainer::Options options;
-  options.gradient = JobTaskGradient(job);
-  options.parameters = job.layout.size();
-  return options;
 }
 
 Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,

@@ -11,7 +11,7 @@
 #include "worker/data/data_source.h"
 #include "worker/evaluator.h"
 #include "worker/model/model.h"
-#include "worker/trainer.h"
+#include "worker/task_gradient.h"
 
 namespace sluice {
 
@@ -21,6 +21,8 @@ struct ComputeContext {
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
   std::shared_ptr<const DataSource> data;
+  // Null for measuring.
+  std::unique_ptr<TaskGradient> gradient;
 
   // Sets the calling thread's numeric mode and enters it into the device.
   void Enter() const;
@@ -37,9 +39,6 @@ absl::StatusOr<ComputeContext> MakeTrainingContext(
 // worker 0's GPU if on any. `data` and errors as above.
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
-
-// What the job says of a trainer; it adds no delay.
-Trainer::Options TrainerOptionsFromJob(const ResolvedJob& job);
 
 // What the job says of an evaluator. `weights_path`: where it writes the final
 // version; empty: nowhere.

@@ -40,10 +40,11 @@ BatchSampling JobSampling(const ResolvedJob& resolved) {
   return sampling;
 }
 
-TaskGradient::Options JobTaskGradient(const ResolvedJob& resolved) {
-  TaskGradient::Options options;
+NativeGradient::Options JobNativeGradient(const ResolvedJob& resolved) {
+  NativeGradient::Options options;
   options.sampling = JobSampling(resolved);
   options.micro_batch = JobMicroBatch(resolved);
+  options.parameters = resolved.layout.size();
   options.clip_norm = resolved.job.worker().clip_norm();
   if (resolved.job.data().has_augmentation()) {
     options.augmentation = JobAugmentation(resolved);

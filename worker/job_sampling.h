@@ -3,7 +3,7 @@
 
 #include "common/resolved_job.h"
 #include "worker/data/batch_samples.h"
-#include "worker/task_gradient.h"
+#include "worker/native_gradient.h"
 
 namespace sluice {
 
@@ -12,7 +12,7 @@ namespace sluice {
 BatchSampling JobSampling(const ResolvedJob& resolved);
 
 // How the job's mini-batches are read and computed.
-TaskGradient::Options JobTaskGradient(const ResolvedJob& resolved);
+NativeGradient::Options JobNativeGradient(const ResolvedJob& resolved);
 
 // Samples of the largest forward and backward pass.
 int JobMicroBatch(const ResolvedJob& resolved);

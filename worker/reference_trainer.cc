@@ -15,7 +15,7 @@
 #include "worker/cancel_token.h"
 #include "worker/flow.h"
 #include "worker/job_sampling.h"
-#include "worker/task_gradient.h"
+#include "worker/native_gradient.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {
@@ -203,7 +203,7 @@ class Tasks {
       : statistics_(job.layout.statistics()),
         format_(job.layout.statistics()),
         types_(JobWireTypes(job.job)),
-        task_gradient_(JobTaskGradient(job), &data, model) {}
+        task_gradient_(JobNativeGradient(job), &data, model) {}
 
   // Of `batches` mini-batches from `first` on, with a step of plain SGD
   // between one and the next; from pulled weights to what a shard stages.
@@ -245,7 +245,7 @@ class Tasks {
   const std::vector<ParameterRange> statistics_;
   const WireFormat format_;
   const WireTypes types_;
-  TaskGradient task_gradient_;
+  NativeGradient task_gradient_;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ struct ReferenceResult {
 //
 // in fp32, one fma for each line; for the other optimizers, instead of the
 // last lines, those of kernels/optimizer_kernels.h written again. Shares model,
-// data, the gradient of a mini-batch (TaskGradient of one), layout, initial
+// data, the gradient of a mini-batch (NativeGradient of one), layout, initial
 // weights and the learning rate with the daemons, and nothing of local steps,
 // coordinator, shards, exchange or optimizer: the same bits from both show that
 // they agree.

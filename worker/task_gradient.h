@@ -1,54 +1,35 @@
 #ifndef SLUICE_WORKER_TASK_GRADIENT_H_
 #define SLUICE_WORKER_TASK_GRADIENT_H_
 
-#include <cstdint>
-#include <optional>
-#include <thread>
-#include <vector>
-
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/ids.h"
 #include "worker/cancel_token.h"
-#include "worker/data/augmentation.h"
-#include "worker/data/batch_samples.h"
-#include "worker/data/data_source.h"
 #include "worker/flow.h"
 #include "worker/model/model.h"
 #include "worker/task_progress.h"
 
 namespace sluice {
 
-// The gradient of a task: of one mini-batch, or of several with local steps.
-// Each is computed in micro-batches where the whole would not fit in memory, in
-// order; the share of each is that of its samples.
+// What computes the gradient of a task: of one mini-batch, or of several with
+// local steps. It owns the memory in which weights and gradient lie, so that
+// they can be where it computes:
 //
-// Memory   that of a forward and backward pass of micro_batch samples; where
-//          there are several micro-batches, one more gradient; where there are
-//          several mini-batches, another one, and on a device with host memory
-//          a copy of the weights; in both cases the samples of two passes.
-// Numerics a function of the mini-batches, the weights and micro_batch alone.
-//          A mini-batch's gradient in micro-batches differs from the unsplit
-//          one by rounding only: of one dense layer, in each element, by at
-//          most
-//            2 (n + 3 m) 2^-24 mean |g_s|
-//          with g_s what sample s of n contributes, and m micro-batches: both
-//          are sums of the same terms in another order (Higham 2002, section
-//          4.2), with a few roundings more for the shares. Behind further
-//          layers the same goes for each of their sums.
+//   NativeGradient    the job's layers, in this process
+//   ExternalGradient  a process of the user's, in memory that both share
+//
+// Wake may be called from any thread.
 //
 // Not thread-safe: call from the compute thread.
 class TaskGradient {
  public:
-  struct Options {
-    BatchSampling sampling;
-    int64_t micro_batch = 1 << 20;  // Samples; the largest mini-batch's.
-    std::optional<Augmentation> augmentation;
-    double clip_norm = 0;  // Largest norm of a mini-batch's gradient; 0: any.
-  };
-  // `data` and `model`, which is prepared for the samples of one micro-batch,
-  // must outlive this.
-  TaskGradient(Options options, const DataSource* data, Model* model);
-  ~TaskGradient() { AwaitReading(); }
+  virtual ~TaskGradient() = default;
+
+  // Memory for the flat vector: for weights twice, so that the next ones can
+  // come while a task reads its own. The same in each call, with anything in
+  // it; the first one may allocate it. REQUIRES: `which` is 0 or 1.
+  virtual absl::Span<float> Weights(int which) = 0;
+  virtual absl::Span<float> Gradient() = 0;
 
   // Consecutive mini-batches, with steps of plain SGD between them.
   struct Batches {
@@ -57,47 +38,17 @@ class TaskGradient {
     float rate = 0;
   };
 
-  // As Model::ComputeGradient of `batches`. The first part's samples are read
-  // before its forward pass begins, and all others', on a thread of their own,
-  // while the part before them is computed.
-  absl::StatusOr<OrRestarted<Model::Result>> Compute(const Batches& batches,
-                                                     WeightSource& weights,
-                                                     GradientSink& gradient,
-                                                     const CancelToken& cancel,
-                                                     TaskProgress* progress);
+  // As Model::ComputeGradient of `batches`. For ExternalGradient the values of
+  // `weights` and `gradient` must be the memory above. Blocks. Errors other
+  // than kAborted, which says that `cancel` was set, end the worker's life.
+  virtual absl::StatusOr<OrRestarted<Model::Result>> Compute(
+      const Batches& batches, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) = 0;
 
- private:
-  // A part with the memory for its samples.
-  struct Read {
-    Batch batch;
-    float share = 1;
-    bool last = true;
-    Model::Part part() const {
-      return {.batch = &batch, .share = share, .last = last};
-    }
-  };
-
-  // The part that was read; if one follows it begins to be.
-  Model::Part Next();
-  // Reads part after part of `batches_` into `ahead_`.
-  void ReadOne();
-  void AwaitReading() {
-    if (reading_.joinable()) reading_.join();
-  }
-
-  // Constant after construction.
-  const Options options_;
-  const DataSource& data_;
-  Model& model_;
-
-  // Written by each call before they are read. While `reading_` runs only it
-  // touches what is behind `now_`.
-  Read now_;  // What the model computes.
-  Read ahead_;
-  Batches batches_;               // Those that are still to be read.
-  std::vector<int64_t> samples_;  // Of the first of them; empty: not begun.
-  int64_t first_ = 0;             // Of `samples_`, those that were read.
-  std::thread reading_;
+  // Makes a waiting Compute look at its cancel token. From any thread.
+  virtual void Wake() {}
+  // Whether nothing more can be computed with it, but with another one.
+  virtual bool broken() const { return false; }
 };
 
 }  // namespace sluice

@@ -55,8 +55,13 @@ void AddTravels(Transfer transfer, const std::vector<Exchange::Travel>& travels,
 // waits for them is that of the stage "pull".
 class Trainer::PulledWeights final : public WeightSource {
  public:
-  PulledWeights(int64_t parameters, Exchange* exchange, TaskProgress* progress)
-      : exchange_(*exchange), progress_(*progress), values_(parameters) {}
+  // Pulls into memory of `memory`.
+  PulledWeights(TaskGradient* memory, Exchange* exchange,
+                TaskProgress* progress)
+      : memory_(*memory),
+        exchange_(*exchange),
+        progress_(*progress),
+        values_(memory->Weights(0)) {}
   ~PulledWeights() override { exchange_.AbortPrefetch(); }
 
   // `cancel` must stay until all are there, or Abort.
@@ -65,10 +70,10 @@ class Trainer::PulledWeights final : public WeightSource {
     cancel_ = cancel;
     there_ = 0;
     if (next_.has_value() && next_->SameWeights(spec_)) {
-      values_.swap(next_values_);
+      std::swap(values_, next_values_);
       next_.reset();
     }
-    exchange_.BeginPull(spec_, absl::MakeSpan(values_));
+    exchange_.BeginPull(spec_, values_);
   }
   void Abort() { exchange_.AbortPull(); }
 
@@ -81,17 +86,18 @@ class Trainer::PulledWeights final : public WeightSource {
   void PrefetchNext();
 
   // Constant after construction.
+  TaskGradient& memory_;
   Exchange& exchange_;
   TaskProgress& progress_;
 
   PullSpec spec_;
   const CancelToken* cancel_ = nullptr;
-  std::vector<float> values_;
+  absl::Span<float> values_;
   int64_t there_ = 0;           // Floats of `values_`.
   std::vector<Version> bases_;  // When the pull is over.
   // What is prefetched, and where to; empty until there are such tasks.
   std::optional<PullSpec> next_;
-  std::vector<float> next_values_;
+  absl::Span<float> next_values_;
 };
 
 absl::StatusOr<OrRestarted<int64_t>> Trainer::PulledWeights::WaitUntil(
@@ -119,22 +125,24 @@ void Trainer::PulledWeights::PrefetchNext() {
   ++next.version;
   if (next_.has_value() && next_->SameWeights(next)) return;
   next_ = next;
-  next_values_.resize(values_.size());
-  exchange_.Prefetch(next, absl::MakeSpan(next_values_));
+  if (next_values_.empty()) next_values_ = memory_.Weights(1);
+  exchange_.Prefetch(next, next_values_);
 }
 
 // The gradient of one task after the other, pushed as it becomes final.
 class Trainer::PushedGradient final : public GradientSink {
  public:
-  PushedGradient(int64_t parameters, Exchange* exchange, TaskProgress* progress)
-      : exchange_(*exchange), progress_(*progress), values_(parameters) {}
+  // Pushes `values`.
+  PushedGradient(absl::Span<float> values, Exchange* exchange,
+                 TaskProgress* progress)
+      : exchange_(*exchange), progress_(*progress), values_(values) {}
 
   void Begin(const proto::Task& task) {
     exchange_.BeginPush(KeyFromProto(task.key()), task.grant(), values_);
   }
   void Abort() { exchange_.AbortPush(); }
 
-  absl::Span<float> values() override { return absl::MakeSpan(values_); }
+  absl::Span<float> values() override { return values_; }
   absl::Status FinalFrom(int64_t from) override {
     exchange_.PushFrom(from);
     return absl::OkStatus();
@@ -151,18 +159,16 @@ class Trainer::PushedGradient final : public GradientSink {
   // Constant after construction.
   Exchange& exchange_;
   TaskProgress& progress_;
-
-  std::vector<float> values_;
+  const absl::Span<float> values_;
 };
 
-Trainer::Trainer(const Options& options, const DataSource* data, Model* model,
+Trainer::Trainer(const Options& options, TaskGradient* gradient,
                  Exchange* exchange)
     : options_(options),
+      task_gradient_(*gradient),
       progress_(options.clock),
-      task_gradient_(options.gradient, data, model),
-      weights_(std::make_unique<PulledWeights>(options.parameters, exchange,
-                                               &progress_)),
-      gradient_(std::make_unique<PushedGradient>(options.parameters, exchange,
+      weights_(std::make_unique<PulledWeights>(gradient, exchange, &progress_)),
+      gradient_(std::make_unique<PushedGradient>(gradient->Gradient(), exchange,
                                                  &progress_)) {}
 
 Trainer::~Trainer() = default;
@@ -220,7 +226,7 @@ absl::Status Trainer::Straggle(const proto::Task& task,
   if (seconds == 0) return absl::OkStatus();
   while (true) {
     SLUICE_ASSIGN_OR_RETURN(const auto waited,
-                            weights_->WaitUntil(options_.parameters));
+                            weights_->WaitUntil(weights_->values().size()));
     if (!IsRestarted(waited)) break;  // Nothing was computed from them.
   }
   progress_.Enter(Stage::kForward);  // It counts as computing.

@@ -13,7 +13,6 @@
 #include "common/delay_model.h"
 #include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
-#include "worker/data/data_source.h"
 #include "worker/exchange/exchange.h"
 #include "worker/model/model.h"
 #include "worker/task_gradient.h"
@@ -31,8 +30,6 @@ namespace sluice {
 class Trainer {
  public:
   struct Options {
-    TaskGradient::Options gradient;
-    int64_t parameters = 0;  // Floats of the flat vector.
     Clock* clock = Clock::Real();
     // The job's injected stragglers, and how they pass the time: says whether
     // the task was cancelled meanwhile.
@@ -43,8 +40,7 @@ class Trainer {
         };
   };
   // All pointers must outlive the trainer.
-  Trainer(const Options& options, const DataSource* data, Model* model,
-          Exchange* exchange);
+  Trainer(const Options& options, TaskGradient* gradient, Exchange* exchange);
   ~Trainer();
 
   // The gradient is staged on every shard, or a shard refused it.
@@ -81,9 +77,10 @@ class Trainer {
   // Constant after construction.
   const Options options_;
 
+  TaskGradient& task_gradient_;
+
   // Written by every task before it is read.
   TaskProgress progress_;
-  TaskGradient task_gradient_;
   const std::unique_ptr<PulledWeights> weights_;
   const std::unique_ptr<PushedGradient> gradient_;
   int overflows_ = 0;

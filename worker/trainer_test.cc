@@ -4,6 +4,7 @@
 #include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/native_gradient.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {
@@ -23,13 +24,17 @@ class TrainerTest : public ::testing::Test {
 
   static Trainer::Options Options(Clock* clock) {
     Trainer::Options options;
-    options.gradient.sampling = {.seed = 1,
-                                 .train_samples = 10,
-                                 .batch_size = 4,
-                                 .shuffle = false,
-                                 .partitions = 1};
-    options.parameters = 4;
     options.clock = clock;
+    return options;
+  }
+  static NativeGradient::Options GradientOptions() {
+    NativeGradient::Options options;
+    options.sampling = {.seed = 1,
+                        .train_samples = 10,
+                        .batch_size = 4,
+                        .shuffle = false,
+                        .partitions = 1};
+    options.parameters = 4;
     return options;
   }
   static proto::Task TaskOf(int64_t batch, int64_t version) {
@@ -56,7 +61,8 @@ class TrainerTest : public ::testing::Test {
   FakeModel model_;
   FakeExchange exchange_;
   CancelToken token_;
-  Trainer trainer_{Options(&clock_), &data_, model_.get(), &exchange_};
+  NativeGradient gradient_{GradientOptions(), &data_, model_.get()};
+  Trainer trainer_{Options(&clock_), &gradient_, &exchange_};
 };
 
 TEST_F(TrainerTest, ATaskPullsComputesPushesAndIsReady) {
@@ -123,8 +129,8 @@ TEST_F(TrainerTest, WhatIsAskedForAheadGoesToMemoryOfItsOwn) {
 }
 
 TEST_F(TrainerTest, WhatIsAskedForAheadEndsBeforeItsMemoryDoes) {
-  auto trainer = std::make_unique<Trainer>(Options(&clock_), &data_,
-                                           model_.get(), &exchange_);
+  auto trainer =
+      std::make_unique<Trainer>(Options(&clock_), &gradient_, &exchange_);
   ASSERT_TRUE(trainer->Run(TaskOf(0, 5), token_).ok());
   EXPECT_NE(exchange_.prefetched_into, nullptr);
   trainer.reset();
@@ -162,7 +168,7 @@ class StragglerTest : public TrainerTest {
       clock_.Advance(time);
       return cancelled;
     };
-    return Trainer(options, &data_, model_.get(), &exchange_);
+    return Trainer(options, &gradient_, &exchange_);
   }
   double Expected(int batches) const {
     return delay_.Draw(kKey.worker.value(), kKey.sequence.value(), batches);
@@ -192,7 +198,7 @@ TEST_F(StragglerTest, TheDelayBeginsWhenAllWeightsAreThere) {
     awaited = exchange_.awaited;
     return false;
   };
-  Trainer trainer(options, &data_, model_.get(), &exchange_);
+  Trainer trainer(options, &gradient_, &exchange_);
   ASSERT_TRUE(trainer.Run(TaskOf(0, 5), token_).ok());
   EXPECT_THAT(awaited, ElementsAre(4, 4));
 }
@@ -367,7 +373,8 @@ TEST_F(TrainerTest, LocalStepsPushTheSumOfTheirGradients) {
 
 TEST_F(TrainerTest, LocalStepsLeaveStatisticsAloneAndPushTheirMean) {
   const FakeModel model(LayoutOfFour(/*has_statistic=*/true));
-  Trainer trainer(Options(&clock_), &data_, model.get(), &exchange_);
+  NativeGradient gradient(GradientOptions(), &data_, model.get());
+  Trainer trainer(Options(&clock_), &gradient, &exchange_);
   proto::Task task = TaskOf(/*batch=*/0, /*version=*/5);
   task.set_batches(2);
   task.set_local_learning_rate(0.5);

@@ -6,6 +6,7 @@
 #include "common/key_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/native_gradient.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {
@@ -26,13 +27,17 @@ class WorkerLoopTest : public ::testing::Test {
 
   static Trainer::Options Options(Clock* clock) {
     Trainer::Options options;
-    options.gradient.sampling = {.seed = 1,
-                                 .train_samples = 8,
-                                 .batch_size = 4,
-                                 .shuffle = false,
-                                 .partitions = 1};
-    options.parameters = 4;
     options.clock = clock;
+    return options;
+  }
+  static NativeGradient::Options GradientOptions() {
+    NativeGradient::Options options;
+    options.sampling = {.seed = 1,
+                        .train_samples = 8,
+                        .batch_size = 4,
+                        .shuffle = false,
+                        .partitions = 1};
+    options.parameters = 4;
     return options;
   }
   void ReceiveTask(int64_t sequence) {
@@ -53,7 +58,8 @@ class WorkerLoopTest : public ::testing::Test {
   FakeExchange exchange_;
   SharedCounters<WorkerCounters> counters_;
   TaskInbox inbox_{&counters_};
-  Trainer trainer_{Options(&clock_), &data_, model_.get(), &exchange_};
+  NativeGradient gradient_{GradientOptions(), &data_, model_.get()};
+  Trainer trainer_{Options(&clock_), &gradient_, &exchange_};
   std::vector<proto::ToCoordinator> sent_;
   // Called after each message that is sent.
   std::function<void()> after_send_ = [this] { inbox_.Close("test is over"); };

@@ -89,14 +89,16 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
     security.CountCertificate(&counted);
     return counted;
   });
-  inbox.set_wake([&] { exchange->Wake(); });
+  inbox.set_wake([&] {
+    exchange->Wake();
+    context.gradient->Wake();
+  });
   leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);
     client->Leave(reason);
   });
 
-  Trainer trainer(options, context.data.get(), context.model.get(),
-                  exchange.get());
+  Trainer trainer(options, context.gradient.get(), exchange.get());
   WorkerLoop loop(
       job.job.cluster().coordinator(), &inbox, &trainer, &counters,
       [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
@@ -136,7 +138,7 @@ absl::Status RunWorker(const ResolvedJob& job,
                           MakeTrainingContext(job, id));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
                context.device->Description(), job.layout.size());
-  Trainer::Options options = TrainerOptionsFromJob(job);
+  Trainer::Options options;
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   LeaveOnSignal leave;
   CoordinatorClient::Options session = SessionOptions(

@@ -33,7 +33,7 @@
 #include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 #include "worker/model/model.h"
-#include "worker/task_gradient.h"
+#include "worker/native_gradient.h"
 
 namespace sluice::bench {
 namespace {
@@ -141,7 +141,7 @@ class OneWorker {
   std::unique_ptr<kernels::Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DataSource> data_;
-  std::optional<TaskGradient> task_gradient_;
+  std::optional<NativeGradient> task_gradient_;
   Batch batch_;
   std::vector<float> weights_, velocity_, gradient_;
   BatchId next_{0};
@@ -155,7 +155,7 @@ absl::Status OneWorker::Prepare() {
       data_, OpenDataSource(job_.job.data(), Split::kTrain, job_.job.seed()));
   kernels::SetNumericMode();
   device_->EnterThread();
-  task_gradient_.emplace(JobTaskGradient(job_), data_.get(), model_.get());
+  task_gradient_.emplace(JobNativeGradient(job_), data_.get(), model_.get());
   std::vector<int64_t> samples(job_.job.data().batch_size());
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = i;
   data_->Gather(samples, &batch_);

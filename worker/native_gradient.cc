@@ -1,0 +1,77 @@
+// Samples are read one part ahead. `ahead_` is filled by `reading_`, a thread
+// that lives from one Next to the following one; Next waits for it, swaps what
+// it read into `now_` and starts it again. So the model reads `now_` while the
+// thread writes `ahead_`, and whoever touches `ahead_` has joined the thread.
+//
+// Mini-batches 4 and 5 of 8 and 2 samples, micro-batches of 3:
+//
+//   Compute   reads 4[0..2] into ahead_
+//   Next      now_ = 4[0..2], share 3/8; the thread reads 4[3..5]
+//   Next      now_ = 4[3..5], share 3/8; the thread reads 4[6..7]
+//   Next      now_ = 4[6..7], share 2/8, last of its mini-batch; 5[0..1]
+//   Next      5[0..1] from where it was read: nothing follows
+#include "worker/native_gradient.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/named_thread.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+
+NativeGradient::NativeGradient(Options options, const DataSource* data,
+                               Model* model)
+    : options_(std::move(options)), data_(*data), model_(*model) {
+  SLUICE_CHECK(options_.micro_batch >= 1);
+}
+
+absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
+    const Batches& batches, WeightSource& weights, GradientSink& gradient,
+    const CancelToken& cancel, TaskProgress* progress) {
+  AwaitReading();  // For a task that was cut short.
+  batches_ = batches;
+  samples_.clear();
+  ReadOne();
+  return model_.ComputeGradient({.count = batches.count,
+                                 .rate = batches.rate,
+                                 .clip_norm = options_.clip_norm,
+                                 .next = [this] { return Next(); }},
+                                weights, gradient, cancel, progress);
+}
+
+Model::Part NativeGradient::Next() {
+  AwaitReading();
+  // Where no part follows there is no need of memory for two.
+  if (batches_.count == 0) return ahead_.part();
+  std::swap(now_, ahead_);
+  // A thread inherits the numeric mode of the one that starts it.
+  reading_ = StartThread("read samples", [this] { ReadOne(); });
+  return now_.part();
+}
+
+void NativeGradient::ReadOne() {
+  if (samples_.empty()) {
+    samples_ = BatchSamples(options_.sampling, batches_.first);
+    first_ = 0;
+  }
+  const int64_t total = static_cast<int64_t>(samples_.size());
+  const int64_t count = std::min(options_.micro_batch, total - first_);
+  Batch& batch = ahead_.batch;
+  batch.id = batches_.first;
+  batch.first = first_;
+  data_.Gather(absl::MakeConstSpan(samples_).subspan(first_, count), &batch);
+  if (options_.augmentation.has_value()) {
+    options_.augmentation->Apply(batch.id, batch.first, &batch);
+  }
+  ahead_.share = static_cast<float>(static_cast<double>(count) /
+                                    static_cast<double>(total));
+  first_ += count;
+  ahead_.last = first_ == total;
+  if (!ahead_.last) return;
+  samples_.clear();
+  ++batches_.first;
+  --batches_.count;
+}
+
+}  // namespace sluice

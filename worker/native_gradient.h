@@ -1,0 +1,107 @@
+#ifndef SLUICE_WORKER_NATIVE_GRADIENT_H_
+#define SLUICE_WORKER_NATIVE_GRADIENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "worker/cancel_token.h"
+#include "worker/data/augmentation.h"
+#include "worker/data/batch_samples.h"
+#include "worker/data/data_source.h"
+#include "worker/flow.h"
+#include "worker/model/model.h"
+#include "worker/task_gradient.h"
+#include "worker/task_progress.h"
+
+namespace sluice {
+
+// The gradient of a task by the job's layers, in this process. Each mini-batch
+// is computed in micro-batches where the whole would not fit in memory, in
+// order; the share of each is that of its samples.
+//
+// Memory   that of a forward and backward pass of micro_batch samples; where
+//          there are several micro-batches, one more gradient; where there are
+//          several mini-batches, another one, and on a device with host memory
+//          a copy of the weights; in both cases the samples of two passes.
+// Numerics a function of the mini-batches, the weights and micro_batch alone.
+//          A mini-batch's gradient in micro-batches differs from the unsplit
+//          one by rounding only: of one dense layer, in each element, by at
+//          most
+//            2 (n + 3 m) 2^-24 mean |g_s|
+//          with g_s what sample s of n contributes, and m micro-batches: both
+//          are sums of the same terms in another order (Higham 2002, section
+//          4.2), with a few roundings more for the shares. Behind further
+//          layers the same goes for each of their sums.
+//
+// Not thread-safe: call from the compute thread.
+class NativeGradient final : public TaskGradient {
+ public:
+  struct Options {
+    BatchSampling sampling;
+    int64_t micro_batch = 1 << 20;  // Samples; the largest mini-batch's.
+    std::optional<Augmentation> augmentation;
+    double clip_norm = 0;    // Largest norm of a mini-batch's gradient; 0: any.
+    int64_t parameters = 0;  // Floats of Weights and Gradient.
+  };
+  // `data` and `model`, which is prepared for the samples of one micro-batch,
+  // must outlive this.
+  NativeGradient(Options options, const DataSource* data, Model* model);
+  ~NativeGradient() override { AwaitReading(); }
+
+  absl::Span<float> Weights(int which) override {
+    return Sized(&weights_[which]);
+  }
+  absl::Span<float> Gradient() override { return Sized(&gradient_); }
+  // The first part's samples are read before its forward pass begins, and all
+  // others', on a thread of their own, while the part before them is computed.
+  absl::StatusOr<OrRestarted<Model::Result>> Compute(
+      const Batches& batches, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) override;
+
+ private:
+  // A part with the memory for its samples.
+  struct Read {
+    Batch batch;
+    float share = 1;
+    bool last = true;
+    Model::Part part() const {
+      return {.batch = &batch, .share = share, .last = last};
+    }
+  };
+
+  absl::Span<float> Sized(std::vector<float>* vector) const {
+    vector->resize(options_.parameters);
+    return absl::MakeSpan(*vector);
+  }
+  // The part that was read; if one follows it begins to be.
+  Model::Part Next();
+  // Reads part after part of `batches_` into `ahead_`.
+  void ReadOne();
+  void AwaitReading() {
+    if (reading_.joinable()) reading_.join();
+  }
+
+  // Constant after construction.
+  const Options options_;
+  const DataSource& data_;
+  Model& model_;
+
+  std::vector<float> weights_[2], gradient_;  // Empty until they are asked for.
+
+  // Written by each call before they are read. While `reading_` runs only it
+  // touches what is behind `now_`.
+  Read now_;  // What the model computes.
+  Read ahead_;
+  Batches batches_;               // Those that are still to be read.
+  std::vector<int64_t> samples_;  // Of the first of them; empty: not begun.
+  int64_t first_ = 0;             // Of `samples_`, those that were read.
+  std::thread reading_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_NATIVE_GRADIENT_H_
