@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/job_flags.h"
@@ -10,6 +11,7 @@
 #include "cli/launch/progress.h"
 #include "cli/launch/train_run.h"
 #include "common/clock.h"
+#include "common/model_command.h"
 #include "common/resolved_job.h"
 
 namespace sluice {
@@ -23,6 +25,7 @@ struct TrainFlags {
   bool timeline = false;
   std::string bin_dir;
   std::string tls;
+  std::vector<std::string> command;  // Of the model processes.
 };
 
 int Train(const TrainFlags& flags) {
@@ -33,6 +36,11 @@ int Train(const TrainFlags& flags) {
     std::cerr << job.status().message() << "\n";
     return 2;
   }
+  const absl::Status agrees = CheckModelCommand(job->job, flags.command);
+  if (!agrees.ok()) {
+    std::cerr << agrees.message() << "\n";
+    return 2;
+  }
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,
       .resume = resume,
@@ -40,6 +48,7 @@ int Train(const TrainFlags& flags) {
       .timeline = flags.timeline,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .tls = flags.tls,
+      .command = flags.command,
       .columns = TerminalColumns(STDOUT_FILENO)};
   return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
                      std::cerr);
@@ -74,6 +83,7 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   command->add_option("--bin-dir", flags->bin_dir,
                       "Folder that holds ps_server/ and worker/ with the "
                       "daemons; default: beside the tool's own folder");
+  AddModelCommand(command, &flags->command);
   command->callback([flags, exit_code] { *exit_code = Train(*flags); });
 }
 

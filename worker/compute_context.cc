@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
+#include "worker/external/external_gradient.h"
 #include "worker/job_sampling.h"
 #include "worker/model/make_device.h"
 #include "worker/native_gradient.h"
@@ -36,7 +37,19 @@ absl::StatusOr<ComputeContext> MakeContext(
 
 void ComputeContext::Enter() const {
   kernels::SetNumericMode();
-  device->EnterThread();
+  if (device != nullptr) device->EnterThread();
+}
+
+std::string ComputeContext::DeviceName() const {
+  return device != nullptr ? device->Description() : "a model process";
+}
+
+std::map<std::string, std::string> ComputeContext::Inputs() const {
+  std::map<std::string, std::string> inputs;
+  inputs["device"] = DeviceName();
+  const std::string digest = data != nullptr ? data->Digest() : "";
+  if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
+  return inputs;
 }
 
 absl::StatusOr<ComputeContext> MakeTrainingContext(
@@ -47,6 +60,17 @@ absl::StatusOr<ComputeContext> MakeTrainingContext(
       MakeContext(job, id, JobMicroBatch(job), Split::kTrain, std::move(data)));
   context.gradient = std::make_unique<NativeGradient>(
       JobNativeGradient(job), context.data.get(), context.model.get());
+  return context;
+}
+
+absl::StatusOr<ComputeContext> MakeWorkerContext(
+    const ResolvedJob& job, WorkerId id,
+    const std::vector<std::string>& command) {
+  if (!job.job.model().has_external()) return MakeTrainingContext(job, id);
+  ComputeContext context;
+  SLUICE_ASSIGN_OR_RETURN(
+      context.gradient,
+      ExternalGradient::Start(job, JobSampling(job), id, command));
   return context;
 }
 

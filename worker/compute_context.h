@@ -1,8 +1,10 @@
 #ifndef SLUICE_WORKER_COMPUTE_CONTEXT_H_
 #define SLUICE_WORKER_COMPUTE_CONTEXT_H_
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
@@ -18,6 +20,7 @@ namespace sluice {
 // What a worker or an evaluator computes with: all of it that needs no network.
 // The compute thread must have called Enter.
 struct ComputeContext {
+  // All null where a model process computes.
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
   std::shared_ptr<const DataSource> data;
@@ -26,6 +29,10 @@ struct ComputeContext {
 
   // Sets the calling thread's numeric mode and enters it into the device.
   void Enter() const;
+  // What computes, for people.
+  std::string DeviceName() const;
+  // What decides the bits of the gradients besides the job. It takes time.
+  std::map<std::string, std::string> Inputs() const;
 };
 
 // For worker `id`'s gradients of the training split, JobMicroBatch(job) samples
@@ -34,6 +41,13 @@ struct ComputeContext {
 absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data = nullptr);
+// The same for a worker that was given `command`: with model.external it starts
+// the model process, whose errors are those of ModelProcess::Start, else
+// `command` is empty. REQUIRES: the calling thread lives as long as the process
+// is to.
+absl::StatusOr<ComputeContext> MakeWorkerContext(
+    const ResolvedJob& job, WorkerId id,
+    const std::vector<std::string>& command);
 
 // For measuring the test split, evaluation.batch_size samples at a time, on
 // worker 0's GPU if on any. `data` and errors as above.

@@ -10,6 +10,7 @@ bool ShardIsLost(const absl::Status& status) {
 bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   if (end.finish.has_value() || end.told_to_leave) return false;
   if (end.delivered) fruitless_ = 0;
+  if (end.gradient_broken) return ++fruitless_ <= kMostFruitless;
   if (absl::IsAborted(end.session)) {
     return end.worked.ok() || ShardIsLost(end.worked);
   }
@@ -17,6 +18,11 @@ bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   // It was waited for long enough, while the coordinator counted it as living.
   if (absl::IsUnavailable(end.worked)) return false;
   return ++fruitless_ <= kMostFruitless;
+}
+
+absl::Duration RejoinPolicy::pause() const {
+  return fruitless_ < 2 ? absl::ZeroDuration()
+                        : absl::Seconds(1 << (fruitless_ - 2));
 }
 
 }  // namespace sluice

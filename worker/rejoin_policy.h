@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
 
 namespace sluice {
@@ -17,6 +18,8 @@ struct LifeEnd {
   absl::Status worked = {};   // Not OK: why the process gave its work up.
   absl::Status session = {};  // How the session ended, then or before.
   bool delivered = false;     // Something that the coordinator asked for.
+  // What it computed with is broken (TaskGradient); the next life has another.
+  bool gradient_broken = false;
 };
 
 // Whether a failed exchange says that a shard is out of reach or has begun
@@ -27,17 +30,24 @@ bool ShardIsLost(const absl::Status& status);
 // Decides whether a process joins again, and so has another life. It does when
 // the coordinator has ended this one (its generation is over, or the process
 // was taken for dead), and a few times in a row when a shard is at another
-// generation; not when one could not be reached for limits.partition_timeout_s
-// while the session lived. Pure.
+// generation or what it computes with is broken; not when one could not be
+// reached for limits.partition_timeout_s while the session lived. Pure.
 //
 // Not thread-safe: call from one thread.
 class RejoinPolicy {
  public:
   // Of a shard that is at another generation a session hears within one or two;
-  // that many in a row without anything delivered are no recovery.
+  // that many in a row without anything delivered are no recovery. A model
+  // process that fails as often will fail again.
   static constexpr int kMostFruitless = 5;
 
   bool Rejoins(const LifeEnd& end);
+
+  // How long to wait before what it computes with is made again: not at all at
+  // first, then 1, 2, 4, ... s, so that a program that fails at once does not
+  // take the machine's time. REQUIRES: Rejoins has said yes to a life whose
+  // gradient is broken.
+  absl::Duration pause() const;
 
  private:
   int fruitless_ = 0;

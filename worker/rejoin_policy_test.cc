@@ -60,6 +60,29 @@ TEST(RejoinPolicyTest, ADeliveryBeginsTheCountAnew) {
   }
 }
 
+TEST(RejoinPolicyTest, AModelProcessThatDiedIsFollowedByAnotherAFewTimes) {
+  for (const absl::Status& died :
+       {kOutOfReach, absl::InvalidArgumentError("it sent garbage"),
+        absl::DeadlineExceededError("it said nothing")}) {
+    RejoinPolicy rejoin;
+    for (int i = 0; i < RejoinPolicy::kMostFruitless; ++i) {
+      EXPECT_TRUE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
+      EXPECT_EQ(rejoin.pause(),
+                i == 0 ? absl::ZeroDuration() : absl::Seconds(1 << (i - 1)));
+    }
+    EXPECT_FALSE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
+  }
+}
+
+TEST(RejoinPolicyTest, OneThatDiedAfterADeliveryIsStartedAgainAtOnce) {
+  RejoinPolicy rejoin;
+  for (int i = 0; i < 3 * RejoinPolicy::kMostFruitless; ++i) {
+    EXPECT_TRUE(rejoin.Rejoins(
+        {.worked = kOutOfReach, .delivered = true, .gradient_broken = true}));
+    EXPECT_EQ(rejoin.pause(), absl::ZeroDuration());
+  }
+}
+
 TEST(RejoinPolicyTest, WhatIsWrongWithTheWorkItselfIsTheEnd) {
   RejoinPolicy rejoin;
   const absl::Status damaged = absl::DataLossError("a checksum is wrong");

@@ -2,11 +2,11 @@
 // Exit codes: common/exit_codes.h.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -17,6 +17,7 @@
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
 #include "common/ids.h"
+#include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
@@ -28,6 +29,7 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/job_wire_types.h"
 #include "spdlog/spdlog.h"
+#include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"
 #include "worker/rejoin_policy.h"
@@ -39,15 +41,6 @@
 
 namespace sluice {
 namespace {
-
-// What decides the bits of this worker's gradients besides the job.
-std::map<std::string, std::string> InputsOf(const ComputeContext& context) {
-  std::map<std::string, std::string> inputs;
-  inputs["device"] = context.device->Description();
-  const std::string digest = context.data->Digest();
-  if (!digest.empty()) inputs["training data"] = "sha256 " + digest;
-  return inputs;
-}
 
 // All that a worker counts.
 WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
@@ -119,31 +112,33 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   spdlog::info("event=done {}", CountersText(kWorkerCounters, counted));
   end.finish = inbox.finish();
   end.delivered = counted.gradients_delivered > 0;
+  end.gradient_broken = context.gradient->broken();
   return end;
 }
 
 // Works for the job's coordinator as worker `id` until the run is over, and
 // adds what it does to the file `timeline_path` (timeline.h), unless that is
-// empty. OK: it reached its end, or this process was told to stop. Else says
-// what went wrong, naming the culprit. Blocks. REQUIRES: StopSignal::Block was
-// called.
+// empty. `command` is that of the model process, if the job has one. OK: it
+// reached its end, or this process was told to stop. Else says what went wrong,
+// naming the culprit. Blocks. REQUIRES: StopSignal::Block was called.
 absl::Status RunWorker(const ResolvedJob& job,
                        const TransportSecurity& security, WorkerId id,
-                       const std::string& timeline_path) {
+                       const std::string& timeline_path,
+                       const std::vector<std::string>& command) {
   std::unique_ptr<Timeline> timeline;
   if (!timeline_path.empty()) {
     SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
   }
-  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context,
-                          MakeTrainingContext(job, id));
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          MakeWorkerContext(job, id, command));
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}", id.value(),
-               context.device->Description(), job.layout.size());
+               context.DeviceName(), job.layout.size());
   Trainer::Options options;
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   LeaveOnSignal leave;
   CoordinatorClient::Options session = SessionOptions(
       job, security, proto::WORKER, id.value(), /*rejoins=*/false);
-  for (auto& [name, value] : InputsOf(context)) {  // Once: it takes time.
+  for (auto& [name, value] : context.Inputs()) {  // Once: it takes time.
     (*session.join.mutable_inputs())[name] = value;
   }
   RejoinPolicy rejoin;
@@ -153,6 +148,10 @@ absl::Status RunWorker(const ResolvedJob& job,
                                  &leave, timeline.get()));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
+    if (!end.gradient_broken) continue;
+    CancelToken().WaitFor(rejoin.pause());
+    context.gradient.reset();  // Before there are two of it.
+    SLUICE_ASSIGN_OR_RETURN(context, MakeWorkerContext(job, id, command));
   }
 }
 
@@ -175,6 +174,8 @@ int main(int argc, char** argv) {
   std::string timeline;
   app.add_option("--timeline", timeline,
                  "file to add what this worker does to, as a Chrome trace");
+  std::vector<std::string> command;
+  sluice::AddModelCommand(&app, &command);
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
   const sluice::DaemonLog log(absl::StrCat("worker-", id), flags.log,
                               flags.debug);
@@ -182,9 +183,11 @@ int main(int argc, char** argv) {
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
   sluice::LetRead(job->job.output().mode());
+  const auto agrees = sluice::CheckModelCommand(job->job, command);
+  if (!agrees.ok()) return sluice::UsageExitCode(agrees);
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kWorker);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
-  return sluice::ExitCode(
-      sluice::RunWorker(*job, *security, sluice::WorkerId(id), timeline));
+  return sluice::ExitCode(sluice::RunWorker(
+      *job, *security, sluice::WorkerId(id), timeline, command));
 }

@@ -110,6 +110,10 @@ absl::Status LocalCluster::Start(Part part, int number,
   // The child writes the log itself, so that it opens a new file when the old
   // one is moved away (log rotation).
   command.push_back(absl::StrCat("--log=", LogPath(name)));
+  if (part == Part::kWorker && !plan_.command.empty()) {
+    command.push_back("--");  // All that follows is the model process's.
+    command.insert(command.end(), plan_.command.begin(), plan_.command.end());
+  }
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
                           ChildProcess::Start(command, LogPath(name)));
   started_[name] = {part, number};

@@ -29,6 +29,8 @@ struct ClusterPlan {
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
   // With a folder of certificates for each role; empty: plain text.
   std::string tls;
+  // The model process of each worker and its arguments; empty: none.
+  std::vector<std::string> command = {};
 };
 
 // The folder of the daemons' folders. The build puts it above the tool's own.

@@ -307,7 +307,8 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
                 .timeline = options.timeline,
-                .tls = options.tls},
+                .tls = options.tls,
+                .command = options.command},
                *security, options.columns, clock, out);
   run.Run();
   Report(run, run_dir, out, err);

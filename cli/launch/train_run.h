@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/resolved_job.h"
@@ -20,6 +21,7 @@ struct TrainOptions {
   std::string bin_dir;    // As ClusterPlan's.
   // As ClusterPlan's; the folder "operator" in it is this process's own.
   std::string tls = {};
+  std::vector<std::string> command = {};  // As ClusterPlan's.
   int columns = 0;  // Width of the terminal `out`; 0: it is none.
 };
 

@@ -66,6 +66,8 @@ class ModelProcess {
   ~ModelProcess();
 
   pid_t pid() const { return process_->pid(); }
+  // Whether every call from now on returns the error of one before.
+  bool broken() const { return !broken_.ok(); }
   // The flat vectors in shared memory, all zeros at first.
   // REQUIRES: 0 <= `buffer` < kWeights, or options.gradients.
   absl::Span<float> weights(int buffer) const {

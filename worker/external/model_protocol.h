@@ -31,7 +31,7 @@ enum class Kind : uint32_t {
 };
 
 // With it come the descriptors of `weights` + `gradients` + 2 memfds: of the
-// weights, the gradients, the sample indices and the job.
+// weights, the gradients, the sample indices and the description.
 struct Hello {
   Kind kind = Kind::kHello;
   uint32_t protocol = kProtocol;

@@ -1,0 +1,37 @@
+#ifndef SLUICE_COMMON_MODEL_COMMAND_H_
+#define SLUICE_COMMON_MODEL_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// Adds what follows "--" on a command line to `app`: the program that computes
+// gradients (model.external) and its arguments. `command` outlives `app`.
+inline void AddModelCommand(CLI::App* app, std::vector<std::string>* command) {
+  app->add_option("COMMAND", *command,
+                  "after --: the model process of a job with model.external, "
+                  "and its arguments");
+}
+
+// kInvalidArgument: the job needs a command and there is none, or the other way
+// round.
+inline absl::Status CheckModelCommand(const proto::Job& job,
+                                      const std::vector<std::string>& command) {
+  const bool external = job.model().has_external();
+  if (external == !command.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      external ? "model.external: expected -- COMMAND, the program that "
+                 "computes gradients, at the end of the command line; got none"
+               : "expected no -- COMMAND, because the job has no "
+                 "model.external; got \"" +
+                     command[0] + "\"");
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_MODEL_COMMAND_H_

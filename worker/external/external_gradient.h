@@ -1,0 +1,58 @@
+#ifndef SLUICE_WORKER_EXTERNAL_EXTERNAL_GRADIENT_H_
+#define SLUICE_WORKER_EXTERNAL_EXTERNAL_GRADIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/resolved_job.h"
+#include "worker/data/batch_samples.h"
+#include "worker/external/model_process.h"
+#include "worker/task_gradient.h"
+
+namespace sluice {
+
+// The gradient of a task by a model process, in memory that it shares.
+//
+// Wake may be called from any thread.
+//
+// Not thread-safe: call from the compute thread.
+class ExternalGradient final : public TaskGradient {
+ public:
+  // Starts `command` for worker `id` and waits until it is ready. Errors as
+  // ModelProcess::Start. Blocks. REQUIRES: `job` has a model.external;
+  // `sampling` is the job's; the calling thread lives as long as the process is
+  // to.
+  static absl::StatusOr<std::unique_ptr<ExternalGradient>> Start(
+      const ResolvedJob& job, const BatchSampling& sampling, WorkerId id,
+      std::vector<std::string> command);
+
+  absl::Span<float> Weights(int which) override {
+    return process_->weights(which);
+  }
+  absl::Span<float> Gradient() override { return process_->gradient(0); }
+
+  // The process begins when all weights are there. It is told of cancels as
+  // ModelProcess::Compute says, whose errors these are.
+  absl::StatusOr<OrRestarted<Model::Result>> Compute(
+      const Batches& batches, WeightSource& weights, GradientSink& gradient,
+      const CancelToken& cancel, TaskProgress* progress) override;
+  void Wake() override { process_->Wake(); }
+  bool broken() const override { return process_->broken(); }
+
+ private:
+  ExternalGradient(const BatchSampling& sampling,
+                   std::unique_ptr<ModelProcess> process)
+      : sampling_(sampling), process_(std::move(process)) {}
+
+  const BatchSampling sampling_;  // Constant after construction.
+
+  const std::unique_ptr<ModelProcess> process_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_EXTERNAL_EXTERNAL_GRADIENT_H_
