@@ -1,0 +1,16 @@
+"""Writes the job of train.py into the folder that it is given."""
+
+import sys
+
+import sluice.torch
+from fashion_mnist import LeNet
+
+JOB = """
+name: "torch_lenet"
+cluster { workers: 2 shards: 2 }
+optimizer { learning_rate: 0.03 sgd { momentum: 0.9 } }
+checkpoint { every_updates: 200 }
+stop { epochs: 1 }
+"""
+
+print(sluice.torch.init(LeNet(), sys.argv[1], train_samples=60000, job=JOB))

@@ -1,0 +1,125 @@
+"""The job of a PyTorch model: its table of tensors and its first weights."""
+
+import dataclasses
+import json
+import pathlib
+import struct
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase as BatchNorm
+
+_NORMS = (BatchNorm, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelTensor:
+    """A tensor of the model that the cluster holds."""
+    name: str  # As in the model's state_dict.
+    tensor: torch.Tensor
+    kind: str  # "WEIGHT", "BIAS", "NORM" or "STATISTIC"
+    momentum: float | None = None  # Of a STATISTIC.
+
+    @property
+    def is_statistic(self) -> bool:
+        return self.kind == "STATISTIC"
+
+
+def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
+    """The model's trained parameters and the running statistics of its batch
+    norms, in the order of its modules; a tied parameter once. What is frozen,
+    and other buffers, each process has from the program. Raises ValueError
+    where one is not float32 in the CPU's memory."""
+    found = []
+    seen = set()
+    for path, module in model.named_modules():
+        prefix = path + "." if path else ""
+        for name, tensor in module.named_parameters(recurse=False):
+            if not tensor.requires_grad or id(tensor) in seen:
+                continue
+            seen.add(id(tensor))
+            kind = ("NORM" if isinstance(module, _NORMS) else
+                    "BIAS" if tensor.ndim <= 1 else "WEIGHT")
+            found.append(ModelTensor(prefix + name, tensor, kind))
+        if not isinstance(module, BatchNorm) or module.running_mean is None:
+            continue
+        if module.momentum is None:
+            raise ValueError(f"{path}: its momentum is None, a cumulative "
+                             "average; expected a number")
+        for name in ("running_mean", "running_var"):
+            found.append(ModelTensor(prefix + name, getattr(module, name),
+                                     "STATISTIC", module.momentum))
+    for one in found:
+        if one.tensor.dtype != torch.float32 or one.tensor.is_cuda:
+            raise ValueError(f"{one.name} is {one.tensor.dtype} on "
+                             f"{one.tensor.device}, expected float32 on cpu")
+    return found
+
+
+def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
+         train_samples: int, batch_size: int = 64, policy: str = "SYNC",
+         k: int | None = None, job: str = "") -> pathlib.Path:
+    """Writes the job of `model` into `folder`, which it makes: job.textproto,
+    and version0.safetensors with the weights that the model has now. `job` is
+    the rest of the job file as text: cluster, optimizer, stop and so on.
+    Returns the path of the job file."""
+    folder = pathlib.Path(folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = tensors_of(model)
+    weights = folder / "version0.safetensors"
+    weights.write_bytes(_safetensors(tensors))
+    sync = f"policy: {policy}" + (f" k: {k}" if k is not None else "")
+    lines = [
+        f"sync {{ {sync} }}",
+        "evaluation { enabled: false }",
+        f"data {{ external {{ train_samples: {train_samples} }} "
+        f"batch_size: {batch_size} }}",
+        f"model {{ init_from: {json.dumps(str(weights))}",
+        "  external {"]
+    for one in tensors:
+        shape = " ".join(f"shape: {n}" for n in one.tensor.shape)
+        momentum = f" momentum: {one.momentum}" if one.is_statistic else ""
+        lines.append(f"    tensor {{ name: {json.dumps(one.name)} {shape} "
+                     f"kind: {one.kind}{momentum} }}")
+    lines += ["  }", "}", job.strip(), ""]
+    path = folder / "job.textproto"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def load(model: torch.nn.Module, path: str | pathlib.Path) -> None:
+    """Gives the model the weights of a run, its weights.safetensors: trained
+    parameters and running statistics. Raises ValueError where they are not
+    those of the model."""
+    data = pathlib.Path(path).read_bytes()
+    [size] = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {one.name: one.tensor for one in tensors_of(model)}
+    if header.keys() != tensors.keys():
+        raise ValueError(f"{path} has {sorted(header.keys() - tensors.keys())} "
+                         f"which the model has not, and lacks "
+                         f"{sorted(tensors.keys() - header.keys())}")
+    for name, entry in header.items():
+        if entry["dtype"] != "F32" or entry["shape"] != list(
+                tensors[name].shape):
+            raise ValueError(f"{path}: {name} is {entry['dtype']} "
+                             f"{entry['shape']}, expected F32 "
+                             f"{list(tensors[name].shape)}")
+        begin, end = entry["data_offsets"]
+        values = torch.frombuffer(bytearray(data[8 + size + begin:
+                                                 8 + size + end]),
+                                  dtype=torch.float32)
+        tensors[name].data.copy_(values.view(tensors[name].shape))
+
+
+def _safetensors(tensors: list[ModelTensor]) -> bytes:
+    """The file format of https://github.com/huggingface/safetensors."""
+    header, parts, begin = {}, [], 0
+    for one in tensors:
+        part = one.tensor.detach().contiguous().numpy().tobytes()
+        header[one.name] = {"dtype": "F32", "shape": list(one.tensor.shape),
+                            "data_offsets": [begin, begin + len(part)]}
+        parts.append(part)
+        begin += len(part)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
