@@ -276,7 +276,7 @@ class ModelProcess::Running {
   GradientSink& gradient_;
   const CancelToken& cancel_;
 
-  Wait wait_;             // For the next packet; once stopped, for the end.
+  Wait wait_;             // For the next packet; once stopped it only ends.
   absl::Status stopped_;  // Not OK: CANCEL was sent.
   int64_t final_from_;
   Model::Result result_;
@@ -297,7 +297,7 @@ absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
     if (stopped_.ok()) {
       wait_.Begin(Now());
     } else if (Now() >= wait_.deadline) {
-      return process_.Silent(wait_);
+      return process_.Overdue(wait_, "has not answered CANCEL within");
     }
   }
 }
@@ -305,8 +305,6 @@ absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
 void ModelProcess::Running::Stop(absl::Status why) {
   stopped_ = std::move(why);
   process_.Send(model_protocol::Cancel{.task = number_});
-  wait_.silence = "has not answered CANCEL";
-  wait_.Begin(Now());
 }
 
 absl::StatusOr<bool> ModelProcess::Running::Take(absl::string_view packet) {
@@ -459,7 +457,7 @@ absl::StatusOr<ModelProcess::Event> ModelProcess::Next(const Wait& wait) {
     if (errno == ECONNRESET) continue;
     if (heard.ended) return Ended(wait.during);
     if (heard.woken) return Woken{};
-    if (!heard.in_time) return Silent(wait);
+    if (!heard.in_time) return Overdue(wait, "has said nothing for");
   }
 }
 
@@ -495,10 +493,10 @@ absl::Status ModelProcess::Failed(absl::string_view packet,
   return broken_;
 }
 
-absl::Status ModelProcess::Silent(const Wait& wait) {
-  return Break(absl::DeadlineExceededError(absl::StrCat(
-      name_, " ", wait.silence, " for ", absl::FormatDuration(wait.limit), " ",
-      wait.during, " and was killed")));
+absl::Status ModelProcess::Overdue(const Wait& wait, const std::string& what) {
+  return Break(absl::DeadlineExceededError(
+      absl::StrCat(name_, " ", what, " ", absl::FormatDuration(wait.limit), " ",
+                   wait.during, " and was killed")));
 }
 
 absl::Status ModelProcess::Ended(const std::string& during) {

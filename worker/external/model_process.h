@@ -46,7 +46,8 @@ class ModelProcess {
     int64_t most_batches = 1;  // Of a task.
     // Until it is READY. Libraries are imported and data is opened by then.
     absl::Duration start_limit = absl::Minutes(5);
-    // Within a task, from its last word on; also until it answers a CANCEL.
+    // Within a task, from its last word on; once a task is cancelled, from its
+    // last word before that until its answer.
     absl::Duration silence_limit = absl::Minutes(10);
     // From STOP to its end; it holds nothing that a kill would lose.
     absl::Duration stop_limit = absl::Seconds(5);
@@ -118,7 +119,6 @@ class ModelProcess {
     std::string during;    // "in task 7"
     absl::Duration limit;  // From Begin on.
     absl::Time deadline = absl::InfinitePast();
-    std::string silence = "has said nothing";
 
     void Begin(absl::Time now) { deadline = now + limit; }
   };
@@ -141,7 +141,8 @@ class ModelProcess {
   absl::Status CheckRoom(const Task& task) const;
   void WriteIndices(const Task& task) const;
   absl::Status Failed(absl::string_view packet, const std::string& during);
-  absl::Status Silent(const Wait& wait);
+  // The wait is over; `what` is "has said nothing for".
+  absl::Status Overdue(const Wait& wait, const std::string& what);
   absl::Status Ended(const std::string& during);
   absl::Status Garbage(const std::string& what, const std::string& during);
   // Kills the process; `why` is what every call says from now on.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -307,7 +308,10 @@ TEST_F(ModelProcessTest, AProcessThatStandsStillIsKilledAtTheLimit) {
 }
 
 TEST_F(ModelProcessTest, OneThatDoesNotAnswerACancelIsKilledAtTheLimit) {
-  for (const char* what : {"deaf", "chatter"}) {
+  for (const auto& [what, said] :
+       {std::pair{"deaf",
+                  "has said nothing for 200ms in task 1 and was killed"},
+        {"chatter", "has not answered CANCEL within 200ms in task 1"}}) {
     ModelProcess::Options options = OptionsFor("faulty_model", what);
     options.silence_limit = absl::Milliseconds(200);
     Start(options);
@@ -315,7 +319,7 @@ TEST_F(ModelProcessTest, OneThatDoesNotAnswerACancelIsKilledAtTheLimit) {
     on_final_ = [this](int64_t) { cancel_.Cancel(); };
     const absl::Status status = ComputeFails();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(MessageOf(status), Named("has not answered CANCEL for 200ms"));
+    EXPECT_THAT(MessageOf(status), Named(said));
   }
 }
 
