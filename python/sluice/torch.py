@@ -23,7 +23,7 @@ process.
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -52,6 +52,7 @@ class Optimizer:
         where it is another model. `worker`: the one that started this process,
         unless somebody has it already."""
         self._worker = worker or model_process.Worker()
+        self._model = model
         self._tensors = tensors_of(model)
         self._check_model()
         for module in model.modules():
@@ -79,21 +80,34 @@ class Optimizer:
         `collate` (default: torch's) makes of the samples dataset[i]. Before
         each of them the model has the weights to compute at, and torch, NumPy
         and random are seeded by the job's seed and the mini-batch's number."""
-        collate = collate or torch.utils.data.default_collate
-        expected = self.description.train_samples
-        if len(dataset) != expected:
-            raise MisuseError(f"the dataset has {len(dataset)} samples, the "
-                              f"job's data.external.train_samples is "
-                              f"{expected}")
+        self._check_dataset(dataset)
         for task in self._worker.tasks():
-            try:
-                yield self._begin(task, dataset, collate)
-            except model_process.Cancelled:
-                task.give_up()
-                continue
+            yield self._begin(task, dataset, collate)
             if not task.over:
                 raise MisuseError(f"step(loss) was not called for mini-batch "
                                   f"{task.first_batch}")
+
+    def run(self, compute: Callable[[Any], torch.Tensor], dataset: Any,
+            collate: Any = None) -> None:
+        """The whole loop: `compute` takes a mini-batch, as of batches(), and
+        returns its loss; the rest is done here. A mini-batch that the cluster
+        gives up is left when the next module of the model is called, and not
+        only in the end."""
+        self._check_dataset(dataset)
+        hooks = [module.register_forward_pre_hook(self._check_task)
+                 for module in self._model.modules()]
+        try:
+            for task in self._worker.tasks():
+                try:
+                    loss = compute(self._begin(task, dataset, collate))
+                    task.check()
+                    loss.backward()
+                    self.step(loss)
+                except model_process.Cancelled:
+                    task.give_up()
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """The gradients are zero, and in their place. `set_to_none` is taken
@@ -129,7 +143,20 @@ class Optimizer:
         self._gradient = self._gradients[task.gradient_buffer]
         self._seed(task.first_batch)
         self.zero_grad()
+        collate = collate or torch.utils.data.default_collate
         return collate([dataset[i] for i in task.batches[0]])
+
+    def _check_task(self, *_: Any) -> None:
+        # Modules may be called outside of a task, too.
+        if self._task is not None and not self._task.over:
+            self._task.check()
+
+    def _check_dataset(self, dataset: Any) -> None:
+        expected = self.description.train_samples
+        if len(dataset) != expected:
+            raise MisuseError(f"the dataset has {len(dataset)} samples, the "
+                              f"job's data.external.train_samples is "
+                              f"{expected}")
 
     def _seed(self, batch: int) -> None:
         # Mini-batches follow each other, and so must not their seeds: in many
