@@ -22,8 +22,8 @@ void Hang() {
   for (;;) pause();
 }
 
-std::string FailedText(const Task& task, const std::string& text) {
-  const protocol::Failed failed{.task = task.number};
+std::string FailedText(uint64_t task, const std::string& text) {
+  const protocol::Failed failed{.task = task};
   return std::string(reinterpret_cast<const char*>(&failed), sizeof failed) +
          text;
 }
@@ -34,6 +34,14 @@ const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
     {"silence", [](ProcessEnd*) { Hang(); }},
     {"other-protocol",
      [](ProcessEnd* worker) { worker->Say(protocol::Ready{.protocol = 2}); }},
+    {"fail-unheard",  // Ends without having read the first TASK.
+     [](ProcessEnd* worker) {
+       worker->Say(protocol::Ready{});
+       worker->AwaitPacket();
+       worker->Say(protocol::Final{.task = 1, .from = 0});
+       worker->SayBytes(FailedText(1, "out of memory"));
+       _exit(5);
+     }},
     {"result-first",
      [](ProcessEnd* worker) { worker->Say(protocol::Result{}); }},
 };
@@ -73,14 +81,8 @@ const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
          }},
         {"fail-and-exit",
          [](ProcessEnd* worker, const Task& task) {
-           worker->SayBytes(FailedText(task, "out of memory\non device 0"));
-           _exit(5);
-         }},
-        {"fail-unheard",  // Ends without having read a CANCEL.
-         [](ProcessEnd* worker, const Task& task) {
-           worker->Say(protocol::Final{.task = task.number, .from = 0});
-           worker->AwaitPacket();
-           worker->SayBytes(FailedText(task, "out of memory"));
+           worker->SayBytes(
+               FailedText(task.number, "out of memory\non device 0"));
            _exit(5);
          }},
         {"exit-and-leave-socket",  // To a process of its own.
