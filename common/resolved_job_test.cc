@@ -123,7 +123,7 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
     if (path == "stop" || path == "sync.staleness" || path == "output" ||
         path == "delays" ||
         ((path == "data.augmentation" || path == "sync.k_schedule" ||
-          path == "checkpoint") &&
+          path == "checkpoint" || path == "model.external") &&
          !reflection->HasField(message, field))) {
       continue;
     }

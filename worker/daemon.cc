@@ -192,6 +192,10 @@ absl::Status RunOutcome(const LifeEnd& last) {
     if (last.finish->failure().empty()) return absl::OkStatus();
     return absl::AbortedError(last.finish->failure());
   }
+  if (last.told_to_leave && last.gradient_broken) {
+    LogEndOfLife(last);  // It did not let go, and was made to.
+    return absl::OkStatus();
+  }
   SLUICE_RETURN_IF_ERROR(last.worked);
   return last.told_to_leave ? absl::OkStatus() : last.session;
 }

@@ -18,7 +18,7 @@ namespace sluice {
 //   NativeGradient    the job's layers, in this process
 //   ExternalGradient  a process of the user's, in memory that both share
 //
-// Wake may be called from any thread.
+// Wake and Abandon may be called from any thread.
 //
 // Not thread-safe: call from the compute thread.
 class TaskGradient {
@@ -47,6 +47,9 @@ class TaskGradient {
 
   // Makes a waiting Compute look at its cancel token. From any thread.
   virtual void Wake() {}
+  // No task will follow: a Compute that is under way ends within a few seconds.
+  // From any thread.
+  virtual void Abandon() {}
   // Whether nothing more can be computed with it, but with another one.
   virtual bool broken() const { return false; }
 };

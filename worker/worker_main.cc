@@ -88,6 +88,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   });
   leave->Joined([&](const std::string& reason) {
     inbox.Close(reason);
+    context.gradient->Abandon();
     client->Leave(reason);
   });
 
@@ -106,6 +107,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   });
   end.session = client->Wait();
   inbox.Close("the session has ended");
+  if (inbox.finish().has_value()) context.gradient->Abandon();
   compute.join();
   end.told_to_leave = leave->Parted();
   const WorkerCounters counted = CountersOf(counters, *exchange);

@@ -211,11 +211,12 @@ absl::Status ConnectionTable::ShutOffenders(absl::Time now) {
 }
 
 void ConnectionTable::Sweep() {
-  absl::erase_if(open_, [this](const auto& entry) {
-    if (InodeOf(entry.first) == entry.second.inode) return false;
-    Forget(entry.first, entry.second);
-    return true;
-  });
+  for (auto it = open_.begin(); it != open_.end();) {
+    const auto closed = it++;
+    if (InodeOf(closed->first) == closed->second.inode) continue;
+    Forget(closed->first, closed->second);
+    open_.erase(closed);
+  }
 }
 
 void ConnectionTable::Forget(int descriptor, const Connection& connection) {

@@ -29,7 +29,7 @@ NOT_RUN = {
         "of a run on other hosts: tls_test asks one for its status",
     r"\./sluice train .* --resume .*":
         "resume_test goes on with runs; of five updates nothing is left",
-    r"\./sluice install( --with=torch)?": "installs packages, as root",
+    r"\./sluice install --with=torch": "installs packages, as root",
     r"\./sluice train lenet/.*": "torch_test trains the same example",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
     r"docker/try\.sh": "compiles the whole tree as root, ten minutes",

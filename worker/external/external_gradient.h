@@ -17,7 +17,7 @@ namespace sluice {
 
 // The gradient of a task by a model process, in memory that it shares.
 //
-// Wake may be called from any thread.
+// Wake and Abandon may be called from any thread.
 //
 // Not thread-safe: call from the compute thread.
 class ExternalGradient final : public TaskGradient {
@@ -41,6 +41,7 @@ class ExternalGradient final : public TaskGradient {
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override;
   void Wake() override { process_->Wake(); }
+  void Abandon() override { process_->Abandon(); }
   bool broken() const override { return process_->broken(); }
 
  private:

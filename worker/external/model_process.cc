@@ -267,6 +267,8 @@ class ModelProcess::Running {
       absl::StatusOr<bool> (Running::*take)(const Message&));
   // Asks the process to stop; `why` is what the task ends with.
   void Stop(absl::Status why);
+  // Nobody waits for longer than stop_limit from now on.
+  void Hurry();
   absl::Time Now() const { return process_.options_.clock->Now(); }
 
   // Constant after construction.
@@ -278,6 +280,7 @@ class ModelProcess::Running {
 
   Wait wait_;             // For the next packet; once stopped it only ends.
   absl::Status stopped_;  // Not OK: CANCEL was sent.
+  bool hurries_ = false;
   int64_t final_from_;
   Model::Result result_;
 };
@@ -285,9 +288,11 @@ class ModelProcess::Running {
 absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
   wait_.Begin(Now());
   while (true) {
-    if (stopped_.ok() && cancel_.cancelled()) {
+    const bool abandoned = process_.abandoned_;
+    if (stopped_.ok() && (abandoned || cancel_.cancelled())) {
       Stop(absl::AbortedError("the task was cancelled"));
     }
+    if (abandoned) Hurry();
     SLUICE_ASSIGN_OR_RETURN(const Event event, process_.Next(wait_));
     const auto* packet = std::get_if<std::string>(&event);
     if (packet == nullptr) continue;
@@ -305,6 +310,14 @@ absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
 void ModelProcess::Running::Stop(absl::Status why) {
   stopped_ = std::move(why);
   process_.Send(model_protocol::Cancel{.task = number_});
+}
+
+void ModelProcess::Running::Hurry() {
+  if (std::exchange(hurries_, true)) return;
+  const absl::Duration limit = process_.options_.stop_limit;
+  if (wait_.deadline < Now() + limit) return;
+  wait_.limit = limit;
+  wait_.Begin(Now());
 }
 
 absl::StatusOr<bool> ModelProcess::Running::Take(absl::string_view packet) {
@@ -459,6 +472,11 @@ absl::StatusOr<ModelProcess::Event> ModelProcess::Next(const Wait& wait) {
     if (heard.woken) return Woken{};
     if (!heard.in_time) return Overdue(wait, "has said nothing for");
   }
+}
+
+void ModelProcess::Abandon() {
+  abandoned_ = true;
+  Wake();
 }
 
 ModelProcess::Heard ModelProcess::Poll(absl::Time deadline) const {

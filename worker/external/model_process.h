@@ -1,6 +1,7 @@
 #ifndef SLUICE_WORKER_EXTERNAL_MODEL_PROCESS_H_
 #define SLUICE_WORKER_EXTERNAL_MODEL_PROCESS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ namespace sluice {
 // After an error other than kAborted and what a GradientSink says, the process
 // is gone or about to be: each later call returns that error.
 //
-// Wake may be called from any thread.
+// Wake and Abandon may be called from any thread.
 //
 // Not thread-safe: call from one thread at a time.
 class ModelProcess {
@@ -101,6 +102,10 @@ class ModelProcess {
 
   // Makes Compute look at its cancel token. From any thread.
   void Wake();
+  // Nobody will ask for anything more: cancels a Compute that is under way, and
+  // kills the process if it does not answer within stop_limit, of which the
+  // task's error tells. From any thread.
+  void Abandon();
 
  private:
   class Running;
@@ -158,6 +163,7 @@ class ModelProcess {
   const std::unique_ptr<Subprocess> process_;
   absl::Status broken_;  // Why nothing more can be asked of it.
   uint64_t tasks_ = 0;   // Numbers given.
+  std::atomic<bool> abandoned_ = false;
 };
 
 }  // namespace sluice

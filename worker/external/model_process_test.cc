@@ -324,6 +324,19 @@ TEST_F(ModelProcessTest, OneThatDoesNotAnswerACancelIsKilledAtTheLimit) {
   }
 }
 
+TEST_F(ModelProcessTest, OneThatIsAbandonedHasTheTimeOfAStop) {
+  for (const auto& [what, ended] :
+       {std::pair{"wait", absl::StatusCode::kAborted},
+        {"deaf", absl::StatusCode::kDeadlineExceeded}}) {
+    ModelProcess::Options options = OptionsFor("faulty_model", what);
+    options.stop_limit = absl::Milliseconds(200);
+    options.silence_limit = absl::Hours(1);
+    Start(options);
+    on_final_ = [this](int64_t) { process_->Abandon(); };
+    EXPECT_EQ(ComputeFails().code(), ended) << what;
+  }
+}
+
 TEST_F(ModelProcessTest, WhatAFailedProcessSaidIsToldAndNotItsExit) {
   Start(OptionsFor("faulty_model", "fail-and-exit"));
   const absl::Status status = ComputeFails();
