@@ -110,8 +110,8 @@ class Optimizer:
                 hook.remove()
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """The gradients are zero, and in their place. `set_to_none` is taken
-        for what a torch optimizer's callers mean by it."""
+        """Sets the gradients to zero, and puts them in their place.
+        `set_to_none` is accepted as in torch, and makes no difference."""
         for one, place in zip(self._tensors, self._gradient):
             place.zero_()
             if not one.is_statistic:
