@@ -8,7 +8,7 @@
 //                         forgotten, and there is room
 //
 // What a connection hoards is never below 0, so that nobody can save up for
-// later. A push of one chunk, and one that never ends, with a limit of 11 MB:
+// later. A push of one chunk, and one that never ends, with a limit of 12 MB:
 //
 //   received   0.6 MB   explained 0      hoard 0.6
 //   received   1.1 MB   explained 1.2    hoard 0      the chunk was complete
@@ -43,7 +43,8 @@ constexpr int kTools = 16;
 constexpr int kChunks = 8;
 constexpr int64_t kRest = 4 << 20;
 
-// What HTTP/2 and TLS add to a message: its own headers, and 1/16.
+// What HTTP/2 and TLS add to a message: its own headers, and 1/16 of it; its
+// receiver answers with less.
 constexpr int64_t kPerMessage = 1024;
 constexpr int64_t kShare = 16;
 // Pings, a second; after a pause of the process, for so long.
@@ -159,12 +160,14 @@ absl::Status ConnectionTable::Room(const std::string& host,
   return absl::OkStatus();
 }
 
-void ConnectionTable::Explain(absl::string_view peer, int64_t bytes) {
+void ConnectionTable::Explain(absl::string_view peer, int64_t received,
+                              int64_t sent) {
   const std::string key = PeerOf(peer);
   absl::MutexLock lock(&mu_);
   const auto it = by_peer_.find(key);
   if (it == by_peer_.end()) return;
-  open_[it->second].explained += bytes + bytes / kShare + kPerMessage;
+  open_[it->second].explained +=
+      received + (received + sent) / kShare + kPerMessage;
 }
 
 void ConnectionTable::Accuse(absl::string_view peer, absl::string_view did) {

@@ -58,10 +58,10 @@ class ConnectionTable {
   // decreases. kResourceExhausted: there are as many as there may be, or the
   // host may not connect now.
   absl::Status Add(int descriptor, const sockaddr_in6& peer, absl::Time now);
-  // A message of so many bytes has come of `peer` (ServerContext::peer), or one
-  // of 16 times as many has been sent to it, which it answers with updates of
-  // its window.
-  void Explain(absl::string_view peer, int64_t bytes);
+  // A message of `received` bytes has come from `peer` (ServerContext::peer),
+  // or one of `sent` bytes goes to it, which it answers with updates of its
+  // window.
+  void Explain(absl::string_view peer, int64_t received, int64_t sent);
   // The next ShutOffenders shuts the connection of `peer`, as above, which
   // `did` something, as in "has made calls that it may not make".
   void Accuse(absl::string_view peer, absl::string_view did);

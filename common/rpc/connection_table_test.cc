@@ -172,7 +172,7 @@ TEST(ConnectionTableTest, MessagesExplainWhatIsSent) {
     Connected worker(&table, family);
     for (int i = 0; i < 10; ++i) {
       worker.Send(60000);
-      table.Explain(worker.peer(), 59000);
+      table.Explain(worker.peer(), 59000, 0);
       EXPECT_TRUE(table.ShutOffenders(kSoon).ok()) << worker.peer();
     }
   }
@@ -181,7 +181,7 @@ TEST(ConnectionTableTest, MessagesExplainWhatIsSent) {
 TEST(ConnectionTableTest, NobodySavesUpForLater) {
   ConnectionTable table({.hoard = kHoard});
   Connected hoarder(&table);
-  table.Explain(hoarder.peer(), 1 << 20);
+  table.Explain(hoarder.peer(), 1 << 20, 0);
   EXPECT_TRUE(table.ShutOffenders(kSoon).ok());
   hoarder.Send(120000);
   EXPECT_FALSE(table.ShutOffenders(kSoon).ok());

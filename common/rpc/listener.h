@@ -68,8 +68,8 @@ class Listener {
 
   int port() const { return port_; }
   // As ConnectionTable's.
-  void Explain(absl::string_view peer, int64_t bytes) {
-    table_.Explain(peer, bytes);
+  void Explain(absl::string_view peer, int64_t received, int64_t sent) {
+    table_.Explain(peer, received, sent);
   }
   void Accuse(absl::string_view peer, absl::string_view did) {
     table_.Accuse(peer, did);

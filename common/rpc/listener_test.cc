@@ -181,6 +181,13 @@ class RawClient {
     EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
               0);
   }
+  // As gRPC's server names it.
+  std::string peer() const {
+    sockaddr_in from = {};
+    socklen_t size = sizeof(from);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&from), &size);
+    return absl::StrCat("ipv4:127.0.0.1:", ntohs(from.sin_port));
+  }
   // Reads until the server closes the connection, at most for kLong.
   bool AwaitClosed() {
     timeval patience = {.tv_sec = absl::ToInt64Seconds(kLong), .tv_usec = 0};
@@ -231,6 +238,20 @@ TEST(ListenerTest, OneAddressHasOnlySoManyConnections) {
   }
   // gRPC closes those that their clients have closed.
   EXPECT_TRUE(Answers("127.0.0.1", *listener));
+}
+
+TEST(ListenerTest, WhoIsAccusedIsClosedAndCounted) {
+  const auto listener = OpenAt("127.0.0.1:0");
+  Server server(listener.get());
+  RawClient client;
+  client.Connect(listener->port());
+  const absl::Time until = Clock::Real()->Now() + kLong;
+  while (listener->refused_total() == 0) {  // It may not be accepted yet.
+    ASSERT_LT(Clock::Real()->Now(), until);
+    listener->Accuse(client.peer(), "has done what it must not");
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(client.AwaitClosed());
 }
 
 TEST(ListenerTest, AConnectionThatSaysNothingIsClosed) {

@@ -54,14 +54,14 @@ class Admission {
 
     const Caller& caller() const { return caller_; }
     // A message of so many bytes has come, or is being sent.
-    void Took(int64_t bytes) const { Explain(bytes); }
-    void Gave(int64_t bytes) const { Explain(bytes / 16); }
+    void Took(int64_t bytes) const { Explain(bytes, 0); }
+    void Gave(int64_t bytes) const { Explain(0, bytes); }
 
    private:
     friend class Admission;
-    void Explain(int64_t bytes) const {
+    void Explain(int64_t received, int64_t sent) const {
       if (admission_ == nullptr || admission_->listener_ == nullptr) return;
-      admission_->listener_->Explain(connection_, bytes);
+      admission_->listener_->Explain(connection_, received, sent);
     }
 
     Admission* admission_ = nullptr;  // Null: nothing was admitted.
