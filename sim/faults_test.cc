@@ -5,11 +5,10 @@
 // healed.
 #include "sim/testing/faults.h"
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +20,7 @@
 namespace sluice {
 namespace {
 
-// 3,000 seeds in total; the mutation tests need fewer.
+// 3,000 seeds in total; the default tests and the mutation tests need fewer.
 #ifndef SLUICE_SEEDS_PER_POLICY
 #define SLUICE_SEEDS_PER_POLICY 500
 #endif
@@ -112,11 +111,13 @@ absl::Duration HealOf(uint64_t seed) {
   return absl::Seconds(seed % 2 == 0 ? 1 + seed % 7 : 1 + seed % 15);
 }
 
-// In memory if possible, because a run syncs hundreds of files.
+// In memory if possible, because a run syncs hundreds of files. Drawn anew,
+// since the process ids of two sandboxes may be the same.
 std::string RunFolder(const std::string& name) {
+  static const unsigned drawn = std::random_device()();
   const bool shared = std::filesystem::exists("/dev/shm");
   return absl::StrCat(shared ? "/dev/shm" : testing::TempDir(), "/sluice-",
-                      getpid(), "-", name);
+                      absl::Hex(drawn), "-", name);
 }
 
 class FaultyClusterTest : public testing::TestWithParam<proto::Policy> {};
