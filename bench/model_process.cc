@@ -47,9 +47,9 @@ absl::StatusOr<std::vector<double>> Measure(const std::string& program,
   const int warm_up = tasks / 10 + 1;
   for (int i = 0; i < tasks + warm_up; ++i) {
     const absl::Time start = Clock::Real()->Now();
-    const auto result = process.Compute(
-        {.first = BatchId(i), .sizes = {1}, .indices = {i % 64}},
-        process.weights(i % 2), gradient, cancel);
+    const auto result =
+        process.Compute({.batches = {BatchId(i), {1}, {i % 64}}},
+                        process.weights(i % 2), gradient, cancel);
     if (!result.ok()) return result.status();
     if (i < warm_up) continue;
     seconds.push_back(absl::ToDoubleSeconds(Clock::Real()->Now() - start));

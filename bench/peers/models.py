@@ -143,9 +143,16 @@ MODELS = {
         *stages(bottleneck, 64, (64, 1, 3), (128, 2, 4), (256, 2, 6),
                 (512, 2, 3)), *pooled(2048, 1000)),
     "vgg16": vgg16,
+    "gpt": lambda: Transformer(length=32, features=64, heads=4, blocks=2),
     "transformer": lambda: Transformer(length=128, features=128, heads=4,
                                        blocks=3),
 }
+
+
+def loss_of(model, inputs, labels):
+    """Mean over all samples, and all bytes of a text."""
+    return functional.cross_entropy(model(inputs).flatten(0, -2),
+                                    labels.flatten())
 
 
 def slots(model):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""PyTorch's DistributedDataParallel over gloo: LeNet with SGD and momentum in
-processes of one thread each. Prints samples per second of all together, without
-what came before the first updates."""
+"""PyTorch's DistributedDataParallel over gloo, or a plain loop where one process
+is asked for: SGD with momentum in processes of one thread each. Prints samples
+per second of all together, without what came before the first updates."""
 
 import argparse
 import json
@@ -10,7 +10,6 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import models
@@ -24,14 +23,16 @@ def work(rank, args):
     torch.manual_seed(1)
     dist.init_process_group("gloo", rank=rank, world_size=args.workers,
                             init_method=f"tcp://127.0.0.1:{args.port}")
-    model = DistributedDataParallel(models.MODELS["lenet"]())
+    model = models.MODELS[args.model]()
+    if args.workers > 1:
+        model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
-    batches = Batches(args.batch_size, rank, args.workers)
+    batches = Batches(args.batch_size, rank, args.workers, args.model)
 
     def update():
-        images, labels = batches.next()
+        inputs, labels = batches.next()
         optimizer.zero_grad(set_to_none=True)
-        cross_entropy(model(images), labels).backward()
+        models.loss_of(model, inputs, labels).backward()
         optimizer.step()
 
     def seconds_of(updates):
@@ -57,6 +58,7 @@ def work(rank, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=models.MODELS, default="lenet")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3)

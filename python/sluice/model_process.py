@@ -45,7 +45,7 @@ HELLO, READY, TASK, FINAL, RESULT, FAILED, CANCEL, CANCELLED, STOP = range(
 
 _HELLO = struct.Struct("<IIII")
 _READY = struct.Struct("<II")
-_TASK = struct.Struct("<IIIIQqdqq")
+_TASK = struct.Struct("<IIIIQqdqqqII")
 _FINAL = struct.Struct("<IIQq")
 _RESULT = struct.Struct("<IIQqd")
 _OF_TASK = struct.Struct("<IIQ")  # FAILED, CANCEL, CANCELLED
@@ -115,7 +115,8 @@ class Task:
     first_batch  the number of the first mini-batch
     rate         of the steps of SGD between one mini-batch and the next
     batches      for each mini-batch, the indices of its training samples
-    next         indices of samples that are likely to be wanted then
+    next_first_batch, next_batches
+                 the same of what is likely to be wanted then
     weights      the flat vector, to be read: a memoryview of floats, which is
                  Worker.weights[weights_buffer]
     gradient     the flat vector, to be written whole: the sum over the
@@ -127,17 +128,17 @@ class Task:
 
     def __init__(self, link: "_Link", packet: bytes):
         (_, self.weights_buffer, self.gradient_buffer, batches, self.number,
-         self.first_batch, self.rate, indices, following) = _TASK.unpack(packet)
+         self.first_batch, self.rate, self.samples, _, self.next_first_batch,
+         following, _) = _TASK.unpack(packet)
         self.weights = link.weights[self.weights_buffer]
         self.gradient = link.gradients[self.gradient_buffer]
-        sizes = link.indices[:batches]
-        self.samples = indices
-        self.batches = []
-        at = batches
-        for size in sizes:
-            self.batches.append(link.indices[at:at + size])
+        at = batches + following
+        mini_batches = []
+        for size in link.indices[:at]:
+            mini_batches.append(link.indices[at:at + size])
             at += size
-        self.next = link.indices[at:at + following]
+        self.batches = mini_batches[:batches]
+        self.next_batches = mini_batches[batches:]
         self.over = False  # Done or given up.
         self._link = link
         self._final_from = len(self.gradient)
@@ -254,15 +255,21 @@ def _map(descriptor: int, protection: int) -> memoryview:
 class Worker:
     """The worker that started this program. One in a process."""
 
+    _taken = False
+
     def __init__(self):
         """Takes over the socket that the worker has left. Exits, with a
         message, where no worker has started this program. An exception that
         ends the program is told to the worker from now on."""
+        if Worker._taken:
+            raise RuntimeError("this program has its worker already, expected "
+                               "one Worker (an Optimizer is one) in a process")
         descriptor = os.environ.get(SOCKET_VARIABLE)
         if descriptor is None:
             sys.exit(f"{SOCKET_VARIABLE} is not set: a worker starts this "
                      "program, as `worker --job=J --worker=0 -- COMMAND`")
         del os.environ[SOCKET_VARIABLE]  # Not for the processes of this one.
+        Worker._taken = True
         os.set_inheritable(int(descriptor), False)
         self._task = None
         self._link = None

@@ -17,11 +17,10 @@ worker (docs/pytorch.md).
 The model's parameters are views of the memory in which the worker receives
 weights, and their gradients views of the memory that it pushes, so nothing is
 copied. The weights are read-only: whoever writes into a parameter ends the
-process.
+process. LocalSteps has parameters of its own, which it moves.
 """
 
-import random
-import sys
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,6 +30,10 @@ import torch
 from sluice import model_process
 # pylint: disable-next=unused-import
 from sluice.torch_job import BatchNorm, ModelTensor, init, load, tensors_of
+from sluice.torch_loading import Loading, seed_all
+
+# Bytes of gradient that are worth a message of their own.
+_WORTH_SENDING = 1 << 20
 
 
 class MisuseError(Exception):
@@ -38,19 +41,15 @@ class MisuseError(Exception):
     came."""
 
 
-class Optimizer:
-    """Stands where a loop has its torch optimizer. The update itself is made by
-    the cluster, as the job's `optimizer` says.
+class _Training:
+    """What Optimizer and LocalSteps have in common: a loop over the mini-batches
+    of the worker's tasks.
 
     Not thread-safe: call from the thread that trains.
     """
 
     def __init__(self, model: torch.nn.Module,
-                 worker: model_process.Worker | None = None):
-        """`model` is as the job describes it. Its tensors become views of the
-        worker's memory, so the weights that it had are gone. Raises MisuseError
-        where it is another model. `worker`: the one that started this process,
-        unless somebody has it already."""
+                 worker: model_process.Worker | None):
         self._worker = worker or model_process.Worker()
         self._model = model
         self._tensors = tensors_of(model)
@@ -67,7 +66,9 @@ class Optimizer:
         self._gradients = [self._views(g) for g in self._worker.gradients]
         self._gradient = self._gradients[0]  # Of the present task.
         self._task: model_process.Task | None = None
-        self.copied_total = 0  # Gradients that were not in their place.
+        self._batch = 0  # The present mini-batch's number.
+        self._awaits_step = False
+        self._loading: Loading | None = None
         torch.set_num_threads(self.description.threads)
 
     @property
@@ -75,123 +76,123 @@ class Optimizer:
         """What the job says."""
         return self._worker.description
 
-    def batches(self, dataset: Any, collate: Any = None) -> Iterator[Any]:
+    @property
+    def epoch(self) -> float:
+        """Where in the run the present mini-batch is: 1.5 is the middle of the
+        second epoch. The same for a mini-batch whoever computes it."""
+        return (self._batch * self.description.batch_size /
+                self.description.train_samples)
+
+    @property
+    def loaded_early_total(self) -> int:
+        """Mini-batches that a DataLoader's processes began to load before they
+        were asked for."""
+        return 0 if self._loading is None else self._loading.loaded_early_total
+
+    def batches(self, dataset: Any,
+                collate: Callable | None = None) -> Iterator[Any]:
         """The mini-batches that the cluster hands out, until the run ends: what
-        `collate` (default: torch's) makes of the samples dataset[i]. Before
-        each of them the model has the weights to compute at, and torch, NumPy
-        and random are seeded by the job's seed and the mini-batch's number."""
-        self._check_dataset(dataset)
-        for task in self._worker.tasks():
-            yield self._begin(task, dataset, collate)
-            if not task.over:
-                raise MisuseError(f"step(loss) was not called for mini-batch "
-                                  f"{task.first_batch}")
+        `collate` (default: torch's) makes of the samples dataset[i].
+
+        `dataset` may be a DataLoader, too: its processes then load what is
+        likely to come next. Its order and its sampler do not count.
+
+        Before each mini-batch the model has the weights to compute at, and
+        torch, NumPy and random are seeded by the job's seed and the
+        mini-batch's number."""
+        self._loading = self._loading_of(dataset, collate)
+        try:
+            for task in self._worker.tasks():
+                self._task = task
+                self._gradient = self._gradients[task.gradient_buffer]
+                self._begin(self._weights[task.weights_buffer])
+                yield from self._batches_of(task)
+        finally:
+            self._loading.close()
 
     def run(self, compute: Callable[[Any], torch.Tensor], dataset: Any,
-            collate: Any = None) -> None:
+            collate: Callable | None = None) -> None:
         """The whole loop: `compute` takes a mini-batch, as of batches(), and
         returns its loss; the rest is done here. A mini-batch that the cluster
         gives up is left when the next module of the model is called, and not
         only in the end."""
-        self._check_dataset(dataset)
-        hooks = [module.register_forward_pre_hook(self._check_task)
-                 for module in self._model.modules()]
-        try:
-            for task in self._worker.tasks():
+        with contextlib.ExitStack() as hooks:
+            for module in self._model.modules():
+                hook = module.register_forward_pre_hook(self._check_task)
+                hooks.callback(hook.remove)
+            for batch in self.batches(dataset, collate):
                 try:
-                    loss = compute(self._begin(task, dataset, collate))
-                    task.check()
+                    self.zero_grad()
+                    loss = compute(batch)
+                    self._check_task()
                     loss.backward()
                     self.step(loss)
                 except model_process.Cancelled:
-                    task.give_up()
-        finally:
-            for hook in hooks:
-                hook.remove()
+                    self._task.give_up()
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Sets the gradients to zero, and puts them in their place.
-        `set_to_none` is accepted as in torch, and makes no difference."""
-        for one, place in zip(self._tensors, self._gradient):
-            place.zero_()
-            if not one.is_statistic:
-                one.tensor.grad = place
+        """Before backward(), as in torch."""
+        raise NotImplementedError
 
     def step(self, loss: torch.Tensor | float) -> None:
-        """Delivers the gradients that the parameters have, and the loss, the
-        mean over the mini-batch. If the cluster has given the mini-batch up
-        meanwhile, nothing is delivered."""
-        task = self._task
-        if task is None or task.over:
+        """The mini-batch is computed, and this is the mean loss over it. If the
+        cluster has given it up meanwhile, nothing comes of it."""
+        if not self._awaits_step or self._task.over:
             raise MisuseError("step(loss) was called twice for a mini-batch, or "
                               "outside of the loop over batches()")
-        for one, place in zip(self._tensors, self._gradient):
-            self._collect(one, place)
+        self._awaits_step = False
         try:
-            task.done(float(loss))
+            self._step(float(loss))
         except model_process.Cancelled:
-            task.give_up()
+            self._task.give_up()
 
-    def _begin(self, task: model_process.Task, dataset: Any,
-               collate: Any) -> Any:
-        if len(task.batches) != 1:
-            raise MisuseError(f"a task has {len(task.batches)} mini-batches, "
-                              "expected 1: the job's sync.local_steps needs a "
-                              "loop of its own")
-        self._task = task
-        self._place(self._weights[task.weights_buffer])
-        self._gradient = self._gradients[task.gradient_buffer]
-        self._seed(task.first_batch)
-        self.zero_grad()
-        collate = collate or torch.utils.data.default_collate
-        return collate([dataset[i] for i in task.batches[0]])
+    def _begin(self, weights: list[torch.Tensor]) -> None:
+        """The model computes at these from now on."""
+        raise NotImplementedError
+
+    def _step(self, loss: float) -> None:
+        """Raises Cancelled."""
+        raise NotImplementedError
+
+    def _batches_of(self, task: model_process.Task) -> Iterator[Any]:
+        own = list(enumerate(task.batches, task.first_batch))
+        following = list(enumerate(task.next_batches, task.next_first_batch))
+        for at, (number, indices) in enumerate(own):
+            batch = self._loading.load(number, indices,
+                                       own[at + 1:] + following)
+            self._batch = number
+            seed_all(self.description.seed, number, 1)
+            self._awaits_step = True
+            yield batch
+            if task.over:  # It was cancelled, or this was the last one.
+                return
+            if self._awaits_step:
+                raise MisuseError(
+                    f"step(loss) was not called for mini-batch {number}")
 
     def _check_task(self, *_: Any) -> None:
         # Modules may be called outside of a task, too.
         if self._task is not None and not self._task.over:
             self._task.check()
 
-    def _check_dataset(self, dataset: Any) -> None:
+    def _loading_of(self, dataset: Any, collate: Callable | None) -> Loading:
+        try:
+            loading = Loading(dataset, collate, self.description.seed)
+        except TypeError as error:
+            raise MisuseError(
+                f"{dataset!r} has no len(), expected a dataset with len() and "
+                "dataset[i], or a DataLoader of one") from error
         expected = self.description.train_samples
-        if len(dataset) != expected:
-            raise MisuseError(f"the dataset has {len(dataset)} samples, the "
+        if loading.samples != expected:
+            raise MisuseError(f"the dataset has {loading.samples} samples, the "
                               f"job's data.external.train_samples is "
                               f"{expected}")
-
-    def _seed(self, batch: int) -> None:
-        # Mini-batches follow each other, and so must not their seeds: in many
-        # generators near seeds give near draws.
-        seed = (self.description.seed * 0x9E3779B97F4A7C15 +
-                batch * 0xBF58476D1CE4E5B9) % 2**63
-        torch.manual_seed(seed)
-        random.seed(seed)
-        numpy = sys.modules.get("numpy")
-        if numpy is not None:
-            numpy.random.seed(seed % 2**32)
-
-    def _place(self, weights: list[torch.Tensor]) -> None:
-        """The model computes at these."""
-        for one, values in zip(self._tensors, weights):
-            if one.is_statistic:  # The model writes it.
-                one.tensor.copy_(values)
-            else:
-                one.tensor.data = values
-
-    def _collect(self, one: ModelTensor, place: torch.Tensor) -> None:
-        """Has the tensor's part of the gradient in its place."""
-        value = one.tensor if one.is_statistic else one.tensor.grad
-        if value is None:  # The loss does not depend on it.
-            place.zero_()
-            return
-        if value.data_ptr() == place.data_ptr():
-            return
-        if value.shape != place.shape or value.dtype != place.dtype:
-            raise MisuseError(
-                f"the gradient of {one.name} is {value.dtype} "
-                f"{tuple(value.shape)}, expected {place.dtype} "
-                f"{tuple(place.shape)}")
-        place.copy_(value)
-        self.copied_total += not one.is_statistic
+        expected = self.description.batch_size
+        if loading.batch_size not in (None, expected):
+            raise MisuseError(f"the DataLoader has mini-batches of "
+                              f"{loading.batch_size}, the job's data.batch_size "
+                              f"is {expected}")
+        return loading
 
     def _views(self, memory: memoryview) -> list[torch.Tensor]:
         flat = torch.frombuffer(memory, dtype=torch.float32)
@@ -208,3 +209,177 @@ class Optimizer:
         if len(expected) != len(found):
             raise MisuseError(f"the model has {len(found)} tensors, expected "
                               f"{len(expected)} as the job says")
+
+
+class Optimizer(_Training):
+    """Stands where a loop has its torch optimizer. The update itself is made by
+    the cluster, as the job's `optimizer` says.
+
+    Not thread-safe: call from the thread that trains.
+    """
+
+    def __init__(self, model: torch.nn.Module, *, overlap: bool = False,
+                 worker: model_process.Worker | None = None):
+        """`model` is as the job describes it. Its tensors become views of the
+        worker's memory, so the weights that it had are gone. Raises MisuseError
+        where it is another model.
+
+        `overlap`: gradients begin to travel while backward() runs, which must
+        then be called once for a mini-batch, and nothing may change a gradient
+        after it (clipping, a GradScaler). `worker`: the one that started this
+        process, unless somebody has it already."""
+        super().__init__(model, worker)
+        self.copied_total = 0  # Gradients that were not in their place.
+        self._has_arrived = [False] * len(self._tensors)
+        self._complete_from = len(self._tensors)  # What follows is in place.
+        self._sent_from = self.description.parameters  # Floats.
+        self._hooks = self._hook_gradients() if overlap else []
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Sets the gradients to zero, and puts them in their place.
+        `set_to_none` is accepted as in torch, and makes no difference."""
+        # After step() the worker reads them; each mini-batch begins with zeros.
+        if self._awaits_step:
+            self._zero()
+
+    def _zero(self) -> None:
+        for one, place in zip(self._tensors, self._gradient):
+            place.zero_()
+            if not one.is_statistic:
+                one.tensor.grad = place
+
+    def _begin(self, weights: list[torch.Tensor]) -> None:
+        batches = len(self._task.batches)
+        if batches != 1:
+            raise MisuseError(f"a task has {batches} mini-batches, expected 1: "
+                              "the job's sync.local_steps is for LocalSteps")
+        for one, values in zip(self._tensors, weights):
+            if one.is_statistic:  # The model writes it.
+                one.tensor.copy_(values)
+            else:
+                one.tensor.data = values
+        self._zero()
+        self._has_arrived = [one.is_statistic for one in self._tensors]
+        self._complete_from = len(self._tensors)
+        self._sent_from = self.description.parameters
+
+    def _step(self, loss: float) -> None:
+        for at in range(self._complete_from):
+            self._collect(at)
+        self._task.done(loss)
+
+    def _collect(self, at: int) -> None:
+        """Has the tensor's part of the gradient in its place."""
+        one, place = self._tensors[at], self._gradient[at]
+        value = one.tensor if one.is_statistic else one.tensor.grad
+        if value is None:  # The loss does not depend on it.
+            place.zero_()
+            return
+        if value.data_ptr() == place.data_ptr():
+            return
+        if value.shape != place.shape or value.dtype != place.dtype:
+            raise MisuseError(
+                f"the gradient of {one.name} is {value.dtype} "
+                f"{tuple(value.shape)}, expected {place.dtype} "
+                f"{tuple(place.shape)}")
+        place.copy_(value)
+        self.copied_total += not one.is_statistic
+
+    def _hook_gradients(self) -> list[Any]:
+        """Has _on_gradient called as soon as a tensor has its gradient. What is
+        returned is to be kept."""
+        kept = []
+        for at, one in enumerate(self._tensors):
+            if one.is_statistic:
+                continue
+            def arrived(*_: Any, at: int = at) -> None:
+                self._on_gradient(at)
+            if hasattr(one.tensor, "register_post_accumulate_grad_hook"):
+                one.tensor.register_post_accumulate_grad_hook(arrived)
+                continue
+            # Before PyTorch 2.1: the graph's node that adds to the gradient,
+            # which lives as long as somebody has it.
+            node = one.tensor.expand_as(one.tensor).grad_fn.next_functions[0][0]
+            node.register_hook(arrived)
+            kept.append(node)
+        return kept
+
+    def _on_gradient(self, at: int) -> None:
+        if not self._awaits_step:  # backward() of something else.
+            return
+        if self._has_arrived[at]:
+            raise MisuseError(
+                f"{self._tensors[at].name} got its gradient twice in a "
+                "mini-batch; with overlap=True one backward() was expected")
+        self._has_arrived[at] = True
+        while self._complete_from > 0 and self._has_arrived[
+                self._complete_from - 1]:
+            self._complete_from -= 1
+            self._collect(self._complete_from)
+        if self._complete_from == len(self._tensors):
+            return
+        offset = self.description.tensors[self._complete_from].offset
+        if (self._sent_from - offset) * 4 >= _WORTH_SENDING:
+            self._sent_from = offset
+            self._task.final_from(offset)
+
+
+class LocalSteps(_Training):
+    """A torch optimizer of the program's own makes the job's
+    `sync.local_steps` steps from the cluster's weights. What is pushed is the
+    start minus the end; the job's `optimizer` applies it as a gradient:
+    learning rate 1 and plain SGD take the mean of the workers' ends (McMahan et
+    al. 2017, https://arxiv.org/abs/1602.05629), Nesterov momentum is DiLoCo
+    (Douillard et al. 2023, https://arxiv.org/abs/2311.08105).
+
+    The state of `inner`, its moments for instance, stays in this process from
+    task to task, so the bits of a run depend on who computed what. With
+    `fresh_state` each task begins without one, and SYNC keeps its bits.
+
+    Not thread-safe: call from the thread that trains.
+    """
+
+    def __init__(self, model: torch.nn.Module, inner: torch.optim.Optimizer, *,
+                 fresh_state: bool = False,
+                 worker: model_process.Worker | None = None):
+        """`inner` has parameters of `model`, which is as the job describes it.
+        Raises MisuseError where it is another model."""
+        super().__init__(model, worker)
+        self._inner = inner
+        self._fresh_state = fresh_state
+        self._start: list[torch.Tensor] = []
+        self._steps = 0  # Of the present task.
+        self._loss = 0.0  # Sum over the samples of the present task.
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """That of the inner optimizer."""
+        self._inner.zero_grad(set_to_none)
+
+    @torch.no_grad()
+    def _begin(self, weights: list[torch.Tensor]) -> None:
+        self._start = weights
+        self._steps = 0
+        self._loss = 0.0
+        for one, values in zip(self._tensors, weights):
+            one.tensor.copy_(values)
+        if self._fresh_state:
+            self._inner.state.clear()
+
+    @torch.no_grad()
+    def _step(self, loss: float) -> None:
+        self._inner.step()
+        batches = self._task.batches
+        self._loss += loss * len(batches[self._steps])
+        self._steps += 1
+        for one, place in zip(self._tensors, self._gradient):
+            if one.is_statistic:  # The mean over the mini-batches.
+                share = one.tensor / len(batches)
+                place.copy_(share if self._steps == 1 else place + share)
+        if self._steps < len(batches):
+            self._task.check()
+            return
+        for one, start, place in zip(self._tensors, self._start,
+                                     self._gradient):
+            if not one.is_statistic:
+                torch.sub(start, one.tensor, out=place)
+        self._task.done(self._loss / self._task.samples)

@@ -57,7 +57,8 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
 
 def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
          train_samples: int, batch_size: int = 64, policy: str = "SYNC",
-         k: int | None = None, job: str = "") -> pathlib.Path:
+         k: int | None = None, local_steps: int = 1,
+         job: str = "") -> pathlib.Path:
     """Writes the job of `model` into `folder`, which it makes: job.textproto,
     and version0.safetensors with the weights that the model has now. `job` is
     the rest of the job file as text: cluster, optimizer, stop and so on.
@@ -67,7 +68,8 @@ def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
     tensors = tensors_of(model)
     weights = folder / "version0.safetensors"
     weights.write_bytes(_safetensors(tensors))
-    sync = f"policy: {policy}" + (f" k: {k}" if k is not None else "")
+    sync = f"policy: {policy} local_steps: {local_steps}" + (
+        f" k: {k}" if k is not None else "")
     lines = [
         f"sync {{ {sync} }}",
         "evaluation { enabled: false }",

@@ -52,6 +52,16 @@ class Training:
             found[name] = int(entry.name)
         return found
 
+    def model_process(self, name, program):
+        """The process id of the model process of worker `name`, which runs
+        `program`."""
+        for thread in pathlib.Path(f"/proc/{self.pids()[name]}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+                if str(program).encode() in command:
+                    return int(child)
+        raise AssertionError(f"{name} has no model process")
+
     def signal(self, name, number):
         os.kill(self.pids()[name], number)
 

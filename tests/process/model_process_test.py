@@ -66,17 +66,6 @@ def weights_sha256(run_dir):
     return hashlib.sha256(floats).hexdigest()
 
 
-def model_process_of(worker):
-    """The number of the model process of the worker with number `worker`."""
-    children = pathlib.Path(f"/proc/{worker}/task")
-    for thread in children.iterdir():
-        for child in (thread / "children").read_text().split():
-            command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
-            if str(PROGRAM).encode() in command:
-                return int(child)
-    raise AssertionError(f"worker {worker} has no model process")
-
-
 class ModelProcessTest(unittest.TestCase):
 
     def train(self, *args, job=None):
@@ -116,7 +105,7 @@ class ModelProcessTest(unittest.TestCase):
         with cluster.Training(job, "--workers=2", "--shards=2", *slow, "--",
                               PROGRAM) as run:
             run.await_version(5)
-            os.kill(model_process_of(run.pids()["worker-1"]), number)
+            os.kill(run.model_process("worker-1", PROGRAM), number)
             output = run.end()
             self.assertEqual(run.process.returncode, 0,
                              output + run.log("worker-1"))
@@ -142,7 +131,7 @@ class ModelProcessTest(unittest.TestCase):
         job = write_job(100000)
         with cluster.Training(job, "--workers=2", "--", PROGRAM) as run:
             run.await_version(2)
-            processes = [model_process_of(run.pids()[f"worker-{w}"])
+            processes = [run.model_process(f"worker-{w}", PROGRAM)
                          for w in (0, 1)]
             run.signal("worker-1", signal.SIGKILL)
             run.interrupt()

@@ -1,8 +1,10 @@
 #!/usr/bin/python3 -B
-"""sluice.torch.Optimizer, with a worker that only hands out tasks."""
+"""sluice.torch's Optimizer, LocalSteps and loading, with a worker that only
+hands out tasks."""
 
 import array
 import importlib.util
+import os
 import sys
 import unittest
 
@@ -22,15 +24,19 @@ if TORCH:
 
 
 class FakeTask:
-    """Task `number`, of samples 0 and 1; the check with the number
-    `cancelled_at`, from 1, finds it cancelled."""
+    """Task `number`, of samples 0 and 1 unless `batches` says otherwise; the
+    check with the number `cancelled_at`, from 1, finds it cancelled."""
 
-    def __init__(self, number, cancelled_at=None):
+    def __init__(self, number, cancelled_at=None, batches=((0, 1),)):
         self.first_batch = number
         self.weights_buffer = number % 2
         self.gradient_buffer = 0
-        self.batches = [[0, 1]]
+        self.batches = batches
+        self.samples = sum(len(batch) for batch in batches)
+        self.next_first_batch = number + 1
+        self.next_batches = batches
         self.over = False
+        self.final = []  # The offsets.
         self.loss = None
         self.checks = 0
         self._cancelled_at = cancelled_at
@@ -39,6 +45,10 @@ class FakeTask:
         self.checks += 1
         if self.checks == self._cancelled_at:
             raise model_process.Cancelled
+
+    def final_from(self, offset):
+        self.final.append(offset)
+        self.check()
 
     def done(self, loss):
         self.check()
@@ -75,11 +85,12 @@ class FakeWorker:
 SAMPLES = [(i, i) for i in (1.0, 2.0)]
 
 
-def model_and_optimizer(*tasks, model=None):
+def model_and_optimizer(*tasks, model=None, **options):
     """A linear model, y = w x + b, unless another one is given."""
     model = model or nn.Linear(1, 1)
     worker = FakeWorker(model, tasks)
-    return model, sluice.torch.Optimizer(model, worker), worker
+    opt = sluice.torch.Optimizer(model, worker=worker, **options)
+    return model, opt, worker
 
 
 def loss_of(model, batch):
@@ -189,7 +200,7 @@ class TorchOptimizerTest(unittest.TestCase):
                 (nn.Linear(1, 1).double(), "")]:
             with self.assertRaisesRegex((sluice.torch.MisuseError, ValueError),
                                         said or "float64 on cpu, expected"):
-                sluice.torch.Optimizer(other, worker)
+                sluice.torch.Optimizer(other, worker=worker)
 
     def test_step_is_called_once_for_each_mini_batch(self):
         _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(1))
@@ -202,6 +213,205 @@ class TorchOptimizerTest(unittest.TestCase):
             for _ in opt.batches(SAMPLES):
                 opt.step(0.0)
                 opt.step(0.0)
+
+    def test_zeros_are_not_written_into_what_is_being_pushed(self):
+        model, opt, worker = model_and_optimizer(FakeTask(0))
+        for batch in opt.batches(SAMPLES):
+            loss = loss_of(model, batch)
+            loss.backward()
+            opt.step(loss)
+            opt.zero_grad()
+        self.assertNotIn(0, list(worker.gradients[0]))
+
+
+# Two tensors that are worth a message each, and a small one behind them.
+WIDE = 1 << 18
+
+
+def two_wide():
+    return nn.Sequential(nn.Linear(1, WIDE, bias=False),
+                         nn.Linear(WIDE, 1, bias=False), nn.Linear(1, 1))
+
+
+@unittest.skipUnless(TORCH, "python3-torch is not installed")
+class OverlapTest(unittest.TestCase):
+
+    def finals(self, loss_of_batch, model=None, overlap=True):
+        """The offsets that were final before the end, and the gradient."""
+        task = FakeTask(0)
+        model, opt, worker = model_and_optimizer(
+            task, model=model or two_wide(), overlap=overlap)
+        opt.run(lambda batch: loss_of_batch(model, batch), SAMPLES)
+        self.assertIsNotNone(task.loss)
+        self.assertEqual(opt.copied_total, 0)
+        return task.final, list(worker.gradients[0])
+
+    def test_gradients_travel_from_the_end_while_backward_runs(self):
+        final, gradient = self.finals(loss_of)
+        self.assertEqual(final, [WIDE, 0])
+        self.assertEqual(self.finals(loss_of, overlap=False), ([], gradient))
+
+    def test_what_has_no_gradient_holds_up_what_is_before_it(self):
+        def loss(model, batch):
+            return loss_of(model[2], batch) + model[0].weight.sum()
+        self.assertEqual(self.finals(loss)[0], [])
+
+    def test_a_tied_tensor_is_final_when_both_its_uses_are_added(self):
+        model = two_wide()[:2]
+        def loss(model, batch):
+            return (model(batch[0].float().view(-1, 1)).sum() +
+                    model[0].weight.sum())
+        final, gradient = self.finals(loss, model)
+        self.assertEqual(final, [WIDE, 0])
+        # Each is 1 from its second use, and x times the other's from the first.
+        x = sum(first for first, _ in SAMPLES)
+        self.assertEqual(gradient[8], 1 + x * (WIDE + 8) / 8)
+
+    def test_a_gradient_that_is_added_to_twice_is_refused(self):
+        model, opt, _ = model_and_optimizer(FakeTask(0), overlap=True)
+        with self.assertRaisesRegex(sluice.torch.MisuseError,
+                                    "got its gradient twice in a mini-batch"):
+            for batch in opt.batches(SAMPLES):
+                loss_of(model, batch).backward()
+                loss_of(model, batch).backward()
+
+    def test_backward_ends_when_the_task_is_cancelled(self):
+        # run() checks at each of three modules and Sequential, and after them.
+        tasks = [FakeTask(0, cancelled_at=6), FakeTask(1)]
+        model, opt, _ = model_and_optimizer(*tasks, model=two_wide(),
+                                            overlap=True)
+        opt.run(lambda batch: loss_of(model, batch), SAMPLES)
+        self.assertEqual(tasks[0].final, [WIDE])
+        self.assertIsNone(tasks[0].loss)
+        self.assertEqual(tasks[1].final, [WIDE, 0])
+
+
+@unittest.skipUnless(TORCH, "python3-torch is not installed")
+class LocalStepsTest(unittest.TestCase):
+
+    def train(self, *tasks, model=None, fresh_state=False):
+        """Adam with the rate 1/8 moves a weight by 1/8 in its first step."""
+        model = model or nn.Linear(1, 1)
+        worker = FakeWorker(model, tasks)
+        inner = torch.optim.Adam(model.parameters(), lr=1 / 8)
+        opt = sluice.torch.LocalSteps(model, inner, worker=worker,
+                                      fresh_state=fresh_state)
+        moved = []
+        for batch in opt.batches(SAMPLES):
+            opt.zero_grad()
+            loss = loss_of(model, batch)
+            loss.backward()
+            opt.step(loss)
+            if opt._task.over:
+                moved.append(list(worker.gradients[0]))
+        return moved
+
+    def test_what_is_pushed_is_the_start_minus_the_end(self):
+        task = FakeTask(0, batches=[[0], [1, 0]])
+        [moved] = self.train(task)
+        # From w = 0 and b = 1/8 both rise.
+        self.assertAlmostEqual(moved[0], -2 / 8, 2)
+        self.assertAlmostEqual(moved[1], -2 / 8, 2)
+        w = b = 1 / 8  # After the first step, and b had 1/8 before.
+        b += 1 / 8
+        losses = [(7 / 8)**2, (w + b - 1)**2, (2 * w + b - 2)**2]
+        self.assertAlmostEqual(task.loss, sum(losses) / 3, 5)
+
+    def test_each_task_begins_at_the_clusters_weights(self):
+        first, second = self.train(FakeTask(0), FakeTask(2), fresh_state=True)
+        self.assertEqual(first, second)
+
+    def test_the_inner_optimizer_keeps_its_state_unless_it_is_to_be_fresh(self):
+        first, second = self.train(FakeTask(0), FakeTask(2))
+        self.assertNotEqual(first, second)
+
+    def test_a_statistic_is_the_mean_over_the_mini_batches(self):
+        [moved] = self.train(FakeTask(0, batches=[[0, 1], [1, 1]]),
+                             model=nn.BatchNorm1d(1))
+        self.assertEqual(moved[2:], [(1.5 + 2) / 2, (0.5 + 0) / 2])
+
+    def test_a_cancelled_task_ends_at_its_next_step(self):
+        tasks = [FakeTask(0, cancelled_at=1, batches=[[0], [1], [0]]),
+                 FakeTask(1)]
+        self.train(*tasks)
+        self.assertEqual(tasks[0].checks, 1)
+        self.assertIsNone(tasks[0].loss)
+        self.assertIsNotNone(tasks[1].loss)
+
+    def test_local_steps_are_not_for_an_optimizer(self):
+        _, opt, _ = model_and_optimizer(FakeTask(0, batches=[[0], [1]]))
+        with self.assertRaisesRegex(
+                sluice.torch.MisuseError, "a task has 2 mini-batches, expected "
+                "1: the job's sync.local_steps is for LocalSteps"):
+            next(opt.batches(SAMPLES))
+
+
+class Noisy:
+    """Two samples with a random part, and the process that made them."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return index, torch.rand(()).item(), os.getpid()
+
+
+@unittest.skipUnless(TORCH, "python3-torch is not installed")
+class LoadingTest(unittest.TestCase):
+
+    def load(self, *numbers, **options):
+        """What is random in mini-batches of these numbers, how many were begun
+        early, and the processes that made them."""
+        _, opt, _ = model_and_optimizer(*[FakeTask(n) for n in numbers])
+        drawn, processes = [], set()
+        for indices, random, made_by in opt.batches(
+                torch.utils.data.DataLoader(Noisy(), batch_size=2, **options)):
+            self.assertEqual(indices.tolist(), [0, 1])
+            drawn.append(random.tolist())
+            processes |= set(made_by.tolist())
+            opt.step(0.0)
+        return drawn, opt.loaded_early_total, processes
+
+    def test_processes_make_the_same_samples_and_begin_with_the_next(self):
+        here, early, processes = self.load(0, 1, 5, 2)
+        self.assertEqual((early, processes), (0, {os.getpid()}))
+        self.assertEqual(len({tuple(one) for one in here}), 4)
+        for method in ["fork", "spawn"]:
+            with self.subTest(method):
+                drawn, early, processes = self.load(
+                    0, 1, 5, 2, num_workers=2, multiprocessing_context=method)
+                self.assertEqual(drawn, here)
+                self.assertEqual(early, 1)  # The one that follows its number.
+                self.assertNotIn(os.getpid(), processes)
+
+    def test_what_the_dataset_raises_is_raised(self):
+        _, opt, _ = model_and_optimizer(FakeTask(0, batches=[["one"]]))
+        loader = torch.utils.data.DataLoader([1, 2], batch_size=2,
+                                             num_workers=1)
+        with self.assertRaisesRegex(TypeError, "list indices must be integers"):
+            next(opt.batches(loader))
+
+    def test_a_loader_that_does_not_fit_the_job_is_refused(self):
+        def endless():
+            yield 1
+        for dataset, said in [
+                ([1], "the dataset has 1 samples, the job's "
+                 "data.external.train_samples is 2"),
+                (torch.utils.data.DataLoader([1, 2], batch_size=1),
+                 "the DataLoader has mini-batches of 1, the job's "
+                 "data.batch_size is 2"),
+                (endless(), r"has no len\(\), expected a dataset with len")]:
+            _, opt, _ = model_and_optimizer(FakeTask(0))
+            with self.assertRaisesRegex(sluice.torch.MisuseError, said):
+                next(opt.batches(dataset))
+
+    def test_the_epoch_is_that_of_the_mini_batch(self):
+        _, opt, _ = model_and_optimizer(FakeTask(0), FakeTask(3))
+        epochs = []
+        for _ in opt.batches(SAMPLES):
+            epochs.append(opt.epoch)
+            opt.step(0.0)
+        self.assertEqual(epochs, [0, 3])
 
 
 if __name__ == "__main__":

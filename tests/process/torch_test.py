@@ -2,152 +2,106 @@
 """Training loops in PyTorch under Sluice: those of python/examples."""
 
 import difflib
-import hashlib
-import importlib.util
-import os
-import subprocess
-import sys
+import json
 import unittest
 
 import harness
+import small_torch
 
-TORCH = importlib.util.find_spec("torch") is not None
-EXAMPLE = harness.ROOT / "python/examples/fashion_mnist"
-os.environ["PYTHONPATH"] = f"{harness.ROOT / 'python'}:{EXAMPLE}"
-
-
-def python(program, *args):
-    """What a program prints, which must succeed."""
-    result = subprocess.run(
-        [sys.executable, "-B", program, *args], capture_output=True, text=True,
-        timeout=harness.TIMEOUT_S, cwd=harness.scratch())
-    if result.returncode != 0:
-        raise AssertionError(result.stderr)
-    return result.stdout.strip()
+FASHION_MNIST = small_torch.EXAMPLES / "fashion_mnist"
+GPT = small_torch.EXAMPLES / "gpt"
+LOADER = ("opt.batches(Samples())",
+           "opt.batches(torch.utils.data.DataLoader(Samples(), batch_size=8, "
+           "num_workers=2))")
+OVERLAP = ("Optimizer(model)", "Optimizer(model, overlap=True)")
+LOCAL_STEPS = ("sluice.torch.Optimizer(model)",
+               "sluice.torch.LocalSteps(model, torch.optim.AdamW("
+               "model.parameters(), lr=0.01), fresh_state=True)")
 
 
-def write(text):
-    path = harness.scratch() / "program.py"
-    path.write_text(text)
-    return path
-
-
-# A model of a few floats with a batch norm, dropout, a tied and a frozen
-# parameter, on samples that are a function of their index.
-SMALL = """
-import sys
-import torch
-from torch import nn
-import sluice.torch
-
-class Samples:
-    def __len__(self):
-        return 96
-    def __getitem__(self, i):
-        x = torch.linspace(-1, 1, 5) * (i % 7 - 3) + i % 3
-        return x, x.sum(0, keepdim=True) / 2
-
-def small():
-    torch.manual_seed(5)
-    model = nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5), nn.Dropout(0.2),
-                          nn.Linear(5, 5), nn.Linear(5, 1))
-    model[3].weight = model[0].weight
-    model[4].bias.requires_grad_(False)
-    return model
-
-if len(sys.argv) > 1:
-    sluice.torch.init(small(), sys.argv[1], train_samples=96, batch_size=8,
-                      job='name: "small" cluster { workers: 2 } '
-                          'optimizer { learning_rate: 0.05 sgd {} } '
-                          'checkpoint { every_updates: 1000 } '
-                          'stop { epochs: 2 }')
-    sys.exit()
-
-model = small()
-opt = sluice.torch.Optimizer(model)
-for x, y in opt.batches(Samples()):
-    opt.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    opt.step(loss)
-"""
-
-
-@unittest.skipUnless(TORCH, "python3-torch is not installed")
+@unittest.skipUnless(small_torch.HAS_TORCH, "python3-torch is not installed")
 class TorchTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.program = write(SMALL)
-        folder = harness.scratch()
-        python(cls.program, str(folder))
-        cls.job = folder / "job.textproto"
+        cls.job = small_torch.job()
 
     def train(self, job, program, *args):
-        return harness.train(job, *args, "--", sys.executable, "-B", program)
+        return harness.train(job, *args, *small_torch.command(program))
 
-    def weights(self, run):
-        """The file with the run's last weights."""
-        path = harness.scratch() / "last.safetensors"
-        exported = harness.tool("export", run.dir, path)
-        self.assertEqual(exported.returncode, 0, exported.stderr)
-        return path
-
-    def test_sync_has_the_same_bits_for_any_cluster(self):
+    def hashes(self, job, *programs_and_args, version):
+        """Of the weights of each run, of which there is to be one alone."""
         found = {}
-        for workers, shards in [(1, 1), (2, 2), (3, 1)]:
-            run = self.train(self.job, self.program, f"--workers={workers}",
-                             f"--shards={shards}",
-                             *harness.sets(["sync.gradients_per_update=2"]))
-            found[workers, shards] = hashlib.sha256(
-                self.weights(run).read_bytes()).hexdigest()
-            self.assertEqual(run.summary["version"], 12)
+        for program, *args in programs_and_args:
+            run = self.train(job, program, *args)
+            self.assertEqual(run.summary["version"], version)
+            found[str(program), *args] = small_torch.weights_sha256(run.dir)
+        return found
+
+    def test_sync_has_the_same_bits_for_any_cluster_and_way_to_load(self):
+        plain = small_torch.changed()
+        two = "--set=sync.gradients_per_update=2"
+        found = self.hashes(
+            self.job, (plain, two, "--workers=1", "--shards=1"),
+            (plain, two, "--workers=3", "--shards=1"),
+            (small_torch.changed(LOADER), two, "--workers=2"),
+            (small_torch.changed(OVERLAP), two, "--workers=2", "--shards=2"),
+            version=12)
+        self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_local_steps_with_adamw_have_the_same_bits_for_any_cluster(self):
+        program = small_torch.changed(LOCAL_STEPS)
+        sets = harness.sets(["sync.gradients_per_update=2",
+                             "optimizer.learning_rate=1"])
+        found = self.hashes(small_torch.job(local_steps=3),
+                            (program, "--workers=1", *sets),
+                            (program, "--workers=2", "--shards=2", *sets),
+                            version=4)
         self.assertEqual(len(set(found.values())), 1, found)
 
     def test_the_loop_differs_from_a_plain_one_in_five_lines_at_most(self):
-        plain, ours = [(EXAMPLE / name).read_text().splitlines()[2:]
+        plain, ours = [(FASHION_MNIST / name).read_text().splitlines()[2:]
                        for name in ("plain.py", "train.py")]
         changed = [line for line in difflib.ndiff(plain, ours)
                    if line.startswith("+ ")]
         self.assertLessEqual(len(changed), 5, changed)
 
     def test_the_example_learns(self):
-        folder = harness.scratch()
-        job = python(EXAMPLE / "make_job.py", str(folder))
-        run = self.train(job, EXAMPLE / "train.py",
+        job = small_torch.output_of(FASHION_MNIST / "make_job.py",
+                                    harness.scratch())
+        run = self.train(job, FASHION_MNIST / "train.py",
                          *harness.sets(["stop.updates=250"]))
-        accuracy = float(python(write("""
+        accuracy = float(small_torch.output_of(small_torch.write("""
 import sys, torch, sluice.torch
 from fashion_mnist import FashionMnist, LeNet, accuracy
 model = LeNet()
 sluice.torch.load(model, sys.argv[1])
 print(accuracy(model, FashionMnist("t10k")))
-"""), str(self.weights(run))))
+"""), small_torch.weights(run.dir)))
         print(f"accuracy {accuracy:.4f} after 250 updates")
         self.assertGreater(accuracy, 0.7)
 
-    def test_misuse_is_said(self):
-        for old, new, said in [
-                ("return 96", "return 95",
-                 "the dataset has 95 samples, the job's "
-                 "data.external.train_samples is 96"),
-                ("nn.Linear(5, 1))", "nn.Linear(5, 2))",
-                 "the model has ('4.weight', (2, 5), 'WEIGHT'), expected "
-                 "('4.weight', (1, 5), 'WEIGHT') as the job says"),
-                ("    opt.step(loss)\n", "",
-                 "step(loss) was not called for mini-batch 0"),
-                ("    opt.step(loss)\n", "    opt.step(loss)\n" * 2,
-                 "step(loss) was called twice"),
-                ("    loss.backward()\n",
-                 "    loss.backward()\n    raise ValueError('no')\n",
-                 "ValueError: no")]:
-            with self.subTest(said=said):
-                self.assertIn(old, SMALL)
-                run = harness.Run(
-                    self.job, "--workers=1",
-                    *harness.sets(["stop.seconds=5"]), "--", sys.executable,
-                    "-B", write(SMALL.replace(old, new)))
-                self.assertIn(said, (run.dir / "worker-0.log").read_text())
+    def loss_of(self, run):
+        return json.loads((run.dir / "metrics.jsonl").read_text().splitlines()[
+            -1])["loss"]
+
+    def test_the_network_with_batch_norm_learns(self):
+        program = FASHION_MNIST / "resnet.py"
+        job = small_torch.output_of(program, harness.scratch())
+        run = self.train(job, program, *harness.sets(["stop.updates=150"]))
+        # Ten classes: log 10 is 2.3.
+        self.assertLess(self.loss_of(run), 1.5)
+
+    def test_the_gpt_learns(self):
+        adamw, local_steps = small_torch.output_of(
+            GPT / "make_job.py", harness.scratch()).splitlines()
+        # 256 values of a byte: log 256 is 5.5.
+        run = self.train(adamw, GPT / "train.py",
+                         *harness.sets(["stop.updates=60"]))
+        self.assertLess(self.loss_of(run), 3.5)
+        run = self.train(local_steps, GPT / "train_local_steps.py",
+                         *harness.sets(["stop.updates=8"]))
+        self.assertLess(self.loss_of(run), 3.5)
 
 
 if __name__ == "__main__":

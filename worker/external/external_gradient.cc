@@ -1,5 +1,8 @@
 #include "worker/external/external_gradient.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 
@@ -67,15 +70,43 @@ absl::StatusOr<std::unique_ptr<ExternalGradient>> ExternalGradient::Start(
   ModelProcess::Options options;
   options.command = std::move(command);
   options.description = DescriptionOf(job, id);
-  options.most_batches = job.job.sync().local_steps();
+  const int64_t steps = job.job.sync().local_steps();
+  options.most_batches = 2 * steps;  // Those of a task and of the next one.
   options.most_indices = options.most_batches * job.job.data().batch_size();
   // Nobody waits for it any longer.
   options.start_limit = absl::Seconds(job.job.limits().start_timeout_s());
   options.silence_limit = absl::Seconds(job.job.limits().task_deadline_s());
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ModelProcess> process,
                           ModelProcess::Start(std::move(options)));
-  return std::unique_ptr<ExternalGradient>(
-      new ExternalGradient(sampling, std::move(process)));
+  return std::unique_ptr<ExternalGradient>(new ExternalGradient(
+      sampling, steps * job.job.cluster().workers(), std::move(process)));
+}
+
+ModelProcess::Batches ExternalGradient::BatchesFrom(int64_t first,
+                                                    int count) const {
+  ModelProcess::Batches batches = {.first = BatchId(first)};
+  for (int i = 0; i < count; ++i) {
+    const std::vector<int64_t> samples =
+        BatchSamples(sampling_, BatchId(first + i));
+    batches.sizes.push_back(samples.size());
+    batches.indices.insert(batches.indices.end(), samples.begin(),
+                           samples.end());
+  }
+  return batches;
+}
+
+// Workers of one speed take turns, in an order that changes. One that is faster
+// than the others gets more, so its tasks are nearer to each other.
+int64_t ExternalGradient::LikelyNext(const Batches& batches) {
+  constexpr double kWeight = 0.125;  // Of the newest, in the average.
+  const int64_t first = batches.first.value();
+  if (last_first_.has_value() && first > *last_first_) {
+    const auto stride = static_cast<double>(first - *last_first_);
+    stride_ += kWeight * (stride - stride_);
+  }
+  last_first_ = first;
+  const auto tasks = static_cast<int64_t>(std::round(stride_ / batches.count));
+  return first + batches.count * std::max<int64_t>(1, tasks);
 }
 
 absl::StatusOr<OrRestarted<Model::Result>> ExternalGradient::Compute(
@@ -84,13 +115,10 @@ absl::StatusOr<OrRestarted<Model::Result>> ExternalGradient::Compute(
   SLUICE_ASSIGN_OR_RETURN(const auto there,
                           weights.WaitUntil(weights.values().size()));
   if (IsRestarted(there)) return Restarted{};
-  ModelProcess::Task task = {.first = batches.first, .rate = batches.rate};
-  for (int i = 0; i < batches.count; ++i) {
-    const std::vector<int64_t> samples =
-        BatchSamples(sampling_, BatchId(batches.first.value() + i));
-    task.sizes.push_back(samples.size());
-    task.indices.insert(task.indices.end(), samples.begin(), samples.end());
-  }
+  const ModelProcess::Task task = {
+      .batches = BatchesFrom(batches.first.value(), batches.count),
+      .rate = batches.rate,
+      .next = BatchesFrom(LikelyNext(batches), batches.count)};
   progress->Enter(Stage::kForward);
   TimedGradient timed(&gradient, progress);
   SLUICE_ASSIGN_OR_RETURN(

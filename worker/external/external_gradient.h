@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,13 +46,23 @@ class ExternalGradient final : public TaskGradient {
   bool broken() const override { return process_->broken(); }
 
  private:
-  ExternalGradient(const BatchSampling& sampling,
+  ExternalGradient(const BatchSampling& sampling, int64_t batches_per_round,
                    std::unique_ptr<ModelProcess> process)
-      : sampling_(sampling), process_(std::move(process)) {}
+      : sampling_(sampling),
+        process_(std::move(process)),
+        stride_(batches_per_round) {}
+
+  // `count` mini-batches with their samples.
+  ModelProcess::Batches BatchesFrom(int64_t first, int count) const;
+  // The first mini-batch that the worker is likely to be given after `batches`.
+  int64_t LikelyNext(const Batches& batches);
 
   const BatchSampling sampling_;  // Constant after construction.
 
   const std::unique_ptr<ModelProcess> process_;
+  // From a task's first mini-batch to that of the next, a moving average.
+  double stride_;
+  std::optional<int64_t> last_first_;
 };
 
 }  // namespace sluice

@@ -53,6 +53,12 @@ class ExternalGradientTest : public testing::Test {
     EXPECT_TRUE(computed.ok()) << computed.status().message().data();
     return std::get<Model::Result>(*computed).samples;
   }
+  // What faulty_model tell-next says.
+  double NextAfter(const TaskGradient::Batches& batches) {
+    const auto computed = Compute(batches);
+    EXPECT_TRUE(computed.ok()) << computed.status().message().data();
+    return std::get<Model::Result>(*computed).loss;
+  }
 
   std::unique_ptr<ExternalGradient> gradient_;
   CancelToken cancel_;
@@ -64,6 +70,23 @@ TEST_F(ExternalGradientTest, AMiniBatchHasTheSamplesOfTheSchedule) {
   EXPECT_EQ(SamplesOf({BatchId(1)}), 4);
   EXPECT_EQ(SamplesOf({BatchId(2)}), 2);
   EXPECT_EQ(SamplesOf({BatchId(1), 3, 0.1f}), 4 + 2 + 4);
+}
+
+TEST_F(ExternalGradientTest, WorkersOfOneSpeedTakeTurns) {
+  Start({"worker/external/testing/faulty_model", "tell-next"});
+  EXPECT_EQ(NextAfter({BatchId(0)}), 3);
+  EXPECT_EQ(NextAfter({BatchId(4)}), 7);
+  EXPECT_EQ(NextAfter({BatchId(6)}), 9);
+  EXPECT_EQ(NextAfter({BatchId(12), 2}), 16);
+}
+
+TEST_F(ExternalGradientTest, AFastWorkerIsLikelyToGetTheNextMiniBatchToo) {
+  Start({"worker/external/testing/faulty_model", "tell-next"});
+  for (int64_t i = 0; i < 20; ++i) NextAfter({BatchId(i)});
+  EXPECT_EQ(NextAfter({BatchId(20)}), 21);
+  // One that another worker gave back does not count.
+  NextAfter({BatchId(2)});
+  EXPECT_EQ(NextAfter({BatchId(3)}), 4);
 }
 
 TEST_F(ExternalGradientTest, NothingIsComputedBeforeAllWeightsAreThere) {

@@ -132,8 +132,11 @@ absl::StatusOr<std::unique_ptr<ModelProcess>> ModelProcess::Start(
     return absl::UnavailableError(
         absl::StrCat("a socket for the model process: ", strerror(errno)));
   }
-  auto process = Subprocess::Start(options.command, sockets[1],
-                                   model_protocol::kSocketVariable);
+  // OpenMP, OpenBLAS and MKL would take all processors. They read it when they
+  // are loaded, before the program knows its job.
+  auto process = Subprocess::Start(
+      options.command, sockets[1], model_protocol::kSocketVariable,
+      {{"OMP_NUM_THREADS", absl::StrCat(options.description.threads)}});
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   close(sockets[1]);
   if (!process.ok() || wake < 0) {
@@ -405,33 +408,37 @@ absl::StatusOr<Model::Result> ModelProcess::Compute(
   const model_protocol::Task message = {
       .weights = BufferOf(weights_, weights.data()),
       .gradient = BufferOf(gradients_, gradient.values().data()),
-      .batches = static_cast<uint32_t>(task.sizes.size()),
+      .batches = static_cast<uint32_t>(task.batches.sizes.size()),
       .number = ++tasks_,
-      .first_batch = task.first.value(),
+      .first_batch = task.batches.first.value(),
       .rate = task.rate,
-      .indices = static_cast<int64_t>(task.indices.size()),
-      .next_indices = static_cast<int64_t>(task.next.size())};
+      .indices = static_cast<int64_t>(task.batches.indices.size()),
+      .next_indices = static_cast<int64_t>(task.next.indices.size()),
+      .next_first_batch = task.next.first.value(),
+      .next_batches = static_cast<uint32_t>(task.next.sizes.size())};
   Send(message);
   return Running(this, message.number, message.indices, &gradient, &cancel)
       .Await();
 }
 
 absl::Status ModelProcess::CheckRoom(const Task& task) const {
-  const int64_t batches = task.sizes.size();
-  const int64_t indices = task.indices.size() + task.next.size();
+  const int64_t batches = task.batches.sizes.size() + task.next.sizes.size();
+  const int64_t indices =
+      task.batches.indices.size() + task.next.indices.size();
   if (batches <= options_.most_batches && indices <= options_.most_indices) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a task of ", batches, " mini-batches and ", indices,
-                   " indices, expected at most ", options_.most_batches,
-                   " and ", options_.most_indices));
+      absl::StrCat("a task and what is likely to follow it have ", batches,
+                   " mini-batches and ", indices, " samples, expected at most ",
+                   options_.most_batches, " and ", options_.most_indices));
 }
 
 void ModelProcess::WriteIndices(const Task& task) const {
   auto to = indices_.As<int64_t>().begin();
   for (const std::vector<int64_t>* part :
-       {&task.sizes, &task.indices, &task.next}) {
+       {&task.batches.sizes, &task.next.sizes, &task.batches.indices,
+        &task.next.indices}) {
     to = std::copy(part->begin(), part->end(), to);
   }
 }

@@ -42,9 +42,10 @@ class ModelProcess {
   struct Options {
     std::vector<std::string> command;  // At least one word.
     ModelDescription description;
-    int gradients = 1;         // Buffers; 1 to 200.
-    int64_t most_indices = 1;  // Of a task and what comes next, together.
-    int64_t most_batches = 1;  // Of a task.
+    int gradients = 1;  // Buffers; 1 to 200.
+    // Of a task and of what comes next, together.
+    int64_t most_indices = 1;
+    int64_t most_batches = 1;
     // Until it is READY. Libraries are imported and data is opened by then.
     absl::Duration start_limit = absl::Minutes(5);
     // Within a task, from its last word on; once a task is cancelled, from its
@@ -79,13 +80,16 @@ class ModelProcess {
     return gradients_[buffer].As<float>();
   }
 
-  // Consecutive mini-batches, with steps of plain SGD between them.
-  struct Task {
+  // Consecutive mini-batches.
+  struct Batches {
     BatchId first = BatchId(0);
-    double rate = 0;
-    std::vector<int64_t> sizes = {};    // Samples of each mini-batch.
+    std::vector<int64_t> sizes = {};    // Samples of each.
     std::vector<int64_t> indices = {};  // Their samples, one after the other.
-    std::vector<int64_t> next = {};     // What is likely to come then.
+  };
+  struct Task {
+    Batches batches;
+    double rate = 0;    // Of the steps of plain SGD between them.
+    Batches next = {};  // Likely to come then.
   };
 
   // Has the process compute the gradient of `task` at `weights`, which is one

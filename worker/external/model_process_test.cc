@@ -22,6 +22,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -63,7 +64,7 @@ class ModelProcessTest : public testing::Test {
   }
 
   static ModelProcess::Task SomeTask() {
-    return {.first = BatchId(5), .sizes = {3}, .indices = {2, 3, 5}};
+    return {{.first = BatchId(5), .sizes = {3}, .indices = {2, 3, 5}}};
   }
   absl::StatusOr<Model::Result> Compute(const ModelProcess::Task& task,
                                         int weights = 0) {
@@ -175,10 +176,8 @@ TEST_P(LinearModelTest, TheWeightsAreThoseOfTheTasksBuffer) {
 
 TEST_P(LinearModelTest, LocalStepsMoveTheWeightsBetweenMiniBatches) {
   Start(OptionsFor(GetParam()));
-  const auto result = Compute({.first = BatchId(7),
-                               .rate = 0.5,
-                               .sizes = {3, 1},
-                               .indices = {2, 3, 5, 8}});
+  const auto result =
+      Compute({.batches = {BatchId(7), {3, 1}, {2, 3, 5, 8}}, .rate = 0.5});
   ASSERT_TRUE(result.ok());
   double loss0, loss1;
   std::vector<double> weights(kFloats);
@@ -194,7 +193,7 @@ TEST_P(LinearModelTest, LocalStepsMoveTheWeightsBetweenMiniBatches) {
 TEST_P(LinearModelTest, ManyTasksFollowEachOther) {
   Start(OptionsFor(GetParam()));
   for (int64_t i = 0; i < 100; ++i) {
-    ASSERT_TRUE(Compute({.sizes = {1}, .indices = {i}}, i % 2).ok()) << i;
+    ASSERT_TRUE(Compute({{BatchId(i), {1}, {i}}}, i % 2).ok()) << i;
   }
   EXPECT_EQ(finals_.size(), 200);
 }
@@ -211,9 +210,9 @@ TEST(BothLanguagesTest, ComputeTheSameBits) {
     GradientInPlace gradient(values);
     ASSERT_TRUE(
         (*process)
-            ->Compute(
-                {.rate = 0.1, .sizes = {3, 2}, .indices = {2, 3, 5, 7, 11}},
-                (*process)->weights(0), gradient, CancelToken())
+            ->Compute({.batches = {BatchId(0), {3, 2}, {2, 3, 5, 7, 11}},
+                       .rate = 0.1},
+                      (*process)->weights(0), gradient, CancelToken())
             .ok());
     gradients.emplace_back(values.begin(), values.end());
   }
@@ -398,13 +397,24 @@ TEST_F(ModelProcessTest, WhatItMustNotSendEndsItAndSaysWhatWasExpected) {
 TEST_F(ModelProcessTest, ATaskThatHasNoRoomIsRefusedAndTheProcessGoesOn) {
   Start(OptionsFor("linear_model"));
   ModelProcess::Task task = SomeTask();
-  task.next.resize(14);
+  task.next = {BatchId(6), {14}, std::vector<int64_t>(14)};
   const auto refused = Compute(task);
   EXPECT_EQ(MessageOf(refused.status()),
-            "a task of 1 mini-batches and 17 indices, expected at most 2 and "
-            "16");
-  task.next.resize(13);
+            "a task and what is likely to follow it have 2 mini-batches and 17 "
+            "samples, expected at most 2 and 16");
+  task.next = {BatchId(6), {13}, std::vector<int64_t>(13)};
   EXPECT_TRUE(Compute(task).ok());
+}
+
+TEST_P(LinearModelTest, WhatIsLikelyToComeNextTakesNoPartInTheTask) {
+  Start(OptionsFor(GetParam()));
+  ModelProcess::Task task = SomeTask();
+  ASSERT_TRUE(Compute(task).ok());
+  const auto values = process_->gradient(0);
+  const std::vector<float> alone(values.begin(), values.end());
+  task.next = {BatchId(6), {2}, {7, 11}};
+  ASSERT_TRUE(Compute(task).ok());
+  EXPECT_THAT(process_->gradient(0), ElementsAreArray(alone));
 }
 
 // ---- Starting and stopping ----

@@ -47,8 +47,8 @@ struct Ready {
 static_assert(sizeof(Ready) == 8);
 
 // The memfd of indices then holds 64-bit integers: the sizes of the `batches`
-// mini-batches, the `indices` samples that they consist of, and the
-// `next_indices` samples of what is likely to come next.
+// mini-batches and of the `next_batches` that are likely to come next, and then
+// the `indices` and `next_indices` samples that they consist of.
 struct Task {
   Kind kind = Kind::kTask;
   uint32_t weights = 0;   // Number of the buffer to read.
@@ -59,8 +59,11 @@ struct Task {
   double rate = 0;  // Of the steps of SGD between the mini-batches.
   int64_t indices = 0;
   int64_t next_indices = 0;
+  int64_t next_first_batch = 0;
+  uint32_t next_batches = 0;  // 0: nothing is known of them.
+  uint32_t reserved = 0;
 };
-static_assert(sizeof(Task) == 56);
+static_assert(sizeof(Task) == 72);
 
 struct Final {
   Kind kind = Kind::kFinal;

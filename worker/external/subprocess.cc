@@ -18,12 +18,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -60,12 +62,21 @@ std::vector<char*> Pointers(std::vector<std::string>* words) {
   return pointers;
 }
 
-// This process's, with `variable` set to kSocket.
-std::vector<std::string> Environment(const std::string& variable) {
-  const std::string prefix = absl::StrCat(variable, "=");
-  std::vector<std::string> words = {absl::StrCat(prefix, kSocket)};
+// This process's, with `variable` set to kSocket, and with the `defaults` that
+// it does not set.
+std::vector<std::string> Environment(
+    const std::string& variable,
+    const std::map<std::string, std::string>& defaults) {
+  std::map<std::string, std::string> values = defaults;
   for (char** word = environ; *word != nullptr; ++word) {
-    if (!absl::StartsWith(*word, prefix)) words.push_back(*word);
+    const std::pair<std::string, std::string> set =
+        absl::StrSplit(*word, absl::MaxSplits('=', 1));
+    values[set.first] = set.second;
+  }
+  values[variable] = absl::StrCat(kSocket);
+  std::vector<std::string> words;
+  for (const auto& [name, value] : values) {
+    words.push_back(absl::StrCat(name, "=", value));
   }
   return words;
 }
@@ -96,10 +107,11 @@ std::string NameOf(pid_t pid, const std::vector<std::string>& command) {
 
 absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Start(
     const std::vector<std::string>& command, int socket,
-    const std::string& variable) {
+    const std::string& variable,
+    const std::map<std::string, std::string>& defaults) {
   SLUICE_CHECK(!command.empty());
   std::vector<std::string> words = command;
-  std::vector<std::string> environment = Environment(variable);
+  std::vector<std::string> environment = Environment(variable, defaults);
   const std::vector<char*> argv = Pointers(&words);
   const std::vector<char*> variables = Pointers(&environment);
   int pipe[2] = {-1, -1};

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,12 +25,14 @@ class Subprocess {
   // Starts `command`; its first word is looked for in PATH unless it holds a
   // slash. In the child `socket` is the one descriptor open besides 0, 1 and 2,
   // and the environment variable `variable` names its number. The caller keeps
-  // `socket`. kInvalidArgument names a program that cannot be run and why.
+  // `socket`. `defaults` are environment variables, for those that this process
+  // has not. kInvalidArgument names a program that cannot be run and why.
   // kUnavailable: there can be no more processes. REQUIRES: `command` is not
   // empty; the calling thread lives as long as the child is to.
   static absl::StatusOr<std::unique_ptr<Subprocess>> Start(
       const std::vector<std::string>& command, int socket,
-      const std::string& variable);
+      const std::string& variable,
+      const std::map<std::string, std::string>& defaults = {});
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;

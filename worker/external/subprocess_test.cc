@@ -54,6 +54,14 @@ TEST_F(SubprocessTest, TheVariableNamesTheSocketAndNothingElseIsOpen) {
   EXPECT_EQ(Hear(), "0\n1\n2\n3\n4\n");  // With 4 `ls` reads the folder.
 }
 
+TEST_F(SubprocessTest, DefaultsAreForVariablesThatAreNotSet) {
+  setenv("TEST_SET", "here=already", 1);
+  const auto process = Subprocess::Start(
+      {"sh", "-c", "echo $TEST_SET $TEST_UNSET >&$TEST_SOCKET"}, ends_[1],
+      "TEST_SOCKET", {{"TEST_SET", "1"}, {"TEST_UNSET", "2"}});
+  EXPECT_EQ(Hear(), "here=already 2\n");
+}
+
 TEST_F(SubprocessTest, ItHasNoInput) {
   auto process = Shell("cat; echo at the end >&$TEST_SOCKET");
   EXPECT_EQ(Hear(), "at the end\n");

@@ -45,7 +45,7 @@ bool Compute(const protocol::Task& task, ProcessEnd* worker, double* loss) {
   std::vector<double> weights(from, from + worker->parameters());
   std::vector<double> total(weights.size());
   const int64_t* const sizes = worker->indices();
-  const int64_t* indices = sizes + task.batches;
+  const int64_t* indices = sizes + task.batches + task.next_batches;
   *loss = 0;
   for (uint32_t batch = 0; batch < task.batches; ++batch) {
     if (worker->IsCancelled(task.number)) return false;

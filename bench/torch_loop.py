@@ -1,0 +1,96 @@
+#!/usr/bin/python3 -B
+"""What is left of a PyTorch loop's rate when it runs under Sluice?
+
+LeNet on Fashion-MNIST and a small GPT on bytes, in mini-batches of 256 for each
+worker, under SYNC with one shard. Mini-batches are cut from tensors in memory,
+so that loading takes no time anywhere.
+
+Expected of one worker: the rate of the plain loop less a twelfth, for a task
+from the coordinator, weights and gradient over gRPC and the update. Expected of
+two workers: the rate of DistributedDataParallel (gloo, two processes). All use
+one thread, and take turns. The first seconds of each run do not count.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import tempfile
+
+from peers import programs
+from report import Report
+from train import free_port
+
+STARTING_S = 2.0  # Time of a run before its rate counts: PyTorch is imported.
+
+
+def peer(model, workers, args):
+    printed = programs.output_of([
+        *programs.torch("torch_ddp", args.instruction_set), f"--model={model}",
+        f"--workers={workers}", f"--batch-size={args.batch_size}",
+        f"--seconds={args.seconds}", f"--port={free_port()}"])
+    return json.loads(printed.splitlines()[-1])["samples_per_second"]
+
+
+def under_sluice(model, workers, args):
+    loop = [*programs.torch("torch_sluice", args.instruction_set),
+            f"--model={model}", f"--batch-size={args.batch_size}"]
+    with tempfile.TemporaryDirectory() as folder:
+        job = programs.output_of([*loop, f"--init={folder}"]).strip()
+        run = pathlib.Path(folder, "run")
+        programs.output_of([
+            programs.built("cli/sluice"), "train", job, f"--run-dir={run}",
+            f"--workers={workers}",
+            f"--set=stop={{seconds: {STARTING_S + args.seconds}}}", "--", *loop])
+        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    steady = [line for line in lines if line["seconds"] >= STARTING_S]
+    first, last = steady[0], steady[-1]
+    return ((last["epoch"] - first["epoch"]) * 60000 /
+            (last["seconds"] - first["seconds"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tiny", action="store_true",
+                        help="a few seconds, once")
+    parser.add_argument("--models", nargs="+", default=["lenet", "gpt"])
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5,
+                        help="of each run, once it is under way")
+    parser.add_argument("--instruction-set", default="AVX2",
+                        choices=["AVX2", "AVX512"],
+                        help="that everybody computes with")
+    args = parser.parse_args()
+    if args.tiny:
+        args.rounds, args.seconds = 1, 0.3
+        args.models, args.batch_size = ["lenet"], 16
+    report = Report("torch_loop", __doc__.splitlines()[0])
+    if programs.has_torch():
+        for model in args.models:
+            add_rows(report, model, args)
+    else:
+        report.note("SKIPPED: python3-torch is not installed")
+    report.print(args.json)
+
+
+def add_rows(report, model, args):
+    rounds = {}
+    for _ in range(args.rounds):
+        for workers in 1, 2:
+            expected = peer(model, workers, args) * (
+                11 / 12 if workers == 1 else 1)
+            measured = under_sluice(model, workers, args)
+            rounds.setdefault(workers, []).append((measured, expected))
+    for workers, pairs in rounds.items():
+        measured = statistics.median(m for m, _ in pairs)
+        ratio = statistics.median(m / e for m, e in pairs)
+        report.add(f"{model}, {workers} worker{'s' * (workers > 1)}",
+                   "samples/s",
+                   "11/12 of a plain loop" if workers == 1 else "DDP",
+                   measured / ratio, measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A small PyTorch program that trains under Sluice, for tests."""
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+
+import harness
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+EXAMPLES = harness.ROOT / "python/examples"
+os.environ["PYTHONPATH"] = ":".join(
+    str(harness.ROOT / folder) for folder in
+    ("python", "python/examples/fashion_mnist", "python/examples/gpt"))
+
+# A model of a few floats with a batch norm, dropout, a tied and a frozen
+# parameter, on samples that are a function of their index, with a random part.
+# Each process begins with weights of its own, which are to be forgotten.
+PROGRAM = """
+import os
+import sys
+import torch
+from torch import nn
+import sluice.torch
+
+class Samples:
+    def __len__(self):
+        return 96
+    def __getitem__(self, i):
+        x = torch.linspace(-1, 1, 5) * (i % 7 - 3) + i % 3
+        return x + torch.rand(5) / 10, x.sum(0, keepdim=True) / 2
+
+def small():
+    torch.manual_seed(5 if len(sys.argv) > 1 else os.getpid())
+    model = nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5), nn.Dropout(0.2),
+                          nn.Linear(5, 5), nn.Linear(5, 1))
+    model[3].weight = model[0].weight
+    nn.init.ones_(model[4].bias.requires_grad_(False))
+    return model
+
+if len(sys.argv) > 1:
+    sluice.torch.init(small(), sys.argv[1], train_samples=96, batch_size=8,
+                      local_steps=int(sys.argv[2]),
+                      job='name: "small" cluster { workers: 2 } '
+                          'optimizer { learning_rate: 0.05 sgd {} } '
+                          'checkpoint { every_updates: 1000 } '
+                          'limits { lease_s: 2 } '
+                          'stop { epochs: 2 }')
+    sys.exit()
+
+model = small()
+opt = sluice.torch.Optimizer(model)
+for x, y in opt.batches(Samples()):
+    opt.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    opt.step(loss)
+"""
+
+
+def write(text):
+    path = harness.scratch() / "program.py"
+    path.write_text(text)
+    return path
+
+
+def changed(*replaced):
+    """PROGRAM with (old, new) replaced, as a file."""
+    text = PROGRAM
+    for old, new in replaced:
+        assert old in text, old
+        text = text.replace(old, new)
+    return write(text)
+
+
+def output_of(program, *args):
+    """What a program prints, which must succeed."""
+    result = subprocess.run(
+        [sys.executable, "-B", program, *map(str, args)], capture_output=True,
+        text=True, timeout=harness.TIMEOUT_S, cwd=harness.scratch())
+    if result.returncode != 0:
+        raise AssertionError(result.stderr)
+    return result.stdout.strip()
+
+
+def job(local_steps=1):
+    """The job of PROGRAM."""
+    folder = harness.scratch()
+    output_of(write(PROGRAM), folder, local_steps)
+    return folder / "job.textproto"
+
+
+def command(program):
+    """What follows `sluice train JOB`."""
+    return ["--", sys.executable, "-B", str(program)]
+
+
+def weights(run_dir):
+    """The file with the run's last weights."""
+    path = harness.scratch() / "last.safetensors"
+    exported = harness.tool("export", run_dir, path)
+    if exported.returncode != 0:
+        raise AssertionError(exported.stderr)
+    return path
+
+
+def weights_sha256(run_dir):
+    return hashlib.sha256(weights(run_dir).read_bytes()).hexdigest()
