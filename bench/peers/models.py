@@ -107,6 +107,8 @@ class Transformer(nn.Module):
         super().__init__()
         self.tokens = nn.Parameter(torch.empty(256, features))
         self.positions = nn.Parameter(torch.empty(length, features))
+        for table in self.tokens, self.positions:
+            nn.init.normal_(table, std=0.02)
         layers = []
         for _ in range(blocks):
             layers += [
