@@ -1,17 +1,18 @@
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "cli/commands.h"
+#include "common/version.h"
 
 namespace {
 
-constexpr char kVersion[] = "sluice 0.1.0";
 constexpr int kBadUsage = 2;
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Sluice trains one model on many machines.", "sluice"};
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", std::string("sluice ") + sluice::kVersion);
   app.require_subcommand(1);
   int exit_code = 0;
   sluice::AddTrainCommand(app, &exit_code);

@@ -36,6 +36,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
+from sluice import __version__
+
 PROTOCOL = 1
 SOCKET_VARIABLE = "SLUICE_MODEL_SOCKET"
 LONGEST_MESSAGE = 4096
@@ -100,6 +102,11 @@ class Description:
         fields = json.loads(text)
         if fields.pop("protocol") != PROTOCOL:
             raise ProtocolError(f"the job is not of protocol {PROTOCOL}")
+        version = fields.pop("version")
+        if version != __version__:
+            raise ProtocolError(f"the worker is of version {version}, expected "
+                                f"{__version__} as this package: install the "
+                                "same version of both")
         names = {field.name for field in dataclasses.fields(Description)}
         fields = {name: fields[name] for name in names}
         fields["tensors"] = tuple(

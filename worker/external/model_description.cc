@@ -1,5 +1,6 @@
 #include "worker/external/model_description.h"
 
+#include "common/version.h"
 #include "nlohmann/json.hpp"
 #include "worker/external/model_protocol.h"
 
@@ -31,6 +32,7 @@ std::string ModelDescription::ToJson() const {
                      {"kind", KindName(tensor.kind)}});
   }
   return nlohmann::json{{"protocol", model_protocol::kProtocol},
+                        {"version", kVersion},
                         {"job", job},
                         {"seed", seed},
                         {"worker", worker},
