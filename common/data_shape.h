@@ -38,6 +38,12 @@ inline bool HasImages(const proto::Data& data) {
   return data.has_idx() || data.has_cifar();
 }
 
+// Whether an evaluator has something to measure. Only a model process may have
+// no test split; its evaluator saves the final weights all the same.
+inline bool HasTestSplit(const proto::Data& data) {
+  return !data.has_external() || data.external().test_samples() > 0;
+}
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_DATA_SHAPE_H_

@@ -87,7 +87,6 @@ void CheckRefusals(const proto::Job& job, Checker* check) {
          "MODEL_PROCESS");
   check->Require(!job.model().init_from().empty(), "model.init_from",
                  "must name a file with model.external, is not set");
-  refuse(!job.evaluation().enabled(), "evaluation.enabled", "false");
   refuse(!job.data().has_augmentation(), "data.augmentation", "absent");
   refuse(
       worker.micro_batch() >= job.data().batch_size(), "worker.micro_batch",

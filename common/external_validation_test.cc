@@ -12,6 +12,8 @@ namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr char kJob[] = R"(
 cluster { workers: 2 }
@@ -26,7 +28,6 @@ model {
   }
   init_from: "weights.safetensors"
 }
-evaluation { enabled: false }
 stop { updates: 5 }
 )";
 
@@ -66,6 +67,24 @@ TEST(ExternalValidationTest, TheTableIsTheLayout) {
   EXPECT_EQ(job->job.model().loss(), proto::Model::MODEL_PROCESS);
 }
 
+TEST(ExternalValidationTest, WithoutTestSamplesNothingIsMeasured) {
+  EXPECT_TRUE(Job().evaluation().enabled());
+  EXPECT_EQ(Job().evaluation().every_epochs(), 0);
+  EXPECT_THAT(Violations("evaluation { every_epochs: 0.5 }"),
+              ElementsAre("evaluation.every_epochs: must be 0 without "
+                          "data.external.test_samples, is 0.5"));
+  // As a job has it that was resolved when evaluation was off.
+  EXPECT_THAT(Violations("evaluation { enabled: false every_epochs: 1 }"),
+              IsEmpty());
+  const std::string measured = "data { external { test_samples: 20 } }";
+  EXPECT_EQ(Job(measured).evaluation().every_epochs(), 1);
+  EXPECT_THAT(Violations(measured + "stop { target_accuracy: 0.5 }"),
+              IsEmpty());
+  EXPECT_THAT(Violations("stop { target_accuracy: 0.5 }"),
+              ElementsAre(HasSubstr("needs evaluation.enabled and "
+                                    "evaluation.every_epochs above 0")));
+}
+
 TEST(ExternalValidationTest, AnotherKindIsAnotherJob) {
   proto::Job other = Job();
   other.mutable_model()->mutable_external()->mutable_tensor(1)->set_kind(
@@ -96,8 +115,6 @@ TEST_P(ExternalViolationTest, IsSaidOnceWithWhatWasExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Refusals, ExternalViolationTest,
     testing::Values(
-        Case{"evaluation { enabled: true }",
-             "evaluation.enabled: must be false with model.external"},
         Case{"worker { micro_batch: 7 }",
              "worker.micro_batch: must be data.batch_size (8) or more with "
              "model.external"},

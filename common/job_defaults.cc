@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/cifar_file.h"
+#include "common/data_shape.h"
 #include "common/fill_default.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
@@ -193,7 +194,7 @@ void ResolveDefaults(proto::Job* job) {
                  std::clamp(job->data().batch_size(), 1, 1 << 20));
   ResolveModel(job->data(), job->mutable_model());
   proto::Evaluation* evaluation = job->mutable_evaluation();
-  SLUICE_DEFAULT(evaluation, every_epochs, 1);
+  SLUICE_DEFAULT(evaluation, every_epochs, HasTestSplit(job->data()) ? 1 : 0);
   SLUICE_DEFAULT(evaluation, batch_size, 256);
   SLUICE_DEFAULT(evaluation, enabled, true);
   SLUICE_DEFAULT(job->mutable_output(), metrics_every_s, 1);

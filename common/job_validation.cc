@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/data_shape.h"
 #include "common/file_mode.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
@@ -102,6 +103,12 @@ void CheckSchedule(const proto::Job& job, Checker* check) {
 void CheckEvaluation(const proto::Job& job, Checker* check) {
   check->Between("evaluation.every_epochs", job.evaluation().every_epochs(),
                  0.0, 1e6);
+  check->Require(
+      !job.evaluation().enabled() || HasTestSplit(job.data()) ||
+          job.evaluation().every_epochs() == 0,
+      "evaluation.every_epochs",
+      absl::StrCat("must be 0 without data.external.test_samples, is ",
+                   job.evaluation().every_epochs()));
   check->Between("evaluation.batch_size", job.evaluation().batch_size(), 1,
                  kMany);
   check->AboveZero("output.metrics_every_s", job.output().metrics_every_s());

@@ -6,12 +6,14 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "common/data_shape.h"
 #include "proto/job.pb.h"
 
 namespace sluice {
 
 // Adds what follows "--" on a command line to `app`: the program that computes
-// gradients (model.external) and its arguments. `command` outlives `app`.
+// gradients, or measures versions, (model.external) and its arguments.
+// `command` outlives `app`.
 inline void AddModelCommand(CLI::App* app, std::vector<std::string>* command) {
   app->add_option("COMMAND", *command,
                   "after --: the model process of a job with model.external, "
@@ -29,6 +31,25 @@ inline absl::Status CheckModelCommand(const proto::Job& job,
                  "computes gradients, at the end of the command line; got none"
                : "expected no -- COMMAND, because the job has no "
                  "model.external; got \"" +
+                     command[0] + "\"");
+}
+
+// Whether the job's evaluator has a model process, too.
+inline bool EvaluatorHasModelProcess(const proto::Job& job) {
+  return job.model().has_external() && HasTestSplit(job.data());
+}
+
+// As CheckModelCommand, for the job's evaluator.
+inline absl::Status CheckEvaluatorCommand(
+    const proto::Job& job, const std::vector<std::string>& command) {
+  const bool measures = EvaluatorHasModelProcess(job);
+  if (measures == !command.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      measures ? "data.external.test_samples: expected -- COMMAND, the program "
+                 "that measures versions, at the end of the command line; got "
+                 "none"
+               : "expected no -- COMMAND, because the job has no "
+                 "data.external.test_samples; got \"" +
                      command[0] + "\"");
 }
 

@@ -7,7 +7,9 @@
 #include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
 #include "worker/external/external_gradient.h"
+#include "worker/external/external_measure.h"
 #include "worker/job_sampling.h"
+#include "worker/measure.h"
 #include "worker/model/make_device.h"
 #include "worker/native_gradient.h"
 
@@ -76,15 +78,34 @@ absl::StatusOr<ComputeContext> MakeWorkerContext(
 
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  return MakeContext(job, WorkerId(0), job.job.evaluation().batch_size(),
-                     Split::kTest, std::move(data));
+  NativeMeasure::Options options;
+  options.batch_size = job.job.evaluation().batch_size();
+  options.classification = job.data.classification;
+  options.parameters = job.layout.size();
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          MakeContext(job, WorkerId(0), options.batch_size,
+                                      Split::kTest, std::move(data)));
+  context.measure = std::make_unique<NativeMeasure>(options, context.data.get(),
+                                                    context.model.get());
+  return context;
+}
+
+absl::StatusOr<ComputeContext> MakeEvaluatorContext(
+    const ResolvedJob& job, const std::vector<std::string>& command) {
+  if (!job.job.model().has_external()) return MakeTestContext(job);
+  ComputeContext context;
+  if (command.empty()) {
+    context.measure = std::make_unique<NoMeasure>(job.layout.size());
+    return context;
+  }
+  SLUICE_ASSIGN_OR_RETURN(context.measure,
+                          ExternalMeasure::Start(job, command));
+  return context;
 }
 
 Evaluator::Options EvaluatorOptionsFromJob(const ResolvedJob& job,
                                            std::string weights_path) {
   Evaluator::Options options;
-  options.batch_size = job.job.evaluation().batch_size();
-  options.classification = job.data.classification;
   options.weights_path = std::move(weights_path);
   // As long as the coordinator waits for one that is made again.
   options.deadline = 2 * absl::Seconds(job.job.limits().task_deadline_s());

@@ -14,6 +14,7 @@
 #include "worker/evaluator.h"
 #include "worker/model/model.h"
 #include "worker/task_gradient.h"
+#include "worker/version_measure.h"
 
 namespace sluice {
 
@@ -26,6 +27,8 @@ struct ComputeContext {
   std::shared_ptr<const DataSource> data;
   // Null for measuring.
   std::unique_ptr<TaskGradient> gradient;
+  // Null for training.
+  std::unique_ptr<VersionMeasure> measure;
 
   // Sets the calling thread's numeric mode and enters it into the device.
   void Enter() const;
@@ -53,6 +56,11 @@ absl::StatusOr<ComputeContext> MakeWorkerContext(
 // worker 0's GPU if on any. `data` and errors as above.
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
+// The same for an evaluator that was given `command`: with model.external it
+// starts the model process as above, or measures nothing where the job has no
+// test samples, and `command` is empty.
+absl::StatusOr<ComputeContext> MakeEvaluatorContext(
+    const ResolvedJob& job, const std::vector<std::string>& command);
 
 // What the job says of an evaluator. `weights_path`: where it writes the final
 // version; empty: nowhere.

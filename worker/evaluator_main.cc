@@ -1,11 +1,13 @@
 // The evaluator: measures pinned versions on the test split and saves the
 // final weights. Exit codes: common/exit_codes.h.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -14,6 +16,7 @@
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
@@ -24,6 +27,7 @@
 #include "common/tls/transport_security.h"
 #include "common/wire/float_type.h"
 #include "spdlog/spdlog.h"
+#include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
@@ -48,6 +52,10 @@ void LogAnswer(const proto::Evaluated& answer) {
   if (!answer.error().empty()) {
     spdlog::warn("event=evaluation_failed version={} error=\"{}\"",
                  answer.version(), answer.error());
+    return;
+  }
+  if (answer.samples() == 0) {
+    spdlog::info("event=saved version={}", answer.version());
     return;
   }
   spdlog::info("event=evaluated version={} loss={:.6f} accuracy={} samples={}",
@@ -95,18 +103,39 @@ std::optional<proto::Finish> TakeFinish(
   return std::nullopt;
 }
 
+// Evaluates. A model process that fails in it ends this life, so that another
+// one is started and asked again; where `*last_try`, which is then unset, the
+// evaluation has failed.
+absl::StatusOr<proto::Evaluated> Evaluate(const proto::Evaluate& request,
+                                          Generation generation,
+                                          const CancelToken& over,
+                                          bool* last_try,
+                                          const VersionMeasure& measure,
+                                          Evaluator* evaluator) {
+  absl::StatusOr<proto::Evaluated> answer =
+      evaluator->Run(request, generation, over);
+  if (answer.ok() || !measure.broken() || !*last_try) return answer;
+  *last_try = false;
+  proto::Evaluated failed;
+  failed.set_version(request.version());
+  failed.set_error(std::string(answer.status().message()));
+  return failed;
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security,
                              const ComputeContext& context,
                              const std::string& weights_path, bool rejoins,
-                             LeaveOnSignal* leave) {
+                             bool last_try, LeaveOnSignal* leave) {
   Mailbox<proto::FromCoordinator> mailbox;
   CancelToken over;
+  std::atomic<bool> finished = false;      // The run is.
   std::unique_ptr<GrpcExchange> exchange;  // Outlives the client.
   CoordinatorClient::Options session =
       SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
+    if (message.has_finish()) finished = true;
     mailbox.Put(message);
   };
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
@@ -126,10 +155,13 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
     security.CountCertificate(&counted);
     return counted;
   });
-  leave->Joined([&](const std::string& reason) { client->Leave(reason); });
+  leave->Joined([&](const std::string& reason) {
+    client->Leave(reason);  // First: what is given up is no failure.
+    context.measure->Abandon();
+  });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
-                      context.data.get(), context.model.get(), exchange.get());
+                      context.measure.get(), exchange.get());
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     context.Enter();
@@ -139,8 +171,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
       Serve(
           &mailbox,
           [&](const proto::Evaluate& request) {
-            return evaluator.Run(request, Generation(welcome.generation()),
-                                 over);
+            return Evaluate(request, Generation(welcome.generation()), over,
+                            &last_try, *context.measure, &evaluator);
           },
           [&](proto::ToCoordinator answer) { client->Send(std::move(answer)); },
           &end);
@@ -150,31 +182,41 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   end.session = client->Wait();
   over.Cancel();
   exchange->Wake();
+  context.measure->Wake();
+  if (finished) context.measure->Abandon();
   mailbox.Close();
   compute.join();
   if (!end.finish.has_value()) end.finish = TakeFinish(&mailbox);
   end.told_to_leave = leave->Parted();
+  end.gradient_broken = context.measure->broken();
   return end;
 }
 
 // Evaluates for the job's coordinator until the run is over; the final weights
 // go into weights.safetensors in `run_dir`, in output.run_dir when that is
-// empty, nowhere when both are. OK: the run reached its end, or this process
+// empty, nowhere when both are. `command` is that of the model process that
+// measures, if the job has one. OK: the run reached its end, or this process
 // was told to stop. Else says what went wrong, naming the culprit. Blocks.
 // REQUIRES: StopSignal::Block was called.
 absl::Status RunEvaluator(const ResolvedJob& job,
                           const TransportSecurity& security,
-                          const std::string& run_dir) {
-  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context, MakeTestContext(job));
+                          const std::string& run_dir,
+                          const std::vector<std::string>& command) {
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          MakeEvaluatorContext(job, command));
   const std::string weights_path = WeightsPath(job, run_dir);
   LeaveOnSignal leave;
   RejoinPolicy rejoin;
   for (bool rejoins = false;; rejoins = true) {
-    SLUICE_ASSIGN_OR_RETURN(
-        const LifeEnd end,
-        Live(job, security, context, weights_path, rejoins, &leave));
+    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
+                            Live(job, security, context, weights_path, rejoins,
+                                 rejoin.last_try(), &leave));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
+    if (!end.gradient_broken) continue;
+    CancelToken().WaitFor(rejoin.pause());
+    context.measure.reset();  // Before there are two of it.
+    SLUICE_ASSIGN_OR_RETURN(context, MakeEvaluatorContext(job, command));
   }
 }
 
@@ -193,14 +235,19 @@ int main(int argc, char** argv) {
   std::string run_dir;
   app.add_option("--run-dir", run_dir,
                  "folder for weights.safetensors. Default: output.run_dir");
+  std::vector<std::string> command;
+  sluice::AddModelCommand(&app, &command);
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
   const sluice::DaemonLog log("evaluator", flags.log, flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
   sluice::LetRead(job->job.output().mode());
+  const auto agrees = sluice::CheckEvaluatorCommand(job->job, command);
+  if (!agrees.ok()) return sluice::UsageExitCode(agrees);
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kEvaluator);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
-  return sluice::ExitCode(sluice::RunEvaluator(*job, *security, run_dir));
+  return sluice::ExitCode(
+      sluice::RunEvaluator(*job, *security, run_dir, command));
 }

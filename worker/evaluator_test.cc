@@ -1,8 +1,12 @@
 #include "worker/evaluator.h"
 
+#include <filesystem>
+#include <vector>
+
 #include "common/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/measure.h"
 #include "worker/testing/fakes.h"
 
 namespace sluice {
@@ -26,7 +30,6 @@ class EvaluatorTest : public ::testing::Test {
 
   Evaluator::Options Options() {
     Evaluator::Options options;
-    options.batch_size = 4;
     options.weights_path = path_;
     options.clock = &clock_;
     return options;
@@ -46,7 +49,25 @@ class EvaluatorTest : public ::testing::Test {
   FakeModel model_;
   FakeExchange exchange_;
   CancelToken token_;
-  Evaluator evaluator_{Options(), &layout_, &test_, model_.get(), &exchange_};
+  NativeMeasure measure_{
+      {.batch_size = 4, .parameters = 4}, &test_, model_.get()};
+  Evaluator evaluator_{Options(), &layout_, &measure_, &exchange_};
+};
+
+// As a model process that dies in each evaluation.
+class BrokenMeasure final : public VersionMeasure {
+ public:
+  absl::Span<float> Weights() override { return absl::MakeSpan(weights_); }
+  absl::StatusOr<Measurement> Measure(Version version,
+                                      const CancelToken& cancel) override {
+    broken_ = true;
+    return absl::UnavailableError("killed by signal 9");
+  }
+  bool broken() const override { return broken_; }
+
+ private:
+  std::vector<float> weights_ = std::vector<float>(4);
+  bool broken_ = false;
 };
 
 TEST_F(EvaluatorTest, ExactlyThePinnedVersionIsPulled) {
@@ -78,9 +99,10 @@ TEST_F(EvaluatorTest, TheWholeSplitIsMeasuredEachSampleOnce) {
 }
 
 TEST_F(EvaluatorTest, ARegressionHasNoAccuracy) {
-  Evaluator::Options options = Options();
-  options.classification = false;
-  Evaluator evaluator(options, &layout_, &test_, model_.get(), &exchange_);
+  NativeMeasure measure(
+      {.batch_size = 4, .classification = false, .parameters = 4}, &test_,
+      model_.get());
+  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
   EXPECT_FALSE(
       evaluator.Run(proto::Evaluate(), Generation(2), token_)->has_accuracy());
 }
@@ -115,11 +137,35 @@ TEST_F(EvaluatorTest, ALostShardIsNoAnswer) {
 TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
   Evaluator::Options options = Options();
   options.weights_path = "/nowhere/weights.safetensors";
-  Evaluator evaluator(options, &layout_, &test_, model_.get(), &exchange_);
+  Evaluator evaluator(options, &layout_, &measure_, &exchange_);
   proto::Evaluate request;
   request.set_final(true);
   EXPECT_THAT(evaluator.Run(request, Generation(2), token_)->error(),
               HasSubstr("/nowhere/weights.safetensors"));
+}
+
+TEST_F(EvaluatorTest, WithoutATestSplitTheFinalVersionIsSavedAndNotMeasured) {
+  NoMeasure measure(4);
+  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
+  proto::Evaluate request;
+  request.set_final(true);
+  const auto answer = evaluator.Run(request, Generation(2), token_);
+  EXPECT_EQ(answer->error(), "");
+  EXPECT_EQ(answer->samples(), 0);
+  EXPECT_FALSE(answer->has_accuracy());
+  EXPECT_NE(answer->weights_sha256(), "");
+  EXPECT_EQ(*ReadSafetensors(path_, layout_), exchange_.weights);
+}
+
+TEST_F(EvaluatorTest, WhereWhatMeasuresIsBrokenThereIsNoAnswerButTheWeights) {
+  std::filesystem::remove(path_);
+  BrokenMeasure measure;
+  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
+  proto::Evaluate request;
+  request.set_final(true);
+  EXPECT_EQ(evaluator.Run(request, Generation(2), token_).status().message(),
+            "killed by signal 9");
+  EXPECT_EQ(*ReadSafetensors(path_, layout_), exchange_.weights);
 }
 
 TEST_F(EvaluatorTest, TheEndOfTheRunStopsAnEvaluation) {

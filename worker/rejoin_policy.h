@@ -42,6 +42,8 @@ class RejoinPolicy {
   static constexpr int kMostFruitless = 5;
 
   bool Rejoins(const LifeEnd& end);
+  // Whether one more life without anything delivered is followed by none.
+  bool last_try() const { return fruitless_ >= kMostFruitless; }
 
   // How long to wait before what it computes with is made again: not at all at
   // first, then 1, 2, 4, ... s, so that a program that fails at once does not

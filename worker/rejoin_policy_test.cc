@@ -66,10 +66,12 @@ TEST(RejoinPolicyTest, AModelProcessThatDiedIsFollowedByAnotherAFewTimes) {
         absl::DeadlineExceededError("it said nothing")}) {
     RejoinPolicy rejoin;
     for (int i = 0; i < RejoinPolicy::kMostFruitless; ++i) {
+      EXPECT_FALSE(rejoin.last_try());
       EXPECT_TRUE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
       EXPECT_EQ(rejoin.pause(),
                 i == 0 ? absl::ZeroDuration() : absl::Seconds(1 << (i - 1)));
     }
+    EXPECT_TRUE(rejoin.last_try());
     EXPECT_FALSE(rejoin.Rejoins({.worked = died, .gradient_broken = true}));
   }
 }

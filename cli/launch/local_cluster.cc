@@ -103,6 +103,19 @@ std::vector<std::string> LocalCluster::CommandOf(
   return {};
 }
 
+std::vector<std::string> LocalCluster::ModelCommandOf(Part part) const {
+  switch (part) {
+    case Part::kWorker:
+      return plan_.command;
+    case Part::kEvaluator:
+      return plan_.evaluator_command;
+    case Part::kLead:
+    case Part::kShard:
+      return {};
+  }
+  return {};
+}
+
 absl::Status LocalCluster::Start(Part part, int number,
                                  const std::string& lead) {
   const std::string name = NameOfPart(part, number);
@@ -110,9 +123,10 @@ absl::Status LocalCluster::Start(Part part, int number,
   // The child writes the log itself, so that it opens a new file when the old
   // one is moved away (log rotation).
   command.push_back(absl::StrCat("--log=", LogPath(name)));
-  if (part == Part::kWorker && !plan_.command.empty()) {
+  const std::vector<std::string> model = ModelCommandOf(part);
+  if (!model.empty()) {
     command.push_back("--");  // All that follows is the model process's.
-    command.insert(command.end(), plan_.command.begin(), plan_.command.end());
+    command.insert(command.end(), model.begin(), model.end());
   }
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
                           ChildProcess::Start(command, LogPath(name)));

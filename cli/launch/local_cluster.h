@@ -31,6 +31,8 @@ struct ClusterPlan {
   std::string tls;
   // The model process of each worker and its arguments; empty: none.
   std::vector<std::string> command = {};
+  // The same of the evaluator.
+  std::vector<std::string> evaluator_command = {};
 };
 
 // The folder of the daemons' folders. The build puts it above the tool's own.
@@ -96,6 +98,8 @@ class LocalCluster {
 
   std::vector<std::string> CommandOf(Part part, int number,
                                      const std::string& lead) const;
+  // The command of the part's model process; empty: it has none.
+  std::vector<std::string> ModelCommandOf(Part part) const;
 
   const ClusterPlan plan_;  // Constant after construction.
 

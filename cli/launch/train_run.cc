@@ -20,6 +20,7 @@
 #include "common/atomic_file.h"
 #include "common/file_mode.h"
 #include "common/file_operations.h"
+#include "common/model_command.h"
 #include "common/run_id.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
@@ -308,7 +309,10 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .resume = options.resume,
                 .timeline = options.timeline,
                 .tls = options.tls,
-                .command = options.command},
+                .command = options.command,
+                .evaluator_command = EvaluatorHasModelProcess(job.job)
+                                         ? options.command
+                                         : std::vector<std::string>()},
                *security, options.columns, clock, out);
   run.Run();
   Report(run, run_dir, out, err);

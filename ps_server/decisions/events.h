@@ -142,7 +142,7 @@ struct Evaluation {
   Version version;
   double loss = 0;                 // Mean over the samples.
   std::optional<double> accuracy;  // Share, 0 to 1; none for a regression.
-  int64_t samples = 0;
+  int64_t samples = 0;         // 0: the version was saved, and not measured.
   std::string weights_sha256;  // Of the final version only.
   std::string error;           // Not empty: it failed, and has no result.
 

@@ -1,4 +1,5 @@
-"""A model process: computes gradients for the worker that started it.
+"""A model process: computes gradients for the worker that started it, or
+measures versions for the evaluator that did.
 
 docs/model_process.md describes the protocol that this module speaks. A program
 prepares its model and data, and then computes one task after the other:
@@ -20,6 +21,17 @@ prepares its model and data, and then computes one task after the other:
 
 The worker runs it: `worker --job=J --worker=0 -- python3 program.py`. Weights
 and gradients are memory that both processes share, and nothing is copied.
+
+The job's evaluator runs the same program where the job has test samples.
+`description.role` is "evaluator" then, and what `prepare` returns is called
+with each Evaluation and returns the loss, or the loss and the accuracy:
+
+    def prepare(description):
+        if description.role == "evaluator":
+            test = load_test(description.test_samples)
+            return lambda evaluation: loss_and_accuracy(test, evaluation.weights)
+        ...
+
 Only the standard library is needed, and any library may be used beside it:
 `numpy.frombuffer(task.weights, dtype="float32")` has the vector as an array.
 
@@ -28,6 +40,7 @@ Not thread-safe: call from one thread.
 
 import dataclasses
 import json
+import math
 import mmap
 import os
 import socket
@@ -42,14 +55,16 @@ PROTOCOL = 1
 SOCKET_VARIABLE = "SLUICE_MODEL_SOCKET"
 LONGEST_MESSAGE = 4096
 
-HELLO, READY, TASK, FINAL, RESULT, FAILED, CANCEL, CANCELLED, STOP = range(
-    1, 10)
+(HELLO, READY, TASK, FINAL, RESULT, FAILED, CANCEL, CANCELLED, STOP, EVALUATE,
+ EVALUATED) = range(1, 12)
 
 _HELLO = struct.Struct("<IIII")
 _READY = struct.Struct("<II")
 _TASK = struct.Struct("<IIIIQqdqqqII")
 _FINAL = struct.Struct("<IIQq")
 _RESULT = struct.Struct("<IIQqd")
+_EVALUATE = struct.Struct("<IIQqq")
+_EVALUATED = struct.Struct("<IIQqdd")
 _OF_TASK = struct.Struct("<IIQ")  # FAILED, CANCEL, CANCELLED
 _MOST_DESCRIPTORS = 253  # That one message can carry.
 
@@ -96,6 +111,7 @@ class Description:
     test_samples: int
     parameters: int  # Floats of the flat vector.
     tensors: tuple[Tensor, ...]
+    role: str = "worker"  # Or "evaluator": who has started this process.
 
     @staticmethod
     def from_json(text: bytes) -> "Description":
@@ -179,6 +195,41 @@ class Task:
         self.over = True
 
 
+class Evaluation:
+    """The test split is to be measured at the weights of a version.
+
+    number   counts the evaluator's evaluations from 1
+    version  whose weights they are
+    samples  of the test split, as the job says
+    weights  the flat vector, to be read: a memoryview of floats, which is
+             Worker.weights[weights_buffer]
+    """
+
+    def __init__(self, link: "_Link", packet: bytes):
+        (_, self.weights_buffer, self.number, self.version,
+         self.samples) = _EVALUATE.unpack(packet)
+        self.weights = link.weights[self.weights_buffer]
+        self.over = False  # Done or given up.
+        self._link = link
+
+    def check(self) -> None:
+        """Raises Cancelled if nobody waits for it any more. Does not block."""
+        self._link.check(self.number)
+
+    def done(self, loss: float, accuracy: float | None = None) -> None:
+        """The means over the samples: of the loss, and the share that is right,
+        0 to 1, where that has a meaning."""
+        self._link.send(_EVALUATED.pack(
+            EVALUATED, 0, self.number, self.samples, loss,
+            math.nan if accuracy is None else accuracy))
+        self.over = True
+
+    def give_up(self) -> None:
+        """Answers a cancel."""
+        self._link.send(_OF_TASK.pack(CANCELLED, 0, self.number))
+        self.over = True
+
+
 class _Link:
     """The socket and the memory that the worker shares."""
 
@@ -233,14 +284,16 @@ class _Link:
             raise _Stop
         return kind, packet
 
-    def next_task(self) -> Task:
+    def next(self, expected: int) -> bytes:
+        """The next message, which must be of that kind."""
         while True:
             kind, packet = self.receive()
-            if kind == TASK:
-                return Task(self, packet)
+            if kind == expected:
+                return packet
             # It came when the task was over.
             if kind != CANCEL:
-                raise ProtocolError(f"message {kind}, expected TASK ({TASK})")
+                raise ProtocolError(
+                    f"message of kind {kind}, expected {expected}")
 
     def check(self, number: int) -> None:
         message = self.receive(socket.MSG_DONTWAIT)
@@ -260,7 +313,8 @@ def _map(descriptor: int, protection: int) -> memoryview:
 
 
 class Worker:
-    """The worker that started this program. One in a process."""
+    """The worker that started this program, or the evaluator. One in a
+    process."""
 
     _taken = False
 
@@ -301,14 +355,26 @@ class Worker:
     def tasks(self) -> Iterator[Task]:
         """Says that this program is ready; then each task, until the worker
         ends. Each must be done or given up before the next one is asked for."""
+        return self._asked("worker", Task, TASK)
+
+    def evaluations(self) -> Iterator[Evaluation]:
+        """The same of an evaluator."""
+        return self._asked("evaluator", Evaluation, EVALUATE)
+
+    def _asked(self, role: str, what: type, kind: int) -> Iterator:
+        name = what.__name__.lower()
+        if role != self.description.role:
+            raise RuntimeError(f"this program asks for {name}s, which are a "
+                               f"{role}'s, but serves a "
+                               f"{self.description.role}")
         try:
             self._link.send(_READY.pack(READY, PROTOCOL))
             while True:
-                self._task = self._link.next_task()
+                self._task = what(self._link, self._link.next(kind))
                 yield self._task
                 if not self._task.over:
                     raise ProtocolError(
-                        f"task {self._task.number} is neither done nor given "
+                        f"{name} {self._task.number} is neither done nor given "
                         "up, and the next one is asked for")
         except _Stop:
             return
@@ -325,18 +391,34 @@ class Worker:
             pass
 
 
-def serve(prepare: Callable[[Description], Callable[[Task], float]]) -> None:
-    """Computes tasks until the worker ends.
+def serve(prepare: Callable[[Description], Callable]) -> None:
+    """Computes tasks, or makes evaluations, until the worker ends.
 
     `prepare` is called once, with the job's description. What it returns is
-    called with each task and returns the mean loss over the task's samples. The
-    worker is told of an exception in either, which ends the program: it starts
-    the program anew.
+    called with each task and returns the mean loss over the task's samples; of
+    an evaluator with each evaluation, and returns the loss or (loss, accuracy).
+    The worker is told of an exception in either, which ends the program: it
+    starts the program anew.
     """
     worker = Worker()
     compute = prepare(worker.description)
+    if worker.description.role == "evaluator":
+        for evaluation in worker.evaluations():
+            finish_evaluation(evaluation, lambda: compute(evaluation))
+        return
     for task in worker.tasks():
         try:
             task.done(compute(task))
         except Cancelled:
             task.give_up()
+
+
+def finish_evaluation(evaluation: Evaluation, measure: Callable) -> None:
+    """Answers it with what `measure()` returns: the loss, or the loss and the
+    accuracy."""
+    try:
+        measured = measure()
+        evaluation.done(*measured if isinstance(measured, tuple) else
+                        (measured,))
+    except Cancelled:
+        evaluation.give_up()

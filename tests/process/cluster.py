@@ -53,7 +53,7 @@ class Training:
         return found
 
     def model_process(self, name, program):
-        """The process id of the model process of worker `name`, which runs
+        """The process id of the model process of daemon `name`, which runs
         `program`."""
         for thread in pathlib.Path(f"/proc/{self.pids()[name]}/task").iterdir():
             for child in (thread / "children").read_text().split():

@@ -1,6 +1,8 @@
 #!/usr/bin/python3 -B
 """Workers whose gradients a model process computes: SYNC gives the same bits
-for any number of workers and shards, and after the death of a process."""
+for any number of workers and shards, and after the death of a process. The
+evaluator of such a job saves the final weights, and measures by a process of
+the same command."""
 
 import hashlib
 import json
@@ -28,8 +30,6 @@ model {
   }
   init_from: "%s"
 }
-checkpoint { every_updates: 1000 }
-evaluation { enabled: false }
 limits { lease_s: 2 }
 stop { updates: %d }
 """
@@ -54,16 +54,26 @@ def write_job(updates=20):
     return harness.write_job(JOB % (FEATURES, weights, updates))
 
 
-def weights_sha256(run_dir):
-    """Of the floats of the run's last version."""
-    path = harness.scratch() / "last.safetensors"
-    exported = harness.tool("export", run_dir, path)
-    assert exported.returncode == 0, exported.stderr
-    data = path.read_bytes()
+def weights_sha256(run):
+    """Of the run's final weights: those in weights.safetensors, which are also
+    those of summary.json."""
+    data = (run.dir / "weights.safetensors").read_bytes()
     (header,) = struct.unpack_from("<Q", data)
     floats = data[8 + header:]
     assert len(floats) == 4 * (FEATURES + 1), len(floats)
-    return hashlib.sha256(floats).hexdigest()
+    digest = hashlib.sha256(floats).hexdigest()
+    assert run.summary["weights_sha256"] == digest, run.summary
+    return digest
+
+
+# An evaluation every six or seven updates.
+MEASURED = harness.sets(["data.external.test_samples=30",
+                         "evaluation.every_epochs=1"])
+
+
+def metrics(run):
+    return [json.loads(line) for line in
+            (run.dir / "metrics.jsonl").read_text().splitlines()]
 
 
 class ModelProcessTest(unittest.TestCase):
@@ -72,7 +82,7 @@ class ModelProcessTest(unittest.TestCase):
         run = harness.train(job or write_job(), *args, "--", PROGRAM)
         self.assertEqual(run.summary["version"], 20)
         Ledger(run.dir / "commit_log").check(self)
-        return weights_sha256(run.dir)
+        return weights_sha256(run)
 
     def test_sync_gives_the_same_bits_for_any_cluster(self):
         found = {}
@@ -92,8 +102,7 @@ class ModelProcessTest(unittest.TestCase):
 
     def test_it_learns_what_the_samples_follow(self):
         run = harness.train(write_job(400), "--", PROGRAM)
-        last = (run.dir / "metrics.jsonl").read_text().splitlines()[-1]
-        self.assertLess(json.loads(last)["loss"], 1)
+        self.assertLess(metrics(run)[-1]["loss"], 1)
 
     def disturbed(self, number):
         """The hash of a run of which one model process was sent a signal, and
@@ -110,8 +119,7 @@ class ModelProcessTest(unittest.TestCase):
             self.assertEqual(run.process.returncode, 0,
                              output + run.log("worker-1"))
             Ledger(run.dir / "commit_log").check(self)
-            self.assertEqual(weights_sha256(run.dir),
-                             weights_sha256(quiet.dir))
+            self.assertEqual(weights_sha256(run), weights_sha256(quiet))
             return run.log("worker-1")
 
     def test_a_killed_model_process_is_started_again(self):
@@ -127,12 +135,65 @@ class ModelProcessTest(unittest.TestCase):
                          r"\(pid \d+, .*\) has said nothing for 3s in task")
         self.assertIn("event=new_life incarnation=2", log)
 
+    def test_without_test_samples_nothing_is_measured(self):
+        run = harness.train(write_job(), "--", PROGRAM)
+        weights_sha256(run)
+        for name in ("test_loss", "test_accuracy", "test_version"):
+            self.assertIsNone(run.summary[name])
+        self.assertFalse(any("test_loss" in line for line in metrics(run)))
+        self.assertIn("event=saved version=20", run.logs())
+
+    def test_without_an_evaluator_nobody_saves_the_weights(self):
+        run = harness.train(write_job(), "--set", "evaluation.enabled=false",
+                            "--", PROGRAM)
+        self.assertIsNone(run.summary["weights_sha256"])
+        self.assertFalse((run.dir / "weights.safetensors").exists())
+
+    def test_versions_are_measured_while_it_learns(self):
+        run = harness.train(write_job(400), *MEASURED, "--", PROGRAM)
+        measured = [line for line in metrics(run) if "test_version" in line]
+        self.assertGreater(len(measured), 1)
+        self.assertLess(measured[0]["test_version"], 400)
+        self.assertEqual(measured[-1]["test_version"], 400)
+        self.assertLess(measured[-1]["test_loss"], measured[0]["test_loss"])
+        for name in ("test_version", "test_loss", "test_accuracy"):
+            self.assertEqual(run.summary[name], measured[-1][name])
+        self.assertGreater(run.summary["test_accuracy"], 0.5)
+        self.assertIn(f"test accuracy {run.summary['test_accuracy']:.4f}",
+                      run.result.stdout)
+        weights_sha256(run)
+
+    def test_a_model_process_that_is_killed_in_an_evaluation(self):
+        job = write_job(100)
+        # Only the final one.
+        measured = MEASURED + harness.sets(["evaluation.every_epochs=0"])
+        quiet = harness.train(job, *measured, "--", PROGRAM)
+        with cluster.Training(job, *measured, *harness.sets(
+                ["delays.compute.constant.ms=5"]), "--", PROGRAM) as run:
+            run.await_version(2)
+            process = run.model_process("evaluator", PROGRAM)
+            os.kill(process, signal.SIGSTOP)  # It will not get to its end.
+            run.await_status(lambda s: "evaluate version 100" in
+                             s.get("waiting_for", ""), "the final evaluation")
+            os.kill(process, signal.SIGKILL)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            log = run.log("evaluator")
+            self.assertRegex(log, r"event=life_over reason=\"the model process "
+                             r"\(pid \d+, .*linear_model.py\) was killed by "
+                             r"signal 9 in the evaluation of version \d+")
+            self.assertIn("event=new_life incarnation=2", log)
+            self.assertEqual(weights_sha256(run), weights_sha256(quiet))
+            for name in ("test_version", "test_loss", "test_accuracy"):
+                self.assertEqual(run.summary[name], quiet.summary[name])
+
     def test_no_model_process_outlives_its_run(self):
         job = write_job(100000)
-        with cluster.Training(job, "--workers=2", "--", PROGRAM) as run:
+        with cluster.Training(job, "--workers=2", *MEASURED, "--",
+                              PROGRAM) as run:
             run.await_version(2)
-            processes = [run.model_process(f"worker-{w}", PROGRAM)
-                         for w in (0, 1)]
+            processes = [run.model_process(name, PROGRAM)
+                         for name in ("worker-0", "worker-1", "evaluator")]
             run.signal("worker-1", signal.SIGKILL)
             run.interrupt()
             run.end()

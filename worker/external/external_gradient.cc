@@ -24,6 +24,8 @@ Kind KindOf(proto::ExternalTensor::Kind kind) {
   }
 }
 
+}  // namespace
+
 ModelDescription DescriptionOf(const ResolvedJob& job, WorkerId id) {
   ModelDescription description;
   description.job = job.job.name();
@@ -44,6 +46,8 @@ ModelDescription DescriptionOf(const ResolvedJob& job, WorkerId id) {
   }
   return description;
 }
+
+namespace {
 
 // Backward begins, as far as a worker can see, when something is final.
 class TimedGradient final : public GradientSink {

@@ -11,10 +11,15 @@
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "worker/data/batch_samples.h"
+#include "worker/external/model_description.h"
 #include "worker/external/model_process.h"
 #include "worker/task_gradient.h"
 
 namespace sluice {
+
+// What worker `id`'s model process is told of the job. REQUIRES: `job` has a
+// model.external.
+ModelDescription DescriptionOf(const ResolvedJob& job, WorkerId id);
 
 // The gradient of a task by a model process, in memory that it shares.
 //

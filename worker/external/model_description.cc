@@ -21,6 +21,16 @@ const char* KindName(ModelDescription::Kind kind) {
   return "";
 }
 
+const char* RoleName(ModelDescription::Role role) {
+  switch (role) {
+    case ModelDescription::Role::kWorker:
+      return "worker";
+    case ModelDescription::Role::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string ModelDescription::ToJson() const {
@@ -35,6 +45,7 @@ std::string ModelDescription::ToJson() const {
                         {"version", kVersion},
                         {"job", job},
                         {"seed", seed},
+                        {"role", RoleName(role)},
                         {"worker", worker},
                         {"threads", threads},
                         {"batch_size", batch_size},

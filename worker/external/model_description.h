@@ -10,6 +10,9 @@ namespace sluice {
 // What a model process is told of its job. Constant while it lives.
 struct ModelDescription {
   enum class Kind { kWeight, kBias, kNorm, kStatistic };
+  // Who has started the process: what is asked of it are gradients, or
+  // measurements.
+  enum class Role { kWorker, kEvaluator };
   struct Tensor {
     std::string name;
     std::vector<int64_t> shape;
@@ -19,6 +22,7 @@ struct ModelDescription {
 
   std::string job;  // Its name.
   uint64_t seed = 0;
+  Role role = Role::kWorker;
   int64_t worker = 0;
   int threads = 1;         // That it may compute with.
   int64_t batch_size = 0;  // Samples of a full mini-batch.

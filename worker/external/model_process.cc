@@ -6,8 +6,9 @@
 //          <-- FINAL 7, 0        gradient.FinalFrom(0)
 //          <-- RESULT 7, 64, 0.3 returned
 //
-// A cancel sends CANCEL once; the task is over when the process says so, with
-// CANCELLED or with a RESULT that was on its way. So the next task finds a
+// Evaluate does the same with EVALUATE and EVALUATED. A cancel sends CANCEL
+// once; the task is over when the process says so, with CANCELLED or with a
+// RESULT that was on its way. So the next task finds a
 // process that computes nothing, and memory that nobody writes.
 //
 // What holds:
@@ -26,12 +27,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/external/packet.h"
 
 namespace sluice {
 namespace {
@@ -42,52 +45,6 @@ using model_protocol::Kind;
 constexpr absl::Duration kExit = absl::Seconds(2);
 
 constexpr char kNotReady[] = "before it was ready";
-
-std::string KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kHello:
-      return "HELLO";
-    case Kind::kReady:
-      return "READY";
-    case Kind::kTask:
-      return "TASK";
-    case Kind::kFinal:
-      return "FINAL";
-    case Kind::kResult:
-      return "RESULT";
-    case Kind::kFailed:
-      return "FAILED";
-    case Kind::kCancel:
-      return "CANCEL";
-    case Kind::kCancelled:
-      return "CANCELLED";
-    case Kind::kStop:
-      return "STOP";
-  }
-  return absl::StrCat("a message of kind ", static_cast<uint32_t>(kind));
-}
-
-// 0, which no message has, where it is too short for one.
-Kind KindOf(absl::string_view packet) {
-  Kind kind{};
-  if (packet.size() >= sizeof kind) {
-    std::memcpy(&kind, packet.data(), sizeof kind);
-  }
-  return kind;
-}
-
-// Says what is wrong with its size.
-template <typename Message>
-absl::StatusOr<Message> Parse(absl::string_view packet) {
-  Message message;
-  if (packet.size() != sizeof message) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(KindName(message.kind), " of ", packet.size(),
-                     " bytes, expected ", sizeof message));
-  }
-  std::memcpy(&message, packet.data(), sizeof message);
-  return message;
-}
 
 absl::StatusOr<std::vector<SharedMemory>> MakeVectors(const std::string& name,
                                                       int count, int64_t floats,
@@ -230,7 +187,7 @@ absl::Status ModelProcess::AwaitReady() {
         absl::StrCat(KindName(KindOf(packet)), ", expected READY or FAILED"),
         during);
   }
-  const auto ready = Parse<model_protocol::Ready>(packet);
+  const auto ready = ParsePacket<model_protocol::Ready>(packet);
   if (!ready.ok())
     return Garbage(std::string(ready.status().message()), during);
   if (ready->protocol != model_protocol::kProtocol) {
@@ -241,35 +198,40 @@ absl::Status ModelProcess::AwaitReady() {
   return absl::OkStatus();
 }
 
-// One task, from TASK to its end.
+// One thing that was asked of the process, from its first message to its end.
 class ModelProcess::Running {
  public:
-  Running(ModelProcess* process, uint64_t number, int64_t samples,
-          GradientSink* gradient, const CancelToken* cancel)
+  virtual ~Running() = default;
+
+  // Waits for its end. OK: the process has done it. Errors as Compute.
+  absl::Status Await();
+
+ protected:
+  // `during`: "in task 7".
+  Running(ModelProcess* process, uint64_t number, std::string during,
+          const CancelToken* cancel)
       : process_(*process),
         number_(number),
-        samples_(samples),
-        gradient_(*gradient),
         cancel_(*cancel),
-        wait_({.during = absl::StrCat("in task ", number),
-               .limit = process->options_.silence_limit}),
-        final_from_(gradient->values().size()) {}
+        wait_({.during = std::move(during),
+               .limit = process->options_.silence_limit}) {}
 
-  absl::StatusOr<Model::Result> Await();
-
- private:
-  // Whether the task is over.
-  absl::StatusOr<bool> Take(absl::string_view packet);
-  absl::StatusOr<bool> TakeFinal(const model_protocol::Final& message);
-  absl::StatusOr<bool> TakeResult(const model_protocol::Result& message);
-  absl::StatusOr<bool> TakeCancelled(const model_protocol::Cancelled& message);
-  // Parses a message and has it taken, if it is of this task.
+  // A packet that has to do with what was asked; whether that is over.
+  virtual absl::StatusOr<bool> TakeOwn(absl::string_view packet) = 0;
+  // Parses a message, which must be of this task.
   template <typename Message>
-  absl::StatusOr<bool> TakeOfTask(
-      absl::string_view packet,
-      absl::StatusOr<bool> (Running::*take)(const Message&));
+  absl::StatusOr<Message> ParseOwn(absl::string_view packet);
   // Asks the process to stop; `why` is what the task ends with.
   void Stop(absl::Status why);
+  bool stopped() const { return !stopped_.ok(); }
+  absl::Status Garbage(const std::string& what) {
+    return process_.Garbage(what, wait_.during);
+  }
+
+ private:
+  // Whether it is over.
+  absl::StatusOr<bool> Take(absl::string_view packet);
+  absl::StatusOr<bool> TakeCancelled(absl::string_view packet);
   // Nobody waits for longer than stop_limit from now on.
   void Hurry();
   absl::Time Now() const { return process_.options_.clock->Now(); }
@@ -277,18 +239,14 @@ class ModelProcess::Running {
   // Constant after construction.
   ModelProcess& process_;
   const uint64_t number_;
-  const int64_t samples_;
-  GradientSink& gradient_;
   const CancelToken& cancel_;
 
   Wait wait_;             // For the next packet; once stopped it only ends.
   absl::Status stopped_;  // Not OK: CANCEL was sent.
   bool hurries_ = false;
-  int64_t final_from_;
-  Model::Result result_;
 };
 
-absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
+absl::Status ModelProcess::Running::Await() {
   wait_.Begin(Now());
   while (true) {
     const bool abandoned = process_.abandoned_;
@@ -300,7 +258,6 @@ absl::StatusOr<Model::Result> ModelProcess::Running::Await() {
     const auto* packet = std::get_if<std::string>(&event);
     if (packet == nullptr) continue;
     SLUICE_ASSIGN_OR_RETURN(const bool over, Take(*packet));
-    if (over && stopped_.ok()) return result_;
     if (over) return stopped_;
     if (stopped_.ok()) {
       wait_.Begin(Now());
@@ -325,78 +282,108 @@ void ModelProcess::Running::Hurry() {
 
 absl::StatusOr<bool> ModelProcess::Running::Take(absl::string_view packet) {
   switch (KindOf(packet)) {
-    case Kind::kFinal:
-      return TakeOfTask(packet, &Running::TakeFinal);
-    case Kind::kResult:
-      return TakeOfTask(packet, &Running::TakeResult);
     case Kind::kCancelled:
-      return TakeOfTask(packet, &Running::TakeCancelled);
+      return TakeCancelled(packet);
     case Kind::kFailed:
       return process_.Failed(packet, wait_.during);
     default:
-      return process_.Garbage(
-          absl::StrCat(KindName(KindOf(packet)),
-                       ", expected FINAL, RESULT, CANCELLED or FAILED"),
-          wait_.during);
+      return TakeOwn(packet);
   }
 }
 
 template <typename Message>
-absl::StatusOr<bool> ModelProcess::Running::TakeOfTask(
-    absl::string_view packet,
-    absl::StatusOr<bool> (Running::*take)(const Message&)) {
-  const absl::StatusOr<Message> message = Parse<Message>(packet);
-  if (!message.ok()) {
-    return process_.Garbage(std::string(message.status().message()),
-                            wait_.during);
-  }
-  if (message->task != number_) {
-    return process_.Garbage(absl::StrCat(KindName(message->kind), " of task ",
-                                         message->task, ", expected ", number_),
-                            wait_.during);
-  }
-  return (this->*take)(*message);
-}
-
-absl::StatusOr<bool> ModelProcess::Running::TakeFinal(
-    const model_protocol::Final& message) {
-  if (message.from < 0 || message.from > final_from_) {
-    return process_.Garbage(absl::StrCat("FINAL from float ", message.from,
-                                         ", expected 0 to ", final_from_),
-                            wait_.during);
-  }
-  // The same again says only that it is alive.
-  if (message.from == final_from_ || !stopped_.ok()) return false;
-  final_from_ = message.from;
-  absl::Status taken = gradient_.FinalFrom(final_from_);
-  if (!taken.ok()) Stop(std::move(taken));
-  return false;
-}
-
-absl::StatusOr<bool> ModelProcess::Running::TakeResult(
-    const model_protocol::Result& message) {
-  if (!stopped_.ok()) return true;  // It was on its way.
-  if (final_from_ != 0) {
-    return process_.Garbage(
-        absl::StrCat("RESULT where the gradient is final from float ",
-                     final_from_, " on, expected 0"),
-        wait_.during);
-  }
-  if (message.samples != samples_) {
-    return process_.Garbage(absl::StrCat("RESULT of ", message.samples,
-                                         " samples, expected ", samples_),
-                            wait_.during);
-  }
-  result_.samples = message.samples;
-  result_.loss = message.loss;
-  return true;
+absl::StatusOr<Message> ModelProcess::Running::ParseOwn(
+    absl::string_view packet) {
+  const absl::StatusOr<Message> message = ParsePacket<Message>(packet);
+  if (!message.ok()) return Garbage(std::string(message.status().message()));
+  if (message->task == number_) return message;
+  return Garbage(absl::StrCat(KindName(message->kind), " of task ",
+                              message->task, ", expected ", number_));
 }
 
 absl::StatusOr<bool> ModelProcess::Running::TakeCancelled(
-    const model_protocol::Cancelled& message) {
-  if (!stopped_.ok()) return true;
-  return process_.Garbage("CANCELLED of a task that nobody has cancelled",
-                          wait_.during);
+    absl::string_view packet) {
+  SLUICE_RETURN_IF_ERROR(ParseOwn<model_protocol::Cancelled>(packet).status());
+  if (stopped()) return true;
+  return Garbage("CANCELLED of a task that nobody has cancelled");
+}
+
+// From TASK on.
+class ModelProcess::RunningTask final : public Running {
+ public:
+  RunningTask(ModelProcess* process, const model_protocol::Task& task,
+              GradientSink* gradient, const CancelToken* cancel)
+      : Running(process, task.number, absl::StrCat("in task ", task.number),
+                cancel),
+        samples_(task.indices),
+        gradient_(*gradient),
+        final_from_(gradient->values().size()) {}
+
+  const Model::Result& result() const { return result_; }
+
+ private:
+  absl::StatusOr<bool> TakeOwn(absl::string_view packet) override;
+  absl::Status TakeFinal(int64_t from);
+  absl::Status TakeResult(const model_protocol::Result& message);
+
+  // Constant after construction.
+  const int64_t samples_;
+  GradientSink& gradient_;
+
+  int64_t final_from_;
+  Model::Result result_;
+};
+
+absl::StatusOr<bool> ModelProcess::RunningTask::TakeOwn(
+    absl::string_view packet) {
+  switch (KindOf(packet)) {
+    case Kind::kFinal: {
+      SLUICE_ASSIGN_OR_RETURN(const auto message,
+                              ParseOwn<model_protocol::Final>(packet));
+      SLUICE_RETURN_IF_ERROR(TakeFinal(message.from));
+      return false;
+    }
+    case Kind::kResult: {
+      SLUICE_ASSIGN_OR_RETURN(const auto message,
+                              ParseOwn<model_protocol::Result>(packet));
+      SLUICE_RETURN_IF_ERROR(TakeResult(message));
+      return true;
+    }
+    default:
+      return Garbage(absl::StrCat(KindName(KindOf(packet)),
+                                  ", expected FINAL, RESULT, CANCELLED or "
+                                  "FAILED"));
+  }
+}
+
+absl::Status ModelProcess::RunningTask::TakeFinal(int64_t from) {
+  if (from < 0 || from > final_from_) {
+    return Garbage(absl::StrCat("FINAL from float ", from, ", expected 0 to ",
+                                final_from_));
+  }
+  // The same again says only that it is alive.
+  if (from == final_from_ || stopped()) return absl::OkStatus();
+  final_from_ = from;
+  absl::Status taken = gradient_.FinalFrom(final_from_);
+  if (!taken.ok()) Stop(std::move(taken));
+  return absl::OkStatus();
+}
+
+absl::Status ModelProcess::RunningTask::TakeResult(
+    const model_protocol::Result& message) {
+  if (stopped()) return absl::OkStatus();  // It was on its way.
+  if (final_from_ != 0) {
+    return Garbage(
+        absl::StrCat("RESULT where the gradient is final from float ",
+                     final_from_, " on, expected 0"));
+  }
+  if (message.samples != samples_) {
+    return Garbage(absl::StrCat("RESULT of ", message.samples,
+                                " samples, expected ", samples_));
+  }
+  result_.samples = message.samples;
+  result_.loss = message.loss;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Model::Result> ModelProcess::Compute(
@@ -417,8 +404,68 @@ absl::StatusOr<Model::Result> ModelProcess::Compute(
       .next_first_batch = task.next.first.value(),
       .next_batches = static_cast<uint32_t>(task.next.sizes.size())};
   Send(message);
-  return Running(this, message.number, message.indices, &gradient, &cancel)
-      .Await();
+  RunningTask running(this, message, &gradient, &cancel);
+  SLUICE_RETURN_IF_ERROR(running.Await());
+  return running.result();
+}
+
+// From EVALUATE on.
+class ModelProcess::RunningEvaluation final : public Running {
+ public:
+  RunningEvaluation(ModelProcess* process,
+                    const model_protocol::Evaluate& asked,
+                    const CancelToken* cancel)
+      : Running(process, asked.number,
+                absl::StrCat("in the evaluation of version ", asked.version),
+                cancel),
+        samples_(asked.samples) {}
+
+  const Measurement& measured() const { return measured_; }
+
+ private:
+  absl::StatusOr<bool> TakeOwn(absl::string_view packet) override;
+
+  const int64_t samples_;  // Constant after construction.
+
+  Measurement measured_;
+};
+
+absl::StatusOr<bool> ModelProcess::RunningEvaluation::TakeOwn(
+    absl::string_view packet) {
+  if (KindOf(packet) != Kind::kEvaluated) {
+    return Garbage(absl::StrCat(KindName(KindOf(packet)),
+                                ", expected EVALUATED, CANCELLED or FAILED"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto message,
+                          ParseOwn<model_protocol::Evaluated>(packet));
+  if (stopped()) return true;  // It was on its way.
+  if (message.samples != samples_) {
+    return Garbage(absl::StrCat("EVALUATED of ", message.samples,
+                                " samples, expected ", samples_));
+  }
+  if (message.accuracy < 0 || message.accuracy > 1) {
+    return Garbage(absl::StrCat("EVALUATED with accuracy ", message.accuracy,
+                                ", expected 0 to 1, or NaN for none"));
+  }
+  measured_.samples = message.samples;
+  measured_.loss = message.loss;
+  if (!std::isnan(message.accuracy)) measured_.accuracy = message.accuracy;
+  return true;
+}
+
+absl::StatusOr<Measurement> ModelProcess::Evaluate(
+    Version version, absl::Span<const float> weights,
+    const CancelToken& cancel) {
+  SLUICE_RETURN_IF_ERROR(broken_);
+  const model_protocol::Evaluate message = {
+      .weights = BufferOf(weights_, weights.data()),
+      .number = ++tasks_,
+      .version = version.value(),
+      .samples = options_.description.test_samples};
+  Send(message);
+  RunningEvaluation running(this, message, &cancel);
+  SLUICE_RETURN_IF_ERROR(running.Await());
+  return running.measured();
 }
 
 absl::Status ModelProcess::CheckRoom(const Task& task) const {

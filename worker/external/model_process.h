@@ -22,11 +22,13 @@
 #include "worker/external/subprocess.h"
 #include "worker/flow.h"
 #include "worker/model/model.h"
+#include "worker/version_measure.h"
 
 namespace sluice {
 
-// A process of the user's that computes gradients, as docs/model_process.md
-// tells. Weights and gradients lie in memory that it and this process share.
+// A process of the user's that computes gradients, or measures versions, as
+// docs/model_process.md tells. Weights and gradients lie in memory that it and
+// this process share.
 //
 // After an error other than kAborted and what a GradientSink says, the process
 // is gone or about to be: each later call returns that error.
@@ -104,15 +106,25 @@ class ModelProcess {
                                         GradientSink& gradient,
                                         const CancelToken& cancel);
 
-  // Makes Compute look at its cancel token. From any thread.
+  // Has the process measure its test split, which has description.test_samples,
+  // at `weights` (one of weights()), those of `version`. Blocks. Errors as of
+  // Compute, with the version's number. REQUIRES: the process was started for
+  // an evaluator.
+  absl::StatusOr<Measurement> Evaluate(Version version,
+                                       absl::Span<const float> weights,
+                                       const CancelToken& cancel);
+
+  // Makes what is under way look at its cancel token. From any thread.
   void Wake();
-  // Nobody will ask for anything more: cancels a Compute that is under way, and
-  // kills the process if it does not answer within stop_limit, of which the
-  // task's error tells. From any thread.
+  // Nobody will ask for anything more: cancels what is under way, and kills the
+  // process if it does not answer within stop_limit, of which the task's error
+  // tells. From any thread.
   void Abandon();
 
  private:
   class Running;
+  class RunningTask;
+  class RunningEvaluation;
   struct Woken {};
   using Event = std::variant<std::string, Woken>;  // A packet.
 

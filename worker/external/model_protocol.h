@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-// The messages between a worker and a model process, as they lie on their
-// socket: one message is one packet of a SOCK_SEQPACKET socket, little-endian,
-// without padding. docs/model_process.md says what they mean and what follows
-// from one that was not expected.
+// The messages between a worker, or an evaluator, and a model process, as they
+// lie on their socket: one message is one packet of a SOCK_SEQPACKET socket,
+// little-endian, without padding. docs/model_process.md says what they mean and
+// what follows from one that was not expected.
 //
 // A process in C or C++ can include this header, which needs nothing else.
 namespace sluice::model_protocol {
@@ -19,15 +19,17 @@ inline constexpr char kSocketVariable[] = "SLUICE_MODEL_SOCKET";
 inline constexpr int64_t kLongestMessage = 4096;
 
 enum class Kind : uint32_t {
-  kHello = 1,      // worker to process
-  kReady = 2,      // process to worker
-  kTask = 3,       // worker to process
-  kFinal = 4,      // process to worker
-  kResult = 5,     // process to worker
-  kFailed = 6,     // process to worker
-  kCancel = 7,     // worker to process
-  kCancelled = 8,  // process to worker
-  kStop = 9,       // worker to process
+  kHello = 1,       // worker to process
+  kReady = 2,       // process to worker
+  kTask = 3,        // worker to process
+  kFinal = 4,       // process to worker
+  kResult = 5,      // process to worker
+  kFailed = 6,      // process to worker
+  kCancel = 7,      // worker to process
+  kCancelled = 8,   // process to worker
+  kStop = 9,        // worker to process
+  kEvaluate = 10,   // evaluator to process
+  kEvaluated = 11,  // process to evaluator
 };
 
 // With it come the descriptors of `weights` + `gradients` + 2 memfds: of the
@@ -109,6 +111,26 @@ struct Stop {
   uint32_t reserved = 0;
 };
 static_assert(sizeof(Stop) == 8);
+
+// The other thing that is asked of a process: a task without a gradient.
+struct Evaluate {
+  Kind kind = Kind::kEvaluate;
+  uint32_t weights = 0;  // Number of the buffer to read.
+  uint64_t number = 0;   // As a task's.
+  int64_t version = 0;   // Whose weights they are.
+  int64_t samples = 0;   // Of the test split.
+};
+static_assert(sizeof(Evaluate) == 32);
+
+struct Evaluated {
+  Kind kind = Kind::kEvaluated;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+  int64_t samples = 0;
+  double loss = 0;      // Mean over the samples.
+  double accuracy = 0;  // Share of them, 0 to 1; NaN: there is none.
+};
+static_assert(sizeof(Evaluated) == 40);
 
 }  // namespace sluice::model_protocol
 

@@ -263,13 +263,14 @@ void Coordinator::Evaluated(const Evaluation& evaluation, absl::Time now,
     return Say(Announce::Level::kWarning,
                absl::StrCat("event=evaluation_failed reason=\"", what, "\""));
   }
+  if (running->final) final_evaluation_ = evaluation;
+  if (evaluation.samples == 0) return;
   if (!std::isfinite(evaluation.loss)) {
     Say(Announce::Level::kWarning,
         absl::StrCat("event=test_loss_not_finite version=",
                      evaluation.version.value(), " loss=", evaluation.loss));
   }
   last_evaluation_ = evaluation;
-  if (running->final) final_evaluation_ = evaluation;
   Emit(RecordEvaluation{evaluation});
   const proto::Stop& stop = job_.stop();
   if (phase_ == Phase::kRunning && stop.has_target_accuracy() &&

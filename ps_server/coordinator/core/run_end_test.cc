@@ -166,6 +166,17 @@ TEST(FinishTest, TheFinalVersionIsEvaluatedBeforeAllMayGo) {
   EXPECT_EQ(run.State().phase, Phase::kFinished);
 }
 
+TEST(FinishTest, AFinalVersionThatWasOnlySavedEndsTheRunAndIsNoEvaluation) {
+  Driver run(Evaluated(0));
+  run.Start();
+  FinishTraining(run);
+  run.Evaluated(10, 0.9, /*error=*/"", /*samples=*/0);
+  EXPECT_EQ(run.Finished()->failure, "");
+  EXPECT_EQ(run.State().final_evaluation->version, Version(10));
+  EXPECT_FALSE(run.State().last_evaluation.has_value());
+  EXPECT_TRUE(run.All<RecordEvaluation>().empty());
+}
+
 TEST(FinishTest, APendingEvaluationIsAnsweredFirst) {
   Driver run(Evaluated(36));
   run.Start();

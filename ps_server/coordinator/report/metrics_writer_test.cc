@@ -31,6 +31,7 @@ Evaluation FinalEvaluation() {
   evaluation.version = Version(12);
   evaluation.loss = 0.5;
   evaluation.accuracy = 0.875;
+  evaluation.samples = 64;
   evaluation.weights_sha256 = "abc";
   return evaluation;
 }
@@ -158,6 +159,17 @@ TEST(RunSummaryTest, HoldsTheFinalEvaluationAndTheCounts) {
   EXPECT_EQ(summary["shards"], 2);
   EXPECT_EQ(summary["reason"], "5 epochs");
   EXPECT_EQ(summary["failure"], "");
+}
+
+TEST(RunSummaryTest, AVersionThatWasOnlySavedHasADigestAndNoLoss) {
+  JobState state = State();
+  state.final_evaluation = FinalEvaluation();
+  state.final_evaluation->samples = 0;
+  const json summary = json::parse(RunSummary({}, state, {}));
+  EXPECT_EQ(summary["weights_sha256"], "abc");
+  EXPECT_TRUE(summary["test_loss"].is_null());
+  EXPECT_TRUE(summary["test_accuracy"].is_null());
+  EXPECT_TRUE(summary["test_version"].is_null());
 }
 
 TEST(RunSummaryTest, SaysWhatRecoveriesHaveCost) {

@@ -4,6 +4,15 @@
 #include "ps_server/coordinator/report/job_state_json.h"
 
 namespace sluice {
+namespace {
+
+void PutMeasured(const Evaluation& final, nlohmann::ordered_json* summary) {
+  if (final.accuracy.has_value()) (*summary)["test_accuracy"] = *final.accuracy;
+  (*summary)["test_loss"] = final.loss;
+  (*summary)["test_version"] = final.version.value();
+}
+
+}  // namespace
 
 std::string RunSummary(const proto::Job& job, const JobState& state,
                        const FinishRun& finish) {
@@ -35,10 +44,8 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
   PutCounts(state, &summary);
   if (state.final_evaluation.has_value()) {
     const Evaluation& final = *state.final_evaluation;
-    if (final.accuracy.has_value()) summary["test_accuracy"] = *final.accuracy;
-    summary["test_loss"] = final.loss;
-    summary["test_version"] = final.version.value();
     summary["weights_sha256"] = final.weights_sha256;
+    if (final.samples > 0) PutMeasured(final, &summary);
   }
   // A message may quote bytes of a broken peer: never fail on them.
   return summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +

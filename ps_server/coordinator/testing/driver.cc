@@ -131,10 +131,11 @@ absl::Status Driver::Reject(int64_t worker) {
 }
 
 void Driver::Evaluated(int64_t version, double accuracy,
-                       const std::string& error) {
+                       const std::string& error, int64_t samples) {
   Evaluation evaluation;
   evaluation.version = Version(version);
   evaluation.accuracy = accuracy;
+  evaluation.samples = samples;
   evaluation.error = error;
   Actions actions;
   coordinator_.Evaluated(evaluation, now_, &actions);

@@ -60,7 +60,7 @@ class Driver {
   // The training loss of what is delivered from now on; 1 at first.
   void ReportLoss(double loss) { loss_ = loss; }
   void Evaluated(int64_t version, double accuracy = 0.5,
-                 const std::string& error = "");
+                 const std::string& error = "", int64_t samples = 8);
   void RequestStop();
   // The shard's part of the checkpoint of `version` is on the disk, unless
   // `error` says why not; then its manifest.

@@ -290,6 +290,7 @@ void FakeCluster::StepEvaluator() {
     Evaluation evaluation;
     evaluation.version = evaluate_->version;
     evaluation.accuracy = 0.5;
+    evaluation.samples = 8;
     evaluate_.reset();
     checker_.EvaluatorDone();
     coordinator_.Evaluated(evaluation, now_, &actions);

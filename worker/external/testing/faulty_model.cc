@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
+#include <variant>
 
 #include "worker/external/testing/process_end.h"
 
@@ -143,16 +145,75 @@ const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
          }},
 };
 
+// In each evaluation.
+const std::map<std::string,
+               std::function<void(ProcessEnd*, const protocol::Evaluate&)>>
+    kInEvaluation = {
+        {"wait-in-evaluation",  // For CANCEL.
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->AwaitCancel(asked.number);
+           worker->Say(protocol::Cancelled{.task = asked.number});
+         }},
+        {"evaluated-after-cancel",
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->AwaitCancel(asked.number);
+           worker->Say(protocol::Evaluated{.task = asked.number});
+         }},
+        {"exit-in-evaluation",
+         [](ProcessEnd*, const protocol::Evaluate&) { _exit(4); }},
+        {"no-accuracy",  // Which is no fault.
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->Say(protocol::Evaluated{.task = asked.number,
+                                           .samples = asked.samples,
+                                           .loss = 0.5,
+                                           .accuracy = std::nan("")});
+         }},
+        {"result-in-evaluation",
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->Say(protocol::Result{.task = asked.number});
+         }},
+        {"evaluated-fewer",
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->Say(protocol::Evaluated{.task = asked.number,
+                                           .samples = asked.samples - 1});
+         }},
+        {"accuracy-above-1",
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->Say(protocol::Evaluated{.task = asked.number,
+                                           .samples = asked.samples,
+                                           .accuracy = 1.5});
+         }},
+        {"evaluated-another",
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->Say(protocol::Evaluated{.task = asked.number + 1});
+         }},
+};
+
+void ServeEvaluations(
+    const std::function<void(ProcessEnd*, const protocol::Evaluate&)>& fault,
+    ProcessEnd* evaluator) {
+  evaluator->Say(protocol::Ready{});
+  while (const auto asked = evaluator->NextAsked()) {
+    fault(evaluator, std::get<protocol::Evaluate>(*asked));
+  }
+}
+
 void Serve(const std::string& what) {
   ProcessEnd worker;
   if (const auto fault = kAtStart.find(what); fault != kAtStart.end()) {
     fault->second(&worker);
     Hang();
   }
+  if (const auto fault = kInEvaluation.find(what);
+      fault != kInEvaluation.end()) {
+    return ServeEvaluations(fault->second, &worker);
+  }
   const auto fault = kInTask.find(what);
   if (fault == kInTask.end()) _exit(9);
   worker.Say(protocol::Ready{});
-  while (const auto task = worker.NextTask()) fault->second(&worker, *task);
+  while (const auto asked = worker.NextAsked()) {
+    fault->second(&worker, std::get<Task>(*asked));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Linear regression as a model process: linear_model.py says what it computes,
 // to the same bits.
 
+#include <cmath>
+#include <variant>
 #include <vector>
 
 #include "worker/external/testing/process_end.h"
@@ -22,6 +24,14 @@ double Sample(int64_t index, std::vector<double>* x) {
   return y + 0.25;
 }
 
+// How far the model is off at a sample, whose inputs go into `x`.
+double ErrorOf(const std::vector<double>& weights, int64_t index,
+               std::vector<double>* x) {
+  double error = weights.back() - Sample(index, x);
+  for (size_t j = 0; j < x->size(); ++j) error += weights[j] * (*x)[j];
+  return error;
+}
+
 // Adds the samples' losses to `loss`; the mean gradient of the mini-batch.
 std::vector<double> BatchGradient(const std::vector<double>& weights,
                                   const int64_t* indices, int64_t samples,
@@ -29,8 +39,7 @@ std::vector<double> BatchGradient(const std::vector<double>& weights,
   const size_t features = weights.size() - 1;
   std::vector<double> gradient(features + 1), x(features);
   for (int64_t i = 0; i < samples; ++i) {
-    double error = weights[features] - Sample(indices[i], &x);
-    for (size_t j = 0; j < features; ++j) error += weights[j] * x[j];
+    const double error = ErrorOf(weights, indices[i], &x);
     *loss += error * error / 2;
     for (size_t j = 0; j < features; ++j) gradient[j] += error * x[j];
     gradient[features] += error;
@@ -70,16 +79,44 @@ bool Compute(const protocol::Task& task, ProcessEnd* worker, double* loss) {
   return true;
 }
 
+void DoTask(const protocol::Task& task, ProcessEnd* worker) {
+  double loss;
+  if (Compute(task, worker, &loss)) {
+    worker->Say(protocol::Result{
+        .task = task.number, .samples = task.indices, .loss = loss});
+  } else {
+    worker->Say(protocol::Cancelled{.task = task.number});
+  }
+}
+
+void DoEvaluation(const protocol::Evaluate& asked, ProcessEnd* worker) {
+  const float* const from = worker->weights(asked.weights);
+  const std::vector<double> weights(from, from + worker->parameters());
+  std::vector<double> x(weights.size() - 1);
+  double loss = 0, near = 0;
+  for (int64_t i = 0; i < asked.samples; ++i) {
+    if (worker->IsCancelled(asked.number)) {
+      return worker->Say(protocol::Cancelled{.task = asked.number});
+    }
+    const double error = ErrorOf(weights, 1000000 + i, &x);
+    loss += error * error / 2;
+    near += std::abs(error) < 1 ? 1 : 0;
+  }
+  const double samples = static_cast<double>(asked.samples);
+  worker->Say(protocol::Evaluated{.task = asked.number,
+                                  .samples = asked.samples,
+                                  .loss = loss / samples,
+                                  .accuracy = near / samples});
+}
+
 void Serve() {
   ProcessEnd worker;
   worker.Say(protocol::Ready{});
-  while (const auto task = worker.NextTask()) {
-    double loss;
-    if (Compute(*task, &worker, &loss)) {
-      worker.Say(protocol::Result{
-          .task = task->number, .samples = task->indices, .loss = loss});
+  while (const auto asked = worker.NextAsked()) {
+    if (const auto* task = std::get_if<protocol::Task>(&*asked)) {
+      DoTask(*task, &worker);
     } else {
-      worker.Say(protocol::Cancelled{.task = task->number});
+      DoEvaluation(std::get<protocol::Evaluate>(*asked), &worker);
     }
   }
 }

@@ -87,17 +87,25 @@ bool ProcessEnd::Receive(int flags) {
   return true;
 }
 
-std::optional<protocol::Task> ProcessEnd::NextTask() {
+template <typename Message>
+Message ProcessEnd::Parse() const {
+  Message message;
+  const protocol::Kind kind = message.kind;
+  Expect(packet_.size() == sizeof message);
+  std::memcpy(&message, packet_.data(), sizeof message);
+  Expect(message.kind == kind);
+  return message;
+}
+
+std::optional<ProcessEnd::Asked> ProcessEnd::NextAsked() {
   while (Receive(0)) {
     protocol::Kind kind;
     std::memcpy(&kind, packet_.data(), sizeof kind);
     if (kind == protocol::Kind::kStop) return std::nullopt;
     // A CANCEL came when its task was over.
     if (kind == protocol::Kind::kCancel) continue;
-    protocol::Task task;
-    Expect(kind == protocol::Kind::kTask && packet_.size() == sizeof task);
-    std::memcpy(&task, packet_.data(), sizeof task);
-    return task;
+    if (kind == protocol::Kind::kEvaluate) return Parse<protocol::Evaluate>();
+    return Parse<protocol::Task>();
   }
   return std::nullopt;
 }

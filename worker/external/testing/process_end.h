@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "worker/external/model_protocol.h"
@@ -25,8 +26,10 @@ class ProcessEnd {
   float* gradient(uint32_t buffer) const { return gradients_[buffer]; }
   const int64_t* indices() const { return indices_; }
 
-  // The next TASK; empty after STOP, or where the worker is gone. Blocks.
-  std::optional<model_protocol::Task> NextTask();
+  // The next TASK or EVALUATE; empty after STOP, or where the worker is gone.
+  // Blocks.
+  using Asked = std::variant<model_protocol::Task, model_protocol::Evaluate>;
+  std::optional<Asked> NextAsked();
   // Whether `task` was cancelled. Does not block.
   bool IsCancelled(uint64_t task);
   // Blocks until it was.
@@ -44,6 +47,9 @@ class ProcessEnd {
   void Close();
 
  private:
+  // The packet, which must be this message.
+  template <typename Message>
+  Message Parse() const;
   // A packet, into `packet_`; whether there was one.
   bool Receive(int flags);
 

@@ -1,0 +1,72 @@
+#ifndef SLUICE_WORKER_VERSION_MEASURE_H_
+#define SLUICE_WORKER_VERSION_MEASURE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/ids.h"
+#include "worker/cancel_token.h"
+
+namespace sluice {
+
+struct Measurement {
+  int64_t samples = 0;  // 0: nothing was measured.
+  double loss = 0;      // Mean over the samples.
+  // Share of labels, or of what the user's program counts; none of a
+  // regression.
+  std::optional<double> accuracy;
+};
+
+// What measures a version on the test split. It owns the memory in which the
+// weights lie, so that they can be where it computes:
+//
+//   NativeMeasure    the job's layers, in this process
+//   ExternalMeasure  a process of the user's, in memory that both share
+//   NoMeasure        nothing: versions are only pulled
+//
+// Wake and Abandon may be called from any thread.
+//
+// Not thread-safe: call from the compute thread.
+class VersionMeasure {
+ public:
+  virtual ~VersionMeasure() = default;
+
+  // Memory for the flat vector. The same in each call, with anything in it.
+  virtual absl::Span<float> Weights() = 0;
+  // Measures `version`, which is in Weights(). Blocks. kAborted: `cancel` was
+  // set.
+  virtual absl::StatusOr<Measurement> Measure(Version version,
+                                              const CancelToken& cancel) = 0;
+
+  // Makes a waiting Measure look at its cancel token. From any thread.
+  virtual void Wake() {}
+  // Nothing more will be measured: a Measure that is under way ends within a
+  // few seconds. From any thread.
+  virtual void Abandon() {}
+  // Whether nothing more can be measured with it, but with another one.
+  virtual bool broken() const { return false; }
+};
+
+// Of a job without a test split.
+//
+// Not thread-safe: call from the compute thread.
+class NoMeasure final : public VersionMeasure {
+ public:
+  explicit NoMeasure(int64_t parameters) : weights_(parameters) {}
+
+  absl::Span<float> Weights() override { return absl::MakeSpan(weights_); }
+  absl::StatusOr<Measurement> Measure(Version version,
+                                      const CancelToken& cancel) override {
+    return Measurement();
+  }
+
+ private:
+  std::vector<float> weights_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_WORKER_VERSION_MEASURE_H_
