@@ -8,9 +8,11 @@
         loss = cross_entropy(model(images), labels)
         loss.backward()
         opt.step(loss)
+    opt.evaluate(lambda: loss_and_accuracy(model, test_data))
 
 The cluster decides which samples come and what becomes of each gradient; the
-loop ends when the run does. `init` writes the job of a model, and `./sluice
+loop ends when the run does. The job's evaluator runs the same program, whose
+loop is empty then, and whose last line measures versions. `init` writes the job of a model, and `./sluice
 train FOLDER/job.textproto -- python3 program.py` starts such a loop for each
 worker (docs/pytorch.md).
 
@@ -27,7 +29,7 @@ from typing import Any
 
 import torch
 
-from sluice import model_process
+from sluice import model_process, torch_evaluation
 # pylint: disable-next=unused-import
 from sluice.torch_job import BatchNorm, ModelTensor, init, load, tensors_of
 from sluice.torch_loading import Loading, seed_all
@@ -99,13 +101,19 @@ class _Training:
 
         Before each mini-batch the model has the weights to compute at, and
         torch, NumPy and random are seeded by the job's seed and the
-        mini-batch's number."""
+        mini-batch's number.
+
+        There is none in the evaluator's process, which goes on to
+        evaluate()."""
+        if self._serves_evaluator():
+            return
         self._loading = self._loading_of(dataset, collate)
         try:
             for task in self._worker.tasks():
                 self._task = task
                 self._gradient = self._gradients[task.gradient_buffer]
-                self._begin(self._weights[task.weights_buffer])
+                self._place(self._weights[task.weights_buffer])
+                self._begin()
                 yield from self._batches_of(task)
         finally:
             self._loading.close()
@@ -130,6 +138,18 @@ class _Training:
                 except model_process.Cancelled:
                     self._task.give_up()
 
+    def evaluate(self,
+                 measure: Callable[[], torch_evaluation.Measured]) -> None:
+        """In the evaluator's process: has each version that the evaluator asks
+        about measured, until the run ends. `measure()` returns the mean loss
+        over the test data, or (loss, accuracy); the model is then in eval mode,
+        with the version's weights and statistics, and needs no gradients. In a
+        worker's process this does nothing. To be called after the loop."""
+        if self._serves_evaluator():
+            torch_evaluation.serve(
+                self._worker, self._model,
+                lambda n: self._place(self._weights[n]), measure)
+
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Before backward(), as in torch."""
         raise NotImplementedError
@@ -146,8 +166,15 @@ class _Training:
         except model_process.Cancelled:
             self._task.give_up()
 
-    def _begin(self, weights: list[torch.Tensor]) -> None:
+    def _serves_evaluator(self) -> bool:
+        return self.description.role == "evaluator"
+
+    def _place(self, weights: list[torch.Tensor]) -> None:
         """The model computes at these from now on."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Prepares for the present task, whose weights are in place."""
         raise NotImplementedError
 
     def _step(self, loss: float) -> None:
@@ -248,16 +275,18 @@ class Optimizer(_Training):
             if not one.is_statistic:
                 one.tensor.grad = place
 
-    def _begin(self, weights: list[torch.Tensor]) -> None:
-        batches = len(self._task.batches)
-        if batches != 1:
-            raise MisuseError(f"a task has {batches} mini-batches, expected 1: "
-                              "the job's sync.local_steps is for LocalSteps")
+    def _place(self, weights: list[torch.Tensor]) -> None:
         for one, values in zip(self._tensors, weights):
             if one.is_statistic:  # The model writes it.
                 one.tensor.copy_(values)
             else:
                 one.tensor.data = values
+
+    def _begin(self) -> None:
+        batches = len(self._task.batches)
+        if batches != 1:
+            raise MisuseError(f"a task has {batches} mini-batches, expected 1: "
+                              "the job's sync.local_steps is for LocalSteps")
         self._zero()
         self._has_arrived = [one.is_statistic for one in self._tensors]
         self._complete_from = len(self._tensors)
@@ -356,12 +385,14 @@ class LocalSteps(_Training):
         self._inner.zero_grad(set_to_none)
 
     @torch.no_grad()
-    def _begin(self, weights: list[torch.Tensor]) -> None:
+    def _place(self, weights: list[torch.Tensor]) -> None:
         self._start = weights
-        self._steps = 0
-        self._loss = 0.0
         for one, values in zip(self._tensors, weights):
             one.tensor.copy_(values)
+
+    def _begin(self) -> None:
+        self._steps = 0
+        self._loss = 0.0
         if self._fresh_state:
             self._inner.state.clear()
 

@@ -56,11 +56,12 @@ def tensors_of(model: torch.nn.Module) -> list[ModelTensor]:
 
 
 def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
-         train_samples: int, batch_size: int = 64, policy: str = "SYNC",
-         k: int | None = None, local_steps: int = 1,
+         train_samples: int, test_samples: int = 0, batch_size: int = 64,
+         policy: str = "SYNC", k: int | None = None, local_steps: int = 1,
          job: str = "") -> pathlib.Path:
     """Writes the job of `model` into `folder`, which it makes: job.textproto,
-    and version0.safetensors with the weights that the model has now. `job` is
+    and version0.safetensors with the weights that the model has now. Without
+    `test_samples` nothing is measured while the run goes on. `job` is
     the rest of the job file as text: cluster, optimizer, stop and so on.
     Returns the path of the job file."""
     folder = pathlib.Path(folder).resolve()
@@ -72,9 +73,8 @@ def init(model: torch.nn.Module, folder: str | pathlib.Path, *,
         f" k: {k}" if k is not None else "")
     lines = [
         f"sync {{ {sync} }}",
-        "evaluation { enabled: false }",
-        f"data {{ external {{ train_samples: {train_samples} }} "
-        f"batch_size: {batch_size} }}",
+        f"data {{ external {{ train_samples: {train_samples} "
+        f"test_samples: {test_samples} }} batch_size: {batch_size} }}",
         f"model {{ init_from: {json.dumps(str(weights))}",
         "  external {"]
     for one in tensors:

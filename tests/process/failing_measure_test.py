@@ -1,10 +1,17 @@
 #!/usr/bin/python3 -B
-"""A model process that trains, and fails in each evaluation."""
+"""Model processes of the evaluator that fail in each evaluation, or stand
+still in one."""
 
+import os
+import signal
 import unittest
 
+import cluster
 import harness
-from model_process_test import MEASURED, PROGRAM, write_job
+from model_process_test import MEASURED, PROGRAM, model_process_of, write_job
+
+# Only the final one.
+MEASURED_ONCE = MEASURED + harness.sets(["evaluation.every_epochs=0"])
 
 FAILING = f"""
 import sys
@@ -25,8 +32,7 @@ class FailingMeasureTest(unittest.TestCase):
     def test_the_sixth_failure_in_a_row_is_that_of_the_evaluation(self):
         program = harness.scratch() / "failing.py"
         program.write_text(FAILING)
-        run = harness.Run(write_job(), *MEASURED,
-                          *harness.sets(["evaluation.every_epochs=0"]), "--",
+        run = harness.Run(write_job(), *MEASURED_ONCE, "--",
                           "/usr/bin/python3", "-B", program)
         self.assertEqual(run.result.returncode, 1)
         self.assertRegex(run.result.stderr, "the run failed: evaluator: "
@@ -38,6 +44,23 @@ class FailingMeasureTest(unittest.TestCase):
         self.assertEqual(log.count("event=evaluation_failed"), 1, log)
         # What was trained is not lost.
         self.assertTrue((run.dir / "weights.safetensors").exists())
+
+    def test_an_evaluator_that_leaves_does_not_wait_for_one_that_stands(self):
+        with cluster.Training(write_job(100), *MEASURED_ONCE, *harness.sets(
+                ["delays.compute.constant.ms=5"]), "--", PROGRAM) as run:
+            run.await_version(2)
+            evaluator = run.pids()["evaluator"]
+            process = model_process_of(evaluator)
+            os.kill(process, signal.SIGSTOP)
+            run.await_status(lambda s: "evaluate version 100" in
+                             s.get("waiting_for", ""), "the final evaluation")
+            os.kill(evaluator, signal.SIGTERM)
+            harness.wait_until(lambda: "evaluator" not in run.pids(),
+                               "the evaluator to end")
+            self.assertIn("has said nothing for 5s in the evaluation of "
+                          "version 100 and was killed", run.log("evaluator"))
+            # What was given up is no failed evaluation.
+            self.assertEqual(run.status()["phase"], "finishing")
 
 
 if __name__ == "__main__":

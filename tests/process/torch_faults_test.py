@@ -28,7 +28,7 @@ class TorchFaultsTest(unittest.TestCase):
         calm = harness.train(cls.job, "--workers=1", *DISTURBED,
                              "--set=delays.compute.constant.ms=0",
                              *small_torch.command(cls.program))
-        cls.calm = small_torch.weights_sha256(calm.dir)
+        cls.calm = calm.summary["weights_sha256"]
 
     def start(self, *args, program=None):
         return cluster.Training(self.job, *args,
@@ -57,7 +57,7 @@ class TorchFaultsTest(unittest.TestCase):
             stall = self.longest_stall(run)
             print(f"longest stall {stall:.2f} s")
             self.assertLess(stall, 2)
-            self.assertEqual(small_torch.weights_sha256(run.dir), self.calm)
+            self.assertEqual(run.summary["weights_sha256"], self.calm)
 
     # A fresh process of other systems has been seen to win: its first weights
     # replaced those that the others had trained.
@@ -69,7 +69,7 @@ class TorchFaultsTest(unittest.TestCase):
             output = run.end()
             self.assertEqual(run.process.returncode, 0, output)
             self.assertIn("event=new_life incarnation=2", run.log("worker-0"))
-            self.assertEqual(small_torch.weights_sha256(run.dir), self.calm)
+            self.assertEqual(run.summary["weights_sha256"], self.calm)
 
     def test_after_the_death_of_a_shard_all_go_on_from_the_checkpoint(self):
         with self.start("--workers=3", "--shards=2", *DISTURBED) as run:
@@ -81,7 +81,7 @@ class TorchFaultsTest(unittest.TestCase):
             checked = harness.tool("ledger", run.dir)
             self.assertEqual(checked.returncode, 0,
                              checked.stdout + checked.stderr)
-            self.assertEqual(small_torch.weights_sha256(run.dir), self.calm)
+            self.assertEqual(run.summary["weights_sha256"], self.calm)
 
     def test_misuse_is_said(self):
         for replaced, said in [
@@ -128,7 +128,7 @@ class TorchFaultsTest(unittest.TestCase):
                             *small_torch.command(wrong))
         self.assertIn("ValueError: a mistake",
                       (run.dir / "worker-1.log").read_text())
-        self.assertEqual(small_torch.weights_sha256(run.dir), self.calm)
+        self.assertEqual(run.summary["weights_sha256"], self.calm)
 
     def test_a_loss_that_is_no_number_does_not_reach_the_weights(self):
         program = small_torch.changed((

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """sluice.torch's Optimizer, LocalSteps and loading, with a worker that only
-hands out tasks."""
+hands out tasks, or an evaluator that only asks for evaluations."""
 
 import array
 import importlib.util
@@ -59,10 +59,34 @@ class FakeTask:
         self.over = True
 
 
+class FakeEvaluation:
+    """Of version `number`; the check with the number `cancelled_at`, from 1,
+    finds it cancelled."""
+
+    def __init__(self, number, cancelled_at=None):
+        self.weights_buffer = number % 2
+        self.over = False
+        self.measured = None
+        self.checks = 0
+        self._cancelled_at = cancelled_at
+
+    def check(self):
+        self.checks += 1
+        if self.checks == self._cancelled_at:
+            raise model_process.Cancelled
+
+    def done(self, *measured):
+        self.measured = measured
+        self.over = True
+
+    def give_up(self):
+        self.over = True
+
+
 class FakeWorker:
     """Has two vectors of weights: 0, 1, 2, ... and 0, 2, 4, ..., in eighths."""
 
-    def __init__(self, model, tasks):
+    def __init__(self, model, tasks, role="worker"):
         tensors, offset = [], 0
         for one in tensors_of(model):
             tensors.append(model_process.Tensor(
@@ -71,7 +95,7 @@ class FakeWorker:
         self.description = model_process.Description(
             job="fake", seed=1, worker=0, threads=1, batch_size=2,
             train_samples=2, test_samples=0, parameters=offset,
-            tensors=tuple(tensors))
+            tensors=tuple(tensors), role=role)
         self.weights = [
             memoryview(array.array("f", [i * step / 8 for i in range(offset)]))
             for step in (1, 2)]
@@ -79,6 +103,11 @@ class FakeWorker:
         self._tasks = tasks
 
     def tasks(self):
+        assert self.description.role == "worker"
+        yield from self._tasks
+
+    def evaluations(self):
+        assert self.description.role == "evaluator"
         yield from self._tasks
 
 
@@ -91,6 +120,13 @@ def model_and_optimizer(*tasks, model=None, **options):
     worker = FakeWorker(model, tasks)
     opt = sluice.torch.Optimizer(model, worker=worker, **options)
     return model, opt, worker
+
+
+def model_and_evaluator(*evaluations, model=None):
+    """The same in the evaluator's process."""
+    model = model or nn.Linear(1, 1)
+    worker = FakeWorker(model, evaluations, role="evaluator")
+    return model, sluice.torch.Optimizer(model, worker=worker)
 
 
 def loss_of(model, batch):
@@ -189,6 +225,53 @@ class TorchOptimizerTest(unittest.TestCase):
         one, two = draws(FakeTask(1), FakeTask(2))
         self.assertNotEqual(one, two)
         self.assertEqual(draws(FakeTask(2), FakeTask(1)), [two, one])
+
+    def test_an_evaluator_has_no_mini_batches_and_measures_versions(self):
+        evaluations = [FakeEvaluation(0), FakeEvaluation(1)]
+        model, opt = model_and_evaluator(*evaluations)
+        # Nor is the training data looked at.
+        self.assertEqual(list(opt.batches([])), [])
+        opt.run(lambda batch: self.fail("asked to train"), [])
+        opt.evaluate(lambda: model.bias.item())
+        self.assertEqual([e.measured for e in evaluations],
+                         [(1 / 8,), (2 / 8,)])
+
+    def test_a_model_is_measured_in_eval_mode_at_its_statistics(self):
+        evaluation = FakeEvaluation(0)
+        model, opt = model_and_evaluator(
+            evaluation, model=nn.Sequential(nn.BatchNorm1d(1)))
+        model.train()
+
+        def measure():
+            self.assertFalse(model[0].training)
+            self.assertFalse(torch.is_grad_enabled())
+            # Weight 0, bias 1/8, mean 2/8, variance 3/8.
+            return model[0].running_mean.item(), model(torch.ones(1, 1)).item()
+
+        opt.evaluate(measure)
+        self.assertEqual(evaluation.measured, (2 / 8, 1 / 8))
+
+    def test_a_cancelled_evaluation_is_left_at_the_next_module(self):
+        called = []
+        evaluations = [FakeEvaluation(0, cancelled_at=2), FakeEvaluation(1)]
+        model, opt = model_and_evaluator(*evaluations)
+
+        def measure():
+            for _ in range(3):
+                model(torch.ones(1, 1))
+                called.append(len(called))
+            return 0.5
+
+        opt.evaluate(measure)
+        self.assertEqual(len(called), 1 + 3)
+        self.assertEqual([(e.over, e.measured) for e in evaluations],
+                         [(True, None), (True, (0.5,))])
+        model(torch.ones(1, 1))  # Nobody is asked any more.
+        self.assertEqual(evaluations[1].checks, 3)
+
+    def test_a_worker_measures_nothing(self):
+        _, opt, _ = model_and_optimizer()
+        opt.evaluate(lambda: self.fail("asked to measure"))
 
     def test_another_model_is_refused(self):
         worker = FakeWorker(nn.Linear(1, 1), [])

@@ -3,6 +3,8 @@
 
 import difflib
 import json
+import subprocess
+import sys
 import unittest
 
 import harness
@@ -24,7 +26,7 @@ class TorchTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.job = small_torch.job()
+        cls.job = small_torch.job(test_samples=10)
 
     def train(self, job, program, *args):
         return harness.train(job, *args, *small_torch.command(program))
@@ -35,7 +37,7 @@ class TorchTest(unittest.TestCase):
         for program, *args in programs_and_args:
             run = self.train(job, program, *args)
             self.assertEqual(run.summary["version"], version)
-            found[str(program), *args] = small_torch.weights_sha256(run.dir)
+            found[str(program), *args] = run.summary["weights_sha256"]
         return found
 
     def test_sync_has_the_same_bits_for_any_cluster_and_way_to_load(self):
@@ -71,15 +73,46 @@ class TorchTest(unittest.TestCase):
                                     harness.scratch())
         run = self.train(job, FASHION_MNIST / "train.py",
                          *harness.sets(["stop.updates=250"]))
-        accuracy = float(small_torch.output_of(small_torch.write("""
+        loss, accuracy = map(float, small_torch.output_of(small_torch.write("""
 import sys, torch, sluice.torch
-from fashion_mnist import FashionMnist, LeNet, accuracy
+from fashion_mnist import FashionMnist, LeNet, evaluate
+torch.set_num_threads(1)
 model = LeNet()
 sluice.torch.load(model, sys.argv[1])
-print(accuracy(model, FashionMnist("t10k")))
-"""), small_torch.weights(run.dir)))
+print(*evaluate(model, FashionMnist("t10k")))
+"""), run.dir / "weights.safetensors").split())
         print(f"accuracy {accuracy:.4f} after 250 updates")
         self.assertGreater(accuracy, 0.7)
+        self.assertEqual(run.summary["test_accuracy"], accuracy)
+        self.assertEqual(run.summary["test_loss"], loss)
+        measured = [json.loads(line) for line in
+                    (run.dir / "metrics.jsonl").read_text().splitlines()
+                    if "test_accuracy" in line]
+        self.assertGreaterEqual(len(measured), 2)
+        self.assertLess(measured[0]["test_version"], 250)
+
+    def test_an_evaluation_is_that_of_the_models_eval_mode(self):
+        run = self.train(self.job, small_torch.changed())
+        loss = float(small_torch.output_of(small_torch.write(
+            small_torch.MODEL + """
+torch.set_num_threads(1)
+model = small()
+sluice.torch.load(model, sys.argv[1])
+print(test_loss(model.eval()).item())
+"""), run.dir / "weights.safetensors"))
+        self.assertEqual(run.summary["test_loss"], loss)
+        self.assertIsNone(run.summary["test_accuracy"])
+
+    def test_a_program_that_measures_nothing_is_named(self):
+        # It is ready before it looks for a coordinator.
+        ended = subprocess.run(
+            [harness.EVALUATOR, f"--job={self.job}",
+             "--coordinator=127.0.0.1:1", "--", sys.executable, "-B",
+             write(SMALL.replace("opt.evaluate(", "str("))],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("ended with exit status 0 before it was ready",
+                      ended.stderr)
 
     def loss_of(self, run):
         return json.loads((run.dir / "metrics.jsonl").read_text().splitlines()[

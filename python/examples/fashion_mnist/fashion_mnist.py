@@ -49,9 +49,13 @@ class FashionMnist(torch.utils.data.Dataset):
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, dataset: FashionMnist) -> float:
-    """Share of the samples that the model classifies correctly."""
-    correct = 0
+def evaluate(model: nn.Module, dataset: FashionMnist) -> tuple[float, float]:
+    """The mean loss over the samples, and the share of them that the model
+    classifies correctly."""
+    loss, correct = 0.0, 0
     for images, labels in torch.utils.data.DataLoader(dataset, batch_size=500):
-        correct += int((model(images).argmax(dim=1) == labels).sum())
-    return correct / len(dataset)
+        scores = model(images)
+        loss += float(nn.functional.cross_entropy(scores, labels,
+                                                  reduction="sum"))
+        correct += int((scores.argmax(dim=1) == labels).sum())
+    return loss / len(dataset), correct / len(dataset)

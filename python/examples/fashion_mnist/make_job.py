@@ -10,7 +10,9 @@ name: "torch_lenet"
 cluster { workers: 2 shards: 2 }
 optimizer { learning_rate: 0.03 sgd { momentum: 0.9 } }
 checkpoint { every_updates: 200 }
+evaluation { every_epochs: 0.2 }
 stop { epochs: 1 }
 """
 
-print(sluice.torch.init(LeNet(), sys.argv[1], train_samples=60000, job=JOB))
+print(sluice.torch.init(LeNet(), sys.argv[1], train_samples=60000,
+                        test_samples=10000, job=JOB))

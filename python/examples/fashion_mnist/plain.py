@@ -1,10 +1,10 @@
 """LeNet on Fashion-MNIST: a plain PyTorch loop."""
 
 import torch
-from fashion_mnist import FashionMnist, LeNet
+from fashion_mnist import FashionMnist, LeNet, evaluate
 from torch.nn.functional import cross_entropy
 
-dataset = FashionMnist("train")
+dataset, test = FashionMnist("train"), FashionMnist("t10k")
 model = LeNet()
 opt = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 loader = torch.utils.data.DataLoader(dataset, batch_size=64, shuffle=True)
@@ -13,3 +13,4 @@ for images, labels in loader:
     loss = cross_entropy(model(images), labels)
     loss.backward()
     opt.step()
+print("test loss %.4f, accuracy %.4f" % evaluate(model, test))
