@@ -162,7 +162,7 @@ class _Training:
                               "outside of the loop over batches()")
         self._awaits_step = False
         try:
-            self._step(float(loss))
+            self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
         except model_process.Cancelled:
             self._task.give_up()
 

@@ -8,7 +8,7 @@ import unittest
 
 import cluster
 import harness
-from model_process_test import MEASURED, PROGRAM, model_process_of, write_job
+from model_process_test import MEASURED, PROGRAM, write_job
 
 # Only the final one.
 MEASURED_ONCE = MEASURED + harness.sets(["evaluation.every_epochs=0"])
@@ -50,7 +50,7 @@ class FailingMeasureTest(unittest.TestCase):
                 ["delays.compute.constant.ms=5"]), "--", PROGRAM) as run:
             run.await_version(2)
             evaluator = run.pids()["evaluator"]
-            process = model_process_of(evaluator)
+            process = run.model_process("evaluator", PROGRAM)
             os.kill(process, signal.SIGSTOP)
             run.await_status(lambda s: "evaluate version 100" in
                              s.get("waiting_for", ""), "the final evaluation")

@@ -1,5 +1,6 @@
 """A small PyTorch program that trains under Sluice, for tests."""
 
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -66,6 +67,11 @@ opt.evaluate(lambda: test_loss(model))
 """
 
 
+def torch():
+    """The package, or None."""
+    return importlib.import_module("torch") if HAS_TORCH else None
+
+
 def write(text):
     path = harness.scratch() / "program.py"
     path.write_text(text)
@@ -82,10 +88,12 @@ def changed(*replaced):
 
 
 def output_of(program, *args):
-    """What a program prints, which must succeed."""
+    """What a program prints, which must succeed. It computes with one thread,
+    as a worker has its processes do."""
     result = subprocess.run(
         [sys.executable, "-B", program, *map(str, args)], capture_output=True,
-        text=True, timeout=harness.TIMEOUT_S, cwd=harness.scratch())
+        text=True, timeout=harness.TIMEOUT_S, cwd=harness.scratch(),
+        env={**os.environ, "OMP_NUM_THREADS": "1"})
     if result.returncode != 0:
         raise AssertionError(result.stderr)
     return result.stdout.strip()

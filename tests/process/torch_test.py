@@ -51,6 +51,17 @@ class TorchTest(unittest.TestCase):
             version=12)
         self.assertEqual(len(set(found.values())), 1, found)
 
+    @unittest.skipUnless(hasattr(small_torch.torch(), "compile"),
+                         "torch.compile is of PyTorch 2")
+    def test_a_compiled_model_has_the_same_bits_for_any_cluster(self):
+        program = small_torch.changed(
+            ("opt = ", "compiled = torch.compile(model)\nopt = "),
+            ("loss(model(x), y)", "loss(compiled(x), y)"))
+        two = "--set=sync.gradients_per_update=2"
+        found = self.hashes(self.job, (program, two, "--workers=1"),
+                            (program, two, "--workers=2"), version=12)
+        self.assertEqual(len(set(found.values())), 1, found)
+
     def test_local_steps_with_adamw_have_the_same_bits_for_any_cluster(self):
         program = small_torch.changed(LOCAL_STEPS)
         sets = harness.sets(["sync.gradients_per_update=2",
@@ -74,9 +85,8 @@ class TorchTest(unittest.TestCase):
         run = self.train(job, FASHION_MNIST / "train.py",
                          *harness.sets(["stop.updates=250"]))
         loss, accuracy = map(float, small_torch.output_of(small_torch.write("""
-import sys, torch, sluice.torch
+import sys, sluice.torch
 from fashion_mnist import FashionMnist, LeNet, evaluate
-torch.set_num_threads(1)
 model = LeNet()
 sluice.torch.load(model, sys.argv[1])
 print(*evaluate(model, FashionMnist("t10k")))
@@ -95,7 +105,6 @@ print(*evaluate(model, FashionMnist("t10k")))
         run = self.train(self.job, small_torch.changed())
         loss = float(small_torch.output_of(small_torch.write(
             small_torch.MODEL + """
-torch.set_num_threads(1)
 model = small()
 sluice.torch.load(model, sys.argv[1])
 print(test_loss(model.eval()).item())
@@ -108,7 +117,7 @@ print(test_loss(model.eval()).item())
         ended = subprocess.run(
             [harness.EVALUATOR, f"--job={self.job}",
              "--coordinator=127.0.0.1:1", "--", sys.executable, "-B",
-             write(SMALL.replace("opt.evaluate(", "str("))],
+             small_torch.changed(("opt.evaluate(", "str("))],
             capture_output=True, text=True, timeout=harness.TIMEOUT_S)
         self.assertEqual(ended.returncode, 1)
         self.assertIn("ended with exit status 0 before it was ready",
