@@ -140,10 +140,10 @@ print(test_loss(model.eval()).item())
         # 256 values of a byte: log 256 is 5.5.
         run = self.train(adamw, GPT / "train.py",
                          *harness.sets(["stop.updates=60"]))
-        self.assertLess(self.loss_of(run), 3.5)
+        self.assertLess(self.loss_of(run), 4)
         run = self.train(local_steps, GPT / "train_local_steps.py",
                          *harness.sets(["stop.updates=8"]))
-        self.assertLess(self.loss_of(run), 3.5)
+        self.assertLess(self.loss_of(run), 4)
 
 
 if __name__ == "__main__":
