@@ -30,7 +30,7 @@ NOT_RUN = {
     r"\./sluice train .* --resume .*":
         "resume_test goes on with runs; of five updates nothing is left",
     r"\./sluice install --with=torch": "installs packages, as root",
-    r"tests/torch2\.sh FOLDER": "fetches 5 GB",
+    r"tests/torch_of_pypi\.sh FOLDER": "fetches 5 GB",
     r"\./sluice wheel wheels": "wheel_test makes one and installs it",
     r"\./sluice train lenet/.*": "torch_test trains the same example",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the tests of PyTorch models with the newest PyTorch of PyPI instead of
-# Debian's: tests/torch2.sh FOLDER. The first time it makes a virtual
+# Debian's: tests/torch_of_pypi.sh FOLDER. The first time it makes a virtual
 # environment there, of about 5 GB.
 set -euo pipefail
 environment=$(realpath -m "${1:?expected the folder of a virtual environment}")
