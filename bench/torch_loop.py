@@ -19,7 +19,7 @@ import tempfile
 
 from peers import programs
 from report import Report
-from train import free_port
+from train import free_port, steady_rate
 
 STARTING_S = 2.0  # Time of a run before its rate counts: PyTorch is imported.
 
@@ -42,11 +42,7 @@ def under_sluice(model, workers, args):
             programs.built("cli/sluice"), "train", job, f"--run-dir={run}",
             f"--workers={workers}",
             f"--set=stop={{seconds: {STARTING_S + args.seconds}}}", "--", *loop])
-        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    steady = [line for line in lines if line["seconds"] >= STARTING_S]
-    first, last = steady[0], steady[-1]
-    return ((last["epoch"] - first["epoch"]) * 60000 /
-            (last["seconds"] - first["seconds"]))
+        return steady_rate(run, STARTING_S)
 
 
 def main():

@@ -55,8 +55,13 @@ def daemons(policy, workers, batch, args):
             "--set=evaluation.enabled=false", "--set=output.metrics_every_s=0.1",
             f"--set=stop={{seconds: {STARTING_S + args.seconds}}}"])
         check(json.loads((run / "summary.json").read_text()), policy, workers)
-        lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    steady = [line for line in lines if line["seconds"] >= STARTING_S]
+        return steady_rate(run, STARTING_S)
+
+
+def steady_rate(run, starting_s):
+    """Samples per second of a run on TRAIN_SAMPLES, once it is under way."""
+    lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    steady = [line for line in lines if line["seconds"] >= starting_s]
     first, last = steady[0], steady[-1]
     return ((last["epoch"] - first["epoch"]) * TRAIN_SAMPLES /
             (last["seconds"] - first["seconds"]))
