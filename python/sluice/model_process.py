@@ -326,10 +326,11 @@ class Worker:
             raise RuntimeError("this program has its worker already, expected "
                                "one Worker (an Optimizer is one) in a process")
         descriptor = os.environ.get(SOCKET_VARIABLE)
-        if descriptor is None:
-            sys.exit(f"{SOCKET_VARIABLE} is not set: a worker starts this "
-                     "program, as `worker --job=J --worker=0 -- COMMAND`")
-        del os.environ[SOCKET_VARIABLE]  # Not for the processes of this one.
+        if not descriptor:
+            sys.exit("no worker has started this program: expected `worker "
+                     "--job=J --worker=0 -- COMMAND`, or sluice.join(J) at the "
+                     f"program's beginning ({SOCKET_VARIABLE} is not set)")
+        os.environ[SOCKET_VARIABLE] = ""  # Not for the processes of this one.
         Worker._taken = True
         os.set_inheritable(int(descriptor), False)
         self._task = None

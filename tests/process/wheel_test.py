@@ -63,8 +63,8 @@ class WheelTest(unittest.TestCase):
                       (done.dir / "worker-0.log").read_text() + done.logs())
 
     def test_a_package_of_another_version_is_refused(self):
-        failed = self.train("import sluice\nsluice.__version__ = '9.9'\n" +
-                            PROGRAM)
+        failed = self.train("from sluice import model_process\n"
+                            "model_process.__version__ = '9.9'\n" + PROGRAM)
         self.assertNotEqual(failed.result.returncode, 0)
         self.assertIn("the worker is of version 0.1.0, expected 9.9 as this "
                       "package", failed.logs())
