@@ -5,43 +5,84 @@ Expected: the same within a point or two, because the learning rate is low
 enough for the stalest gradient. Runs of one policy differ by seed and, except
 under SYNC, by the order in which gradients arrive. Each accuracy is printed
 beside SYNC's with the same seed. Without --json it prints the rows of
-docs/policies.md.
+docs/policies.md. A row of PyTorch, which is to be asked for, is the same job
+and model in PyTorch. It is expected to be as good: initial weights and rounding
+differ.
 """
 
 import argparse
 import json
+import os
 import pathlib
+import re
 import subprocess
+import sys
 import tempfile
 
 import report
+from peers import programs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LENET = "configs/fashion_mnist_lenet.textproto"
+POLICIES = ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
+            "K_BATCH_ASYNC"]
 # Name of a row: the job, and the settings changed in it.
 ROWS = {
-    **{policy: (LENET, f"sync.policy={policy}")
-       for policy in ["SYNC", "K_SYNC", "K_BATCH_SYNC", "ASYNC", "K_ASYNC",
-                      "K_BATCH_ASYNC"]},
+    **{policy: (LENET, f"sync.policy={policy}") for policy in POLICIES},
     "parameter averaging":
         ("configs/fashion_mnist_parameter_averaging.textproto",),
     "Downpour": ("configs/fashion_mnist_downpour.textproto",),
 }
+# The same with the model in PyTorch: the settings alone. `init` writes a `sync`
+# of its own, without what LENET has there.
+TORCH_ROWS = {
+    f"{policy}, PyTorch": (f"sync.policy={policy}", "sync.k=3",
+                           "sync.staleness={bound: 0 action: DOWNWEIGHT}")
+    for policy in POLICIES}
+TORCH = ROOT / "python/examples/fashion_mnist"
+WRITE_TORCH_JOB = """
+import sys, torch, sluice.torch
+from fashion_mnist import LeNet
+torch.manual_seed(int(sys.argv[1]))
+print(sluice.torch.init(LeNet(), sys.argv[2], train_samples=60000,
+                        test_samples=10000, job=sys.argv[3]))
+"""
 
 
-def summary(tool, job, overrides, seed):
+def torch_summary(tool, overrides, seed):
+    """Of LENET with the model, its data and its initial weights from PyTorch."""
+    others = re.sub(r"^(data|model) \{.*?^\}\n|^sync .*?\n", "",
+                    (ROOT / LENET).read_text(), flags=re.M | re.S)
+    with tempfile.TemporaryDirectory() as folder:
+        job = subprocess.run(
+            [sys.executable, "-B", "-c", WRITE_TORCH_JOB, str(seed), folder,
+             others], check=True, text=True, stdout=subprocess.PIPE,
+            env=environment()).stdout.strip()
+        return summary(tool, job, overrides, seed,
+                       sys.executable, "-B", f"{TORCH}/train.py")
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": f"{ROOT}/python:{TORCH}"}
+
+
+def summary(tool, job, overrides, seed, *model_process):
     with tempfile.TemporaryDirectory() as folder:
         run = f"{folder}/run"
         sets = [f"output.run_dir={run}", "evaluation.every_epochs=0",
                 *overrides]
         subprocess.run(
             [tool, "train", job, f"--seed={seed}",
-             *(word for s in sets for word in ("--set", s))],
-            cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+             *(word for s in sets for word in ("--set", s)),
+             *(["--", *model_process] if model_process else [])],
+            cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=environment())
         return json.loads(pathlib.Path(run, "summary.json").read_text())
 
 
 def runs_of(args, name):
+    if name in TORCH_ROWS:
+        return [torch_summary(args.tool, [*TORCH_ROWS[name], *args.set], seed)
+                for seed in args.seeds]
     job, *overrides = ROWS[name]
     return [summary(args.tool, job, overrides + args.set, seed)
             for seed in args.seeds]
@@ -75,7 +116,8 @@ def print_table(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--rows", nargs="+", default=list(ROWS),
+                        choices=[*ROWS, *TORCH_ROWS])
     parser.add_argument("--set", action="append", default=[],
                         help="a field of every job, as train takes it")
     parser.add_argument("--tool", default=str(ROOT / "sluice"))
@@ -86,6 +128,7 @@ def main():
     if args.tiny:
         args.seeds = args.seeds[:1]
         args.set.append("stop={updates: 3}")
+        args.rows += list(TORCH_ROWS)[:programs.has_torch()]
     if args.json:
         print_json(args)
     else:
