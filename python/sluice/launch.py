@@ -19,7 +19,7 @@ def join(job: str | os.PathLike, *flags: str, worker: int | None = None,
     Elsewhere a worker takes the place of this process (exec: it has the same
     process id, environment and output, and whoever started this process sees
     the worker's exit status), and starts the program again as its model
-    process. So to be called first, before the program does what takes long.
+    process. Call it first: the program runs again from its beginning.
 
     `flags` are further ones of the worker. `worker` is its number; unless it
     is given it is RANK (torchrun) or SLURM_PROCID, or else 0. `binary` is a
