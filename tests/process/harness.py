@@ -143,27 +143,39 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
     the --run-dir of the daemons named in it."""
     folder = scratch()
     lead = f"127.0.0.1:{reserve_port()}"
+    commands = {}
+    for name in order:
+        daemon, _, number = name.partition("-")
+        command = [{"ps_server": PS_SERVER, "worker": WORKER,
+                    "evaluator": EVALUATOR}[daemon],
+                   f"--job={job}", *sets(overrides)]
+        if daemon == "worker":
+            command += [f"--worker={number}"]
+        if daemon == "ps_server":
+            listen = lead if number == "0" else "127.0.0.1:0"
+            command += [f"--shard={number}", f"--listen={listen}"]
+        if name != "ps_server-0":
+            command += [f"--coordinator={lead}"]
+        if name in ("ps_server-0", "evaluator"):
+            command += [f"--run-dir={folder}"]
+        if name in run_dirs:
+            command += [f"--run-dir={run_dirs[name]}"]
+        commands[name] = command
+    run_together(commands, folder)
+    return folder, json.loads((folder / "summary.json").read_text())
+
+
+def run_together(commands, folder, environments={}):
+    """Starts a process for each name, in order, and waits until all have
+    succeeded. NAME.log in `folder` has what it prints. `environments` has the
+    environment of those that do not share this process's."""
     processes = {}
     try:
-        for name in order:
-            daemon, _, number = name.partition("-")
-            command = [{"ps_server": PS_SERVER, "worker": WORKER,
-                        "evaluator": EVALUATOR}[daemon],
-                       f"--job={job}", *sets(overrides)]
-            if daemon == "worker":
-                command += [f"--worker={number}"]
-            if daemon == "ps_server":
-                listen = lead if number == "0" else "127.0.0.1:0"
-                command += [f"--shard={number}", f"--listen={listen}"]
-            if name != "ps_server-0":
-                command += [f"--coordinator={lead}"]
-            if name in ("ps_server-0", "evaluator"):
-                command += [f"--run-dir={folder}"]
-            if name in run_dirs:
-                command += [f"--run-dir={run_dirs[name]}"]
+        for name, command in commands.items():
             with open(folder / f"{name}.log", "w") as log:
-                processes[name] = subprocess.Popen(command, stderr=log,
-                                                   stdout=log)
+                processes[name] = subprocess.Popen(
+                    [*map(str, command)], stderr=log, stdout=log,
+                    env=environments.get(name))
         for name, process in processes.items():
             if process.wait(timeout=TIMEOUT_S) != 0:
                 raise AssertionError(
@@ -172,7 +184,6 @@ def run_by_hand(job, order, overrides=(), run_dirs={}):
         for process in processes.values():
             process.kill()
             process.wait()
-    return folder, json.loads((folder / "summary.json").read_text())
 
 
 _RESERVED = []  # Sockets, each of which holds a port until this test ends.

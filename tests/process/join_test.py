@@ -42,8 +42,8 @@ def python(text, **variables):
 class JoinTest(unittest.TestCase):
 
     def run_with(self, start_workers):
-        """The summary of a run of two workers, which start_workers(program)
-        starts: (command, environment) of each process."""
+        """The summary of a run of two workers, which processes of
+        start_workers(program) become: (command, variables) of each."""
         job = write_job()
         lead = f"127.0.0.1:{harness.reserve_port()}"
         folder = harness.scratch()
@@ -52,27 +52,16 @@ class JoinTest(unittest.TestCase):
         program.write_text(JOINING % (str(job), flags, str(harness.WORKER),
                                       str(PROGRAM)))
         own = [sys.executable, "-B", program]
-        commands = [
-            ([harness.PS_SERVER, f"--job={job}", "--shard=0",
-              f"--listen={lead}", f"--run-dir={folder}", *SETS], {}),
-            ([harness.EVALUATOR, f"--job={job}", f"--run-dir={folder}", *flags,
-              "--", *own], {}),
-            *start_workers(program)]
-        processes = []
-        try:
-            for command, variables in commands:
-                with open(folder / f"{len(processes)}.log", "w") as log:
-                    processes.append(subprocess.Popen(
-                        [*map(str, command)], stdout=log, stderr=log,
-                        env=environment(**variables)))
-            for number, process in enumerate(processes):
-                status = process.wait(timeout=harness.TIMEOUT_S)
-                log = (folder / f"{number}.log").read_text()
-                self.assertEqual(status, 0, log)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+        commands = {
+            "ps_server": [harness.PS_SERVER, f"--job={job}", "--shard=0",
+                          f"--listen={lead}", f"--run-dir={folder}", *SETS],
+            "evaluator": [harness.EVALUATOR, f"--job={job}",
+                          f"--run-dir={folder}", *flags, "--", *own]}
+        environments = {"evaluator": environment()}
+        for number, (command, variables) in enumerate(start_workers(program)):
+            commands[f"joining-{number}"] = command
+            environments[f"joining-{number}"] = environment(**variables)
+        harness.run_together(commands, folder, environments)
         Ledger(folder / "commit_log").check(self)
         return json.loads((folder / "summary.json").read_text())
 
