@@ -1,6 +1,7 @@
 #ifndef SLUICE_WORKER_COMPUTE_CONTEXT_H_
 #define SLUICE_WORKER_COMPUTE_CONTEXT_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ struct ComputeContext {
   std::unique_ptr<TaskGradient> gradient;
   // Null for training.
   std::unique_ptr<VersionMeasure> measure;
+  // How often the worker has made it anew because it was broken.
+  int64_t restarts = 0;
 
   // Sets the calling thread's numeric mode and enters it into the device.
   void Enter() const;

@@ -49,6 +49,8 @@ absl::Status Evaluator::Measure(Version version, const CancelToken& cancel,
   answer->set_samples(measured.samples);
   answer->set_loss(measured.loss);
   if (measured.accuracy.has_value()) answer->set_accuracy(*measured.accuracy);
+  answer->mutable_logged()->insert(measured.logged.begin(),
+                                   measured.logged.end());
   return absl::OkStatus();
 }
 

@@ -259,6 +259,8 @@ proto::Ready Trainer::MakeReady(const proto::Task& task,
   }
   ready.set_samples(computed.samples);
   ready.set_loss(computed.loss);
+  ready.mutable_logged()->insert(computed.logged.begin(),
+                                 computed.logged.end());
   return ready;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
+#include "common/logged_values.h"
 #include "worker/cancel_token.h"
 
 namespace sluice {
@@ -18,6 +19,7 @@ struct Measurement {
   // Share of labels, or of what the user's program counts; none of a
   // regression.
   std::optional<double> accuracy;
+  LoggedValues logged;  // Of a model process.
 };
 
 // What measures a version on the test split. It owns the memory in which the

@@ -19,6 +19,7 @@ struct WorkerCounters {
   int64_t dropped = 0;
   int64_t loss_overflows = 0;
   int64_t repeated_calls = 0;
+  int64_t model_restarts = 0;
   int64_t compute_microseconds = 0;
   int64_t saved_microseconds = 0;
 };
@@ -41,6 +42,9 @@ inline constexpr CounterRow<WorkerCounters> kWorkerCounters[] = {
      &WorkerCounters::loss_overflows},
     {"repeated_calls_total", "pulls and pushes repeated after a failure",
      &WorkerCounters::repeated_calls},
+    {"model_restarts_total",
+     "model processes started again, since the worker's own start",
+     &WorkerCounters::model_restarts},
     {"compute_microseconds_total", "microseconds of computing",
      &WorkerCounters::compute_microseconds},
     {"saved_microseconds_total",

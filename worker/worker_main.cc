@@ -58,6 +58,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              CoordinatorClient::Options session,
                              LeaveOnSignal* leave, Timeline* timeline) {
   SharedCounters<WorkerCounters> counters;
+  counters.Set(&WorkerCounters::model_restarts, context.restarts);
   TaskInbox inbox(&counters);
   std::unique_ptr<GrpcExchange> exchange;
   const bool rejoins = session.rejoins;
@@ -152,8 +153,10 @@ absl::Status RunWorker(const ResolvedJob& job,
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());
+    const int64_t restarts = context.restarts + 1;
     context.gradient.reset();  // Before there are two of it.
     SLUICE_ASSIGN_OR_RETURN(context, MakeWorkerContext(job, id, command));
+    context.restarts = restarts;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "cli/report/status_report.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,10 @@ std::string Verdicts(const GradientCounts& counts) {
 }
 
 // Protobuf's maps have no order.
-CounterMap Sorted(const google::protobuf::Map<std::string, int64_t>& counters) {
-  return {counters.begin(), counters.end()};
+template <typename Value>
+std::map<std::string, Value> Sorted(
+    const google::protobuf::Map<std::string, Value>& message) {
+  return {message.begin(), message.end()};
 }
 
 // "0: 12  1: 40  ... 31+: 2", without values that did not occur.
@@ -180,6 +183,9 @@ std::string FormatStatus(const proto::JobStatus& status) {
   for (const auto& [what, value] : NotableCounters(Sorted(status.counters()))) {
     absl::StrAppend(&text, what, ": ", value, "\n");
   }
+  for (const auto& [name, value] : Sorted(status.logged())) {
+    absl::StrAppendFormat(&text, "%-12s %g\n", name, value);
+  }
   absl::StrAppend(&text, "samples      ",
                   CountersFrom(kRunCounters, status.counters()).samples_applied,
                   " in the weights\n");
@@ -254,6 +260,7 @@ std::string StatusJson(const proto::JobStatus& status) {
       {"waiting_for", status.waiting_for()},
       {"waiting_s", status.waiting_s()},
       {"counters", Sorted(status.counters())},
+      {"logged", Sorted(status.logged())},
       {"insecure", status.insecure()},
       {"certificate_expires_s", nullptr},
       {"certificate_of", status.certificate_of()},

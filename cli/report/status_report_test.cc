@@ -103,6 +103,13 @@ TEST(StatusReportTest, SaysWhatRecoveriesHaveCost) {
   EXPECT_EQ(json["reason"], "shard 1 restarted");
 }
 
+TEST(StatusReportTest, ShowsWhatUsersProgramsLog) {
+  proto::JobStatus status = TwoWorkersOneDead();
+  (*status.mutable_logged())["norm"] = 0.25;
+  EXPECT_THAT(FormatStatus(status), HasSubstr("norm         0.25\n"));
+  EXPECT_EQ(nlohmann::json::parse(StatusJson(status))["logged"]["norm"], 0.25);
+}
+
 TEST(StatusReportTest, JsonHoldsNumbersAndNullForWhatIsNotKnown) {
   proto::JobStatus status = TwoWorkersOneDead();
   auto json = nlohmann::json::parse(StatusJson(status));

@@ -6,6 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/key_proto.h"
+#include "common/logged_values.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -71,6 +73,15 @@ Commit CommitFromProto(const proto::Commit& message) {
   return commit;
 }
 
+absl::StatusOr<LoggedValues> LoggedFromProto(
+    const google::protobuf::Map<std::string, double>& message) {
+  LoggedValues values;
+  for (const auto& [name, value] : message) {
+    SLUICE_RETURN_IF_ERROR(AddLogged(name, value, &values));
+  }
+  return values;
+}
+
 }  // namespace
 
 absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
@@ -92,7 +103,7 @@ absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
   }
 }
 
-Delivery DeliveryFromProto(const proto::Ready& ready) {
+absl::StatusOr<Delivery> DeliveryFromProto(const proto::Ready& ready) {
   Delivery delivery;
   delivery.key = KeyFromProto(ready.key());
   for (const int64_t base : ready.shard_base()) {
@@ -101,6 +112,7 @@ Delivery DeliveryFromProto(const proto::Ready& ready) {
   delivery.samples = ready.samples();
   delivery.loss = ready.loss();
   delivery.compute_seconds = ready.compute_seconds();
+  SLUICE_ASSIGN_OR_RETURN(delivery.logged, LoggedFromProto(ready.logged()));
   return delivery;
 }
 
@@ -110,7 +122,8 @@ RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed) {
           {executed.digest().begin(), executed.digest().end()}};
 }
 
-Evaluation EvaluationFromProto(const proto::Evaluated& evaluated) {
+absl::StatusOr<Evaluation> EvaluationFromProto(
+    const proto::Evaluated& evaluated) {
   Evaluation evaluation;
   evaluation.version = Version(evaluated.version());
   evaluation.loss = evaluated.loss();
@@ -118,6 +131,8 @@ Evaluation EvaluationFromProto(const proto::Evaluated& evaluated) {
   evaluation.samples = evaluated.samples();
   evaluation.weights_sha256 = evaluated.weights_sha256();
   evaluation.error = evaluated.error();
+  SLUICE_ASSIGN_OR_RETURN(evaluation.logged,
+                          LoggedFromProto(evaluated.logged()));
   return evaluation;
 }
 

@@ -20,8 +20,10 @@ namespace sluice {
 // id.
 absl::StatusOr<Peer> PeerFromProto(const std::string& message, proto::Role role,
                                    int64_t id);
-Delivery DeliveryFromProto(const proto::Ready& ready);
-Evaluation EvaluationFromProto(const proto::Evaluated& evaluated);
+// kInvalidArgument: what was logged is not as in common/logged_values.h.
+absl::StatusOr<Delivery> DeliveryFromProto(const proto::Ready& ready);
+absl::StatusOr<Evaluation> EvaluationFromProto(
+    const proto::Evaluated& evaluated);
 StoredPart StoredPartFromProto(const proto::Stored& stored);
 // The digests that a shard sent with `executed`.
 RecordDigests DigestsFromProto(ShardId shard, const proto::Executed& executed);

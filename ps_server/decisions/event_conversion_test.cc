@@ -127,14 +127,17 @@ TEST(EventConversionTest, ADeliveryNamesTheBaseOnEveryShard) {
   ready.set_pull_seconds(1);
   ready.set_compute_seconds(2);
   ready.set_push_seconds(3);
+  (*ready.mutable_logged())["norm"] = 4;
   EXPECT_EQ(UnsetFields(ready), std::vector<std::string>());
   // Of the three times only that of computing is the coordinator's business.
-  EXPECT_EQ(DeliveryFromProto(ready),
-            (Delivery{.key = kKey,
-                      .shard_bases = {Version(5), Version(6)},
-                      .samples = 64,
-                      .loss = 0.5,
-                      .compute_seconds = 2}));
+  const auto delivery = DeliveryFromProto(ready);
+  ASSERT_TRUE(delivery.ok());
+  EXPECT_EQ(*delivery, (Delivery{.key = kKey,
+                                 .shard_bases = {Version(5), Version(6)},
+                                 .samples = 64,
+                                 .loss = 0.5,
+                                 .compute_seconds = 2,
+                                 .logged = {{"norm", 4}}}));
 }
 
 TEST(EventConversionTest, AnEvaluationArrivesWhole) {
@@ -145,17 +148,30 @@ TEST(EventConversionTest, AnEvaluationArrivesWhole) {
   evaluated.set_samples(64);
   evaluated.set_weights_sha256("ab");
   evaluated.set_error("no data");
+  (*evaluated.mutable_logged())["f1"] = 0.25;
   EXPECT_EQ(UnsetFields(evaluated), std::vector<std::string>());
-  EXPECT_EQ(EvaluationFromProto(evaluated),
-            (Evaluation{Version(7), 0.5, 0.75, 64, "ab", "no data"}));
+  const auto evaluation = EvaluationFromProto(evaluated);
+  ASSERT_TRUE(evaluation.ok());
+  EXPECT_EQ(
+      *evaluation,
+      (Evaluation{Version(7), 0.5, 0.75, 64, "ab", "no data", {{"f1", 0.25}}}));
+}
+
+TEST(EventConversionTest, WhatIsLoggedUnderNoNameIsRefused) {
+  proto::Ready ready;
+  (*ready.mutable_logged())["a b"] = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(DeliveryFromProto(ready).status()));
+  proto::Evaluated evaluated;
+  (*evaluated.mutable_logged())["a b"] = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(EvaluationFromProto(evaluated).status()));
 }
 
 TEST(EventConversionTest, ARegressionHasNoAccuracy) {
   proto::Evaluated evaluated;
   evaluated.set_loss(0.5);
-  EXPECT_FALSE(EvaluationFromProto(evaluated).accuracy.has_value());
+  EXPECT_FALSE(EvaluationFromProto(evaluated)->accuracy.has_value());
   evaluated.set_accuracy(0);
-  EXPECT_EQ(EvaluationFromProto(evaluated).accuracy, 0.0);
+  EXPECT_EQ(EvaluationFromProto(evaluated)->accuracy, 0.0);
 }
 
 TEST(EventConversionTest, AJoinWithoutARoleOrWithANegativeIdIsRefused) {

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "common/logged_values.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
 // The service turns them into messages, the simulator into calls.
@@ -62,6 +63,7 @@ struct Delivery {
   double loss = 0;  // Mean over the samples.
   // What computing it took, the job's delay included; 0: not measured.
   double compute_seconds = 0;
+  LoggedValues logged = {};
 
   bool operator==(const Delivery&) const = default;
 };
@@ -145,6 +147,7 @@ struct Evaluation {
   int64_t samples = 0;         // 0: the version was saved, and not measured.
   std::string weights_sha256;  // Of the final version only.
   std::string error;           // Not empty: it failed, and has no result.
+  LoggedValues logged = {};
 
   bool operator==(const Evaluation&) const = default;
 };

@@ -47,7 +47,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sluice import __version__
 
@@ -56,7 +56,7 @@ SOCKET_VARIABLE = "SLUICE_MODEL_SOCKET"
 LONGEST_MESSAGE = 4096
 
 (HELLO, READY, TASK, FINAL, RESULT, FAILED, CANCEL, CANCELLED, STOP, EVALUATE,
- EVALUATED) = range(1, 12)
+ EVALUATED, LOG) = range(1, 13)
 
 _HELLO = struct.Struct("<IIII")
 _READY = struct.Struct("<II")
@@ -65,6 +65,7 @@ _FINAL = struct.Struct("<IIQq")
 _RESULT = struct.Struct("<IIQqd")
 _EVALUATE = struct.Struct("<IIQqq")
 _EVALUATED = struct.Struct("<IIQqdd")
+_LOG = struct.Struct("<IIQd")
 _OF_TASK = struct.Struct("<IIQ")  # FAILED, CANCEL, CANCELLED
 _MOST_DESCRIPTORS = 253  # That one message can carry.
 
@@ -131,7 +132,34 @@ class Description:
         return Description(**fields)
 
 
-class Task:
+class _Asked:
+    """What a Task and an Evaluation have in common."""
+
+    def __init__(self, link: "_Link", number: int):
+        self.number = number
+        self.over = False  # Done or given up.
+        self._link = link
+
+    def check(self) -> None:
+        """Raises Cancelled if nobody waits for it any more. Does not block."""
+        self._link.check(self.number)
+
+    def log(self, values: Mapping[str, float]) -> None:
+        """Has metrics.jsonl show these values, by name: of tasks a moving
+        average, of an evaluation what it was. The newest value of a name
+        stands. A name has 1 to 64 letters, digits and _ . / -, and there are
+        at most 64 of them: else the worker ends this program."""
+        for name, value in values.items():
+            self._link.send(_LOG.pack(LOG, 0, self.number, value) +
+                            name.encode())
+
+    def give_up(self) -> None:
+        """Answers a cancel."""
+        self._link.send(_OF_TASK.pack(CANCELLED, 0, self.number))
+        self.over = True
+
+
+class Task(_Asked):
     """One or more consecutive mini-batches whose gradient is wanted.
 
     number       counts the worker's tasks from 1
@@ -150,9 +178,10 @@ class Task:
     """
 
     def __init__(self, link: "_Link", packet: bytes):
-        (_, self.weights_buffer, self.gradient_buffer, batches, self.number,
+        (_, self.weights_buffer, self.gradient_buffer, batches, number,
          self.first_batch, self.rate, self.samples, _, self.next_first_batch,
          following, _) = _TASK.unpack(packet)
+        super().__init__(link, number)
         self.weights = link.weights[self.weights_buffer]
         self.gradient = link.gradients[self.gradient_buffer]
         at = batches + following
@@ -162,8 +191,6 @@ class Task:
             at += size
         self.batches = mini_batches[:batches]
         self.next_batches = mini_batches[batches:]
-        self.over = False  # Done or given up.
-        self._link = link
         self._final_from = len(self.gradient)
 
     def final_from(self, offset: int) -> None:
@@ -177,10 +204,6 @@ class Task:
         self._link.send(_FINAL.pack(FINAL, 0, self.number, offset))
         self.check()
 
-    def check(self) -> None:
-        """Raises Cancelled if the task was cancelled. Does not block."""
-        self._link.check(self.number)
-
     def done(self, loss: float) -> None:
         """The gradient is whole and `loss` the mean over the task's samples.
         Raises Cancelled."""
@@ -189,13 +212,8 @@ class Task:
             _RESULT.pack(RESULT, 0, self.number, self.samples, loss))
         self.over = True
 
-    def give_up(self) -> None:
-        """Answers a cancel."""
-        self._link.send(_OF_TASK.pack(CANCELLED, 0, self.number))
-        self.over = True
 
-
-class Evaluation:
+class Evaluation(_Asked):
     """The test split is to be measured at the weights of a version.
 
     number   counts the evaluator's evaluations from 1
@@ -206,15 +224,10 @@ class Evaluation:
     """
 
     def __init__(self, link: "_Link", packet: bytes):
-        (_, self.weights_buffer, self.number, self.version,
+        (_, self.weights_buffer, number, self.version,
          self.samples) = _EVALUATE.unpack(packet)
+        super().__init__(link, number)
         self.weights = link.weights[self.weights_buffer]
-        self.over = False  # Done or given up.
-        self._link = link
-
-    def check(self) -> None:
-        """Raises Cancelled if nobody waits for it any more. Does not block."""
-        self._link.check(self.number)
 
     def done(self, loss: float, accuracy: float | None = None) -> None:
         """The means over the samples: of the loss, and the share that is right,
@@ -222,11 +235,6 @@ class Evaluation:
         self._link.send(_EVALUATED.pack(
             EVALUATED, 0, self.number, self.samples, loss,
             math.nan if accuracy is None else accuracy))
-        self.over = True
-
-    def give_up(self) -> None:
-        """Answers a cancel."""
-        self._link.send(_OF_TASK.pack(CANCELLED, 0, self.number))
         self.over = True
 
 

@@ -23,8 +23,9 @@ process. LocalSteps has parameters of its own, which it moves.
 """
 
 import contextlib
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ from sluice.torch_loading import Loading, seed_all
 
 # Bytes of gradient that are worth a message of their own.
 _WORTH_SENDING = 1 << 20
+
+# What a value may be logged as (common/logged_values.h).
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 
 
 class MisuseError(Exception):
@@ -70,6 +74,7 @@ class _Training:
         self._task: model_process.Task | None = None
         self._batch = 0  # The present mini-batch's number.
         self._awaits_step = False
+        self._logged: dict[str, float] = {}  # And not sent yet.
         self._loading: Loading | None = None
         torch.set_num_threads(self.description.threads)
 
@@ -148,11 +153,25 @@ class _Training:
         if self._serves_evaluator():
             torch_evaluation.serve(
                 self._worker, self._model,
-                lambda n: self._place(self._weights[n]), measure)
+                lambda n: self._place(self._weights[n]), measure,
+                self._take_logged)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Before backward(), as in torch."""
         raise NotImplementedError
+
+    def log(self, values: Mapping[str, torch.Tensor | float]) -> None:
+        """Values that metrics.jsonl is to show, by name: `{"gradient_norm":
+        norm}`. They are sent by step(), so what is logged after it goes with
+        the next mini-batch, and shown as a moving average over all workers'
+        gradients (`logged`). Within measure() of evaluate() they are those of
+        the evaluation (`test_logged`). A name has 1 to 64 letters, digits and
+        _ . / -, and a run has at most 64 names."""
+        for name, value in values.items():
+            if not _NAME.fullmatch(name):
+                raise MisuseError(f"a value logged as {name!r}, expected a name "
+                                  "of 1 to 64 letters, digits and _ . / -")
+            self._logged[name] = float(value)
 
     def step(self, loss: torch.Tensor | float) -> None:
         """The mini-batch is computed, and this is the mean loss over it. If the
@@ -161,10 +180,15 @@ class _Training:
             raise MisuseError("step(loss) was called twice for a mini-batch, or "
                               "outside of the loop over batches()")
         self._awaits_step = False
+        self._task.log(self._take_logged())
         try:
             self._step(loss.item() if isinstance(loss, torch.Tensor) else loss)
         except model_process.Cancelled:
             self._task.give_up()
+
+    def _take_logged(self) -> dict[str, float]:
+        taken, self._logged = self._logged, {}
+        return taken
 
     def _serves_evaluator(self) -> bool:
         return self.description.role == "evaluator"

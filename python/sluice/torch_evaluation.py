@@ -12,9 +12,10 @@ Measured = float | torch.Tensor | tuple[Any, Any]
 
 
 def serve(worker: model_process.Worker, model: torch.nn.Module,
-          place: Callable[[int], None], measure: Callable[[], Measured]) -> None:
-    """Answers each evaluation with what `measure()` returns, until the run
-    ends. `place(n)` has the model compute at the weights of buffer n. An
+          place: Callable[[int], None], measure: Callable[[], Measured],
+          logged: Callable[[], dict[str, float]]) -> None:
+    """Answers each evaluation with what `measure()` returns and what has been
+    `logged()` by then, until the run ends. `place(n)` has the model compute at the weights of buffer n. An
     evaluation that nobody waits for any more is left when the next module of
     the model is called."""
     current: model_process.Evaluation | None = None
@@ -23,6 +24,11 @@ def serve(worker: model_process.Worker, model: torch.nn.Module,
         if current is not None and not current.over:
             current.check()
 
+    def measure_and_log() -> Measured:
+        measured = measure()
+        current.log(logged())
+        return measured
+
     hooks = [module.register_forward_pre_hook(check)
              for module in model.modules()]
     try:
@@ -30,7 +36,7 @@ def serve(worker: model_process.Worker, model: torch.nn.Module,
             place(current.weights_buffer)
             model.eval()
             with torch.no_grad():
-                model_process.finish_evaluation(current, measure)
+                model_process.finish_evaluation(current, measure_and_log)
     finally:
         for hook in hooks:
             hook.remove()

@@ -177,7 +177,7 @@ void FaultyCluster::Heard(const Link& connection,
   if (frame.has_executed()) {
     checker.Executed(from, frame.executed().decision());
   } else if (frame.has_ready()) {
-    checker.Accepted(DeliveryFromProto(frame.ready()).key);
+    checker.Accepted(DeliveryFromProto(frame.ready())->key);
   } else if (frame.has_stored() && is_new && !lead.end().has_value() &&
              Generation(frame.stored().generation()) ==
                  lead.options.generation) {

@@ -120,7 +120,9 @@ class ModelProcessTest(unittest.TestCase):
                              output + run.log("worker-1"))
             Ledger(run.dir / "commit_log").check(self)
             self.assertEqual(weights_sha256(run), weights_sha256(quiet))
-            return run.log("worker-1")
+            log = run.log("worker-1")
+            self.assertRegex(log, "event=done .* model_restarts_total=1 ")
+            return log
 
     def test_a_killed_model_process_is_started_again(self):
         log = self.disturbed(signal.SIGKILL)
@@ -162,6 +164,20 @@ class ModelProcessTest(unittest.TestCase):
         self.assertIn(f"test accuracy {run.summary['test_accuracy']:.4f}",
                       run.result.stdout)
         weights_sha256(run)
+
+    def test_what_the_program_logs_is_in_the_metrics_and_the_status(self):
+        run = harness.train(write_job(40), *MEASURED, "--", PROGRAM, "log")
+        shown = [line["logged"]["bias"] for line in metrics(run)
+                 if "logged" in line]
+        self.assertEqual(shown[-1], run.summary["logged"]["bias"])
+        measured = [line for line in metrics(run) if "test_version" in line]
+        bias = struct.unpack("<f", (run.dir / "weights.safetensors")
+                             .read_bytes()[-4:])[0]
+        self.assertEqual(measured[-1]["test_logged"], {"bias": bias})
+        self.assertEqual(run.summary["test_logged"], {"bias": bias})
+        # The moving average follows.
+        self.assertGreater(abs(shown[-1]), 0)
+        self.assertNotEqual(shown[-1], bias)
 
     def test_a_model_process_that_is_killed_in_an_evaluation(self):
         job = write_job(100)

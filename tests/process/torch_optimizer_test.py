@@ -23,28 +23,41 @@ if TORCH:
     from sluice.torch_job import tensors_of
 
 
-class FakeTask:
-    """Task `number`, of samples 0 and 1 unless `batches` says otherwise; the
-    check with the number `cancelled_at`, from 1, finds it cancelled."""
+class FakeAsked:
+    """The check with the number `cancelled_at`, from 1, finds it cancelled."""
 
-    def __init__(self, number, cancelled_at=None, batches=((0, 1),)):
-        self.first_batch = number
+    def __init__(self, number, cancelled_at):
         self.weights_buffer = number % 2
-        self.gradient_buffer = 0
-        self.batches = batches
-        self.samples = sum(len(batch) for batch in batches)
-        self.next_first_batch = number + 1
-        self.next_batches = batches
         self.over = False
-        self.final = []  # The offsets.
-        self.loss = None
         self.checks = 0
+        self.logged = {}
         self._cancelled_at = cancelled_at
 
     def check(self):
         self.checks += 1
         if self.checks == self._cancelled_at:
             raise model_process.Cancelled
+
+    def log(self, values):
+        self.logged |= values
+
+    def give_up(self):
+        self.over = True
+
+
+class FakeTask(FakeAsked):
+    """Task `number`, of samples 0 and 1 unless `batches` says otherwise."""
+
+    def __init__(self, number, cancelled_at=None, batches=((0, 1),)):
+        super().__init__(number, cancelled_at)
+        self.first_batch = number
+        self.gradient_buffer = 0
+        self.batches = batches
+        self.samples = sum(len(batch) for batch in batches)
+        self.next_first_batch = number + 1
+        self.next_batches = batches
+        self.final = []  # The offsets.
+        self.loss = None
 
     def final_from(self, offset):
         self.final.append(offset)
@@ -55,31 +68,16 @@ class FakeTask:
         self.loss = loss
         self.over = True
 
-    def give_up(self):
-        self.over = True
 
-
-class FakeEvaluation:
-    """Of version `number`; the check with the number `cancelled_at`, from 1,
-    finds it cancelled."""
+class FakeEvaluation(FakeAsked):
+    """Of version `number`."""
 
     def __init__(self, number, cancelled_at=None):
-        self.weights_buffer = number % 2
-        self.over = False
+        super().__init__(number, cancelled_at)
         self.measured = None
-        self.checks = 0
-        self._cancelled_at = cancelled_at
-
-    def check(self):
-        self.checks += 1
-        if self.checks == self._cancelled_at:
-            raise model_process.Cancelled
 
     def done(self, *measured):
         self.measured = measured
-        self.over = True
-
-    def give_up(self):
         self.over = True
 
 
@@ -268,6 +266,39 @@ class TorchOptimizerTest(unittest.TestCase):
                          [(True, None), (True, (0.5,))])
         model(torch.ones(1, 1))  # Nobody is asked any more.
         self.assertEqual(evaluations[1].checks, 3)
+
+    def test_what_is_logged_goes_with_the_next_step(self):
+        tasks = FakeTask(0), FakeTask(1), FakeTask(2)
+        _, opt, _ = model_and_optimizer(*tasks)
+        for i, _ in enumerate(opt.batches(SAMPLES)):
+            if i < 2:
+                opt.log({"norm": torch.tensor(i + 0.5)})
+            opt.step(0.0)
+            opt.log({f"after/{i}": i})
+        self.assertEqual([task.logged for task in tasks],
+                         [{"norm": 0.5}, {"after/0": 0, "norm": 1.5},
+                          {"after/1": 1}])
+
+    def test_what_is_logged_while_measuring_is_the_evaluations(self):
+        evaluations = [FakeEvaluation(0), FakeEvaluation(1)]
+        model, opt = model_and_evaluator(*evaluations)
+
+        def measure():
+            opt.log({"bias": model.bias.item()})
+            return 0.5
+
+        opt.evaluate(measure)
+        self.assertEqual([e.logged for e in evaluations],
+                         [{"bias": 1 / 8}, {"bias": 2 / 8}])
+
+    def test_what_is_logged_has_a_name_and_a_number(self):
+        _, opt, _ = model_and_optimizer()
+        for name in "", "a b", "x" * 65, "\u00e4":
+            with self.assertRaisesRegex(sluice.torch.MisuseError,
+                                        "expected a name of 1 to 64 letters"):
+                opt.log({name: 1})
+        with self.assertRaises(ValueError):
+            opt.log({"a": "many"})
 
     def test_a_worker_measures_nothing(self):
         _, opt, _ = model_and_optimizer()

@@ -144,6 +144,7 @@ print(test_loss(model.eval()).item())
         run = self.train(local_steps, GPT / "train_local_steps.py",
                          *harness.sets(["stop.updates=8"]))
         self.assertLess(self.loss_of(run), 4)
+        self.assertGreater(run.summary["logged"]["gradient_norm"], 0)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,13 @@ TEST_F(ExternalMeasureTest, AMeasurementWithoutAccuracyHasNone) {
   EXPECT_FALSE(measured->accuracy.has_value());
 }
 
+TEST_F(ExternalMeasureTest, WhatIsLoggedComesWithTheMeasurement) {
+  Start("faulty_model", "log-in-evaluation");
+  const auto measured = Measure();
+  ASSERT_TRUE(measured.ok()) << measured.status().message().data();
+  EXPECT_EQ(measured->logged, (LoggedValues{{"f1", 7}}));
+}
+
 TEST_F(ExternalMeasureTest, ACancelReachesAProcessThatMeasures) {
   for (const char* what : {"wait-in-evaluation", "evaluated-after-cancel"}) {
     cancel_.Reset();
@@ -145,7 +152,7 @@ TEST_F(ExternalMeasureTest, AnEvaluationHasTheTimeOfATask) {
 TEST_F(ExternalMeasureTest, WhatAProcessMustNotSayBreaksIt) {
   for (const auto& [what, said] :
        {std::pair{"result-in-evaluation",
-                  "sent RESULT, expected EVALUATED, CANCELLED or FAILED"},
+                  "sent RESULT, expected LOG, EVALUATED, CANCELLED or FAILED"},
         {"evaluated-fewer", "sent EVALUATED of 4 samples, expected 5"},
         {"accuracy-above-1",
          "sent EVALUATED with accuracy 1.5, expected 0 to 1, or NaN for none"},

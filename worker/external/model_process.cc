@@ -33,6 +33,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/logged_values.h"
 #include "common/status_macros.h"
 #include "worker/external/packet.h"
 
@@ -224,6 +225,8 @@ class ModelProcess::Running {
   // Asks the process to stop; `why` is what the task ends with.
   void Stop(absl::Status why);
   bool stopped() const { return !stopped_.ok(); }
+  // What the process has logged so far.
+  const LoggedValues& logged() const { return logged_; }
   absl::Status Garbage(const std::string& what) {
     return process_.Garbage(what, wait_.during);
   }
@@ -232,6 +235,7 @@ class ModelProcess::Running {
   // Whether it is over.
   absl::StatusOr<bool> Take(absl::string_view packet);
   absl::StatusOr<bool> TakeCancelled(absl::string_view packet);
+  absl::Status TakeLog(absl::string_view packet);
   // Nobody waits for longer than stop_limit from now on.
   void Hurry();
   absl::Time Now() const { return process_.options_.clock->Now(); }
@@ -244,6 +248,7 @@ class ModelProcess::Running {
   Wait wait_;             // For the next packet; once stopped it only ends.
   absl::Status stopped_;  // Not OK: CANCEL was sent.
   bool hurries_ = false;
+  LoggedValues logged_;
 };
 
 absl::Status ModelProcess::Running::Await() {
@@ -286,6 +291,9 @@ absl::StatusOr<bool> ModelProcess::Running::Take(absl::string_view packet) {
       return TakeCancelled(packet);
     case Kind::kFailed:
       return process_.Failed(packet, wait_.during);
+    case Kind::kLog:
+      SLUICE_RETURN_IF_ERROR(TakeLog(packet));
+      return false;
     default:
       return TakeOwn(packet);
   }
@@ -306,6 +314,15 @@ absl::StatusOr<bool> ModelProcess::Running::TakeCancelled(
   SLUICE_RETURN_IF_ERROR(ParseOwn<model_protocol::Cancelled>(packet).status());
   if (stopped()) return true;
   return Garbage("CANCELLED of a task that nobody has cancelled");
+}
+
+absl::Status ModelProcess::Running::TakeLog(absl::string_view packet) {
+  const size_t head = std::min(packet.size(), sizeof(model_protocol::Log));
+  SLUICE_ASSIGN_OR_RETURN(const auto message, ParseOwn<model_protocol::Log>(
+                                                  packet.substr(0, head)));
+  const absl::Status added =
+      AddLogged(packet.substr(head), message.value, &logged_);
+  return added.ok() ? added : Garbage(std::string(added.message()));
 }
 
 // From TASK on.
@@ -351,7 +368,7 @@ absl::StatusOr<bool> ModelProcess::RunningTask::TakeOwn(
     }
     default:
       return Garbage(absl::StrCat(KindName(KindOf(packet)),
-                                  ", expected FINAL, RESULT, CANCELLED or "
+                                  ", expected FINAL, LOG, RESULT, CANCELLED or "
                                   "FAILED"));
   }
 }
@@ -383,6 +400,7 @@ absl::Status ModelProcess::RunningTask::TakeResult(
   }
   result_.samples = message.samples;
   result_.loss = message.loss;
+  result_.logged = logged();
   return absl::OkStatus();
 }
 
@@ -434,7 +452,8 @@ absl::StatusOr<bool> ModelProcess::RunningEvaluation::TakeOwn(
     absl::string_view packet) {
   if (KindOf(packet) != Kind::kEvaluated) {
     return Garbage(absl::StrCat(KindName(KindOf(packet)),
-                                ", expected EVALUATED, CANCELLED or FAILED"));
+                                ", expected LOG, EVALUATED, CANCELLED or "
+                                "FAILED"));
   }
   SLUICE_ASSIGN_OR_RETURN(const auto message,
                           ParseOwn<model_protocol::Evaluated>(packet));
@@ -449,6 +468,7 @@ absl::StatusOr<bool> ModelProcess::RunningEvaluation::TakeOwn(
   }
   measured_.samples = message.samples;
   measured_.loss = message.loss;
+  measured_.logged = logged();
   if (!std::isnan(message.accuracy)) measured_.accuracy = message.accuracy;
   return true;
 }

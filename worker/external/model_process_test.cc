@@ -383,6 +383,10 @@ TEST_F(ModelProcessTest, WhatItMustNotSendEndsItAndSaysWhatWasExpected) {
            {"result-too-soon",
             "RESULT where the gradient is final from float 1 on, expected 0"},
            {"fewer-samples", "RESULT of 2 samples, expected 3"},
+           {"log-no-name", "a value logged as \"a b\", expected a name of 1 "},
+           {"log-too-much", "logged as \"v64\", expected at most 64 names"},
+           {"log-short", "LOG of 20 bytes, expected 24"},
+           {"log-of-another-task", "LOG of task 2, expected 1"},
            {"cancelled-unasked",
             "CANCELLED of a task that nobody has cancelled"}}) {
     Start(OptionsFor("faulty_model", what));
@@ -415,6 +419,19 @@ TEST_P(LinearModelTest, WhatIsLikelyToComeNextTakesNoPartInTheTask) {
   task.next = {BatchId(6), {2}, {7, 11}};
   ASSERT_TRUE(Compute(task).ok());
   EXPECT_THAT(process_->gradient(0), ElementsAreArray(alone));
+}
+
+TEST_F(ModelProcessTest, WhatItLogsComesWithTheTasksResult) {
+  Start(OptionsFor("faulty_model", "log"));
+  const auto result = Compute(SomeTask());
+  ASSERT_TRUE(result.ok()) << result.status().message().data();
+  EXPECT_EQ(result->logged, (LoggedValues{{"a", 2}, {"b", 3}}));
+}
+
+TEST_F(ModelProcessTest, WhatOneTaskLogsIsNotTheNextOnes) {
+  Start(OptionsFor("faulty_model", "log-once"));
+  EXPECT_EQ(Compute(SomeTask())->logged, (LoggedValues{{"a", 1}}));
+  EXPECT_EQ(Compute(SomeTask())->logged, LoggedValues());
 }
 
 // ---- Starting and stopping ----

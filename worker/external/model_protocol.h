@@ -30,6 +30,7 @@ enum class Kind : uint32_t {
   kStop = 9,        // worker to process
   kEvaluate = 10,   // evaluator to process
   kEvaluated = 11,  // process to evaluator
+  kLog = 12,        // process to worker or evaluator
 };
 
 // With it come the descriptors of `weights` + `gradients` + 2 memfds: of the
@@ -131,6 +132,15 @@ struct Evaluated {
   double accuracy = 0;  // Share of them, 0 to 1; NaN: there is none.
 };
 static_assert(sizeof(Evaluated) == 40);
+
+// A name in UTF-8 follows, up to the end of the packet.
+struct Log {
+  Kind kind = Kind::kLog;
+  uint32_t reserved = 0;
+  uint64_t task = 0;
+  double value = 0;
+};
+static_assert(sizeof(Log) == 24);
 
 }  // namespace sluice::model_protocol
 

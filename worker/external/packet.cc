@@ -30,6 +30,8 @@ std::string KindName(Kind kind) {
       return "EVALUATE";
     case Kind::kEvaluated:
       return "EVALUATED";
+    case Kind::kLog:
+      return "LOG";
   }
   return absl::StrCat("a message of kind ", static_cast<uint32_t>(kind));
 }

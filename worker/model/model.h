@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/clock.h"
+#include "common/logged_values.h"
 #include "common/parameter_layout.h"
 #include "common/resolved_job.h"
 #include "kernels/device.h"
@@ -54,6 +55,7 @@ class DeviceModel {
     int64_t correct = 0;  // Classification: labels that are the argmax.
     // Times that the gradient was computed again because FP16 overflowed.
     int overflows = 0;
+    LoggedValues logged = {};  // Of a model process.
   };
 
   // Mean gradient over the batch, written whole into `gradient`. `weights` and

@@ -29,6 +29,7 @@ JobState Coordinator::State(absl::Time now) const {
   state.loss = stats_.loss();
   state.learning_rate = stats_.learning_rate();
   state.k = policy_.k();
+  state.logged = stats_.logged();
   state.checkpoints = StateOfCheckpoints();
   state.last_evaluation = last_evaluation_;
   state.final_evaluation = final_evaluation_;

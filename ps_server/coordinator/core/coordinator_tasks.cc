@@ -124,6 +124,7 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
         DescribeLoss(open->task, delivery.loss,
                      stats_.counters().losses_not_finite));
   }
+  stats_.Logged(delivery.logged);
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
   const auto too_stale = policy_.TooStale(base, stream_.decided());

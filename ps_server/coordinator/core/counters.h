@@ -26,6 +26,7 @@ struct RunCounters : GradientCounts {
   int64_t batches_left_out = 0;
   int64_t losses_not_finite = 0;
   int64_t tasks_overdue = 0;
+  int64_t logged_left_out = 0;
 };
 
 // A name that changes loses its value in the checkpoints that are there.
@@ -45,6 +46,8 @@ inline constexpr CounterRow<RunCounters> kRunCounters[] = {
      &RunCounters::losses_not_finite},
     {"tasks_overdue", "tasks cancelled because they took too long",
      &RunCounters::tasks_overdue},
+    {"logged_left_out", "logged values left out, of more than 64 names",
+     &RunCounters::logged_left_out},
 };
 static_assert(IsWhole(kRunCounters));
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "common/counter_table.h"
 #include "common/ids.h"
+#include "common/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/decisions/events.h"
 
@@ -79,6 +80,7 @@ struct JobState {
   double loss = 0;           // Of training, smoothed.
   double learning_rate = 0;  // Of the last commit.
   int k = 1;                 // Gradients of the next update if none is short.
+  LoggedValues logged;       // By users' programs, smoothed.
   std::optional<Evaluation> last_evaluation;
   std::optional<Evaluation> final_evaluation;
   std::optional<CheckpointState> checkpoints;  // Where the job has them.

@@ -4,12 +4,19 @@
 #include "ps_server/coordinator/core/training_stats.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice {
 namespace {
 
-// Share of the newest update in the smoothed loss: about the last 20 count.
+// Share of the newest value in a smoothed one: about the last 20 count.
 constexpr double kNewestShare = 0.05;
+
+// `count` values came before `newest`.
+void Smooth(double newest, int64_t* count, double* value) {
+  // The first ones count fully, so that the start is not held at 0.
+  *value += std::max(kNewestShare, 1.0 / ++*count) * (newest - *value);
+}
 
 void CountEnd(Outcome outcome, GradientCounts* counts) {
   switch (outcome) {
@@ -48,9 +55,24 @@ void TrainingStats::Applied(int64_t staleness, int64_t samples) {
 void TrainingStats::Updated(std::optional<double> loss, double learning_rate) {
   totals_.learning_rate = learning_rate;
   if (!loss.has_value()) return;
-  // The first updates count fully, so that the start is not held at 0.
-  const double share = std::max(kNewestShare, 1.0 / ++totals_.updates);
-  totals_.loss += share * (*loss - totals_.loss);
+  Smooth(*loss, &totals_.updates, &totals_.loss);
+}
+
+void TrainingStats::Logged(const LoggedValues& values) {
+  for (const auto& [name, value] : values) {
+    if (logged_.size() >= kMostLoggedNames && !logged_.contains(name)) {
+      Count(&RunCounters::logged_left_out);
+    } else if (std::isfinite(value)) {
+      Smoothed& smoothed = logged_[name];
+      Smooth(value, &smoothed.count, &smoothed.value);
+    }
+  }
+}
+
+LoggedValues TrainingStats::logged() const {
+  LoggedValues values;
+  for (const auto& [name, smoothed] : logged_) values[name] = smoothed.value;
+  return values;
 }
 
 double TrainingStats::mean_staleness() const {

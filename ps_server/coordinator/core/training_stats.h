@@ -2,12 +2,15 @@
 #define SLUICE_PS_SERVER_COORDINATOR_CORE_TRAINING_STATS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
+#include "common/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/decisions/events.h"
 
@@ -43,6 +46,8 @@ class TrainingStats {
   // `loss` is the mean over the samples of one update; none where no gradient
   // of it came with a finite one. The smoothed loss then stays.
   void Updated(std::optional<double> loss, double learning_rate);
+  // What came with a gradient. Values that are not finite are left out.
+  void Logged(const LoggedValues& values);
   // Whatever else is counted: Count(&RunCounters::losses_not_finite).
   void Count(int64_t RunCounters::*counter, int64_t n = 1) {
     totals_.counters.*counter += n;
@@ -54,6 +59,8 @@ class TrainingStats {
   // Smoothed over about the last 20 updates; 0 before the first.
   double loss() const { return totals_.loss; }
   double learning_rate() const { return totals_.learning_rate; }
+  // Each smoothed over about the last 20 that came in this generation.
+  LoggedValues logged() const;
   double mean_staleness() const;
   const std::vector<int64_t>& staleness_histogram() const {
     return totals_.staleness_histogram;
@@ -61,7 +68,13 @@ class TrainingStats {
   GradientCounts GradientsOf(WorkerId worker) const;
 
  private:
+  struct Smoothed {
+    int64_t count = 0;
+    double value = 0;
+  };
+
   Totals totals_;
+  std::map<std::string, Smoothed> logged_;
   absl::flat_hash_map<WorkerId, GradientCounts> by_worker_;
 };
 

@@ -1,5 +1,8 @@
 #include "ps_server/coordinator/core/training_stats.h"
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -52,6 +55,34 @@ TEST(TrainingStatsTest, AnUpdateWithoutAFiniteLossLeavesTheSmoothedOneAlone) {
   stats.Updated(std::nullopt, 0.2);
   EXPECT_EQ(stats.loss(), 4);
   EXPECT_EQ(stats.learning_rate(), 0.2);
+}
+
+TEST(TrainingStatsTest, LoggedValuesAreSmoothedEachByItself) {
+  TrainingStats stats;
+  stats.Logged({{"a", 4}, {"b", 10}});
+  stats.Logged({{"a", 2}});
+  EXPECT_EQ(stats.logged(), (LoggedValues{{"a", 3}, {"b", 10}}));
+  for (int i = 0; i < 500; ++i) stats.Logged({{"a", 1}});
+  EXPECT_NEAR(stats.logged()["a"], 1, 1e-6);
+  EXPECT_EQ(stats.logged()["b"], 10);
+}
+
+TEST(TrainingStatsTest, ALoggedValueThatIsNotFiniteIsLeftOut) {
+  TrainingStats stats;
+  stats.Logged({{"a", NAN}, {"b", INFINITY}});
+  EXPECT_EQ(stats.logged(), LoggedValues());
+  stats.Logged({{"a", 2}});
+  stats.Logged({{"a", NAN}});
+  EXPECT_EQ(stats.logged(), (LoggedValues{{"a", 2}}));
+}
+
+TEST(TrainingStatsTest, WhatIsLoggedUnderTooManyNamesIsCounted) {
+  TrainingStats stats;
+  for (int i = 0; i < 66; ++i) stats.Logged({{absl::StrCat("v", i), i}});
+  EXPECT_EQ(stats.logged().size(), 64);
+  EXPECT_EQ(stats.counters().logged_left_out, 2);
+  stats.Logged({{"v0", 5}});
+  EXPECT_EQ(stats.counters().logged_left_out, 2);
 }
 
 }  // namespace

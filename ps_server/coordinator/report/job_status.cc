@@ -164,6 +164,7 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
     recovery->set_reason(state.recovery->reason);
   }
   out.set_learning_rate(state.learning_rate);
+  out.mutable_logged()->insert(state.logged.begin(), state.logged.end());
   out.set_progress(state.progress);
   return out;
 }

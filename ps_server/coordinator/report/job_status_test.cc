@@ -18,6 +18,7 @@ JobState FullState(absl::Time now) {
   state.progress = 0.25;
   state.loss = 0.5;
   state.learning_rate = 0.125;
+  state.logged = {{"norm", 0.5}};
   state.last_evaluation = Evaluation{Version(30), 0.75, 0.875, 64, "", ""};
   state.checkpoints = {
       Version(8), {2, 1, 3}, "no room", Version(9), now - absl::Seconds(4)};
@@ -99,6 +100,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
         recovery { restored_version: 8 updates_lost: 17 reason: "shard 1 died" }
         certificate_expires_s: 3600
         certificate_of: "shard 1"
+        logged { key: "norm" value: 0.5 }
       )pb",
       // The caller's: the state knows neither the job nor rates.
       {"name", "epochs_total", "updates_per_second", "samples_per_second",

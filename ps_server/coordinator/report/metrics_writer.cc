@@ -21,11 +21,13 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
       {"samples_per_second", rates.samples_per_second},
       {"mean_staleness", state.mean_staleness},
   };
+  PutLogged("logged", state.logged, &line);
   PutCounts(state, &line);
   if (fresh.has_value()) {
     line["test_version"] = fresh->version.value();
     line["test_loss"] = fresh->loss;
     if (fresh->accuracy.has_value()) line["test_accuracy"] = *fresh->accuracy;
+    PutLogged("test_logged", fresh->logged, &line);
   }
   return line.dump();
 }

@@ -122,6 +122,23 @@ TEST(MetricsLineTest, LossesThatAreNoNumbersAreCounted) {
   EXPECT_EQ(json::parse(RunSummary({}, state, {}))["losses_not_finite"], 3);
 }
 
+TEST(MetricsLineTest, HoldsWhatUsersProgramsLogWhereTheyDo) {
+  JobState state = State();
+  json line = json::parse(MetricsLine(state, {}, FinalEvaluation()));
+  EXPECT_FALSE(line.contains("logged"));
+  EXPECT_FALSE(line.contains("test_logged"));
+  state.logged = {{"norm", 0.5}};
+  Evaluation measured = FinalEvaluation();
+  measured.logged = {{"f1", 0.25}};
+  line = json::parse(MetricsLine(state, {}, measured));
+  EXPECT_EQ(line["logged"], json::parse(R"({"norm": 0.5})"));
+  EXPECT_EQ(line["test_logged"], json::parse(R"({"f1": 0.25})"));
+  state.final_evaluation = measured;
+  const json summary = json::parse(RunSummary({}, state, {}));
+  EXPECT_EQ(summary["logged"], json::parse(R"({"norm": 0.5})"));
+  EXPECT_EQ(summary["test_logged"], json::parse(R"({"f1": 0.25})"));
+}
+
 TEST(MetricsWriterTest, EveryLineIsThereAsSoonAsItIsWritten) {
   const std::string path = testing::TempDir() + "/metrics.jsonl";
   auto writer = MetricsWriter::Create(path);

@@ -10,6 +10,7 @@ void PutMeasured(const Evaluation& final, nlohmann::ordered_json* summary) {
   if (final.accuracy.has_value()) (*summary)["test_accuracy"] = *final.accuracy;
   (*summary)["test_loss"] = final.loss;
   (*summary)["test_version"] = final.version.value();
+  PutLogged("test_logged", final.logged, summary);
 }
 
 }  // namespace
@@ -41,6 +42,7 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"reason", finish.reason},
       {"failure", finish.failure},
   };
+  PutLogged("logged", state.logged, &summary);
   PutCounts(state, &summary);
   if (state.final_evaluation.has_value()) {
     const Evaluation& final = *state.final_evaluation;

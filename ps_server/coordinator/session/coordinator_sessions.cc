@@ -291,12 +291,16 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
   const auto from = [&](Role role) { return peer.role == role; };
   switch (frame.body_case()) {
     case proto::ToCoordinator::kReady: {
-      const Delivery delivery = DeliveryFromProto(frame.ready());
-      if (!from(Role::kWorker) || delivery.key.worker.value() != peer.id) {
-        return Malformed(peer,
-                         absl::StrCat("Ready for ", delivery.key.ToString()));
+      const absl::StatusOr<Delivery> delivery =
+          DeliveryFromProto(frame.ready());
+      if (!delivery.ok()) {
+        return Malformed(peer, std::string(delivery.status().message()));
       }
-      return core_.Ready(delivery, now, &actions_);
+      if (!from(Role::kWorker) || delivery->key.worker.value() != peer.id) {
+        return Malformed(peer,
+                         absl::StrCat("Ready for ", delivery->key.ToString()));
+      }
+      return core_.Ready(*delivery, now, &actions_);
     }
     case proto::ToCoordinator::kRejected: {
       const GradientKey key = KeyFromProto(frame.rejected().key());
@@ -315,10 +319,16 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
                             Version(executed.version()), executed.fault(), now,
                             &actions_);
     }
-    case proto::ToCoordinator::kEvaluated:
+    case proto::ToCoordinator::kEvaluated: {
       if (!from(Role::kEvaluator)) return Malformed(peer, "Evaluated");
-      core_.Evaluated(EvaluationFromProto(frame.evaluated()), now, &actions_);
+      const absl::StatusOr<Evaluation> evaluation =
+          EvaluationFromProto(frame.evaluated());
+      if (!evaluation.ok()) {
+        return Malformed(peer, std::string(evaluation.status().message()));
+      }
+      core_.Evaluated(*evaluation, now, &actions_);
       return absl::OkStatus();
+    }
     case proto::ToCoordinator::kStored: {
       if (!from(Role::kShard)) return Malformed(peer, "Stored");
       const proto::Stored& stored = frame.stored();

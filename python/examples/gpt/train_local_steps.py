@@ -12,5 +12,6 @@ for text in opt.batches(train_text()):
     opt.zero_grad()
     loss = model.loss(text)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1)
+    opt.log({"gradient_norm": norm})
     opt.step(loss)

@@ -30,6 +30,11 @@ std::string FailedText(uint64_t task, const std::string& text) {
          text;
 }
 
+std::string LogText(uint64_t task, double value, const std::string& name) {
+  const protocol::Log log{.task = task, .value = value};
+  return std::string(reinterpret_cast<const char*>(&log), sizeof log) + name;
+}
+
 // Instead of READY.
 const std::map<std::string, std::function<void(ProcessEnd*)>> kAtStart = {
     {"exit", [](ProcessEnd*) { _exit(3); }},
@@ -139,6 +144,40 @@ const std::map<std::string, std::function<void(ProcessEnd*, const Task&)>>
                .samples = task.indices,
                .loss = static_cast<double>(task.next_first_batch)});
          }},
+        {"log",  // Not a fault: 1 and then 2 as "a", 3 as "b".
+         [](ProcessEnd* worker, const Task& task) {
+           worker->SayBytes(LogText(task.number, 1, "a"));
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           worker->SayBytes(LogText(task.number, 3, "b"));
+           worker->SayBytes(LogText(task.number, 2, "a"));
+           worker->Say(
+               protocol::Result{.task = task.number, .samples = task.indices});
+         }},
+        {"log-once",  // Nor this: in the first task only.
+         [](ProcessEnd* worker, const Task& task) {
+           if (task.number == 1) worker->SayBytes(LogText(1, 1, "a"));
+           worker->Say(protocol::Final{.task = task.number, .from = 0});
+           worker->Say(
+               protocol::Result{.task = task.number, .samples = task.indices});
+         }},
+        {"log-no-name",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->SayBytes(LogText(task.number, 1, "a b"));
+         }},
+        {"log-too-much",
+         [](ProcessEnd* worker, const Task& task) {
+           for (int i = 0; i < 65; ++i) {
+             worker->SayBytes(LogText(task.number, 1, "v" + std::to_string(i)));
+           }
+         }},
+        {"log-short",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->SayBytes(LogText(task.number, 1, "").substr(0, 20));
+         }},
+        {"log-of-another-task",
+         [](ProcessEnd* worker, const Task& task) {
+           worker->SayBytes(LogText(task.number + 1, 1, "a"));
+         }},
         {"cancelled-unasked",
          [](ProcessEnd* worker, const Task& task) {
            worker->Say(protocol::Cancelled{.task = task.number});
@@ -167,6 +206,12 @@ const std::map<std::string,
                                            .samples = asked.samples,
                                            .loss = 0.5,
                                            .accuracy = std::nan("")});
+         }},
+        {"log-in-evaluation",  // Which is no fault either.
+         [](ProcessEnd* worker, const protocol::Evaluate& asked) {
+           worker->SayBytes(LogText(asked.number, 7, "f1"));
+           worker->Say(protocol::Evaluated{.task = asked.number,
+                                           .samples = asked.samples});
          }},
         {"result-in-evaluation",
          [](ProcessEnd* worker, const protocol::Evaluate& asked) {

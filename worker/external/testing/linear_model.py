@@ -4,7 +4,8 @@
 y = w x + b with F features, fitted to samples that are a function of their
 index; linear_model.cc computes the same, to the same bits. Sums are those of
 Python's floats (double), in order. Test samples are those from number 10^6 on;
-the accuracy is the share of them that are off by less than 1.
+the accuracy is the share of them that are off by less than 1. With the argument
+`log` it logs the bias, of each task and evaluation.
 """
 
 import pathlib
@@ -32,6 +33,11 @@ def error_of(weights, index):
     return error, x
 
 
+def log_bias(asked):
+    if "log" in sys.argv[1:]:
+        asked.log({"bias": asked.weights[-1]})
+
+
 def measure(evaluation):
     """The loss and the accuracy."""
     weights = list(evaluation.weights)
@@ -41,6 +47,7 @@ def measure(evaluation):
         error, _ = error_of(weights, 10**6 + i)
         loss += error * error / 2
         near += abs(error) < 1
+    log_bias(evaluation)
     return loss / evaluation.samples, near / evaluation.samples
 
 
@@ -70,6 +77,7 @@ def prepare(description):
         task.final_from(features)
         for j in range(features):
             task.gradient[j] = total[j]
+        log_bias(task)
         return loss / task.samples
 
     return compute
