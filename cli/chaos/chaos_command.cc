@@ -39,6 +39,7 @@
 #include "common/atomic_file.h"
 #include "common/batch_grid.h"
 #include "common/clock.h"
+#include "common/model_command.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
@@ -74,6 +75,7 @@ struct ChaosOptions {
   std::string tls;      // Folder of certificates as `sluice certs` makes them;
                         // empty: none.
   bool json = false;    // One JSON object at the end, and nothing else.
+  std::vector<std::string> command;  // Of the model processes.
 };
 
 // How many updates a run of `job` makes, from its epochs or updates. If K
@@ -259,6 +261,11 @@ class ChaosRun {
     if (!options_.tls.empty()) {
       command.push_back(absl::StrCat("--tls=", options_.tls));
     }
+    if (!options_.command.empty()) {
+      command.push_back("--");
+      command.insert(command.end(), options_.command.begin(),
+                     options_.command.end());
+    }
     const auto started =
         LaunchedRun::Start(command, absl::StrCat(run_dir, ".log"));
     if (!started.ok()) {
@@ -426,8 +433,10 @@ int Chaos(ChaosFlags& flags) {
                    options.cuts.value_or(options.stops) +
                    options.storage_faults;
   const absl::StatusOr<ResolvedJob> job = LoadWithCheckpoints(flags, acts);
-  if (!job.ok()) {
-    std::cerr << job.status().message() << "\n";
+  const absl::Status agrees =
+      job.ok() ? CheckModelCommand(job->job, options.command) : job.status();
+  if (!agrees.ok()) {
+    std::cerr << agrees.message() << "\n";
     return 2;
   }
   return RunChaos(*job, options);
@@ -477,6 +486,7 @@ void AddChaosCommand(CLI::App& app, int* exit_code) {
                       "Folder of a run of the same job that nobody disturbed");
   command->add_option("--bin-dir", options.bin_dir, "As of train");
   command->add_flag("--json", options.json, "Print one JSON object");
+  AddModelCommand(command, &options.command);
   command->callback([flags, exit_code] { *exit_code = Chaos(*flags); });
 }
 

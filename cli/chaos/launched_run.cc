@@ -33,6 +33,7 @@ std::string ReadFrom(const std::string& path, size_t offset = 0) {
 std::string PartOf(const std::string& command_line) {
   bool has_job = false;
   for (absl::string_view word : absl::StrSplit(command_line, '\0')) {
+    if (word == "--") break;  // The model process's own follows.
     has_job |= absl::StartsWith(word, "--job=");
     if (absl::ConsumePrefix(&word, "--shard=")) {
       return absl::StrCat("ps_server-", word);

@@ -55,7 +55,8 @@ class LaunchedRunTest : public testing::Test {
 TEST_F(LaunchedRunTest, PartsAreTheProcessesThatTheLauncherStarted) {
   const auto run =
       Launch(Daemon("--shard=0") + Daemon("--worker=12 --coordinator=x") +
-             Daemon("--run-dir=/--worker=3") + Process("chat") + "wait");
+             Daemon("--run-dir=/--worker=3 -- chat --worker=9") +
+             Process("chat") + "wait");
   ASSERT_TRUE(Until([&] { return run->Parts().size() == 3; }));
   const std::map<std::string, pid_t> parts = run->Parts();
   EXPECT_THAT(parts, ElementsAre(Key("evaluator"), Key("ps_server-0"),

@@ -137,6 +137,27 @@ class ModelProcessTest(unittest.TestCase):
                          r"\(pid \d+, .*\) has said nothing for 3s in task")
         self.assertIn("event=new_life incarnation=2", log)
 
+    def test_chaos_finds_the_same_bits_and_an_exact_ledger(self):
+        # A worker's model process dies with it. The argument looks like a
+        # worker's, and is the program's.
+        run = harness.scratch() / "chaos"
+        result = harness.tool(
+            "chaos", write_job(150), "--workers=2", "--shards=2", "--seed=3",
+            "--kills=5", "--stops=1", "--cuts=0", "--run-dir", run, "--json",
+            *MEASURED, *harness.sets(["delays.compute.constant.ms=10",
+                                      "limits.lease_s=1"]),
+            "--", PROGRAM, "--worker=7")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        report = json.loads(result.stdout)
+        killed = {act["part"].split("-")[0] for act in report["acts"]
+                  if act["kind"] == "kill"}
+        self.assertEqual(killed, {"worker", "ps_server"})
+        self.assertEqual(report["disturbed"]["weights_sha256"],
+                         report["undisturbed"]["weights_sha256"])
+        refused = harness.tool("chaos", write_job())
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("expected -- COMMAND", refused.stderr)
+
     def test_without_test_samples_nothing_is_measured(self):
         run = harness.train(write_job(), "--", PROGRAM)
         weights_sha256(run)
