@@ -55,7 +55,7 @@ TEST(ExternalValidationTest, TheTableIsTheLayout) {
   EXPECT_EQ(tensors[1].offset, 15);
   std::vector<bool> decay, statistics;
   for (const TensorSpec& tensor : tensors) {
-    decay.push_back(tensor.decay);
+    decay.push_back(tensor.factors.decay != 0);
     statistics.push_back(tensor.is_statistic());
   }
   EXPECT_THAT(decay, ElementsAre(true, false, false, false, false));

@@ -49,6 +49,9 @@ void ResolveAdam(double weight_decay, AdamOrAdamW* adam) {
 
 void ResolveOptimizer(proto::Optimizer* optimizer) {
   SLUICE_DEFAULT(optimizer, learning_rate, 0.01);
+  for (proto::TensorGroup& group : *optimizer->mutable_group()) {
+    SLUICE_DEFAULT(&group, learning_rate_factor, 1);
+  }
   switch (optimizer->kind_case()) {
     case proto::Optimizer::kSgd:
     case proto::Optimizer::KIND_NOT_SET:

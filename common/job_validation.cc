@@ -56,6 +56,25 @@ void CheckSgd(const proto::Sgd& sgd, Checker* check) {
   check->Between("optimizer.sgd.weight_decay", sgd.weight_decay(), 0.0, 1e6);
 }
 
+void CheckGroups(const proto::Job& job, Checker* check) {
+  for (int i = 0; i < job.optimizer().group_size(); ++i) {
+    const proto::TensorGroup& group = job.optimizer().group(i);
+    const std::string path = absl::StrCat("optimizer.group[", i, "]");
+    check->Require(group.tensor_size() > 0, Path(path, "tensor"),
+                   "must name at least one tensor, names none");
+    const std::string rate = Path(path, "learning_rate_factor");
+    check->Between(rate, group.learning_rate_factor(), 0.0, 1e6);
+    check->Require(
+        job.sync().local_steps() == 1 || group.learning_rate_factor() == 1,
+        rate,
+        absl::StrCat("must be 1 with sync.local_steps above 1 (all tensors "
+                     "make local steps at one rate), is ",
+                     group.learning_rate_factor()));
+    check->Between(Path(path, "weight_decay_factor"),
+                   group.weight_decay_factor(), 0.0, 1e6);
+  }
+}
+
 void CheckOptimizer(const proto::Optimizer& optimizer, Checker* check) {
   check->AboveZero("optimizer.learning_rate", optimizer.learning_rate(), 1e6);
   switch (optimizer.kind_case()) {
@@ -209,6 +228,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   CheckWorker(job.worker(), &check);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
+  CheckGroups(job, &check);
   CheckSchedule(job, &check);
   CheckData(job.data(), job.evaluation().enabled(), &check);
   if (!job.model().has_external()) {

@@ -262,6 +262,18 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, ViolationTest,
     testing::Values(
+        Case{"optimizer { group {} }",
+             "optimizer.group[0].tensor: must name at least one tensor"},
+        Case{"optimizer { group { tensor: '*' learning_rate_factor: -1 } }",
+             "optimizer.group[0].learning_rate_factor: must be 0 to 1e+06, is "
+             "-1"},
+        Case{"optimizer { group { tensor: '*' weight_decay_factor: -1 } }",
+             "optimizer.group[0].weight_decay_factor: must be 0 to"},
+        Case{"sync { local_steps: 2 } optimizer { group { tensor: '*' "
+             "learning_rate_factor: 2 } }",
+             "optimizer.group[0].learning_rate_factor: must be 1 with "
+             "sync.local_steps above 1 (all tensors make local steps at one "
+             "rate), is 2"},
         Case{"optimizer { learning_rate: 0 }",
              "optimizer.learning_rate: must be above 0"},
         Case{"optimizer { sgd { momentum: 1 } }",

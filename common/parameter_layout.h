@@ -19,6 +19,14 @@ struct TensorInitializer {
   double limit = 0;  // For kUniform: values are in [-limit, limit).
 };
 
+// What a tensor's learning rate and weight decay are multiplied by.
+struct TensorFactors {
+  double rate = 1;
+  double decay = 1;  // 0: a bias or a norm's, unless its group says otherwise.
+
+  bool operator==(const TensorFactors&) const = default;
+};
+
 // One named tensor of the model.
 struct TensorSpec {
   std::string name;  // "conv1.weight"
@@ -26,7 +34,7 @@ struct TensorSpec {
   int64_t offset = 0;  // Floats from the start of the flat vector.
   int64_t size = 0;    // Floats.
   TensorInitializer initializer;
-  bool decay = true;  // Whether weight decay applies.
+  TensorFactors factors;
   // Only for a running statistic: the weight of the new value in the moving
   // average that an update makes. Such a tensor is not trained. Its slot in a
   // gradient holds the mini-batch's own value.

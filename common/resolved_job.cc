@@ -1,7 +1,7 @@
 // A job is resolved in a fixed order, because each step needs the one before:
 //
 //   text -> overrides -> defaults -> Validate (the job alone)
-//        -> headers of the data -> model plan -> layout
+//        -> headers of the data -> model plan -> tensor groups -> layout
 //        -> ValidateTogether (job, data and model) -> fingerprint
 //
 // Two reductions of a job say what must be equal. DecisiveJob: between the
@@ -22,6 +22,7 @@
 #include "common/job_text.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "common/tensor_groups.h"
 
 namespace sluice {
 namespace {
@@ -243,6 +244,8 @@ absl::StatusOr<ResolvedJob> ParseJob(
   SLUICE_ASSIGN_OR_RETURN(DataShape data, ReadDataShape(job.data()));
   SLUICE_ASSIGN_OR_RETURN(ModelPlan model,
                           PlanModel(job.model(), data.input_shape));
+  SLUICE_RETURN_IF_ERROR(
+      Invalid(ApplyTensorGroups(job.optimizer(), &model.tensors)));
   ParameterLayout layout(model.tensors, job.cluster().shards());
   ResolvedJob resolved{.job = std::move(job),
                        .data = std::move(data),

@@ -112,9 +112,9 @@ struct Step {
 
 void SgdStep(const proto::Sgd& sgd, const TensorSpec& tensor, const Step& by,
              Parameters* parameters) {
-  const float rate = static_cast<float>(by.rate);
+  const float rate = static_cast<float>(by.rate * tensor.factors.rate);
   const float decay =
-      tensor.decay ? static_cast<float>(sgd.weight_decay()) : 0.0f;
+      static_cast<float>(sgd.weight_decay() * tensor.factors.decay);
   const float momentum = static_cast<float>(sgd.momentum());
   for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
     float& w = parameters->weights[j];
@@ -131,9 +131,9 @@ void SgdStep(const proto::Sgd& sgd, const TensorSpec& tensor, const Step& by,
 
 void AdagradStep(const proto::Adagrad& adagrad, const TensorSpec& tensor,
                  const Step& by, Parameters* parameters) {
-  const float rate = static_cast<float>(by.rate);
+  const float rate = static_cast<float>(by.rate * tensor.factors.rate);
   const float decay =
-      tensor.decay ? static_cast<float>(adagrad.weight_decay()) : 0.0f;
+      static_cast<float>(adagrad.weight_decay() * tensor.factors.decay);
   for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {
     float& w = parameters->weights[j];
     float& s = parameters->first[j];
@@ -154,16 +154,17 @@ double Power(double base, int64_t exponent) {
 template <typename AdamOrAdamW>
 void AdamStep(const AdamOrAdamW& adam, bool decoupled, const TensorSpec& tensor,
               const Step& by, Parameters* parameters) {
-  const double decay = tensor.decay ? adam.weight_decay() : 0;
+  const double decay = adam.weight_decay() * tensor.factors.decay;
+  const double full = by.rate * tensor.factors.rate;
   const float in_gradient = decoupled ? 0 : static_cast<float>(decay);
-  const float shrink = decoupled ? static_cast<float>(by.rate * decay) : 0;
+  const float shrink = decoupled ? static_cast<float>(full * decay) : 0;
   const float b1 = static_cast<float>(adam.beta1());
   const float b2 = static_cast<float>(adam.beta2());
   const float c1 = static_cast<float>(1 - adam.beta1());
   const float c2 = static_cast<float>(1 - adam.beta2());
   const float epsilon = static_cast<float>(adam.epsilon());
   const float rate =
-      static_cast<float>(by.rate / (1 - Power(adam.beta1(), by.number)));
+      static_cast<float>(full / (1 - Power(adam.beta1(), by.number)));
   const float root =
       static_cast<float>(1 / std::sqrt(1 - Power(adam.beta2(), by.number)));
   for (int64_t j = tensor.offset; j < tensor.offset + tensor.size; ++j) {

@@ -129,6 +129,21 @@ TEST_F(ReferenceTrainerTest, AdamWDecaysTheWeightsBesidesAndNoBias) {
   EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
 }
 
+TEST_F(ReferenceTrainerTest, ATensorsFactorsMultiplyItsRateAndDecay) {
+  proto::Optimizer optimizer;
+  optimizer.mutable_adamw()->set_beta1(0.9);
+  optimizer.mutable_adamw()->set_beta2(0.999);
+  optimizer.mutable_adamw()->set_weight_decay(0.1);
+  ResolvedJob job = OneUpdate(optimizer);
+  std::vector<TensorSpec> tensors = job.layout.tensors();
+  tensors[0].factors = {.rate = 0.5, .decay = 2};
+  job.layout = ParameterLayout(tensors, 1);
+  const auto result = Train(job);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FLOAT_EQ(result->weights[0], 1 - 0.25f * 0.2f - 0.25f);
+  EXPECT_FLOAT_EQ(result->weights[3], -0.5f);
+}
+
 // The job with its bias as a running statistic.
 ResolvedJob WithStatistic(ResolvedJob job, double share) {
   std::vector<TensorSpec> tensors = job.layout.tensors();

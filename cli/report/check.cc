@@ -59,6 +59,8 @@ Json LayoutToJson(const ResolvedJob& job, const CheckReport& report) {
                        {"offset", tensor.offset},
                        {"size", tensor.size},
                        {"statistic", tensor.is_statistic()},
+                       {"learning_rate_factor", tensor.factors.rate},
+                       {"weight_decay_factor", tensor.factors.decay},
                        {"shards", report.tensor_shards[i]}});
   }
   return tensors;
@@ -116,6 +118,12 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report) {
   return json;
 }
 
+std::string KindOf(const TensorSpec& tensor) {
+  if (tensor.is_statistic()) return "running statistic";
+  if (tensor.factors.rate == 1) return "trained";
+  return absl::StrCat("at rate x ", tensor.factors.rate);
+}
+
 void PrintTensors(const ResolvedJob& job, const CheckReport& report,
                   std::ostream& out) {
   size_t name_width = 6;
@@ -132,8 +140,7 @@ void PrintTensors(const ResolvedJob& job, const CheckReport& report,
     out << absl::StreamFormat(
         "%-*s  %-*s  %12d  %12d  %-17s  %s\n", name_width, tensor.name,
         shape_width, FormatShape(tensor.shape), tensor.offset, tensor.size,
-        tensor.is_statistic() ? "running statistic" : "trained",
-        absl::StrJoin(report.tensor_shards[i], ", "));
+        KindOf(tensor), absl::StrJoin(report.tensor_shards[i], ", "));
   }
   out << job.layout.size() << " weights, "
       << FormatBytes(job.layout.size() * sizeof(float))

@@ -292,6 +292,9 @@ TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
   EXPECT_EQ(json["tensors"][2]["offset"], 336);
   EXPECT_EQ(json["tensors"][2]["size"], 16);
   EXPECT_EQ(json["tensors"][2]["shards"], (std::vector<int>{1}));
+  EXPECT_EQ(json["tensors"][2]["weight_decay_factor"], 1);
+  EXPECT_EQ(json["tensors"][3]["weight_decay_factor"], 0);
+  EXPECT_EQ(json["tensors"][3]["learning_rate_factor"], 1);
   EXPECT_EQ(json["shards"][1]["end"], 353);
   EXPECT_EQ(json["shards"][0]["memory_bytes"]["total"], 176 * 4 * 9);
   EXPECT_EQ(json["worker"]["memory_bytes"]["gradient"], 1412);

@@ -21,7 +21,7 @@ ModelPlan PlanExternal(const proto::ExternalModel& external) {
     spec.offset = offset;
     spec.size = ShapeProduct(spec.shape);
     offset += spec.size;
-    spec.decay = tensor.kind() == proto::ExternalTensor::WEIGHT;
+    if (tensor.kind() != proto::ExternalTensor::WEIGHT) spec.factors.decay = 0;
     if (tensor.kind() == proto::ExternalTensor::STATISTIC) {
       spec.moving_average = tensor.momentum();
     }

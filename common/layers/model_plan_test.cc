@@ -152,7 +152,7 @@ TEST(ModelPlanTest, BatchNormHasTwoTrainedTensorsAndTwoRunningStatistics) {
     EXPECT_THAT(tensor.shape, ElementsAre(3));
     EXPECT_EQ(tensor.initializer.kind, TensorInitializer::Kind::kConstant);
     EXPECT_EQ(tensor.initializer.value, starts[i]);
-    EXPECT_FALSE(tensor.decay);
+    EXPECT_EQ(tensor.factors.decay, 0);
     EXPECT_EQ(tensor.moving_average,
               i < 2 ? std::nullopt : std::optional<double>(0.25));
     EXPECT_THAT(plan->tensors[6 + i].shape, ElementsAre(12));
@@ -177,7 +177,7 @@ TEST(ModelPlanTest, GroupNormHasAGammaAndABetaForEachChannel) {
   for (int i : {2, 3}) {
     EXPECT_THAT(plan->tensors[i].shape, ElementsAre(64));
     EXPECT_EQ(plan->tensors[i].initializer.value, i == 2 ? 1 : 0);
-    EXPECT_FALSE(plan->tensors[i].decay);
+    EXPECT_EQ(plan->tensors[i].factors.decay, 0);
     EXPECT_FALSE(plan->tensors[i].is_statistic());
   }
 }
@@ -244,8 +244,8 @@ TEST(ModelPlanTest, InitializersFollowTheirFormulas) {
   for (int bias : {1, 3, 5}) {
     EXPECT_EQ(tensors[bias].initializer.kind, Kind::kConstant);
     EXPECT_EQ(tensors[bias].initializer.value, 0);
-    EXPECT_FALSE(tensors[bias].decay);
-    EXPECT_TRUE(tensors[bias - 1].decay);
+    EXPECT_EQ(tensors[bias].factors.decay, 0);
+    EXPECT_EQ(tensors[bias - 1].factors.decay, 1);
   }
 }
 
@@ -322,8 +322,8 @@ TEST(ModelPlanTest, ASequencesShapesAreWorkedOut) {
   // A uniform number between -a and a has deviation a / sqrt 3.
   EXPECT_DOUBLE_EQ(plan->tensors[0].initializer.limit, 0.02 * std::sqrt(3));
   EXPECT_EQ(plan->tensors[2].initializer.value, 1);
-  EXPECT_FALSE(plan->tensors[2].decay);
-  EXPECT_FALSE(plan->tensors[3].decay);
+  EXPECT_EQ(plan->tensors[2].factors.decay, 0);
+  EXPECT_EQ(plan->tensors[3].factors.decay, 0);
 }
 
 TEST(ModelPlanTest, WhatDoesNotFitASequenceIsRefused) {

@@ -147,7 +147,7 @@ absl::StatusOr<int> ShapeInference::AddTensor(const LayerPlan& layer,
                      " the model has more than ", kMaxFloats, " weights"));
   }
   tensor.initializer = initializer;
-  tensor.decay = decay;
+  tensor.factors.decay = decay ? 1 : 0;
   weights_ += tensor.size;
   plan_.tensors.push_back(std::move(tensor));
   return static_cast<int>(plan_.tensors.size()) - 1;

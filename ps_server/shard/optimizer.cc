@@ -28,11 +28,11 @@ Optimizer::Optimizer(const proto::Optimizer& job, const ParameterLayout& layout,
     const int64_t end =
         std::min(tensor.offset + tensor.size, range.end) - range.begin;
     if (begin >= end) continue;
-    if (!runs_.empty() && runs_.back().decay == tensor.decay &&
+    if (!runs_.empty() && runs_.back().factors == tensor.factors &&
         runs_.back().moving_average == tensor.moving_average) {
       runs_.back().end = end;
     } else {
-      runs_.push_back({begin, end, tensor.decay, tensor.moving_average});
+      runs_.push_back({begin, end, tensor.factors, tensor.moving_average});
     }
   }
   state_.resize(StateArrays(job_));
@@ -100,7 +100,7 @@ void Optimizer::Apply(const Update& update, int chunk, const float* from,
     const int64_t end = std::min(run.end, chunk_end);
     if (begin >= end) continue;
     const int64_t offset = begin - chunk_begin;
-    ApplyPart(update, {begin, end - begin, run.decay, run.moving_average,
+    ApplyPart(update, {begin, end - begin, run.factors, run.moving_average,
                        from + offset, to + offset, chunk, offset});
   }
 }
@@ -128,20 +128,22 @@ void Optimizer::ApplyPart(const Update& update, const Part& part) {
 void Optimizer::ApplySgd(const proto::Sgd& sgd, const Update& update,
                          const Part& part) {
   kernels::SgdOptions options;
-  options.learning_rate = static_cast<float>(update.learning_rate);
+  options.learning_rate =
+      static_cast<float>(update.learning_rate * part.factors.rate);
   options.momentum = static_cast<float>(sgd.momentum());
   options.nesterov = sgd.nesterov();
   options.weight_decay =
-      part.decay ? static_cast<float>(sgd.weight_decay()) : 0.0f;
+      static_cast<float>(sgd.weight_decay() * part.factors.decay);
   kernels::SgdUpdate(options, Sum(update, part), part.size, part.from,
                      state_.empty() ? nullptr : State(0, part), part.to);
 }
 
 void Optimizer::ApplyAdagrad(const Update& update, const Part& part) {
   kernels::AdagradOptions options;
-  options.learning_rate = static_cast<float>(update.learning_rate);
+  options.learning_rate =
+      static_cast<float>(update.learning_rate * part.factors.rate);
   options.weight_decay =
-      part.decay ? static_cast<float>(job_.adagrad().weight_decay()) : 0.0f;
+      static_cast<float>(job_.adagrad().weight_decay() * part.factors.decay);
   kernels::AdagradUpdate(options, Sum(update, part), part.size, part.from,
                          State(0, part), part.to);
 }
@@ -149,11 +151,11 @@ void Optimizer::ApplyAdagrad(const Update& update, const Part& part) {
 void Optimizer::ApplyAdam(const Update& update, const Part& part) {
   const auto options = [&](const auto& adam) {
     return kernels::AdamOptions{
-        .learning_rate = update.learning_rate,
+        .learning_rate = update.learning_rate * part.factors.rate,
         .beta1 = adam.beta1(),
         .beta2 = adam.beta2(),
         .epsilon = adam.epsilon(),
-        .weight_decay = part.decay ? adam.weight_decay() : 0,
+        .weight_decay = adam.weight_decay() * part.factors.decay,
         .decoupled = job_.has_adamw(),
         .update = update.version.value()};
   };

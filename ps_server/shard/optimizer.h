@@ -64,7 +64,7 @@ class Optimizer {
   struct Run {
     int64_t begin;  // Floats from the start of the range.
     int64_t end;
-    bool decay;
+    TensorFactors factors;
     std::optional<double> moving_average;  // Of statistics.
   };
 
@@ -72,7 +72,7 @@ class Optimizer {
   struct Part {
     int64_t begin;  // Floats from the start of the range.
     int64_t size;
-    bool decay;
+    TensorFactors factors;
     std::optional<double> moving_average;
     const float* from;
     float* to;

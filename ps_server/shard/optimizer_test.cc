@@ -24,10 +24,11 @@ proto::Optimizer Parse(const std::string& text) {
 }
 
 // Runs `steps` updates with constant gradients 0.5 and 0.25 over `range`, in
-// chunks of `chunk` floats, and returns the weights, which start at 1.
+// chunks of `chunk` floats, at `rate`, and returns the weights, which start at
+// 1.
 std::vector<float> Train(const proto::Optimizer& job,
                          const ParameterLayout& layout, ParameterRange range,
-                         int64_t chunk, int steps) {
+                         int64_t chunk, int steps, double rate = 0.1) {
   const ChunkGrid grid(range.size(), chunk);
   Optimizer optimizer(job, layout, range, grid);
   const std::vector<float> g1(range.size(), 0.5f), g2(range.size(), 0.25f);
@@ -36,7 +37,7 @@ std::vector<float> Train(const proto::Optimizer& job,
     for (int i = 0; i < grid.count(); ++i) {
       float* place = weights.data() + grid.begin(i);
       optimizer.Apply(
-          {Version(step), 0.1, {g1.data(), g2.data()}, {0.5f, 0.5f}}, i, place,
+          {Version(step), rate, {g1.data(), g2.data()}, {0.5f, 0.5f}}, i, place,
           place);
     }
   }
@@ -74,6 +75,23 @@ TEST_P(EveryOptimizerTest, WeightDecaySkipsTheTensorsThatHaveNone) {
   for (int i = 0; i < 57; ++i) {
     const bool in_b = i >= 20 && i < 27;
     EXPECT_EQ(decayed[i] == plain[i], in_b) << i;
+  }
+}
+
+TEST_P(EveryOptimizerTest, AGroupHasItsOwnRateAndDecay) {
+  TensorSpec group = Constant("b", 7, 1, true);
+  group.factors = {.rate = 2, .decay = 0};
+  const ParameterLayout layout(
+      {Constant("a", 20, 1, true), group, Constant("c", 30, 1, true)}, 1);
+  const ParameterRange all = {0, 57};
+  const auto grouped = Train(Parse(GetParam().with_decay), layout, all, 16, 3);
+  const ParameterLayout alike({Constant("a", 57, 1, true)}, 1);
+  const auto others = Train(Parse(GetParam().with_decay), alike, all, 16, 3);
+  const auto fast =
+      Train(Parse(GetParam().without), alike, all, 16, 3, /*rate=*/0.2);
+  for (int i = 0; i < 57; ++i) {
+    const bool in_b = i >= 20 && i < 27;
+    EXPECT_EQ(grouped[i], in_b ? fast[i] : others[i]) << i;
   }
 }
 

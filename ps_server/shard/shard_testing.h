@@ -26,7 +26,7 @@ inline TensorSpec Constant(const char* name, int64_t size, double value,
   tensor.shape = {size};
   tensor.size = size;
   tensor.initializer.value = value;
-  tensor.decay = decay;
+  tensor.factors.decay = decay ? 1 : 0;
   return tensor;
 }
 

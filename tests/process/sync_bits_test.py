@@ -47,11 +47,17 @@ class SyncBitsTest(unittest.TestCase):
         # Weight decay leaves out the biases. So ranges that are computed
         # together begin and end at any float, and at different ones on each of
         # three shards.
-        for adam in ("adam={ weight_decay: 0.01 }", "adamw={}"):
+        groups = ("group { tensor: '*.bias' weight_decay_factor: 1 } group { "
+                  "tensor: 'conv2d0.weight' learning_rate_factor: 0.3 }")
+        others = set()
+        for kind in ("adam { weight_decay: 0.01 }", "adamw {}",
+                     "adamw {} " + groups):
             found = self.hashes(harness.LENET, SYNC + [
-                "stop.updates=3", "optimizer.learning_rate=0.002",
-                f"optimizer.{adam}"])
+                "stop.updates=3",
+                "optimizer={ learning_rate: 0.002 %s }" % kind])
             self.assertEqual(len(set(found.values())), 1, found)
+            others |= set(found.values())
+        self.assertEqual(len(others), 3, others)
 
     def test_lenet_in_micro_batches_on_augmented_images(self):
         # 64 samples in parts of 24, 24 and 16.

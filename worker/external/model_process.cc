@@ -149,25 +149,10 @@ absl::Status ModelProcess::SayHello() {
   descriptors.push_back(indices_.descriptor());
   descriptors.push_back(description_.descriptor());
 
-  model_protocol::Hello hello = {
+  const model_protocol::Hello hello = {
       .weights = static_cast<uint32_t>(weights_.size()),
       .gradients = static_cast<uint32_t>(gradients_.size())};
-  iovec bytes = {.iov_base = &hello, .iov_len = sizeof hello};
-  const size_t size = descriptors.size() * sizeof(int);
-  std::vector<char> control(CMSG_SPACE(size));
-  msghdr message = {};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(size);
-  std::memcpy(CMSG_DATA(header), descriptors.data(), size);
-  if (sendmsg(socket_, &message, MSG_NOSIGNAL) == sizeof hello) {
-    return absl::OkStatus();
-  }
+  if (SendHello(socket_, hello, descriptors)) return absl::OkStatus();
   if (errno == EPIPE || errno == ECONNRESET) return Ended(kNotReady);
   return Break(absl::UnavailableError(
       absl::StrCat(name_, " cannot be sent HELLO: ", strerror(errno))));

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -10,8 +11,13 @@
 #include "absl/strings/string_view.h"
 #include "worker/external/model_protocol.h"
 
-// Reads what a model process has sent, which may be anything.
+// Packets between a worker and its model process, which may send anything.
 namespace sluice {
+
+// Sends `hello` over the Unix socket `socket`, and with it the descriptors.
+// False: errno says why not.
+bool SendHello(int socket, model_protocol::Hello hello,
+               const std::vector<int>& descriptors);
 
 // As docs/model_process.md names it: "RESULT".
 std::string KindName(model_protocol::Kind kind);
