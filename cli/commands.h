@@ -45,6 +45,10 @@ void AddReplayCommand(CLI::App& app, int* exit_code);
 // generations. 1: one was not counted exactly once, or the logs cannot be read.
 void AddLedgerCommand(CLI::App& app, int* exit_code);
 
+// `goodput RUN`: which share of the workers' time went into the weights, and
+// where the rest went.
+void AddGoodputCommand(CLI::App& app, int* exit_code);
+
 // `chaos JOB`: trains a job twice, the second time while its processes are
 // killed, stopped and cut off. 1: not everything that Sluice guarantees held.
 void AddChaosCommand(CLI::App& app, int* exit_code);

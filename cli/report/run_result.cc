@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/launch/progress.h"
+#include "cli/report/goodput.h"
 #include "cli/report/notable_counters.h"
 #include "common/counter_json.h"
 #include "common/counter_table.h"
@@ -80,6 +81,14 @@ std::string DescribeRecoveries(const json& summary) {
       Number(summary.value("gradients", json()), "lost"));
 }
 
+// Empty where the commit logs cannot be read, or hold no task.
+std::string DescribeTime(const std::string& run_dir) {
+  const absl::StatusOr<Goodput> goodput = ReadRunGoodput(run_dir);
+  if (!goodput.ok()) return "";
+  const std::string text = GoodputInShort(*goodput);
+  return text.empty() ? "" : absl::StrCat("\n", text);
+}
+
 // Null if there is no summary that can be read.
 json ReadSummary(const std::string& run_dir) {
   std::ifstream file(PathOf(run_dir));
@@ -140,7 +149,8 @@ std::string DescribeSummary(const std::string& run_dir) {
     absl::StrAppend(&text, ", ", what, " ", value);
   }
   absl::StrAppend(&text, DescribeCheckpoints(summary),
-                  DescribeRecoveries(summary), "\nresults in ", run_dir, "\n");
+                  DescribeRecoveries(summary), DescribeTime(run_dir),
+                  "\nresults in ", run_dir, "\n");
   return text;
 }
 

@@ -268,6 +268,7 @@ proto::LogRecord RecordToProto(const RecordEnd& record) {
   end->set_outcome(OutcomeToProto(record.outcome));
   end->set_reason(record.reason);
   end->set_waited_seconds(absl::ToDoubleSeconds(record.waited));
+  end->set_worker_lost(record.worker_lost);
   return out;
 }
 

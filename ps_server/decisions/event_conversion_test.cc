@@ -255,9 +255,10 @@ TEST(EventConversionTest, ATaskIsRecordedWhole) {
 
 TEST(EventConversionTest, AnEndIsRecordedWhole) {
   ExpectWhole(RecordToProto(RecordEnd{kKey, Outcome::kDropped, "staleness 9",
-                                      absl::Milliseconds(1500)}),
+                                      absl::Milliseconds(1500),
+                                      /*worker_lost=*/true}),
               "end { worker: 2 incarnation: 3 sequence: 4 outcome: 3 "
-              "reason: 'staleness 9' waited_seconds: 1.5 }",
+              "reason: 'staleness 9' waited_seconds: 1.5 worker_lost: true }",
               {"seconds"});
 }
 

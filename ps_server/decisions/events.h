@@ -188,6 +188,8 @@ struct RecordEnd {
   std::string reason;
   // Since its gradient was ready; 0 when it was not.
   absl::Duration waited = absl::ZeroDuration();
+  // That life of the worker was over before its gradient was ready.
+  bool worker_lost = false;
 };
 struct RecordCommit {
   struct Entry {

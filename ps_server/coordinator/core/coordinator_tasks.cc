@@ -213,12 +213,12 @@ OpenTask Coordinator::EndTask(GradientKey key, Outcome outcome,
     policy_.TaskEnded(key.worker);
   }
   stats_.Ended(key.worker, outcome);
-  Emit(
-      RecordEnd{key, outcome, reason,
-                ended.ready ? now_ - ended.ready_since : absl::ZeroDuration()});
   const Peer peer{Role::kWorker, key.worker.value()};
-  if (!ended.ready && outcome == Outcome::kCancelled &&
-      members_.IsCurrent(peer, key.incarnation)) {
+  const bool worker_lives = members_.IsCurrent(peer, key.incarnation);
+  Emit(RecordEnd{key, outcome, reason,
+                 ended.ready ? now_ - ended.ready_since : absl::ZeroDuration(),
+                 /*worker_lost=*/!ended.ready && !worker_lives});
+  if (!ended.ready && outcome == Outcome::kCancelled && worker_lives) {
     Emit(SendCancel{key, reason});
   }
   SendVerdictTo(key, outcome, reason, Version(0));

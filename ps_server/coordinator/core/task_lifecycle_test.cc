@@ -81,6 +81,22 @@ TEST(TaskTest, TheRecordSaysHowLongAGradientWaitedForItsVerdict) {
   EXPECT_EQ(ends[3].waited, absl::Seconds(1));
 }
 
+TEST(TaskTest, TheRecordSaysWhetherTheWorkerWasLostBeforeItDelivered) {
+  Driver run(SmallJob(proto::SYNC, 3, 3));
+  run.Start();
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_TRUE(run.ReportDeath({Role::kWorker, 0}, "test").ok());
+  EXPECT_TRUE(run.All<RecordEnd>().empty()) << "every shard has its gradient";
+  EXPECT_TRUE(run.ReportDeath(kWorker1, "test").ok());
+  run.RequestStop();
+  const auto ends = run.All<RecordEnd>();
+  ASSERT_EQ(ends.size(), 3);
+  for (const RecordEnd& end : ends) {
+    EXPECT_EQ(end.worker_lost, end.key.worker == WorkerId(1))
+        << end.key.ToString();
+  }
+}
+
 // ---- Repeats and ends ----
 
 TEST(TaskTest, ARepeatedReadyCountsOnce) {
@@ -130,7 +146,8 @@ TEST(TaskTest, ANewIncarnationEndsTheOlderTask) {
   EXPECT_EQ(run.BatchOf(1), 1);
   EXPECT_TRUE(absl::IsAborted(run.Deliver(old, 0)));
   EXPECT_EQ(run.All<EndSession>().size(), 1);
-  EXPECT_EQ(run.All<RecordEnd>().size(), 1);
+  ASSERT_EQ(run.All<RecordEnd>().size(), 1);
+  EXPECT_TRUE(run.All<RecordEnd>()[0].worker_lost);
   // The old life is not told: it is gone.
   EXPECT_TRUE(run.All<SendVerdict>().empty());
 }

@@ -289,6 +289,26 @@ absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
       absl::StrCat(first, ": does not begin with a header"));
 }
 
+absl::StatusOr<AllGenerations> ReadAllGenerations(const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
+                          ListGenerations(run_dir));
+  if (generations.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        CommitLogPath(run_dir, Generation(1)), ": cannot be read"));
+  }
+  AllGenerations all;
+  for (const Generation generation : generations) {
+    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, generation));
+    if (!began) {
+      all.never_began.push_back(generation);
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadGeneration(run_dir, generation));
+    all.logs.push_back(std::move(log));
+  }
+  return all;
+}
+
 absl::StatusOr<Lineage> ReadLineage(const std::string& run_dir) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
                           ListGenerations(run_dir));

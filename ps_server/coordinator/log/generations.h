@@ -43,6 +43,16 @@ absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
 absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
                                          Generation generation);
 
+// The logs of all generations, also of those that were rolled back.
+struct AllGenerations {
+  std::vector<CommitLog> logs;  // Of those that began, ascending.
+  // Generations whose log has no header: they were taken, and their coordinator
+  // died before it began.
+  std::vector<Generation> never_began;
+};
+// kNotFound: no generation has been taken. Else errors as ReadGeneration's.
+absl::StatusOr<AllGenerations> ReadAllGenerations(const std::string& run_dir);
+
 // The newest generation that began and those it goes on from, oldest first.
 // Each log but the last ends with the commit of the version that the next one
 // restored: what came later is not in it.

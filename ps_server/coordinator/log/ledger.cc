@@ -367,28 +367,12 @@ Ledger BalanceLogs(const std::vector<CommitLog>& logs,
 
 absl::StatusOr<Ledger> ReadLedger(const std::string& run_dir,
                                   const LedgerExpectation& expected) {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Generation> generations,
-                          ListGenerations(run_dir));
-  if (generations.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        CommitLogPath(run_dir, Generation(1)), ": cannot be read"));
+  SLUICE_ASSIGN_OR_RETURN(AllGenerations all, ReadAllGenerations(run_dir));
+  Ledger ledger = BalanceLogs(all.logs, expected);
+  ledger.never_began = std::move(all.never_began);
+  for (const CommitLog& log : all.logs) {
+    if (log.torn.has_value()) ledger.torn.push_back(*log.torn);
   }
-  std::vector<CommitLog> logs;
-  std::vector<Generation> never_began;
-  std::vector<TornTail> torn;
-  for (const Generation generation : generations) {
-    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, generation));
-    if (!began) {
-      never_began.push_back(generation);
-      continue;
-    }
-    SLUICE_ASSIGN_OR_RETURN(CommitLog log, ReadGeneration(run_dir, generation));
-    if (log.torn.has_value()) torn.push_back(*log.torn);
-    logs.push_back(std::move(log));
-  }
-  Ledger ledger = BalanceLogs(logs, expected);
-  ledger.never_began = std::move(never_began);
-  ledger.torn = std::move(torn);
   return ledger;
 }
 

@@ -1,0 +1,37 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/report/goodput.h"
+
+namespace sluice {
+namespace {
+
+struct GoodputFlags {
+  std::string run;
+  bool json = false;
+};
+
+int ShowGoodput(const GoodputFlags& flags) {
+  const absl::StatusOr<Goodput> goodput = ReadRunGoodput(flags.run);
+  if (!goodput.ok()) {
+    std::cerr << goodput.status().message() << "\n";
+    return 1;
+  }
+  std::cout << (flags.json ? GoodputJson(*goodput) : DescribeGoodput(*goodput));
+  return 0;
+}
+
+}  // namespace
+
+void AddGoodputCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "goodput", "Show which share of the workers' time went into the weights");
+  auto flags = std::make_shared<GoodputFlags>();
+  command->add_option("run", flags->run, "Run folder")->required();
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, exit_code] { *exit_code = ShowGoodput(*flags); });
+}
+
+}  // namespace sluice
