@@ -169,13 +169,14 @@ class DocumentsTest(unittest.TestCase):
         run = harness.train(harness.write_job(harness.LINEAR_JOB),
                             *harness.sets(["checkpoint.every_updates=20"]))
         counters = members("Counters of a run")
-        self.assertEqual(set(run.summary),
+        logged = {"logged", "test_logged"}  # By a user's program alone.
+        self.assertEqual(set(run.summary) | logged,
                          members("summary.json") | counters)
         lines = [json.loads(line) for line in
                  (run.dir / "metrics.jsonl").read_text().splitlines()]
         seen = set().union(*lines)
         # A regression has no accuracy.
-        self.assertEqual(seen | {"test_accuracy"},
+        self.assertEqual(seen | logged | {"test_accuracy"},
                          members("metrics.jsonl") | counters)
         self.assertRegex((run.dir / "addresses").read_text(),
                          r"\Acoordinator \S+:\d+\n(shard \d+ \S+:\d+\n){2}\Z")
