@@ -92,8 +92,8 @@ class _Training:
 
     @property
     def loaded_early_total(self) -> int:
-        """Mini-batches that a DataLoader's processes began to load before they
-        were asked for."""
+        """Mini-batches that were loaded, or begun, before they were asked
+        for."""
         return 0 if self._loading is None else self._loading.loaded_early_total
 
     def batches(self, dataset: Any,
@@ -119,7 +119,12 @@ class _Training:
                 self._gradient = self._gradients[task.gradient_buffer]
                 self._place(self._weights[task.weights_buffer])
                 self._begin()
+                # The indices are the task's, and its time ends within the loop.
+                following = [(task.next_first_batch, list(indices))
+                             for indices in task.next_batches[:1]]
                 yield from self._batches_of(task)
+                for expected in following:
+                    self._loading.expect(*expected)
         finally:
             self._loading.close()
 

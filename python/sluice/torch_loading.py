@@ -49,6 +49,11 @@ class Loading:
         self._make = _Make(
             dataset, collate or torch.utils.data.default_collate, seed)
         self._early: dict[int, concurrent.futures.Future] = {}
+        # What is likely to be asked for next, that mini-batch if it was made
+        # ahead in this process, and whether the last expectation was right.
+        self._expected: int | None = None
+        self._made_ahead: Any = None
+        self._expects_well = False
         self._most_early = 0
         self._processes = None
         if loader is not None and loader.num_workers > 0:
@@ -63,7 +68,7 @@ class Loading:
         the dataset or `collate` raises, and BrokenProcessPool where a process
         was killed."""
         if self._processes is None:
-            return self._make(number, list(indices))
+            return self._load_here(number, indices)
         self.loaded_early_total += number in self._early
         made = self._early.pop(number, None) or self._submit(number, indices)
         for passed in [n for n in self._early if n < number]:
@@ -73,10 +78,33 @@ class Loading:
                 self._early[n] = self._submit(n, of)
         return made.result()
 
+    def expect(self, number: int, indices: Sequence[int]) -> None:
+        """Nothing is to be done before the next load, which is likely to be of
+        this mini-batch. If the last expectation was right, and no other process
+        has it, it is made now."""
+        if self._processes is not None:
+            return
+        self._expected = number
+        if not self._expects_well:
+            return
+        try:
+            self._made_ahead = self._make(number, list(indices))
+        except Exception:  # pylint: disable=broad-except
+            pass  # It is raised again if this mini-batch is asked for.
+
     def close(self) -> None:
         """Ends the other processes."""
         if self._processes is not None:
             self._processes.shutdown(cancel_futures=True)
+
+    def _load_here(self, number, indices):
+        if self._expected is not None:
+            self._expects_well = number == self._expected
+        made, self._made_ahead, self._expected = self._made_ahead, None, None
+        if made is not None and self._expects_well:
+            self.loaded_early_total += 1
+            return made
+        return self._make(number, list(indices))
 
     def _submit(self, number, indices):
         return self._processes.submit(_make_here, number, list(indices))

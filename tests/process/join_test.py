@@ -86,6 +86,15 @@ class JoinTest(unittest.TestCase):
             ([sys.executable, "-m", "torch.distributed.run", "--standalone",
               "--nproc_per_node=2", program], {})]))
 
+    def test_the_number_is_the_arguments_or_ranks_or_slurms(self):
+        for argument, variables, number in [
+                ("", {}, 0), ("", {"SLURM_PROCID": "5"}, 5),
+                ("", {"RANK": "3", "SLURM_PROCID": "5"}, 3),
+                (", worker=2", {"RANK": "3"}, 2)]:
+            result = python("import sluice; sluice.join('job', "
+                            f"binary='/bin/echo'{argument})", **variables)
+            self.assertIn(f"--worker={number} ", result.stdout)
+
     def test_its_exit_status_and_messages_are_the_workers(self):
         result = python("import sluice; sluice.join('nowhere.textproto', "
                         f"binary={str(harness.WORKER)!r})")

@@ -435,6 +435,24 @@ class LocalStepsTest(unittest.TestCase):
         first, second = self.train(FakeTask(0), FakeTask(2), fresh_state=True)
         self.assertEqual(first, second)
 
+    def test_the_next_task_is_expected_whatever_its_mini_batches_are(self):
+        tasks = [FakeTask(n, batches=((0,), (1,))) for n in (0, 1, 2)]
+        model = nn.Linear(1, 1)
+        opt = sluice.torch.LocalSteps(
+            model, torch.optim.SGD(model.parameters(), lr=1),
+            worker=FakeWorker(model, tasks))
+        for _ in opt.batches(SAMPLES):
+            opt.step(0.0)
+        self.assertEqual(opt.loaded_early_total, 1)
+
+    def test_a_version_is_measured_at_the_clusters_weights(self):
+        model, evaluation = nn.Linear(1, 1), FakeEvaluation(1)
+        opt = sluice.torch.LocalSteps(
+            model, torch.optim.SGD(model.parameters(), lr=1),
+            worker=FakeWorker(model, [evaluation], role="evaluator"))
+        opt.evaluate(lambda: model.bias.item())
+        self.assertEqual(evaluation.measured, (2 / 8,))
+
     def test_the_inner_optimizer_keeps_its_state_unless_it_is_to_be_fresh(self):
         first, second = self.train(FakeTask(0), FakeTask(2))
         self.assertNotEqual(first, second)
@@ -497,6 +515,35 @@ class LoadingTest(unittest.TestCase):
                 self.assertEqual(drawn, here)
                 self.assertEqual(early, 1)  # The one that follows its number.
                 self.assertNotIn(os.getpid(), processes)
+
+    def test_without_processes_the_next_one_is_made_while_the_worker_pushes(
+            self):
+        def early(*numbers):
+            tasks = [FakeTask(n) for n in numbers]
+            _, opt, _ = model_and_optimizer(*tasks)
+            made, found = [], []
+            for batch in opt.batches(Noisy()):
+                made.append(opt.loaded_early_total)
+                found.append(batch[1].tolist())
+                opt.step(0.0)
+            return made, found
+
+        # Once one was expected that came, until one was that did not.
+        made, found = early(0, 1, 2, 5, 6, 7)
+        self.assertEqual(made, [0, 0, 1, 1, 1, 2])
+        self.assertEqual(found[2], early(2)[1][0])
+        self.assertEqual(found[5], early(7)[1][0])
+
+    def test_what_fails_ahead_of_its_task_is_raised_in_it_alone(self):
+        tasks = [FakeTask(n) for n in (0, 1, 2, 3)]
+        tasks[1].next_batches = tasks[2].next_batches = ((9, 9),)
+        tasks[3].batches = ((9, 9),)
+        _, opt, _ = model_and_optimizer(*tasks)
+        with self.assertRaises(IndexError):
+            for _ in opt.batches(SAMPLES):
+                opt.step(0.0)
+        self.assertEqual([task.over for task in tasks],
+                         [True, True, True, False])
 
     def test_what_the_dataset_raises_is_raised(self):
         _, opt, _ = model_and_optimizer(FakeTask(0, batches=[["one"]]))
