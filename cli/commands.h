@@ -49,6 +49,10 @@ void AddLedgerCommand(CLI::App& app, int* exit_code);
 // where the rest went.
 void AddGoodputCommand(CLI::App& app, int* exit_code);
 
+// `export-tensorboard RUN`: its metrics as the event file that TensorBoard
+// reads.
+void AddExportTensorboardCommand(CLI::App& app, int* exit_code);
+
 // `chaos JOB`: trains a job twice, the second time while its processes are
 // killed, stopped and cut off. 1: not everything that Sluice guarantees held.
 void AddChaosCommand(CLI::App& app, int* exit_code);

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   sluice::AddReplayCommand(app, &exit_code);
   sluice::AddLedgerCommand(app, &exit_code);
   sluice::AddGoodputCommand(app, &exit_code);
+  sluice::AddExportTensorboardCommand(app, &exit_code);
   sluice::AddChaosCommand(app, &exit_code);
   sluice::AddCertsCommand(app, &exit_code);
   try {

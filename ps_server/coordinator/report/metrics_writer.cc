@@ -1,12 +1,23 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/job_state_json.h"
 
 namespace sluice {
+
+namespace {
+
+std::vector<int64_t> WithoutZerosAtItsEnd(std::vector<int64_t> counts) {
+  while (!counts.empty() && counts.back() == 0) counts.pop_back();
+  return counts;
+}
+
+}  // namespace
 
 std::string MetricsLine(const JobState& state, const Rates& rates,
                         const std::optional<Evaluation>& fresh) {
@@ -21,6 +32,7 @@ std::string MetricsLine(const JobState& state, const Rates& rates,
       {"samples_per_second", rates.samples_per_second},
       {"mean_staleness", state.mean_staleness},
   };
+  line["staleness_histogram"] = WithoutZerosAtItsEnd(state.staleness_histogram);
   PutLogged("logged", state.logged, &line);
   PutCounts(state, &line);
   if (fresh.has_value()) {

@@ -22,6 +22,7 @@ JobState State() {
   state.learning_rate = 0.1;
   state.running = absl::Seconds(4);
   state.mean_staleness = 0.5;
+  state.staleness_histogram = {3, 0, 9, 0};
   static_cast<GradientCounts&>(state.counters) = {12, 3, 2, 1, 0};
   return state;
 }
@@ -46,6 +47,7 @@ TEST(MetricsLineTest, HoldsTheStateTheRatesAndTheCounts) {
   EXPECT_EQ(line["updates_per_second"], 3);
   EXPECT_EQ(line["samples_per_second"], 192);
   EXPECT_EQ(line["mean_staleness"], 0.5);
+  EXPECT_EQ(line["staleness_histogram"], json::parse("[3, 0, 9]"));
   EXPECT_EQ(line["gradients"],
             json::parse(R"({"applied": 12, "cancelled": 3, "dropped": 2,
                             "rejected": 1, "lost": 0})"));

@@ -1,0 +1,157 @@
+#!/usr/bin/python3 -B
+"""The event file of `sluice export-tensorboard` holds what metrics.jsonl does,
+while the run goes on and after it."""
+
+import importlib.util
+import json
+import struct
+import subprocess
+import unittest
+
+import harness
+import ledger
+
+FILE = "tensorboard/events.out.tfevents.0.sluice"
+
+
+def crc32c(data):
+    """Of RFC 3720, with a table."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def events_of(path):
+    """The whole records: of each, its fields by number."""
+    data, events, at = path.read_bytes(), [], 0
+    while at + 12 <= len(data):
+        length, crc = struct.unpack_from("<QI", data, at)
+        assert crc == masked(data[at:at + 8])
+        record = data[at + 12:at + 12 + length]
+        if at + 16 + length > len(data):
+            break
+        assert struct.unpack_from("<I", data, at + 12 + length) == (
+            masked(record),)
+        events.append(dict(ledger.fields(record)))
+        at += 16 + length
+    return events
+
+
+def scalars_of(path):
+    """{tag: [(step, value)]}."""
+    scalars = {}
+    for event in events_of(path):
+        for number, value in ledger.fields(event.get(5, b"")):
+            fields = dict(ledger.fields(value))
+            if number == 1 and 5 not in fields:
+                tag = fields[1].decode()
+                [number] = struct.unpack("<f", fields.get(2, bytes(4)))
+                scalars.setdefault(tag, []).append((event.get(2, 0), number))
+    return scalars
+
+
+def as_float(number):
+    return struct.unpack("<f", struct.pack("<f", number))[0]
+
+
+class ExportTensorboardTest(unittest.TestCase):
+
+    def check(self, folder):
+        """That the file holds the lines of the run's metrics."""
+        lines = [json.loads(line) for line in
+                 (folder / "metrics.jsonl").read_text().splitlines()]
+        scalars = scalars_of(folder / FILE)
+        for name in "loss", "learning_rate", "samples_per_second":
+            self.assertEqual(scalars[name], [
+                (line["version"], as_float(line[name])) for line in lines])
+        self.assertEqual(
+            scalars["gradients/applied"],
+            [(line["version"], line["gradients"]["applied"])
+             for line in lines])
+        self.assertEqual(
+            scalars.get("test_loss", []),
+            [(line["test_version"], as_float(line["test_loss"]))
+             for line in lines if "test_loss" in line])
+        return lines, scalars
+
+    def test_a_run_that_is_over(self):
+        run = harness.train(harness.write_job(harness.LINEAR_JOB), *harness.sets(
+            ["sync.policy=ASYNC", "output.metrics_every_s=0.05",
+             "delays.compute.constant.ms=5"]))
+        for _ in range(2):  # The second call writes the same.
+            result = harness.tool("export-tensorboard", run.dir)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            lines, scalars = self.check(run.dir)
+            self.assertIn(f"{len(lines)} lines in", result.stdout)
+        self.assertIn("test_loss", scalars)
+        self.read_with_tensorboard(run.dir, lines, scalars)
+
+    def read_with_tensorboard(self, folder, lines, scalars):
+        if importlib.util.find_spec("tensorboard") is None:
+            print("SKIPPED: reading with TensorBoard, which is not installed")
+            return
+        # pylint: disable-next=import-outside-toplevel
+        from tensorboard.backend.event_processing import event_accumulator
+        read = event_accumulator.EventAccumulator(
+            str(folder / "tensorboard"), size_guidance={
+                event_accumulator.SCALARS: 0, event_accumulator.HISTOGRAMS: 0})
+        read.Reload()
+        self.assertEqual(set(read.Tags()["scalars"]), set(scalars))
+        for tag, values in scalars.items():
+            self.assertEqual([(e.step, e.value) for e in read.Scalars(tag)],
+                             values)
+        seen = sum(e.histogram_value.num for e in read.Histograms("staleness"))
+        self.assertEqual(seen, lines[-1]["gradients"]["applied"])
+
+    def test_a_run_that_goes_on(self):
+        folder = harness.scratch()
+        first, second = [
+            json.dumps({"seconds": n, "version": n, "loss": 0.5 / n,
+                        "learning_rate": 0.1, "samples_per_second": 5,
+                        "gradients": {"applied": n}}) + "\n"
+            for n in (1, 2)]
+        metrics = folder / "metrics.jsonl"
+        metrics.write_text(first + second[:10])
+        with subprocess.Popen(
+                [harness.TOOL, "export-tensorboard", folder, "--follow"],
+                stdout=subprocess.PIPE, text=True) as following:
+            harness.wait_until(
+                lambda: (folder / FILE).exists() and
+                len(events_of(folder / FILE)) == 2, "the first line's event")
+            with open(metrics, "a", encoding="utf-8") as out:
+                out.write(second[10:])
+            (folder / "summary.json").write_text("{}")
+            output, _ = following.communicate(timeout=harness.TIMEOUT_S)
+        self.assertEqual(following.returncode, 0)
+        self.assertIn("2 lines in", output)
+        self.check(folder)
+
+    def test_what_is_no_run_is_named(self):
+        folder = harness.scratch()
+        result = harness.tool("export-tensorboard", folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("metrics.jsonl: cannot be read, expected the folder of a "
+                      "run", result.stderr)
+        self.assertEqual(list(folder.iterdir()), [])
+        (folder / "metrics.jsonl").write_text(
+            '{"seconds": 1, "version": 1, "loss": 2}\nnonsense\n')
+        result = harness.tool("export-tensorboard", folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("line 2: expected a JSON object with numbers seconds and "
+                      "version, got nonsense", result.stderr)
+        self.assertEqual(scalars_of(folder / FILE), {"loss": [(1, 2)]})
+
+
+if __name__ == "__main__":
+    harness.main()
