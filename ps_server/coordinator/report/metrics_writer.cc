@@ -9,7 +9,6 @@
 #include "ps_server/coordinator/report/job_state_json.h"
 
 namespace sluice {
-
 namespace {
 
 std::vector<int64_t> WithoutZerosAtItsEnd(std::vector<int64_t> counts) {
