@@ -102,6 +102,8 @@ TEST(CoordinatorSessionTest, MalformedMessagesAreRefusedAtTheDoor) {
   proto::ToCoordinator others;  // A gradient of worker 1.
   others.set_sequence(1);
   others.mutable_ready()->mutable_key()->set_worker(1);
+  proto::ToCoordinator logs = others;
+  (*logs.mutable_ready()->mutable_logged())["a b"] = 1;
   proto::ToCoordinator executed;
   executed.set_sequence(1);
   executed.mutable_executed();
@@ -128,6 +130,9 @@ TEST(CoordinatorSessionTest, MalformedMessagesAreRefusedAtTheDoor) {
        "worker 2: message 1 is expected, 3 came"},
       {{JoinFrame(proto::WORKER, 3), others},
        "worker 3: Ready for g0/w1/i0/s0"},
+      {{JoinFrame(proto::WORKER, 7), logs},
+       "worker 7: a value logged as \"a b\", expected a name of 1 to 64 "
+       "letters, digits and _ . / -"},
       {{JoinFrame(proto::WORKER, 4), executed}, "worker 4: Executed"},
       {{JoinFrame(proto::WORKER, 5), acks},
        "worker 5: message 1000 is acknowledged, the last one sent is 0"},
