@@ -12,6 +12,7 @@
 #include "cli/report/status_report.h"
 #include "cli/run_folder.h"
 #include "common/tls/transport_security.h"
+#include "ps_server/coordinator/report/status_json.h"
 
 namespace sluice {
 namespace {

@@ -11,6 +11,7 @@
 #include "cli/launch/progress.h"
 #include "cli/launch/train_run.h"
 #include "common/clock.h"
+#include "common/host_port.h"
 #include "common/model_command.h"
 #include "common/resolved_job.h"
 
@@ -25,6 +26,7 @@ struct TrainFlags {
   bool timeline = false;
   std::string bin_dir;
   std::string tls;
+  std::string http;
   std::vector<std::string> command;  // Of the model processes.
 };
 
@@ -41,6 +43,15 @@ int Train(const TrainFlags& flags) {
     std::cerr << agrees.message() << "\n";
     return 2;
   }
+  if (!flags.http.empty()) {
+    const absl::StatusOr<HostPort> at = ParseHostPort(flags.http);
+    if (!at.ok() || at->port == 0) {
+      std::cerr << "--http: expected host:port with a port above 0, is "
+                << flags.http << "\n";
+      return 2;
+    }
+    std::cout << "The run is shown at http://" << at->ToString() << "/\n";
+  }
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,
       .resume = resume,
@@ -48,6 +59,7 @@ int Train(const TrainFlags& flags) {
       .timeline = flags.timeline,
       .bin_dir = flags.bin_dir.empty() ? DefaultBinDir() : flags.bin_dir,
       .tls = flags.tls,
+      .http = flags.http,
       .command = flags.command,
       .columns = TerminalColumns(STDOUT_FILENO)};
   return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
@@ -73,6 +85,9 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   command->add_option("--tls", flags->tls,
                       "Folder that `sluice certs` has made for the job. "
                       "Default: plain text, on the loopback");
+  command->add_option("--http", flags->http,
+                      "host:port on which the lead shows the run to browsers "
+                      "and Prometheus (docs/monitoring.md). Default: none");
   command->add_option(
       "--run-id", flags->run_id,
       "Name of the run; with --resume the folder must hold that "

@@ -71,6 +71,10 @@ absl::StatusOr<std::string> CoordinatorAddress(const Flags& flags,
   return address;
 }
 
+std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
+  return flags.run_dir.empty() ? job.output().run_dir() : flags.run_dir;
+}
+
 std::string FormatAddresses(const std::string& coordinator,
                             const std::vector<std::string>& shards) {
   std::string text = absl::StrCat("coordinator ", coordinator, "\n");

@@ -8,7 +8,7 @@
 #include "proto/job.pb.h"
 #include "ps_server/flags.h"
 
-// Where a ps_server listens and where it reaches others. Pure functions; an
+// Where a ps_server listens, reaches others and keeps files. Pure functions; an
 // address is "host:port", with brackets around an IPv6 host.
 namespace sluice {
 
@@ -30,6 +30,9 @@ absl::StatusOr<std::string> AdvertisedAddress(const Flags& flags,
 // cluster.coordinator. kInvalidArgument: neither is set, or not an address.
 absl::StatusOr<std::string> CoordinatorAddress(const Flags& flags,
                                                const proto::Job& job);
+
+// The run folder; empty: none.
+std::string RunFolderOf(const Flags& flags, const proto::Job& job);
 
 // The run folder's file `addresses`: one "NAME host:port" a line, for the
 // coordinator and, when they are known, each shard.

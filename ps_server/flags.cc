@@ -40,6 +40,10 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "alone, and begins none where its folder is empty. Default: "
                  "drawn when the run begins");
   app.add_flag("--debug", flags.debug, "log every task");
+  app.add_option("--http", flags.http,
+                 "host:port on which shard 0 shows the run to browsers (/) and "
+                 "to Prometheus (/metrics): in plain text, to read only, to "
+                 "whoever reaches it. Default: none");
   AddTlsFlags(&app, &flags.tls);
   try {
     app.parse(argc, argv);

@@ -23,6 +23,7 @@ struct Flags {
   std::string log;          // Empty: stderr.
   std::string run_id;       // Of that run; empty: any.
   bool debug = false;       // Every task is logged.
+  std::string http;         // Of the lead's pages, host:port; empty: none.
   TlsFlags tls;
 };
 

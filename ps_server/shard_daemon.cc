@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/host_port.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
+#include "ps_server/live/live_pages.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -30,12 +33,41 @@ absl::Status ShardDaemon::Run() {
       Listener::Open(listen, ConnectionLimits::ForJob(
                                  MostWorkers(cluster) + cluster.shards() + 1,
                                  job_.job.limits().chunk_bytes())));
+  SLUICE_RETURN_IF_ERROR(OpenPages());
   std::optional<EarlierLife> earlier;
   while (true) {
     SLUICE_ASSIGN_OR_RETURN(earlier, RunGeneration(earlier));
     if (!earlier.has_value()) return absl::OkStatus();
     spdlog::warn("event=next_generation reason=\"{}\"", earlier->reason);
   }
+}
+
+absl::Status ShardDaemon::OpenPages() {
+  if (flags_.http.empty()) return absl::OkStatus();
+  if (flags_.shard != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--http: expected with --shard=0, which knows of the whole cluster, is "
+        "with --shard=",
+        flags_.shard));
+  }
+  const absl::StatusOr<HostPort> at = ParseHostPort(flags_.http);
+  if (!at.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--http: ", at.status().message()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      pages_,
+      HttpPort::Open(flags_.http, LivePages([this] { return Status(); },
+                                            RunFolderOf(flags_, job_.job))));
+  spdlog::info("event=pages address={}",
+               HostPort{at->host, pages_->port()}.ToString());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::JobStatus> ShardDaemon::Status() {
+  absl::MutexLock lock(&mu_);
+  if (server_ != nullptr) return server_->Status();
+  return absl::UnavailableError("no generation of the run has begun");
 }
 
 absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(

@@ -9,11 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/http/http_port.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
 #include "common/storage_retry.h"
 #include "common/tls/transport_security.h"
+#include "proto/coordinator.pb.h"
 #include "ps_server/flags.h"
 #include "ps_server/shard_server.h"
 
@@ -41,6 +43,9 @@ class ShardDaemon {
   void RequestStop(const std::string& reason);
 
  private:
+  // Opens the port for people and Prometheus, where one is wanted.
+  absl::Status OpenPages();
+  absl::StatusOr<proto::JobStatus> Status();
   absl::StatusOr<std::optional<EarlierLife>> RunGeneration(
       const std::optional<EarlierLife>& earlier);
 
@@ -58,6 +63,8 @@ class ShardDaemon {
   absl::Mutex mu_;  // Acquired before all locks of the server.
   ShardServer* server_ ABSL_GUARDED_BY(mu_) = nullptr;  // While it runs.
   std::optional<std::string> stop_ ABSL_GUARDED_BY(mu_);
+
+  std::unique_ptr<HttpPort> pages_;  // Asks for the status: ends first.
 };
 
 }  // namespace sluice

@@ -38,11 +38,6 @@ namespace {
 // go out that are being written.
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(200);
 
-// Empty: none.
-std::string RunFolderOf(const Flags& flags, const proto::Job& job) {
-  return flags.run_dir.empty() ? job.output().run_dir() : flags.run_dir;
-}
-
 // Says what cannot be read, and waits.
 PauseForStorage SaidIn(StoppablePause* pause) {
   return [pause](const absl::Status& why, absl::Duration duration) {
@@ -265,6 +260,10 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
       lead_->WriteAddresses(address_, lead_->service()->AwaitShards()));
   const GenerationEnd end = lead_->service()->AwaitEnd();
   StopServing();
+  {
+    absl::MutexLock lock(&lead_mu_);
+    lead_closed_ = true;
+  }
   // Only now can nobody ask any more.
   const auto stop = lead_->service()->State().stop_requested;
   SLUICE_RETURN_IF_ERROR(lead_->Close(end));
@@ -287,12 +286,23 @@ void ShardServer::StopServing() {
 
 void ShardServer::RequestStop(const std::string& reason) {
   if (lead_ != nullptr) {
-    lead_->service()->RequestStop(reason);
+    absl::MutexLock lock(&lead_mu_);
+    if (!lead_closed_) lead_->service()->RequestStop(reason);
   } else {
     spdlog::info("event=signal reason=\"{}\" waiting_for=\"the coordinator\"",
                  reason);
     agent_->TellToEnd();
   }
+}
+
+absl::StatusOr<proto::JobStatus> ShardServer::Status() {
+  absl::MutexLock lock(&lead_mu_);
+  if (lead_closed_) {
+    return absl::UnavailableError("a generation of the run is over");
+  }
+  proto::JobStatus status = lead_->service()->OnGetStatus();
+  status.set_insecure(security_.insecure());
+  return status;
 }
 
 }  // namespace sluice

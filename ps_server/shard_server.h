@@ -7,14 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "common/clock.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
 #include "common/storage_retry.h"
 #include "common/tls/transport_security.h"
+#include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/session/coordinator_endpoint.h"
 #include "ps_server/flags.h"
 #include "ps_server/lead.h"
@@ -27,7 +30,7 @@ namespace sluice {
 
 // One ps_server for as long as one generation: a shard, its Exchange service
 // and its session, and in shard 0 the coordinator, all on one port. RequestStop
-// may be called from any thread.
+// and Status may be called from any thread.
 //
 // Thread-compatible.
 class ShardServer {
@@ -58,6 +61,10 @@ class ShardServer {
   // say that they wait for it.
   void RequestStop(const std::string& reason);
 
+  // How the run stands. From any thread. kUnavailable: the generation is over.
+  // REQUIRES: this is shard 0.
+  absl::StatusOr<proto::JobStatus> Status();
+
  private:
   ShardServer(const Flags& flags, const ResolvedJob& job,
               std::shared_ptr<const InitialWeights> weights,
@@ -86,6 +93,8 @@ class ShardServer {
 
   StoppablePause restoring_;  // Of the exchange thread, between two tries.
   Shard shard_;
+  absl::Mutex lead_mu_;  // Acquired before the service's.
+  bool lead_closed_ ABSL_GUARDED_BY(lead_mu_) = false;
   std::unique_ptr<Lead> lead_;                     // In shard 0,
   std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.
   ExchangeService exchange_;

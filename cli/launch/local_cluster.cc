@@ -52,6 +52,9 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
       absl::StrCat("--run-dir=", plan.run_dir),
       absl::StrCat("--run-id=", plan.run_id)};
   if (plan.resume) flags.push_back("--resume");
+  if (!plan.http.empty()) {
+    flags.push_back(absl::StrCat("--http=", plan.http));
+  }
   return Command(plan, "ps_server/ps_server", TlsRole::kLead, std::move(flags));
 }
 

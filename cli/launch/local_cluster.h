@@ -29,6 +29,7 @@ struct ClusterPlan {
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
   // With a folder of certificates for each role; empty: plain text.
   std::string tls;
+  std::string http = {};  // Where the lead shows the run; empty: nowhere.
   // The model process of each worker and its arguments; empty: none.
   std::vector<std::string> command = {};
   // The same of the evaluator.

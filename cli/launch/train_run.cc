@@ -309,6 +309,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .resume = options.resume,
                 .timeline = options.timeline,
                 .tls = options.tls,
+                .http = options.http,
                 .command = options.command,
                 .evaluator_command = EvaluatorHasModelProcess(job.job)
                                          ? options.command

@@ -21,6 +21,7 @@ struct TrainOptions {
   std::string bin_dir;    // As ClusterPlan's.
   // As ClusterPlan's; the folder "operator" in it is this process's own.
   std::string tls = {};
+  std::string http = {};                  // As ClusterPlan's.
   std::vector<std::string> command = {};  // As ClusterPlan's.
   int columns = 0;  // Width of the terminal `out`; 0: it is none.
 };

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cli/plot/task_spans.h"
 #include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/log/task_spans.h"
 
 namespace sluice {
 namespace {

@@ -23,6 +23,7 @@
 #include "ps_server/coordinator/report/metrics_writer.h"
 #include "ps_server/coordinator/report/run_summary.h"
 #include "ps_server/coordinator/report/snapshot_conversion.h"
+#include "ps_server/coordinator/report/status_json.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "worker/worker_counters.h"
 

@@ -16,12 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "cli/plot/task_spans.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/log/ledger.h"
+#include "ps_server/coordinator/log/task_spans.h"
 
 namespace sluice {
 namespace {

@@ -1,20 +1,16 @@
 #include "cli/report/status_report.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/launch/progress.h"
 #include "cli/report/notable_counters.h"
-#include "common/counter_json.h"
 #include "common/counter_table.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 GradientCounts CountsOf(const proto::WorkerStatus& worker) {
   const proto::GradientCounts& counts = worker.gradients();
@@ -50,42 +46,6 @@ std::string Histogram(const proto::JobStatus& status) {
 // A peer that never joined has never been heard.
 std::string LastHeard(const std::string& state, double seconds) {
   return state == "missing" ? "-" : absl::StrFormat("%.1f s", seconds);
-}
-
-Json VerdictsJson(const GradientCounts& counts) {
-  return {{"applied", counts.applied},
-          {"cancelled", counts.cancelled},
-          {"dropped", counts.dropped},
-          {"rejected", counts.rejected},
-          {"lost", counts.lost}};
-}
-
-Json WorkersJson(const proto::JobStatus& status) {
-  Json workers = Json::array();
-  for (const proto::WorkerStatus& worker : status.worker()) {
-    workers.push_back({{"id", worker.id()},
-                       {"state", worker.state()},
-                       {"incarnation", worker.incarnation()},
-                       {"last_heard_s", worker.last_heard_s()},
-                       {"gradients", VerdictsJson(CountsOf(worker))},
-                       {"process", worker.process()},
-                       {"counters", Sorted(worker.counters())}});
-  }
-  return workers;
-}
-
-Json ShardsJson(const proto::JobStatus& status) {
-  Json shards = Json::array();
-  for (const proto::ShardStatus& shard : status.shard()) {
-    shards.push_back({{"id", shard.id()},
-                      {"state", shard.state()},
-                      {"version", shard.version()},
-                      {"last_heard_s", shard.last_heard_s()},
-                      {"address", shard.address()},
-                      {"process", shard.process()},
-                      {"counters", Sorted(shard.counters())}});
-  }
-  return shards;
 }
 
 // "checkpoints: version 40 is the newest, 4 written, 1 failed, 0 late" and what
@@ -126,29 +86,6 @@ std::string Recovery(const proto::JobStatus& status) {
     absl::StrAppend(&text, "because      ", recovery.reason(), "\n");
   }
   return text;
-}
-
-Json RecoveryJson(const proto::JobStatus& status) {
-  if (!status.has_recovery()) return nullptr;
-  return {{"restored_version", status.recovery().restored_version()},
-          {"updates_lost", status.recovery().updates_lost()},
-          {"reason", status.recovery().reason()}};
-}
-
-Json CheckpointsJson(const proto::JobStatus& status) {
-  if (!status.has_checkpoint()) return nullptr;
-  const proto::CheckpointStatus& checkpoint = status.checkpoint();
-  Json json = {{"newest_version", nullptr},
-               {"last_error", checkpoint.last_error()},
-               {"writing_version", nullptr},
-               {"writing_s", checkpoint.writing_s()}};
-  if (checkpoint.has_newest_version()) {
-    json["newest_version"] = checkpoint.newest_version();
-  }
-  if (checkpoint.has_writing_version()) {
-    json["writing_version"] = checkpoint.writing_version();
-  }
-  return json;
 }
 
 }  // namespace
@@ -227,59 +164,6 @@ std::string FormatProcessCounters(const proto::JobStatus& status) {
     add(absl::StrCat("shard ", shard.id()), shard.counters());
   }
   return text;
-}
-
-std::string StatusJson(const proto::JobStatus& status) {
-  const RunCounters counters = CountersFrom(kRunCounters, status.counters());
-  Json json = {
-      {"name", status.name()},
-      {"run_id", status.run_id()},
-      {"policy", status.policy()},
-      {"phase", status.phase()},
-      {"message", status.message()},
-      {"generation", status.generation()},
-      {"version", status.version()},
-      {"epoch", status.epoch()},
-      {"epochs_total", status.epochs_total()},
-      {"progress", status.progress()},
-      {"samples_applied", counters.samples_applied},
-      {"seconds", status.seconds()},
-      {"updates_per_second", status.updates_per_second()},
-      {"samples_per_second", status.samples_per_second()},
-      {"loss", status.loss()},
-      {"learning_rate", status.learning_rate()},
-      {"test_loss", nullptr},
-      {"test_accuracy", nullptr},
-      {"test_version", status.test_version()},
-      {"mean_staleness", status.mean_staleness()},
-      {"staleness_histogram", status.staleness_histogram()},
-      {"checkpoints", CheckpointsJson(status)},
-      {"recovery", RecoveryJson(status)},
-      {"worker", WorkersJson(status)},
-      {"shard", ShardsJson(status)},
-      {"waiting_for", status.waiting_for()},
-      {"waiting_s", status.waiting_s()},
-      {"counters", Sorted(status.counters())},
-      {"logged", Sorted(status.logged())},
-      {"insecure", status.insecure()},
-      {"certificate_expires_s", nullptr},
-      {"certificate_of", status.certificate_of()},
-  };
-  if (status.has_certificate_expires_s()) {
-    json["certificate_expires_s"] = status.certificate_expires_s();
-  }
-  PutCountersInJson(kRunCounters, counters, &json);
-  if (status.has_checkpoint()) {
-    PutCountersInJson(kCheckpointCounters,
-                      CountersFrom(kCheckpointCounters, status.counters()),
-                      &json);
-  }
-  if (status.has_test_loss()) json["test_loss"] = status.test_loss();
-  if (status.has_test_accuracy()) {
-    json["test_accuracy"] = status.test_accuracy();
-  }
-  // A name may hold any bytes, so replace those that are no UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace sluice

@@ -16,10 +16,6 @@ std::string FormatStatus(const proto::JobStatus& status);
 // it is not 0: "worker 0   tasks_started_total=12".
 std::string FormatProcessCounters(const proto::JobStatus& status);
 
-// All of it as one JSON object, with the names of proto::JobStatus and of the
-// counters. A value that is not known yet is null.
-std::string StatusJson(const proto::JobStatus& status);
-
 }  // namespace sluice
 
 #endif  // SLUICE_CLI_REPORT_STATUS_REPORT_H_

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ps_server/coordinator/report/status_json.h"
+
 namespace sluice {
 namespace {
 

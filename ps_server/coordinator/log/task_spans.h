@@ -1,5 +1,5 @@
-#ifndef SLUICE_CLI_PLOT_TASK_SPANS_H_
-#define SLUICE_CLI_PLOT_TASK_SPANS_H_
+#ifndef SLUICE_PS_SERVER_COORDINATOR_LOG_TASK_SPANS_H_
+#define SLUICE_PS_SERVER_COORDINATOR_LOG_TASK_SPANS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,4 +37,4 @@ TaskSpans TaskSpansOf(const CommitLog& log, double origin);
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLI_PLOT_TASK_SPANS_H_
+#endif  // SLUICE_PS_SERVER_COORDINATOR_LOG_TASK_SPANS_H_

@@ -1,4 +1,4 @@
-#include "cli/plot/task_spans.h"
+#include "ps_server/coordinator/log/task_spans.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,0 +1,112 @@
+// libmicrohttpd rather than cpp-httplib: the latter reads any number of header
+// lines into memory before a handler can object, and needs a thread for each
+// viewer.
+#include "common/http/http_port.h"
+
+#include <microhttpd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/rpc/listening_sockets.h"
+#include "common/status_macros.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kConnectionBytes = 32 * 1024;
+constexpr unsigned int kConnections = 64;
+constexpr unsigned int kConnectionsOfOneAddress = 16;
+constexpr unsigned int kIdleSeconds = 10;
+
+MHD_Result Send(MHD_Connection* connection, const HttpAnswer& answer) {
+  MHD_Response* response = MHD_create_response_from_buffer(
+      answer.body.size(), const_cast<char*>(answer.body.data()),
+      MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                          answer.type.c_str());
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  MHD_add_response_header(
+      response, "Content-Security-Policy",
+      "default-src 'none'; connect-src 'self'; img-src 'self' data:; "
+      "script-src 'self'; style-src 'self'; base-uri 'none'; "
+      "form-action 'none'; frame-ancestors 'none'");
+  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+  if (answer.code == MHD_HTTP_METHOD_NOT_ALLOWED) {
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  }
+  const MHD_Result queued = MHD_queue_response(
+      connection, static_cast<unsigned int>(answer.code), response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+HttpAnswer AnswerTo(const HttpPort& port, MHD_Connection* connection,
+                    const std::string& path, const std::string& method) {
+  if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
+    return {.code = MHD_HTTP_METHOD_NOT_ALLOWED,
+            .body = "expected GET or HEAD\n"};
+  }
+  const auto page = port.pages().find(path);
+  if (page == port.pages().end()) {
+    std::string body = "there is no such page; there are:\n";
+    for (const auto& [known, unused] : port.pages()) {
+      absl::StrAppend(&body, known, "\n");
+    }
+    return {.code = MHD_HTTP_NOT_FOUND, .body = body};
+  }
+  return page->second([connection](const std::string& name) -> std::string {
+    const char* value = MHD_lookup_connection_value(
+        connection, MHD_GET_ARGUMENT_KIND, name.c_str());
+    return value == nullptr ? "" : value;
+  });
+}
+
+// A request is answered when its headers are there; a body is never read.
+MHD_Result OnRequest(void* port, MHD_Connection* connection, const char* path,
+                     const char* method, const char* /*version*/,
+                     const char* /*upload*/, size_t* /*upload_size*/,
+                     void** /*request*/) {
+  return Send(connection, AnswerTo(*static_cast<HttpPort*>(port), connection,
+                                   path, method));
+}
+
+}  // namespace
+
+HttpPort::HttpPort(std::map<std::string, HttpPage> pages)
+    : pages_(std::move(pages)) {}
+
+HttpPort::~HttpPort() {
+  for (MHD_Daemon* daemon : daemons_) MHD_stop_daemon(daemon);
+}
+
+absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Open(
+    const std::string& address, std::map<std::string, HttpPage> pages) {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int> sockets,
+                          OpenListeningSockets(address));
+  std::unique_ptr<HttpPort> port(new HttpPort(std::move(pages)));
+  port->port_ = PortOfSocket(sockets.front());
+  while (!sockets.empty()) {
+    MHD_Daemon* daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD, /*port=*/0, nullptr, nullptr, &OnRequest,
+        port.get(), MHD_OPTION_LISTEN_SOCKET, sockets.back(),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes,
+        MHD_OPTION_CONNECTION_LIMIT, kConnections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, kConnectionsOfOneAddress,
+        MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+    if (daemon == nullptr) {
+      for (const int socket : sockets) close(socket);
+      return absl::InternalError(
+          absl::StrCat("cannot serve HTTP on ", address));
+    }
+    sockets.pop_back();
+    port->daemons_.push_back(daemon);
+  }
+  return port;
+}
+
+}  // namespace sluice

@@ -1,0 +1,150 @@
+#include "common/http/http_port.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Connected to a port of this machine.
+class RawClient {
+ public:
+  explicit RawClient(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ =
+        connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0;
+    // The tests' own deadline.
+    const timeval patience = {.tv_sec = 30, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  ~RawClient() { close(fd_); }
+
+  bool connected() const { return connected_; }
+  bool Send(const std::string& text) {
+    return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // What comes until the other end closes.
+  std::string ReadAll() {
+    std::string all;
+    char buffer[4096];
+    for (ssize_t n; (n = recv(fd_, buffer, sizeof(buffer), 0)) > 0;) {
+      all.append(buffer, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const int fd_;
+  bool connected_ = false;
+};
+
+class HttpPortTest : public testing::Test {
+ protected:
+  HttpPortTest() {
+    auto opened = HttpPort::Open(
+        "127.0.0.1:0", {{"/twice", [](const HttpArguments& arguments) {
+                           const std::string word = arguments("word");
+                           return HttpAnswer{.type = "text/words",
+                                             .body = word + word};
+                         }}});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    port_ = *std::move(opened);
+  }
+
+  // The whole answer to a request of these lines.
+  std::string Ask(const std::string& first, const std::string& more = "") {
+    RawClient client(port_->port());
+    client.Send(absl::StrCat(first, " HTTP/1.1\r\nHost: x\r\n",
+                             "Connection: close\r\n", more, "\r\n"));
+    return client.ReadAll();
+  }
+
+  std::unique_ptr<HttpPort> port_;
+};
+
+TEST_F(HttpPortTest, AnswersAPageWithItsArguments) {
+  const std::string answer = Ask("GET /twice?word=a%20b");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer, HasSubstr("Content-Type: text/words\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\n\r\na ba b"));
+  EXPECT_THAT(Ask("GET /twice"), HasSubstr("Content-Length: 0\r\n"));
+}
+
+TEST_F(HttpPortTest, HeadHasNoBody) {
+  const std::string answer = Ask("HEAD /twice?word=body");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 8\r\n"));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("bodybody")));
+}
+
+TEST_F(HttpPortTest, LetsABrowserLoadNothingFromElsewhere) {
+  EXPECT_THAT(Ask("GET /twice"),
+              HasSubstr("Content-Security-Policy: default-src 'none';"));
+}
+
+TEST_F(HttpPortTest, NamesThePagesThatThereAre) {
+  const std::string answer = Ask("GET /thrice");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(answer, HasSubstr("\n/twice\n"));
+}
+
+TEST_F(HttpPortTest, ChangesNothing) {
+  for (const char* method : {"POST", "PUT", "DELETE"}) {
+    const std::string answer =
+        Ask(absl::StrCat(method, " /twice"), "Content-Length: 0\r\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 405")) << method;
+    EXPECT_THAT(answer, HasSubstr("Allow: GET, HEAD\r\n")) << method;
+  }
+}
+
+TEST_F(HttpPortTest, EndsARequestWithMoreHeadersThanItHolds) {
+  RawClient client(port_->port());
+  client.Send("GET /twice HTTP/1.1\r\n");
+  const std::string line = "a: " + std::string(1000, 'b') + "\r\n";
+  int sent = 0;
+  while (sent < 10000 && client.Send(line)) ++sent;
+  EXPECT_LT(sent, 10000);  // 10 MB of headers.
+  EXPECT_THAT(Ask("GET /twice"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpPortTest, GarbageEndsItsConnectionAlone) {
+  RawClient client(port_->port());
+  client.Send(std::string("\x16\x03\x01\0\xff garbage\r\n\r\n", 17));
+  EXPECT_THAT(client.ReadAll(), testing::Not(HasSubstr(" 200 ")));
+  EXPECT_THAT(Ask("GET /twice"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpPortTest, OneAddressHasAtMostSixteenConnections) {
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 16; ++i) {
+    silent.push_back(std::make_unique<RawClient>(port_->port()));
+    ASSERT_TRUE(silent.back()->connected());
+  }
+  EXPECT_EQ(Ask("GET /twice"), "");
+  silent.clear();
+  // The port sees the ends on its own thread.
+  std::string answer;
+  for (int i = 0; i < 1000 && answer.empty(); ++i) answer = Ask("GET /twice");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpPortTest, APortThatIsTakenIsRefused) {
+  const std::string taken = absl::StrCat("127.0.0.1:", port_->port());
+  EXPECT_THAT(HttpPort::Open(taken, {}).status().message(), HasSubstr(taken));
+}
+
+}  // namespace
+}  // namespace sluice

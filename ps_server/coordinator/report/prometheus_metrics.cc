@@ -1,0 +1,232 @@
+#include "ps_server/coordinator/report/prometheus_metrics.h"
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/counter_table.h"
+#include "common/tls/certificate_counter.h"
+#include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
+#include "ps_server/coordinator/core/counters.h"
+
+namespace sluice {
+namespace {
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+// Families in the order of their names, each with its series as they come.
+class Metrics {
+ public:
+  void Gauge(const std::string& name, const std::string& help, double value,
+             Labels labels = {}) {
+    Series(prometheus::MetricType::Gauge, name, help, std::move(labels))
+        .gauge.value = value;
+  }
+  void Counter(const std::string& name, const std::string& help, double value,
+               Labels labels = {}) {
+    Series(prometheus::MetricType::Counter, name, help, std::move(labels))
+        .counter.value = value;
+  }
+  prometheus::ClientMetric::Histogram& Histogram(const std::string& name,
+                                                 const std::string& help) {
+    return Series(prometheus::MetricType::Histogram, name, help, {}).histogram;
+  }
+
+  std::string Text() const {
+    std::vector<prometheus::MetricFamily> families;
+    for (const auto& [name, family] : families_) families.push_back(family);
+    return prometheus::TextSerializer().Serialize(families);
+  }
+
+ private:
+  prometheus::ClientMetric& Series(prometheus::MetricType type,
+                                   const std::string& name,
+                                   const std::string& help, Labels labels) {
+    prometheus::MetricFamily& family = families_[name];
+    if (family.metric.empty()) {
+      family.name = absl::StrCat("sluice_", name);
+      family.help = help;
+      family.type = type;
+    }
+    family.metric.emplace_back().label = std::move(labels);
+    return family.metric.back();
+  }
+
+  std::map<std::string, prometheus::MetricFamily> families_;
+};
+
+// A counter under the rule in the header. `help` is its family's.
+void AddCounter(const std::string& prefix, const std::string& name,
+                const std::string& help, int64_t value, Labels labels,
+                Metrics* metrics) {
+  if (name == kCertificateSecondsLeft) {
+    metrics->Gauge(absl::StrCat(prefix, "certificate_expires_seconds"),
+                   "Seconds until its certificate expires",
+                   static_cast<double>(value), std::move(labels));
+    return;
+  }
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(name, absl::MaxSplits('.', 1));
+  if (!parts.second.empty()) labels.push_back({"outcome", parts.second});
+  absl::string_view what = parts.first;
+  absl::ConsumeSuffix(&what, "_total");
+  const bool microseconds = absl::ConsumeSuffix(&what, "_microseconds");
+  metrics->Counter(
+      absl::StrCat(prefix, what, microseconds ? "_seconds_total" : "_total"),
+      help, microseconds ? static_cast<double>(value) * 1e-6 : value,
+      std::move(labels));
+}
+
+template <typename Counters, size_t n>
+void AddCounters(const CounterRow<Counters> (&table)[n],
+                 const proto::JobStatus& status, Metrics* metrics) {
+  for (const CounterRow<Counters>& row : table) {
+    const auto counted = status.counters().find(row.name);
+    if (counted == status.counters().end()) continue;
+    const bool by_outcome = absl::StrContains(row.name, '.');
+    const std::string family = absl::StrCat(
+        static_cast<std::vector<std::string>>(absl::StrSplit(row.name, '.'))[0],
+        ", by outcome");
+    AddCounter("", row.name, by_outcome ? family : row.help, counted->second,
+               {}, metrics);
+  }
+}
+
+std::string HelpOf(const std::string& role, const std::string& counter) {
+  return absl::StrCat("The counter ", counter, " of a ", role,
+                      ", as docs/protocol.md says");
+}
+
+void AddWorkers(const proto::JobStatus& status, Metrics* metrics) {
+  CounterMap sums;
+  std::map<std::string, int> states;
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    ++states[worker.state()];
+    if (status.worker_size() > kMostLabelledWorkers) {
+      for (const auto& [name, value] : worker.counters()) {
+        // The time left of certificates has no sum; the first to expire is a
+        // metric of its own.
+        if (name != kCertificateSecondsLeft) sums[name] += value;
+      }
+      continue;
+    }
+    const std::string id = absl::StrCat(worker.id());
+    metrics->Gauge("worker_last_heard_seconds",
+                   "Seconds since the worker was last heard",
+                   worker.last_heard_s(), {{"worker", id}});
+    for (const auto& [name, value] : worker.counters()) {
+      AddCounter("worker_", name, HelpOf("worker", name), value,
+                 {{"worker", id}}, metrics);
+    }
+  }
+  for (const auto& [name, value] : sums) {
+    AddCounter("worker_", name, HelpOf("worker", name), value, {}, metrics);
+  }
+  for (const auto& [state, count] : states) {
+    metrics->Gauge("workers", "Workers, by state", count, {{"state", state}});
+  }
+}
+
+void AddShards(const proto::JobStatus& status, Metrics* metrics) {
+  std::map<std::string, int> states;
+  for (const proto::ShardStatus& shard : status.shard()) {
+    ++states[shard.state()];
+    const std::string id = absl::StrCat(shard.id());
+    metrics->Gauge("shard_version", "The newest version that the shard holds",
+                   static_cast<double>(shard.version()), {{"shard", id}});
+    metrics->Gauge("shard_last_heard_seconds",
+                   "Seconds since the shard was last heard",
+                   shard.last_heard_s(), {{"shard", id}});
+    for (const auto& [name, value] : shard.counters()) {
+      AddCounter("shard_", name, HelpOf("shard", name), value, {{"shard", id}},
+                 metrics);
+    }
+  }
+  for (const auto& [state, count] : states) {
+    metrics->Gauge("shards", "Shards, by state", count, {{"state", state}});
+  }
+}
+
+void AddStaleness(const proto::JobStatus& status, Metrics* metrics) {
+  prometheus::ClientMetric::Histogram& histogram = metrics->Histogram(
+      "staleness_versions", "Applied gradients by staleness");
+  const int bins = status.staleness_histogram_size();
+  uint64_t below = 0;
+  for (int i = 0; i < bins; ++i) {
+    below += static_cast<uint64_t>(status.staleness_histogram(i));
+    // 0, 1, 2, 4, 8 ...; what is in the last bin has no upper bound.
+    if ((i & (i - 1)) == 0 && i + 1 < bins) {
+      histogram.bucket.push_back({below, static_cast<double>(i)});
+    }
+  }
+  histogram.sample_count = below;
+  histogram.sample_sum = status.mean_staleness() * static_cast<double>(below);
+}
+
+void AddTraining(const proto::JobStatus& status, Metrics* metrics) {
+  metrics->Gauge("run_info", "What runs", 1,
+                 {{"job", status.name()},
+                  {"run_id", status.run_id()},
+                  {"policy", status.policy()},
+                  {"phase", status.phase()}});
+  metrics->Gauge("version", "Updates that are decided",
+                 static_cast<double>(status.version()));
+  metrics->Gauge("generation", "Generation of the run: recoveries plus 1",
+                 static_cast<double>(status.generation()));
+  metrics->Gauge("epochs", "Samples applied, in epochs", status.epoch());
+  metrics->Gauge("progress_ratio", "Share of the run done", status.progress());
+  metrics->Gauge("running_seconds", "Seconds since the first task",
+                 status.seconds());
+  metrics->Gauge("loss", "Training loss, smoothed", status.loss());
+  metrics->Gauge("learning_rate", "Of the last update", status.learning_rate());
+  metrics->Gauge("waiting_seconds",
+                 "For how long the run has waited for somebody; 0: it does not",
+                 status.waiting_s());
+  if (status.has_test_loss()) {
+    metrics->Gauge("test_loss", "Of the last evaluation", status.test_loss());
+  }
+  if (status.has_test_accuracy()) {
+    metrics->Gauge("test_accuracy_ratio", "Of the last evaluation",
+                   status.test_accuracy());
+  }
+  const std::map<std::string, double> logged(status.logged().begin(),
+                                             status.logged().end());
+  for (const auto& [name, value] : logged) {
+    metrics->Gauge("logged", "What users' programs log, smoothed", value,
+                   {{"name", name}});
+  }
+  if (status.has_checkpoint() && status.checkpoint().has_newest_version()) {
+    metrics->Gauge("checkpoint_version", "Of the newest whole checkpoint",
+                   static_cast<double>(status.checkpoint().newest_version()));
+  }
+  if (status.has_recovery()) {
+    metrics->Counter("updates_lost_total", "Updates rolled back by recoveries",
+                     static_cast<double>(status.recovery().updates_lost()));
+  }
+  if (status.has_certificate_expires_s()) {
+    metrics->Gauge("certificate_expires_seconds",
+                   "Seconds until the first certificate expires",
+                   status.certificate_expires_s());
+  }
+}
+
+}  // namespace
+
+std::string PrometheusMetrics(const proto::JobStatus& status) {
+  Metrics metrics;
+  AddTraining(status, &metrics);
+  AddCounters(kRunCounters, status, &metrics);
+  AddCounters(kCheckpointCounters, status, &metrics);
+  AddStaleness(status, &metrics);
+  AddWorkers(status, &metrics);
+  AddShards(status, &metrics);
+  return metrics.Text();
+}
+
+}  // namespace sluice

@@ -1,0 +1,97 @@
+#include "ps_server/coordinator/report/prometheus_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+proto::JobStatus StatusOf(int workers) {
+  proto::JobStatus status;
+  status.set_name("a \"job\"");
+  status.set_version(7);
+  (*status.mutable_counters())["samples"] = 640;
+  (*status.mutable_counters())["gradients.applied"] = 20;
+  (*status.mutable_counters())["gradients.lost"] = 1;
+  for (int id = 0; id < workers; ++id) {
+    proto::WorkerStatus* worker = status.add_worker();
+    worker->set_id(id);
+    worker->set_state(id == 0 ? "dead" : "computing");
+    (*worker->mutable_counters())["compute_microseconds_total"] = 1500000;
+    (*worker->mutable_counters())["certificate_seconds_left"] = 60;
+  }
+  proto::ShardStatus* shard = status.add_shard();
+  shard->set_id(1);
+  (*shard->mutable_counters())["pulls_served"] = 3;
+  return status;
+}
+
+std::vector<std::string> LinesOf(const proto::JobStatus& status) {
+  return absl::StrSplit(PrometheusMetrics(status), '\n');
+}
+
+TEST(PrometheusMetricsTest, NamesCountersByOneRule) {
+  const auto lines = LinesOf(StatusOf(2));
+  EXPECT_THAT(lines, Contains("sluice_samples_total 640"));
+  EXPECT_THAT(lines, Contains("# TYPE sluice_gradients_total counter"));
+  EXPECT_THAT(lines,
+              Contains("sluice_gradients_total{outcome=\"applied\"} 20"));
+  EXPECT_THAT(lines, Contains("sluice_gradients_total{outcome=\"lost\"} 1"));
+  EXPECT_THAT(
+      lines, Contains("sluice_worker_compute_seconds_total{worker=\"1\"} 1.5"));
+  EXPECT_THAT(lines,
+              Contains("sluice_shard_pulls_served_total{shard=\"1\"} 3"));
+  EXPECT_THAT(
+      lines,
+      Contains("sluice_worker_certificate_expires_seconds{worker=\"0\"} 60"));
+  EXPECT_THAT(lines, Contains("sluice_workers{state=\"computing\"} 1"));
+  EXPECT_THAT(lines, Contains("sluice_workers{state=\"dead\"} 1"));
+  EXPECT_THAT(lines, Contains("sluice_version 7"));
+}
+
+TEST(PrometheusMetricsTest, HasOneFamilyOfAName) {
+  const std::string text = PrometheusMetrics(StatusOf(3));
+  const std::string type = "# TYPE sluice_worker_compute_seconds_total";
+  EXPECT_EQ(text.find(type), text.rfind(type));
+  EXPECT_THAT(text, HasSubstr(type));
+}
+
+TEST(PrometheusMetricsTest, QuotesWhatALabelHolds) {
+  EXPECT_THAT(PrometheusMetrics(StatusOf(1)),
+              HasSubstr("job=\"a \\\"job\\\"\""));
+}
+
+TEST(PrometheusMetricsTest, ManyWorkersAreSums) {
+  const int many = kMostLabelledWorkers + 1;
+  const auto lines = LinesOf(StatusOf(many));
+  EXPECT_THAT(lines, Contains(absl::StrCat(
+                         "sluice_worker_compute_seconds_total ", 1.5 * many)));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("worker=\""))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("worker_certificate"))));
+  EXPECT_THAT(LinesOf(StatusOf(kMostLabelledWorkers)),
+              Contains(HasSubstr("worker=\"99\"")));
+}
+
+TEST(PrometheusMetricsTest, StalenessIsAHistogramWithoutABoundAtItsEnd) {
+  proto::JobStatus status;
+  for (int count : {4, 3, 0, 2, 1}) status.add_staleness_histogram(count);
+  status.set_mean_staleness(1.5);
+  const auto lines = LinesOf(status);
+  EXPECT_THAT(lines, Contains("sluice_staleness_versions_bucket{le=\"0\"} 4"));
+  EXPECT_THAT(lines, Contains("sluice_staleness_versions_bucket{le=\"2\"} 7"));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("le=\"4\""))));
+  EXPECT_THAT(lines,
+              Contains("sluice_staleness_versions_bucket{le=\"+Inf\"} 10"));
+  EXPECT_THAT(lines, Contains("sluice_staleness_versions_count 10"));
+  EXPECT_THAT(lines, Contains("sluice_staleness_versions_sum 15"));
+}
+
+}  // namespace
+}  // namespace sluice

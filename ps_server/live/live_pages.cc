@@ -1,0 +1,111 @@
+#include "ps_server/live/live_pages.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "common/version.h"
+#include "nlohmann/json.hpp"
+#include "ps_server/coordinator/report/prometheus_metrics.h"
+#include "ps_server/coordinator/report/status_json.h"
+#include "ps_server/live/metrics_history.h"
+#include "ps_server/live/page_files.h"
+
+namespace sluice {
+namespace {
+
+using StatusSource = std::function<absl::StatusOr<proto::JobStatus>()>;
+
+HttpAnswer Unavailable(const absl::Status& why) {
+  return {.code = 503, .body = absl::StrCat(why.message(), "\n")};
+}
+
+HttpPage File(const char* type, absl::string_view bytes) {
+  return [type, bytes](const HttpArguments&) {
+    return HttpAnswer{.type = type, .body = std::string(bytes)};
+  };
+}
+
+HttpAnswer State(const absl::StatusOr<proto::JobStatus>& status,
+                 const nlohmann::ordered_json& points) {
+  nlohmann::ordered_json state = {{"sluice", kVersion},
+                                  {"status", nullptr},
+                                  {"error", nullptr},
+                                  {"points", points}};
+  if (status.ok()) {
+    state["status"] = StatusAsJson(*status);
+  } else {
+    state["error"] = status.status().message();
+  }
+  return {.type = "application/json", .body = JsonText(state, /*indent=*/-1)};
+}
+
+bool IsThere(const std::string& state) {
+  return state == "computing" || state == "waiting" || state == "serving" ||
+         state == "left";
+}
+
+HttpAnswer Ready(const proto::JobStatus& status) {
+  if (status.phase() == "finished") return {.body = "finished\n"};
+  std::string lacks;
+  for (const proto::ShardStatus& shard : status.shard()) {
+    if (IsThere(shard.state())) continue;
+    absl::StrAppend(&lacks, "shard ", shard.id(), " is ", shard.state(), "\n");
+  }
+  for (const proto::WorkerStatus& worker : status.worker()) {
+    if (IsThere(worker.state())) continue;
+    absl::StrAppend(&lacks, "worker ", worker.id(), " is ", worker.state(),
+                    "\n");
+  }
+  if (lacks.empty()) return {.body = "ready\n"};
+  return {.code = 503, .body = lacks};
+}
+
+}  // namespace
+
+std::map<std::string, HttpPage> LivePages(StatusSource status,
+                                          const std::string& run_dir) {
+  struct Curves {
+    explicit Curves(const std::string& path) : history(path) {}
+    absl::Mutex mu;
+    MetricsHistory history ABSL_GUARDED_BY(mu);
+  };
+  const auto curves = std::make_shared<Curves>(
+      run_dir.empty() ? "" : absl::StrCat(run_dir, "/metrics.jsonl"));
+  std::map<std::string, HttpPage> pages;
+  pages["/"] = File("text/html; charset=utf-8", kPageHtml);
+  pages["/page.css"] = File("text/css; charset=utf-8", kPageCss);
+  pages["/page.js"] = File("text/javascript; charset=utf-8", kPageJs);
+  pages["/chart.js"] = File("text/javascript; charset=utf-8", kChartJs);
+  pages["/api/state"] = [status, curves](const HttpArguments& arguments) {
+    int64_t since = 0;
+    const std::string argument = arguments("since");
+    if (!argument.empty() && !absl::SimpleAtoi(argument, &since)) {
+      return HttpAnswer{
+          .code = 400,
+          .body = absl::StrCat("since: expected a number, came \"", argument,
+                               "\"\n")};
+    }
+    absl::MutexLock lock(&curves->mu);
+    curves->history.Follow();
+    return State(status(), curves->history.Since(since));
+  };
+  pages["/metrics"] = [status](const HttpArguments&) {
+    const auto now = status();
+    if (!now.ok()) return Unavailable(now.status());
+    return HttpAnswer{.type = kPrometheusType, .body = PrometheusMetrics(*now)};
+  };
+  pages["/healthz"] = [](const HttpArguments&) {
+    return HttpAnswer{.body = "ok\n"};
+  };
+  pages["/readyz"] = [status](const HttpArguments&) {
+    const auto now = status();
+    return now.ok() ? Ready(*now) : Unavailable(now.status());
+  };
+  return pages;
+}
+
+}  // namespace sluice
