@@ -31,6 +31,7 @@ function duration(seconds) {
 
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
+  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(2);
   return value.toLocaleString("en", {maximumSignificantDigits: digits});
 }
 
@@ -117,6 +118,8 @@ function drawCurves(points) {
             [["test accuracy", (p) => p.test_accuracy, "cancelled", true]]);
   drawLines(charts.rate, points,
             [["samples per second", (p) => p.samples_per_second, "applied"]]);
+  byId("accuracy-figure").hidden =
+      !points.some((p) => typeof p.test_accuracy === "number");
   const names = [...new Set(points.flatMap((p) => Object.keys(p.logged || {})))];
   byId("logged-figure").hidden = names.length === 0;
   drawLines(charts.logged, points, names.slice(0, 5).map((name, i) =>

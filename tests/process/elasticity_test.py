@@ -136,7 +136,7 @@ class ElasticityTest(unittest.TestCase):
                         "sync.shortage_timeout_s=600") as run:
             run.await_version(20)
             run.signal("worker-1", signal.SIGTERM)
-            short = run.await_status(lambda s: s["waiting_for"] != "",
+            short = run.await_status(lambda s: "missing" in s["waiting_for"],
                                      "the status to say who is missing")
             self.assertEqual(short["waiting_for"],
                              "an update needs 2 gradients and 1 workers live; "

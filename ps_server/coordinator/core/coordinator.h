@@ -240,6 +240,7 @@ class Coordinator {
 
   // coordinator_state.cc
   std::pair<std::string, absl::Time> WaitingFor() const;
+  std::pair<std::string, absl::Time> StragglersWaitedFor() const;
   std::pair<std::string, absl::Time> IdlersWaitFor() const;
   double Progress(absl::Time now) const;
   absl::Duration Running(absl::Time now) const;

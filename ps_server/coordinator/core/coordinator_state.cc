@@ -5,10 +5,12 @@
 //
 // WaitingFor names one culprit, the one to look at first. While training runs
 // that is who is missing for an update; then who cannot reach somebody; then
-// the shard that keeps the commit window shut. If some worker computes, nobody
-// is waited for; else what keeps them idle is named.
+// the shard that keeps the commit window shut. Where some workers compute and
+// others have nothing to do, those that have computed for long are named; where
+// nobody computes, what keeps them idle.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/coordinator/core/coordinator.h"
@@ -90,8 +92,7 @@ std::pair<std::string, absl::Time> Coordinator::WaitingFor() const {
                        " to apply version ", stream_.executed().value() + 1),
           stream_.waiting_since() + paused};
     }
-    return tasks_.AnyLive() ? std::make_pair(std::string(), absl::Time())
-                            : IdlersWaitFor();
+    return tasks_.AnyLive() ? StragglersWaitedFor() : IdlersWaitFor();
   }
   if (!cut_off.first.empty()) return cut_off;
   if (evaluations_.running().has_value()) {
@@ -109,6 +110,33 @@ std::pair<std::string, absl::Time> Coordinator::WaitingFor() const {
   }
   return {absl::StrCat("shard ", stream_.slowest().value()),
           finishing_since_ + paused};
+}
+
+// Who has had a task for so long that a person wants to know, while a living
+// worker has none.
+std::pair<std::string, absl::Time> Coordinator::StragglersWaitedFor() const {
+  constexpr absl::Duration kLong = absl::Seconds(1);
+  constexpr size_t kNamed = 3;
+  const std::vector<const OpenTask*> slow = tasks_.LiveSince(awake_ - kLong);
+  const auto idle = [this](const auto& entry) {
+    const auto& [peer, member] = entry;
+    return peer.role == Role::kWorker && member.life == PeerLife::kAlive &&
+           tasks_.LiveOf(WorkerId(peer.id)) == nullptr;
+  };
+  const auto& members = members_.members();
+  if (slow.empty() || std::none_of(members.begin(), members.end(), idle)) {
+    return {"", absl::Time()};
+  }
+  std::string names;
+  for (size_t i = 0; i < slow.size() && i < kNamed; ++i) {
+    absl::StrAppend(&names, i == 0 ? "worker " : ", worker ",
+                    slow[i]->task.key.worker.value());
+  }
+  if (slow.size() > kNamed) {
+    absl::StrAppend(&names, " and ", slow.size() - kNamed, " more");
+  }
+  return {absl::StrCat(names, " to compute"),
+          slow.front()->opened + clock_.paused()};
 }
 
 // Nobody has a task although the run is not over.

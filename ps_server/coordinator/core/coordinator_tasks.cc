@@ -94,7 +94,7 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
   }
   stream_.TakeRoom();
   schedule_.Issue(block, worker);
-  tasks_.Open(task, block, what.samples,
+  tasks_.Open(task, block, what.samples, awake_,
               awake_ + DeadlineAfter(schedule_.overruns(block)));
   policy_.TaskOpened(worker);
   RefreshSupply(block);

@@ -357,6 +357,26 @@ TEST(RoomTest, TheRoomOfACancelledTaskComesBackWithItsDiscard) {
   EXPECT_TRUE(run.Finished().has_value());
 }
 
+// ---- Who is waited for ----
+
+TEST(WaitingTest, WhoeverComputesForLongWhileOthersHaveNothingToDoIsNamed) {
+  Driver run(SmallJob(proto::SYNC, 3, 3));
+  run.Start();
+  run.Advance(absl::Seconds(2));
+  EXPECT_EQ(run.State().waiting_for, "");  // All compute.
+  EXPECT_TRUE(run.Deliver(1).ok());
+  const JobState state = run.State();
+  EXPECT_EQ(state.waiting_for, "worker 0, worker 2 to compute");
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.State().waiting_for, "worker 2 to compute");
+  EXPECT_EQ(run.State().waiting_since, state.waiting_since);
+  EXPECT_TRUE(run.Deliver(2).ok());
+  EXPECT_EQ(run.State().waiting_for, "");
+  // The next round is under way; that is nothing a person need know of.
+  EXPECT_TRUE(run.Deliver(0).ok());
+  EXPECT_EQ(run.State().waiting_for, "");
+}
+
 // ---- The commit window ----
 
 TEST(CommitWindowTest, CommitsWaitForTheSlowestShardAndGradientsAreKept) {

@@ -28,7 +28,7 @@ GradientKey TaskTable::NextKey(WorkerId worker, Incarnation incarnation) {
 }
 
 const OpenTask& TaskTable::Open(Task task, BlockId block, int64_t samples,
-                                absl::Time deadline) {
+                                absl::Time now, absl::Time deadline) {
   const GradientKey key = task.key;
   const bool idle = live_of_.emplace(key.worker, key).second;
   SLUICE_CHECK(idle);
@@ -41,6 +41,7 @@ const OpenTask& TaskTable::Open(Task task, BlockId block, int64_t samples,
   open.task = std::move(task);
   open.block = block;
   open.samples = samples;
+  open.opened = now;
   return open;
 }
 
@@ -91,6 +92,16 @@ std::vector<GradientKey> TaskTable::LiveBelow(Version version) const {
     keys.push_back(live.key);
   }
   return keys;
+}
+
+std::vector<const OpenTask*> TaskTable::LiveSince(absl::Time time) const {
+  std::vector<const OpenTask*> since;
+  for (const Live& live : live_) {
+    const OpenTask& open = open_.at(live.key).task;
+    if (open.opened > time) break;
+    since.push_back(&open);
+  }
+  return since;
 }
 
 std::vector<GradientKey> TaskTable::AllLive() const {

@@ -21,6 +21,7 @@ struct OpenTask {
   Task task;
   BlockId block;
   int64_t samples = 0;
+  absl::Time opened;
   bool ready = false;
   absl::Time ready_since;            // When ready.
   std::vector<Version> shard_bases;  // When ready.
@@ -45,10 +46,10 @@ class TaskTable {
   // incarnation.
   GradientKey NextKey(WorkerId worker, Incarnation incarnation);
 
-  // It is overdue from `deadline` on. REQUIRES: the worker has no live task,
-  // and neither has the block; no live task's version is above.
+  // It is overdue from `deadline` on, `now` or later. REQUIRES: the worker has
+  // no live task, and neither has the block; no live task's version is above.
   const OpenTask& Open(Task task, BlockId block, int64_t samples,
-                       absl::Time deadline);
+                       absl::Time now, absl::Time deadline);
   // The gradient is ready, `now` by the clock on the wall. REQUIRES: the task
   // is live.
   const OpenTask& MarkReady(const Delivery& delivery, absl::Time now);
@@ -67,6 +68,9 @@ class TaskTable {
   std::vector<GradientKey> LiveBelow(Version version) const;
   std::vector<GradientKey> AllLive() const;
   bool AnyLive() const { return !live_of_.empty(); }
+  // Live tasks that were opened at `time` or before, in the order of their
+  // opening.
+  std::vector<const OpenTask*> LiveSince(absl::Time time) const;
   std::vector<GradientKey> AllReady() const;  // In the order of keys.
   // Live tasks whose deadline has passed, the longest overdue first.
   std::vector<GradientKey> Overdue(absl::Time now) const;

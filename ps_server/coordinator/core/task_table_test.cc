@@ -16,7 +16,8 @@ class TaskTableTest : public testing::Test {
     Task task;
     task.key = tasks_.NextKey(WorkerId(worker), Incarnation(1));
     task.version = Version(version);
-    tasks_.Open(task, BlockId(worker), 4, kStart + absl::Seconds(seconds + 10));
+    const absl::Time now = kStart + absl::Seconds(seconds);
+    tasks_.Open(task, BlockId(worker), 4, now, now + absl::Seconds(10));
     return task.key;
   }
   void MakeReady(const GradientKey& key, std::vector<Version> bases) {
@@ -79,6 +80,19 @@ TEST_F(TaskTableTest, OnlyLiveTasksHaveADeadline) {
   EXPECT_TRUE(tasks_.Overdue(kStart + absl::Seconds(9)).empty());
   EXPECT_EQ(tasks_.Overdue(kStart + absl::Seconds(10)),
             std::vector<GradientKey>{first});
+}
+
+TEST_F(TaskTableTest, KnowsWhichTasksHaveBeenLiveSinceATime) {
+  const GradientKey first = Open(1, 0, 0);
+  const GradientKey second = Open(2, 0, 3);
+  const GradientKey third = Open(3, 0, 4);
+  MakeReady(second, {Version(0)});
+  const auto since = tasks_.LiveSince(kStart + absl::Seconds(3));
+  ASSERT_EQ(since.size(), 1);
+  EXPECT_EQ(since.front()->task.key, first);
+  EXPECT_EQ(since.front()->opened, kStart);
+  EXPECT_EQ(tasks_.LiveSince(kStart + absl::Seconds(4)).back()->task.key,
+            third);
 }
 
 TEST_F(TaskTableTest, ATaskThatMayTakeLongerHidesNoneThatIsOverdue) {

@@ -1,0 +1,192 @@
+#!/usr/bin/python3 -B
+"""What a lead shows while its run goes on: to Prometheus, to probes and, where
+Chromium is installed, to a browser."""
+
+import importlib.util
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import cluster
+import harness
+
+# Goes on for as long as a test looks at it.
+ENDLESS = ("stop.epochs=100000", "delays.compute.constant.ms=10",
+           "checkpoint.every_s=1")
+HAS_BROWSER = (importlib.util.find_spec("selenium") is not None and
+               shutil.which("chromium") and shutil.which("chromedriver"))
+HAS_PROMETHEUS = shutil.which("promtool")
+
+
+class ShownRun(cluster.Training):
+    """A run whose lead has an HTTP port."""
+
+    def __init__(self, *overrides):
+        self.port = harness.reserve_port()
+        super().__init__(harness.write_job(harness.LINEAR_JOB),
+                         f"--http=127.0.0.1:{self.port}",
+                         *harness.sets([*ENDLESS, *overrides]))
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def get(self, path):
+        """The text of a page, or None while nobody answers."""
+        try:
+            with urllib.request.urlopen(self.url(path), timeout=30) as answer:
+                return answer.read().decode()
+        except (urllib.error.URLError, ConnectionError):
+            return None
+
+    def state(self):
+        return json.loads(self.get("/api/state") or "{}").get("status")
+
+    def await_state(self, holds, what):
+        def look():
+            state = self.state()
+            return state if state and holds(state) else None
+        return harness.wait_until(look, what, self.process)
+
+    def metrics(self):
+        """Name with labels -> value, of all that Prometheus would read."""
+        return {name: float(value) for name, value in
+                re.findall(r"^(sluice_\S+(?:\{.*\})?) (\S+)$",
+                           self.get("/metrics") or "", re.MULTILINE)}
+
+
+class LivePageTest(unittest.TestCase):
+
+    def test_counters_equal_the_ledger_after_a_recovery(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["checkpoints"]["newest_version"],
+                            "a checkpoint")
+            self.assertEqual(run.get("/readyz"), "ready\n")
+            run.signal("ps_server-0", signal.SIGKILL)
+            run.await_state(lambda s: s["generation"] == 2 and
+                            s["version"] > s["recovery"]["restored_version"],
+                            "the second generation")
+            # What follows compares two looks at a run that stands still.
+            for name in ("worker-0", "worker-1"):
+                run.signal(name, signal.SIGSTOP)
+            seen = []
+            def still():
+                seen.append(run.metrics().get("sluice_version"))
+                return len(seen) > 20 and len(set(seen[-20:])) == 1
+            harness.wait_until(still, "the run to stand still", run.process)
+            metrics = run.metrics()
+            balance = harness.tool("ledger", run.dir, "--json")
+            self.assertEqual(balance.returncode, 0, balance.stderr)
+            ledger = json.loads(balance.stdout)
+            def counted(outcome):
+                return metrics[f'sluice_gradients_total{{outcome="{outcome}"}}']
+            for outcome in ("applied", "cancelled", "dropped", "rejected"):
+                with self.subTest(outcome=outcome):
+                    self.assertEqual(counted(outcome),
+                                     ledger["gradients"][outcome])
+            # To the ledger a task that has not ended is lost, of which each of
+            # the two workers may have one.
+            under_way = ledger["gradients"]["lost"] - counted("lost")
+            self.assertIn(under_way, (0, 1, 2))
+            self.assertEqual(metrics["sluice_version"], ledger["version"])
+            if HAS_PROMETHEUS:
+                checked = subprocess.run(
+                    ["promtool", "check", "metrics"], input=run.get("/metrics"),
+                    text=True, capture_output=True)
+                self.assertNotIn("error", checked.stderr.lower())
+
+    def test_bad_addresses_are_named(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        for address in ("8080", "127.0.0.1:0", "nowhere"):
+            with self.subTest(address=address):
+                result = harness.tool("train", job, f"--http={address}")
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(f"--http: expected host:port", result.stderr)
+                self.assertIn(address, result.stderr)
+        result = subprocess.run(
+            [harness.PS_SERVER, f"--job={job}", "--shard=1",
+             "--listen=127.0.0.1:0", "--coordinator=127.0.0.1:1",
+             "--http=127.0.0.1:0"], capture_output=True, text=True,
+            timeout=harness.TIMEOUT_S)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("--http: expected with --shard=0", result.stderr)
+
+
+@unittest.skipUnless(HAS_BROWSER, "chromium, chromium-driver and "
+                     "python3-selenium are not installed")
+class BrowserTest(unittest.TestCase):
+
+    def setUp(self):
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu",
+                         "--disable-dev-shm-usage",
+                         f"--user-data-dir={harness.scratch() / 'profile'}"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs",
+                               {"browser": "ALL", "performance": "ALL"})
+        self.browser = webdriver.Chrome(
+            options=options, service=Service(shutil.which("chromedriver")))
+        self.addCleanup(self.browser.quit)
+
+    def text(self, name):
+        return self.browser.find_element("id", name).text
+
+    def await_text(self, name, pattern, run):
+        """What of the element's text matches, once something does."""
+        return harness.wait_until(
+            lambda: re.search(pattern, self.text(name)),
+            f"{name} to match {pattern}", run.process).group()
+
+    def test_the_page_follows_a_run_through_a_recovery(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["checkpoints"]["newest_version"],
+                            "a checkpoint")
+            self.browser.get(run.url("/"))
+            self.assertEqual(self.await_text("name", "linear", run), "linear")
+            self.await_text("phase", "^running$", run)
+            self.await_text("workers", "0 computing|0 waiting", run)
+            self.browser.execute_script("window.loaded_once = true")
+
+            # Under SYNC everybody waits for a worker that does not go on. It
+            # is named after a second, and the page asks once a second.
+            run.signal("worker-1", signal.SIGSTOP)
+            stopped = time.monotonic()
+            waited = self.await_text("banner", "Waiting for .*worker 1.* since .*",
+                                     run)
+            print(f"after {time.monotonic() - stopped:.2f} s: {waited}")
+            run.signal("worker-1", signal.SIGCONT)
+            self.await_text("banner", "^$", run)
+
+            run.signal("ps_server-0", signal.SIGKILL)
+            self.await_text("run", "generation 2", run)
+            self.await_text("durable", "Generation 2 goes on from version", run)
+            self.await_text("events", "Generation 2 begins", run)
+            self.assertTrue(self.browser.execute_script(
+                "return window.loaded_once && points.length > 0"))
+            self.check_what_was_fetched(run)
+
+    def check_what_was_fetched(self, run):
+        urls = [json.loads(entry["message"])["message"]["params"]["request"]["url"]
+                for entry in self.browser.get_log("performance")
+                if '"Network.requestWillBeSent"' in entry["message"]]
+        self.assertGreater(len(urls), 4)
+        self.assertEqual([url for url in urls
+                          if not url.startswith((run.url("/"), "data:",
+                                                 # The browser's own first tab.
+                                                 "chrome:"))], [])
+        # While the lead is away, questions fail; nothing else may.
+        self.assertEqual([entry["message"]
+                          for entry in self.browser.get_log("browser")
+                          if "/api/state" not in entry["message"]], [])
+
+
+if __name__ == "__main__":
+    harness.main()
