@@ -31,7 +31,9 @@ class SyncDeathTest(unittest.TestCase):
 
     def test_lenet_on_images(self):
         self.assertEqual(*self.killed(
-            harness.LENET, "sync.gradients_per_update=4", "stop.updates=40"))
+            harness.LENET, "sync.gradients_per_update=4", "stop.updates=40",
+            # So that it is killed well before the end.
+            "delays.compute.constant.ms=20"))
 
     def test_a_linear_model_over_many_epochs(self):
         job = harness.write_job(harness.LINEAR_JOB)
