@@ -20,6 +20,9 @@ void AddCheckCommand(CLI::App& app, int* exit_code);
 // the summary of a run that is over.
 void AddStatusCommand(CLI::App& app, int* exit_code);
 
+// `ui RUN`: shows a run in the browser, while it goes on and when it is over.
+void AddUiCommand(CLI::App& app, int* exit_code);
+
 // `eval RUN`: measures a run's final weights on its test split again.
 void AddEvalCommand(CLI::App& app, int* exit_code);
 

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddCheckCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
+  sluice::AddUiCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);
   sluice::AddCheckpointCommands(app, &exit_code);
   sluice::AddSimulateCommand(app, &exit_code);

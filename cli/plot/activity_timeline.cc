@@ -1,6 +1,7 @@
 #include "cli/plot/activity_timeline.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/task_spans.h"
@@ -37,7 +38,7 @@ void AddBar(Bar bar, ActivityTimeline* timeline) {
   if (bar.begin < bar.end) timeline->bars.push_back(bar);
 }
 
-void AddWorker(int64_t worker, const std::vector<TaskSpan>& tasks,
+void AddWorker(int64_t worker, const std::deque<TaskSpan>& tasks,
                ActivityTimeline* timeline) {
   timeline->workers.push_back(worker);
   AddBar({worker, 0, tasks.front().issued, Activity::kWaits}, timeline);

@@ -1,15 +1,8 @@
-// A worker's time in one generation is cut at each task's beginning, and each
-// piece once more where the task's gradient was ready or the task ended:
-//
-//   issued     ready      issued   worker dies      issued    the log ends
-//     |--applied--|--idle--|---lost---|----absent-----|--unfinished--|
-//     life 1               life 1                     life 2
-//
-// So the pieces cover the time from the first task on, and none overlap.
 #include "cli/report/goodput.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -18,70 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/generations.h"
-#include "ps_server/coordinator/log/ledger.h"
-#include "ps_server/coordinator/log/task_spans.h"
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A generation, and how much of it the newest one rests on.
-struct Kept {
-  bool newest = false;
-  size_t records = 0;  // From the log's first one on.
-};
-
-// The records up to the commit of `version`; none if it made no such version.
-size_t RecordsUpTo(Version version, const CommitLog& log) {
-  for (size_t i = 0; i < log.records.size(); ++i) {
-    const proto::LogRecord& record = log.records[i];
-    if (record.has_commit() && record.commit().version() == version.value()) {
-      return i + 1;
-    }
-  }
-  return 0;
-}
-
-double WorkerSeconds::*CauseOf(const TaskSpan& task, const Kept& kept) {
-  if (task.outcome == proto::OUTCOME_UNSPECIFIED) {
-    return kept.newest ? &WorkerSeconds::unfinished : &WorkerSeconds::lost;
-  }
-  if (task.worker_lost || task.ended_at > kept.records) {
-    return &WorkerSeconds::lost;
-  }
-  switch (task.outcome) {
-    case proto::APPLIED:
-      return &WorkerSeconds::applied;
-    case proto::CANCELLED:
-      return &WorkerSeconds::cancelled;
-    case proto::DROPPED:
-    case proto::REJECTED:
-      return &WorkerSeconds::dropped;
-    default:
-      return &WorkerSeconds::lost;
-  }
-}
-
-// Adds the time of a worker that had `tasks` in a generation whose log goes on
-// until `end`.
-void AddTime(const std::vector<TaskSpan>& tasks, double end, const Kept& kept,
-             WorkerSeconds* time) {
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const TaskSpan& task = tasks[i];
-    const TaskSpan* next = i + 1 < tasks.size() ? &tasks[i + 1] : nullptr;
-    const double until = next == nullptr ? end : next->issued;
-    const double computed = std::min(task.computed, until);
-    time->*CauseOf(task, kept) += computed - task.issued;
-    if (next != nullptr && next->incarnation != task.incarnation) {
-      time->absent += until - computed;
-    } else if (next != nullptr || !task.worker_lost) {
-      time->idle += until - computed;
-    }
-  }
-}
 
 std::string Row(const std::string& name, const WorkerSeconds& time) {
   const double total = time.Total();
@@ -103,21 +38,7 @@ Json TimeJson(const WorkerSeconds& time) {
 
 }  // namespace
 
-double WorkerSeconds::Total() const {
-  double total = 0;
-  for (const TimeCause& cause : kTimeCauses) total += this->*cause.seconds;
-  return total;
-}
-
-WorkerSeconds Goodput::Total() const {
-  WorkerSeconds total;
-  for (const auto& [worker, time] : workers) {
-    for (const TimeCause& cause : kTimeCauses) {
-      total.*cause.seconds += time.*cause.seconds;
-    }
-  }
-  return total;
-}
+WorkerSeconds Goodput::Total() const { return SumOf(workers); }
 
 double Goodput::share() const {
   const WorkerSeconds total = Total();
@@ -125,23 +46,25 @@ double Goodput::share() const {
 }
 
 Goodput MeasureGoodput(const std::vector<CommitLog>& logs) {
+  std::vector<proto::LogHeader> headers;
+  for (const CommitLog& log : logs) headers.push_back(log.header);
+  const std::vector<std::optional<Version>> kept = KeptVersions(headers);
   Goodput goodput;
-  const Ledger ledger = BalanceLogs(logs, {});
-  goodput.version = ledger.version;
   goodput.generations = static_cast<int64_t>(logs.size());
+  WorkerTime time;
   for (size_t i = 0; i < logs.size(); ++i) {
     const CommitLog& log = logs[i];
     if (log.torn.has_value()) goodput.torn.push_back(*log.torn);
-    if (log.records.empty()) continue;
-    Kept kept;
-    kept.newest = i + 1 == logs.size();
-    kept.records = kept.newest ? log.records.size()
-                               : RecordsUpTo(ledger.generations[i].kept, log);
-    const double end = log.records.back().seconds();
-    for (const auto& [worker, tasks] : TaskSpansOf(log, /*origin=*/0)) {
-      AddTime(tasks, end, kept, &goodput.workers[worker]);
+    time.Begin(log.header, kept[i]);
+    goodput.version = Version(log.header.restored_version());
+    for (const proto::LogRecord& record : log.records) {
+      time.Read(record);
+      if (record.has_commit()) {
+        goodput.version = Version(record.commit().version());
+      }
     }
   }
+  goodput.workers = time.Seconds();
   return goodput;
 }
 

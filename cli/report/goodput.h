@@ -9,46 +9,10 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/worker_time.h"
 
 // Goodput: the share of the workers' time whose samples are in the weights.
 namespace sluice {
-
-// The time of workers, in seconds, by what became of it. Every second is in
-// one place.
-//
-// A worker's time runs from its first task of a generation to the moment when
-// the generation's log last knows of it: where the log ends, or where its last
-// task ended if the worker was lost with it. A task's time runs from when it is
-// issued until every shard holds its gradient or the task has ended, so it
-// includes pulling and pushing.
-struct WorkerSeconds {
-  double applied = 0;     // Tasks whose gradient is in the newest version.
-  double cancelled = 0;   // Tasks that were cancelled.
-  double dropped = 0;     // Tasks whose gradient was dropped or rejected.
-  double lost = 0;        // Tasks lost with their worker or their generation.
-  double unfinished = 0;  // Tasks that have not ended where the log does.
-  double idle = 0;        // The worker is there, and has no task.
-  double absent = 0;      // From a life's last task to the next life's first.
-
-  double Total() const;
-};
-
-// One row for each member, by the name that it has in every output.
-struct TimeCause {
-  const char* name;
-  double WorkerSeconds::*seconds;
-};
-inline constexpr TimeCause kTimeCauses[] = {
-    {"applied", &WorkerSeconds::applied},
-    {"cancelled", &WorkerSeconds::cancelled},
-    {"dropped", &WorkerSeconds::dropped},
-    {"lost", &WorkerSeconds::lost},
-    {"unfinished", &WorkerSeconds::unfinished},
-    {"idle", &WorkerSeconds::idle},
-    {"absent", &WorkerSeconds::absent},
-};
-static_assert(sizeof(WorkerSeconds) ==
-              sizeof(kTimeCauses) / sizeof(TimeCause) * sizeof(double));
 
 struct Goodput {
   Version version;                           // The newest.

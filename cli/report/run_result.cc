@@ -13,8 +13,13 @@
 #include "cli/launch/progress.h"
 #include "cli/report/goodput.h"
 #include "cli/report/notable_counters.h"
+#include "cli/run_folder.h"
 #include "common/counter_json.h"
 #include "common/counter_table.h"
+#include "common/ids.h"
+#include "common/status_macros.h"
+#include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {
@@ -142,6 +147,92 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir) {
   result.weights_sha256 = Text(summary, "weights_sha256");
   result.counters = CountersFromJson(kRunCounters, summary);
   return result;
+}
+
+namespace {
+
+void PutCheckpoints(const json& summary, proto::JobStatus* status) {
+  const auto found = summary.find("checkpoints");
+  if (found == summary.end() || !found->is_object()) return;
+  proto::CheckpointStatus* checkpoint = status->mutable_checkpoint();
+  const double newest = Number(*found, "newest_version");
+  if (!std::isnan(newest)) {
+    checkpoint->set_newest_version(static_cast<int64_t>(newest));
+  }
+  checkpoint->set_last_error(Text(*found, "last_error"));
+  PutCounters(kCheckpointCounters,
+              CountersFromJson(kCheckpointCounters, summary),
+              status->mutable_counters());
+}
+
+// From where the last generation went on, and why, is in its log alone.
+void PutRecovery(const std::string& run_dir, const json& summary,
+                 proto::JobStatus* status) {
+  const auto reader = CommitLogReader::Open(
+      CommitLogPath(run_dir, Generation(status->generation())));
+  if (!reader.ok() || !(*reader)->header().has_value()) return;
+  const proto::LogHeader& header = *(*reader)->header();
+  status->set_run_id(header.run_id());
+  if (header.parent_generation() == 0) return;
+  proto::RecoveryStatus* recovery = status->mutable_recovery();
+  recovery->set_restored_version(header.restored_version());
+  recovery->set_reason(header.reason());
+  recovery->set_updates_lost(
+      static_cast<int64_t>(Number(summary, "updates_lost")));
+}
+
+}  // namespace
+
+absl::StatusOr<proto::JobStatus> ReadFinishedStatus(
+    const std::string& run_dir) {
+  SLUICE_ASSIGN_OR_RETURN(const RunResult result, ReadRunResult(run_dir));
+  const json summary = ReadSummary(run_dir);
+  const auto number = [](const json& from, const char* name) {
+    const double value = Number(from, name);
+    return std::isnan(value) ? 0 : value;
+  };
+  proto::JobStatus status;
+  status.set_name(Text(summary, "name"));
+  status.set_policy(Text(summary, "policy"));
+  status.set_phase(result.failure.empty() ? "finished" : "failed");
+  status.set_message(result.failure.empty() ? result.reason : result.failure);
+  status.set_generation(static_cast<int64_t>(number(summary, "generation")));
+  status.set_version(result.version);
+  status.set_epoch(number(summary, "epochs"));
+  status.set_seconds(result.seconds);
+  status.set_samples_per_second(number(summary, "samples_per_second"));
+  if (result.seconds > 0) {
+    status.set_updates_per_second(static_cast<double>(result.version) /
+                                  result.seconds);
+  }
+  status.set_progress(1);
+  status.set_mean_staleness(number(summary, "mean_staleness"));
+  if (result.test_loss.has_value()) status.set_test_loss(*result.test_loss);
+  if (result.test_accuracy.has_value()) {
+    status.set_test_accuracy(*result.test_accuracy);
+  }
+  status.set_test_version(
+      static_cast<int64_t>(number(summary, "test_version")));
+  PutCounters(kRunCounters, result.counters, status.mutable_counters());
+  PutCheckpoints(summary, &status);
+  PutRecovery(run_dir, summary, &status);
+  const auto workers = static_cast<int64_t>(number(summary, "workers"));
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    status.add_worker()->set_id(worker);
+    status.mutable_worker()->rbegin()->set_state("left");
+  }
+  const json last =
+      json::parse(TailOfFile(run_dir + "/metrics.jsonl", 1, ""), nullptr,
+                  /*allow_exceptions=*/false);
+  if (!last.is_object()) return status;
+  status.set_loss(number(last, "loss"));
+  status.set_learning_rate(number(last, "learning_rate"));
+  const auto histogram = last.find("staleness_histogram");
+  if (histogram == last.end() || !histogram->is_array()) return status;
+  for (const json& bin : *histogram) {
+    if (bin.is_number()) status.add_staleness_histogram(bin.get<int64_t>());
+  }
+  return status;
 }
 
 std::string FailureInSummary(const std::string& run_dir) {

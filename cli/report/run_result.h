@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
@@ -30,6 +31,11 @@ struct RunResult {
 };
 // kNotFound: there is no such file that can be read.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
+
+// How a run that is over stood in the end: its summary and the last line of its
+// metrics.jsonl, in the form in which a coordinator says it; the phase is
+// "finished" or "failed". Errors as ReadRunResult's.
+absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 
 // RUN_DIR/summary.json as text, several lines, and the run's goodput from its
 // commit logs if these can be read and have at most 64 MiB. Says so if the

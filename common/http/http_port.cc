@@ -6,10 +6,13 @@
 #include <microhttpd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/rpc/listening_sockets.h"
 #include "common/status_macros.h"
 
@@ -45,19 +48,61 @@ MHD_Result Send(MHD_Connection* connection, const HttpAnswer& answer) {
   return queued;
 }
 
+// Empty: there is none.
+std::string Header(MHD_Connection* connection, const char* name) {
+  const char* value =
+      MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+  return value == nullptr ? "" : value;
+}
+
+// With any port: a forwarded one differs.
+bool IsOurs(const HttpPort& port, const std::string& host) {
+  const std::vector<std::string>& names = port.access().hosts;
+  return names.empty() ||
+         std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return host == name || absl::StartsWith(host, name + ":");
+         });
+}
+
+// Takes as long for any wrong token of the right length.
+bool IsToken(const std::string& token, const std::string& sent) {
+  if (sent.size() != token.size()) return false;
+  int differ = 0;
+  for (size_t i = 0; i < token.size(); ++i) differ |= token[i] ^ sent[i];
+  return differ == 0;
+}
+
+HttpAnswer NoSuchPage(const std::map<std::string, HttpPage>& pages) {
+  std::string body = "there is no such page; there are:\n";
+  for (const auto& [known, unused] : pages) {
+    absl::StrAppend(&body, known, "\n");
+  }
+  return {.code = MHD_HTTP_NOT_FOUND, .body = body};
+}
+
 HttpAnswer AnswerTo(const HttpPort& port, MHD_Connection* connection,
                     const std::string& path, const std::string& method) {
-  if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
+  const HttpAccess& access = port.access();
+  const bool reads =
+      method == MHD_HTTP_METHOD_GET || method == MHD_HTTP_METHOD_HEAD;
+  if (!reads && (method != MHD_HTTP_METHOD_POST || access.actions.empty())) {
     return {.code = MHD_HTTP_METHOD_NOT_ALLOWED,
             .body = "expected GET or HEAD\n"};
   }
-  const auto page = port.pages().find(path);
-  if (page == port.pages().end()) {
-    std::string body = "there is no such page; there are:\n";
-    for (const auto& [known, unused] : port.pages()) {
-      absl::StrAppend(&body, known, "\n");
-    }
-    return {.code = MHD_HTTP_NOT_FOUND, .body = body};
+  if (!IsOurs(port, Header(connection, MHD_HTTP_HEADER_HOST))) {
+    return {.code = MHD_HTTP_MISDIRECTED_REQUEST,
+            .body = absl::StrCat("expected a Host of this port: ",
+                                 absl::StrJoin(access.hosts, " or "), "\n")};
+  }
+  const auto& pages = reads ? port.pages() : access.actions;
+  const auto page = pages.find(path);
+  if (page == pages.end()) return NoSuchPage(pages);
+  if (!access.token.empty() && absl::StartsWith(path, "/api/") &&
+      !IsToken(access.token, Header(connection, "X-Sluice-Token"))) {
+    return {.code = MHD_HTTP_FORBIDDEN,
+            .body =
+                "expected the token of this port in X-Sluice-Token: it is "
+                "in the address that was printed\n"};
   }
   return page->second([connection](const std::string& name) -> std::string {
     const char* value = MHD_lookup_connection_value(
@@ -77,18 +122,20 @@ MHD_Result OnRequest(void* port, MHD_Connection* connection, const char* path,
 
 }  // namespace
 
-HttpPort::HttpPort(std::map<std::string, HttpPage> pages)
-    : pages_(std::move(pages)) {}
+HttpPort::HttpPort(std::map<std::string, HttpPage> pages, HttpAccess access)
+    : pages_(std::move(pages)), access_(std::move(access)) {}
 
 HttpPort::~HttpPort() {
   for (MHD_Daemon* daemon : daemons_) MHD_stop_daemon(daemon);
 }
 
 absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Open(
-    const std::string& address, std::map<std::string, HttpPage> pages) {
+    const std::string& address, std::map<std::string, HttpPage> pages,
+    HttpAccess access) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<int> sockets,
                           OpenListeningSockets(address));
-  std::unique_ptr<HttpPort> port(new HttpPort(std::move(pages)));
+  std::unique_ptr<HttpPort> port(
+      new HttpPort(std::move(pages), std::move(access)));
   port->port_ = PortOfSocket(sockets.front());
   while (!sockets.empty()) {
     MHD_Daemon* daemon = MHD_start_daemon(

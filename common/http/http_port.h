@@ -26,8 +26,21 @@ using HttpArguments = std::function<std::string(const std::string& name)>;
 // time; nobody else is answered meanwhile.
 using HttpPage = std::function<HttpAnswer(const HttpArguments& arguments)>;
 
-// A port that answers GET and HEAD, in plain text, to whoever reaches it.
-// Pages are for reading: what changes anything does not belong here.
+// Whom a port answers. The default: whoever reaches it, and nothing can be
+// changed through it.
+struct HttpAccess {
+  // What the header Host may say before the port: "localhost". Empty: anything.
+  // So a page from elsewhere whose name has come to mean this machine is
+  // refused.
+  std::vector<std::string> hosts;
+  // Paths that begin with "/api/" need it in the header X-Sluice-Token. Empty:
+  // they need none, and there are no actions.
+  std::string token;
+  // What POST does, by path, "/api/stop"; a body is not read.
+  std::map<std::string, HttpPage> actions;
+};
+
+// A port that answers GET and HEAD in plain text.
 //
 // Nothing that a client sends makes it hold much: a connection has 32 KiB for
 // what it asks, which fits a request line and headers and no body, ends after
@@ -39,10 +52,11 @@ using HttpPage = std::function<HttpAnswer(const HttpArguments& arguments)>;
 class HttpPort {
  public:
   // Answers at "host:port" from here on; port 0: a free one. `pages`: by path,
-  // "/metrics". Another path is 404, another method 405. Errors as
-  // OpenListeningSockets's.
+  // "/metrics". Another path is 404, another method 405, a token that is not
+  // `access`'s 403, another Host 421. Errors as OpenListeningSockets's.
   static absl::StatusOr<std::unique_ptr<HttpPort>> Open(
-      const std::string& address, std::map<std::string, HttpPage> pages);
+      const std::string& address, std::map<std::string, HttpPage> pages,
+      HttpAccess access = {});
   // Waits for the page that is being made, if any.
   ~HttpPort();
 
@@ -50,13 +64,16 @@ class HttpPort {
   HttpPort& operator=(const HttpPort&) = delete;
 
   int port() const { return port_; }
+  // As opened with.
   const std::map<std::string, HttpPage>& pages() const { return pages_; }
+  const HttpAccess& access() const { return access_; }
 
  private:
-  explicit HttpPort(std::map<std::string, HttpPage> pages);
+  HttpPort(std::map<std::string, HttpPage> pages, HttpAccess access);
 
   // Constant after Open.
   const std::map<std::string, HttpPage> pages_;
+  const HttpAccess access_;
   int port_ = 0;
   std::vector<MHD_Daemon*> daemons_;  // One for each of the host's addresses.
 };

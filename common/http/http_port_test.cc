@@ -141,6 +141,72 @@ TEST_F(HttpPortTest, OneAddressHasAtMostSixteenConnections) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
 }
 
+// A port with a token, and an action that is counted.
+class GuardedPortTest : public testing::Test {
+ protected:
+  GuardedPortTest() {
+    const HttpPage page = [](const HttpArguments&) {
+      return HttpAnswer{.body = "page"};
+    };
+    HttpAccess access;
+    access.hosts = {"localhost", "[::1]"};
+    access.token = "secret";
+    access.actions["/api/act"] = [this](const HttpArguments&) {
+      ++acted_;
+      return HttpAnswer{.body = "done"};
+    };
+    auto opened = HttpPort::Open("127.0.0.1:0",
+                                 {{"/", page}, {"/api/look", page}}, access);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    port_ = *std::move(opened);
+  }
+
+  // The status code of the answer.
+  std::string Ask(const std::string& first, const std::string& host,
+                  const std::string& token) {
+    RawClient client(port_->port());
+    client.Send(absl::StrCat(first, " HTTP/1.1\r\nHost: ", host,
+                             "\r\nConnection: close\r\nContent-Length: 0\r\n",
+                             token.empty() ? "" : "X-Sluice-Token: ", token,
+                             token.empty() ? "\r\n" : "\r\n\r\n"));
+    return client.ReadAll().substr(9, 3);
+  }
+
+  int acted_ = 0;
+  std::unique_ptr<HttpPort> port_;
+};
+
+TEST_F(GuardedPortTest, OnlyTheTokenOpensWhatIsBelowApi) {
+  EXPECT_EQ(Ask("GET /", "localhost", ""), "200");
+  for (const char* wrong : {"", "secreT", "secre", "secrets"}) {
+    EXPECT_EQ(Ask("GET /api/look", "localhost", wrong), "403") << wrong;
+    EXPECT_EQ(Ask("POST /api/act", "localhost", wrong), "403") << wrong;
+  }
+  EXPECT_EQ(acted_, 0);
+  EXPECT_EQ(Ask("GET /api/look", "localhost", "secret"), "200");
+  EXPECT_EQ(Ask("POST /api/act", "localhost", "secret"), "200");
+  EXPECT_EQ(acted_, 1);
+}
+
+TEST_F(GuardedPortTest, OnlyPostActs) {
+  EXPECT_EQ(Ask("GET /api/act", "localhost", "secret"), "404");
+  EXPECT_EQ(Ask("POST /api/look", "localhost", "secret"), "404");
+  EXPECT_EQ(Ask("PUT /api/act", "localhost", "secret"), "405");
+  EXPECT_EQ(acted_, 0);
+}
+
+TEST_F(GuardedPortTest, AnotherNameForThisMachineIsRefused) {
+  for (const char* host :
+       {"elsewhere.example", "localhost.example:80", "127.0.0.1", ""}) {
+    EXPECT_EQ(Ask("POST /api/act", host, "secret"), "421") << host;
+    EXPECT_EQ(Ask("GET /", host, "secret"), "421") << host;
+  }
+  EXPECT_EQ(acted_, 0);
+  for (const char* host : {"localhost:9000", "[::1]:80", "[::1]"}) {
+    EXPECT_EQ(Ask("GET /", host, ""), "200") << host;
+  }
+}
+
 TEST_F(HttpPortTest, APortThatIsTakenIsRefused) {
   const std::string taken = absl::StrCat("127.0.0.1:", port_->port());
   EXPECT_THAT(HttpPort::Open(taken, {}).status().message(), HasSubstr(taken));

@@ -13,6 +13,7 @@
 #include "ps_server/coordinator/report/status_json.h"
 #include "ps_server/live/metrics_history.h"
 #include "ps_server/live/page_files.h"
+#include "ps_server/live/task_history.h"
 
 namespace sluice {
 namespace {
@@ -30,11 +31,13 @@ HttpPage File(const char* type, absl::string_view bytes) {
 }
 
 HttpAnswer State(const absl::StatusOr<proto::JobStatus>& status,
-                 const nlohmann::ordered_json& points) {
+                 const nlohmann::ordered_json& points,
+                 const nlohmann::ordered_json& time) {
   nlohmann::ordered_json state = {{"sluice", kVersion},
                                   {"status", nullptr},
                                   {"error", nullptr},
-                                  {"points", points}};
+                                  {"points", points},
+                                  {"time", time}};
   if (status.ok()) {
     state["status"] = StatusAsJson(*status);
   } else {
@@ -68,19 +71,22 @@ HttpAnswer Ready(const proto::JobStatus& status) {
 
 std::map<std::string, HttpPage> LivePages(StatusSource status,
                                           const std::string& run_dir) {
-  struct Curves {
-    explicit Curves(const std::string& path) : history(path) {}
+  struct Files {
+    explicit Files(const std::string& run_dir)
+        : metrics(run_dir.empty() ? ""
+                                  : absl::StrCat(run_dir, "/metrics.jsonl")),
+          tasks(run_dir) {}
     absl::Mutex mu;
-    MetricsHistory history ABSL_GUARDED_BY(mu);
+    MetricsHistory metrics ABSL_GUARDED_BY(mu);
+    TaskHistory tasks ABSL_GUARDED_BY(mu);
   };
-  const auto curves = std::make_shared<Curves>(
-      run_dir.empty() ? "" : absl::StrCat(run_dir, "/metrics.jsonl"));
+  const auto files = std::make_shared<Files>(run_dir);
   std::map<std::string, HttpPage> pages;
   pages["/"] = File("text/html; charset=utf-8", kPageHtml);
   pages["/page.css"] = File("text/css; charset=utf-8", kPageCss);
   pages["/page.js"] = File("text/javascript; charset=utf-8", kPageJs);
   pages["/chart.js"] = File("text/javascript; charset=utf-8", kChartJs);
-  pages["/api/state"] = [status, curves](const HttpArguments& arguments) {
+  pages["/api/state"] = [status, files](const HttpArguments& arguments) {
     int64_t since = 0;
     const std::string argument = arguments("since");
     if (!argument.empty() && !absl::SimpleAtoi(argument, &since)) {
@@ -89,9 +95,10 @@ std::map<std::string, HttpPage> LivePages(StatusSource status,
           .body = absl::StrCat("since: expected a number, came \"", argument,
                                "\"\n")};
     }
-    absl::MutexLock lock(&curves->mu);
-    curves->history.Follow();
-    return State(status(), curves->history.Since(since));
+    absl::MutexLock lock(&files->mu);
+    files->metrics.Follow();
+    files->tasks.Follow();
+    return State(status(), files->metrics.Since(since), files->tasks.Json());
   };
   pages["/metrics"] = [status](const HttpArguments&) {
     const auto now = status();

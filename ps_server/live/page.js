@@ -8,6 +8,11 @@ const kMostPoints = 4000;
 const kMostRows = 40;
 const kMostEvents = 200;
 const kOutcomes = ["applied", "cancelled", "dropped", "rejected", "lost"];
+// What a worker's time is spent on, as `sluice goodput` has it.
+const kCauses = ["applied", "cancelled", "dropped", "lost", "unfinished", "idle",
+                 "absent"];
+// That `sluice ui` has printed; a lead's own page has none, and no buttons.
+const kToken = location.hash.slice(1);
 // Who needs a look comes first.
 const kOrder = ["dead", "cut off", "suspect", "missing", "waiting", "computing",
                 "serving", "left"];
@@ -168,31 +173,55 @@ function showTiles(s) {
   }));
 }
 
-function stackedBar(gradients, most) {
+// Bars in a drawing 100 wide: [from, to, class, what a pointer is told].
+function bars(parts, label) {
   const kSvg = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(kSvg, "svg");
   svg.setAttribute("viewBox", "0 0 100 10");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label",
-                   kOutcomes.map((o) => `${gradients[o]} ${o}`).join(", "));
-  let from = 0;
-  for (const outcome of kOutcomes) {
-    const width = most > 0 ? 100 * gradients[outcome] / most : 0;
+  svg.setAttribute("aria-label", label);
+  for (const [from, to, name, told] of parts) {
     const part = document.createElementNS(kSvg, "rect");
-    part.setAttribute("class", outcome);
-    for (const [name, value] of [["x", from], ["y", 0], ["width", width],
-                                 ["height", 10]]) {
-      part.setAttribute(name, value);
+    part.setAttribute("class", name);
+    for (const [key, value] of [["x", from], ["y", 0], ["width", to - from],
+                                ["height", 10]]) {
+      part.setAttribute(key, value);
     }
+    const title = document.createElementNS(kSvg, "title");
+    title.textContent = told;
+    part.append(title);
     svg.append(part);
-    from += width;
   }
   return svg;
 }
 
-const total = (gradients) =>
-    kOutcomes.reduce((sum, outcome) => sum + gradients[outcome], 0);
+const sum = (counts, names) =>
+    names.reduce((so_far, name) => so_far + counts[name], 0);
+
+// What the seconds were spent on, as shares of their sum.
+function timeBar(time) {
+  const all = sum(time, kCauses);
+  const parts = [];
+  let from = 0;
+  for (const cause of kCauses.filter((cause) => time[cause] > 0)) {
+    const to = from + 100 * time[cause] / all;
+    parts.push([from, to, cause, `${cause}: ${(to - from).toFixed(1)}%`]);
+    from = to;
+  }
+  return bars(parts, parts.map((part) => part[3]).join(", "));
+}
+
+// A worker's last tasks, in the `window` seconds before `now`.
+function taskBar(tasks, now, window) {
+  const at = (seconds) => Math.min(100, 100 * (1 - (now - seconds) / window));
+  const parts = tasks.map(([issued, computed, outcome]) => {
+    const until = computed === null ? now : computed;
+    return [Math.max(0, at(issued)), at(until), outcome || "unfinished",
+            `${outcome || "under way"}: ${number(until - issued, 3)} s`];
+  }).filter(([from, to]) => to > Math.max(0, from));
+  return bars(parts, `${tasks.length} tasks`);
+}
 
 function inOrder(peers) {
   return [...peers].sort((a, b) =>
@@ -208,7 +237,7 @@ function states(peers) {
 }
 
 const heard = (peer) =>
-    peer.state === "missing" ? "–" : `${peer.last_heard_s.toFixed(1)} s`;
+    ["missing", "left"].includes(peer.state) ? "–" : `${peer.last_heard_s.toFixed(1)} s`;
 
 function row(cells) {
   const tr = element("tr");
@@ -220,20 +249,48 @@ function row(cells) {
   return tr;
 }
 
-// A cluster of more than `kMostRows` shows those who need a look first.
-function showWorkers(workers) {
+// The log's clock, which goes on while nothing is written.
+let logged = {now: 0, at: 0};
+function logNow(time) {
+  if (time.now !== logged.now) logged = {now: time.now, at: performance.now()};
+  return logged.now + (performance.now() - logged.at) / 1000;
+}
+
+function showGoodput(time) {
+  byId("goodput").textContent = time.goodput === null ? ""
+      : `goodput ${(100 * time.goodput).toFixed(1)}%: the share of the ` +
+        "workers' time that is in the weights";
+  fill(byId("time"), time.goodput === null ? [] : [timeBar(time.seconds)]);
+  byId("behind").textContent =
+      time.problem !== null ? `The commit log cannot be read: ${time.problem}`
+      : time.behind_bytes > 1 << 20
+          ? `The commit log is being read: ${bytes(time.behind_bytes)} left`
+          : "";
+}
+
+// A cluster of more than `kMostRows` shows those who need a look first. The
+// window is the longest for which each worker shown has all its tasks.
+function showWorkers(workers, time, over) {
   byId("worker-states").textContent = states(workers);
-  const most = workers.reduce((m, w) => Math.max(m, total(w.gradients)), 0);
+  const of = new Map(time.worker.map((w) => [w.id, w]));
   const shown = inOrder(workers).slice(0, kMostRows);
+  const now = over ? time.now : logNow(time);
+  const window = Math.min(...shown.map((w) => of.get(w.id)?.tasks ?? [])
+      .filter((tasks) => tasks.length).map((tasks) => now - tasks[0][0]), 3600);
+  byId("tasks-heading").textContent =
+      of.size ? `last tasks, ${number(window, 2)} s` : "last tasks";
   fill(byId("workers").tBodies[0], shown.map((w) => row([
     [`${w.id}`], [w.state, stateClass(w.state)], [heard(w)],
-    [stackedBar(w.gradients, most), "wide"], [number(w.gradients.applied, 12)],
+    [of.has(w.id) ? taskBar(of.get(w.id).tasks, now, window) : "", "wide"],
+    [of.has(w.id) ? timeBar(of.get(w.id).seconds) : "", "third"],
+    [sum(w.gradients, kOutcomes) ? number(w.gradients.applied, 12) : "–"],
   ])));
   byId("workers-more").textContent = workers.length > shown.length
       ? `and ${workers.length - shown.length} more` : "";
 }
 
 function showShards(shards) {
+  byId("shards-section").hidden = shards.length === 0;
   const shown = inOrder(shards).slice(0, kMostRows);
   fill(byId("shards").tBodies[0], shown.map((s) => row([
     [`${s.id}`], [s.state, stateClass(s.state)], [heard(s)], [`${s.version}`],
@@ -337,22 +394,27 @@ function showBanner(s) {
   banner("");
 }
 
-function show(s) {
+function show(s, time) {
+  const over = s.phase === "finished" || s.phase === "failed";
   document.title = `${(100 * s.progress).toFixed(0)}% ${s.name}`;
   byId("name").textContent = s.name;
   byId("policy").textContent = s.policy;
   byId("phase").textContent = s.phase;
   byId("phase").className = `state ${stateClass(s.phase)}`;
-  byId("run").textContent = `run ${s.run_id}, generation ${s.generation}`;
+  byId("run").textContent =
+      `${s.run_id ? `run ${s.run_id}, ` : ""}generation ${s.generation}`;
   byId("bar").style.width = `${100 * s.progress}%`;
   const left = s.progress > 0.001 && s.phase === "running"
       ? `, about ${duration(s.seconds * (1 - s.progress) / s.progress)} left` : "";
+  const end = over && s.message ? `: ${s.message}` : "";
   byId("left").textContent =
-      `${(100 * s.progress).toFixed(1)}% in ${duration(s.seconds)}${left}`;
+      `${(100 * s.progress).toFixed(1)}% in ${duration(s.seconds)}${left}${end}`;
   showBanner(s);
   showTiles(s);
   drawStaleness(s.staleness_histogram);
-  showWorkers(s.worker);
+  byId("stop").hidden = over || !kToken;
+  showGoodput(time);
+  showWorkers(s.worker, time, over);
   showShards(s.shard);
   showDurable(s);
   tellChanges(s);
@@ -376,12 +438,25 @@ function addPoints(fresh) {
   if (points.length > kMostPoints) points = points.filter((_, i) => i % 2 === 0);
 }
 
+async function call(path, method = "GET") {
+  const answer = await fetch(`api/${path}`, {
+    method,
+    headers: kToken ? {"X-Sluice-Token": kToken} : {},
+    signal: AbortSignal.timeout(kPatience),
+  });
+  if (!answer.ok) throw new Error((await answer.text()) || answer.status);
+  return answer;
+}
+
 async function ask() {
-  const answer = await fetch(`api/state?since=${known}`,
-                             {signal: AbortSignal.timeout(kPatience)});
-  if (!answer.ok) throw new Error(`HTTP status ${answer.status}`);
-  const state = await answer.json();
-  if (state.status === null) return banner(state.error);
+  const state = await (await call(`state?since=${known}`)).json();
+  if (state.status === null) {
+    // What a run has left when it died without a word is shown all the same.
+    addPoints(state.points);
+    if (state.points.length) drawCurves(points);
+    showGoodput(state.time);
+    return banner(state.error);
+  }
   const life = state.status.run_id + state.status.generation;
   if (run !== null && life !== run) {
     // The lead may be a new process, which numbers points from 1.
@@ -391,7 +466,17 @@ async function ask() {
   run = life;
   addPoints(state.points);
   if (state.points.length) drawCurves(points);
-  show(state.status);
+  show(state.status, state.time);
+}
+
+async function stop() {
+  if (!confirm("End the run? It is evaluated and saved as at its end.")) return;
+  try {
+    await call("stop", "POST");
+    tell("The run was asked to end");
+  } catch (error) {
+    tell(`The run was not asked to end: ${error.message}`);
+  }
 }
 
 async function watch() {
@@ -406,10 +491,11 @@ async function watch() {
   }
 }
 
-fill(byId("legend"), kOutcomes.map((outcome) => {
+fill(byId("legend"), kCauses.map((cause) => {
   const entry = element("span");
-  entry.append(element("i", "", outcome), outcome);
+  entry.append(element("i", "", cause), cause);
   return entry;
 }));
+byId("stop").addEventListener("click", stop);
 isDark.addEventListener("change", () => Object.values(charts).forEach(paint));
 watch();

@@ -43,6 +43,7 @@ NOT_RUN = {
         "minutes: tables_test and advise_test ask the same of a small job",
     r"\./sluice train .* --http=127.0.0.1:8080":
         "takes a fixed port: live_page_test trains with a free one",
+    r"\./sluice ui .*": "goes on until Ctrl-C: live_page_test shows runs",
     r"bench/chaos\.py.*": "twenty minutes; benchmarks_test runs it, tiny",
     r"\./sluice chaos configs/fashion_mnist_lenet.*":
         "a minute: chaos_test and another command here disturb a small job",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""What a lead shows while its run goes on: to Prometheus, to probes and, where
-Chromium is installed, to a browser."""
+"""What a lead shows while its run goes on, and `sluice ui` of a run's folder: to
+Prometheus, to probes and, where Chromium is installed, to a browser."""
 
 import importlib.util
 import json
@@ -58,6 +58,104 @@ class ShownRun(cluster.Training):
         return {name: float(value) for name, value in
                 re.findall(r"^(sluice_\S+(?:\{.*\})?) (\S+)$",
                            self.get("/metrics") or "", re.MULTILINE)}
+
+
+class Ui:
+    """`sluice ui` of a run's folder; ends with the `with`."""
+
+    def __init__(self, run_dir):
+        self.process = subprocess.Popen(
+            [harness.TOOL, "ui", str(run_dir)], stdout=subprocess.PIPE,
+            text=True)
+        printed = self.process.stdout.readline()
+        self.url = re.search(r"http://\S+/#\w+", printed).group()
+        self.token = self.url.rsplit("#", 1)[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(harness.TIMEOUT_S)
+        self.process.stdout.close()
+
+    def ask(self, path, method="GET", token=None, host=None):
+        """Status code and text."""
+        request = urllib.request.Request(
+            self.url.split("#", maxsplit=1)[0] + path, method=method)
+        request.add_header("X-Sluice-Token",
+                           self.token if token is None else token)
+        if host:
+            request.add_header("Host", host)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def state(self):
+        return json.loads(self.ask("api/state")[1])
+
+
+class UiTest(unittest.TestCase):
+
+    def test_shows_a_run_stops_it_and_shows_what_it_came_to(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["checkpoints"]["newest_version"],
+                            "a checkpoint")
+            with Ui(run.dir) as ui:
+                self.assertEqual(ui.state()["status"]["phase"], "running")
+                self.assertEqual(ui.ask("api/stop", "POST", token="")[0], 403)
+                self.assertEqual(ui.ask("api/stop", "POST", token="0" * 32)[0],
+                                 403)
+                self.assertEqual(
+                    ui.ask("api/stop", "POST", host="elsewhere.example")[0], 421)
+                self.assertEqual(ui.state()["status"]["phase"], "running")
+                self.assertEqual(ui.ask("api/stop", "POST"),
+                                 (200, "the run ends\n"))
+                run.process.wait(harness.TIMEOUT_S)
+                self.check_end(run.dir, ui.state())
+
+    def check_end(self, run_dir, state):
+        summary = json.loads((run_dir / "summary.json").read_text())
+        goodput = json.loads(
+            harness.tool("goodput", run_dir, "--json").stdout)
+        status = state["status"]
+        self.assertEqual(status["phase"], "finished")
+        self.assertEqual(status["message"], "asked for on its page")
+        for name in ("version", "gradients", "seconds", "test_loss"):
+            with self.subTest(name=name):
+                self.assertEqual(status[name], summary[name])
+        self.assertEqual(status["checkpoints"]["newest_version"],
+                         summary["version"])
+        self.assertEqual(len(status["worker"]), 2)
+        self.assertAlmostEqual(state["time"]["goodput"], goodput["goodput"])
+        self.assertEqual(state["time"]["behind_bytes"], 0)
+        for worker in state["time"]["worker"]:
+            self.assertIn(worker["tasks"][-1][2], ("applied", "cancelled"))
+        self.assertEqual(state["points"][-1]["version"], summary["version"])
+
+    def test_a_run_that_died_is_shown_as_far_as_its_files_go(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["version"] > 20, "updates")
+            run.kill(run.process.pid, *run.pids().values())
+            run.process.wait(harness.TIMEOUT_S)
+            with Ui(run.dir) as ui:
+                state = ui.state()
+                self.assertIsNone(state["status"])
+                self.assertIn("there is no summary.json", state["error"])
+                self.assertGreater(state["time"]["seconds"]["applied"], 0)
+
+    def test_bad_flags_are_named(self):
+        for arguments, named in (
+                (["no/such"], "no/such: is no folder"),
+                ([str(harness.scratch()), "--http=0.0.0.0:0"],
+                 "only this machine reaches"),
+                ([str(harness.scratch()), "--http=8080"], "--http: ")):
+            with self.subTest(arguments=arguments):
+                result = harness.tool("ui", *arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(named, result.stderr)
 
 
 class LivePageTest(unittest.TestCase):
@@ -172,6 +270,23 @@ class BrowserTest(unittest.TestCase):
             self.assertTrue(self.browser.execute_script(
                 "return window.loaded_once && points.length > 0"))
             self.check_what_was_fetched(run)
+
+    def test_the_stop_button_ends_the_run_whose_page_stays(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["version"] > 20, "updates")
+            with Ui(run.dir) as ui:
+                self.browser.get(ui.url)
+                self.await_text("goodput", r"goodput \d+\.\d%", run)
+                self.assertEqual(len(self.browser.find_elements(
+                    "css selector", "#workers td.wide svg")), 2)
+                self.browser.find_element("id", "stop").click()
+                self.browser.switch_to.alert.accept()
+                run.process.wait(harness.TIMEOUT_S)
+                self.await_text("phase", "^finished$", ui)
+                self.await_text("left", "asked for on its page", ui)
+                self.assertFalse(
+                    self.browser.find_element("id", "stop").is_displayed())
+                self.assertEqual(self.browser.get_log("browser"), [])
 
     def check_what_was_fetched(self, run):
         urls = [json.loads(entry["message"])["message"]["params"]["request"]["url"]

@@ -228,6 +228,15 @@ absl::StatusOr<std::unique_ptr<CommitLogReader>> CommitLogReader::Open(
   return reader;
 }
 
+absl::StatusOr<std::unique_ptr<CommitLogReader>> CommitLogReader::OpenAt(
+    const std::string& path, int64_t whole_bytes, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path, files));
+  std::unique_ptr<CommitLogReader> reader(new CommitLogReader(std::move(file)));
+  reader->read_ = std::min(whole_bytes, reader->file_.size());
+  reader->position_ = reader->whole_bytes_ = reader->read_;
+  return reader;
+}
+
 absl::string_view CommitLogReader::rest() const {
   return absl::string_view(buffer_).substr(begin_);
 }
@@ -308,6 +317,7 @@ absl::StatusOr<std::optional<proto::LogRecord>> CommitLogReader::Next() {
   }
   begin_ += size;
   position_ += static_cast<int64_t>(size);
+  whole_bytes_ = position_;
   if (record.has_commit() && header_.has_value()) {
     WriteOutBases(header_->shards(), record.mutable_commit());
   }

@@ -112,14 +112,19 @@ struct TornTail {
   std::string ToString() const;
 };
 
-// Reads one file of a log from its beginning on. Holds one record at a time,
-// however long the log is. Not thread-safe.
+// Reads one file of a log. Holds one record at a time, however long the log is.
+// Not thread-safe.
 class CommitLogReader {
  public:
   // kNotFound; kUnavailable: names the file and the system's reason; and as
   // Next.
   static absl::StatusOr<std::unique_ptr<CommitLogReader>> Open(
       const std::string& path, FileOperations* files = FileOperations::Real());
+  // Goes on where another reader of the file had come to, at its
+  // whole_bytes() above 0; has no header.
+  static absl::StatusOr<std::unique_ptr<CommitLogReader>> OpenAt(
+      const std::string& path, int64_t whole_bytes,
+      FileOperations* files = FileOperations::Real());
 
   // What the file opens with; empty where nothing in the file is a whole
   // record: it was created, and whoever did so died before it began.
@@ -132,6 +137,9 @@ class CommitLogReader {
   // Open's.
   absl::StatusOr<std::optional<proto::LogRecord>> Next();
 
+  // From the file's beginning to the end of the last whole record that was
+  // read.
+  int64_t whole_bytes() const { return whole_bytes_; }
   // Once Next has come to the end.
   const std::optional<TornTail>& torn() const { return torn_; }
 
@@ -154,6 +162,7 @@ class CommitLogReader {
   std::string buffer_;
   size_t begin_ = 0;      // Of what is left in `buffer_`.
   int64_t position_ = 0;  // In the file, of the same.
+  int64_t whole_bytes_ = 0;
   std::optional<proto::LogHeader> header_;
   std::optional<TornTail> torn_;
 };

@@ -262,6 +262,18 @@ absl::StatusOr<std::vector<std::string>> CommitLogFiles(
   return paths;
 }
 
+absl::StatusOr<std::vector<LogFile>> AllCommitLogFiles(
+    const std::string& run_dir, FileOperations* files) {
+  SLUICE_ASSIGN_OR_RETURN(const LogFiles all, ListFiles(run_dir, files));
+  std::vector<LogFile> listed;
+  for (const auto& [generation, paths] : all) {
+    for (const auto& [version, path] : paths) {
+      listed.push_back({generation, path});
+    }
+  }
+  return listed;
+}
+
 absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
                                          Generation generation) {
   const std::string first = CommitLogPath(run_dir, generation);

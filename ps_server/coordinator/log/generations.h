@@ -32,6 +32,14 @@ absl::StatusOr<std::vector<std::string>> CommitLogFiles(
     const std::string& run_dir, Generation generation,
     FileOperations* files = FileOperations::Real());
 
+// The files of all logs that are there, in order. Errors as CommitLogFiles's.
+struct LogFile {
+  Generation generation;
+  std::string path;
+};
+absl::StatusOr<std::vector<LogFile>> AllCommitLogFiles(
+    const std::string& run_dir, FileOperations* files = FileOperations::Real());
+
 // Whether the generation was begun by whoever took it: its log has a header.
 // Errors as CommitLogReader's.
 absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,

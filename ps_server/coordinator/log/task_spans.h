@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
-#include <vector>
+#include <tuple>
 
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
@@ -16,6 +17,7 @@ namespace sluice {
 // seconds.
 struct TaskSpan {
   int64_t incarnation = 0;
+  int64_t sequence = 0;
   double issued = 0;
   // When every shard held its gradient, or, if that never was, when the task
   // ended.
@@ -29,10 +31,37 @@ struct TaskSpan {
 };
 
 // Of every worker, in the order in which the tasks were issued.
-using TaskSpans = std::map<int64_t, std::vector<TaskSpan>>;
+using TaskSpans = std::map<int64_t, std::deque<TaskSpan>>;
 
-// The tasks of `log`. Their times count from `origin`, in seconds of the log's
-// own time. An end whose task the log does not have is left out.
+// Reads the tasks of one generation, record by record.
+class TaskSpansReader {
+ public:
+  // Times count from `origin`, in seconds of the log's own time.
+  explicit TaskSpansReader(double origin) : origin_(origin) {}
+
+  // An end whose task has not been read is left out.
+  void Read(const proto::LogRecord& record);
+  // Forgets the worker's oldest task.
+  void Forget(int64_t worker);
+
+  const TaskSpans& spans() const { return spans_; }
+  size_t records() const { return records_; }  // That were read.
+
+ private:
+  // Null: there is no such task.
+  template <typename Keyed>
+  TaskSpan* End(const Keyed& of, double now);
+
+  const double origin_;
+  size_t records_ = 0;
+  TaskSpans spans_;
+  std::map<int64_t, size_t> forgotten_;  // By worker.
+  // (worker, incarnation, sequence) -> how many tasks of the worker are before
+  // it, those that are forgotten included.
+  std::map<std::tuple<int64_t, int64_t, int64_t>, size_t> places_;
+};
+
+// The tasks of `log`.
 TaskSpans TaskSpansOf(const CommitLog& log, double origin);
 
 }  // namespace sluice

@@ -1,0 +1,161 @@
+#include <sys/random.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "cli/commands.h"
+#include "cli/launch/coordinator_watch.h"
+#include "cli/launch/signal_wait.h"
+#include "cli/report/run_result.h"
+#include "cli/run_folder.h"
+#include "common/host_port.h"
+#include "common/http/http_port.h"
+#include "common/status_macros.h"
+#include "common/tls/transport_security.h"
+#include "ps_server/live/live_pages.h"
+
+namespace sluice {
+namespace {
+
+struct UiFlags {
+  std::string run;
+  std::string http = "127.0.0.1:0";
+  TlsFlags tls;
+};
+
+// A run as its folder and its coordinator, if there is one, say it stands.
+//
+// Thread-safe.
+class ShownRun {
+ public:
+  ShownRun(std::string run_dir, TransportSecurity security)
+      : run_dir_(std::move(run_dir)), security_(std::move(security)) {}
+
+  absl::StatusOr<proto::JobStatus> Status() {
+    absl::MutexLock lock(&mu_);
+    absl::Status silence = Find();
+    if (silence.ok()) {
+      const auto status = watch_->GetStatus();
+      if (status.ok()) return status;
+      silence = status.status();
+    }
+    const auto finished = ReadFinishedStatus(run_dir_);
+    if (finished.ok()) return finished;
+    return absl::UnavailableError(absl::StrCat(
+        "its coordinator does not answer and there is no summary.json: ",
+        silence.message()));
+  }
+
+  absl::Status Stop() {
+    absl::MutexLock lock(&mu_);
+    const absl::Status found = Find();
+    return found.ok() ? watch_->Stop("asked for on its page") : found;
+  }
+
+ private:
+  // The coordinator may have another address after a recovery.
+  absl::Status Find() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const std::string address = CoordinatorAddressOf(run_dir_);
+    if (address.empty()) {
+      return absl::UnavailableError(
+          absl::StrCat(run_dir_, "/addresses names no coordinator yet"));
+    }
+    if (watch_ != nullptr && address == address_) return absl::OkStatus();
+    const absl::Status allowed = security_.Allow("the coordinator", address);
+    if (!allowed.ok()) return allowed;
+    watch_ = std::make_unique<CoordinatorWatch>(address, security_.ToLead());
+    address_ = address;
+    return absl::OkStatus();
+  }
+
+  // Constant after construction.
+  const std::string run_dir_;
+  const TransportSecurity security_;
+
+  absl::Mutex mu_;
+  std::string address_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<CoordinatorWatch> watch_ ABSL_GUARDED_BY(mu_);
+};
+
+// 128 bits that nobody can guess: the system's, not those of common/random.h.
+std::string DrawToken() {
+  std::string bits(16, '\0');
+  SLUICE_CHECK(getrandom(bits.data(), bits.size(), /*flags=*/0) ==
+               static_cast<ssize_t>(bits.size()));
+  return absl::BytesToHexString(bits);
+}
+
+int ShowUi(const UiFlags& flags) {
+  SignalWait signals;  // Before gRPC starts its threads.
+  std::error_code error;
+  if (!std::filesystem::is_directory(flags.run, error)) {
+    std::cerr << flags.run << ": is no folder, expected that of a run\n";
+    return 2;
+  }
+  const absl::StatusOr<HostPort> at = ParseHostPort(flags.http);
+  if (!at.ok()) {
+    std::cerr << "--http: " << at.status().message() << "\n";
+    return 2;
+  }
+  if (!at->IsLoopback()) {
+    std::cerr << "--http: expected an address that only this machine reaches, "
+                 "such as 127.0.0.1:8080, is "
+              << flags.http
+              << "; from elsewhere, ssh -L forwards a port to it\n";
+    return 2;
+  }
+  auto security =
+      TransportSecurity::Open(flags.tls, /*job=*/"", TlsRole::kOperator);
+  if (!security.ok()) {
+    std::cerr << security.status().message() << "\n";
+    return 2;
+  }
+  ShownRun run(flags.run, *std::move(security));
+  HttpAccess access;
+  access.hosts = {"localhost", "127.0.0.1", "[::1]"};
+  access.token = DrawToken();
+  access.actions["/api/stop"] = [&run](const HttpArguments&) {
+    const absl::Status stopped = run.Stop();
+    if (stopped.ok()) return HttpAnswer{.body = "the run ends\n"};
+    return HttpAnswer{.code = 503,
+                      .body = absl::StrCat(stopped.message(), "\n")};
+  };
+  const std::string token = access.token;
+  const auto port = HttpPort::Open(
+      flags.http, LivePages([&run] { return run.Status(); }, flags.run),
+      std::move(access));
+  if (!port.ok()) {
+    std::cerr << port.status().message() << "\n";
+    return 1;
+  }
+  std::cout << flags.run << " is shown at http://"
+            << HostPort{at->host, (*port)->port()}.ToString() << "/#" << token
+            << "\nEnd it with Ctrl-C." << std::endl;
+  while (!signals.WaitFor(absl::Hours(1)).has_value()) {
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddUiCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "ui", "Show a run in the browser, while it goes on or when it is over");
+  auto flags = std::make_shared<UiFlags>();
+  command->add_option("run", flags->run, "Run folder")->required();
+  command
+      ->add_option("--http", flags->http,
+                   "host:port to listen on, port 0: a free one")
+      ->capture_default_str();
+  AddTlsFlags(command, &flags->tls);
+  command->callback([flags, exit_code] { *exit_code = ShowUi(*flags); });
+}
+
+}  // namespace sluice
