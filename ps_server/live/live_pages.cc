@@ -30,7 +30,16 @@ HttpPage File(const char* type, absl::string_view bytes) {
   };
 }
 
-HttpAnswer State(const absl::StatusOr<proto::JobStatus>& status,
+// As Prometheus gets it: of a large cluster, counters of each worker are most
+// of what there is to say, and nobody looks at them.
+void LeaveOutCounters(proto::JobStatus* status) {
+  if (status->worker_size() <= kMostLabelledWorkers) return;
+  for (proto::WorkerStatus& worker : *status->mutable_worker()) {
+    worker.clear_counters();
+  }
+}
+
+HttpAnswer State(absl::StatusOr<proto::JobStatus> status,
                  const nlohmann::ordered_json& points,
                  const nlohmann::ordered_json& time) {
   nlohmann::ordered_json state = {{"sluice", kVersion},
@@ -39,6 +48,7 @@ HttpAnswer State(const absl::StatusOr<proto::JobStatus>& status,
                                   {"points", points},
                                   {"time", time}};
   if (status.ok()) {
+    LeaveOutCounters(&*status);
     state["status"] = StatusAsJson(*status);
   } else {
     state["error"] = status.status().message();

@@ -15,7 +15,8 @@ namespace sluice {
 //
 //   /            the live page, with page.js, page.css and chart.js
 //   /api/state   JSON: "sluice", the version of it; "status" as `sluice status
-//                --json`, null while there is none, and "error" which says why;
+//                --json`, but above 100 workers without their counters, null
+//                while there is none, and "error" which says why;
 //                "points" of the run's curves with numbers above ?since=N;
 //                "time", what the workers do and did (task_history.h)
 //   /metrics     for Prometheus

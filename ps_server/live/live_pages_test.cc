@@ -44,6 +44,18 @@ TEST_F(LivePagesTest, StateHasTheStatusAndThePointsAfterThoseThatAreKnown) {
   EXPECT_EQ(later["points"][0]["seconds"], 2);
 }
 
+TEST_F(LivePagesTest, OfALargeClusterEachWorkersCountersAreLeftOut) {
+  (*status_->mutable_worker(0)->mutable_counters())["retries_total"] = 3;
+  const auto counters = [this] {
+    return json::parse(
+        Get("/api/state").body)["status"]["worker"][0]["counters"];
+  };
+  while (status_->worker_size() < 100) status_->add_worker();
+  EXPECT_EQ(counters()["retries_total"], 3);
+  status_->add_worker();
+  EXPECT_TRUE(counters().empty());
+}
+
 TEST_F(LivePagesTest, BetweenTwoGenerationsTheCurvesStay) {
   status_ = absl::UnavailableError("a generation is over");
   const json state = json::parse(Get("/api/state").body);

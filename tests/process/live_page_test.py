@@ -288,6 +288,18 @@ class BrowserTest(unittest.TestCase):
                     self.browser.find_element("id", "stop").is_displayed())
                 self.assertEqual(self.browser.get_log("browser"), [])
 
+    def test_the_pictures_of_the_documents_can_be_taken(self):
+        out = harness.scratch()
+        subprocess.run(
+            [harness.ROOT / "docs/make_page_pictures.py",
+             f"--tool={harness.TOOL}", f"--out={out}"],
+            check=True, timeout=harness.TIMEOUT_S)
+        for picture in (harness.ROOT / "docs").glob("page_*.png"):
+            with self.subTest(picture=picture.name):
+                taken = (out / picture.name).read_bytes()
+                self.assertEqual(taken[:8], b"\x89PNG\r\n\x1a\n")
+                self.assertGreater(len(taken), picture.stat().st_size / 2)
+
     def check_what_was_fetched(self, run):
         urls = [json.loads(entry["message"])["message"]["params"]["request"]["url"]
                 for entry in self.browser.get_log("performance")
