@@ -21,6 +21,8 @@ ENDLESS = ("stop.epochs=100000", "delays.compute.constant.ms=10",
            "checkpoint.every_s=1")
 HAS_BROWSER = (importlib.util.find_spec("selenium") is not None and
                shutil.which("chromium") and shutil.which("chromedriver"))
+RULES = harness.ROOT / "deploy/prometheus/sluice.rules.yml"
+DASHBOARD = harness.ROOT / "deploy/grafana/sluice.json"
 HAS_PROMETHEUS = shutil.which("promtool")
 
 
@@ -197,6 +199,27 @@ class LivePageTest(unittest.TestCase):
                     ["promtool", "check", "metrics"], input=run.get("/metrics"),
                     text=True, capture_output=True)
                 self.assertNotIn("error", checked.stderr.lower())
+
+    def test_rules_and_dashboard_ask_for_what_there_is(self):
+        """And hold, where promtool is installed, what their own test says."""
+        with ShownRun() as run:
+            run.await_state(lambda s: s["checkpoints"]["newest_version"] and
+                            s["test_loss"] is not None, "a checkpoint")
+            there = {re.sub(r"\{.*", "", name) for name in run.metrics()}
+        # Only with TLS, and only where the data have labels.
+        there |= {"sluice_certificate_expires_seconds",
+                  "sluice_test_accuracy_ratio"}
+        for file in (RULES, DASHBOARD):
+            with self.subTest(file=file.name):
+                named = set(re.findall(r"\bsluice_\w+", file.read_text()))
+                self.assertGreater(len(named), 5)
+                self.assertEqual(named - there, set())
+        if HAS_PROMETHEUS:
+            checked = subprocess.run(
+                ["promtool", "test", "rules", RULES.with_name(
+                    "sluice.rules_test.yml")], capture_output=True, text=True)
+            self.assertEqual(checked.returncode, 0,
+                             checked.stdout + checked.stderr)
 
     def test_bad_addresses_are_named(self):
         job = harness.write_job(harness.LINEAR_JOB)
