@@ -1,0 +1,132 @@
+#!/usr/bin/python3 -B
+"""deploy/slurm/sluice.sbatch without Slurm: real daemons, and stand-ins for srun,
+squeue, scancel and scontrol. deploy/slurm/try.sh runs it under a real one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+import harness
+
+SCRIPT = harness.ROOT / "deploy/slurm/sluice.sbatch"
+# What of Slurm the script calls; `scancel` reaches the lead's step.
+COMMANDS = {
+    "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
+    "scontrol": '[[ $1 == show ]] && echo localhost || echo "$@" >>"$CALLED"',
+    "squeue": '[[ $* == *%T ]] && echo RUNNING || echo "7.0 ps_server-0"',
+    "scancel": 'pkill -TERM -f -- "--shard=0 .*--run-dir=$RUN_DIR"',
+}
+
+
+class Allocation:
+    """The script in an allocation of this host, with a run folder of its own."""
+
+    def __init__(self, *overrides, **variables):
+        folder = harness.scratch()
+        self.dir = folder / "run"
+        self.dir.mkdir()
+        self.called = folder / "called"
+        commands = folder / "commands"
+        commands.mkdir()
+        for name, text in COMMANDS.items():
+            (commands / name).write_text(f"#!/bin/bash\n{text}\n")
+            (commands / name).chmod(0o755)
+        environment = {
+            **os.environ, "PATH": f"{commands}:{os.environ['PATH']}",
+            "JOB": str(harness.write_job(harness.LINEAR_JOB)),
+            "RUN_DIR": str(self.dir), "BIN": str(harness.TOOL.parent.parent),
+            "SET": " ".join(overrides), "CALLED": str(self.called),
+            "PORT": str(harness.reserve_port()), "SLURM_JOB_ID": "7",
+            "SLURM_JOB_NODELIST": "localhost", **variables}
+        self.process = subprocess.Popen(
+            ["bash", SCRIPT], env=environment, start_new_session=True,
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def pid(self, flag):
+        """Of the daemon with this flag."""
+        found = subprocess.run(
+            ["pgrep", "-f", "--", f"--{flag} .*--log={self.dir}/"],
+            capture_output=True, text=True).stdout.split()
+        return int(found[0]) if found else None
+
+    def await_version(self, least):
+        def look():
+            path = self.dir / "metrics.jsonl"
+            lines = path.read_text().splitlines() if path.exists() else []
+            return lines and json.loads(lines[-1])["version"] >= least
+        harness.wait_until(look, f"version {least}", self.process)
+
+    def end(self):
+        """Its status and what it has said."""
+        said = self.process.communicate(timeout=harness.TIMEOUT_S)[1]
+        return self.process.returncode, said
+
+    def summary(self):
+        return json.loads((self.dir / "summary.json").read_text())
+
+
+@unittest.skipUnless(shutil.which("pkill"), "procps is not installed")
+class SlurmTest(unittest.TestCase):
+
+    def test_a_worker_that_is_killed_is_started_again_and_the_run_ends_well(self):
+        with Allocation("delays.compute.constant.ms=20",
+                        "stop={updates:300}") as job:
+            job.await_version(20)
+            os.kill(job.pid("worker=1"), signal.SIGKILL)
+            status, said = job.end()
+            self.assertEqual(status, 0, said)
+            self.assertIn("worker-1: ended with 137; starting it again", said)
+            self.assertEqual(job.summary()["version"], 300)
+            ledger = harness.tool("ledger", job.dir)
+            self.assertEqual(ledger.returncode, 0, ledger.stdout)
+
+    def test_a_daemon_that_dies_too_often_ends_the_run(self):
+        with Allocation("delays.compute.constant.ms=20",
+                        "stop.epochs=100000", RESTARTS="1") as job:
+            job.await_version(20)
+            first = job.pid("worker=1")
+            os.kill(first, signal.SIGKILL)
+            second = harness.wait_until(
+                lambda: job.pid("worker=1") not in (None, first) and
+                job.pid("worker=1"), "worker 1 to come back", job.process)
+            os.kill(second, signal.SIGKILL)
+            status, said = job.end()
+            self.assertEqual(status, 137, said)
+            self.assertIn("worker-1: ended with 137, 2 times in a row",
+                          said)
+            self.assertIsNone(job.pid("shard=0"))
+
+    def test_sigterm_ends_the_run_well_and_asks_for_another_time(self):
+        with Allocation("delays.compute.constant.ms=20", "stop.epochs=100000",
+                        AGAIN="yes") as job:
+            job.await_version(20)
+            job.process.terminate()
+            status, said = job.end()
+            self.assertEqual(status, 0, said)
+            self.assertEqual(job.summary()["reason"], "stopped by SIGTERM")
+            self.assertEqual(job.called.read_text(), "requeue 7\n")
+
+    def test_what_is_wrong_is_named(self):
+        for variables, named in (
+                ({"RUN_DIR": "no/such"}, "RUN_DIR: there is no folder no/such"),
+                ({"SET": "sync.kk=3"}, "cannot be trained")):
+            with self.subTest(**variables), Allocation(**variables) as job:
+                status, said = job.end()
+                self.assertEqual(status, 2, said)
+                self.assertIn(named, said)
+
+
+if __name__ == "__main__":
+    harness.main()
