@@ -16,6 +16,10 @@ void AddTrainCommand(CLI::App& app, int* exit_code);
 // `check JOB`: prints the resolved job and what follows from it.
 void AddCheckCommand(CLI::App& app, int* exit_code);
 
+// `doctor`: says what of this machine would keep Sluice from running. 1:
+// something would.
+void AddDoctorCommand(CLI::App& app, int* exit_code);
+
 // `status RUN|ADDRESS`: asks the coordinator of a run how it stands, or prints
 // the summary of a run that is over.
 void AddStatusCommand(CLI::App& app, int* exit_code);

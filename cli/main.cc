@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddCheckCommand(app, &exit_code);
+  sluice::AddDoctorCommand(app, &exit_code);
   sluice::AddStatusCommand(app, &exit_code);
   sluice::AddUiCommand(app, &exit_code);
   sluice::AddEvalCommand(app, &exit_code);

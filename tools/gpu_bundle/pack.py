@@ -94,7 +94,7 @@ def pack(folder):
                  "without a CUDA toolkit there is nothing to bundle")
     taken, of_cuda = libraries(paths.values())
     folder.mkdir(parents=True)
-    with tarfile.open(folder / "programs.tar.xz", "w:xz", preset=1) as tar:
+    with tarfile.open(folder / "programs.tar.xz", "w:xz", preset=2) as tar:
         for name, path in paths.items():
             tar.add(path.resolve(), name)
         for name, path in sorted(taken.items()):
@@ -131,7 +131,8 @@ def main():
     bytes_ = size(args.folder)
     print(f"{args.folder}: {bytes_ / 1e6:.1f} MB")
     if bytes_ > MOST_BYTES:
-        sys.exit(f"expected at most {MOST_BYTES / 1e6:.0f} MB")
+        sys.exit(f"{bytes_ / 1e6:.1f} MB, expected at most "
+                 f"{MOST_BYTES / 1e6:.0f} MB")
 
 
 if __name__ == "__main__":
