@@ -1,7 +1,7 @@
 #!/bin/bash
 # Trains the demo's job under a real Slurm, kills a worker, has the job requeued,
 # lets a second one meet its time limit, and checks how both ended. As root on
-# Debian 12; five minutes on two cores.
+# Debian 12; four minutes on two cores.
 #
 #   deploy/slurm/try.sh [--bin DIR] [--keep]
 #
@@ -152,7 +152,7 @@ try_deaths() {
 check() {
   local ledger
   ledger=$("$bin/cli/sluice" ledger "$1") || fail "the ledger: $ledger"
-  sed 's/^/  /' <<<"$ledger"
+  say "the ledger:"$'\n'"$ledger"
   "$bin/cli/sluice" eval "$1" --json >"$folder/eval.json"
   python3 - "$1" "$folder/eval.json" "$LEAST_ACCURACY" <<'PYTHON' ||
 import json, sys
