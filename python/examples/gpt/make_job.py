@@ -4,6 +4,7 @@ import pathlib
 import sys
 
 import sluice.torch
+import torch
 from gpt import Gpt, train_text
 
 JOB = """
@@ -24,6 +25,7 @@ checkpoint { every_updates: 20 }
 stop { epochs: 10 }
 """
 
+torch.manual_seed(1)
 folder = pathlib.Path(sys.argv[1])
 samples = len(train_text())
 print(sluice.torch.init(Gpt(), folder / "adamw", train_samples=samples,
