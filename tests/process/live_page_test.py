@@ -321,7 +321,8 @@ class BrowserTest(unittest.TestCase):
             with self.subTest(picture=picture.name):
                 taken = (out / picture.name).read_bytes()
                 self.assertEqual(taken[:8], b"\x89PNG\r\n\x1a\n")
-                self.assertGreater(len(taken), picture.stat().st_size / 2)
+                # Other fonts need fewer bytes; an empty page a twentieth.
+                self.assertGreater(len(taken), picture.stat().st_size / 4)
 
     def check_what_was_fetched(self, run):
         urls = [json.loads(entry["message"])["message"]["params"]["request"]["url"]
