@@ -5,10 +5,9 @@
 // arithmetic: it names each worker, so its cost grows at most in proportion to
 // their number.
 
+#include <cstdint>
 #include <ctime>
-#include <map>
 #include <string>
-#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"

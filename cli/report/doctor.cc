@@ -1,6 +1,5 @@
 #include "cli/report/doctor.h"
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 #include <thread>
 

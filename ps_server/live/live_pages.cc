@@ -105,10 +105,12 @@ std::map<std::string, HttpPage> LivePages(StatusSource status,
           .body = absl::StrCat("since: expected a number, came \"", argument,
                                "\"\n")};
     }
+    absl::StatusOr<proto::JobStatus> now = status();
     absl::MutexLock lock(&files->mu);
     files->metrics.Follow();
     files->tasks.Follow();
-    return State(status(), files->metrics.Since(since), files->tasks.Json());
+    return State(std::move(now), files->metrics.Since(since),
+                 files->tasks.Json());
   };
   pages["/metrics"] = [status](const HttpArguments&) {
     const auto now = status();

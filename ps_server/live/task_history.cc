@@ -72,29 +72,28 @@ absl::Status TaskHistory::List() {
     if (!reader->header().has_value()) continue;
     files.push_back({one.path, *reader->header()});
   }
+  // A generation's first file is the only one with version 0.
   std::vector<proto::LogHeader> headers;
   for (const File& file : files) {
     if (file.header.after_version() == 0) headers.push_back(file.header);
   }
   const std::vector<std::optional<Version>> kept = KeptVersions(headers);
-  // A generation's first file is the only one with version 0.
-  std::vector<std::optional<Version>> kept_of_files;
-  size_t generation = 0;
-  for (const File& file : files) {
-    if (file.header.after_version() == 0) ++generation;
-    if (generation == 0) {
+  size_t generations = 0;
+  for (File& file : files) {
+    if (file.header.after_version() == 0) ++generations;
+    if (generations == 0) {
       return absl::DataLossError(
           absl::StrCat(file.path, ": the files before it are not there"));
     }
-    kept_of_files.push_back(kept[generation - 1]);
+    file.kept = kept[generations - 1];
   }
   const bool as_before =
       files.size() >= files_.size() &&
-      std::equal(kept_.begin(), kept_.end(), kept_of_files.begin()) &&
       std::equal(files_.begin(), files_.end(), files.begin(),
-                 [](const File& a, const File& b) { return a.path == b.path; });
+                 [](const File& a, const File& b) {
+                   return a.path == b.path && a.kept == b.kept;
+                 });
   files_ = std::move(files);
-  kept_ = std::move(kept_of_files);
   if (!as_before) StartAgain();
   return absl::OkStatus();
 }
@@ -130,7 +129,7 @@ absl::StatusOr<bool> TaskHistory::Read(int64_t* most_bytes) {
                               ? CommitLogReader::Open(file.path)
                               : CommitLogReader::OpenAt(file.path, read_));
   if (read_ == 0 && file.header.after_version() == 0) {
-    time_.Begin(file.header, kept_[file_]);
+    time_.Begin(file.header, file.kept);
   }
   while (true) {
     *most_bytes -= reader->whole_bytes() - read_;

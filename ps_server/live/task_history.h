@@ -47,6 +47,7 @@ class TaskHistory {
   struct File {
     std::string path;
     proto::LogHeader header;
+    std::optional<Version> kept = {};  // Of its generation (KeptVersions).
   };
 
   // Finds out which logs there are.
@@ -60,9 +61,8 @@ class TaskHistory {
   const std::string run_dir_;
 
   std::vector<File> files_;  // Of all generations that have begun, in order.
-  std::vector<std::optional<Version>> kept_;  // Of each file's generation.
-  size_t file_ = 0;                           // That is read.
-  int64_t read_ = 0;                          // Bytes of it.
+  size_t file_ = 0;          // That is read.
+  int64_t read_ = 0;         // Bytes of it.
   WorkerTime time_;
   int64_t behind_bytes_ = 0;
   absl::Status problem_;
