@@ -68,6 +68,10 @@ void AddChaosCommand(CLI::App& app, int* exit_code);
 // job and a certificate for each role; renews and revokes them.
 void AddCertsCommand(CLI::App& app, int* exit_code);
 
+// `deploy kubernetes JOB --image IMAGE`: prints the objects with which
+// Kubernetes trains a job.
+void AddDeployCommand(CLI::App& app, int* exit_code);
+
 }  // namespace sluice
 
 #endif  // SLUICE_CLI_COMMANDS_H_

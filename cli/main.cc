@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   sluice::AddExportTensorboardCommand(app, &exit_code);
   sluice::AddChaosCommand(app, &exit_code);
   sluice::AddCertsCommand(app, &exit_code);
+  sluice::AddDeployCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,542 @@
+#include "cli/deploy/kubernetes_manifests.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "cli/report/check_report.h"
+#include "common/exit_codes.h"
+#include "common/model_command.h"
+#include "yaml-cpp/yaml.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+constexpr int kPort = 7000;
+constexpr int kHttpPort = 8080;
+// The user of docker/Dockerfile, whose folder `run` belongs to it.
+constexpr int kUser = 1000;
+constexpr char kJobFolder[] = "/etc/sluice/job";
+constexpr char kCertsFolder[] = "/etc/sluice/certs";
+constexpr char kRunFolder[] = "/home/sluice/run";
+constexpr size_t kLongestName = 40;
+// A pod that does not come back is missed for as long as it takes to schedule
+// another, not for the ten minutes that are right where a person looks.
+constexpr double kRejoinTimeoutS = 300;
+// A process without its tensors: libraries, gRPC's buffers.
+constexpr int64_t kOwnMebibytes = 512;
+// Kubernetes counts every pod that a signal ended, or that ended with 75. The
+// time between two grows to six minutes.
+constexpr int kMostPods = 100;
+// What Kubernetes puts in place of this is the pod's number within its Job.
+constexpr char kIndex[] = "$(JOB_COMPLETION_INDEX)";
+
+// The processes of one role.
+struct Part {
+  std::string role;  // As in its certificate.
+  int count = 1;
+  std::string program;
+  Words args = {};
+  int64_t bytes = 0;        // Of its tensors.
+  int threads = 1;          // Of which it makes use.
+  bool computes = false;    // With a GPU, if there is one.
+  bool run_folder = false;  // Reads and writes it.
+};
+
+// `words` as Kubernetes is to hand them on: it would replace $(NAME).
+Words Literally(Words words) {
+  for (std::string& word : words) {
+    word = absl::StrReplaceAll(word, {{"$(", "$$("}});
+  }
+  return words;
+}
+
+void Append(const Words& more, Words* words) {
+  words->insert(words->end(), more.begin(), more.end());
+}
+
+class Manifests {
+ public:
+  Manifests(const ResolvedJob& job, const KubernetesOptions& options)
+      : job_(job), options_(options), check_(MakeCheckReport(job)) {}
+
+  std::vector<Json> All() const {
+    const std::vector<Part> parts = Parts();
+    std::vector<Json> all = {JobFile(), RunFolder()};
+    if (options_.holder == PodHolder::kPods) {
+      for (const Part& part : parts) {
+        for (int i = 0; i < part.count; ++i) all.push_back(BarePod(part, i));
+      }
+      return all;
+    }
+    for (const auto& [role, files] : options_.certificates) {
+      all.push_back(Secret(role, files));
+    }
+    if (options_.holder == PodHolder::kJobs) all.push_back(Service());
+    for (const Part& part : parts) {
+      if (part.role != "evaluator" && part.count > 0) {
+        // Without the lead or a shard nobody trains; without one worker the
+        // others do.
+        const int least = part.role == "worker" ? part.count - 1 : part.count;
+        if (least > 0) all.push_back(DisruptionBudget(part.role, least));
+      }
+    }
+    if (options_.pod_monitor) all.push_back(PodMonitor());
+    if (options_.holder == PodHolder::kJobSet) {
+      all.push_back(JobSet(parts));
+    } else {
+      for (const Part& part : parts) all.push_back(IndexedJob(part));
+    }
+    return all;
+  }
+
+  // The name by which the others reach number `index` of a role.
+  std::string Host(absl::string_view role, absl::string_view index) const {
+    if (options_.holder == PodHolder::kPods) return "127.0.0.1";
+    const char* first_job = options_.holder == PodHolder::kJobSet ? "-0-" : "-";
+    return absl::StrCat(options_.name, "-", role, first_job, index, ".",
+                        options_.name);
+  }
+
+ private:
+  bool pods() const { return options_.holder == PodHolder::kPods; }
+  int shards() const { return job_.job.cluster().shards(); }
+
+  std::vector<Part> Parts() const {
+    const std::string lead = absl::StrCat(Host("lead", "0"), ":", kPort);
+    const std::string here = pods() ? "127.0.0.1:" : "0.0.0.0:";
+    const Words run = {absl::StrCat("--run-dir=", kRunFolder)};
+    const Words to_lead = {absl::StrCat("--coordinator=", lead)};
+    Words program = Literally(options_.program);
+    if (!program.empty()) program.insert(program.begin(), "--");
+    const int threads = std::max(1, job_.job.worker().threads());
+
+    std::vector<Part> parts;
+    Part leads{.role = "lead", .program = "ps_server", .run_folder = true};
+    leads.bytes = check_.shards[0].total();
+    leads.args = {"--shard=0", "--resume",
+                  absl::StrCat("--listen=", here, kPort),
+                  absl::StrCat("--advertise=", lead),
+                  absl::StrCat("--http=", here, kHttpPort)};
+    Append(run, &leads.args);
+    parts.push_back(std::move(leads));
+    if (shards() > 1) {
+      Part others{.role = "shard",
+                  .count = shards() - 1,
+                  .program = "ps_server",
+                  .run_folder = true};
+      for (const ShardMemory& shard : check_.shards) {
+        others.bytes = std::max(others.bytes, shard.total());
+      }
+      if (!pods()) {
+        others.args = {
+            absl::StrCat("--listen=", here, kPort),
+            absl::StrCat("--advertise=", Host("shard", kIndex), ":", kPort)};
+      }
+      Append(to_lead, &others.args);
+      Append(run, &others.args);
+      parts.push_back(std::move(others));
+    }
+    Part workers{.role = "worker",
+                 .count = job_.job.cluster().workers(),
+                 .program = "worker",
+                 .args = to_lead,
+                 .bytes = check_.worker.total(),
+                 .threads = threads,
+                 .computes = true};
+    Append(program, &workers.args);
+    parts.push_back(std::move(workers));
+    if (job_.job.evaluation().enabled()) {
+      Part evaluator{.role = "evaluator",
+                     .program = "evaluator",
+                     .args = to_lead,
+                     .bytes = check_.worker.total(),
+                     .threads = threads,
+                     .computes = true,
+                     .run_folder = true};
+      Append(run, &evaluator.args);
+      if (EvaluatorHasModelProcess(job_.job)) Append(program, &evaluator.args);
+      parts.push_back(std::move(evaluator));
+    }
+    return parts;
+  }
+
+  // The command of number `index`, which a bare pod knows beforehand.
+  Words Command(const Part& part, int index) const {
+    if (part.role == "shard") {
+      // The lead is shard 0.
+      if (pods()) {
+        return {"ps_server", absl::StrCat("--shard=", index + 1),
+                absl::StrCat("--listen=127.0.0.1:", kPort + index + 1)};
+      }
+      return {"sh", "-c",
+              "exec ps_server --shard=$$((JOB_COMPLETION_INDEX + 1)) \"$@\"",
+              "ps_server"};
+    }
+    if (part.role == "worker") {
+      return {"worker", pods() ? absl::StrCat("--worker=", index)
+                               : absl::StrCat("--worker=", kIndex)};
+    }
+    return {part.program};
+  }
+
+  Words Arguments(const Part& part) const {
+    Words words = {absl::StrCat("--job=", kJobFolder, "/job.textproto")};
+    // Of two that set a field the later one wins.
+    Words overrides = Literally(options_.overrides);
+    if (job_.job.limits().rejoin_timeout_s() > kRejoinTimeoutS) {
+      overrides.push_back(
+          absl::StrCat("limits.rejoin_timeout_s=", kRejoinTimeoutS));
+    }
+    for (const std::string& one : overrides) Append({"--set", one}, &words);
+    if (!pods()) {
+      words.push_back(options_.insecure ? "--insecure"
+                                        : absl::StrCat("--tls=", kCertsFolder));
+    }
+    Append(part.args, &words);
+    return words;
+  }
+
+  Json Labels(absl::string_view role) const {
+    Json labels = {{"app.kubernetes.io/name", "sluice"},
+                   {"app.kubernetes.io/instance", options_.name}};
+    if (!role.empty()) labels["app.kubernetes.io/component"] = role;
+    return labels;
+  }
+
+  Json Object(absl::string_view version, absl::string_view kind,
+              absl::string_view suffix, absl::string_view role = "") const {
+    return {{"apiVersion", version},
+            {"kind", kind},
+            {"metadata",
+             {{"name", absl::StrCat(options_.name, suffix)},
+              {"labels", Labels(role)}}}};
+  }
+
+  Json JobFile() const {
+    Json object = Object("v1", "ConfigMap", "-job");
+    object["data"] = {{"job.textproto", options_.job_text}};
+    return object;
+  }
+
+  Json RunFolder() const {
+    Json object = Object("v1", "PersistentVolumeClaim", "-run");
+    object["spec"] = {
+        {"accessModes", {"ReadWriteMany"}},
+        {"resources", {{"requests", {{"storage", options_.storage}}}}}};
+    if (!options_.storage_class.empty()) {
+      object["spec"]["storageClassName"] = options_.storage_class;
+    }
+    return object;
+  }
+
+  Json Secret(const std::string& role,
+              const std::map<std::string, std::string>& files) const {
+    Json object = Object("v1", "Secret", absl::StrCat("-", role, "-tls"), role);
+    for (const auto& [name, text] : files) {
+      object["data"][name] = absl::Base64Escape(text);
+    }
+    return object;
+  }
+
+  // Gives the pods names before they are ready: they wait for one another.
+  Json Service() const {
+    Json object = Object("v1", "Service", "");
+    object["spec"] = {{"clusterIP", "None"},
+                      {"publishNotReadyAddresses", true},
+                      {"selector", Labels("")},
+                      {"ports", {{{"name", "grpc"}, {"port", kPort}}}}};
+    return object;
+  }
+
+  Json DisruptionBudget(const std::string& role, int least) const {
+    Json object = Object("policy/v1", "PodDisruptionBudget",
+                         absl::StrCat("-", role), role);
+    // A share would need a controller that can be scaled.
+    object["spec"] = {{"minAvailable", least},
+                      {"selector", {{"matchLabels", Labels(role)}}}};
+    return object;
+  }
+
+  Json PodMonitor() const {
+    Json object = Object("monitoring.coreos.com/v1", "PodMonitor", "");
+    object["spec"] = {
+        {"selector", {{"matchLabels", Labels("lead")}}},
+        {"podMetricsEndpoints", {{{"port", "http"}, {"interval", "15s"}}}}};
+    return object;
+  }
+
+  Json Volumes(const Part& part) const {
+    Json volumes = {
+        {{"name", "job"}, {"configMap", {{"name", options_.name + "-job"}}}}};
+    if (part.run_folder) {
+      volumes.push_back(
+          {{"name", "run"},
+           {"persistentVolumeClaim", {{"claimName", options_.name + "-run"}}}});
+    }
+    if (!pods() && !options_.insecure) {
+      volumes.push_back({{"name", "certs"},
+                         {"secret",
+                          {{"secretName", absl::StrCat(options_.name, "-",
+                                                       part.role, "-tls")},
+                           {"defaultMode", 0440}}}});
+    }
+    return volumes;
+  }
+
+  Json Mounts(const Part& part) const {
+    Json mounts = {
+        {{"name", "job"}, {"mountPath", kJobFolder}, {"readOnly", true}}};
+    if (part.run_folder) {
+      mounts.push_back({{"name", "run"}, {"mountPath", kRunFolder}});
+    }
+    if (!pods() && !options_.insecure) {
+      mounts.push_back(
+          {{"name", "certs"}, {"mountPath", kCertsFolder}, {"readOnly", true}});
+    }
+    return mounts;
+  }
+
+  // A CPU limit would slow everybody down when one is throttled; a process that
+  // takes twice the memory that `check` computes has a leak.
+  Json Resources(const Part& part) const {
+    const int64_t mebibytes =
+        kOwnMebibytes + (part.bytes + (1 << 20) - 1) / (int64_t{1} << 20);
+    Json resources = {
+        {"requests",
+         {{"cpu", absl::StrCat(part.threads)},
+          {"memory", absl::StrCat(mebibytes, "Mi")}}},
+        {"limits", {{"memory", absl::StrCat(2 * mebibytes, "Mi")}}}};
+    if (options_.gpu && part.computes) {
+      resources["limits"]["nvidia.com/gpu"] = "1";
+    }
+    return resources;
+  }
+
+  Json Container(const Part& part, int index) const {
+    Json container = {{"name", "sluice"},
+                      {"image", options_.image},
+                      {"imagePullPolicy", "IfNotPresent"},
+                      {"command", Command(part, index)},
+                      {"args", Arguments(part)},
+                      {"volumeMounts", Mounts(part)}};
+    if (pods()) return container;
+    container["resources"] = Resources(part);
+    if (part.role == "lead") {
+      container["ports"] = {{{"name", "grpc"}, {"containerPort", kPort}},
+                            {{"name", "http"}, {"containerPort", kHttpPort}}};
+      container["readinessProbe"] = {
+          {"httpGet", {{"path", "/readyz"}, {"port", "http"}}}};
+      // Five minutes: a slow disk is no reason to lose the updates since the
+      // last checkpoint.
+      container["livenessProbe"] = {
+          {"httpGet", {{"path", "/healthz"}, {"port", "http"}}},
+          {"periodSeconds", 30},
+          {"timeoutSeconds", 10},
+          {"failureThreshold", 10}};
+    } else if (part.role == "shard") {
+      container["ports"] = {{{"name", "grpc"}, {"containerPort", kPort}}};
+    }
+    return container;
+  }
+
+  Json PodSpec(const Part& part, int index) const {
+    Json spec = {
+        {"restartPolicy", pods() ? "OnFailure" : "Never"},
+        // A worker hands its task back; the lead writes a checkpoint and has it
+        // measured.
+        {"terminationGracePeriodSeconds", part.role == "lead" ? 120 : 60},
+        {"automountServiceAccountToken", false},
+        {"securityContext",
+         {{"runAsNonRoot", true},
+          {"runAsUser", kUser},
+          {"runAsGroup", kUser},
+          {"fsGroup", kUser}}},
+        {"containers", {Container(part, index)}},
+        {"volumes", Volumes(part)}};
+    if (pods()) spec["hostNetwork"] = true;
+    if (options_.holder == PodHolder::kJobs) spec["subdomain"] = options_.name;
+    return spec;
+  }
+
+  Json BarePod(const Part& part, int index) const {
+    Json object = Object("v1", "Pod", absl::StrCat("-", part.role, "-", index),
+                         part.role);
+    object["spec"] = PodSpec(part, index);
+    return object;
+  }
+
+  Json JobSpec(const Part& part) const {
+    Json exits = {{"action", "FailJob"},
+                  {"onExitCodes",
+                   {{"containerName", "sluice"},
+                    {"operator", "In"},
+                    {"values", {kExitFailed, kExitUsage, kExitSuperseded}}}}};
+    // An eviction is nobody's failure.
+    Json evictions = {{"action", "Ignore"},
+                      {"onPodConditions",
+                       {{{"type", "DisruptionTarget"}, {"status", "True"}}}}};
+    return {{"completionMode", "Indexed"},
+            {"completions", part.count},
+            {"parallelism", part.count},
+            {"backoffLimit", kMostPods},
+            {"podFailurePolicy", {{"rules", {exits, evictions}}}},
+            {"template",
+             {{"metadata", {{"labels", Labels(part.role)}}},
+              {"spec", PodSpec(part, 0)}}}};
+  }
+
+  Json IndexedJob(const Part& part) const {
+    Json object =
+        Object("batch/v1", "Job", absl::StrCat("-", part.role), part.role);
+    object["spec"] = JobSpec(part);
+    return object;
+  }
+
+  Json JobSet(const std::vector<Part>& parts) const {
+    Json object = Object("jobset.x-k8s.io/v1alpha2", "JobSet", "");
+    Json jobs = Json::array();
+    for (const Part& part : parts) {
+      jobs.push_back({{"name", part.role},
+                      {"replicas", 1},
+                      {"template", {{"spec", JobSpec(part)}}}});
+    }
+    object["spec"] = {{"network",
+                       {{"enableDNSHostnames", true},
+                        {"publishNotReadyAddresses", true},
+                        {"subdomain", options_.name}}},
+                      {"successPolicy", {{"operator", "All"}}},
+                      {"failurePolicy", {{"maxRestarts", 0}}},
+                      {"replicatedJobs", jobs}};
+    return object;
+  }
+
+  const ResolvedJob& job_;
+  const KubernetesOptions& options_;
+  const CheckReport check_;
+};
+
+absl::Status CheckOptions(const KubernetesOptions& options) {
+  const std::string& name = options.name;
+  const bool label =
+      !name.empty() && name.size() <= kLongestName &&
+      absl::ascii_isalpha(name.front()) && absl::ascii_isalnum(name.back()) &&
+      absl::c_all_of(name, [](char c) {
+        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+      });
+  if (!label) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--name: expected at most ", kLongestName,
+        " of a-z, 0-9 and -, beginning with a letter and not ending with -; "
+        "got \"",
+        name, "\""));
+  }
+  const bool pods = options.holder == PodHolder::kPods;
+  if (options.insecure && !options.certificates.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls and --insecure exclude each other");
+  }
+  if (pods && (options.insecure || options.gpu || options.pod_monitor ||
+               !options.certificates.empty())) {
+    return absl::InvalidArgumentError(
+        "--pods: bare pods use the loopback of one host, without certificates, "
+        "GPUs and Prometheus' operator; expected none of --tls, --insecure, "
+        "--gpu, --pod-monitor");
+  }
+  return absl::OkStatus();
+}
+
+// Whether YAML reads the word as a string: not as a number, a truth or nothing.
+bool IsPlain(absl::string_view text) {
+  static constexpr absl::string_view kOthers[] = {
+      "true", "false", "yes", "no", "on", "off", "null", "y", "n"};
+  return !text.empty() && text.size() < 60 && absl::ascii_isalpha(text[0]) &&
+         absl::c_all_of(text,
+                        [](char c) {
+                          return absl::ascii_isalnum(c) || c == '.' ||
+                                 c == '_' || c == '/' || c == '-';
+                        }) &&
+         !absl::c_linear_search(kOthers, absl::AsciiStrToLower(text));
+}
+
+// Whether a literal block holds the text: it cannot begin with a blank, and has
+// no place for control characters.
+bool IsBlock(absl::string_view text) {
+  return absl::StrContains(text, '\n') && !absl::ascii_isspace(text[0]) &&
+         absl::EndsWith(text, "\n") && !absl::EndsWith(text, "\n\n") &&
+         absl::c_none_of(
+             text, [](char c) { return absl::ascii_iscntrl(c) && c != '\n'; });
+}
+
+void Emit(const Json& value, YAML::Emitter* out) {
+  if (value.is_object()) {
+    *out << YAML::BeginMap;
+    for (const auto& [key, member] : value.items()) {
+      *out << YAML::Key;
+      Emit(key, out);
+      *out << YAML::Value;
+      Emit(member, out);
+    }
+    *out << YAML::EndMap;
+  } else if (value.is_array()) {
+    *out << YAML::BeginSeq;
+    for (const Json& element : value) Emit(element, out);
+    *out << YAML::EndSeq;
+  } else if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    if (IsBlock(text)) {
+      *out << YAML::Literal;
+    } else if (!IsPlain(text)) {
+      *out << YAML::DoubleQuoted;
+    }
+    *out << text;
+  } else {
+    *out << value.dump();  // A number or a truth.
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Json>> KubernetesManifests(
+    const ResolvedJob& job, const KubernetesOptions& options) {
+  const absl::Status good = CheckOptions(options);
+  if (!good.ok()) return good;
+  return Manifests(job, options).All();
+}
+
+std::vector<std::string> KubernetesHosts(const ResolvedJob& job,
+                                         const KubernetesOptions& options) {
+  const Manifests manifests(job, options);
+  std::vector<std::string> hosts = {manifests.Host("lead", "0")};
+  for (int s = 1; s < job.job.cluster().shards(); ++s) {
+    hosts.push_back(manifests.Host("shard", absl::StrCat(s - 1)));
+  }
+  return hosts;
+}
+
+std::string KubernetesYaml(absl::string_view comment,
+                           const std::vector<Json>& objects) {
+  std::string text;
+  for (const absl::string_view line : absl::StrSplit(comment, '\n')) {
+    absl::StrAppend(&text, "# ", line, "\n");
+  }
+  for (const Json& object : objects) {
+    YAML::Emitter out;
+    Emit(object, &out);
+    absl::StrAppend(&text, "---\n", out.c_str(), "\n");
+  }
+  return text;
+}
+
+}  // namespace sluice

@@ -1,0 +1,262 @@
+#include "cli/deploy/kubernetes_manifests.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "yaml-cpp/yaml.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kJob[] = R"(
+name: "linear"
+cluster { workers: 4 shards: 3 }
+sync { policy: K_SYNC k: 2 }
+optimizer { learning_rate: 0.1 }
+data { linear_regression { features: 99 train_samples: 1000 }
+       batch_size: 100 }
+model { layer { dense { units: 1 } } }
+stop { epochs: 5 }
+)";
+
+KubernetesOptions Options() {
+  KubernetesOptions options;
+  options.name = "linear";
+  options.image = "sluice";
+  options.storage = "10Gi";
+  options.job_text = kJob;
+  return options;
+}
+
+std::vector<Json> Made(const KubernetesOptions& options,
+                       const std::vector<std::string>& overrides = {}) {
+  const auto job = ParseJob(kJob, "job", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  const auto made = KubernetesManifests(*job, options);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *made;
+}
+
+// The objects of a kind by name.
+std::map<std::string, Json> OfKind(const std::string& kind,
+                                   const std::vector<Json>& objects) {
+  std::map<std::string, Json> found;
+  for (const Json& object : objects) {
+    if (object["kind"] == kind) found[object["metadata"]["name"]] = object;
+  }
+  return found;
+}
+
+Json PodOf(const Json& job) { return job["spec"]["template"]["spec"]; }
+
+std::vector<std::string> ArgsOf(const Json& pod) {
+  return pod["containers"][0]["args"];
+}
+
+TEST(KubernetesManifestsTest, EveryRoleIsAnIndexedJobOfItsSize) {
+  const auto jobs = OfKind("Job", Made(Options()));
+  std::map<std::string, int> sizes;
+  for (const auto& [name, job] : jobs) {
+    sizes[name] = job["spec"]["completions"];
+    EXPECT_EQ(job["spec"]["parallelism"], job["spec"]["completions"]);
+    EXPECT_EQ(job["spec"]["completionMode"], "Indexed");
+    EXPECT_EQ(PodOf(job)["restartPolicy"], "Never");
+    EXPECT_EQ(
+        job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"],
+        Json({1, 2, 3}));
+  }
+  EXPECT_EQ(sizes, (std::map<std::string, int>{{"linear-lead", 1},
+                                               {"linear-shard", 2},
+                                               {"linear-worker", 4},
+                                               {"linear-evaluator", 1}}));
+}
+
+TEST(KubernetesManifestsTest, WhatAJobDoesNotHaveGetsNoPods) {
+  const auto objects = Made(
+      Options(),
+      {"cluster.shards=1", "evaluation.enabled=false", "cluster.workers=2"});
+  const auto jobs = OfKind("Job", objects);
+  EXPECT_EQ(jobs.size(), 2);
+  EXPECT_TRUE(jobs.contains("linear-lead"));
+  EXPECT_TRUE(jobs.contains("linear-worker"));
+  EXPECT_FALSE(OfKind("PodDisruptionBudget", objects).contains("linear-shard"));
+}
+
+TEST(KubernetesManifestsTest, APodHasTheCertificateOfItsRoleAlone) {
+  for (const auto& [name, job] : OfKind("Job", Made(Options()))) {
+    std::vector<std::string> secrets;
+    const Json pod = PodOf(job);
+    for (const Json& volume : pod["volumes"]) {
+      if (volume.contains("secret")) {
+        secrets.push_back(volume["secret"]["secretName"]);
+      }
+    }
+    EXPECT_THAT(secrets, ElementsAre(name + "-tls"));
+    EXPECT_THAT(ArgsOf(pod), Contains("--tls=/etc/sluice/certs"));
+  }
+}
+
+TEST(KubernetesManifestsTest, WithoutTlsNothingAsksForACertificate) {
+  KubernetesOptions options = Options();
+  options.insecure = true;
+  for (const auto& [name, job] : OfKind("Job", Made(options))) {
+    EXPECT_THAT(PodOf(job).dump(), Not(HasSubstr("secret"))) << name;
+    EXPECT_THAT(ArgsOf(PodOf(job)), Contains("--insecure"));
+  }
+}
+
+TEST(KubernetesManifestsTest, CertificatesThatAreGivenBecomeSecrets) {
+  KubernetesOptions options = Options();
+  options.certificates["worker"]["tls.key"] = "key\n";
+  const auto secrets = OfKind("Secret", Made(options));
+  ASSERT_EQ(secrets.size(), 1);
+  EXPECT_EQ(secrets.at("linear-worker-tls")["data"]["tls.key"], "a2V5Cg==");
+}
+
+TEST(KubernetesManifestsTest, TheOthersFindTheLeadByTheNameOfItsPod) {
+  const auto jobs = OfKind("Job", Made(Options()));
+  EXPECT_EQ(PodOf(jobs.at("linear-lead"))["subdomain"], "linear");
+  for (const char* role : {"shard", "worker", "evaluator"}) {
+    EXPECT_THAT(ArgsOf(PodOf(jobs.at(absl::StrCat("linear-", role)))),
+                Contains("--coordinator=linear-lead-0.linear:7000"));
+  }
+  const auto job = ParseJob(kJob, "job", {});
+  EXPECT_THAT(KubernetesHosts(*job, Options()),
+              ElementsAre("linear-lead-0.linear", "linear-shard-0.linear",
+                          "linear-shard-1.linear"));
+}
+
+TEST(KubernetesManifestsTest, AJobSetHoldsTheSameJobs) {
+  KubernetesOptions options = Options();
+  options.holder = PodHolder::kJobSet;
+  const auto objects = Made(options);
+  EXPECT_TRUE(OfKind("Job", objects).empty());
+  const Json set = OfKind("JobSet", objects).at("linear");
+  EXPECT_EQ(set["spec"]["replicatedJobs"].size(), 4);
+  for (const Json& job : set["spec"]["replicatedJobs"]) {
+    if (job["name"] == "lead") continue;
+    EXPECT_THAT(ArgsOf(PodOf(job["template"])),
+                Contains("--coordinator=linear-lead-0-0.linear:7000"));
+  }
+}
+
+TEST(KubernetesManifestsTest, BarePodsListenOnPortsOfTheirOwn) {
+  KubernetesOptions options = Options();
+  options.holder = PodHolder::kPods;
+  const auto pods = OfKind("Pod", Made(options));
+  EXPECT_EQ(pods.size(), 1 + 2 + 4 + 1);
+  const Json command =
+      pods.at("linear-shard-1")["spec"]["containers"][0]["command"];
+  EXPECT_EQ(command,
+            Json({"ps_server", "--shard=2", "--listen=127.0.0.1:7002"}));
+  EXPECT_TRUE(pods.at("linear-worker-3")["spec"]["hostNetwork"]);
+}
+
+TEST(KubernetesManifestsTest, MemoryIsWhatCheckComputesAndTheProcessItself) {
+  const auto small = OfKind("Job", Made(Options()));
+  // A million weights: 4 MB each for the worker's two copies of the weights and
+  // its gradient.
+  const auto large =
+      OfKind("Job", Made(Options(), {"data.linear_regression.features=1000000",
+                                     "data.linear_regression.train_samples=1",
+                                     "data.batch_size=1"}));
+  const auto requested = [](const Json& job) {
+    const std::string text =
+        PodOf(job)["containers"][0]["resources"]["requests"]["memory"];
+    EXPECT_TRUE(absl::EndsWith(text, "Mi"));
+    return std::stoi(text);
+  };
+  EXPECT_EQ(requested(small.at("linear-worker")), 512 + 1);
+  EXPECT_GT(requested(large.at("linear-worker")), 512 + 11);
+}
+
+TEST(KubernetesManifestsTest, APodIsWaitedForAtMostFiveMinutes) {
+  const auto args = [](const std::vector<std::string>& overrides) {
+    return ArgsOf(
+        PodOf(OfKind("Job", Made(Options(), overrides)).at("linear-worker")));
+  };
+  EXPECT_THAT(args({}), Contains("limits.rejoin_timeout_s=300"));
+  EXPECT_THAT(args({"limits.rejoin_timeout_s=20"}),
+              Not(Contains("limits.rejoin_timeout_s=300")));
+}
+
+TEST(KubernetesManifestsTest, TheUsersWordsReachTheProgramAsTheyAre) {
+  KubernetesOptions options = Options();
+  options.program = {"sh", "-c", "echo $(HOME)"};
+  const auto jobs = OfKind("Job", Made(options));
+  const auto args = ArgsOf(PodOf(jobs.at("linear-worker")));
+  EXPECT_THAT(args, Contains("echo $$(HOME)"));
+}
+
+TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
+  const auto job = ParseJob(kJob, "job", {});
+  for (const char* name : {"", "Upper", "under_score", "1st", "end-", "-a",
+                           "a.b", "a23456789b123456789c123456789d123456789e"}) {
+    KubernetesOptions options = Options();
+    options.name = name;
+    const auto made = KubernetesManifests(*job, options);
+    EXPECT_EQ(made.ok(), std::string(name).size() == 40) << name;
+    if (!made.ok()) {
+      EXPECT_THAT(std::string(made.status().message()),
+                  HasSubstr(absl::StrCat("got \"", name, "\"")));
+    }
+  }
+  KubernetesOptions pods = Options();
+  pods.holder = PodHolder::kPods;
+  pods.gpu = true;
+  EXPECT_FALSE(KubernetesManifests(*job, pods).ok());
+}
+
+// The same value, as far as YAML tells scalars apart.
+void ExpectSame(const Json& wanted, const YAML::Node& got) {
+  if (wanted.is_object()) {
+    ASSERT_TRUE(got.IsMap());
+    EXPECT_EQ(wanted.size(), got.size());
+    for (const auto& [key, value] : wanted.items()) ExpectSame(value, got[key]);
+  } else if (wanted.is_array()) {
+    ASSERT_TRUE(got.IsSequence());
+    ASSERT_EQ(wanted.size(), got.size());
+    for (size_t i = 0; i < wanted.size(); ++i) ExpectSame(wanted[i], got[i]);
+  } else if (wanted.is_string()) {
+    EXPECT_EQ(wanted.get<std::string>(), got.as<std::string>());
+    // A plain scalar ("?") could be a number to another reader.
+    const std::string text = wanted;
+    if (text.empty() || !absl::ascii_isalpha(text[0]) || text == "yes") {
+      EXPECT_EQ(got.Tag(), "!") << text;
+    }
+  } else {
+    EXPECT_EQ(wanted.dump(), got.as<std::string>());
+    EXPECT_EQ(got.Tag(), "?");
+  }
+}
+
+TEST(KubernetesYamlTest, IsReadBackAsItWas) {
+  const std::vector<Json> objects = {
+      {{"plain", "sluice"},
+       {"number", 7},
+       {"truth", true},
+       {"texts", {"7", "yes", "", "a: b", "tab\there", "\"quoted\"", "# no"}},
+       {"blocks", {"a\n b\n", " a\nb\n", "a\nb", "a\n\n", "a\r\nb\n", "\n"}},
+       {"nested", {{{"a", {{"b", {1, 2}}}}}}}},
+      {{"second", "document"}}};
+  const std::string text = KubernetesYaml("first\nsecond", objects);
+  EXPECT_THAT(text, ::testing::StartsWith("# first\n# second\n---\n"));
+  const std::vector<YAML::Node> read = YAML::LoadAll(text);
+  ASSERT_EQ(read.size(), objects.size());
+  for (size_t i = 0; i < read.size(); ++i) ExpectSame(objects[i], read[i]);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,148 @@
+#!/usr/bin/python3 -B
+"""What `sluice deploy kubernetes` prints, without Kubernetes: the commands of
+its pods train a job, with certificates and without, and the files of
+deploy/kubernetes are what it prints today."""
+
+import importlib.util
+import json
+import os
+import re
+import unittest
+
+import harness
+from tls_run import certs
+
+MADE = harness.ROOT / "deploy/kubernetes"
+DEMO = "configs/fashion_mnist_lenet.textproto"
+PROGRAMS = [harness.PS_SERVER, harness.WORKER, harness.EVALUATOR]
+# deploy/kubernetes/NAME is made with these.
+FLAGS = {"jobs.yaml": ["--image=sluice-demo"],
+         "jobset.yaml": ["--image=sluice-demo", "--jobset", "--pod-monitor"],
+         "pods.yaml": ["--image=localhost/sluice-demo", "--pods"]}
+
+
+def deploy(job, *flags):
+    result = harness.tool("deploy", "kubernetes", job, *flags)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def objects(job, *flags):
+    return json.loads(deploy(job, "--json", "--image=sluice", *flags).stdout)[
+        "items"]
+
+
+def pods_of(items):
+    """(name, number, pod's spec) of every pod."""
+    for item in items:
+        name, spec = item["metadata"]["name"], item["spec"] \
+            if "spec" in item else {}
+        if item["kind"] == "Pod":
+            yield name, 0, spec
+        elif item["kind"] == "Job":
+            for i in range(spec["completions"]):
+                yield f"{name}-{i}", i, spec["template"]["spec"]
+
+
+def expanded(word, number):
+    """As Kubernetes hands a word to a container."""
+    return re.sub(r"\$\$|\$\(JOB_COMPLETION_INDEX\)",
+                  lambda m: "$" if m[0] == "$$" else str(number), word)
+
+
+def command(spec, number, places):
+    """What a pod's container would start, with other `places`."""
+    [container] = spec["containers"]
+    words = [expanded(word, number)
+             for word in container["command"] + container["args"]]
+    for pattern, place in places.items():
+        words = [re.sub(pattern, str(place), word) for word in words]
+    path = ":".join([*(str(p.parent) for p in PROGRAMS), os.environ["PATH"]])
+    return ["env", f"PATH={path}", f"JOB_COMPLETION_INDEX={number}", *words]
+
+
+class KubernetesTest(unittest.TestCase):
+
+    def train(self, items, places):
+        """Runs the pods of `items`; `places` by what they replace."""
+        folder = harness.scratch()
+        (folder / "run").mkdir()
+        [text] = [i["data"]["job.textproto"] for i in items
+                  if i["kind"] == "ConfigMap"]
+        (folder / "job.textproto").write_text(text)
+        places = {"/etc/sluice/job/": f"{folder}/",
+                  "/home/sluice/run": folder / "run", **places}
+        commands = {name: command(spec, number, places)
+                    for name, number, spec in pods_of(items)}
+        self.assertEqual(len(commands), 2 + 2 + 1)
+        harness.run_together(commands, folder)
+        summary = json.loads((folder / "run/summary.json").read_text())
+        self.assertEqual(summary["failure"], "")
+        self.assertGreater(summary["version"], 0)
+
+    def test_the_pods_of_jobs_train_with_certificates(self):
+        folder = certs(harness.scratch() / "certs")
+        items = objects(harness.write_job(harness.LINEAR_JOB), "--name=linear",
+                        f"--tls={folder}")
+        self.assertEqual(
+            sorted(i["metadata"]["name"] for i in items
+                   if i["kind"] == "Secret"),
+            [f"linear-{role}-tls"
+             for role in ("evaluator", "lead", "shard", "worker")])
+        lead, shard, pages = (harness.reserve_port() for _ in range(3))
+        # The network of the cluster and the mounts of each pod.
+        for _, _, spec in pods_of(items):
+            [secret] = [v["secret"]["secretName"] for v in spec["volumes"]
+                        if "secret" in v]
+            role = re.fullmatch("linear-(.*)-tls", secret)[1]
+            words = spec["containers"][0]["args"]
+            own = lead if role == "lead" else shard
+            spec["containers"][0]["args"] = [
+                word.replace("/etc/sluice/certs", f"{folder}/{role}")
+                .replace("=0.0.0.0:7000", f"=127.0.0.1:{own}")
+                for word in words]
+        self.train(items, {r"linear-lead-0\.linear:7000": f"localhost:{lead}",
+                           r"linear-shard-0\.linear:7000": f"localhost:{shard}",
+                           r"0\.0\.0\.0:8080": f"127.0.0.1:{pages}"})
+
+    def test_bare_pods_train_over_the_loopback(self):
+        items = objects(harness.write_job(harness.LINEAR_JOB), "--name=linear",
+                        "--pods")
+        self.train(items, {f":{port}$": f":{harness.reserve_port()}"
+                           for port in (7000, 7001, 8080)})
+
+    def test_the_files_of_the_tree_are_what_is_printed(self):
+        self.assertEqual({f.name for f in MADE.glob("*.yaml")}, set(FLAGS))
+        for name, flags in FLAGS.items():
+            with self.subTest(name):
+                self.assertEqual(deploy(harness.ROOT / DEMO, *flags).stdout,
+                                 (MADE / name).read_text())
+
+    @unittest.skipUnless(importlib.util.find_spec("kubernetes_validate"),
+                         "kubernetes-validate is not installed: "
+                         "deploy/kubernetes/validate.sh")
+    def test_kubernetes_own_schemas_hold(self):
+        import kubernetes_validate
+        for name, flags in FLAGS.items():
+            for item in objects(harness.ROOT / DEMO, *flags[1:]):
+                if item["kind"] not in ("JobSet", "PodMonitor"):
+                    kubernetes_validate.validate(item, "1.31", strict=True)
+
+    def test_bad_usage_is_refused_with_what_was_expected(self):
+        job = harness.write_job(harness.LINEAR_JOB)
+        image = "--image=sluice"
+        for flags, said in [
+                ([image, "--name=My_Run"], 'got "My_Run"'),
+                ([image, "--pods", "--gpu"], "expected none of"),
+                ([image, "--pods", "--jobset"], "excludes"),
+                ([image, "--tls=/nowhere"], "/nowhere/lead/ca.crt"),
+                ([image, "--", "python3"], "expected no -- COMMAND"),
+                ([], "--image is required")]:
+            with self.subTest(flags=flags):
+                result = harness.tool("deploy", "kubernetes", job, *flags)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(said, result.stderr + result.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
