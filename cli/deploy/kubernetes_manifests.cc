@@ -73,13 +73,16 @@ class Manifests {
 
   std::vector<Json> All() const {
     const std::vector<Part> parts = Parts();
-    std::vector<Json> all = {JobFile(), RunFolder()};
+    std::vector<Json> all = {JobFile()};
     if (options_.holder == PodHolder::kPods) {
       for (const Part& part : parts) {
         for (int i = 0; i < part.count; ++i) all.push_back(BarePod(part, i));
       }
+      // Podman makes a volume for a claim that it does not find, and would
+      // refuse to make one that is there.
       return all;
     }
+    all.push_back(RunFolder());
     for (const auto& [role, files] : options_.certificates) {
       all.push_back(Secret(role, files));
     }

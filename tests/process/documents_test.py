@@ -35,6 +35,7 @@ NOT_RUN = {
     r"\./sluice train lenet/.*": "torch_test trains the same example",
     r"docker(-compose)? .*": "needs root and a Docker engine: docker/try.sh does the same",
     r"deploy/kubernetes/validate\.sh": "fetches a package from PyPI",
+    r"deploy/kubernetes/try\.sh": "runs podman, as root",
     r"deploy/slurm/try\.sh": "sets up a Slurm, as root, five minutes",
     r"docker/try\.sh": "compiles the whole tree as root, ten minutes",
     r"tests/mutations/run_mutations\.py.*": "compiles the tree for each mutation",
