@@ -97,6 +97,45 @@ class SluiceScriptTest(unittest.TestCase):
         self.assertNotIn("--all", words)
         self.assertEqual(words[-1], "//...")
 
+    def asked(self, *args):
+        """What `./sluice test` says, whether Bazel's tests passed or not."""
+        result, called = self.run_script("test", *args)
+        return result, [line for line in called
+                        if line.startswith(("bazel test ", "apt-get ", "try "))]
+
+    def test_suites_that_are_not_asked_for_are_named_and_not_installed(self):
+        result, called = self.asked()
+        self.assertIn("SKIPPED suites: ./sluice test --with=browser,kubernetes,"
+                      "podman,prometheus,slurm,systemd,tensorboard,torch,wheel",
+                      result.stderr)
+        self.assertNotIn("SLUICE_WITH", "".join(called))
+        self.assertNotIn("python3-torch", "".join(called))
+
+    def test_a_suite_that_is_asked_for_is_installed_and_told_to_the_tests(self):
+        result, called = self.asked("--with=torch,browser", "//tests:a")
+        self.assertIn("--with=kubernetes,podman,prometheus,slurm,systemd,"
+                      "tensorboard,wheel", result.stderr)
+        self.assertTrue(any(" install " in line and "python3-torch" in line and
+                            "chromium-driver" in line for line in called))
+        self.assertIn(" --test_env=SLUICE_WITH=browser,torch ", called[-1])
+        self.assertTrue(called[-1].endswith(" //tests:a"), called)
+        self.assertNotIn("--with", called[-1])
+
+    def test_a_suite_of_a_host_is_tried_after_the_tests(self):
+        self.program("deploy/slurm/try.sh", '#!/bin/bash\necho "try slurm" '
+                     '>>"$CALLS"\nexit 1\n')
+        result, called = self.asked("--with=slurm")
+        self.assertTrue(called[-2].startswith("bazel test "), called)
+        self.assertEqual(called[-1], "try slurm")
+        self.assertEqual(result.returncode, 1)
+
+    def test_a_suite_that_there_is_not_is_refused_by_name(self):
+        result, called = self.asked("--with=torch,cuda")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--with: expected some of browser,", result.stderr)
+        self.assertIn("got 'cuda'", result.stderr)
+        self.assertEqual(called, [])
+
     def test_a_test_that_is_named_runs_even_if_it_is_slow(self):
         words = self.bazel_words("--config=asan", "//tests/mutations/...")
         self.assertNotIn("--test_tag_filters=-slow", words)

@@ -14,7 +14,7 @@ tests=(join_test torch_optimizer_test torch_test torch_faults_test)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for name in "${tests[@]}"; do
-  TEST_SRCDIR="$PWD/bazel-bin/tests/process/$name.runfiles" \
+  SLUICE_WITH=torch TEST_SRCDIR="$PWD/bazel-bin/tests/process/$name.runfiles" \
     TEST_WORKSPACE=sluice TEST_TMPDIR="$folder" \
     "$environment/bin/python3" -B "bazel-bin/tests/process/$name"
 done

@@ -3,6 +3,7 @@
 # and the lead's container, and checks how it ended. As root on Debian 12; three
 # minutes on two idle cores.
 #
+#   ./sluice test --with=podman
 #   deploy/kubernetes/try.sh [FOLDER]
 #
 # FOLDER (image, volume, logs; 1 GB) is kept, and its image taken again; without
@@ -21,14 +22,6 @@ readonly PATIENCE_S=600
 
 say() { printf 'try.sh: %s\n' "$*"; }
 fail() { say "FAILED: $*"; exit 1; }
-
-install_missing() {
-  command -v podman runc catatonit debootstrap >/dev/null && return
-  say "installing podman, runc, catatonit and debootstrap"
-  apt-get -qq update
-  DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
-    install podman runc catatonit conmon debootstrap >/dev/null
-}
 
 # Podman with its files in $folder. runc, because Debian's crun refuses hosts
 # with cgroups of both versions; low limits, because this process may not be allowed
@@ -114,7 +107,8 @@ clean_up() {
 
 ((EUID == 0)) || fail "must be root"
 [[ -x $ROOT/bazel-bin/cli/sluice ]] || fail "expected programs in bazel-bin: ./sluice build"
-install_missing
+command -v podman runc catatonit debootstrap >/dev/null ||
+  fail "packages are missing: ./sluice test --with=podman installs them"
 keep=${1:-}
 folder=$(realpath -m "${1:-$(mktemp -d /tmp/sluice-pods.XXXXXX)}")
 mkdir -p "$folder"

@@ -3,6 +3,7 @@
 # lets a second one meet its time limit, and checks how both ended. As root on
 # Debian 12; four minutes on two cores.
 #
+#   ./sluice test --with=slurm
 #   deploy/slurm/try.sh [--bin DIR] [--keep]
 #
 # Slurm and munge run on this host alone, with a key, ports and a folder of
@@ -215,13 +216,12 @@ while (($# > 0)); do
   case $1 in
     --bin) bin=$(realpath "$2") && shift 2 ;;
     --keep) keep=true && shift ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0" && exit 2 ;;
   esac
 done
 lacking=$(missing | paste -sd ' ')
 if [[ -n $lacking ]]; then
-  say "SKIPPED: missing packages: $lacking"
-  exit 0
+  fail "missing packages: $lacking: ./sluice test --with=slurm installs them"
 fi
 ((EUID == 0)) || fail "must be root"
 [[ -x $bin/worker/evaluator ]] || fail "no programs in $bin: ./sluice build makes them"

@@ -2,7 +2,6 @@
 """The event file of `sluice export-tensorboard` holds what metrics.jsonl does,
 while the run goes on and after it."""
 
-import importlib.util
 import json
 import struct
 import subprocess
@@ -95,12 +94,14 @@ class ExportTensorboardTest(unittest.TestCase):
             lines, scalars = self.check(run.dir)
             self.assertIn(f"{len(lines)} lines in", result.stdout)
         self.assertIn("test_loss", scalars)
-        self.read_with_tensorboard(run.dir, lines, scalars)
 
-    def read_with_tensorboard(self, folder, lines, scalars):
-        if importlib.util.find_spec("tensorboard") is None:
-            print("SKIPPED: reading with TensorBoard, which is not installed")
-            return
+    @harness.suite("tensorboard")
+    def test_tensorboard_reads_what_is_written(self):
+        harness.find_packages_of("tensorboard")
+        folder = harness.train(harness.write_job(harness.LINEAR_JOB)).dir
+        result = harness.tool("export-tensorboard", folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines, scalars = self.check(folder)
         # pylint: disable-next=import-outside-toplevel
         from tensorboard.backend.event_processing import event_accumulator
         read = event_accumulator.EventAccumulator(

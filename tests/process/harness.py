@@ -5,11 +5,13 @@ Bazel as an executable; each test case counts as one in the result.
 """
 
 import contextlib
+import glob
 import json
 import os
 import pathlib
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -78,8 +80,25 @@ for _options in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
     os.environ[_options] = (
         f"{os.environ.get(_options, '')}:log_path={REPORTS}")
 
+# The suites that `./sluice test --with=NAME` has asked for.
+SUITES = set(filter(None, os.environ.get("SLUICE_WITH", "").split(",")))
+
 # No test waits longer than this. A hang is a failure.
 TIMEOUT_S = 120
+
+
+def suite(name):
+    """Skips what needs more than `./sluice test` installs, unless it is asked
+    for: also where it is installed, so that a default call runs the same tests
+    on every machine."""
+    return unittest.skipUnless(
+        name in SUITES, f"SKIPPED: suite {name}: ./sluice test --with={name}")
+
+
+def find_packages_of(name):
+    """Makes the Python packages that a suite has from PyPI importable."""
+    sys.path += glob.glob(os.path.join(os.environ["SLUICE_PYPI"], name,
+                                       "lib/python3*/site-packages"))
 
 
 def scratch():

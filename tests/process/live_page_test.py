@@ -1,8 +1,7 @@
 #!/usr/bin/python3 -B
 """What a lead shows while its run goes on, and `sluice ui` of a run's folder: to
-Prometheus, to probes and, where Chromium is installed, to a browser."""
+Prometheus, to probes and, in the suite `browser`, to Chromium."""
 
-import importlib.util
 import json
 import re
 import shutil
@@ -19,11 +18,8 @@ import harness
 # Goes on for as long as a test looks at it.
 ENDLESS = ("stop.epochs=100000", "delays.compute.constant.ms=10",
            "checkpoint.every_s=1")
-HAS_BROWSER = (importlib.util.find_spec("selenium") is not None and
-               shutil.which("chromium") and shutil.which("chromedriver"))
 RULES = harness.ROOT / "deploy/prometheus/sluice.rules.yml"
 DASHBOARD = harness.ROOT / "deploy/grafana/sluice.json"
-HAS_PROMETHEUS = shutil.which("promtool")
 
 
 class ShownRun(cluster.Training):
@@ -194,14 +190,17 @@ class LivePageTest(unittest.TestCase):
             under_way = ledger["gradients"]["lost"] - counted("lost")
             self.assertIn(under_way, (0, 1, 2))
             self.assertEqual(metrics["sluice_version"], ledger["version"])
-            if HAS_PROMETHEUS:
-                checked = subprocess.run(
-                    ["promtool", "check", "metrics"], input=run.get("/metrics"),
-                    text=True, capture_output=True)
-                self.assertNotIn("error", checked.stderr.lower())
+
+    @harness.suite("prometheus")
+    def test_promtool_reads_the_metrics(self):
+        with ShownRun() as run:
+            run.await_state(lambda s: s["version"] > 20, "updates")
+            checked = subprocess.run(
+                ["promtool", "check", "metrics"], input=run.get("/metrics"),
+                text=True, capture_output=True)
+            self.assertNotIn("error", checked.stderr.lower())
 
     def test_rules_and_dashboard_ask_for_what_there_is(self):
-        """And hold, where promtool is installed, what their own test says."""
         # Only with TLS, and only where the data have labels.
         elsewhere = {"sluice_certificate_expires_seconds",
                      "sluice_test_accuracy_ratio"}
@@ -215,12 +214,14 @@ class LivePageTest(unittest.TestCase):
                         lambda name=name: re.search(
                             rf"^{name}[ {{]", run.get("/metrics") or "", re.M),
                         f"{name}, which {file.name} names", run.process)
-        if HAS_PROMETHEUS:
-            checked = subprocess.run(
-                ["promtool", "test", "rules", RULES.with_name(
-                    "sluice.rules_test.yml")], capture_output=True, text=True)
-            self.assertEqual(checked.returncode, 0,
-                             checked.stdout + checked.stderr)
+
+    @harness.suite("prometheus")
+    def test_the_rules_hold_what_their_own_test_says(self):
+        checked = subprocess.run(
+            ["promtool", "test", "rules",
+             RULES.with_name("sluice.rules_test.yml")],
+            capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
     def test_bad_addresses_are_named(self):
         job = harness.write_job(harness.LINEAR_JOB)
@@ -239,8 +240,7 @@ class LivePageTest(unittest.TestCase):
         self.assertIn("--http: expected with --shard=0", result.stderr)
 
 
-@unittest.skipUnless(HAS_BROWSER, "chromium, chromium-driver and "
-                     "python3-selenium are not installed")
+@harness.suite("browser")
 class BrowserTest(unittest.TestCase):
 
     def setUp(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """deploy/slurm/sluice.sbatch without Slurm: real daemons, and stand-ins for srun,
-squeue, scancel and scontrol. deploy/slurm/try.sh runs it under a real one."""
+squeue, scancel and scontrol. The suite `slurm` runs it under a real one."""
 
 import json
 import os

@@ -18,7 +18,7 @@ DISTURBED = harness.sets([
     "output.metrics_every_s=0.05"])
 
 
-@unittest.skipUnless(small_torch.HAS_TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class TorchFaultsTest(unittest.TestCase):
 
     @classmethod

@@ -3,7 +3,6 @@
 hands out tasks, or an evaluator that only asks for evaluations."""
 
 import array
-import importlib.util
 import os
 import sys
 import unittest
@@ -14,8 +13,7 @@ sys.path.insert(0, str(harness.ROOT / "python"))
 # pylint: disable=wrong-import-position
 from sluice import model_process
 
-TORCH = importlib.util.find_spec("torch") is not None
-if TORCH:
+if "torch" in harness.SUITES:
     import torch
     from torch import nn
 
@@ -133,7 +131,7 @@ def loss_of(model, batch):
                                   y.float().view(-1, 1))
 
 
-@unittest.skipUnless(TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class TorchOptimizerTest(unittest.TestCase):
 
     def test_parameters_and_gradients_are_the_workers_memory(self):
@@ -347,7 +345,7 @@ def two_wide():
                          nn.Linear(WIDE, 1, bias=False), nn.Linear(1, 1))
 
 
-@unittest.skipUnless(TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class OverlapTest(unittest.TestCase):
 
     def finals(self, loss_of_batch, model=None, overlap=True):
@@ -400,7 +398,7 @@ class OverlapTest(unittest.TestCase):
         self.assertEqual(tasks[1].final, [WIDE, 0])
 
 
-@unittest.skipUnless(TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class LocalStepsTest(unittest.TestCase):
 
     def train(self, *tasks, model=None, fresh_state=False):
@@ -488,7 +486,7 @@ class Noisy:
         return index, torch.rand(()).item(), os.getpid()
 
 
-@unittest.skipUnless(TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class LoadingTest(unittest.TestCase):
 
     def load(self, *numbers, **options):

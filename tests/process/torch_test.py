@@ -21,7 +21,7 @@ LOCAL_STEPS = ("sluice.torch.Optimizer(model)",
                "model.parameters(), lr=0.01), fresh_state=True)")
 
 
-@unittest.skipUnless(small_torch.HAS_TORCH, "python3-torch is not installed")
+@harness.suite("torch")
 class TorchTest(unittest.TestCase):
 
     @classmethod

@@ -1,7 +1,6 @@
 #!/usr/bin/python3 -B
 """`./sluice wheel`, and a program that has the package from nowhere else."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -32,9 +31,7 @@ def run(*command):
         raise AssertionError(f"{command}: {result.stdout}{result.stderr}")
 
 
-@unittest.skipUnless(
-    all(map(importlib.util.find_spec, ["pip", "setuptools", "wheel"])),
-    "python3-pip, python3-setuptools or python3-wheel is not installed")
+@harness.suite("wheel")
 class WheelTest(unittest.TestCase):
 
     @classmethod
