@@ -2,8 +2,10 @@
 //
 //   0.0 s   ps_server-1 is killed   at once, since the run waits for it
 //   0.1 s   ps_server-1 again       no progress since, 2 in a row: at 1.1 s
-//   0.2 s   worker-2 is killed      at 1.2 s, unless the run has failed by then
-//    ...    worker-2, five more times, each within 5 s of its start: given up;
+//   0.2 s   worker-2 is killed      at once
+//   0.9 s   worker-2 again          2 in a row: at 1.9 s, unless the run has
+//                                   failed by then
+//    ...    worker-2, four more times, each within 5 s of its start: given up;
 //           the coordinator decides whether the run can do without it
 //   90 s    the lead ends well      93 s: SIGTERM to those that are left
 //                                   96 s: SIGKILL
@@ -74,7 +76,8 @@ std::optional<absl::Time> Supervision::CountDeath(const PartEnd& end,
   record->at = progress_;
   record->deaths = in_a_row ? record->deaths + 1 : 1;
   if (record->deaths > kRestarts) return std::nullopt;
-  return server && record->deaths == 1 ? now : now + kPause;
+  const bool at_once = server || (end.part == Part::kWorker && end.killed);
+  return at_once && record->deaths == 1 ? now : now + kPause;
 }
 
 void Supervision::NameLate(const std::string& name) {

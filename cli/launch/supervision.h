@@ -80,8 +80,9 @@ class Supervision {
   static constexpr int kRestarts = 5;
   static constexpr absl::Duration kSettled = absl::Seconds(5);
   // How long a dead child waits to be started again. If it died because the run
-  // failed, the lead has ended or said so by then, and it stays dead. The run
-  // waits for a server, so its first death in a row skips this.
+  // failed, the lead has ended or said so by then, and it stays dead. The first
+  // death in a row of a server or a killed worker skips this: the run waits for
+  // the one, and has the work of the other done by those that are left.
   static constexpr absl::Duration kPause = absl::Seconds(1);
 
   // `workers`: how many may take part, also started by others. The run fails

@@ -42,8 +42,10 @@ TEST(SupervisionTest, AWorkerThatEndsByItselfIsReportedAndTheRunGoesOn) {
   EXPECT_EQ(s.ExitCode(), 0);
 }
 
-TEST(SupervisionTest, AWorkerThatIsKilledIsStartedAgainAfterAPause) {
+TEST(SupervisionTest, AWorkerThatIsKilledIsStartedAgainAtOnceThenAfterAPause) {
   Supervision s(1);
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).restart,
+              ElementsAre("worker-0"));
   EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).restart,
               IsEmpty());
   EXPECT_TRUE(s.RestartsPending());
@@ -61,9 +63,10 @@ TEST(SupervisionTest, AWorkerThatKeepsDyingIsLeftDead) {
   absl::Time now = kStart;
   for (int i = 0; i < Supervision::kRestarts; ++i) {
     s.OnProgress({.version = 10 * i});  // That of the others.
-    s.OnEnd(Killed(Part::kWorker, "worker-0"), now);
+    const auto first = s.OnEnd(Killed(Part::kWorker, "worker-0"), now).restart;
     now += Supervision::kPause;
-    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("worker-0"));
+    EXPECT_THAT(i == 0 ? first : s.OnTime(now).restart,
+                ElementsAre("worker-0"));
   }
   EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), now).say,
               ElementsAre("worker-0: killed, for the 6th time in a row"));
@@ -76,11 +79,15 @@ TEST(SupervisionTest, AWorkerThatKeepsDyingIsLeftDead) {
 TEST(SupervisionTest, AWorkerThatLivesForAWhileBeginsItsCountAnew) {
   Supervision s(1);
   absl::Time now = kStart;
+  bool settled = true;
   for (int i = 0; i < 3 * Supervision::kRestarts; ++i) {
-    s.OnEnd(Killed(Part::kWorker, "worker-0"), now);
+    const auto at_once =
+        s.OnEnd(Killed(Part::kWorker, "worker-0"), now).restart;
     now += Supervision::kPause;
-    EXPECT_THAT(s.OnTime(now).restart, ElementsAre("worker-0"));
-    if (i % 3 == 0) now += Supervision::kSettled;
+    EXPECT_THAT(settled ? at_once : s.OnTime(now).restart,
+                ElementsAre("worker-0"));
+    settled = i % 3 == 0;
+    if (settled) now += Supervision::kSettled;
   }
 }
 
@@ -149,6 +156,7 @@ TEST(SupervisionTest, AVersionOrACheckpointMoreBeginsAServersCountAnew) {
 
 TEST(SupervisionTest, NobodyIsStartedAgainInARunThatFailed) {
   Supervision s(2);
+  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
   s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
   s.OnFailure("diverged at version 7");
   EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart, IsEmpty());
@@ -345,8 +353,7 @@ TEST(SupervisionTest, WhoHasNotHeardOfAGoodEndIsToldToLeaveBeforeHeIsKilled) {
 
 TEST(SupervisionTest, AWorkerThatIsStartedAgainAsTheRunEndsDoesNotFailIt) {
   Supervision s(2);
-  s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
-  EXPECT_THAT(s.OnTime(kStart + Supervision::kPause).restart,
+  EXPECT_THAT(s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart).restart,
               ElementsAre("worker-0"));
   s.OnEnd(Well(Part::kWorker, "worker-1"), kStart + absl::Seconds(2));
   // It was told that the run is over.
@@ -359,8 +366,7 @@ TEST(SupervisionTest, AWorkerThatIsStartedAgainTooLateToJoinDoesNotFailTheRun) {
   for (const auto settled : {absl::Seconds(1), Supervision::kSettled}) {
     Supervision s(1);
     s.OnEnd(Killed(Part::kWorker, "worker-0"), kStart);
-    s.OnTime(kStart + Supervision::kPause);
-    const absl::Time end = kStart + Supervision::kPause + settled;
+    const absl::Time end = kStart + settled;
     s.OnEnd(Well(Part::kLead, "ps_server-0"), end);
     // It looks for a coordinator that is no more.
     EXPECT_TRUE(s.OnTime(end + Supervision::kGrace).kill);
