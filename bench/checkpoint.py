@@ -38,7 +38,7 @@ stop {{ seconds: {seconds} }}
 
 def peak_bytes(job):
     """Peak memory so far of the shard that reads `job`; 0 if there is none."""
-    server = report.find_server(job, 0)
+    server = report.find_part(job, "--shard=0")
     try:
         lines = (server / "status").read_text().splitlines() if server else []
     except OSError:  # It has ended.

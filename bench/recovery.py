@@ -87,11 +87,11 @@ def recover(args, job):
         try:
             wait_for(lambda: list((run / "checkpoints").glob("*/manifest")),
                      "a checkpoint", process)
-            before = report.find_server(run / "job.textproto", 1)
+            before = report.find_part(run / "job.textproto", "--shard=1")
             killed = time.time()
             os.kill(int(before.name), signal.SIGKILL)
             started = wait_for(
-                lambda: (report.find_server(run / "job.textproto", 1) or
+                lambda: (report.find_part(run / "job.textproto", "--shard=1") or
                          before) != before and time.time(),
                 "shard 1 to be started again", process)
             over = wait_for(

@@ -26,15 +26,15 @@ def run_options(question, *, rounds, every, units, tiny):
     return parser
 
 
-def find_server(job, shard):
-    """The /proc folder of the ps_server that serves a shard of `job`, or
-    None."""
+def find_part(job, argument):
+    """The /proc folder of the process of `job` with that argument, such as
+    --shard=1 or --worker=3; None if there is none."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().decode().split("\0")
         except (OSError, UnicodeDecodeError):
             continue
-        if f"--job={job}" in words and f"--shard={shard}" in words:
+        if f"--job={job}" in words and argument in words:
             return entry
     return None
 
