@@ -1,17 +1,13 @@
 #include "cli/report/goodput.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
-#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
 namespace {
@@ -38,47 +34,6 @@ Json TimeJson(const WorkerSeconds& time) {
 
 }  // namespace
 
-WorkerSeconds Goodput::Total() const { return SumOf(workers); }
-
-double Goodput::share() const {
-  const WorkerSeconds total = Total();
-  return total.Total() > 0 ? total.applied / total.Total() : 0;
-}
-
-Goodput MeasureGoodput(const std::vector<CommitLog>& logs) {
-  std::vector<proto::LogHeader> headers;
-  for (const CommitLog& log : logs) headers.push_back(log.header);
-  const std::vector<std::optional<Version>> kept = KeptVersions(headers);
-  Goodput goodput;
-  goodput.generations = static_cast<int64_t>(logs.size());
-  WorkerTime time;
-  for (size_t i = 0; i < logs.size(); ++i) {
-    const CommitLog& log = logs[i];
-    if (log.torn.has_value()) goodput.torn.push_back(*log.torn);
-    time.Begin(log.header, kept[i]);
-    goodput.version = Version(log.header.restored_version());
-    for (const proto::LogRecord& record : log.records) {
-      time.Read(record);
-      if (record.has_commit()) {
-        goodput.version = Version(record.commit().version());
-      }
-    }
-  }
-  goodput.workers = time.Seconds();
-  return goodput;
-}
-
-absl::StatusOr<Goodput> ReadRunGoodput(const std::string& run_dir) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(run_dir, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(run_dir, ": is no folder, expected that of a run"));
-  }
-  SLUICE_ASSIGN_OR_RETURN(const AllGenerations all,
-                          ReadAllGenerations(run_dir));
-  return MeasureGoodput(all.logs);
-}
-
 std::string DescribeGoodput(const Goodput& goodput) {
   std::string text = absl::StrFormat("%-6s %12s", "worker", "seconds");
   for (const TimeCause& cause : kTimeCauses) {
@@ -103,13 +58,13 @@ std::string DescribeGoodput(const Goodput& goodput) {
   return text;
 }
 
-std::string GoodputInShort(const Goodput& goodput) {
+std::string GoodputInShort(const WorkerSeconds& time) {
   constexpr double kLeastShare = 0.0005;  // What "0.1%" may stand for.
-  const WorkerSeconds total = goodput.Total();
-  if (!(total.Total() > 0)) return "";
+  const double total = time.Total();
+  if (!(total > 0)) return "";
   std::vector<std::pair<double, const char*>> causes;
   for (const TimeCause& cause : kTimeCauses) {
-    const double share = total.*cause.seconds / total.Total();
+    const double share = time.*cause.seconds / total;
     if (cause.seconds == &WorkerSeconds::applied || share < kLeastShare) {
       continue;
     }
@@ -118,7 +73,8 @@ std::string GoodputInShort(const Goodput& goodput) {
   std::stable_sort(
       causes.begin(), causes.end(),
       [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::string text = absl::StrFormat("goodput %.1f%%", 100 * goodput.share());
+  std::string text =
+      absl::StrFormat("goodput %.1f%%", 100 * time.applied / total);
   if (causes.empty()) return text;
   return absl::StrCat(text, " (",
                       absl::StrJoin(causes, ", ",

@@ -2,12 +2,9 @@
 
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/launch/progress.h"
@@ -20,6 +17,7 @@
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
 #include "ps_server/coordinator/log/generations.h"
+#include "ps_server/coordinator/log/worker_time.h"
 
 namespace sluice {
 namespace {
@@ -90,31 +88,15 @@ std::string DescribeRecoveries(const json& summary) {
       Number(summary.value("gradients", json()), "lost"));
 }
 
-// Goodput is measured with the whole logs in memory: 64 MiB are 600,000 tasks,
-// which take 3 s and 500 MiB. Who wants it of a longer run asks for it.
-constexpr uintmax_t kMostLogBytes = 64 << 20;
-
-// Of all commit logs of the run.
-uintmax_t LogBytes(const std::string& run_dir) {
-  uintmax_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(run_dir, error)) {
-    if (!absl::StartsWith(entry.path().filename().string(), "commit_log")) {
-      continue;
-    }
-    const uintmax_t size = entry.file_size(error);
-    if (!error) bytes += size;
+// Empty where the workers' time was not measured, or no worker has had a task.
+std::string DescribeTime(const json& summary) {
+  const auto found = summary.find("worker_time");
+  if (found == summary.end() || !found->is_object()) return "";
+  WorkerSeconds shares;
+  for (const TimeCause& cause : kTimeCauses) {
+    shares.*cause.seconds = Number(*found, cause.name);
   }
-  return bytes;
-}
-
-// Empty where the commit logs cannot be read, are long, or hold no task.
-std::string DescribeTime(const std::string& run_dir) {
-  if (LogBytes(run_dir) > kMostLogBytes) return "";
-  const absl::StatusOr<Goodput> goodput = ReadRunGoodput(run_dir);
-  if (!goodput.ok()) return "";
-  const std::string text = GoodputInShort(*goodput);
+  const std::string text = GoodputInShort(shares);
   return text.empty() ? "" : absl::StrCat("\n", text);
 }
 
@@ -264,7 +246,7 @@ std::string DescribeSummary(const std::string& run_dir) {
     absl::StrAppend(&text, ", ", what, " ", value);
   }
   absl::StrAppend(&text, DescribeCheckpoints(summary),
-                  DescribeRecoveries(summary), DescribeTime(run_dir),
+                  DescribeRecoveries(summary), DescribeTime(summary),
                   "\nresults in ", run_dir, "\n");
   return text;
 }

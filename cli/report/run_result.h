@@ -37,9 +37,7 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& run_dir);
 // "finished" or "failed". Errors as ReadRunResult's.
 absl::StatusOr<proto::JobStatus> ReadFinishedStatus(const std::string& run_dir);
 
-// RUN_DIR/summary.json as text, several lines, and the run's goodput from its
-// commit logs if these can be read and have at most 64 MiB. Says so if the
-// summary cannot be read.
+// RUN_DIR/summary.json as text, several lines. Says so if it cannot be read.
 std::string DescribeSummary(const std::string& run_dir);
 
 // Why the run failed, as its coordinator wrote to summary.json; empty if it did

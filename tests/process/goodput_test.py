@@ -63,6 +63,18 @@ class GoodputTest(unittest.TestCase):
             said["goodput"], said["seconds"]["applied"] / sum(there.values()))
         return said
 
+    def check_summary(self, folder, said):
+        """The summary of a run that is over has the same, as shares."""
+        summary = json.loads((folder / "summary.json").read_text())
+        self.assertAlmostEqual(summary["goodput"], said["goodput"])
+        self.assertAlmostEqual(summary["worker_seconds"],
+                               said["worker_seconds"])
+        self.assertEqual(summary["worker_time"].keys(), said["seconds"].keys())
+        for cause, share in summary["worker_time"].items():
+            self.assertAlmostEqual(share * said["worker_seconds"],
+                                   said["seconds"][cause], msg=cause)
+        self.assertAlmostEqual(sum(summary["worker_time"].values()), 1)
+
     def lines(self, folder):
         result = harness.tool("goodput", folder)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -78,6 +90,7 @@ class GoodputTest(unittest.TestCase):
         for never in ("dropped", "lost", "unfinished", "absent"):
             self.assertEqual(said["seconds"][never], 0, never)
         self.assertEqual(said["version"], run.summary["version"])
+        self.check_summary(run.dir, said)
         # Told at the end of the run as well, and whenever its summary is.
         share = f"goodput {100 * said['goodput']:.1f}% ("
         self.assertIn(share, run.result.stdout)
@@ -124,6 +137,7 @@ class GoodputTest(unittest.TestCase):
             self.assertGreater(both["seconds"]["lost"],
                                killed["seconds"]["lost"])
             self.assertEqual(both["seconds"]["unfinished"], 0)
+            self.check_summary(run.dir, both)
             self.assertRegex(result.stdout, r"\ngoodput .*lost \d")
 
     def test_a_simulated_run_is_measured_in_virtual_time(self):
@@ -135,7 +149,9 @@ class GoodputTest(unittest.TestCase):
                  "delays.compute.exponential.mean_ms=50"]))
         self.assertEqual(result.returncode, 0, result.stderr)
         # Two of four are taken, and each waits or is cancelled besides.
-        self.assertLess(self.goodput(folder)["goodput"], 0.5)
+        said = self.goodput(folder)
+        self.assertLess(said["goodput"], 0.5)
+        self.check_summary(folder, said)
 
     def test_what_is_no_run_is_named(self):
         for command in (["no/such"], ["no/such", "--json"]):

@@ -127,8 +127,8 @@ absl::Status CheckFollows(const std::string& path,
 absl::StatusOr<Generation> NewestThatBegan(
     const std::string& run_dir, const std::vector<Generation>& generations) {
   for (auto it = generations.rbegin(); it != generations.rend(); ++it) {
-    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, *it));
-    if (began) return *it;
+    SLUICE_ASSIGN_OR_RETURN(const auto header, ReadHeader(run_dir, *it));
+    if (header.has_value()) return *it;
   }
   return absl::NotFoundError(absl::StrCat(
       run_dir,
@@ -276,6 +276,19 @@ absl::StatusOr<std::vector<LogFile>> AllCommitLogFiles(
 
 absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
                                          Generation generation) {
+  std::vector<proto::LogRecord> records;
+  SLUICE_ASSIGN_OR_RETURN(
+      CommitLog log,
+      ReadGeneration(run_dir, generation, [&](proto::LogRecord record) {
+        records.push_back(std::move(record));
+      }));
+  log.records = std::move(records);
+  return log;
+}
+
+absl::StatusOr<CommitLog> ReadGeneration(
+    const std::string& run_dir, Generation generation,
+    absl::FunctionRef<void(proto::LogRecord record)> read) {
   const std::string first = CommitLogPath(run_dir, generation);
   CommitLog log;
   bool begun = false;
@@ -292,7 +305,7 @@ absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
     while (true) {
       SLUICE_ASSIGN_OR_RETURN(auto record, reader->Next());
       if (!record.has_value()) break;
-      log.records.push_back(*std::move(record));
+      read(*std::move(record));
     }
     log.torn = reader->torn();
   }
@@ -310,8 +323,8 @@ absl::StatusOr<AllGenerations> ReadAllGenerations(const std::string& run_dir) {
   }
   AllGenerations all;
   for (const Generation generation : generations) {
-    SLUICE_ASSIGN_OR_RETURN(const bool began, HasBegun(run_dir, generation));
-    if (!began) {
+    SLUICE_ASSIGN_OR_RETURN(const auto header, ReadHeader(run_dir, generation));
+    if (!header.has_value()) {
       all.never_began.push_back(generation);
       continue;
     }
@@ -360,16 +373,16 @@ CommitLog JoinLogs(const Lineage& lineage) {
   return joined;
 }
 
-absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
-                              FileOperations* files) {
+absl::StatusOr<std::optional<proto::LogHeader>> ReadHeader(
+    const std::string& run_dir, Generation generation, FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                           CommitLogFiles(run_dir, generation, files));
   for (const std::string& path : paths) {
     SLUICE_ASSIGN_OR_RETURN(const auto reader,
                             CommitLogReader::Open(path, files));
-    if (reader->header().has_value()) return true;
+    if (reader->header().has_value()) return reader->header();
   }
-  return false;
+  return std::nullopt;
 }
 
 absl::StatusOr<PastGenerations> SumUp(const std::string& run_dir,

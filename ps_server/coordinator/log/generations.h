@@ -2,9 +2,11 @@
 #define SLUICE_PS_SERVER_COORDINATOR_LOG_GENERATIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/file_operations.h"
@@ -40,16 +42,22 @@ struct LogFile {
 absl::StatusOr<std::vector<LogFile>> AllCommitLogFiles(
     const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
-// Whether the generation was begun by whoever took it: its log has a header.
-// Errors as CommitLogReader's.
-absl::StatusOr<bool> HasBegun(const std::string& run_dir, Generation generation,
-                              FileOperations* files = FileOperations::Real());
+// What its log opens with; nullopt: whoever took the generation has not begun
+// it. Errors as CommitLogReader's.
+absl::StatusOr<std::optional<proto::LogHeader>> ReadHeader(
+    const std::string& run_dir, Generation generation,
+    FileOperations* files = FileOperations::Real());
 
 // Reads a generation's whole log, of all its files. kNotFound: it has none.
 // kDataLoss: one is damaged, lacks what another file goes on from, or is of
 // another generation; or none has begun.
 absl::StatusOr<CommitLog> ReadGeneration(const std::string& run_dir,
                                          Generation generation);
+// The same, but one record after the other goes to `read`, and none is held.
+// Header and torn tail are returned.
+absl::StatusOr<CommitLog> ReadGeneration(
+    const std::string& run_dir, Generation generation,
+    absl::FunctionRef<void(proto::LogRecord record)> read);
 
 // The logs of all generations, also of those that were rolled back.
 struct AllGenerations {

@@ -11,6 +11,7 @@
 #include "common/resolved_job.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/log/commit_log_file.h"
+#include "ps_server/coordinator/log/worker_time.h"
 #include "ps_server/coordinator/report/compute_times_writer.h"
 #include "ps_server/coordinator/report/metrics_writer.h"
 #include "ps_server/decisions/events.h"
@@ -63,6 +64,8 @@ class RunFiles {
  private:
   RunFiles(const proto::Job& job, Generation generation, std::string run_dir);
   std::string Path(const std::string& name) const;
+  // Nothing: the logs are long, or cannot be read.
+  std::optional<WorkerSeconds> MeasureTime() const;
   absl::Status TakeGeneration(const std::string& job_fingerprint,
                               const GenerationStart& start);
 

@@ -191,6 +191,22 @@ TEST(RunSummaryTest, AVersionThatWasOnlySavedHasADigestAndNoLoss) {
   EXPECT_TRUE(summary["test_version"].is_null());
 }
 
+TEST(RunSummaryTest, WhatTheWorkersTimeWentIntoAddsUpToAllOfIt) {
+  const json summary = json::parse(
+      RunSummary({}, State(), {}, WorkerSeconds{.applied = 6, .idle = 2}));
+  EXPECT_EQ(summary["goodput"], 0.75);
+  EXPECT_EQ(summary["worker_seconds"], 8);
+  EXPECT_EQ(summary["worker_time"]["idle"], 0.25);
+  double all = 0;
+  for (const json& share : summary["worker_time"]) all += share.get<double>();
+  EXPECT_EQ(all, 1);
+  const json none = json::parse(RunSummary({}, State(), {}, WorkerSeconds{}));
+  EXPECT_TRUE(none["goodput"].is_null()) << "no worker has had a task";
+  EXPECT_EQ(none["worker_seconds"], 0);
+  const json unknown = json::parse(RunSummary({}, State(), {}));
+  EXPECT_TRUE(unknown["worker_seconds"].is_null());
+}
+
 TEST(RunSummaryTest, SaysWhatRecoveriesHaveCost) {
   JobState state = State();
   EXPECT_EQ(json::parse(RunSummary({}, state, {}))["updates_lost"], 0);

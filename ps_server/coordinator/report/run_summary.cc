@@ -13,10 +13,22 @@ void PutMeasured(const Evaluation& final, nlohmann::ordered_json* summary) {
   PutLogged("test_logged", final.logged, summary);
 }
 
+// Shares, so that they can be compared from run to run.
+void PutTime(const WorkerSeconds& time, nlohmann::ordered_json* summary) {
+  const double total = time.Total();
+  (*summary)["worker_seconds"] = total;
+  if (!(total > 0)) return;
+  (*summary)["goodput"] = time.applied / total;
+  for (const TimeCause& cause : kTimeCauses) {
+    (*summary)["worker_time"][cause.name] = time.*cause.seconds / total;
+  }
+}
+
 }  // namespace
 
 std::string RunSummary(const proto::Job& job, const JobState& state,
-                       const FinishRun& finish) {
+                       const FinishRun& finish,
+                       const std::optional<WorkerSeconds>& time) {
   const double seconds = absl::ToDoubleSeconds(state.running);
   nlohmann::ordered_json summary = {
       {"name", job.name()},
@@ -32,6 +44,9 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
            : 0},
       {"weights_sha256", nullptr},
       {"mean_staleness", state.mean_staleness},
+      {"goodput", nullptr},
+      {"worker_seconds", nullptr},
+      {"worker_time", nullptr},
       {"checkpoints", nullptr},
       {"generation", state.generation.value()},
       {"updates_lost",
@@ -43,6 +58,7 @@ std::string RunSummary(const proto::Job& job, const JobState& state,
       {"failure", finish.failure},
   };
   PutLogged("logged", state.logged, &summary);
+  if (time.has_value()) PutTime(*time, &summary);
   PutCounts(state, &summary);
   if (state.final_evaluation.has_value()) {
     const Evaluation& final = *state.final_evaluation;

@@ -1,20 +1,24 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_REPORT_RUN_SUMMARY_H_
 #define SLUICE_PS_SERVER_COORDINATOR_REPORT_RUN_SUMMARY_H_
 
+#include <optional>
 #include <string>
 
 #include "proto/job.pb.h"
 #include "ps_server/coordinator/core/job_state.h"
+#include "ps_server/coordinator/log/worker_time.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
 
 // summary.json of a run that is over: a JSON object of the job's name, policy
 // and size, the final evaluation, what was reached and how fast, all counters
-// (core/counters.h), and why the run ended. docs/protocol.md lists the members.
-// Ends with a newline.
+// (core/counters.h), what the workers' time went into, and why the run ended.
+// `time`: of all workers; nothing: it has not been measured. docs/protocol.md
+// lists the members. Ends with a newline.
 std::string RunSummary(const proto::Job& job, const JobState& state,
-                       const FinishRun& finish);
+                       const FinishRun& finish,
+                       const std::optional<WorkerSeconds>& time = {});
 
 }  // namespace sluice
 
