@@ -40,10 +40,17 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "alone, and begins none where its folder is empty. Default: "
                  "drawn when the run begins");
   app.add_flag("--debug", flags.debug, "log every task");
-  app.add_option("--http", flags.http,
-                 "host:port on which shard 0 shows the run to browsers (/) and "
-                 "to Prometheus (/metrics): in plain text, to read only, to "
-                 "whoever reaches it. Default: none");
+  CLI::Option* http = app.add_option(
+      "--http", flags.http,
+      "host:port on which shard 0 shows the run to browsers (/) and to "
+      "Prometheus (/metrics), and another shard itself to the latter: in plain "
+      "text, to read only, to whoever reaches it. Default: none");
+  app.add_option("--http-linger", flags.http_linger_s,
+                 "seconds for which shard 0 goes on showing how the run stood "
+                 "in the end, so that Prometheus sees it; SIGTERM ends them")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->needs(http)
+      ->capture_default_str();
   AddTlsFlags(&app, &flags.tls);
   try {
     app.parse(argc, argv);

@@ -65,13 +65,14 @@ class ShardAgent {
   // gone.
   absl::StatusOr<proto::Finish> Wait();
 
+  // All that the shard counts, for heartbeats. From any thread.
+  CounterMap Counted() const;
+
   // This process has been told to end: from now on it waits for a coordinator
   // that is silent no longer than a lease. From any thread.
   void TellToEnd() { told_to_end_ = true; }
 
  private:
-  // For heartbeats.
-  CounterMap Counted() const;
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
   // On the exchange thread. The Done that it leaves behind comes on another.

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "common/host_port.h"
+#include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"
@@ -36,37 +35,43 @@ absl::Status ShardDaemon::Run() {
   SLUICE_RETURN_IF_ERROR(OpenPages());
   std::optional<EarlierLife> earlier;
   while (true) {
-    SLUICE_ASSIGN_OR_RETURN(earlier, RunGeneration(earlier));
-    if (!earlier.has_value()) return absl::OkStatus();
+    auto next = RunGeneration(earlier);
+    if (!next.ok() || !next->has_value()) {
+      Linger();
+      return next.status();
+    }
+    earlier = *std::move(next);
     spdlog::warn("event=next_generation reason=\"{}\"", earlier->reason);
   }
 }
 
 absl::Status ShardDaemon::OpenPages() {
-  if (flags_.http.empty()) return absl::OkStatus();
-  if (flags_.shard != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--http: expected with --shard=0, which knows of the whole cluster, is "
-        "with --shard=",
-        flags_.shard));
-  }
-  const absl::StatusOr<HostPort> at = ParseHostPort(flags_.http);
-  if (!at.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--http: ", at.status().message()));
-  }
+  const bool lead = flags_.shard == 0;
+  SLUICE_ASSIGN_OR_RETURN(
+      port_, ProcessPort::Open(lead ? "" : flags_.http, "shard", flags_.shard));
+  if (!lead || flags_.http.empty()) return absl::OkStatus();
   SLUICE_ASSIGN_OR_RETURN(
       pages_,
-      HttpPort::Open(flags_.http, LivePages([this] { return Status(); },
-                                            RunFolderOf(flags_, job_.job))));
-  spdlog::info("event=pages address={}",
-               HostPort{at->host, pages_->port()}.ToString());
+      OpenHttpFlag(flags_.http, LivePages([this] { return Status(); },
+                                          RunFolderOf(flags_, job_.job))));
   return absl::OkStatus();
+}
+
+void ShardDaemon::Linger() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (!final_status_.has_value()) return;
+  }
+  if (pages_ == nullptr || flags_.http_linger_s <= 0) return;
+  listener_.reset();  // Or who comes late would wait here in vain.
+  spdlog::info("event=lingering seconds={}", flags_.http_linger_s);
+  pause_.For(absl::Seconds(flags_.http_linger_s));
 }
 
 absl::StatusOr<proto::JobStatus> ShardDaemon::Status() {
   absl::MutexLock lock(&mu_);
   if (server_ != nullptr) return server_->Status();
+  if (final_status_.has_value()) return *final_status_;
   return absl::UnavailableError("no generation of the run has begun");
 }
 
@@ -75,7 +80,7 @@ absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
   SLUICE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ShardServer> server,
       ShardServer::Start(flags_, job_, weights_, earlier, security_,
-                         listener_.get(), &pause_));
+                         listener_.get(), &pause_, port_.get()));
   {
     absl::MutexLock lock(&mu_);
     server_ = server.get();
@@ -83,6 +88,7 @@ absl::StatusOr<std::optional<EarlierLife>> ShardDaemon::RunGeneration(
   }
   auto next = server->Run();
   absl::MutexLock lock(&mu_);
+  final_status_ = server_->FinalStatus();
   server_ = nullptr;
   return next;
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/http/http_port.h"
+#include "common/http/process_port.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
@@ -46,6 +47,8 @@ class ShardDaemon {
   // Opens the port for people and Prometheus, where one is wanted.
   absl::Status OpenPages();
   absl::StatusOr<proto::JobStatus> Status();
+  // Keeps the lead's pages of a run that is over, for who comes for its end.
+  void Linger();
   absl::StatusOr<std::optional<EarlierLife>> RunGeneration(
       const std::optional<EarlierLife>& earlier);
 
@@ -58,13 +61,18 @@ class ShardDaemon {
   std::shared_ptr<const InitialWeights> weights_;
   std::unique_ptr<Listener> listener_;
 
-  StoppablePause pause_;  // While a generation's begin reads the run folder.
+  // While a generation's begin reads the run folder, and while it lingers.
+  StoppablePause pause_;
 
   absl::Mutex mu_;  // Acquired before all locks of the server.
   ShardServer* server_ ABSL_GUARDED_BY(mu_) = nullptr;  // While it runs.
+  // In the lead, of a run that is over.
+  std::optional<proto::JobStatus> final_status_ ABSL_GUARDED_BY(mu_);
   std::optional<std::string> stop_ ABSL_GUARDED_BY(mu_);
 
-  std::unique_ptr<HttpPort> pages_;  // Asks for the status: ends first.
+  // Both ask for what is above: they end first.
+  std::unique_ptr<HttpPort> pages_;    // Of the lead, with --http,
+  std::unique_ptr<ProcessPort> port_;  // and of any other shard.
 };
 
 }  // namespace sluice

@@ -17,6 +17,7 @@
 
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
@@ -126,12 +127,14 @@ void Log(const ExchangeCounters& counters) {
 ShardServer::ShardServer(const Flags& flags, const ResolvedJob& job,
                          std::shared_ptr<const InitialWeights> weights,
                          const std::optional<EarlierLife>& earlier,
-                         const TransportSecurity& security, Listener* listener)
+                         const TransportSecurity& security, Listener* listener,
+                         ProcessPort* port)
     : number_(flags.shard),
       initial_weights_(std::move(weights)),
       earlier_(earlier),
       security_(security),
       listener_(*listener),
+      port_(port),
       shard_(OptionsOf(flags, job, initial_weights_, &restoring_)),
       exchange_(&shard_, clock_,
                 absl::Seconds(job.job.limits().transfer_stall_s()), security_,
@@ -144,7 +147,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
     std::shared_ptr<const InitialWeights> weights,
     const std::optional<EarlierLife>& earlier,
     const TransportSecurity& security, Listener* listener,
-    StoppablePause* pause) {
+    StoppablePause* pause, ProcessPort* port) {
   const int shards = job.job.cluster().shards();
   if (flags.shard < 0 || flags.shard >= shards) {
     return absl::InvalidArgumentError(
@@ -158,7 +161,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
         "--run-dir or output.run_dir");
   }
   std::unique_ptr<ShardServer> server(new ShardServer(
-      flags, job, std::move(weights), earlier, security, listener));
+      flags, job, std::move(weights), earlier, security, listener, port));
   SLUICE_RETURN_IF_ERROR(server->Listen(flags, job));
   if (flags.shard == 0) {
     SLUICE_RETURN_IF_ERROR(server->TakeGeneration(flags, job, pause));
@@ -247,6 +250,7 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
 absl::StatusOr<std::optional<EarlierLife>> ShardServer::Run() {
   if (lead_ != nullptr) return RunLead();
   const absl::Status joined = agent_->Join(/*rejoins=*/earlier_.has_value());
+  if (joined.ok()) port_->Joined([this] { return agent_->Counted(); });
   return AfterSession(joined.ok() ? agent_->Wait()
                                   : absl::StatusOr<proto::Finish>(joined));
 }
@@ -263,6 +267,7 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   {
     absl::MutexLock lock(&lead_mu_);
     lead_closed_ = true;
+    if (std::holds_alternative<FinishRun>(end)) final_status_ = LeadStatus();
   }
   // Only now can nobody ask any more.
   const auto stop = lead_->service()->State().stop_requested;
@@ -279,6 +284,7 @@ void ShardServer::StopServing() {
   server_->Shutdown(FromNow(kShutdownGrace));
   exchange_.Shutdown();
   if (endpoint_ != nullptr) endpoint_->Shutdown();
+  port_->Parted();
   if (agent_ != nullptr) Log(exchange_.counters());
   agent_.reset();
   server_.reset();
@@ -297,9 +303,19 @@ void ShardServer::RequestStop(const std::string& reason) {
 
 absl::StatusOr<proto::JobStatus> ShardServer::Status() {
   absl::MutexLock lock(&lead_mu_);
+  if (final_status_.has_value()) return *final_status_;
   if (lead_closed_) {
     return absl::UnavailableError("a generation of the run is over");
   }
+  return LeadStatus();
+}
+
+std::optional<proto::JobStatus> ShardServer::FinalStatus() {
+  absl::MutexLock lock(&lead_mu_);
+  return final_status_;
+}
+
+proto::JobStatus ShardServer::LeadStatus() {
   proto::JobStatus status = lead_->service()->OnGetStatus();
   status.set_insecure(security_.insecure());
   return status;

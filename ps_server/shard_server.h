@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/clock.h"
+#include "common/http/process_port.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
@@ -41,14 +42,14 @@ class ShardServer {
   // folder cannot be written, or not be read for limits.storage_timeout_s or
   // until `pause`, between two tries, is stopped. kAlreadyExists: there has
   // been a run in it, or somebody has just taken the generation.
-  // kFailedPrecondition: as FindRecovery. `security` and `listener` must
-  // outlive the server.
+  // kFailedPrecondition: as FindRecovery. `security`, `listener` and `port`,
+  // which shows this shard unless it leads, must outlive the server.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(
       const Flags& flags, const ResolvedJob& job,
       std::shared_ptr<const InitialWeights> weights,
       const std::optional<EarlierLife>& earlier,
       const TransportSecurity& security, Listener* listener,
-      StoppablePause* pause);
+      StoppablePause* pause, ProcessPort* port);
   ~ShardServer();
 
   // Takes part in the run; blocks until its generation is over. What to begin
@@ -61,15 +62,18 @@ class ShardServer {
   // say that they wait for it.
   void RequestStop(const std::string& reason);
 
-  // How the run stands. From any thread. kUnavailable: the generation is over.
-  // REQUIRES: this is shard 0.
+  // How the run stands. From any thread. kUnavailable: the generation is over,
+  // and another one follows. REQUIRES: this is shard 0.
   absl::StatusOr<proto::JobStatus> Status();
+  // How it stood in the end; nullopt: it has not ended, or this is not shard 0.
+  std::optional<proto::JobStatus> FinalStatus();
 
  private:
   ShardServer(const Flags& flags, const ResolvedJob& job,
               std::shared_ptr<const InitialWeights> weights,
               const std::optional<EarlierLife>& earlier,
-              const TransportSecurity& security, Listener* listener);
+              const TransportSecurity& security, Listener* listener,
+              ProcessPort* port);
 
   // Takes connections from here on; no call is answered before Serve.
   absl::Status Listen(const Flags& flags, const ResolvedJob& job);
@@ -77,6 +81,7 @@ class ShardServer {
                               StoppablePause* pause);
   absl::Status Serve(const Flags& flags, const ResolvedJob& job);
   absl::StatusOr<std::optional<EarlierLife>> RunLead();
+  proto::JobStatus LeadStatus();
   // Stops serving; calls under way are cancelled.
   void StopServing();
 
@@ -87,6 +92,7 @@ class ShardServer {
   const std::optional<EarlierLife> earlier_;
   const TransportSecurity& security_;
   Listener& listener_;
+  ProcessPort* const port_;
   std::string address_;      // Where others reach it,
   std::string coordinator_;  // and where it reaches the coordinator.
   std::string run_id_;       // In shard 0.
@@ -95,6 +101,7 @@ class ShardServer {
   Shard shard_;
   absl::Mutex lead_mu_;  // Acquired before the service's.
   bool lead_closed_ ABSL_GUARDED_BY(lead_mu_) = false;
+  std::optional<proto::JobStatus> final_status_ ABSL_GUARDED_BY(lead_mu_);
   std::unique_ptr<Lead> lead_;                     // In shard 0,
   std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.
   ExchangeService exchange_;

@@ -24,6 +24,10 @@ void AddDaemonFlags(CLI::App* app, DaemonFlags* flags) {
                   "file to append the log to, opened anew on SIGHUP. Default: "
                   "stderr");
   app->add_flag("--debug", flags->debug, "log every task");
+  app->add_option("--http", flags->http,
+                  "host:port on which this process shows itself to Prometheus "
+                  "(/metrics) and to probes (/healthz, /readyz): in plain "
+                  "text, to read only, to whoever reaches it. Default: none");
   AddTlsFlags(app, &flags->tls);
 }
 

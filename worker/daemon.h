@@ -33,6 +33,7 @@ struct DaemonFlags {
   std::string coordinator;             // "host:port"; empty: the job's.
   std::string log;                     // Empty: stderr.
   bool debug = false;                  // Every task is logged.
+  std::string http;                    // Of ProcessPort; empty: none.
   TlsFlags tls;
 };
 void AddDaemonFlags(CLI::App* app, DaemonFlags* flags);

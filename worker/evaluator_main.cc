@@ -16,6 +16,7 @@
 #include "common/daemon_log.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/http/process_port.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
@@ -122,12 +123,20 @@ absl::StatusOr<proto::Evaluated> Evaluate(const proto::Evaluate& request,
   return failed;
 }
 
+// For heartbeats and for the process's port.
+CounterMap Counted(const TransportSecurity& security) {
+  CounterMap counted;
+  security.CountCertificate(&counted);
+  return counted;
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security,
                              const ComputeContext& context,
                              const std::string& weights_path, bool rejoins,
-                             bool last_try, LeaveOnSignal* leave) {
+                             bool last_try, LeaveOnSignal* leave,
+                             ProcessPort* port) {
   Mailbox<proto::FromCoordinator> mailbox;
   CancelToken over;
   std::atomic<bool> finished = false;      // The run is.
@@ -150,11 +159,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(
       exchange, OpenExchange(job, security, "evaluator", WireTypes(), welcome));
   TellUnreached(exchange.get(), client.get());
-  client->TellCounters([&security] {
-    CounterMap counted;
-    security.CountCertificate(&counted);
-    return counted;
-  });
+  const auto count = [&security] { return Counted(security); };
+  client->TellCounters(count);
+  port->Joined(count);
   leave->Joined([&](const std::string& reason) {
     client->Leave(reason);  // First: what is given up is no failure.
     context.measure->Abandon();
@@ -188,6 +195,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   compute.join();
   if (!end.finish.has_value()) end.finish = TakeFinish(&mailbox);
   end.told_to_leave = leave->Parted();
+  port->Parted();
   end.gradient_broken = context.measure->broken();
   return end;
 }
@@ -199,7 +207,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
 // was told to stop. Else says what went wrong, naming the culprit. Blocks.
 // REQUIRES: StopSignal::Block was called.
 absl::Status RunEvaluator(const ResolvedJob& job,
-                          const TransportSecurity& security,
+                          const TransportSecurity& security, ProcessPort* port,
                           const std::string& run_dir,
                           const std::vector<std::string>& command) {
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
@@ -210,7 +218,7 @@ absl::Status RunEvaluator(const ResolvedJob& job,
   for (bool rejoins = false;; rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
                             Live(job, security, context, weights_path, rejoins,
-                                 rejoin.last_try(), &leave));
+                                 rejoin.last_try(), &leave, port));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
@@ -248,6 +256,8 @@ int main(int argc, char** argv) {
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kEvaluator);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
+  const auto port = sluice::ProcessPort::Open(flags.http, "evaluator", 0);
+  if (!port.ok()) return sluice::UsageExitCode(port.status());
   return sluice::ExitCode(
-      sluice::RunEvaluator(*job, *security, run_dir, command));
+      sluice::RunEvaluator(*job, *security, port->get(), run_dir, command));
 }

@@ -16,6 +16,7 @@
 #include "common/delay_model.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/http/process_port.h"
 #include "common/ids.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
@@ -50,13 +51,23 @@ WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
   return all;
 }
 
+// For heartbeats and for the process's port.
+CounterMap Counted(const WorkerCounters& counters,
+                   const TransportSecurity& security) {
+  CounterMap counted;
+  PutCounters(kWorkerCounters, counters, &counted);
+  security.CountCertificate(&counted);
+  return counted;
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security, WorkerId id,
                              const ComputeContext& context,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
-                             LeaveOnSignal* leave, Timeline* timeline) {
+                             LeaveOnSignal* leave, ProcessPort* port,
+                             Timeline* timeline) {
   SharedCounters<WorkerCounters> counters;
   counters.Set(&WorkerCounters::model_restarts, context.restarts);
   TaskInbox inbox(&counters);
@@ -77,12 +88,11 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
       exchange, OpenExchange(job, security, absl::StrCat("worker ", id.value()),
                              JobWireTypes(job.job), welcome));
   TellUnreached(exchange.get(), client.get());
-  client->TellCounters([&counters, &security, &exchange = *exchange] {
-    CounterMap counted;
-    PutCounters(kWorkerCounters, CountersOf(counters, exchange), &counted);
-    security.CountCertificate(&counted);
-    return counted;
-  });
+  const auto count = [&counters, &security, &exchange = *exchange] {
+    return Counted(CountersOf(counters, exchange), security);
+  };
+  client->TellCounters(count);
+  port->Joined(count);
   inbox.set_wake([&] {
     exchange->Wake();
     context.gradient->Wake();
@@ -111,6 +121,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   if (inbox.finish().has_value()) context.gradient->Abandon();
   compute.join();
   end.told_to_leave = leave->Parted();
+  port->Parted();
   const WorkerCounters counted = CountersOf(counters, *exchange);
   spdlog::info("event=done {}", CountersText(kWorkerCounters, counted));
   end.finish = inbox.finish();
@@ -126,7 +137,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
 // naming the culprit. Blocks. REQUIRES: StopSignal::Block was called.
 absl::Status RunWorker(const ResolvedJob& job,
                        const TransportSecurity& security, WorkerId id,
-                       const std::string& timeline_path,
+                       ProcessPort* port, const std::string& timeline_path,
                        const std::vector<std::string>& command) {
   std::unique_ptr<Timeline> timeline;
   if (!timeline_path.empty()) {
@@ -148,7 +159,7 @@ absl::Status RunWorker(const ResolvedJob& job,
   for (;; session.rejoins = true) {
     SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
                             Live(job, security, id, context, options, session,
-                                 &leave, timeline.get()));
+                                 &leave, port, timeline.get()));
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
@@ -193,6 +204,8 @@ int main(int argc, char** argv) {
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kWorker);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
+  const auto port = sluice::ProcessPort::Open(flags.http, "worker", id);
+  if (!port.ok()) return sluice::UsageExitCode(port.status());
   return sluice::ExitCode(sluice::RunWorker(
-      *job, *security, sluice::WorkerId(id), timeline, command));
+      *job, *security, sluice::WorkerId(id), port->get(), timeline, command));
 }

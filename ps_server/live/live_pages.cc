@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "common/http/prometheus_text.h"
 #include "common/version.h"
 #include "nlohmann/json.hpp"
 #include "ps_server/coordinator/report/prometheus_metrics.h"

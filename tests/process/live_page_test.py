@@ -231,13 +231,6 @@ class LivePageTest(unittest.TestCase):
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn(f"--http: expected host:port", result.stderr)
                 self.assertIn(address, result.stderr)
-        result = subprocess.run(
-            [harness.PS_SERVER, f"--job={job}", "--shard=1",
-             "--listen=127.0.0.1:0", "--coordinator=127.0.0.1:1",
-             "--http=127.0.0.1:0"], capture_output=True, text=True,
-            timeout=harness.TIMEOUT_S)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertIn("--http: expected with --shard=0", result.stderr)
 
 
 @harness.suite("browser")

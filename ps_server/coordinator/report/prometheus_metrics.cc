@@ -2,90 +2,22 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "common/counter_table.h"
+#include "common/http/prometheus_text.h"
 #include "common/tls/certificate_counter.h"
-#include "prometheus/metric_family.h"
-#include "prometheus/text_serializer.h"
 #include "ps_server/coordinator/core/counters.h"
 
 namespace sluice {
 namespace {
 
-using Labels = std::vector<prometheus::ClientMetric::Label>;
-
-// Families in the order of their names, each with its series as they come.
-class Metrics {
- public:
-  void Gauge(const std::string& name, const std::string& help, double value,
-             Labels labels = {}) {
-    Series(prometheus::MetricType::Gauge, name, help, std::move(labels))
-        .gauge.value = value;
-  }
-  void Counter(const std::string& name, const std::string& help, double value,
-               Labels labels = {}) {
-    Series(prometheus::MetricType::Counter, name, help, std::move(labels))
-        .counter.value = value;
-  }
-  prometheus::ClientMetric::Histogram& Histogram(const std::string& name,
-                                                 const std::string& help) {
-    return Series(prometheus::MetricType::Histogram, name, help, {}).histogram;
-  }
-
-  std::string Text() const {
-    std::vector<prometheus::MetricFamily> families;
-    for (const auto& [name, family] : families_) families.push_back(family);
-    return prometheus::TextSerializer().Serialize(families);
-  }
-
- private:
-  prometheus::ClientMetric& Series(prometheus::MetricType type,
-                                   const std::string& name,
-                                   const std::string& help, Labels labels) {
-    prometheus::MetricFamily& family = families_[name];
-    if (family.metric.empty()) {
-      family.name = absl::StrCat("sluice_", name);
-      family.help = help;
-      family.type = type;
-    }
-    family.metric.emplace_back().label = std::move(labels);
-    return family.metric.back();
-  }
-
-  std::map<std::string, prometheus::MetricFamily> families_;
-};
-
-// A counter under the rule in the header. `help` is its family's.
-void AddCounter(const std::string& prefix, const std::string& name,
-                const std::string& help, int64_t value, Labels labels,
-                Metrics* metrics) {
-  if (name == kCertificateSecondsLeft) {
-    metrics->Gauge(absl::StrCat(prefix, "certificate_expires_seconds"),
-                   "Seconds until its certificate expires",
-                   static_cast<double>(value), std::move(labels));
-    return;
-  }
-  const std::pair<std::string, std::string> parts =
-      absl::StrSplit(name, absl::MaxSplits('.', 1));
-  if (!parts.second.empty()) labels.push_back({"outcome", parts.second});
-  absl::string_view what = parts.first;
-  absl::ConsumeSuffix(&what, "_total");
-  const bool microseconds = absl::ConsumeSuffix(&what, "_microseconds");
-  metrics->Counter(
-      absl::StrCat(prefix, what, microseconds ? "_seconds_total" : "_total"),
-      help, microseconds ? static_cast<double>(value) * 1e-6 : value,
-      std::move(labels));
-}
-
 template <typename Counters, size_t n>
 void AddCounters(const CounterRow<Counters> (&table)[n],
-                 const proto::JobStatus& status, Metrics* metrics) {
+                 const proto::JobStatus& status, PrometheusText* metrics) {
   for (const CounterRow<Counters>& row : table) {
     const auto counted = status.counters().find(row.name);
     if (counted == status.counters().end()) continue;
@@ -93,17 +25,12 @@ void AddCounters(const CounterRow<Counters> (&table)[n],
     const std::string family = absl::StrCat(
         static_cast<std::vector<std::string>>(absl::StrSplit(row.name, '.'))[0],
         ", by outcome");
-    AddCounter("", row.name, by_outcome ? family : row.help, counted->second,
-               {}, metrics);
+    metrics->TableCounter("", row.name, by_outcome ? family : row.help,
+                          counted->second);
   }
 }
 
-std::string HelpOf(const std::string& role, const std::string& counter) {
-  return absl::StrCat("The counter ", counter, " of a ", role,
-                      ", as docs/protocol.md says");
-}
-
-void AddWorkers(const proto::JobStatus& status, Metrics* metrics) {
+void AddWorkers(const proto::JobStatus& status, PrometheusText* metrics) {
   CounterMap sums;
   std::map<std::string, int> states;
   for (const proto::WorkerStatus& worker : status.worker()) {
@@ -120,20 +47,16 @@ void AddWorkers(const proto::JobStatus& status, Metrics* metrics) {
     metrics->Gauge("worker_last_heard_seconds",
                    "Seconds since the worker was last heard",
                    worker.last_heard_s(), {{"worker", id}});
-    for (const auto& [name, value] : worker.counters()) {
-      AddCounter("worker_", name, HelpOf("worker", name), value,
-                 {{"worker", id}}, metrics);
-    }
+    metrics->ProcessCounters(
+        "worker", id, {worker.counters().begin(), worker.counters().end()});
   }
-  for (const auto& [name, value] : sums) {
-    AddCounter("worker_", name, HelpOf("worker", name), value, {}, metrics);
-  }
+  metrics->ProcessCounters("worker", "", sums);
   for (const auto& [state, count] : states) {
     metrics->Gauge("workers", "Workers, by state", count, {{"state", state}});
   }
 }
 
-void AddShards(const proto::JobStatus& status, Metrics* metrics) {
+void AddShards(const proto::JobStatus& status, PrometheusText* metrics) {
   std::map<std::string, int> states;
   for (const proto::ShardStatus& shard : status.shard()) {
     ++states[shard.state()];
@@ -143,17 +66,15 @@ void AddShards(const proto::JobStatus& status, Metrics* metrics) {
     metrics->Gauge("shard_last_heard_seconds",
                    "Seconds since the shard was last heard",
                    shard.last_heard_s(), {{"shard", id}});
-    for (const auto& [name, value] : shard.counters()) {
-      AddCounter("shard_", name, HelpOf("shard", name), value, {{"shard", id}},
-                 metrics);
-    }
+    metrics->ProcessCounters(
+        "shard", id, {shard.counters().begin(), shard.counters().end()});
   }
   for (const auto& [state, count] : states) {
     metrics->Gauge("shards", "Shards, by state", count, {{"state", state}});
   }
 }
 
-void AddStaleness(const proto::JobStatus& status, Metrics* metrics) {
+void AddStaleness(const proto::JobStatus& status, PrometheusText* metrics) {
   prometheus::ClientMetric::Histogram& histogram = metrics->Histogram(
       "staleness_versions", "Applied gradients by staleness");
   const int bins = status.staleness_histogram_size();
@@ -169,7 +90,7 @@ void AddStaleness(const proto::JobStatus& status, Metrics* metrics) {
   histogram.sample_sum = status.mean_staleness() * static_cast<double>(below);
 }
 
-void AddTraining(const proto::JobStatus& status, Metrics* metrics) {
+void AddTraining(const proto::JobStatus& status, PrometheusText* metrics) {
   metrics->Gauge("run_info", "What runs", 1,
                  {{"job", status.name()},
                   {"run_id", status.run_id()},
@@ -219,7 +140,7 @@ void AddTraining(const proto::JobStatus& status, Metrics* metrics) {
 }  // namespace
 
 std::string PrometheusMetrics(const proto::JobStatus& status) {
-  Metrics metrics;
+  PrometheusText metrics;
   AddTraining(status, &metrics);
   AddCounters(kRunCounters, status, &metrics);
   AddCounters(kCheckpointCounters, status, &metrics);
