@@ -19,15 +19,16 @@ import harness
 ENDLESS = ("stop.epochs=100000", "delays.compute.constant.ms=10",
            "checkpoint.every_s=1")
 RULES = harness.ROOT / "deploy/prometheus/sluice.rules.yml"
+DEMO = harness.ROOT / "configs/fashion_mnist_lenet.textproto"
 DASHBOARD = harness.ROOT / "deploy/grafana/sluice.json"
 
 
 class ShownRun(cluster.Training):
     """A run whose lead has an HTTP port."""
 
-    def __init__(self, *overrides):
+    def __init__(self, *overrides, job=None):
         self.port = harness.reserve_port()
-        super().__init__(harness.write_job(harness.LINEAR_JOB),
+        super().__init__(job or harness.write_job(harness.LINEAR_JOB),
                          f"--http=127.0.0.1:{self.port}",
                          *harness.sets([*ENDLESS, *overrides]))
 
@@ -287,6 +288,45 @@ class BrowserTest(unittest.TestCase):
             self.assertTrue(self.browser.execute_script(
                 "return window.loaded_once && points.length > 0"))
             self.check_what_was_fetched(run)
+
+    def rows(self, table):
+        """The texts of the rows, in one look: each answer makes them anew."""
+        return self.browser.execute_script(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".map((row) => row.innerText)", f"#{table} tbody tr")
+
+    def test_the_page_shows_the_demo_while_it_trains(self):
+        with ShownRun("evaluation.every_epochs=0.05", job=DEMO) as run:
+            run.await_state(lambda s: s["version"] > 0, "the first update")
+            self.browser.get(run.url("/"))
+            self.await_text("name", "^fashion_mnist_lenet$", run)
+            self.await_text("policy", "^K_SYNC, K=3$", run)
+            self.await_text("phase", "^running$", run)
+            self.await_text("tiles", r"\d+\.\d\d%\s+test accuracy", run)
+            seen = int(self.await_text("tiles", r"^\d+", run))
+            harness.wait_until(
+                lambda: int(re.match(r"\d+", self.text("tiles")).group()) > seen,
+                "the page to show a later version", run.process)
+            self.await_text("tiles", r"[1-9]\d*\s+gradients cancelled", run)
+            self.await_text("goodput", r"goodput \d+\.\d%", run)
+            self.assertTrue(self.browser.find_element(
+                "id", "accuracy-figure").is_displayed())
+            self.assertEqual(len(self.rows("workers")), 4)
+            self.assertEqual(len(self.rows("shards")), 2)
+            for row in self.rows("shards"):
+                self.assertIn("serving", row)
+            self.assertEqual(len(self.browser.find_elements(
+                "css selector", "#workers td.wide svg")), 4)
+            self.check_what_was_fetched(run)
+
+            # When it is over, what was shown stays.
+            run.process.send_signal(signal.SIGINT)
+            run.process.wait(harness.TIMEOUT_S)
+            harness.wait_until(
+                lambda: "No answer from the lead" in self.text("banner"),
+                "the page to say that nobody answers")
+            self.assertEqual(len(self.rows("workers")), 4)
+            self.assertIn("test accuracy", self.text("tiles"))
 
     def test_the_stop_button_ends_the_run_whose_page_stays(self):
         with ShownRun() as run:
