@@ -39,6 +39,7 @@ class EchoService final : public CoordinatorEndpoint::Handler {
       proto::FromCoordinator welcome;
       welcome.mutable_welcome()->set_generation(1);
       welcome.mutable_welcome()->set_incarnation(1);
+      welcome.mutable_welcome()->set_id(frame.join().id());
       welcome.mutable_welcome()->add_shard_addresses("none");
       welcome.mutable_welcome()->set_heartbeat_every_s(1);
       stream->Queue(std::move(welcome));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
@@ -48,7 +49,8 @@ absl::Status ShardDaemon::Run() {
 absl::Status ShardDaemon::OpenPages() {
   const bool lead = flags_.shard == 0;
   SLUICE_ASSIGN_OR_RETURN(
-      port_, ProcessPort::Open(lead ? "" : flags_.http, "shard", flags_.shard));
+      port_, ProcessPort::Open(lead ? "" : flags_.http, "shard",
+                               absl::StrCat(flags_.shard)));
   if (!lead || flags_.http.empty()) return absl::OkStatus();
   SLUICE_ASSIGN_OR_RETURN(
       pages_,

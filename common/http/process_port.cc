@@ -24,11 +24,11 @@ absl::StatusOr<std::unique_ptr<HttpPort>> OpenHttpFlag(
   return port;
 }
 
-ProcessPort::ProcessPort(std::string role, int64_t id)
-    : role_(std::move(role)), id_(absl::StrCat(id)) {}
+ProcessPort::ProcessPort(std::string role, std::string id)
+    : role_(std::move(role)), id_(std::move(id)) {}
 
 absl::StatusOr<std::unique_ptr<ProcessPort>> ProcessPort::Open(
-    const std::string& flag, const std::string& role, int64_t id) {
+    const std::string& flag, const std::string& role, const std::string& id) {
   std::unique_ptr<ProcessPort> process(new ProcessPort(role, id));
   if (flag.empty()) return process;
   ProcessPort* shown = process.get();

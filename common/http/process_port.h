@@ -30,10 +30,10 @@ absl::StatusOr<std::unique_ptr<HttpPort>> OpenHttpFlag(
 // Thread-safe.
 class ProcessPort {
  public:
-  // Of number `id` of a role: "worker". Empty `flag`: there is no port, and
-  // nothing is shown. Errors as OpenHttpFlag's.
+  // Of number `id` ("3", or "any") of a role: "worker". Empty `flag`: there is
+  // no port, and nothing is shown. Errors as OpenHttpFlag's.
   static absl::StatusOr<std::unique_ptr<ProcessPort>> Open(
-      const std::string& flag, const std::string& role, int64_t id);
+      const std::string& flag, const std::string& role, const std::string& id);
 
   // The process takes part from here on. `counters`: what it has counted; asked
   // on another thread, until Parted has returned.
@@ -44,7 +44,7 @@ class ProcessPort {
   const HttpPort* http() const { return port_.get(); }  // Null: there is none.
 
  private:
-  ProcessPort(std::string role, int64_t id);
+  ProcessPort(std::string role, std::string id);
   HttpAnswer Metrics();
   HttpAnswer Ready();
 

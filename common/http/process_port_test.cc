@@ -17,7 +17,7 @@ using testing::Not;
 class ProcessPortTest : public testing::Test {
  protected:
   ProcessPortTest() {
-    auto opened = ProcessPort::Open("127.0.0.1:0", "worker", 3);
+    auto opened = ProcessPort::Open("127.0.0.1:0", "worker", "3");
     EXPECT_TRUE(opened.ok()) << opened.status();
     port_ = *std::move(opened);
   }
@@ -77,7 +77,7 @@ TEST_F(ProcessPortTest, HasNoPageForPeople) {
 }
 
 TEST(ProcessPortFlagTest, WithoutAFlagNothingListens) {
-  const auto port = ProcessPort::Open("", "shard", 1);
+  const auto port = ProcessPort::Open("", "shard", "1");
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->http(), nullptr);
   (*port)->Joined([] { return CounterMap(); });
@@ -85,7 +85,7 @@ TEST(ProcessPortFlagTest, WithoutAFlagNothingListens) {
 }
 
 TEST(ProcessPortFlagTest, ABadAddressIsNamed) {
-  const auto port = ProcessPort::Open("8080", "shard", 1);
+  const auto port = ProcessPort::Open("8080", "shard", "1");
   EXPECT_TRUE(absl::IsInvalidArgument(port.status()));
   EXPECT_THAT(std::string(port.status().message()), HasSubstr("--http: "));
 }

@@ -93,8 +93,10 @@ proto::ToCoordinator ClientSession::Join() {
   *frame.mutable_join() = options_.join;
   frame.mutable_join()->set_incarnation(incarnation_);
   frame.mutable_join()->set_session_secret(options_.secret);
+  if (contacted_) frame.mutable_join()->set_id(welcome_.id());
   if (incarnation_ != 0) {
     frame.mutable_join()->set_generation(welcome_.generation());
+    frame.mutable_join()->clear_any_number();
   }
   frame.set_ack(queue_.received());
   return frame;
@@ -126,6 +128,11 @@ absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
     return Refuse(absl::InvalidArgumentError(
         absl::StrCat("welcomes incarnation ", welcome.incarnation(),
                      ", incarnation ", incarnation_, " joined")));
+  }
+  if (!options_.join.any_number() && welcome.id() != options_.join.id()) {
+    return Refuse(absl::InvalidArgumentError(
+        absl::StrCat("welcomes number ", welcome.id(), ", number ",
+                     options_.join.id(), " joined")));
   }
   incarnation_ = welcome.incarnation();
   welcome_ = welcome;

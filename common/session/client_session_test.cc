@@ -88,6 +88,34 @@ TEST(ClientSessionTest, WhoIsAbortedBeforeAllAreThereJoinsAnewFromOne) {
   EXPECT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);
 }
 
+TEST(ClientSessionTest, WhoTakesAnyNumberResumesUnderTheOneItWasGiven) {
+  ClientSession::Options options = WorkerOptions();
+  options.join.set_any_number(true);
+  ClientSession session(options, kStart);
+  EXPECT_TRUE(session.Join().join().any_number());
+  EXPECT_EQ(session.Join().join().id(), 0);
+  proto::FromCoordinator welcome = Welcome(1);
+  welcome.mutable_welcome()->set_id(3);
+  welcome.mutable_welcome()->clear_shard_addresses();
+  ASSERT_TRUE(session.OnFrame(welcome, kStart).ok());
+  EXPECT_FALSE(
+      session.OnConnectionEnd(absl::UnavailableError("broken"), kStart));
+  EXPECT_FALSE(session.Join().join().any_number());
+  EXPECT_EQ(session.Join().join().id(), 3);
+  // Another life would like to keep it.
+  EXPECT_FALSE(session.OnConnectionEnd(absl::AbortedError("over"), kStart));
+  EXPECT_TRUE(session.Join().join().any_number());
+  EXPECT_EQ(session.Join().join().id(), 3);
+}
+
+TEST(ClientSessionTest, WhoHasANumberIsWelcomedUnderNoOther) {
+  ClientSession session(WorkerOptions(), kStart);
+  proto::FromCoordinator welcome = Welcome(1);
+  welcome.mutable_welcome()->set_id(3);
+  EXPECT_EQ(session.OnFrame(welcome, kStart).status().message(),
+            "coordinator at lead:7000: welcomes number 3, number 0 joined");
+}
+
 TEST(ClientSessionTest, AnAbortedIncarnationEndsTheSession) {
   ClientSession session = Joined();
   const auto end = session.OnConnectionEnd(absl::AbortedError("dead"), kStart);

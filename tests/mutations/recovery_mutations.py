@@ -228,7 +228,7 @@ RECOVERY = Core(
             "optimizer", "shard", "staging", "tensor_digests",
             "weight_store")] + [
         "common/" + p + ".cc" for p in (
-            "logged_values", "tensor_groups",
+            "any_number", "logged_values", "tensor_groups",
             "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
             "data_shape", "data_validation", "delay_model",
             "delay_validation", "external_validation",

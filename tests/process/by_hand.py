@@ -10,10 +10,10 @@ class ByHand:
     """Two shards, two workers and an evaluator, without `sluice train`. Those
     in `start` are started at once, by default all. `job` is appended to the
     job's text, and flags(name) to each command. Both shards use the run
-    folder."""
+    folder. With `any_number` the workers have no numbers of their own."""
 
     def __init__(self, run_dir=False, sets=(), start=None, job="", env=None,
-                 flags=lambda name: []):
+                 flags=lambda name: [], workers=2, any_number=False):
         self.dir = harness.scratch()
         self.env = env
         self.job = harness.write_job(harness.LINEAR_JOB.replace(
@@ -28,10 +28,12 @@ class ByHand:
                         *sets, *self.folder],
             "shard 1": [harness.PS_SERVER, "--shard=1",
                         "--listen=127.0.0.1:0", *at, *self.folder],
-            "worker 0": [harness.WORKER, "--worker=0", *at],
-            "worker 1": [harness.WORKER, "--worker=1", *at],
             "evaluator": [harness.EVALUATOR, f"--run-dir={self.dir}", *at],
         }
+        for number in range(workers):
+            self.commands[f"worker {number}"] = [
+                harness.WORKER, *at,
+                f"--worker={'any' if any_number else number}"]
         for name, command in self.commands.items():
             command += flags(name)
         self.processes = {}

@@ -29,7 +29,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/any_number.h"
 #include "common/job_learning_rate.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -118,7 +120,12 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
     return absl::FailedPreconditionError(
         absl::StrCat("the run is over: ", message_));
   }
-  const Peer peer = request.peer;
+  Peer peer = request.peer;
+  if (request.any_number) {
+    SLUICE_RETURN_IF_ERROR(CheckAnyNumber(job_));
+    SLUICE_ASSIGN_OR_RETURN(
+        peer.id, members_.FreeWorker(peer.id, request.process, awake_));
+  }
   const absl::Status agrees = agreement_.Check(peer, request.inputs);
   if (!agrees.ok()) return agrees;
   absl::StatusOr<Membership::Joined> joined = members_.Join(
@@ -148,7 +155,8 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
         absl::StrCat("event=inputs_differ what=\"",
                      absl::StrReplaceAll(difference, {{"\"", "'"}}), "\""));
   }
-  return JoinReply{options_.generation, joined->incarnation, joined->resumed};
+  return JoinReply{peer, options_.generation, joined->incarnation,
+                   joined->resumed};
 }
 
 absl::Status Coordinator::Heard(Peer peer, Incarnation incarnation,

@@ -52,14 +52,15 @@ class Coordinator {
 
   struct JoinRequest {
     Peer peer;
+    bool any_number = false;  // Another worker's than the peer's will do.
     // The incarnation that resumes its session; 0 for a new life.
     Incarnation resume;
     std::string address;  // Shards: of the Exchange service.
     std::string process;  // Host and process id, for people.
-    // What decides the bits besides the job, by name (InputAgreement).
-    std::map<std::string, std::string> inputs;
+    Inputs inputs;        // What decides the bits besides the job.
   };
   struct JoinReply {
+    Peer peer;  // As which it has joined.
     Generation generation;
     Incarnation incarnation;
     bool resumed = false;  // The session's numbering goes on.
@@ -68,8 +69,9 @@ class Coordinator {
   // resumed incarnation is over), kUnavailable (ask again: this generation is
   // over and the next one follows, or whether the one who has the id lives will
   // be known within its lease), kInvalidArgument (no such shard),
-  // kFailedPrecondition (the run is over; or another input than a process
-  // before it: devices may differ under all policies but SYNC).
+  // kFailedPrecondition (the run is over; another input than a process before
+  // it: devices may differ under all policies but SYNC; or the job does not
+  // allow any_number), kResourceExhausted (no number is left).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 

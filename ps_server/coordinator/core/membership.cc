@@ -75,11 +75,15 @@ absl::Status Membership::CheckPeer(Peer peer) const {
     case Role::kWorker:
       break;
   }
-  const int most = std::max(options_.workers, options_.max_workers);
+  const int most = MostWorkers();
   if (peer.id >= 0 && peer.id < most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(peer.ToString(), ": the job takes at most ", most,
                    " (cluster.max_workers), numbered from 0"));
+}
+
+int Membership::MostWorkers() const {
+  return std::max(options_.workers, options_.max_workers);
 }
 
 absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
@@ -126,13 +130,8 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
 // is taken to be alive shows that it is.
 absl::Status Membership::JudgeRival(Peer peer, const std::string& process,
                                     absl::Time now, Member* member) const {
-  // Who does not ask any more has ended.
-  std::erase_if(member->rivals, [&](const auto& rival) {
-    return rival.second + options_.lease < now;
-  });
-  const auto rival = member->rivals.emplace(process, now).first;
-  if (member->last_heard > rival->second) {
-    member->rivals.erase(rival);
+  if (member->last_heard > Asks(process, now, &member->rivals)) {
+    member->rivals.erase(process);
     return absl::AlreadyExistsError(
         absl::StrCat(peer.ToString(), ": taken by ", member->process,
                      ", which is connected; not for ", process));
@@ -142,6 +141,49 @@ absl::Status Membership::JudgeRival(Peer peer, const std::string& process,
       " until its lease ends in ",
       absl::FormatDuration(member->last_heard + options_.lease - now),
       ", unless it is heard of; ", process, " is to ask again"));
+}
+
+absl::Time Membership::Asks(const std::string& process, absl::Time now,
+                            Rivals* rivals) const {
+  std::erase_if(*rivals, [&](const auto& rival) {
+    return rival.second + options_.lease < now;
+  });
+  return rivals->emplace(process, now).first->second;
+}
+
+// Here, too, only a word shows that a process lives: one that was killed and is
+// started again waits for its old number, where it is the only one, until that
+// one's lease is over.
+absl::StatusOr<int64_t> Membership::FreeWorker(int64_t wished,
+                                               const std::string& process,
+                                               absl::Time now) {
+  const int64_t most = MostWorkers();
+  const auto free = [&](int64_t id) {
+    return !Get({Role::kWorker, id}).living();
+  };
+  if (wished >= 0 && wished < most && free(wished)) return wished;
+  for (int64_t id = 0; id < most; ++id) {
+    if (free(id)) return id;
+  }
+  int64_t id = 0;  // Whose last word is the oldest.
+  for (int64_t other = 1; other < most; ++other) {
+    const Peer peer{Role::kWorker, other};
+    if (Get(peer).last_heard < Get({Role::kWorker, id}).last_heard) id = other;
+  }
+  const Member& member = Get({Role::kWorker, id});
+  if (member.last_heard <= Asks(process, now, &numberless_)) {
+    return absl::UnavailableError(absl::StrCat(
+        "every worker's number is taken, ", id, " by ", member.process,
+        " until its lease ends in ",
+        absl::FormatDuration(member.last_heard + options_.lease - now),
+        ", unless it is heard of; ", process, " is to ask again"));
+  }
+  numberless_.erase(process);
+  return absl::ResourceExhaustedError(
+      absl::StrCat(process, ": no number is left: the job takes at most ", most,
+                   " workers (cluster.workers is ", options_.workers,
+                   ", cluster.max_workers ", options_.max_workers, "), and ",
+                   living(Role::kWorker), " live"));
 }
 
 absl::Status Membership::Heard(Peer peer, Incarnation incarnation,

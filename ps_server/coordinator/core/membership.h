@@ -45,6 +45,8 @@ class Membership {
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
+  // Who has asked for what others have, by process, and when he did first.
+  using Rivals = std::map<std::string, absl::Time>;
   struct Member {
     PeerLife life = PeerLife::kMissing;
     Incarnation incarnation;
@@ -56,8 +58,8 @@ class Membership {
     CounterMap counters;       // As it has said last.
     // The stream broke after a silence, so that nobody need have closed it.
     bool silent = false;
-    // Others who have asked for the place of one who is alive, and when.
-    std::map<std::string, absl::Time> rivals;
+    // For the place of one who is alive.
+    Rivals rivals;
 
     bool living() const {
       return life == PeerLife::kAlive || life == PeerLife::kSuspect;
@@ -77,6 +79,14 @@ class Membership {
   absl::StatusOr<Joined> Join(Peer peer, Incarnation resume,
                               const std::string& address,
                               const std::string& process, absl::Time now);
+
+  // The number for `process`, a worker that has none: `wished` if that is free,
+  // else the lowest that is. Free is one without a living process, up to the
+  // most that the job takes. Errors: kResourceExhausted (there is none, and all
+  // who have one have been heard of since this process first asked),
+  // kUnavailable (there is none, but some may not live any more: ask again).
+  absl::StatusOr<int64_t> FreeWorker(int64_t wished, const std::string& process,
+                                     absl::Time now);
 
   // Renews the lease. kAborted: the incarnation is over.
   absl::Status Heard(Peer peer, Incarnation incarnation, absl::Time now);
@@ -114,6 +124,10 @@ class Membership {
   absl::Status CheckPeer(Peer peer) const;
 
  private:
+  // When `process` first asked; those who do not ask any more have ended.
+  absl::Time Asks(const std::string& process, absl::Time now,
+                  Rivals* rivals) const;
+  int MostWorkers() const;
   // What one hears who asks for the place of `member`, which is alive.
   absl::Status JudgeRival(Peer peer, const std::string& process, absl::Time now,
                           Member* member) const;
@@ -125,6 +139,7 @@ class Membership {
   // Those of the job's workers, by number: asked for with every task.
   std::vector<const Member*> workers_;
   int living_[3] = {};  // By role.
+  Rivals numberless_;   // For any worker's number, while none was free.
   // When to look at a lease again; at most one entry per life of a peer.
   using Check = std::pair<absl::Time, std::pair<Peer, Incarnation>>;
   std::priority_queue<Check, std::vector<Check>, std::greater<Check>> checks_;

@@ -77,6 +77,94 @@ TEST_F(MembershipTest, WhoFallsSilentIsReplacedWhenItsLeaseIsOver) {
   EXPECT_EQ(Join(kWorker, 0, 6, "other:3")->incarnation, Incarnation(2));
 }
 
+// ---- Whom any number will do for ----
+
+// Two workers and no more.
+class AnyNumberTest : public testing::Test {
+ protected:
+  static Membership::Options Options() {
+    Membership::Options options;
+    options.workers = 2;
+    options.lease = absl::Seconds(5);
+    return options;
+  }
+  void Join(int64_t id, int64_t seconds = 0) {
+    ASSERT_TRUE(members_
+                    .Join({Role::kWorker, id}, Incarnation(0), "", "host:17",
+                          kStart + absl::Seconds(seconds))
+                    .ok());
+  }
+  void Hear(int64_t id, int64_t seconds) {
+    EXPECT_TRUE(members_
+                    .Heard({Role::kWorker, id}, Incarnation(1),
+                           kStart + absl::Seconds(seconds))
+                    .ok());
+  }
+  absl::StatusOr<int64_t> Free(int64_t wished, int64_t seconds = 0) {
+    return members_.FreeWorker(wished, "new:9",
+                               kStart + absl::Seconds(seconds));
+  }
+
+  Membership members_{Options()};
+};
+
+TEST_F(AnyNumberTest, IsTheLowestThatNoLivingProcessHas) {
+  EXPECT_EQ(*Free(0), 0);
+  Join(0);
+  EXPECT_EQ(*Free(0), 1);
+  members_.Left({Role::kWorker, 0}, Incarnation(1));
+  EXPECT_EQ(*Free(0), 0);
+}
+
+TEST_F(AnyNumberTest, IsTheOneWishedForWhereThatIsFree) {
+  EXPECT_EQ(*Free(1), 1);
+  Join(1);
+  EXPECT_EQ(*Free(1), 0);
+  EXPECT_EQ(*Free(7), 0) << "there is none";
+  EXPECT_EQ(*Free(-1), 0);
+}
+
+TEST_F(AnyNumberTest, MayBeOneBeyondTheJobsWorkersUpToTheMost) {
+  Membership::Options options = Options();
+  options.max_workers = 3;
+  Membership members(options);
+  for (int64_t id = 0; id < 3; ++id) {
+    const auto given = members.FreeWorker(0, "new:9", kStart);
+    ASSERT_EQ(*given, id);
+    ASSERT_TRUE(
+        members.Join({Role::kWorker, id}, Incarnation(0), "", "host:17", kStart)
+            .ok());
+  }
+  EXPECT_FALSE(members.FreeWorker(0, "new:9", kStart).ok());
+}
+
+// Its process may resume the session.
+TEST_F(AnyNumberTest, IsNotThatOfASuspectBeforeItsLeaseIsOver) {
+  Join(0);
+  Join(1);
+  members_.Disconnected({Role::kWorker, 1}, Incarnation(1), kStart);
+  Hear(0, 2);
+  EXPECT_EQ(Free(0, 2).status().ToString(),
+            "UNAVAILABLE: every worker's number is taken, 1 by host:17 until "
+            "its lease ends in 3s, unless it is heard of; new:9 is to ask "
+            "again");
+  members_.LeaseOver({Role::kWorker, 1}, Incarnation(1));
+  EXPECT_EQ(*Free(0, 5), 1);
+}
+
+TEST_F(AnyNumberTest, IsRefusedOnceEverybodyWhoHasOneWasHeardOf) {
+  Join(0);
+  Join(1);
+  EXPECT_TRUE(absl::IsUnavailable(Free(0, 1).status()));
+  Hear(0, 2);
+  EXPECT_TRUE(absl::IsUnavailable(Free(0, 2).status()));
+  Hear(1, 3);
+  EXPECT_EQ(Free(0, 3).status().ToString(),
+            "RESOURCE_EXHAUSTED: new:9: no number is left: the job takes at "
+            "most 2 workers (cluster.workers is 2, cluster.max_workers 0), and "
+            "2 live");
+}
+
 // Another one may have asked long ago, and ended.
 TEST_F(MembershipTest, EachWhoAsksForAPlaceWaitsForAWordOfItsOwn) {
   EXPECT_TRUE(Join(kWorker).ok());

@@ -67,6 +67,50 @@ TEST(StartTest, AShardMayRestartBeforeTheRunHasBegun) {
   EXPECT_EQ(run.State().phase, Phase::kRunning);
 }
 
+// ---- Whom any number will do for ----
+
+TEST(WithoutNumberTest, WorkersThatAskAtOnceGetDifferentNumbersAndTheRunBegins) {
+  Driver run(Job());
+  EXPECT_TRUE(run.Join(kShard0).ok());
+  EXPECT_TRUE(run.Join(kShard1).ok());
+  EXPECT_EQ(run.JoinAny()->peer, kWorker0);
+  EXPECT_EQ(run.JoinAny()->peer, kWorker1);
+  EXPECT_EQ(run.State().phase, Phase::kRunning);
+  EXPECT_TRUE(run.TaskOf(0).has_value());
+  EXPECT_TRUE(run.TaskOf(1).has_value());
+}
+
+TEST(WithoutNumberTest, WhoIsStartedAgainGetsTheNumberOfTheOneThatDied) {
+  CoordinatorOptions job = Job();
+  job.job.mutable_cluster()->clear_max_workers();
+  Driver run(job);
+  run.Start();
+  run.Disconnect(kWorker0);
+  EXPECT_EQ(run.JoinAny().status().code(), absl::StatusCode::kUnavailable)
+      << "it may resume its session";
+  run.Silence(kWorker0);
+  run.Advance(absl::Seconds(5));
+  const auto again = run.JoinAny();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->peer, kWorker0);
+  EXPECT_EQ(again->incarnation, Incarnation(2));
+  run.Advance(absl::Seconds(1));
+  EXPECT_EQ(run.JoinAny().status().code(), absl::StatusCode::kUnavailable);
+  run.Advance(absl::Seconds(1));
+  EXPECT_EQ(run.JoinAny().status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(WithoutNumberTest, IsRefusedWhereTheDataArePartitionedByNumber) {
+  CoordinatorOptions job = Job();
+  job.job.mutable_data()->set_sharding(proto::Data::STATIC);
+  Driver run(job);
+  const auto refused = run.JoinAny().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message().substr(0, 14), "data.sharding:");
+  EXPECT_EQ(run.State().workers[0].life, PeerLife::kMissing);
+}
+
 // ---- Who has computed with other inputs ----
 
 TEST(InputsTest, UnderSyncEveryWorkerMustHaveTheSameDevice) {

@@ -156,6 +156,10 @@ absl::Status CoordinatorSessions::OnJoin(
                           PeerFromProto("Join", join.role(), join.id()));
   if (table_.Find(connection.get()) != nullptr)
     return Malformed(peer, "a second Join");
+  if (join.any_number() &&
+      (peer.role != Role::kWorker || join.incarnation() != 0)) {
+    return Malformed(peer, "any_number is for the new life of a worker");
+  }
   if (end_.has_value() && !finish_.has_value()) {
     return absl::UnavailableError(absl::StrCat(
         peer.ToString(), ": generation ", options_.generation.value(),
@@ -171,19 +175,29 @@ absl::Status CoordinatorSessions::OnJoin(
   SLUICE_ASSIGN_OR_RETURN(const Coordinator::JoinReply reply,
                           JoinCore(join, peer, now));
   const bool complete_before = !table_.ShardAddresses().empty();
-  const absl::Status opened =
-      table_.Open(peer, reply.incarnation, reply.resumed, join, frame.ack(),
-                  connection, WelcomeFrame(reply.incarnation));
-  if (!opened.ok()) return Malformed(peer, std::string(opened.message()));
+  const absl::Status opened = table_.Open(
+      reply.peer, reply.incarnation, reply.resumed, join, frame.ack(),
+      connection, WelcomeFrame(reply.peer, reply.incarnation));
+  if (!opened.ok()) return Malformed(reply.peer, std::string(opened.message()));
   if (finish_.has_value()) table_.SendFinish(FinishToProto(*finish_));
   if (complete_before || table_.ShardAddresses().empty()) {
     return absl::OkStatus();
   }
   // Whoever came before the last shard gets the addresses now.
   for (Seat* seat : table_.ConnectedClients()) {
-    table_.SendUnnumbered(*seat, WelcomeFrame(seat->incarnation));
+    table_.SendUnnumbered(*seat, WelcomeFrame(seat->peer, seat->incarnation));
   }
   return absl::OkStatus();
+}
+
+// Nobody works any more, so one that is gone need not come back.
+Peer CoordinatorSessions::AnyWorkerAfterTheEnd() {
+  Peer peer{Role::kWorker, 0};
+  for (const Seat* seat = table_.Find(peer);
+       seat != nullptr && seat->stream != nullptr; seat = table_.Find(peer)) {
+    ++peer.id;
+  }
+  return peer;
 }
 
 // Nobody works any more, so the core does not hear of it.
@@ -191,7 +205,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
     Peer peer, Incarnation resume) {
   const Seat* seat = table_.Find(peer);
   const Incarnation last = seat == nullptr ? Incarnation() : seat->incarnation;
-  Coordinator::JoinReply reply{options_.generation, last, true};
+  Coordinator::JoinReply reply{peer, options_.generation, last, true};
   if (seat != nullptr && !seat->over && last == resume) return reply;
   if (resume != Incarnation()) {
     return absl::AbortedError(absl::StrCat(peer.ToString(), ": incarnation ",
@@ -205,8 +219,14 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinAfterTheEnd(
 absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
     const proto::Join& join, Peer peer, absl::Time now) {
   Incarnation resume(join.incarnation());
-  if (finish_.has_value()) return JoinAfterTheEnd(peer, resume);
-  Seat* seat = table_.Find(peer);
+  const bool any = join.any_number();
+  Seat* seat =
+      any ? table_.FindWorker(join.session_secret()) : table_.Find(peer);
+  if (seat != nullptr) peer = seat->peer;
+  if (finish_.has_value()) {
+    if (any && seat == nullptr) peer = AnyWorkerAfterTheEnd();
+    return JoinAfterTheEnd(peer, resume);
+  }
   // The session's Welcome got lost, so its process asks for a life once more.
   if (seat != nullptr && resume == Incarnation() && !seat->over &&
       SameSecret(seat->secret, join.session_secret())) {
@@ -219,6 +239,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
   }
   Coordinator::JoinRequest request;
   request.peer = peer;
+  request.any_number = any && seat == nullptr;
   request.resume = resume;
   request.address = join.address();
   request.process = join.process();
@@ -227,11 +248,12 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
 }
 
 proto::FromCoordinator CoordinatorSessions::WelcomeFrame(
-    Incarnation incarnation) const {
+    Peer peer, Incarnation incarnation) const {
   proto::FromCoordinator frame;
   proto::Welcome* welcome = frame.mutable_welcome();
   welcome->set_generation(options_.generation.value());
   welcome->set_incarnation(incarnation.value());
+  welcome->set_id(peer.id);
   for (const std::string& address : table_.ShardAddresses()) {
     welcome->add_shard_addresses(address);
   }

@@ -112,7 +112,9 @@ class CoordinatorSessions {
   // The same when the run is over: whoever comes is let in, to hear of it.
   absl::StatusOr<Coordinator::JoinReply> JoinAfterTheEnd(Peer peer,
                                                          Incarnation resume);
-  proto::FromCoordinator WelcomeFrame(Incarnation incarnation) const;
+  // As whom a worker joins then to whom any number will do.
+  Peer AnyWorkerAfterTheEnd();
+  proto::FromCoordinator WelcomeFrame(Peer peer, Incarnation incarnation) const;
   // This generation ends so: everybody's session ends, and he may join the next
   // one.
   void EndWith(const GenerationEnd& end, const std::string& why);

@@ -66,6 +66,18 @@ class CoordinatorSessionsTest : public testing::Test {
     return status;
   }
 
+  // As a worker for which any number will do.
+  absl::Status JoinAny(const std::shared_ptr<FakeConnection>& connection,
+                       const std::string& process, int64_t incarnation = 0) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(proto::WORKER);
+    frame.mutable_join()->set_any_number(true);
+    frame.mutable_join()->set_incarnation(incarnation);
+    frame.mutable_join()->set_process(process);
+    frame.mutable_join()->set_session_secret(SecretOf(process));
+    return sessions_.OnFrame(connection, frame, kStart);
+  }
+
   // Ticks as often as the owner would: a gap would extend the leases.
   void TickUntil(absl::Time end) {
     for (; now_ < end; now_ += absl::Milliseconds(100)) {
@@ -102,6 +114,35 @@ TEST(CoordinatorSessionsGenerationTest, AnEarlierGenerationsLifeIsOver) {
   EXPECT_EQ(join(1, 3).ToString(),
             "UNAVAILABLE: worker 0: incarnation 1 is of generation 3, this is "
             "generation 2");
+}
+
+TEST_F(CoordinatorSessionsTest, TheWelcomeSaysWhichNumberAWorkerWasGiven) {
+  const auto first = Connect(), second = Connect();
+  EXPECT_EQ(JoinAny(first, "a"), absl::OkStatus());
+  EXPECT_EQ(JoinAny(second, "b"), absl::OkStatus());
+  EXPECT_EQ(first->frames[0].welcome().id(), 0);
+  EXPECT_EQ(second->frames[0].welcome().id(), 1);
+}
+
+TEST_F(CoordinatorSessionsTest, WhoseWelcomeGotLostIsGivenTheSameNumberAgain) {
+  EXPECT_EQ(JoinAny(Connect(), "a"), absl::OkStatus());
+  const auto lost = Connect(), again = Connect();
+  EXPECT_EQ(JoinAny(lost, "b"), absl::OkStatus());
+  sessions_.OnBroken(lost.get(), kStart);
+  EXPECT_EQ(JoinAny(again, "b"), absl::OkStatus());
+  EXPECT_EQ(again->frames[0].welcome().id(), 1);
+  EXPECT_EQ(again->frames[0].welcome().incarnation(), 1);
+}
+
+TEST_F(CoordinatorSessionsTest, OnlyAWorkersNewLifeMayHaveAnyNumber) {
+  EXPECT_EQ(JoinAny(Connect(), "a", /*incarnation=*/1).ToString(),
+            "INVALID_ARGUMENT: worker 0: any_number is for the new life of a "
+            "worker");
+  proto::ToCoordinator frame;
+  frame.mutable_join()->set_role(proto::SHARD);
+  frame.mutable_join()->set_any_number(true);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(sessions_.OnFrame(Connect(), frame, kStart)));
 }
 
 // A generation that is over, in two ways.
@@ -174,6 +215,19 @@ TEST_F(OverTest, WhoComesAfterTheEndIsToldHowTheRunEnded) {
     EXPECT_EQ(late->end, absl::OkStatus());
     EXPECT_TRUE(sessions_.EverybodyTold());
   }
+}
+
+TEST_F(OverTest, WorkersWithoutANumberAreToldEachUnderItsOwn) {
+  sessions_.Finish({"", "1 epochs done"});
+  const auto first = Connect(), second = Connect();
+  EXPECT_EQ(JoinAny(first, "d"), absl::OkStatus());
+  EXPECT_EQ(JoinAny(second, "e"), absl::OkStatus());
+  EXPECT_EQ(first->frames[0].welcome().id(), 1) << "0 is connected";
+  EXPECT_EQ(second->frames[0].welcome().id(), 2);
+  for (const auto& late : {first, second}) {
+    EXPECT_EQ(late->frames[1].finish().reason(), "1 epochs done");
+  }
+  EXPECT_FALSE(worker_->ended);
 }
 
 TEST_F(OverTest, AResumedSessionIsToldOnce) {

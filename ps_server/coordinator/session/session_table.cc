@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/secret.h"
 
 namespace sluice {
 namespace {
@@ -46,6 +47,16 @@ SessionTable::Seat* SessionTable::Find(Peer peer) {
   const auto found = seats_.find(peer);
   if (found == seats_.end()) return nullptr;
   return found->second.incarnation == Incarnation() ? nullptr : &found->second;
+}
+
+SessionTable::Seat* SessionTable::FindWorker(const std::string& secret) {
+  for (auto& [peer, seat] : seats_) {
+    if (peer.role == Role::kWorker && !seat.over &&
+        seat.incarnation != Incarnation() && SameSecret(seat.secret, secret)) {
+      return &seat;
+    }
+  }
+  return nullptr;
 }
 
 absl::Status SessionTable::Open(Peer peer, Incarnation incarnation,

@@ -52,6 +52,9 @@ class SessionTable {
   Seat* Find(const FrameSink* stream);
   // The seat of a peer that has joined before, or null.
   Seat* Find(Peer peer);
+  // The seat of the worker whose session has this secret and is not over, or
+  // null.
+  Seat* FindWorker(const std::string& secret);
 
   // Seats `peer` on a new connection, on which `welcome` goes out first and
   // then, when it resumes, what it has not acknowledged by `ack`. An older

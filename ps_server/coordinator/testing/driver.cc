@@ -26,14 +26,27 @@ void Driver::Start() {
 absl::StatusOr<Coordinator::JoinReply> Driver::Join(
     Peer peer, int64_t resume,
     const std::map<std::string, std::string>& inputs) {
-  Actions actions;
   Coordinator::JoinRequest request;
   request.peer = peer;
   request.resume = Incarnation(resume);
   request.process = "test";
   request.inputs = inputs;
+  return Ask(request);
+}
+
+absl::StatusOr<Coordinator::JoinReply> Driver::JoinAny(int64_t wished) {
+  Coordinator::JoinRequest request;
+  request.peer = {Role::kWorker, wished};
+  request.any_number = true;
+  request.process = "test";
+  return Ask(request);
+}
+
+absl::StatusOr<Coordinator::JoinReply> Driver::Ask(
+    const Coordinator::JoinRequest& request) {
+  Actions actions;
   auto reply = coordinator_.Join(request, now_, &actions);
-  if (reply.ok()) heard_[peer] = reply->incarnation;
+  if (reply.ok()) heard_[reply->peer] = reply->incarnation;
   Take(std::move(actions));
   return reply;
 }

@@ -29,6 +29,8 @@ class Driver {
       Peer peer, int64_t resume = 0,
       const std::map<std::string, std::string>& inputs = {});
   void JoinWorker(int64_t worker);
+  // A worker for which any number will do, best `wished`.
+  absl::StatusOr<Coordinator::JoinReply> JoinAny(int64_t wished = 0);
   void Disconnect(Peer peer);
   void Leave(Peer peer);
   // The peer says whom it has not reached for so long.
@@ -107,6 +109,8 @@ class Driver {
   std::optional<SendVerdict> VerdictOf(const GradientKey& key) const;
 
  private:
+  absl::StatusOr<Coordinator::JoinReply> Ask(
+      const Coordinator::JoinRequest& request);
   // Carries out what came in `actions`, until nothing more does.
   void Take(Actions actions);
   void ExecutePending();

@@ -1,0 +1,35 @@
+#include "common/any_number.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+absl::Status Needed(absl::string_view field, absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(field, ": ", why,
+                   ", so each worker needs a number of its own: start it "
+                   "with --worker=N instead of --worker=any"));
+}
+
+}  // namespace
+
+absl::Status CheckAnyNumber(const proto::Job& job) {
+  if (job.data().sharding() == proto::Data::STATIC) {
+    return Needed("data.sharding",
+                  "with STATIC data a worker's number says which samples it "
+                  "sees");
+  }
+  if (job.worker().gpus_size() > 1) {
+    return Needed("worker.gpus",
+                  "a worker's number says which of the GPUs it takes");
+  }
+  if (job.model().has_external()) {
+    return Needed("model.external",
+                  "the model process is told its worker's number when it "
+                  "starts, before the worker joins");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
