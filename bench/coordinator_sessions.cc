@@ -57,6 +57,9 @@ class EchoService final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream* stream) override {}
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
+  absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {
+    return proto::CheckpointReply();
+  }
   absl::Status OnReportDeath(const proto::DeathReport&) override {
     return absl::OkStatus();
   }

@@ -30,6 +30,7 @@ void AddUiCommand(CLI::App& app, int* exit_code);
 // `eval RUN`: measures a run's final weights on its test split again.
 void AddEvalCommand(CLI::App& app, int* exit_code);
 
+// `checkpoint RUN|ADDRESS`: has a checkpoint written now, and waits for it.
 // `inspect CHECKPOINT`: compares its checksums and prints what is in it.
 // `export CHECKPOINT FILE`: writes its weights as one .safetensors file.
 void AddCheckpointCommands(CLI::App& app, int* exit_code);

@@ -6,12 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
-#include "cli/launch/coordinator_watch.h"
+#include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/report/run_result.h"
 #include "cli/report/status_report.h"
-#include "cli/run_folder.h"
-#include "common/tls/transport_security.h"
 #include "ps_server/coordinator/report/status_json.h"
 
 namespace sluice {
@@ -27,11 +25,6 @@ struct StatusFlags {
 
 // Often enough for the eye, and next to no work for the coordinator.
 constexpr absl::Duration kWatchEvery = absl::Seconds(1);
-
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
-}
 
 // Prints the summary of a run whose coordinator does not answer, if it has one.
 int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
@@ -51,37 +44,16 @@ int ShowWhatIsLeft(const StatusFlags& flags, const absl::Status& silence) {
 
 int Status(const StatusFlags& flags) {
   SignalWait signals;  // Before gRPC starts its threads.
-  std::string address = flags.run;
-  if (IsFolder(flags.run)) {
-    address = CoordinatorAddressOf(flags.run);
-    if (address.empty()) {
-      return ShowWhatIsLeft(
-          flags, absl::UnavailableError("names no coordinator yet: there is "
-                                        "no line \"coordinator host:port\" in "
-                                        "its file addresses"));
-    }
+  const auto watch = FindCoordinator(flags.run, flags.tls);
+  if (absl::IsUnavailable(watch.status())) {
+    return ShowWhatIsLeft(flags, watch.status());
   }
-  if (address.find(':') == std::string::npos) {
-    std::cerr << flags.run
-              << ": is neither the folder of a run nor host:port of a "
-                 "coordinator\n";
+  if (!watch.ok()) {
+    std::cerr << watch.status().message() << "\n";
     return 2;
   }
-  // The job is the one that the operator's certificate names.
-  const auto security =
-      TransportSecurity::Open(flags.tls, /*job=*/"", TlsRole::kOperator);
-  if (!security.ok()) {
-    std::cerr << security.status().message() << "\n";
-    return 2;
-  }
-  const absl::Status allowed = security->Allow("the coordinator", address);
-  if (!allowed.ok()) {
-    std::cerr << allowed.message() << "\n";
-    return 2;
-  }
-  CoordinatorWatch watch(address, security->ToLead());
   for (;;) {
-    const absl::StatusOr<proto::JobStatus> status = watch.GetStatus();
+    const absl::StatusOr<proto::JobStatus> status = (*watch)->GetStatus();
     if (!status.ok()) return ShowWhatIsLeft(flags, status.status());
     // Clears the screen first, as `watch` does.
     if (flags.watch && !flags.json) std::cout << "\x1b[H\x1b[J";

@@ -59,6 +59,12 @@ class ShownRun {
     return found.ok() ? watch_->Stop("asked for on its page") : found;
   }
 
+  absl::StatusOr<int64_t> RequestCheckpoint() {
+    absl::MutexLock lock(&mu_);
+    SLUICE_RETURN_IF_ERROR(Find());
+    return watch_->RequestCheckpoint();
+  }
+
  private:
   // The coordinator may have another address after a recovery.
   absl::Status Find() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -92,6 +98,10 @@ std::string DrawToken() {
   return absl::BytesToHexString(bits);
 }
 
+HttpAnswer Refused(const absl::Status& why) {
+  return {.code = 503, .body = absl::StrCat(why.message(), "\n")};
+}
+
 int ShowUi(const UiFlags& flags) {
   SignalWait signals;  // Before gRPC starts its threads.
   std::error_code error;
@@ -123,9 +133,14 @@ int ShowUi(const UiFlags& flags) {
   access.token = DrawToken();
   access.actions["/api/stop"] = [&run](const HttpArguments&) {
     const absl::Status stopped = run.Stop();
-    if (stopped.ok()) return HttpAnswer{.body = "the run ends\n"};
-    return HttpAnswer{.code = 503,
-                      .body = absl::StrCat(stopped.message(), "\n")};
+    return stopped.ok() ? HttpAnswer{.body = "the run ends\n"}
+                        : Refused(stopped);
+  };
+  access.actions["/api/checkpoint"] = [&run](const HttpArguments&) {
+    const auto version = run.RequestCheckpoint();
+    if (!version.ok()) return Refused(version.status());
+    return HttpAnswer{
+        .body = absl::StrCat("version ", *version, " will be written\n")};
   };
   const std::string token = access.token;
   const auto port = HttpPort::Open(

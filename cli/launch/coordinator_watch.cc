@@ -63,6 +63,16 @@ absl::Status CoordinatorWatch::Stop(const std::string& reason) {
   return Check(stub_->Stop(&context, request, &reply));
 }
 
+absl::StatusOr<int64_t> CoordinatorWatch::RequestCheckpoint() {
+  grpc::ClientContext context;
+  SetTimeout(patience_, &context);
+  proto::CheckpointReply reply;
+  const absl::Status result = Check(
+      stub_->RequestCheckpoint(&context, proto::CheckpointRequest(), &reply));
+  if (!result.ok()) return result;
+  return reply.version();
+}
+
 absl::Status CoordinatorWatch::ReportDeath(const proto::DeathReport& report) {
   grpc::ClientContext context;
   SetTimeout(patience_, &context);

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -23,9 +24,9 @@ absl::StatusOr<TransportSecurity> OpenAsOperator(const std::string& tls,
                                                  Clock* clock);
 
 // A coordinator as somebody outside the run talks to it: asks for the status,
-// asks it to stop the run, and reports which process has died. When a
-// coordinator is started again at its address, the next call reaches it. Every
-// call blocks for at most `patience`.
+// asks it to stop the run or to store a version, and reports which process has
+// died. When a coordinator is started again at its address, the next call
+// reaches it. Every call blocks for at most `patience`.
 //
 // Not thread-safe: call from one thread.
 class CoordinatorWatch {
@@ -43,6 +44,9 @@ class CoordinatorWatch {
   // kUnavailable, kDeadlineExceeded: nobody answers.
   absl::StatusOr<proto::JobStatus> GetStatus();
   absl::Status Stop(const std::string& reason);
+  // Has the next version stored, and returns its number. kFailedPrecondition,
+  // kUnavailable: why not (proto/coordinator.proto).
+  absl::StatusOr<int64_t> RequestCheckpoint();
   // kInvalidArgument: the job has no such process.
   absl::Status ReportDeath(const proto::DeathReport& report);
 

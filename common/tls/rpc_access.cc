@@ -10,6 +10,8 @@ absl::string_view RpcName(Rpc rpc) {
       return "GetStatus";
     case Rpc::kStop:
       return "Stop";
+    case Rpc::kRequestCheckpoint:
+      return "RequestCheckpoint";
     case Rpc::kReportDeath:
       return "ReportDeath";
     case Rpc::kPull:
@@ -28,6 +30,7 @@ bool May(TlsRole role, Rpc rpc) {
     case Rpc::kGetStatus:
       return true;
     case Rpc::kStop:
+    case Rpc::kRequestCheckpoint:
     case Rpc::kReportDeath:
       return role == TlsRole::kOperator;
     case Rpc::kPull:

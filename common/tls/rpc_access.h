@@ -10,7 +10,15 @@
 namespace sluice {
 
 // The calls that a lead or a shard answers.
-enum class Rpc { kSession, kGetStatus, kStop, kReportDeath, kPull, kPush };
+enum class Rpc {
+  kSession,
+  kGetStatus,
+  kStop,
+  kRequestCheckpoint,
+  kReportDeath,
+  kPull,
+  kPush
+};
 
 // As the .proto files name it: "Session".
 absl::string_view RpcName(Rpc rpc);

@@ -413,6 +413,8 @@ function show(s, time) {
   showTiles(s);
   drawStaleness(s.staleness_histogram);
   byId("stop").hidden = over || !kToken;
+  byId("checkpoint").hidden =
+      s.phase !== "running" || !s.checkpoints || !kToken;
   showGoodput(time);
   showWorkers(s.worker, time, over);
   showShards(s.shard);
@@ -479,6 +481,15 @@ async function stop() {
   }
 }
 
+async function checkpoint() {
+  try {
+    await call("checkpoint", "POST");
+    tell("A checkpoint was asked for");
+  } catch (error) {
+    tell(`No checkpoint is written: ${error.message}`);
+  }
+}
+
 async function watch() {
   for (;;) {
     try {
@@ -497,5 +508,6 @@ fill(byId("legend"), kCauses.map((cause) => {
   return entry;
 }));
 byId("stop").addEventListener("click", stop);
+byId("checkpoint").addEventListener("click", checkpoint);
 isDark.addEventListener("change", () => Object.values(charts).forEach(paint));
 watch();

@@ -51,6 +51,9 @@ class Answerer final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream*) override {}
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
+  absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {
+    return proto::CheckpointReply();
+  }
   absl::Status OnReportDeath(const proto::DeathReport&) override {
     return absl::OkStatus();
   }
@@ -164,6 +167,10 @@ std::map<std::string, Call> Calls() {
       {"GetStatus",
        [](const auto& channel) { return Unary(&Stub::GetStatus, channel); }},
       {"Stop", [](const auto& channel) { return Unary(&Stub::Stop, channel); }},
+      {"RequestCheckpoint",
+       [](const auto& channel) {
+         return Unary(&Stub::RequestCheckpoint, channel);
+       }},
       {"ReportDeath",
        [](const auto& channel) { return Unary(&Stub::ReportDeath, channel); }},
       {"Pull", Pull},

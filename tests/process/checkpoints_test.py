@@ -35,6 +35,11 @@ def tensors(path):
             for name, entry in header.items() if name != "__metadata__"}
 
 
+def ignore_large_files():
+    """So that a write beyond the limit is an error."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
 class CheckpointsTest(unittest.TestCase):
 
     def exported(self, checkpoint):
@@ -99,13 +104,9 @@ class CheckpointsTest(unittest.TestCase):
                 self.exported(run.dir), tensors(run.dir / "weights.safetensors"))
 
     def test_a_full_disk_fails_checkpoints_and_training_goes_on(self):
-        # Ignores SIGXFSZ, so that a write beyond the limit is an error.
-        def ignore():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
         job = harness.write_job(JOB.replace("epochs: 2", "seconds: 600"))
         with cluster.Training(job, *harness.sets(
-                ["checkpoint.every_updates=5"]), preexec_fn=ignore) as run:
+                ["checkpoint.every_updates=5"]), preexec_fn=ignore_large_files) as run:
             run.await_version(1)
             shard = run.pids()["ps_server-1"]
             _, most = resource.prlimit(shard, resource.RLIMIT_FSIZE)
@@ -139,6 +140,46 @@ class CheckpointsTest(unittest.TestCase):
                 result = harness.tool("inspect",
                                       run.dir / f"checkpoints/1-{version}")
                 self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_one_is_written_when_somebody_asks_for_it(self):
+        job = harness.write_job(JOB.replace("epochs: 2", "seconds: 600"))
+        with cluster.Training(
+                job, *harness.sets(["checkpoint.every_updates=1000000"]),
+                preexec_fn=ignore_large_files) as run:
+            run.await_version(1)
+            asked = harness.tool("checkpoint", run.dir, "--json")
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            version = json.loads(asked.stdout)["version"]
+            self.assertEqual(versions(run.dir), [version])
+            self.assertIn(f"version {version}", harness.tool(
+                "inspect", run.dir / f"checkpoints/1-{version}").stdout)
+            shard = run.pids()["ps_server-1"]
+            _, most = resource.prlimit(shard, resource.RLIMIT_FSIZE)
+            resource.prlimit(shard, resource.RLIMIT_FSIZE, (256, most))
+            failed = harness.tool("checkpoint", run.dir)
+            self.assertEqual(failed.returncode, 1, failed.stdout)
+            self.assertRegex(failed.stderr,
+                             r"^version \d+: shard 1: .*File too large")
+            resource.prlimit(shard, resource.RLIMIT_FSIZE, (most, most))
+            self.assertRegex(harness.tool("checkpoint", run.dir).stdout,
+                             r"^checkpoint of version \d+ is written\n$")
+            run.interrupt()
+            run.end()
+
+    def test_who_asks_for_one_where_there_can_be_none_is_told_why(self):
+        job = harness.write_job(JOB.replace("epochs: 2", "seconds: 600"))
+        with cluster.Training(job) as run:
+            run.await_version(1)
+            refused = harness.tool("checkpoint", run.dir)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("checkpoint: the job has none", refused.stderr)
+            run.interrupt()
+            run.end()
+            over = harness.tool("checkpoint", run.dir)
+            self.assertEqual(over.returncode, 1)
+            self.assertNotEqual(over.stderr, "")
+        for wrong in "nowhere", harness.scratch():
+            self.assertIn(harness.tool("checkpoint", wrong).returncode, (1, 2))
 
     def test_shards_that_write_elsewhere_are_found_out(self):
         elsewhere = harness.scratch()

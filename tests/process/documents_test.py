@@ -27,6 +27,8 @@ NOT_RUN = {
         "of a run that goes on: bad_input_test asks for one",
     r"\./sluice status hostA:7000 .*":
         "of a run on other hosts: tls_test asks one for its status",
+    r"\./sluice checkpoint runs/stored":
+        "of a run that goes on: checkpoints_test asks for one",
     r"\./sluice train .* --resume .*":
         "resume_test goes on with runs; of five updates nothing is left",
     r"tests/torch_of_pypi\.sh FOLDER": "fetches 5 GB",

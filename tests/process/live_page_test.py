@@ -110,10 +110,25 @@ class UiTest(unittest.TestCase):
                 self.assertEqual(
                     ui.ask("api/stop", "POST", host="elsewhere.example")[0], 421)
                 self.assertEqual(ui.state()["status"]["phase"], "running")
+                self.assertEqual(ui.ask("api/checkpoint", "POST", token="")[0],
+                                 403)
+                self.check_checkpoint(ui)
                 self.assertEqual(ui.ask("api/stop", "POST"),
                                  (200, "the run ends\n"))
                 run.process.wait(harness.TIMEOUT_S)
                 self.check_end(run.dir, ui.state())
+
+    def check_checkpoint(self, ui):
+        def asked():
+            # The job writes some of its own, and one at a time is written.
+            status, said = ui.ask("api/checkpoint", "POST")
+            return status == 200 and said
+        said = harness.wait_until(asked, "a checkpoint that was asked for")
+        version = int(re.fullmatch(r"version (\d+) will be written\n",
+                                   said).group(1))
+        harness.wait_until(
+            lambda: (ui.state()["status"]["checkpoints"]["newest_version"] or
+                     0) >= version, f"version {version} to be written")
 
     def check_end(self, run_dir, state):
         summary = json.loads((run_dir / "summary.json").read_text())
@@ -328,14 +343,17 @@ class BrowserTest(unittest.TestCase):
             self.assertEqual(len(self.rows("workers")), 4)
             self.assertIn("test accuracy", self.text("tiles"))
 
-    def test_the_stop_button_ends_the_run_whose_page_stays(self):
-        with ShownRun() as run:
+    def test_the_buttons_store_a_version_and_end_the_run_whose_page_stays(self):
+        # None by itself: while one is written, no other can be asked for.
+        with ShownRun("checkpoint.every_s=100000") as run:
             run.await_state(lambda s: s["version"] > 20, "updates")
             with Ui(run.dir) as ui:
                 self.browser.get(ui.url)
                 self.await_text("goodput", r"goodput \d+\.\d%", run)
                 self.assertEqual(len(self.browser.find_elements(
                     "css selector", "#workers td.wide svg")), 2)
+                self.browser.find_element("id", "checkpoint").click()
+                self.await_text("events", "A checkpoint was asked for", ui)
                 self.browser.find_element("id", "stop").click()
                 self.browser.switch_to.alert.accept()
                 run.process.wait(harness.TIMEOUT_S)

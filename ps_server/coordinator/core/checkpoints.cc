@@ -49,7 +49,7 @@ Checkpoints::Due Checkpoints::Decided(Version version, absl::Time now) {
   const bool by_time = options_.every_s() > 0 && now >= next_;
   const bool by_updates = options_.every_updates() > 0 &&
                           version.value() % options_.every_updates() == 0;
-  if (!by_time && !by_updates) return Due::kNo;
+  if (!by_time && !by_updates && !requested_) return Due::kNo;
   next_ = now + absl::Seconds(options_.every_s());
   if (running_.has_value()) {
     ++counters_.late;
@@ -65,6 +65,7 @@ void Checkpoints::Start(Version version, absl::Time now) {
   running_ = Running{version, now, {}, 0};
   running_->parts.resize(shards_);
   last_begun_ = version;
+  requested_ = false;
 }
 
 std::vector<ShardId> Checkpoints::Missing() const {

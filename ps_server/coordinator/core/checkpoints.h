@@ -42,6 +42,8 @@ class Checkpoints {
   };
   // `version` is being decided. kStart makes it the running one.
   Due Decided(Version version, absl::Time now);
+  // The next version is due, whichever it is.
+  void Request() { requested_ = true; }
   // One that is due for another reason. REQUIRES: none is running.
   void Start(Version version, absl::Time now);
 
@@ -92,7 +94,8 @@ class Checkpoints {
   const Generation generation_;
   const int shards_;
 
-  absl::Time next_;  // By time.
+  absl::Time next_;         // By time.
+  bool requested_ = false;  // By somebody.
   std::optional<Running> running_;
   Version last_begun_;
   std::deque<Id> kept_;  // Oldest first; of those there, all that may go.

@@ -53,6 +53,15 @@ TEST_F(CheckpointsTest, OneFallsDueEverySoManyUpdates) {
   EXPECT_EQ(checkpoints_.running()->version, Version(2));
 }
 
+TEST_F(CheckpointsTest, OneThatIsRequestedFallsDueWithTheNextVersionOnce) {
+  checkpoints_.Request();
+  checkpoints_.Request();
+  EXPECT_EQ(checkpoints_.Decided(Version(1), At(100)), Due::kStart);
+  EXPECT_EQ(checkpoints_.running()->version, Version(1));
+  checkpoints_.Failed("test");
+  EXPECT_EQ(checkpoints_.Decided(Version(3), At(100)), Due::kNo);
+}
+
 TEST_F(CheckpointsTest, TheNewestAreKeptAndTheOldestGoFirst) {
   EXPECT_FALSE(checkpoints_.newest().has_value());
   EXPECT_THAT(Store(2), IsEmpty());

@@ -134,6 +134,9 @@ class Coordinator {
   // Ends the run as if a stop condition had been reached; where this generation
   // is over, State() keeps it for the next one.
   void RequestStop(const std::string& reason, absl::Time now, Actions* out);
+  // Has the next version stored, and returns it. kFailedPrecondition: the job
+  // has no checkpoints, or does not train; kUnavailable: one is being written.
+  absl::StatusOr<Version> RequestCheckpoint(absl::Time now, Actions* out);
 
   // Expires leases and deadlines. Call every `options.tick`.
   void Tick(absl::Time now, Actions* out);

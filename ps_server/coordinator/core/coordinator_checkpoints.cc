@@ -40,6 +40,29 @@ void Coordinator::MaybeStore() {
           " is still being written: waiting for ", StoringWaitsFor(), "\""));
 }
 
+absl::StatusOr<Version> Coordinator::RequestCheckpoint(absl::Time now,
+                                                       Actions* out) {
+  const Turn turn(this, now, out);
+  if (!StoresVersions(job_)) {
+    return absl::FailedPreconditionError(
+        "checkpoint: the job has none, so the shards have no folder to write "
+        "to");
+  }
+  if (phase_ != Phase::kRunning) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no training is under way: it ",
+                     phase_ == Phase::kStarting ? "has not begun" : "is over"));
+  }
+  if (checkpoints_.running().has_value()) {
+    return absl::UnavailableError(absl::StrCat(
+        "version ", checkpoints_.running()->version.value(),
+        " is still being written: waiting for ", StoringWaitsFor()));
+  }
+  checkpoints_.Request();
+  Version next = stream_.decided();
+  return ++next;
+}
+
 // Nothing may be decided between the running checkpoint's version and this.
 void Coordinator::StoreNewest() {
   snapshot_ = std::make_shared<const TrainingSnapshot>(TakeSnapshot(now_));

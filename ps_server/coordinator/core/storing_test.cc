@@ -69,6 +69,52 @@ class StoringTest : public ::testing::Test {
   std::optional<Driver> run_;
 };
 
+// ---- Somebody asks for one ----
+
+TEST_F(StoringTest, WhoAsksForACheckpointGetsTheNextVersionAndOnlyThat) {
+  Begin(Every(100));
+  Update(2);
+  EXPECT_EQ(*run_->RequestCheckpoint(), Version(3));
+  EXPECT_EQ(*run_->RequestCheckpoint(), Version(3)) << "a repeat";
+  EXPECT_THAT(Stores(), IsEmpty());
+  Update(3);
+  EXPECT_THAT(Stores(), ElementsAre(3));
+  Write(3);
+  EXPECT_EQ(State().newest, Version(3));
+}
+
+TEST_F(StoringTest, WhoAsksWhileOneIsWrittenIsToldForWhomItWaits) {
+  Begin(Every(1));
+  Update();
+  run_->Stored(0, 1);
+  const absl::Status refused = run_->RequestCheckpoint().status();
+  EXPECT_EQ(refused.ToString(),
+            "UNAVAILABLE: version 1 is still being written: waiting for shard "
+            "1");
+  run_->Stored(1, 1);
+  EXPECT_FALSE(run_->RequestCheckpoint().ok()) << "there is no manifest yet";
+  run_->ManifestWritten(1);
+  EXPECT_TRUE(run_->RequestCheckpoint().ok());
+}
+
+TEST_F(StoringTest, WhoAsksInAJobWithoutCheckpointsIsToldSo) {
+  Begin(SmallJob(proto::ASYNC, 2, 1));
+  const absl::Status refused = run_->RequestCheckpoint().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("checkpoint: the job has none"));
+}
+
+TEST_F(StoringTest, WhoAsksBeforeTrainingOrAfterItIsToldSo) {
+  run_.emplace(Every(100));
+  EXPECT_EQ(run_->RequestCheckpoint().status().ToString(),
+            "FAILED_PRECONDITION: no training is under way: it has not begun");
+  run_->Start();
+  run_->RequestStop();
+  EXPECT_EQ(run_->RequestCheckpoint().status().ToString(),
+            "FAILED_PRECONDITION: no training is under way: it is over");
+}
+
 TEST_F(StoringTest, ADueVersionIsHeldRightAfterItsCommit) {
   Begin(Every(2));
   Update(3);

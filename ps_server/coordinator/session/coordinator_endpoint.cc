@@ -134,6 +134,9 @@ void CoordinatorEndpoint::Start() {
         handler_->OnStop(request);
         return proto::StopReply();
       });
+  RequestCall<proto::CheckpointRequest, proto::CheckpointReply>::Listen(
+      &context_, Rpc::kRequestCheckpoint,
+      [this](const auto&) { return handler_->OnRequestCheckpoint(); });
   RequestCall<proto::DeathReport, proto::DeathReportReply>::Listen(
       &context_, Rpc::kReportDeath,
       [this](const auto& report) -> absl::StatusOr<proto::DeathReportReply> {

@@ -35,6 +35,7 @@ class CoordinatorEndpoint {
     virtual proto::JobStatus OnGetStatus() = 0;
     virtual void OnStop(const proto::StopRequest& request) = 0;
     // What is answered.
+    virtual absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() = 0;
     virtual absl::Status OnReportDeath(const proto::DeathReport& report) = 0;
   };
   // `handler` must outlive the endpoint. Null: SetHandler says it. `security`

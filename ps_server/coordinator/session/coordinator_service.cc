@@ -171,6 +171,16 @@ void CoordinatorService::OnStop(const proto::StopRequest& request) {
   RequestStop(request.reason());
 }
 
+absl::StatusOr<proto::CheckpointReply>
+CoordinatorService::OnRequestCheckpoint() {
+  absl::MutexLock lock(&mu_);
+  SLUICE_ASSIGN_OR_RETURN(const Version version,
+                          sessions_.RequestCheckpoint(options_.clock->Now()));
+  proto::CheckpointReply reply;
+  reply.set_version(version.value());
+  return reply;
+}
+
 absl::Status CoordinatorService::OnReportDeath(
     const proto::DeathReport& report) {
   absl::MutexLock lock(&mu_);

@@ -91,6 +91,7 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream* stream) override;
   proto::JobStatus OnGetStatus() override;
   void OnStop(const proto::StopRequest& request) override;
+  absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override;
   absl::Status OnReportDeath(const proto::DeathReport& report) override;
 
  private:

@@ -68,6 +68,10 @@ class CoordinatorSessions {
     core_.RequestStop(reason, now, &actions_);
   }
 
+  absl::StatusOr<Version> RequestCheckpoint(absl::Time now) {
+    return core_.RequestCheckpoint(now, &actions_);
+  }
+
   // What has been decided since the last call.
   Actions TakeActions() { return std::exchange(actions_, {}); }
   bool has_actions() const { return !actions_.empty(); }

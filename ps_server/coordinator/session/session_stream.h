@@ -79,6 +79,7 @@ class SessionStream final : public FrameSink,
     StreamService service{"/sluice.proto.Coordinator/Session",
                           "/sluice.proto.Coordinator/GetStatus",
                           "/sluice.proto.Coordinator/Stop",
+                          "/sluice.proto.Coordinator/RequestCheckpoint",
                           "/sluice.proto.Coordinator/ReportDeath"};
     Admission admission;
     std::unique_ptr<grpc::ServerCompletionQueue> queue;

@@ -32,6 +32,9 @@ class Keeper final : public CoordinatorEndpoint::Handler {
   void OnBroken(SessionStream*) override {}
   proto::JobStatus OnGetStatus() override { return {}; }
   void OnStop(const proto::StopRequest&) override {}
+  absl::StatusOr<proto::CheckpointReply> OnRequestCheckpoint() override {
+    return proto::CheckpointReply();
+  }
   absl::Status OnReportDeath(const proto::DeathReport&) override {
     return absl::OkStatus();
   }

@@ -155,6 +155,13 @@ void Driver::Evaluated(int64_t version, double accuracy,
   Take(std::move(actions));
 }
 
+absl::StatusOr<Version> Driver::RequestCheckpoint() {
+  Actions actions;
+  auto version = coordinator_.RequestCheckpoint(now_, &actions);
+  Take(std::move(actions));
+  return version;
+}
+
 void Driver::RequestStop() {
   Actions actions;
   coordinator_.RequestStop("asked to", now_, &actions);

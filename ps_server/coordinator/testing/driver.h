@@ -64,6 +64,7 @@ class Driver {
   void Evaluated(int64_t version, double accuracy = 0.5,
                  const std::string& error = "", int64_t samples = 8);
   void RequestStop();
+  absl::StatusOr<Version> RequestCheckpoint();
   // The shard's part of the checkpoint of `version` is on the disk, unless
   // `error` says why not; then its manifest.
   void Stored(int64_t shard, int64_t version, const std::string& error = "");
