@@ -1,13 +1,17 @@
 #!/bin/bash
-# Builds the images and trains the demo's job in containers, for real, and
-# checks how it ended. As root on Debian 12; eight minutes on two idle cores.
+# Builds the images and trains the demo's job in containers, for real, with
+# eight workers, of which one is killed, and then a shard and the lead; checks how
+# it ended and what Prometheus has seen. As root on Debian 12; eight minutes on two
+# idle cores.
 #
-#   docker/try.sh [--data DIR] [--jobs N]
+#   docker/try.sh [--data DIR] [--jobs N] [--binaries]
 #
 # Uses the Docker engine that runs here; where none does it starts one whose
 # data lie in DIR, and stops it again. DIR (images and compiled objects, 5 GB)
 # is kept for the next time; without --data it is a new folder that is removed.
-# --jobs: compilers at a time.
+# --jobs: compilers at a time. --binaries: the images get the programs of bazel-bin
+# (`./sluice build` first) instead of compiling them. Ports 7000, 7001, 8080 and 9090
+# of the loopback must be free.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -19,10 +23,11 @@ export DOCKER_BUILDKIT=1
 # Below the least accuracy of this job in docs/policies.md (0.8953) by more than
 # those figures differ among themselves.
 readonly LEAST_ACCURACY=0.88
-# Far longer than the 40 s it takes on two cores: a hang is a failure.
+# Far longer than the minute it takes on two cores: a hang is a failure.
 readonly PATIENCE_S=900
+readonly WORKERS=8
 
-data="" keep=false build_options=""
+data="" keep=false build_options="" binaries=build
 engine_pid=""
 
 say() { printf 'try.sh: %s\n' "$*"; }
@@ -66,11 +71,25 @@ make_base() {
   rm -rf "$data/root"
 }
 
+# An image that has the programs of bazel-bin where the stage `build` puts them.
+import_binaries() {
+  local program
+  for program in cli/sluice ps_server/ps_server worker/worker \
+    worker/evaluator; do
+    install -D --strip "$ROOT/bazel-bin/$program" "$data/out/$program" ||
+      fail "expected programs in bazel-bin: ./sluice build"
+  done
+  tar -C "$data" -c out | docker import - "$binaries" >/dev/null
+  rm -rf "$data/out"
+}
+
 build() {
   local target
-  for target in sluice sluice-demo; do
+  [[ $binaries == build ]] || import_binaries
+  for target in sluice sluice-demo sluice-prometheus; do
     docker build --network=host --progress=plain \
       -f "$ROOT/docker/Dockerfile" --target "$target" \
+      --build-arg "BINARIES=$binaries" \
       --build-arg "BUILD_OPTIONS=$build_options" \
       -t "$target" "$ROOT" >>"$data/build.log" 2>&1 || {
       tail -n 30 "$data/build.log"
@@ -82,32 +101,90 @@ build() {
 }
 
 compose() {
-  docker-compose -f "$ROOT/docker/docker-compose.yml" -p "$PROJECT" "$@"
+  docker-compose -f "$ROOT/docker/docker-compose.yml" -p "$PROJECT" \
+    --profile monitoring "$@"
+}
+
+# Where a run that goes on has come to, or nothing.
+version() {
+  curl -sf --max-time 2 http://127.0.0.1:8080/metrics |
+    sed -n 's/^sluice_version \([0-9]*\)$/\1/p'
+}
+
+# Waits until the run has a version above $1.
+pass() {
+  local i now
+  for ((i = 0; i < PATIENCE_S; ++i)); do
+    now=$(version) || true
+    [[ -z $now ]] || ((now <= $1)) || return 0
+    sleep 1
+  done
+  compose logs --no-color --tail=5
+  fail "the run does not get beyond version $1"
+}
+
+# Kills the process of a container: what `docker kill` ends stays down.
+kill_container() {
+  say "killing $1 at version $(version)"
+  kill -KILL "$(docker inspect -f '{{.State.Pid}}' "${PROJECT}_$1")"
 }
 
 train() {
   # What an earlier try may have left when it was killed.
   compose down -v >/dev/null 2>&1
-  timeout "$PATIENCE_S" docker-compose -f "$ROOT/docker/docker-compose.yml" \
-    -p "$PROJECT" up --no-build --no-color >"$data/train.log" 2>&1 &
-  wait $! || {
-    tail -n 30 "$data/train.log"
+  compose up -d --no-build --scale "worker=$WORKERS" >"$data/up.log" 2>&1 || {
+    tail -n 30 "$data/up.log"
     fail "docker-compose up"
   }
+  pass 300
+  kill_container worker_2
+  pass 700
+  kill_container ps-server-1_1
+  pass 1200
+  kill_container ps-server-0_1
+  pass 1500
 }
 
-# Every container must have ended with 0.
+# What Prometheus says to a query of one number.
+ask_prometheus() {
+  curl -sf --max-time 10 --data-urlencode "query=$1" \
+    http://127.0.0.1:9090/api/v1/query |
+    python3 -c 'import json, sys
+print(json.load(sys.stdin)["data"]["result"][0]["value"][1])'
+}
+
+# It has scraped the lead before and after that was killed.
+check_prometheus() {
+  local up generations
+  up=$(ask_prometheus 'max_over_time(up{job="sluice"}[1h])')
+  generations=$(ask_prometheus 'max_over_time(sluice_generation[1h])')
+  say "Prometheus: up $up, generation $generations," \
+    "version $(ask_prometheus 'max_over_time(sluice_version[1h])')"
+  [[ $up == 1 && $generations == 3 ]] || fail "expected up 1, generation 3"
+}
+
+# Every container but Prometheus' ends, and with 0; those whose process was killed
+# were started again once.
 check_exits() {
-  local id line bad=0 count=0
-  for id in $(compose ps -a -q); do
-    line=$(docker inspect -f '{{.Name}} {{.State.Status}} {{.State.ExitCode}}' \
-      "$id")
-    count=$((count + 1))
-    [[ $line == *" exited 0" ]] || { say "$line"; bad=1; }
+  local i id line count=0 restarts=0 ids
+  ids=$(compose ps -a -q certificates ps-server-0 ps-server-1 worker evaluator)
+  for id in $ids; do
+    for ((i = 0; i < PATIENCE_S; ++i)); do
+      line=$(docker inspect -f \
+        '{{.Name}} {{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}' "$id")
+      [[ $line != *" exited 0 "* ]] || break
+      sleep 1
+    done
+    [[ $line == *" exited 0 "* ]] || {
+      docker logs "$id" 2>&1 | tail -n 10
+      fail "$line, expected that it ended with 0"
+    }
+    count=$((count + 1)) restarts=$((restarts + ${line##* }))
   done
-  ((count == 8 && bad == 0)) && return
-  tail -n 30 "$data/train.log"
-  fail "$count containers, expected 8 that ended with 0"
+  compose logs --no-color >"$data/train.log" 2>&1
+  ((count == WORKERS + 4 && restarts == 3)) && return
+  fail "$count containers were started again $restarts times," \
+    "expected $((WORKERS + 4)) and 3"
 }
 
 in_volume() {
@@ -121,6 +198,10 @@ check_result() {
     fail "the lead does not talk by TLS"
   in_volume cat run/summary.json >"$data/summary.json"
   in_volume sluice eval run --json >"$data/eval.json"
+  in_volume sluice ledger run >"$data/ledger.txt" || {
+    cat "$data/ledger.txt"
+    fail "the ledger"
+  }
   python3 - "$data" "$LEAST_ACCURACY" <<'PYTHON' || fail "the result is wrong"
 import json, sys
 folder, least = sys.argv[1], float(sys.argv[2])
@@ -128,9 +209,11 @@ run = json.load(open(folder + "/summary.json"))
 again = json.load(open(folder + "/eval.json"))
 print(f"  {run['version']} updates, {run['epochs']:.0f} epochs, "
       f"{run['seconds']:.0f} s, accuracy {run['test_accuracy']:.4f}, "
-      f"evaluated again {again['test_accuracy']:.4f}; {run['gradients']}")
+      f"evaluated again {again['test_accuracy']:.4f}, "
+      f"generation {run['generation']}; {run['gradients']}")
 assert run["failure"] == "", run["failure"]
 assert run["epochs"] >= 8, run["epochs"]
+assert run["generation"] == 3, "a shard and the lead were killed"
 assert run["test_accuracy"] >= least, least
 assert run["test_accuracy"] == again["test_accuracy"]
 PYTHON
@@ -144,7 +227,7 @@ clean_up() {
     # The engine leaves its network namespace mounted, and a killed one more.
     findmnt -rno TARGET | grep "^$data/" | sort -r | xargs -r umount || true
   elif ! $keep; then
-    docker image rm sluice sluice-demo >/dev/null 2>&1 || true
+    docker image rm sluice sluice-demo sluice-prometheus >/dev/null 2>&1 || true
   fi
   $keep && return
   # The engine's helpers may be writing their last files.
@@ -159,7 +242,8 @@ while (($# > 0)); do
   case $1 in
     --data) data=$(realpath -m "$2") keep=true; shift 2 ;;
     --jobs) build_options=--jobs=$2; shift 2 ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    --binaries) binaries=sluice-binaries; shift ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 ((EUID == 0)) || fail "must be root"
@@ -176,5 +260,6 @@ build
 say "training (log: $data/train.log)"
 train
 check_exits
+check_prometheus
 check_result
 say "passed"
