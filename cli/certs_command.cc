@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/tls/certificate_folder.h"
 #include "common/tls/identity.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -21,6 +22,7 @@ struct CertsFlags {
   std::string revoke;
   bool renew = false;
   bool replace = false;
+  bool json = false;
 };
 
 constexpr int kRefused = 2;
@@ -36,8 +38,32 @@ int Refuse(const std::string& what) {
   return Fail(absl::InvalidArgumentError(what));
 }
 
+std::string CertificatesJson(const CertsFlags& flags) {
+  nlohmann::ordered_json json = {{"ca_key", flags.folder + "/ca/ca.key"},
+                                 {"ca_lifetime", flags.ca_lifetime}};
+  json["certificates"] = nlohmann::json::array();
+  for (const TlsRole role : kTlsRoles) {
+    json["certificates"].push_back(
+        {{"folder", absl::StrCat(flags.folder, "/", TlsRoleName(role))},
+         {"identity", TlsIdentity{flags.job, role}.Uri()},
+         {"lifetime", flags.lifetime}});
+  }
+  return json.dump(2) + "\n";
+}
+
+// Prints what has been done: `text` or, with --json, {`key`: `value`}.
+void Say(const CertsFlags& flags, const std::string& text,
+         const std::string& key, const std::string& value) {
+  std::cout << (flags.json ? nlohmann::json{{key, value}}.dump(2) : text)
+            << "\n";
+}
+
 // For whom each folder is, and that the authority's key stays here.
 void Describe(const CertsFlags& flags) {
+  if (flags.json) {
+    std::cout << CertificatesJson(flags);
+    return;
+  }
   std::cout << flags.folder << "/ca/ca.key signs certificates; keep it here, "
             << "no daemon needs it (valid " << flags.ca_lifetime << ")\n";
   for (const TlsRole role : kTlsRoles) {
@@ -77,16 +103,20 @@ int Certs(const CertsFlags& flags) {
     const absl::Status done =
         RevokeCertificate(flags.folder, flags.revoke, now);
     if (!done.ok()) return Fail(done);
-    std::cout << flags.revoke << " is in the revocation lists of "
-              << flags.folder << " (ca.crl)\n";
+    Say(flags,
+        absl::StrCat(flags.revoke, " is in the revocation lists of ",
+                     flags.folder, " (ca.crl)"),
+        "revoked", flags.revoke);
     return 0;
   }
   if (!flags.renew) return Make(flags, *lifetime, now);
   const absl::Status done =
       RenewCertificates(flags.folder, flags.hosts, *lifetime, now);
   if (!done.ok()) return Fail(done);
-  std::cout << "the certificates in " << flags.folder << " are new (valid "
-            << flags.lifetime << ")\n";
+  Say(flags,
+      absl::StrCat("the certificates in ", flags.folder, " are new (valid ",
+                   flags.lifetime, ")"),
+      "renewed", flags.folder);
   return 0;
 }
 
@@ -132,6 +162,7 @@ void AddCertsCommand(CLI::App& app, int* exit_code) {
     revoke->excludes(other);
   }
   renew->excludes(revoke);
+  command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, exit_code] { *exit_code = Certs(*flags); });
 }
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/report/check.h"
+#include "cli/slow_work.h"
 #include "common/resolved_job.h"
 
 namespace sluice {
@@ -15,6 +16,7 @@ struct CheckFlags {
 };
 
 int Check(const CheckFlags& flags) {
+  const SlowWork slow("check");
   const absl::StatusOr<ResolvedJob> job = flags.job.Load();
   if (!job.ok()) {
     std::cerr << job.status().message() << "\n";

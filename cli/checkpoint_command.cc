@@ -11,8 +11,10 @@
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
 #include "cli/report/checkpoint_report.h"
+#include "cli/slow_work.h"
 #include "common/status_macros.h"
 #include "common/tls/tls_flags.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -34,6 +36,7 @@ absl::StatusOr<Checkpoint> Find(const std::string &path) {
 }
 
 int Inspect(const CheckpointFlags &flags) {
+  const SlowWork slow("inspect");
   const auto found = Find(flags.checkpoint);
   if (!found.ok()) return 1;
   std::cout << (flags.json ? CheckpointJson(*found)
@@ -42,12 +45,22 @@ int Inspect(const CheckpointFlags &flags) {
 }
 
 int Export(const CheckpointFlags &flags) {
+  const SlowWork slow("export");
   const auto found = Find(flags.checkpoint);
   if (!found.ok()) return 1;
   const absl::Status status = ExportWeights(*found, flags.out);
-  if (status.ok()) return 0;
-  std::cerr << status.message() << "\n";
-  return 1;
+  if (!status.ok()) {
+    std::cerr << status.message() << "\n";
+    return 1;
+  }
+  if (flags.json) {
+    const nlohmann::ordered_json json = {
+        {"file", flags.out},
+        {"generation", found->manifest().generation()},
+        {"version", found->manifest().version()}};
+    std::cout << json.dump(2) << "\n";
+  }
+  return 0;
 }
 
 // Often enough for one who waits for it, and next to no work for the
@@ -149,6 +162,7 @@ void AddCheckpointCommands(CLI::App &app, int *exit_code) {
       "export", "Write a checkpoint's weights as one .safetensors file");
   command->add_option("checkpoint", flags->checkpoint, kWhich)->required();
   command->add_option("file", flags->out, "Written, or replaced")->required();
+  command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, exit_code] { *exit_code = Export(*flags); });
 }
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/launch/local_cluster.h"
 #include "cli/report/doctor.h"
+#include "cli/slow_work.h"
 
 namespace sluice {
 namespace {
@@ -14,6 +15,7 @@ struct DoctorFlags {
 };
 
 int Examine(const DoctorFlags& flags) {
+  const SlowWork slow("doctor");
   const std::vector<Finding> findings = ExamineMachine(flags.options);
   std::cout << (flags.json ? FindingsJson(findings)
                            : DescribeFindings(findings));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/commands.h"
+#include "cli/slow_work.h"
 #include "common/ids.h"
 #include "common/resolved_job.h"
 #include "common/safetensors.h"
@@ -118,6 +119,7 @@ struct EvalFlags {
 };
 
 int Eval(const EvalFlags& flags) {
+  const SlowWork slow("eval");
   const absl::StatusOr<EvaluatedRun> run = EvaluateRun(flags.run);
   if (!run.ok()) {
     std::cerr << run.status().message() << "\n";

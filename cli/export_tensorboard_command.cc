@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/launch/signal_wait.h"
+#include "cli/slow_work.h"
 #include "cli/tensorboard/event_records.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -27,6 +29,7 @@ struct ExportFlags {
   std::string run;
   std::string out;  // Empty: RUN/tensorboard.
   bool follow = false;
+  bool json = false;
 };
 
 // When the file was written last, in seconds since 1970; 0: there is none.
@@ -75,11 +78,19 @@ class Export {
         absl::StrCat(events_path_, ": cannot be written"));
   }
 
+  std::string Json() const {
+    const nlohmann::ordered_json json = {{"file", events_path_},
+                                         {"lines", lines_},
+                                         {"cut_short", !line_.empty()}};
+    return json.dump(2) + "\n";
+  }
+
   std::string Summary() const {
     return absl::StrCat(lines_, " lines in ", events_path_,
                         line_.empty() ? ""
                                       : "; the last one is cut short and left "
-                                        "out");
+                                        "out",
+                        "\n");
   }
 
  private:
@@ -93,6 +104,7 @@ class Export {
 
 int ExportTensorboard(const ExportFlags& flags) {
   SignalWait signals;
+  const SlowWork slow("export-tensorboard");
   const std::string path = absl::StrCat(flags.run, "/metrics.jsonl");
   std::ifstream metrics(path);
   if (!metrics) {
@@ -117,7 +129,7 @@ int ExportTensorboard(const ExportFlags& flags) {
     const std::optional<int> signal = signals.WaitFor(kLookEvery);
     if (signal.has_value() && *signal != SIGCHLD) break;
   }
-  std::cout << events.Summary() << "\n";
+  std::cout << (flags.json ? events.Json() : events.Summary());
   return 0;
 }
 
@@ -132,6 +144,7 @@ void AddExportTensorboardCommand(CLI::App& app, int* exit_code) {
                       "Folder of the event file; default RUN/tensorboard");
   command->add_flag("--follow", flags->follow,
                     "Go on until the run is over, or Ctrl-C");
+  command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback(
       [flags, exit_code] { *exit_code = ExportTensorboard(*flags); });
 }

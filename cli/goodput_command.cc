@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/goodput.h"
+#include "cli/slow_work.h"
 
 namespace sluice {
 namespace {
@@ -14,6 +15,7 @@ struct GoodputFlags {
 };
 
 int ShowGoodput(const GoodputFlags& flags) {
+  const SlowWork slow("goodput");
   const absl::StatusOr<Goodput> goodput = ReadRunGoodput(flags.run);
   if (!goodput.ok()) {
     std::cerr << goodput.status().message() << "\n";

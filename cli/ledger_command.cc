@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/run_ledger.h"
+#include "cli/slow_work.h"
 
 namespace sluice {
 namespace {
@@ -14,6 +15,7 @@ struct LedgerFlags {
 };
 
 int ShowLedger(const LedgerFlags& flags) {
+  const SlowWork slow("ledger");
   const absl::StatusOr<Ledger> ledger = ReadRunLedger(flags.run);
   if (!ledger.ok()) {
     std::cerr << ledger.status().message() << "\n";

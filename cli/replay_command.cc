@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/replay_report.h"
+#include "cli/slow_work.h"
 #include "sim/replay.h"
 
 namespace sluice {
@@ -15,6 +16,7 @@ struct ReplayFlags {
 };
 
 int Replay(const ReplayFlags& flags) {
+  const SlowWork slow("replay");
   const absl::StatusOr<ReplayReport> report = ReplayRun(flags.run);
   if (!report.ok()) {
     std::cerr << report.status().message() << "\n";

@@ -10,6 +10,7 @@
 #include "cli/plot/plot_runs.h"
 #include "cli/report/simulate_report.h"
 #include "cli/run_folder.h"
+#include "cli/slow_work.h"
 #include "common/clock.h"
 #include "common/file_mode.h"
 #include "common/resolved_job.h"
@@ -36,6 +37,7 @@ int Fail(const absl::Status& status) {
 
 absl::Status SimulateTimes(const ResolvedJob& job, const SimulateFlags& flags,
                            SimulationReport* report) {
+  const SlowWork slow("simulate");
   absl::StatusOr<Timing> timing = MeasureTiming(job, flags.timing);
   if (!timing.ok()) return timing.status();
   report->timing = *std::move(timing);
@@ -52,8 +54,15 @@ absl::Status SimulateTraining(const ResolvedJob& job,
   if (!folder.ok()) return folder.status();
   report->run_dir = *std::move(folder);
   report->target = flags.target;
+  SlowWork slow("simulate", "update");
+  int64_t updates = 0;
   absl::StatusOr<SimulatedRun> run =
-      SimulateRun(job, {.run_dir = report->run_dir, .target = flags.target});
+      SimulateRun(job, {.run_dir = report->run_dir,
+                        .target = flags.target,
+                        .enough = [&](double /*seconds*/) {
+                          slow.At(++updates);
+                          return false;
+                        }});
   if (!run.ok()) {
     // A job that was refused leaves no folder behind, unless it has files.
     std::error_code not_empty;

@@ -27,10 +27,12 @@ struct TrainFlags {
   std::string bin_dir;
   std::string tls;
   std::string http;
+  bool json = false;
   std::vector<std::string> command;  // Of the model processes.
 };
 
 int Train(const TrainFlags& flags) {
+  std::ostream& progress = flags.json ? std::cerr : std::cout;
   const bool resume = !flags.resume.empty();
   absl::StatusOr<ResolvedJob> job =
       resume ? flags.job.LoadToResume(flags.resume) : flags.job.Load();
@@ -50,7 +52,7 @@ int Train(const TrainFlags& flags) {
                 << flags.http << "\n";
       return 2;
     }
-    std::cout << "The run is shown at http://" << at->ToString() << "/\n";
+    progress << "The run is shown at http://" << at->ToString() << "/\n";
   }
   const TrainOptions options = {
       .run_dir = resume ? flags.resume : flags.run_dir,
@@ -61,8 +63,9 @@ int Train(const TrainFlags& flags) {
       .tls = flags.tls,
       .http = flags.http,
       .command = flags.command,
-      .columns = TerminalColumns(STDOUT_FILENO)};
-  return RunTraining(*std::move(job), options, Clock::Real(), std::cout,
+      .summary = flags.json ? &std::cout : nullptr,
+      .columns = TerminalColumns(flags.json ? STDERR_FILENO : STDOUT_FILENO)};
+  return RunTraining(*std::move(job), options, Clock::Real(), progress,
                      std::cerr);
 }
 
@@ -98,6 +101,9 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   command->add_option("--bin-dir", flags->bin_dir,
                       "Folder that holds ps_server/ and worker/ with the "
                       "daemons; default: beside the tool's own folder");
+  command->add_flag("--json", flags->json,
+                    "Print the run's summary.json at its end, and progress to "
+                    "stderr");
   AddModelCommand(command, &flags->command);
   command->callback([flags, exit_code] { *exit_code = Train(*flags); });
 }

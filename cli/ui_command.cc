@@ -19,6 +19,7 @@
 #include "common/http/http_port.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
+#include "nlohmann/json.hpp"
 #include "ps_server/live/live_pages.h"
 
 namespace sluice {
@@ -28,6 +29,7 @@ struct UiFlags {
   std::string run;
   std::string http = "127.0.0.1:0";
   TlsFlags tls;
+  bool json = false;
 };
 
 // A run as its folder and its coordinator, if there is one, say it stands.
@@ -150,9 +152,14 @@ int ShowUi(const UiFlags& flags) {
     std::cerr << port.status().message() << "\n";
     return 1;
   }
-  std::cout << flags.run << " is shown at http://"
-            << HostPort{at->host, (*port)->port()}.ToString() << "/#" << token
-            << "\nEnd it with Ctrl-C." << std::endl;
+  const std::string url = absl::StrCat(
+      "http://", HostPort{at->host, (*port)->port()}.ToString(), "/#", token);
+  if (flags.json) {
+    std::cout << nlohmann::json{{"url", url}}.dump() << std::endl;
+  } else {
+    std::cout << flags.run << " is shown at " << url << "\nEnd it with Ctrl-C."
+              << std::endl;
+  }
   while (!signals.WaitFor(absl::Hours(1)).has_value()) {
   }
   return 0;
@@ -170,6 +177,8 @@ void AddUiCommand(CLI::App& app, int* exit_code) {
                    "host:port to listen on, port 0: a free one")
       ->capture_default_str();
   AddTlsFlags(command, &flags->tls);
+  command->add_flag("--json", flags->json,
+                    "Print its address in one JSON object");
   command->callback([flags, exit_code] { *exit_code = ShowUi(*flags); });
 }
 

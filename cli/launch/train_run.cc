@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <cstdio>
+#include <fstream>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -197,11 +199,19 @@ class TrainRun {
   bool stopping_ = false;
 };
 
-void Report(const TrainRun& run, const std::string& run_dir, std::ostream& out,
-            std::ostream& err) {
+void Report(const TrainRun& run, const std::string& run_dir,
+            const TrainOptions& options, std::ostream& out, std::ostream& err) {
   const Supervision& end = run.supervision();
+  if (options.summary != nullptr) {
+    std::ifstream summary(absl::StrCat(run_dir, "/summary.json"));
+    // An empty file would set the stream's error.
+    if (summary.peek() != EOF) *options.summary << summary.rdbuf();
+    options.summary->flush();
+  }
   if (end.ExitCode() == 0) {
-    out << DescribeSummary(run_dir) << std::flush;
+    if (options.summary == nullptr) {
+      out << DescribeSummary(run_dir) << std::flush;
+    }
     return;
   }
   err << "the run failed: "
@@ -316,7 +326,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                                          : std::vector<std::string>()},
                *security, options.columns, clock, out);
   run.Run();
-  Report(run, run_dir, out, err);
+  Report(run, run_dir, options, out, err);
   return run.supervision().ExitCode();
 }
 

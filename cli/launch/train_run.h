@@ -23,6 +23,9 @@ struct TrainOptions {
   std::string tls = {};
   std::string http = {};                  // As ClusterPlan's.
   std::vector<std::string> command = {};  // As ClusterPlan's.
+  // Gets the text of summary.json at the end, if the run has left one; null:
+  // `out` describes it.
+  std::ostream* summary = nullptr;
   int columns = 0;  // Width of the terminal `out`; 0: it is none.
 };
 

@@ -1,0 +1,71 @@
+#include "cli/slow_work.h"
+
+#include <fstream>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/launch/progress.h"
+#include "common/await_for.h"
+#include "common/clock.h"
+#include "common/named_thread.h"
+
+namespace sluice {
+namespace {
+
+// Bytes that this process has read so far, from files and all else; 0 where the
+// system does not say.
+int64_t BytesRead() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  int64_t bytes = 0;
+  return io >> name >> bytes && name == "rchar:" ? bytes : 0;
+}
+
+}  // namespace
+
+SlowWork::SlowWork(std::string command, std::string counted, Options options)
+    : command_(std::move(command)),
+      counted_(std::move(counted)),
+      options_(std::move(options)),
+      thread_(StartThread("slow work", [this] { Loop(); })) {}
+
+SlowWork::~SlowWork() {
+  {
+    absl::MutexLock lock(&mu_);
+    over_ = true;
+  }
+  thread_.join();
+}
+
+std::string SlowWork::Line(absl::Duration passed) const {
+  std::string line = absl::StrCat(
+      command_, ": ", FormatSeconds(absl::ToDoubleSeconds(passed)), ", ");
+  const int64_t done = done_;
+  if (done < 0) {
+    absl::StrAppend(&line, BytesRead() / 1000000, " MB read");
+  } else {
+    absl::StrAppend(&line, counted_, " ", done);
+  }
+  return line;
+}
+
+void SlowWork::Loop() {
+  const absl::Time begun = Clock::Real()->Now();
+  absl::Duration pause = options_.first;
+  while (true) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (AwaitFor(&mu_, absl::Condition(&over_), pause)) return;
+    }
+    pause = options_.every;
+    const std::string line = Line(Clock::Real()->Now() - begun);
+    if (options_.say) {
+      options_.say(line);
+    } else {
+      std::cerr << line << std::endl;
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,68 @@
+#include "cli/slow_work.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::MatchesRegex;
+
+// What is said, from the thread that says it.
+class Said {
+ public:
+  void Add(const std::string& line) {
+    absl::MutexLock lock(&mu_);
+    lines_.push_back(line);
+  }
+  // Waits for line `i`.
+  std::string Line(size_t i) {
+    absl::MutexLock lock(&mu_);
+    const auto there = [this, i] { return lines_.size() > i; };
+    mu_.Await(absl::Condition(&there));
+    return lines_[i];
+  }
+  size_t count() {
+    absl::MutexLock lock(&mu_);
+    return lines_.size();
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<std::string> lines_;
+};
+
+SlowWork::Options Saying(Said* said, absl::Duration pause) {
+  return {.first = pause, .every = pause, .say = [said](const auto& line) {
+            said->Add(line);
+          }};
+}
+
+TEST(SlowWorkTest, WorkThatTakesLongIsSaidToGoOnAgainAndAgain) {
+  Said said;
+  const SlowWork work("ledger", "", Saying(&said, absl::Milliseconds(1)));
+  EXPECT_THAT(said.Line(0), MatchesRegex("ledger: [0-9]+ s, [0-9]+ MB read"));
+  EXPECT_THAT(said.Line(1), MatchesRegex("ledger: [0-9]+ s, [0-9]+ MB read"));
+}
+
+TEST(SlowWorkTest, ItSaysHowFarItIs) {
+  Said said;
+  SlowWork work("simulate", "update", Saying(&said, absl::Milliseconds(1)));
+  work.At(1200);
+  // One line may have been on its way.
+  EXPECT_THAT(said.Line(said.count() + 1),
+              MatchesRegex("simulate: [0-9]+ s, update 1200"));
+}
+
+TEST(SlowWorkTest, WorkThatIsOverInTimeSaysNothingAndWaitsForNothing) {
+  Said said;
+  { const SlowWork work("status", "", Saying(&said, absl::Hours(1))); }
+  EXPECT_EQ(said.count(), 0);
+}
+
+}  // namespace
+}  // namespace sluice
