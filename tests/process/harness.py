@@ -96,9 +96,10 @@ def suite(name):
 
 
 def find_packages_of(name):
-    """Makes the Python packages that a suite has from PyPI importable."""
-    sys.path += glob.glob(os.path.join(os.environ["SLUICE_PYPI"], name,
-                                       "lib/python3*/site-packages"))
+    """Makes the Python packages that a suite has from PyPI importable, before
+    those of the system, some of which are older."""
+    sys.path[:0] = glob.glob(os.path.join(os.environ["SLUICE_PYPI"], name,
+                                          "lib/python3*/site-packages"))
 
 
 def scratch():
