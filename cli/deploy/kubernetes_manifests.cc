@@ -25,6 +25,7 @@ using Words = std::vector<std::string>;
 
 constexpr int kPort = 7000;
 constexpr int kHttpPort = 8080;
+constexpr int kScrapeSeconds = 15;
 // The user of docker/Dockerfile, whose folder `run` belongs to it.
 constexpr int kUser = 1000;
 constexpr char kJobFolder[] = "/etc/sluice/job";
@@ -130,8 +131,11 @@ class Manifests {
     leads.bytes = check_.shards[0].total();
     leads.args = {"--shard=0", "--resume",
                   absl::StrCat("--listen=", here, kPort),
-                  absl::StrCat("--advertise=", lead),
-                  absl::StrCat("--http=", here, kHttpPort)};
+                  absl::StrCat("--advertise=", lead)};
+    if (options_.pod_monitor) {
+      // Its pod stays for two more scrapes, so that the last one sees the end.
+      leads.args.push_back(absl::StrCat("--http-linger=", 3 * kScrapeSeconds));
+    }
     Append(run, &leads.args);
     parts.push_back(std::move(leads));
     if (shards() > 1) {
@@ -207,6 +211,11 @@ class Manifests {
       words.push_back(options_.insecure ? "--insecure"
                                         : absl::StrCat("--tls=", kCertsFolder));
     }
+    // Bare pods share the ports of their host.
+    if (!pods() || part.role == "lead") {
+      words.push_back(absl::StrCat("--http=", pods() ? "127.0.0.1" : "0.0.0.0",
+                                   ":", kHttpPort));
+    }
     Append(part.args, &words);
     return words;
   }
@@ -275,8 +284,12 @@ class Manifests {
   Json PodMonitor() const {
     Json object = Object("monitoring.coreos.com/v1", "PodMonitor", "");
     object["spec"] = {
-        {"selector", {{"matchLabels", Labels("lead")}}},
-        {"podMetricsEndpoints", {{{"port", "http"}, {"interval", "15s"}}}}};
+        {"selector", {{"matchLabels", Labels("")}}},
+        // So that the lead's series of the others can be told from their own.
+        {"podTargetLabels", {"app.kubernetes.io/component"}},
+        {"podMetricsEndpoints",
+         {{{"port", "http"},
+           {"interval", absl::StrCat(kScrapeSeconds, "s")}}}}};
     return object;
   }
 
@@ -336,21 +349,20 @@ class Manifests {
                       {"volumeMounts", Mounts(part)}};
     if (pods()) return container;
     container["resources"] = Resources(part);
-    if (part.role == "lead") {
-      container["ports"] = {{{"name", "grpc"}, {"containerPort", kPort}},
-                            {{"name", "http"}, {"containerPort", kHttpPort}}};
-      container["readinessProbe"] = {
-          {"httpGet", {{"path", "/readyz"}, {"port", "http"}}}};
-      // Five minutes: a slow disk is no reason to lose the updates since the
-      // last checkpoint.
-      container["livenessProbe"] = {
-          {"httpGet", {{"path", "/healthz"}, {"port", "http"}}},
-          {"periodSeconds", 30},
-          {"timeoutSeconds", 10},
-          {"failureThreshold", 10}};
-    } else if (part.role == "shard") {
-      container["ports"] = {{{"name", "grpc"}, {"containerPort", kPort}}};
+    container["ports"] = {{{"name", "http"}, {"containerPort", kHttpPort}}};
+    if (part.role == "lead" || part.role == "shard") {
+      container["ports"].push_back(
+          {{"name", "grpc"}, {"containerPort", kPort}});
     }
+    container["readinessProbe"] = {
+        {"httpGet", {{"path", "/readyz"}, {"port", "http"}}}};
+    // Five minutes: a slow disk is no reason to lose the updates since the last
+    // checkpoint.
+    container["livenessProbe"] = {
+        {"httpGet", {{"path", "/healthz"}, {"port", "http"}}},
+        {"periodSeconds", 30},
+        {"timeoutSeconds", 10},
+        {"failureThreshold", 10}};
     return container;
   }
 

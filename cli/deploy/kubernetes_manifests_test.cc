@@ -125,6 +125,30 @@ TEST(KubernetesManifestsTest, CertificatesThatAreGivenBecomeSecrets) {
   EXPECT_EQ(secrets.at("linear-worker-tls")["data"]["tls.key"], "a2V5Cg==");
 }
 
+TEST(KubernetesManifestsTest, EveryPodHasAPortForProbesAndPrometheus) {
+  KubernetesOptions options = Options();
+  options.pod_monitor = true;
+  const auto objects = Made(options);
+  const auto jobs = OfKind("Job", objects);
+  EXPECT_EQ(jobs.size(), 4);
+  for (const auto& [name, job] : jobs) {
+    const Json container = PodOf(job)["containers"][0];
+    EXPECT_THAT(ArgsOf(PodOf(job)), Contains("--http=0.0.0.0:8080")) << name;
+    EXPECT_EQ(container["ports"][0],
+              Json({{"name", "http"}, {"containerPort", 8080}}));
+    EXPECT_EQ(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    EXPECT_EQ(container["livenessProbe"]["httpGet"]["path"], "/healthz");
+  }
+  EXPECT_THAT(ArgsOf(PodOf(jobs.at("linear-lead"))),
+              Contains("--http-linger=45"));
+  const Json monitor = OfKind("PodMonitor", objects).at("linear")["spec"];
+  const Json labels = monitor["selector"]["matchLabels"];
+  EXPECT_EQ(labels["app.kubernetes.io/instance"], "linear");
+  EXPECT_FALSE(labels.contains("app.kubernetes.io/component"));
+  EXPECT_THAT(ArgsOf(PodOf(OfKind("Job", Made(Options())).at("linear-lead"))),
+              Not(Contains(HasSubstr("--http-linger"))));
+}
+
 TEST(KubernetesManifestsTest, TheOthersFindTheLeadByTheNameOfItsPod) {
   const auto jobs = OfKind("Job", Made(Options()));
   EXPECT_EQ(PodOf(jobs.at("linear-lead"))["subdomain"], "linear");
