@@ -13,11 +13,12 @@ namespace sluice {
 //
 //   g_i <- float(limit / |g|) g_i     when |g| > limit
 //
-// Only what is `trained` is part of it: running statistics neither count nor
-// change. A gradient with NaN or infinity is left as it is, for the servers to
-// reject. REQUIRES: limit > 0.
-absl::Status ClipNorm(double limit, int64_t floats, kernels::VectorOp* trained,
-                      float* gradient);
+// `squares` is |g|^2, of all the model's trained tensors; of a member of a
+// worker the gradient is a part of g. Only what is `trained` is scaled. A
+// gradient with NaN or infinity is left as it is, for the servers to reject.
+// REQUIRES: limit > 0.
+absl::Status ClipNorm(double limit, double squares, int64_t floats,
+                      kernels::VectorOp* trained, float* gradient);
 
 }  // namespace sluice
 

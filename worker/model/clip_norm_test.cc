@@ -27,8 +27,9 @@ class ClipNormTest : public ::testing::TestWithParam<bool> {
                           std::vector<float> gradient) {
     const auto vector = device_->PrepareVector(trained);
     EXPECT_TRUE(vector.ok()) << vector.status();
-    const absl::Status clipped =
-        ClipNorm(limit, gradient.size(), vector->get(), gradient.data());
+    const double squares = *(*vector)->SumOfSquares(gradient.data());
+    const absl::Status clipped = ClipNorm(limit, squares, gradient.size(),
+                                          vector->get(), gradient.data());
     EXPECT_TRUE(clipped.ok()) << clipped;
     return gradient;
   }

@@ -128,6 +128,12 @@ absl::Status Model::Prepare(const ParameterLayout& layout) {
   SLUICE_ASSIGN_OR_RETURN(trained_, device_->PrepareVector(layout.trained()));
   SLUICE_ASSIGN_OR_RETURN(statistics_,
                           device_->PrepareVector(layout.statistics()));
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (tensor.is_statistic()) continue;
+    const ParameterRange range = {tensor.offset, tensor.offset + tensor.size};
+    SLUICE_ASSIGN_OR_RETURN(tensors_.emplace_back(),
+                            device_->PrepareVector({range}));
+  }
   SLUICE_ASSIGN_OR_RETURN(weights_, WeightsArray::Create(device_, floats_));
   SLUICE_ASSIGN_OR_RETURN(gradient_, GradientArray::Create(device_, floats_));
   return absl::OkStatus();
@@ -194,9 +200,23 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
   }
   if (!clips) return total;
   SLUICE_RETURN_IF_ERROR(
-      ClipNorm(steps.clip_norm, floats_, trained_.get(), into.values().data()));
+      Clip(steps.clip_norm, cancel, into.values().data()));
   SLUICE_RETURN_IF_ERROR(into.FinalFrom(0));
   return total;
+}
+
+// Each tensor's squares by themselves, so that a model that is cut into stages
+// adds the same numbers in the same order.
+absl::Status Model::Clip(double limit, const CancelToken& cancel,
+                         float* gradient) {
+  std::vector<double> squares;
+  for (const auto& tensor : tensors_) {
+    SLUICE_ASSIGN_OR_RETURN(squares.emplace_back(),
+                            tensor->SumOfSquares(gradient));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const double all,
+                          device_model_->SumOverTensors(squares, cancel));
+  return ClipNorm(limit, all, floats_, trained_.get(), gradient);
 }
 
 absl::StatusOr<Model::Result> Model::ComputeGradient(

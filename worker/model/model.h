@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -73,6 +74,16 @@ class DeviceModel {
   virtual absl::StatusOr<OrRestarted<Result>> ComputeGradient(
       const Batch& batch, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) = 0;
+
+  // What each tensor of this model adds to a number, in order, added to what
+  // those of the models before this one do, and theirs that come behind: in one
+  // order, however the tensors are divided.
+  virtual absl::StatusOr<double> SumOverTensors(absl::Span<const double> own,
+                                                const CancelToken& cancel) {
+    double sum = 0;
+    for (const double term : own) sum += term;
+    return sum;
+  }
 
   // Forward only, with the running statistics in `weights`, which are all
   // there, and no dropout. Else as above.
@@ -185,12 +196,15 @@ class Model {
                                                   const CancelToken& cancel,
                                                   TaskProgress* progress,
                                                   GradientSink& into);
+  // Clips a mini-batch's gradient, by the norm of the whole model's.
+  absl::Status Clip(double limit, const CancelToken& cancel, float* gradient);
 
   // Constant after Prepare.
   kernels::Device* const device_;
   const std::unique_ptr<DeviceModel> device_model_;
   const int64_t floats_;  // Of the flat vector.
   std::unique_ptr<kernels::VectorOp> all_, trained_, statistics_;
+  std::vector<std::unique_ptr<kernels::VectorOp>> tensors_;  // Each trained one.
 
   // Overwritten by every call before they are read.
   std::optional<WeightsArray> weights_;
