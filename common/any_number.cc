@@ -29,6 +29,10 @@ absl::Status CheckAnyNumber(const proto::Job& job) {
                   "the model process is told its worker's number when it "
                   "starts, before the worker joins");
   }
+  if (job.worker().group().pipeline_stages() > 1) {
+    return Needed("worker.group.pipeline_stages",
+                  "the members of a worker know each other by its number");
+  }
   return absl::OkStatus();
 }
 

@@ -183,6 +183,7 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT_ENUM(worker, device, proto::CPU);
   SLUICE_DEFAULT(worker, threads, 1);
   SLUICE_DEFAULT(worker, clip_norm, 0);
+  SLUICE_DEFAULT(worker->mutable_group(), pipeline_stages, 1);
   SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
   SLUICE_DEFAULT_ENUM(worker, precision, proto::Worker::FP32);
   proto::Wire* wire = job->mutable_wire();

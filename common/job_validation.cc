@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -207,10 +208,43 @@ void CheckPrecision(const proto::Worker& worker, Checker* check) {
                               ": only GPUs have others"));
 }
 
-void CheckWorker(const proto::Worker& worker, Checker* check) {
+// What a worker of one process can do, and one of several cannot yet.
+void CheckGroup(const proto::Job& job, Checker* check) {
+  const proto::Worker& worker = job.worker();
+  const int stages = worker.group().pipeline_stages();
+  check->Between("worker.group.pipeline_stages", stages, 1, 64);
+  if (stages == 1) {
+    check->Require(worker.group().cuts().empty(), "worker.group.cuts",
+                   "expected none with worker.group.pipeline_stages 1");
+    return;
+  }
+  const std::string with =
+      absl::StrCat(" with worker.group.pipeline_stages ", stages);
+  check->Require(
+      !job.model().has_external(), "worker.group.pipeline_stages",
+      absl::StrCat("must be 1 with model.external, whose layers Sluice does "
+                   "not know, is ",
+                   stages));
+  check->Require(worker.device() == proto::CPU ||
+                     worker.device() == proto::REFERENCE,
+                 "worker.device",
+                 absl::StrCat("must be CPU or REFERENCE", with, ", is ",
+                              proto::Device_Name(worker.device())));
+  for (const auto& [name, type] : {std::pair("wire.pull", job.wire().pull()),
+                                   std::pair("wire.push", job.wire().push())}) {
+    check->Require(
+        type != proto::FP16, name,
+        absl::StrCat("must be FP32 or BF16", with,
+                     ", is FP16: a cut may divide 16 floats of one scale"));
+  }
+}
+
+void CheckWorker(const proto::Job& job, Checker* check) {
+  const proto::Worker& worker = job.worker();
   check->Between("worker.threads", worker.threads(), 1, 256);
   check->Between("worker.clip_norm", worker.clip_norm(), 0.0, 1e6);
   CheckPrecision(worker, check);
+  CheckGroup(job, check);
   check->Between("worker.micro_batch", worker.micro_batch(), 1, kMany);
   for (int i = 0; i < worker.gpus_size(); ++i) {
     check->Between(absl::StrCat("worker.gpus[", i, "]"), worker.gpus(i), 0,
@@ -225,7 +259,7 @@ std::vector<std::string> Validate(const proto::Job& job) {
   check.Name("name", job.name());
   check.Enums("", job);
   CheckCluster(job, &check);
-  CheckWorker(job.worker(), &check);
+  CheckWorker(job, &check);
   CheckSync(job, &check);
   CheckOptimizer(job.optimizer(), &check);
   CheckGroups(job, &check);

@@ -50,6 +50,51 @@ ParameterLayout::ParameterLayout(std::vector<TensorSpec> tensors, int shards)
     statistics_.back().end = size_;
   }
   ranges_ = CutRanges(size_, shards);
+  for (int s = 0; s < shards; ++s) {
+    slices_.push_back({.shard = ShardId(s), .range = ranges_[s]});
+  }
+}
+
+std::vector<ShardSlice> ParameterLayout::SlicesCutAt(
+    const std::vector<int64_t>& cuts) const {
+  std::vector<ShardSlice> cut;
+  for (const ShardSlice& slice : slices_) {
+    int64_t begin = slice.range.begin;
+    const auto add = [&](int64_t end) {
+      cut.push_back({.shard = slice.shard,
+                     .range = {begin, end},
+                     .offset = slice.offset + begin - slice.range.begin});
+      begin = end;
+    };
+    for (const int64_t at : cuts) {
+      if (at > begin && at < slice.range.end) add(at);
+    }
+    add(slice.range.end);
+  }
+  return cut;
+}
+
+ParameterLayout ParameterLayout::Part(ParameterRange range) const {
+  std::vector<TensorSpec> tensors;
+  for (const TensorSpec& tensor : tensors_) {
+    if (tensor.offset < range.begin || tensor.offset >= range.end) continue;
+    tensors.push_back(tensor);
+  }
+  ParameterLayout part(std::move(tensors), 1);
+  SLUICE_CHECK(part.size() == range.size());
+  part.is_part_ = true;
+  part.ranges_.clear();
+  part.slices_.clear();
+  for (const ShardSlice& whole : slices_) {
+    const int64_t begin = std::max(range.begin, whole.range.begin);
+    const int64_t end = std::min(range.end, whole.range.end);
+    if (begin >= end) continue;
+    part.ranges_.push_back({begin - range.begin, end - range.begin});
+    part.slices_.push_back({.shard = whole.shard,
+                            .range = part.ranges_.back(),
+                            .offset = begin - whole.range.begin});
+  }
+  return part;
 }
 
 std::vector<ParameterRange> ParameterLayout::trained() const {

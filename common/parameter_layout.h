@@ -43,6 +43,15 @@ struct TensorSpec {
   bool is_statistic() const { return moving_average.has_value(); }
 };
 
+// A part of a vector that one shard holds.
+struct ShardSlice {
+  ShardId shard;
+  ParameterRange range;  // In the vector.
+  int64_t offset = 0;    // Of its first float, from the start of the shard's.
+
+  bool operator==(const ShardSlice&) const = default;
+};
+
 // The model's weights as one flat float32 vector: where each tensor lies, and
 // which shard holds which range. Every process derives the same layout from the
 // job.
@@ -57,13 +66,31 @@ class ParameterLayout {
   // gaps) are filled in. REQUIRES: shards >= 1.
   ParameterLayout(std::vector<TensorSpec> tensors, int shards);
 
+  // The tensors of `range` as a vector of their own, which begins with the
+  // first of them: what one member of a worker reads and writes. Its shards are
+  // those that hold some of it. REQUIRES: `range` begins and ends where tensors
+  // do, and is not empty.
+  ParameterLayout Part(ParameterRange range) const;
+
+  // Made by Part, so that slices may end inside the shards' ranges.
+  bool is_part() const { return is_part_; }
+
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   int64_t size() const { return size_; }  // Floats.
   int shards() const { return static_cast<int>(ranges_.size()); }
   // Ranges differ by at most kAlignment floats, whatever the tensors' sizes. A
-  // range may be empty if there are more shards than alignment units.
+  // range may be empty if there are more shards than alignment units. Those of a
+  // part are its slices'.
   // REQUIRES: 0 <= shard < shards().
   ParameterRange range(ShardId shard) const { return ranges_[shard.value()]; }
+
+  // What each shard holds, in the vector's order: all of a shard's range or,
+  // of a part, what lies in it.
+  const std::vector<ShardSlice>& slices() const { return slices_; }
+
+  // The same cut further at `cuts`, in order, floats of the vector: what each
+  // member of a worker pulls of each shard.
+  std::vector<ShardSlice> SlicesCutAt(const std::vector<int64_t>& cuts) const;
 
   // The tensor that holds the float at `offset`.
   // REQUIRES: 0 <= offset < size().
@@ -81,7 +108,9 @@ class ParameterLayout {
  private:
   std::vector<TensorSpec> tensors_;
   int64_t size_ = 0;
+  bool is_part_ = false;
   std::vector<ParameterRange> ranges_;
+  std::vector<ShardSlice> slices_;  // With the same ranges.
   std::vector<ParameterRange> statistics_;  // Adjacent ones are joined.
 };
 

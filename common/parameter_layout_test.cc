@@ -134,5 +134,36 @@ TEST(ParameterLayoutTest, ConstantWeightsAreTheirValue) {
             std::vector<float>(5, 0.5f));
 }
 
+// Tensors of 100 and 60 floats on three shards of 48, 48 and 64; the first
+// tensor ends inside the last shard's range.
+TEST(ParameterLayoutTest, APartIsAVectorOfItsOwnOnTheShardsThatHoldSomeOfIt) {
+  const ParameterLayout whole({Uniform("a", {100}), Uniform("b", {60})}, 3);
+  const ParameterLayout first = whole.Part({0, 100});
+  EXPECT_EQ(first.size(), 100);
+  EXPECT_THAT(first.slices(),
+              ::testing::ElementsAre(
+                  ShardSlice{ShardId(0), {0, 48}, 0},
+                  ShardSlice{ShardId(1), {48, 96}, 0},
+                  ShardSlice{ShardId(2), {96, 100}, 0}));
+  const ParameterLayout second = whole.Part({100, 160});
+  ASSERT_EQ(second.tensors().size(), 1);
+  EXPECT_EQ(second.tensors()[0].name, "b");
+  EXPECT_EQ(second.tensors()[0].offset, 0);
+  EXPECT_EQ(second.shards(), 1);
+  EXPECT_THAT(second.slices(),
+              ::testing::ElementsAre(ShardSlice{ShardId(2), {0, 60}, 4}));
+  EXPECT_TRUE(second.is_part());
+  EXPECT_FALSE(whole.is_part());
+}
+
+TEST(ParameterLayoutTest, SlicesAreCutWhereMembersPartsBegin) {
+  const ParameterLayout whole({Uniform("a", {100}), Uniform("b", {60})}, 2);
+  EXPECT_EQ(whole.SlicesCutAt({}), whole.slices());
+  EXPECT_THAT(whole.SlicesCutAt({80, 100}),
+              ::testing::ElementsAre(ShardSlice{ShardId(0), {0, 80}, 0},
+                                     ShardSlice{ShardId(1), {80, 100}, 0},
+                                     ShardSlice{ShardId(1), {100, 160}, 20}));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -10,6 +10,8 @@ struct ParameterRange {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t size() const { return end - begin; }
+
+  bool operator==(const ParameterRange&) const = default;
 };
 
 }  // namespace sluice

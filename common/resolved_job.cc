@@ -1,7 +1,8 @@
 // A job is resolved in a fixed order, because each step needs the one before:
 //
 //   text -> overrides -> defaults -> Validate (the job alone)
-//        -> headers of the data -> model plan -> tensor groups -> layout
+//        -> headers of the data -> model plan -> tensor groups -> cuts of a
+//        worker's members -> layout
 //        -> ValidateTogether (job, data and model) -> fingerprint
 //
 // Two reductions of a job say what must be equal. DecisiveJob: between the
@@ -21,6 +22,7 @@
 #include "common/decisive_job.h"
 #include "common/job_text.h"
 #include "common/sha256.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/tensor_groups.h"
 
@@ -197,6 +199,7 @@ proto::Job LastingJob(const proto::Job& job) {
   lasting.clear_name();
   lasting.clear_stop();
   lasting.clear_limits();
+  lasting.mutable_worker()->clear_group();
   lasting.mutable_cluster()->clear_shards();
   lasting.mutable_cluster()->clear_max_workers();
   if (job.data().sharding() != proto::Data::STATIC) {
@@ -246,6 +249,11 @@ absl::StatusOr<ResolvedJob> ParseJob(
                           PlanModel(job.model(), data.input_shape));
   SLUICE_RETURN_IF_ERROR(
       Invalid(ApplyTensorGroups(job.optimizer(), &model.tensors)));
+  if (MembersOf(job) > 1) {
+    std::vector<std::string> violations;
+    ResolveCuts(model, job.mutable_worker()->mutable_group(), &violations);
+    SLUICE_RETURN_IF_ERROR(Invalid(violations));
+  }
   ParameterLayout layout(model.tensors, job.cluster().shards());
   ResolvedJob resolved{.job = std::move(job),
                        .data = std::move(data),

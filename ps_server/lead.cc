@@ -19,6 +19,7 @@
 #include "common/atomic_file.h"
 #include "common/grant.h"
 #include "common/secret.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/checkpoint/manifest.h"
@@ -36,6 +37,8 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   CoordinatorService::Options options;
   options.core.job = j;
   options.core.train_samples = job.data.train_samples;
+  options.core.bases =
+      static_cast<int>(job.layout.SlicesCutAt(MemberCuts(job)).size());
   options.core.grant_secret = DrawSecret(kGrantSecretBytes);
   options.job_name = j.name();
   options.run_id = run_id;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"
@@ -31,7 +32,8 @@ absl::Status ShardDaemon::Run() {
   SLUICE_ASSIGN_OR_RETURN(
       listener_,
       Listener::Open(listen, ConnectionLimits::ForJob(
-                                 MostWorkers(cluster) + cluster.shards() + 1,
+                                 MostWorkers(cluster) * MembersOf(job_.job) +
+                                     cluster.shards() + 1,
                                  job_.job.limits().chunk_bytes())));
   SLUICE_RETURN_IF_ERROR(OpenPages());
   std::optional<EarlierLife> earlier;

@@ -9,6 +9,7 @@
 #include "common/ids.h"
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
+#include "common/stage_plan.h"
 #include "common/wire/job_wire_types.h"
 #include "ps_server/shard/optimizer.h"
 #include "ps_server/shard/shard.h"
@@ -43,6 +44,7 @@ inline ShardOptions ShardOptionsFromJob(
           .max_held = limits.max_held(),
           .staged_gradients = limits.staged_gradients(),
           .push_type = JobWireTypes(resolved.job).push,
+          .member_cuts = MemberCuts(resolved),
           .digest_every = resolved.job.output().digest_every_updates()};
 }
 

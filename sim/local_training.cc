@@ -45,8 +45,15 @@ class LocalTraining::LocalExchange final : public Exchange {
   LocalExchange(const ParameterLayout* layout, WireTypes types,
                 std::vector<Shard*> shards);
 
-  // Sets what the next pulls copy. Holds the snapshots until the next Choose.
-  void Choose(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
+  // Sets what the next pulls copy, each for one of `slices`. Holds the snapshots
+  // until the next Choose.
+  void Choose(Snapshots snapshots, const std::vector<ShardSlice>& slices) {
+    snapshots_ = std::move(snapshots);
+    slices_ = slices;
+  }
+  void Choose(Snapshots snapshots) {
+    Choose(std::move(snapshots), layout_.slices());
+  }
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
   // kInternal: the chosen snapshots are not the version that the pull asks for.
@@ -66,7 +73,7 @@ class LocalTraining::LocalExchange final : public Exchange {
   void Wake() override {}
 
  private:
-  absl::StatusOr<Version> PullSlice(int shard);
+  absl::StatusOr<Version> PullSlice(size_t slice);
   absl::Status Stage(int shard);
 
   // Constant after construction.
@@ -76,6 +83,7 @@ class LocalTraining::LocalExchange final : public Exchange {
   const std::vector<Shard*> shards_;
 
   Snapshots snapshots_;
+  std::vector<ShardSlice> slices_;
   PullSpec spec_;
   absl::Span<float> weights_;
   std::vector<Version> pulled_;  // Empty: not pulled yet.
@@ -103,10 +111,9 @@ void LocalTraining::LocalExchange::BeginPull(const PullSpec& spec,
 
 absl::StatusOr<OrRestarted<int64_t>> LocalTraining::LocalExchange::AwaitPulled(
     int64_t, const CancelToken&) {
-  SLUICE_CHECK(snapshots_.size() == shards_.size());
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    SLUICE_ASSIGN_OR_RETURN(const Version version,
-                            PullSlice(static_cast<int>(s)));
+  SLUICE_CHECK(snapshots_.size() == slices_.size());
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(const Version version, PullSlice(i));
     pulled_.push_back(version);
   }
   return layout_.size();
@@ -120,22 +127,26 @@ absl::StatusOr<std::vector<Version>> LocalTraining::LocalExchange::FinishPull(
   return pulled_;
 }
 
-absl::StatusOr<Version> LocalTraining::LocalExchange::PullSlice(int shard) {
-  const WeightStore::Snapshot& snapshot = *snapshots_[shard];
+absl::StatusOr<Version> LocalTraining::LocalExchange::PullSlice(size_t slice) {
+  const WeightStore::Snapshot& snapshot = *snapshots_[slice];
+  const auto& [shard, range, offset] = slices_[slice];
   const Version version = snapshot.version;
   if (spec_.exact ? version != spec_.version : version < spec_.version) {
     return absl::InternalError(
-        absl::StrCat("shard ", shard, ": version ", version.value(),
+        absl::StrCat("shard ", shard.value(), ": version ", version.value(),
                      " was chosen, ", spec_.version.value(), " is asked for"));
   }
-  const ChunkGrid& grid = shards_[shard]->grid();
-  const ParameterRange range = layout_.range(ShardId(shard));
-  const auto slice = weights_.subspan(range.begin, range.size());
+  const ChunkGrid& grid = shards_[shard.value()]->grid();
+  const auto into = weights_.subspan(range.begin, range.size());
   for (int chunk = 0; chunk < grid.count(); ++chunk) {
-    std::copy_n(snapshot.chunks[chunk].data(), grid.size(chunk),
-                slice.begin() + grid.begin(chunk));
+    const int64_t begin = std::max(grid.begin(chunk), offset);
+    const int64_t end =
+        std::min(grid.begin(chunk) + grid.size(chunk), offset + range.size());
+    if (begin >= end) continue;
+    std::copy_n(snapshot.chunks[chunk].data() + (begin - grid.begin(chunk)),
+                end - begin, into.begin() + (begin - offset));
   }
-  format_.Travel(types_.pull, range, slice);
+  format_.Travel(types_.pull, range, into);
   return version;
 }
 
@@ -156,7 +167,7 @@ absl::Status LocalTraining::LocalExchange::FinishPush(const CancelToken&) {
 
 absl::Status LocalTraining::LocalExchange::Stage(int shard) {
   const int64_t begin = layout_.range(ShardId(shard)).begin;
-  const ChunkGrid& grid = shards_[shard]->grid();
+  const ChunkGrid& grid = shards_[shard]->staging().grid();
   std::vector<uint8_t> data;
   for (int chunk = 0; chunk < grid.count(); ++chunk) {
     const int64_t at = begin + grid.begin(chunk);
@@ -243,7 +254,13 @@ absl::StatusOr<std::shared_ptr<const WeightStore::Snapshot>> LocalTraining::At(
 
 absl::StatusOr<Trainer::Answer> LocalTraining::Compute(const proto::Task& task,
                                                        Snapshots weights) {
-  exchange_->Choose(std::move(weights));
+  return Compute(task, std::move(weights), job_.layout.slices());
+}
+
+absl::StatusOr<Trainer::Answer> LocalTraining::Compute(
+    const proto::Task& task, Snapshots weights,
+    const std::vector<ShardSlice>& slices) {
+  exchange_->Choose(std::move(weights), slices);
   auto answer = trainer_->Run(task, CancelToken());
   exchange_->Choose({});
   return answer;

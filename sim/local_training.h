@@ -65,6 +65,10 @@ class LocalTraining {
   // Trainer::Run.
   absl::StatusOr<Trainer::Answer> Compute(const proto::Task& task,
                                           Snapshots weights);
+  // The same where each of `weights` is for one of `slices` of the vector.
+  absl::StatusOr<Trainer::Answer> Compute(
+      const proto::Task& task, Snapshots weights,
+      const std::vector<ShardSlice>& slices);
 
   // Evaluates `weights`, all of one version, on the test split. For the final
   // version it also computes the hash and writes the file. REQUIRES: the job's

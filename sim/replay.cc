@@ -10,8 +10,9 @@
 //        5  4, 3                            3, 4            3
 //        6  4, 5                            4, 5            4, 5
 //
-// Invariant: held_[s] holds exactly the versions of shard s that an update
-// still to be replayed is based on. PlanReplay has found the last use of each
+// Invariant: held_[i] holds exactly the versions of slice i (a shard, or what a
+// member of a worker pulled of one) that an update still to be replayed is based
+// on. PlanReplay has found the last use of each
 // in advance, so memory does not grow with the length of the run.
 #include "sim/replay.h"
 
@@ -62,7 +63,9 @@ struct ReplayPlan {
   std::vector<proto::LogCommit> commits;  // Versions begin + 1, + 2, ...
   // Learning rate of a task's local steps; only for tasks with several steps.
   absl::flat_hash_map<GradientKey, double> local_rates;
-  // By shard: each version that a gradient was computed at, with the last
+  // What each base of a gradient is of.
+  std::vector<ShardSlice> slices;
+  // By slice: each version that a gradient was computed at, with the last
   // update that needs it.
   std::vector<std::map<Version, Version>> last_use;
   // By (version, shard).
@@ -124,10 +127,13 @@ GradientKey KeyOf(Generation generation, const proto::LogEntry& entry) {
 }
 
 // Checks that every version is there once and in order, and that each gradient
-// was computed at versions that existed, on `shards` shards. kDataLoss names
+// was computed at versions that existed, of each of `slices`. kDataLoss names
 // the first violation.
-absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log, int shards) {
+absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log,
+                                      std::vector<ShardSlice> slices) {
+  const int shards = static_cast<int>(slices.size());
   ReplayPlan plan;
+  plan.slices = std::move(slices);
   plan.generation = Generation(log.header.generation());
   plan.begin = Version(log.header.restored_version());
   plan.last_use.resize(shards);
@@ -172,7 +178,7 @@ class Replay {
         plan_(plan),
         training_(*training),
         report_(*report),
-        held_(training->shards()) {}
+        held_(plan.slices.size()) {}
 
   absl::Status Run() {
     SLUICE_RETURN_IF_ERROR(
@@ -227,11 +233,12 @@ class Replay {
       task.set_local_learning_rate(rate->second);
     }
     Snapshots weights;
-    for (int s = 0; s < training_.shards(); ++s) {
-      weights.push_back(held_[s].at(Version(entry.shard_base(s))));
+    for (size_t i = 0; i < held_.size(); ++i) {
+      weights.push_back(held_[i].at(Version(entry.shard_base(static_cast<int>(i)))));
     }
-    SLUICE_ASSIGN_OR_RETURN(const Trainer::Answer answer,
-                            training_.Compute(task, std::move(weights)));
+    SLUICE_ASSIGN_OR_RETURN(
+        const Trainer::Answer answer,
+        training_.Compute(task, std::move(weights), plan_.slices));
     ++report_.gradients;
     const std::string what = absl::StrCat(
         "worker ", entry.worker(), ", mini-batch ", entry.first_batch(), ": ");
@@ -289,18 +296,18 @@ class Replay {
 
   // Keeps `version` if a later update needs it.
   void Hold(Version version) {
-    for (int s = 0; s < training_.shards(); ++s) {
-      if (plan_.last_use[s].contains(version)) {
-        held_[s][version] = training_.Newest(ShardId(s));
+    for (size_t i = 0; i < held_.size(); ++i) {
+      if (plan_.last_use[i].contains(version)) {
+        held_[i][version] = training_.Newest(plan_.slices[i].shard);
       }
     }
   }
 
   // Drops the versions that update `version` was the last to need.
   void Forget(Version version) {
-    for (int s = 0; s < training_.shards(); ++s) {
-      std::erase_if(held_[s], [&](const auto& held) {
-        return plan_.last_use[s].at(held.first) <= version;
+    for (size_t i = 0; i < held_.size(); ++i) {
+      std::erase_if(held_[i], [&](const auto& held) {
+        return plan_.last_use[i].at(held.first) <= version;
       });
     }
   }
@@ -311,7 +318,7 @@ class Replay {
   ReplayReport& report_;
 
   int64_t number_ = 0;  // Number of the last decision.
-  // By shard: the versions that a later update needs.
+  // By slice: the versions that a later update needs.
   std::vector<std::map<Version, std::shared_ptr<const WeightStore::Snapshot>>>
       held_;
 };
@@ -319,9 +326,11 @@ class Replay {
 // Returns the job with as many shards as the generation of `log` had.
 absl::StatusOr<ResolvedJob> JobOf(const CommitLog& log,
                                   const ResolvedJob& newest) {
+  const bool split = !log.header.base_begin().empty();
   for (const proto::LogRecord& record : log.records) {
     if (record.commit().entry().empty()) continue;
-    const int shards = record.commit().entry(0).shard_base_size();
+    const int shards = split ? log.header.shards()
+                             : record.commit().entry(0).shard_base_size();
     if (shards == newest.layout.shards()) break;
     return ParseJob(FormatJob(newest.job), "job.textproto",
                     {absl::StrCat("cluster.shards=", shards)});
@@ -335,8 +344,10 @@ absl::Status ReplayGeneration(const ResolvedJob& newest, const CommitLog& log,
                               std::vector<std::vector<float>>* arrays,
                               ReplayReport* report) {
   SLUICE_ASSIGN_OR_RETURN(const ResolvedJob job, JobOf(log, newest));
-  SLUICE_ASSIGN_OR_RETURN(const ReplayPlan plan,
-                          PlanReplay(log, job.layout.shards()));
+  const auto& begins = log.header.base_begin();
+  SLUICE_ASSIGN_OR_RETURN(
+      const ReplayPlan plan,
+      PlanReplay(log, job.layout.SlicesCutAt({begins.begin(), begins.end()})));
   const auto stored = [arrays](const Restore&, ParameterRange range) {
     std::vector<std::vector<float>> parts;
     for (const std::vector<float>& array : *arrays) {

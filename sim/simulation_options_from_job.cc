@@ -1,5 +1,7 @@
 #include "sim/simulation_options_from_job.h"
 
+#include "absl/strings/str_cat.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
@@ -17,6 +19,13 @@ absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
   if (options.compute.model().always_zero()) {
     return absl::InvalidArgumentError(
         "delays.compute: must be set, and not always 0, for a simulation");
+  }
+  if (MembersOf(job.job) > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker.group.pipeline_stages: must be 1 for a simulation, is ",
+        MembersOf(job.job),
+        ": delays.compute is the time of a whole worker (--set "
+        "worker.group={} takes it for one process)"));
   }
   SLUICE_ASSIGN_OR_RETURN(options.network, Network::Create(job.job));
   const WireFormat format(job.layout.statistics());

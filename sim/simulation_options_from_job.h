@@ -9,7 +9,8 @@ namespace sluice {
 
 // The job's cluster in virtual time, without a workload. kInvalidArgument: the
 // job has no delays.compute, or one that is always 0, so that virtual time
-// would not pass. Also errors of its delay models.
+// would not pass; or its workers have several members. Also errors of its delay
+// models.
 absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     const ResolvedJob& job);
 

@@ -12,6 +12,7 @@
 #include "worker/measure.h"
 #include "worker/model/make_device.h"
 #include "worker/native_gradient.h"
+#include "worker/pipeline/stage_gradient.h"
 
 namespace sluice {
 namespace {
@@ -73,6 +74,32 @@ absl::StatusOr<ComputeContext> MakeWorkerContext(
   SLUICE_ASSIGN_OR_RETURN(
       context.gradient,
       ExternalGradient::Start(job, JobSampling(job), id, command));
+  return context;
+}
+
+absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
+                                                 WorkerId id,
+                                                 GroupLinks* links) {
+  ComputeContext context;
+  SLUICE_ASSIGN_OR_RETURN(context.device,
+                          MakeDevice(stage_job.job.worker(), id));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<StageModel> stage,
+      StageModel::Create(stage_job, links->place(), JobMicroBatch(stage_job),
+                         context.device.get()));
+  StageModel* const stage_model = stage.get();
+  SLUICE_ASSIGN_OR_RETURN(
+      context.model,
+      Model::On(context.device.get(), stage_job.layout, std::move(stage)));
+  SLUICE_ASSIGN_OR_RETURN(
+      context.data,
+      OpenDataSource(stage_job.job.data(), Split::kTrain,
+                     stage_job.job.seed()));
+  context.gradient = std::make_unique<StageGradient>(
+      StageGradient::Options{.native = JobNativeGradient(stage_job),
+                             .place = links->place(),
+                             .wake = [links] { links->Wake(); }},
+      context.data.get(), stage_model, context.model.get());
   return context;
 }
 

@@ -14,6 +14,7 @@
 #include "worker/data/data_source.h"
 #include "worker/evaluator.h"
 #include "worker/model/model.h"
+#include "worker/pipeline/group_links.h"
 #include "worker/task_gradient.h"
 #include "worker/version_measure.h"
 
@@ -22,7 +23,7 @@ namespace sluice {
 // What a worker or an evaluator computes with: all of it that needs no network.
 // The compute thread must have called Enter.
 struct ComputeContext {
-  // All null where a model process computes.
+  // All null where a model process computes. `model` is the stage's of a member.
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
   std::shared_ptr<const DataSource> data;
@@ -54,6 +55,11 @@ absl::StatusOr<ComputeContext> MakeTrainingContext(
 absl::StatusOr<ComputeContext> MakeWorkerContext(
     const ResolvedJob& job, WorkerId id,
     const std::vector<std::string>& command);
+// The same for a member of a worker of several: of its stage's job, and beside
+// its neighbours, which outlive the context.
+absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
+                                                 WorkerId id,
+                                                 GroupLinks* links);
 
 // For measuring the test split, evaluation.batch_size samples at a time, on
 // worker 0's GPU if on any. `data` and errors as above.

@@ -98,10 +98,10 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
     const ResolvedJob& job, const TransportSecurity& security,
     const std::string& client, WireTypes types, const proto::Welcome& welcome) {
   const auto& addresses = welcome.shard_addresses();
-  if (addresses.size() != job.layout.shards()) {
+  if (addresses.size() != job.job.cluster().shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the coordinator names ", addresses.size(),
-                     " shards, expected ", job.layout.shards()));
+                     " shards, expected ", job.job.cluster().shards()));
   }
   for (const std::string& address : addresses) {
     SLUICE_RETURN_IF_ERROR(security.Allow("the address of a shard", address));

@@ -1,14 +1,15 @@
 // Samples are read one part ahead. `ahead_` is filled by `reading_`, a thread
 // that lives from one Next to the following one; Next waits for it, swaps what
-// it read into `now_` and starts it again. So the model reads `now_` while the
-// thread writes `ahead_`, and whoever touches `ahead_` has joined the thread.
+// it read with the oldest part that the model has and starts it again. So the
+// model reads `computed_` while the thread writes `ahead_`, and whoever touches
+// `ahead_` has joined the thread.
 //
 // Mini-batches 4 and 5 of 8 and 2 samples, micro-batches of 3:
 //
 //   Compute   reads 4[0..2] into ahead_
-//   Next      now_ = 4[0..2], share 3/8; the thread reads 4[3..5]
-//   Next      now_ = 4[3..5], share 3/8; the thread reads 4[6..7]
-//   Next      now_ = 4[6..7], share 2/8, last of its mini-batch; 5[0..1]
+//   Next      gives 4[0..2], share 3/8; the thread reads 4[3..5]
+//   Next      gives 4[3..5], share 3/8; the thread reads 4[6..7]
+//   Next      gives 4[6..7], share 2/8, last of its mini-batch; 5[0..1]
 //   Next      5[0..1] from where it was read: nothing follows
 #include "worker/native_gradient.h"
 
@@ -22,7 +23,10 @@ namespace sluice {
 
 NativeGradient::NativeGradient(Options options, const DataSource* data,
                                Model* model)
-    : options_(std::move(options)), data_(*data), model_(*model) {
+    : options_(std::move(options)),
+      data_(*data),
+      model_(*model),
+      computed_(options_.passes_at_once) {
   SLUICE_CHECK(options_.micro_batch >= 1);
 }
 
@@ -44,10 +48,12 @@ Model::Part NativeGradient::Next() {
   AwaitReading();
   // Where no part follows there is no need of memory for two.
   if (batches_.count == 0) return ahead_.part();
-  std::swap(now_, ahead_);
+  Read& given = computed_[oldest_];
+  oldest_ = (oldest_ + 1) % computed_.size();
+  std::swap(given, ahead_);
   // A thread inherits the numeric mode of the one that starts it.
   reading_ = StartThread("read samples", [this] { ReadOne(); });
-  return now_.part();
+  return given.part();
 }
 
 void NativeGradient::ReadOne() {

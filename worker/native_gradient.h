@@ -26,7 +26,8 @@ namespace sluice {
 // Memory   that of a forward and backward pass of micro_batch samples; where
 //          there are several micro-batches, one more gradient; where there are
 //          several mini-batches, another one, and on a device with host memory
-//          a copy of the weights; in both cases the samples of two passes.
+//          a copy of the weights; in both cases the samples of one pass more
+//          than stay (passes_at_once).
 // Numerics a function of the mini-batches, the weights and micro_batch alone.
 //          A mini-batch's gradient in micro-batches differs from the unsplit
 //          one by rounding only: of one dense layer, in each element, by at
@@ -46,6 +47,8 @@ class NativeGradient final : public TaskGradient {
     std::optional<Augmentation> augmentation;
     double clip_norm = 0;    // Largest norm of a mini-batch's gradient; 0: any.
     int64_t parameters = 0;  // Floats of Weights and Gradient.
+    // Parts whose samples stay while the model computes, at least 1.
+    int passes_at_once = 1;
   };
   // `data` and `model`, which is prepared for the samples of one micro-batch,
   // must outlive this.
@@ -93,8 +96,9 @@ class NativeGradient final : public TaskGradient {
   std::vector<float> weights_[2], gradient_;  // Empty until they are asked for.
 
   // Written by each call before they are read. While `reading_` runs only it
-  // touches what is behind `now_`.
-  Read now_;  // What the model computes.
+  // touches what is behind `computed_`.
+  std::vector<Read> computed_;  // What the model has, passes_at_once of them.
+  size_t oldest_ = 0;           // Of these, the one that is given up next.
   Read ahead_;
   Batches batches_;               // Those that are still to be read.
   std::vector<int64_t> samples_;  // Of the first of them; empty: not begun.

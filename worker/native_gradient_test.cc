@@ -37,7 +37,8 @@ bool ComputeInPlace(NativeGradient* compute, BatchId batch,
   WeightsInPlace from(weights);
   GradientInPlace into(absl::MakeSpan(*gradient));
   TaskProgress unheard;
-  return compute->Compute({batch}, from, into, CancelToken(), &unheard).ok();
+  return compute->Compute({.first = batch}, from, into, CancelToken(), &unheard)
+      .ok();
 }
 
 class NativeGradientTest : public ::testing::Test {
@@ -45,7 +46,7 @@ class NativeGradientTest : public ::testing::Test {
   absl::StatusOr<Model::Result> Compute(int64_t micro_batch, int64_t batch) {
     gradient_.assign(4, -1);
     NativeGradient compute(InOrder(micro_batch), &data_, model_.get());
-    return Compute(&compute, {BatchId(batch)});
+    return Compute(&compute, {.first = BatchId(batch)});
   }
   absl::StatusOr<Model::Result> Compute(
       NativeGradient* compute, const NativeGradient::Batches& batches) {
@@ -167,7 +168,7 @@ TEST_F(NativeGradientTest, TheWholeIsClippedNotItsPartsAndThenAnnounced) {
     NativeGradient::Options options = InOrder(micro);
     options.clip_norm = 1.5;
     NativeGradient compute(options, &data_, model_.get());
-    ASSERT_TRUE(Compute(&compute, {BatchId(0)}).ok());
+    ASSERT_TRUE(Compute(&compute, {.first = BatchId(0)}).ok());
     on_final_ = [](int64_t) {};
     const float factor = static_cast<float>(
         1.5 / std::sqrt(4.5 * 4.5 + 5.5 * 5.5 + 6.5 * 6.5 + 7.5 * 7.5));
@@ -183,7 +184,7 @@ TEST_F(NativeGradientTest, ClippingLeavesRunningStatisticsAsTheyAre) {
   options.clip_norm = 1.5;
   const FakeModel model(LayoutOfFour(/*has_statistic=*/true));
   NativeGradient compute(options, &data_, model.get());
-  ASSERT_TRUE(Compute(&compute, {BatchId(0)}).ok());
+  ASSERT_TRUE(Compute(&compute, {.first = BatchId(0)}).ok());
   EXPECT_EQ(gradient_[1], whole[1]);
   const float factor =
       static_cast<float>(1.5 / std::sqrt(4.5 * 4.5 + 6.5 * 6.5 + 7.5 * 7.5));

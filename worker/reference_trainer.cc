@@ -221,7 +221,7 @@ class Tasks {
       TaskProgress unheard;
       SLUICE_ASSIGN_OR_RETURN(
           const auto computed,
-          task_gradient_.Compute({BatchId(first + h)}, from, into,
+          task_gradient_.Compute({.first = BatchId(first + h)}, from, into,
                                  CancelToken(), &unheard));
       const std::vector<float> start = weights;
       for (size_t j = 0; j < weights.size(); ++j) {

@@ -33,6 +33,7 @@ class TaskGradient {
 
   // Consecutive mini-batches, with steps of plain SGD between them.
   struct Batches {
+    GradientKey task = {};
     BatchId first;
     int count = 1;
     float rate = 0;

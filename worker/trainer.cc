@@ -238,6 +238,7 @@ absl::Status Trainer::Straggle(const proto::Task& task,
 absl::StatusOr<Model::Result> Trainer::Compute(const proto::Task& task,
                                                const CancelToken& cancel) {
   const TaskGradient::Batches batches = {
+      .task = KeyFromProto(task.key()),
       .first = BatchId(task.first_batch()),
       .count = task.batches(),
       .rate = static_cast<float>(task.local_learning_rate())};

@@ -2,6 +2,7 @@
 // Exit codes: common/exit_codes.h.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/any_number.h"
@@ -28,6 +31,7 @@
 #include "common/rpc/polling.h"
 #include "common/session/coordinator_client.h"
 #include "common/shared_counters.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/stop_signal.h"
 #include "common/tls/transport_security.h"
@@ -36,6 +40,7 @@
 #include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"
+#include "worker/pipeline/group_links.h"
 #include "worker/rejoin_policy.h"
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"
@@ -85,24 +90,121 @@ CounterMap Counted(const WorkerCounters& counters,
   return counted;
 }
 
+// What this process is: a worker, or one member of it.
+struct Self {
+  const ResolvedJob& job;  // Of a member, its stage's.
+  const TransportSecurity& security;
+  GroupLinks& links;
+  LeaveOnSignal& leave;
+  ProcessPort& port;
+  Timeline* timeline;
+
+  // Under the number with which it was welcomed.
+  std::string Name(int64_t number) const {
+    const int members = MembersOf(job.job);
+    return absl::StrCat(
+        "worker ", number,
+        members == 1 ? "" : absl::StrCat(" member ", links.place().stage));
+  }
+};
+
+// One life's tasks, from its Welcome on, until the inbox is closed.
+class Tasks {
+ public:
+  Tasks(const Self& self, const ComputeContext& context)
+      : self_(self), context_(context), inbox_(&counters_) {
+    counters_.Set(&WorkerCounters::model_restarts, context.restarts);
+  }
+
+  TaskInbox& inbox() { return inbox_; }
+  GrpcExchange* exchange() { return exchange_.get(); }
+  // After Open.
+  CounterMap Counted() const {
+    return sluice::Counted(CountersOf(counters_, *exchange_), self_.security);
+  }
+
+  // Comes before all else.
+  absl::Status Open(const proto::Welcome& welcome) {
+    SLUICE_ASSIGN_OR_RETURN(
+        exchange_,
+        OpenExchange(self_.job, self_.security, self_.Name(welcome.id()),
+                     JobWireTypes(self_.job.job), welcome));
+    inbox_.set_wake([this] {
+      exchange_->Wake();
+      context_.gradient->Wake();
+    });
+    return absl::OkStatus();
+  }
+  // Runs them on a thread of their own, which ends with `give_up` where they
+  // cannot go on. Returns that thread.
+  std::thread Start(const Trainer::Options& options, bool rejoins,
+                    absl::Status* worked,
+                    std::function<void(const std::string&)> give_up) {
+    return StartThread("compute", [this, &options, rejoins, worked,
+                                   give_up = std::move(give_up)] {
+      context_.Enter();
+      Trainer trainer(options, context_.gradient.get(), exchange_.get());
+      WorkerLoop loop(
+          self_.job.job.cluster().coordinator(), &inbox_, &trainer, &counters_,
+          [this](proto::ToCoordinator message) {
+            self_.links.Up(std::move(message));
+          },
+          self_.timeline);
+      *worked = AwaitReachable(
+          self_.job, rejoins, [this] { return inbox_.closed(); },
+          exchange_.get());
+      if (worked->ok()) *worked = loop.Run();
+      if (worked->ok() && !inbox_.finish().has_value()) {
+        *worked = self_.links.broken();
+      }
+      if (!worked->ok()) give_up(std::string(worked->message()));
+    });
+  }
+  // After that thread has ended. Says what was counted.
+  void Describe(LifeEnd* end) const {
+    const WorkerCounters all = CountersOf(counters_, *exchange_);
+    spdlog::info("event=done {}", CountersText(kWorkerCounters, all));
+    end->finish = inbox_.finish();
+    end->delivered = all.gradients_delivered > 0;
+    end->gradient_broken =
+        context_.gradient->broken() || !self_.links.broken().ok();
+  }
+
+ private:
+  const Self& self_;
+  const ComputeContext& context_;
+  SharedCounters<WorkerCounters> counters_;
+  TaskInbox inbox_;
+  std::unique_ptr<GrpcExchange> exchange_;
+};
+
 // From one Join to the end of that session. An error: it did not come to that.
 // `number` becomes that under which the worker was welcomed.
-absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
-                             const TransportSecurity& security,
-                             const ComputeContext& context,
+absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
-                             LeaveOnSignal* leave, ProcessPort* port,
-                             Timeline* timeline, int64_t* number) {
-  SharedCounters<WorkerCounters> counters;
-  counters.Set(&WorkerCounters::model_restarts, context.restarts);
-  TaskInbox inbox(&counters);
-  std::unique_ptr<GrpcExchange> exchange;
+                             int64_t* number) {
+  Tasks tasks(self, context);
+  TaskInbox& inbox = tasks.inbox();
   const bool rejoins = session.rejoins;
+  std::unique_ptr<CoordinatorClient> client;
+  SLUICE_RETURN_IF_ERROR(
+      self.links.BeginLife({.answer =
+                                [&client](proto::ToCoordinator answer) {
+                                  client->Send(std::move(answer));
+                                },
+                            .on_broken =
+                                [&inbox](const absl::Status& why) {
+                                  inbox.Close(std::string(why.message()));
+                                },
+                            .stopped = [] { return false; }},
+                           rejoins));
+  const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
   session.on_message = [&](const proto::FromCoordinator& message) {
+    self.links.Down(message);
     inbox.Receive(message);
   };
-  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorClient> client,
+  SLUICE_ASSIGN_OR_RETURN(client,
                           CoordinatorClient::Connect(std::move(session)));
   if (inbox.finish().has_value()) {
     return LifeEnd{
@@ -112,49 +214,70 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   *number = welcome.id();
   if (rejoins) LogNewLife(welcome);
   spdlog::info("event=welcome worker={}", *number);
-  SLUICE_ASSIGN_OR_RETURN(
-      exchange, OpenExchange(job, security, absl::StrCat("worker ", *number),
-                             JobWireTypes(job.job), welcome));
-  TellUnreached(exchange.get(), client.get());
-  const auto count = [&counters, &security, &exchange = *exchange] {
-    return Counted(CountersOf(counters, exchange), security);
-  };
-  client->TellCounters(count);
-  port->Joined(count);
-  inbox.set_wake([&] {
-    exchange->Wake();
-    context.gradient->Wake();
-  });
-  leave->Joined([&](const std::string& reason) {
+  SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
+  TellUnreached(tasks.exchange(), client.get());
+  client->TellCounters([&tasks] { return tasks.Counted(); });
+  self.port.Joined([&tasks] { return tasks.Counted(); });
+  self.links.Welcomed(welcome);
+  self.leave.Joined([&](const std::string& reason) {
     inbox.Close(reason);
     context.gradient->Abandon();
     client->Leave(reason);
   });
 
-  Trainer trainer(options, context.gradient.get(), exchange.get());
-  WorkerLoop loop(
-      job.job.cluster().coordinator(), &inbox, &trainer, &counters,
-      [&](proto::ToCoordinator message) { client->Send(std::move(message)); },
-      timeline);
   LifeEnd end;
-  std::thread compute = StartThread("compute", [&] {
-    context.Enter();
-    end.worked = AwaitReachable(
-        job, rejoins, [&] { return inbox.closed(); }, exchange.get());
-    if (end.worked.ok()) end.worked = loop.Run();
-    if (!end.worked.ok()) client->Leave(std::string(end.worked.message()));
-  });
+  std::thread compute =
+      tasks.Start(options, rejoins, &end.worked,
+                  [&client](const std::string& why) { client->Leave(why); });
   end.session = client->Wait();
   inbox.Close("the session has ended");
   if (inbox.finish().has_value()) context.gradient->Abandon();
   compute.join();
-  end.told_to_leave = leave->Parted();
-  port->Parted();
-  const WorkerCounters counted = CountersOf(counters, *exchange);
-  spdlog::info("event=done {}", CountersText(kWorkerCounters, counted));
-  end.finish = inbox.finish();
-  end.delivered = counted.gradients_delivered > 0;
-  end.gradient_broken = context.gradient->broken();
+  end.told_to_leave = self.leave.Parted();
+  self.port.Parted();
+  tasks.Describe(&end);
+  return end;
+}
+
+// The same of a member behind the first, from its link to the end of that.
+absl::StatusOr<LifeEnd> LiveAsMember(const Self& self,
+                                     const ComputeContext& context,
+                                     const Trainer::Options& options,
+                                     bool rejoins) {
+  Tasks tasks(self, context);
+  TaskInbox& inbox = tasks.inbox();
+  SLUICE_RETURN_IF_ERROR(self.links.BeginLife(
+      {.on_message =
+           [&inbox](const proto::FromCoordinator& message) {
+             inbox.Receive(message);
+           },
+       .on_broken =
+           [&inbox](const absl::Status& why) {
+             inbox.Close(std::string(why.message()));
+           },
+       .stopped = [&inbox] { return inbox.closed(); }},
+      rejoins));
+  const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
+  LifeEnd end;
+  end.session = absl::AbortedError("this life of the worker is over");
+  SLUICE_ASSIGN_OR_RETURN(const std::optional<proto::Welcome> welcome,
+                          self.links.AwaitWelcome(rejoins));
+  if (!welcome.has_value()) {
+    end.finish = inbox.finish();
+    end.late = true;
+    return end;
+  }
+  if (rejoins) LogNewLife(*welcome);
+  SLUICE_RETURN_IF_ERROR(tasks.Open(*welcome));
+  self.links.Welcomed(*welcome);
+  self.port.Joined([&tasks] { return tasks.Counted(); });
+  self.leave.Joined([&](const std::string& reason) { inbox.Close(reason); });
+  std::thread compute =
+      tasks.Start(options, rejoins, &end.worked, [](const std::string&) {});
+  compute.join();
+  end.told_to_leave = self.leave.Parted();
+  self.port.Parted();
+  tasks.Describe(&end);
   return end;
 }
 
@@ -166,22 +289,32 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
 // REQUIRES: StopSignal::Block was called.
 absl::Status RunWorker(const ResolvedJob& job,
                        const TransportSecurity& security,
-                       std::optional<WorkerId> given, ProcessPort* port,
-                       const std::string& timeline_path,
+                       std::optional<WorkerId> given, GroupLinks* links,
+                       ProcessPort* port, const std::string& timeline_path,
                        const std::vector<std::string>& command) {
   const WorkerId id = given.value_or(WorkerId(0));  // CheckAnyNumber.
   std::unique_ptr<Timeline> timeline;
   if (!timeline_path.empty()) {
     SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
   }
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          MakeWorkerContext(job, id, command));
+  const bool split = MembersOf(job.job) > 1;
+  const auto make_context = [&] {
+    return split ? MakeMemberContext(job, id, links)
+                 : MakeWorkerContext(job, id, command);
+  };
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make_context());
+  LeaveOnSignal leave;
+  const Self self = {.job = job,
+                     .security = security,
+                     .links = *links,
+                     .leave = leave,
+                     .port = *port,
+                     .timeline = timeline.get()};
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}",
                given.has_value() ? absl::StrCat(id.value()) : kAny,
                context.DeviceName(), job.layout.size());
   Trainer::Options options;
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
-  LeaveOnSignal leave;
   CoordinatorClient::Options session = SessionOptions(
       job, security, proto::WORKER, id.value(), /*rejoins=*/false);
   session.join.set_any_number(!given.has_value());
@@ -191,17 +324,19 @@ absl::Status RunWorker(const ResolvedJob& job,
   RejoinPolicy rejoin;
   for (;; session.rejoins = true) {
     int64_t number = session.join.id();
-    SLUICE_ASSIGN_OR_RETURN(const LifeEnd end,
-                            Live(job, security, context, options, session,
-                                 &leave, port, timeline.get(), &number));
+    SLUICE_ASSIGN_OR_RETURN(
+        const LifeEnd end,
+        links->first() ? Live(self, context, options, session, &number)
+                       : LiveAsMember(self, context, options, session.rejoins));
     session.join.set_id(number);  // The next life keeps it, if it can.
     if (!rejoin.Rejoins(end)) return RunOutcome(end);
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());
+    if (split) continue;  // Its links are made anew with each life.
     const int64_t restarts = context.restarts + 1;
     context.gradient.reset();  // Before there are two of it.
-    SLUICE_ASSIGN_OR_RETURN(context, MakeWorkerContext(job, id, command));
+    SLUICE_ASSIGN_OR_RETURN(context, make_context());
     context.restarts = restarts;
   }
 }
@@ -224,14 +359,24 @@ int main(int argc, char** argv) {
                  "lowest that no living worker has")
       ->required()
       ->check(sluice::CheckNumber);
+  sluice::MemberFlags member;
+  app.add_option("--member", member.member,
+                 "number of this process in a worker of several "
+                 "(worker.group), from 0");
+  app.add_option("--upstream", member.upstream,
+                 "where the member before this one listens");
+  app.add_option("--listen", member.listen,
+                 "host:port, or unix-abstract:NAME, for the member behind");
   std::string timeline;
   app.add_option("--timeline", timeline,
                  "file to add what this worker does to, as a Chrome trace");
   std::vector<std::string> command;
   sluice::AddModelCommand(&app, &command);
   if (const auto code = sluice::ParseFlags(argc, argv, &app)) return *code;
-  const sluice::DaemonLog log(absl::StrCat("worker-", number), flags.log,
-                              flags.debug);
+  const std::string name =
+      absl::StrCat("worker-", number,
+                   member.member == 0 ? "" : absl::StrCat(".", member.member));
+  const sluice::DaemonLog log(name, flags.log, flags.debug);
 
   const auto job = sluice::LoadDaemonJob(flags);
   if (!job.ok()) return sluice::UsageExitCode(job.status());
@@ -243,8 +388,13 @@ int main(int argc, char** argv) {
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kWorker);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
+  const auto links = sluice::GroupLinks::Open(
+      member, *job, given->value_or(sluice::WorkerId(0)), *security);
+  if (!links.ok()) return sluice::UsageExitCode(links.status());
+  const sluice::ResolvedJob own =
+      sluice::MembersOf(job->job) == 1 ? *job : JobOfStage(*job, member.member);
   const auto port = sluice::ProcessPort::Open(flags.http, "worker", number);
   if (!port.ok()) return sluice::UsageExitCode(port.status());
-  return sluice::ExitCode(sluice::RunWorker(*job, *security, *given,
-                                            port->get(), timeline, command));
+  return sluice::ExitCode(sluice::RunWorker(
+      own, *security, *given, links->get(), port->get(), timeline, command));
 }

@@ -33,6 +33,7 @@ bool IsAlive(const Act& act, const proto::JobStatus& status) {
       return IsAlive(status.shard(), act.number);
     case Part::kWorker:
       return IsAlive(status.worker(), act.number);
+    case Part::kMember:
     case Part::kEvaluator:
       return true;
   }

@@ -9,6 +9,7 @@ proto::Role RoleOf(Part part) {
     case Part::kShard:
       return proto::SHARD;
     case Part::kWorker:
+    case Part::kMember:
       return proto::WORKER;
     case Part::kEvaluator:
       return proto::EVALUATOR;
@@ -19,7 +20,8 @@ proto::Role RoleOf(Part part) {
 }  // namespace
 
 void DeathReports::Add(const PartEnd& end, absl::Time now) {
-  if (end.ok || end.part == Part::kLead) return;
+  // Of a member its neighbours know at once.
+  if (end.ok || end.part == Part::kLead || end.part == Part::kMember) return;
   proto::DeathReport report;
   report.set_role(RoleOf(end.part));
   report.set_id(end.number);

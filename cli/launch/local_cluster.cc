@@ -65,10 +65,21 @@ std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
 }
 
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
-                                       const std::string& lead) {
+                                       const std::string& lead, int member) {
   std::vector<std::string> flags = {absl::StrCat("--worker=", worker),
                                     Coordinator(lead)};
-  if (plan.timeline) {
+  const auto link = [&](int upstream) {
+    return absl::StrCat("unix-abstract:sluice-", plan.run_id, "-", worker, ".",
+                        upstream);
+  };
+  if (member > 0) {
+    flags.push_back(absl::StrCat("--member=", member));
+    flags.push_back(absl::StrCat("--upstream=", link(member - 1)));
+  }
+  if (member + 1 < plan.members) {
+    flags.push_back(absl::StrCat("--listen=", link(member)));
+  }
+  if (plan.timeline && member == 0) {
     flags.push_back(
         absl::StrCat("--timeline=", plan.run_dir, "/timeline.json"));
   }
@@ -100,6 +111,9 @@ std::vector<std::string> LocalCluster::CommandOf(
       return ShardCommand(plan_, number, lead);
     case Part::kWorker:
       return WorkerCommand(plan_, number, lead);
+    case Part::kMember:
+      return WorkerCommand(plan_, number / kMostMembers, lead,
+                           number % kMostMembers);
     case Part::kEvaluator:
       return EvaluatorCommand(plan_, lead);
   }
@@ -114,6 +128,7 @@ std::vector<std::string> LocalCluster::ModelCommandOf(Part part) const {
       return plan_.evaluator_command;
     case Part::kLead:
     case Part::kShard:
+    case Part::kMember:
       return {};
   }
   return {};
@@ -151,6 +166,10 @@ absl::Status LocalCluster::StartOthers(const std::string& lead) {
   }
   for (int worker = 0; worker < plan_.workers; ++worker) {
     SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, worker, lead));
+    for (int member = 1; member < plan_.members; ++member) {
+      SLUICE_RETURN_IF_ERROR(
+          Start(Part::kMember, NumberOfMember(worker, member), lead));
+    }
   }
   return absl::OkStatus();
 }

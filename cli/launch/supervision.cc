@@ -25,6 +25,9 @@ std::string NameOfPart(Part part, int number) {
       return absl::StrCat("ps_server-", number);
     case Part::kWorker:
       return absl::StrCat("worker-", number);
+    case Part::kMember:
+      return absl::StrCat("worker-", number / kMostMembers, ".",
+                          number % kMostMembers);
     case Part::kEvaluator:
       return "evaluator";
   }
@@ -134,6 +137,9 @@ void Supervision::GiveUp(const PartEnd& end, const std::string& died,
         // Once the run has failed, such an end is no news.
         actions->say.push_back(died);
       }
+      return;
+    case Part::kMember:
+      if (failure_.empty()) actions->say.push_back(died);
       return;
     case Part::kEvaluator:
       if (!failure_.empty()) return;

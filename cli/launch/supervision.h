@@ -12,10 +12,18 @@
 
 namespace sluice {
 
-enum class Part { kLead, kShard, kWorker, kEvaluator };
+// A worker of several processes is its first member; the others are kMember.
+enum class Part { kLead, kShard, kWorker, kMember, kEvaluator };
 
-// "worker-2", "ps_server-0" (the lead), "evaluator": what it and its log are
-// called.
+// Members of one worker at most (worker.group.pipeline_stages).
+inline constexpr int kMostMembers = 64;
+// The number of a kMember.
+inline int NumberOfMember(int worker, int member) {
+  return worker * kMostMembers + member;
+}
+
+// "worker-2", "worker-2.1" (its member 1), "ps_server-0" (the lead),
+// "evaluator": what it and its log are called.
 std::string NameOfPart(Part part, int number);
 
 // A child that ended.
@@ -57,6 +65,7 @@ struct RunProgress {
 //   shard      started again                     the run fails
 //   worker     started again                     the coordinator decides; the
 //                                                run fails with the last one
+//   member     started again                     its worker waits for it
 //   evaluator  started again                     started again
 //
 // A child that dies more than kRestarts times in a row is not started again.

@@ -24,6 +24,7 @@
 #include "common/file_operations.h"
 #include "common/model_command.h"
 #include "common/run_id.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/resume.h"
@@ -315,6 +316,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
                 .shards = job.job.cluster().shards(),
                 .workers = job.job.cluster().workers(),
                 .max_workers = MostWorkers(job.job.cluster()),
+               .members = MembersOf(job.job),
                 .evaluator = job.job.evaluation().enabled(),
                 .resume = options.resume,
                 .timeline = options.timeline,

@@ -102,6 +102,13 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report) {
       {"batch", report.worker.batch},
       {"training_data", report.worker.training_data},
       {"total", report.worker.total()}};
+  for (const MemberReport& member : report.members) {
+    json["worker"]["members"].push_back(
+        {{"layers", member.layers},
+         {"floats", member.floats},
+         {"multiply_adds", member.multiply_adds},
+         {"memory_bytes", member.memory.total()}});
+  }
   json["file_descriptors"] = {{"lead", report.descriptors.lead},
                               {"shard", report.descriptors.shard},
                               {"worker", report.descriptors.worker},
@@ -147,6 +154,23 @@ void PrintTensors(const ResolvedJob& job, const CheckReport& report,
       << ", at version 0 from " << WhereWeightsComeFrom(job.job) << "\n\n";
 }
 
+void PrintMembers(const std::vector<MemberReport>& members,
+                  std::ostream& out) {
+  size_t width = 6;
+  for (const MemberReport& member : members) {
+    width = std::max(width, member.layers.size());
+  }
+  out << absl::StreamFormat("%-9s  %-*s  %12s  %14s  %12s\n", "member", width,
+                            "layers", "floats", "multiply-adds", "memory");
+  for (size_t m = 0; m < members.size(); ++m) {
+    out << absl::StreamFormat("%-9d  %-*s  %12d  %14.0f  %12s\n", m, width,
+                              members[m].layers, members[m].floats,
+                              members[m].multiply_adds,
+                              FormatBytes(members[m].memory.total()));
+  }
+  out << "\n";
+}
+
 void PrintMemory(const ResolvedJob& job, const CheckReport& report,
                  std::ostream& out) {
   out << absl::StreamFormat("%-9s  %-25s  %12s  %12s  %12s  %12s\n", "memory",
@@ -160,6 +184,10 @@ void PrintMemory(const ResolvedJob& job, const CheckReport& report,
         absl::StrCat("[", range.begin, ", ", range.end, ")"),
         FormatBytes(memory.weights), FormatBytes(memory.optimizer_state),
         FormatBytes(memory.staged_gradients), FormatBytes(memory.total()));
+  }
+  if (!report.members.empty()) {
+    out << "\n";
+    return PrintMembers(report.members, out);
   }
   const WorkerMemory& worker = report.worker;
   out << "each worker: " << FormatBytes(worker.total()) << " = weights "

@@ -6,6 +6,7 @@
 #include "common/data_shape.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
+#include "common/stage_plan.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
@@ -96,7 +97,8 @@ int64_t TrainingData(const ResolvedJob& job, int64_t input) {
          (HasImages(data) ? int64_t{1} : kFloat);
 }
 
-WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
+// `passes`: forward passes that come before the first's backward.
+WorkerMemory MemoryOfWorker(const ResolvedJob& job, int passes = 1) {
   const int64_t batch_size = job.job.data().batch_size();
   const int64_t samples =
       std::min<int64_t>(batch_size, job.job.worker().micro_batch());
@@ -117,12 +119,36 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job) {
   const int parts = samples < batch_size ? 1 : 0;
   memory.weights = vector * (1 + (IsSynchronous(job.job) ? 1 : 0) + steps);
   memory.gradient = vector * (1 + steps + parts);
-  memory.activations = Activations(job, samples, input);
+  memory.activations = passes * Activations(job, samples, input);
   // With its labels, or one target a sample; and the next to be computed.
   memory.batch = samples * (input + job.data.labels) * kFloat *
                  (steps + parts > 0 ? 2 : 1);
   memory.training_data = TrainingData(job, input);
   return memory;
+}
+
+// With what a member is handed by its neighbours, for each pass.
+MemberReport ReportOfMember(const ResolvedJob& job, int member) {
+  const ModelStage stage = StagesOf(job)[member];
+  const ResolvedJob own = JobOfStage(job, member);
+  const std::vector<LayerPlan>& layers = own.model.layers;
+  const int passes = MembersOf(job.job) - member;
+  const int64_t samples = std::min<int64_t>(job.job.data().batch_size(),
+                                            job.job.worker().micro_batch());
+  int64_t handed = 0;
+  if (stage.begin > 0) handed += Product(own.model.input_shape);
+  if (stage.end < job.model.layers.size()) {
+    handed += Product(layers.back().output_shape);
+  }
+  MemberReport report;
+  report.layers =
+      absl::StrCat(layers.front().name, " to ", layers.back().name);
+  report.floats = own.layout.size();
+  report.multiply_adds = stage.multiply_adds;
+  report.memory = MemoryOfWorker(own, passes);
+  report.memory.activations += passes * samples * handed * kFloat;
+  report.memory.batch *= passes;
+  return report;
 }
 
 int64_t BatchesPerEpoch(const ResolvedJob& job) {
@@ -200,9 +226,11 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   // the run, and what a listener keeps free (common/rpc/listener.h).
   constexpr int64_t kOwn = 64;
   const int64_t shards = job.cluster().shards();
+  const int64_t evaluators = job.evaluation().enabled() ? 1 : 0;
+  const int64_t sessions = MostWorkers(job.cluster()) + evaluators;
   const int64_t clients =
-      MostWorkers(job.cluster()) + (job.evaluation().enabled() ? 1 : 0);
-  return {.lead = 2 * clients + (shards - 1) + kOwn,
+      MostWorkers(job.cluster()) * MembersOf(job) + evaluators;
+  return {.lead = sessions + clients + (shards - 1) + kOwn,
           .shard = clients + 1 + kOwn,
           .worker = shards + 1 + kOwn};
 }
@@ -218,6 +246,10 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
     report.shards.push_back(MemoryOf(job.layout.range(ShardId(s)), job.job));
   }
   report.worker = MemoryOfWorker(job);
+  const int members = MembersOf(job.job);
+  for (int m = 0; members > 1 && m < members; ++m) {
+    report.members.push_back(ReportOfMember(job, m));
+  }
   report.descriptors = DescriptorsOf(job.job);
   report.batches_per_epoch = BatchesPerEpoch(job);
   report.update = CostOf(job, report.batches_per_epoch);

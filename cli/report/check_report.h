@@ -34,6 +34,14 @@ struct WorkerMemory {
   }
 };
 
+// One member of a worker of several.
+struct MemberReport {
+  std::string layers;        // "conv2d3 to relu6"
+  int64_t floats = 0;        // Of its weights.
+  double multiply_adds = 0;  // Of a sample's forward pass.
+  WorkerMemory memory;
+};
+
 // What one update moves when all workers that may take part do. Policies that
 // cancel move more: the parts of pushes that were cut short.
 struct UpdateCost {
@@ -64,7 +72,8 @@ struct CheckReport {
   // Shards that hold a part of each tensor, in the layout's order.
   std::vector<std::vector<int>> tensor_shards;
   std::vector<ShardMemory> shards;
-  WorkerMemory worker;
+  WorkerMemory worker;                // Of one process.
+  std::vector<MemberReport> members;  // Empty: a worker is one process.
   DescriptorNeeds descriptors;
   int64_t batches_per_epoch = 0;
   UpdateCost update;

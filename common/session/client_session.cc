@@ -69,6 +69,11 @@ bool IsCoordinatorLost(const absl::Status& status) {
   return status.GetPayload(kLost).has_value();
 }
 
+absl::Status AsCoordinatorLost(absl::Status status) {
+  status.SetPayload(kLost, absl::Cord());
+  return status;
+}
+
 ClientSession::ClientSession(Options options, absl::Time now)
     : options_(std::move(options)),
       start_(now),
@@ -186,7 +191,7 @@ absl::Status ClientSession::Silent(absl::Time now) const {
       absl::ToDoubleSeconds(now - (contacted_ ? last_heard_ : start_)),
       lost ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
       last_error_));
-  if (lost) status.SetPayload(kLost, absl::Cord());
+  if (lost) status = AsCoordinatorLost(std::move(status));
   return status;
 }
 

@@ -17,6 +17,9 @@ namespace sluice {
 // Whether a session ended because the coordinator fell silent after contact. It
 // may come back, and the run with it.
 bool IsCoordinatorLost(const absl::Status& status);
+// `status` as one that says so, of a peer whose loss is mended in the same way:
+// by starting this process again.
+absl::Status AsCoordinatorLost(absl::Status status);
 
 inline constexpr int kSessionSecretBytes = 16;
 

@@ -18,6 +18,8 @@ absl::string_view RpcName(Rpc rpc) {
       return "Pull";
     case Rpc::kPush:
       return "Push";
+    case Rpc::kLink:
+      return "Link";
   }
   return "";
 }
@@ -36,6 +38,7 @@ bool May(TlsRole role, Rpc rpc) {
     case Rpc::kPull:
       return role == TlsRole::kWorker || role == TlsRole::kEvaluator;
     case Rpc::kPush:
+    case Rpc::kLink:
       return role == TlsRole::kWorker;
   }
   return false;

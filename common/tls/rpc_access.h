@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// The calls that a lead or a shard answers.
+// The calls that a lead or a shard answers, and a worker of several members.
 enum class Rpc {
   kSession,
   kGetStatus,
@@ -17,7 +17,8 @@ enum class Rpc {
   kRequestCheckpoint,
   kReportDeath,
   kPull,
-  kPush
+  kPush,
+  kLink
 };
 
 // As the .proto files name it: "Session".

@@ -343,6 +343,10 @@ std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::ToShards() const {
   return To({TlsRole::kLead, TlsRole::kShard});
 }
 
+std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::ToWorkers() const {
+  return To({TlsRole::kWorker});
+}
+
 std::shared_ptr<grpc::ChannelCredentials> TransportSecurity::To(
     std::vector<TlsRole> roles) const {
   if (!tls()) return grpc::InsecureChannelCredentials();

@@ -80,6 +80,8 @@ class TransportSecurity {
   // For channels to the coordinator, and to any shard (the lead is one, too).
   std::shared_ptr<grpc::ChannelCredentials> ToLead() const;
   std::shared_ptr<grpc::ChannelCredentials> ToShards() const;
+  // To another member of the same worker.
+  std::shared_ptr<grpc::ChannelCredentials> ToWorkers() const;
 
  private:
   class Refusals;

@@ -113,8 +113,9 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   void Park();
   void Unpark();
   void SendNext();
-  // What a chunk carries. REQUIRES: `read_`.
-  ChunkData DataOf(int chunk) const;
+  // What a message carries of one chunk, in floats of the shard's range.
+  // REQUIRES: `read_`.
+  ChunkData DataOf(ParameterRange part) const;
   void LetGo();
   void Refuse(const absl::Status& status);
   void Finish(const absl::Status& status);
@@ -138,7 +139,7 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   std::optional<grpc::Alarm> alarm_;  // While parked, and until it has rung.
   // While sending. The read is ended, and `ended_` set, if too many are held.
   std::optional<WeightStore::Read> read_;
-  int next_chunk_ = 0;
+  ParameterRange rest_;  // What is still to be sent, in the shard's range.
   bool ended_ = false;
   bool finished_ = false;
 };
@@ -164,7 +165,7 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
 
   // Begins to read the next chunk into `chunk_`.
   void ReadChunk();
-  // Stages a chunk; whether the gradient is staged now.
+  // Stages a chunk; whether all of its part of the gradient is staged now.
   absl::StatusOr<bool> Stage(const grpc::ByteBuffer& message);
   void Accept();
   void EndEarly();
@@ -182,6 +183,7 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
   std::optional<GradientKey> key_;  // Of the first chunk.
+  int64_t offset_ = 0;              // Of the last.
   bool finished_ = false;
   bool ended_early_ = false;
 };

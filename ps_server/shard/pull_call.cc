@@ -85,16 +85,28 @@ absl::Status PullCall::Parse() {
   }
   query_ = {Generation(request.generation()), Version(request.version()),
             request.exact()};
-  const ChunkGrid& grid = context_->shard->grid();
-  next_chunk_ = grid.ChunkAt(request.offset());
-  if (next_chunk_ >= 0 && (next_chunk_ == 0 || request.exact())) {
-    return absl::OkStatus();
+  // Members' parts begin and end where their pushes do.
+  const ChunkGrid& grid = context_->shard->staging().grid();
+  rest_ = {request.offset(),
+           request.end() == 0 ? grid.floats() : request.end()};
+  const int first = grid.ChunkAt(rest_.begin);
+  const bool ends =
+      rest_.end == grid.floats() || grid.ChunkAt(rest_.end) > first;
+  if (first < 0 || !ends) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the pull is of floats ", rest_.begin, " to ", rest_.end,
+        ", expected the begins of chunks of ", grid.chunk_floats(),
+        grid.parts() > 1 ? " or of members' parts" : "", ", or the end, ",
+        grid.floats()));
   }
+  const bool begins_part =
+      first == 0 || grid.PartOf(first) != grid.PartOf(first - 1);
+  if (begins_part || request.exact()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the pull begins at ", request.offset(), " of ",
-      request.exact() ? "exactly" : "at least", " version ", request.version(),
-      ", expected 0, or the begin of a chunk of ", grid.chunk_floats(), " of ",
-      grid.floats(), " floats of exactly one version"));
+      "the pull begins at ", rest_.begin, " of at least version ",
+      request.version(), ", expected 0",
+      grid.parts() > 1 ? " or the begin of a member's part" : "",
+      ", or exactly one version"));
 }
 
 void PullCall::Answer() {
@@ -140,26 +152,31 @@ void PullCall::OnAlarm(bool ok) {
 
 // FP32 is sent from where it lies: the chunk's reference goes to gRPC, which
 // drops it when it has sent it.
-ChunkData PullCall::DataOf(int chunk) const {
+ChunkData PullCall::DataOf(ParameterRange part) const {
   const Shard& shard = *context_->shard;
+  const int64_t chunk = part.begin / shard.grid().chunk_floats();
   const ChunkRef held = read_->snapshot->chunks[chunk];
-  const auto floats =
-      absl::MakeConstSpan(held.data(), shard.grid().size(chunk));
+  const auto floats = absl::MakeConstSpan(
+      held.data() + (part.begin - shard.grid().begin(static_cast<int>(chunk))),
+      part.size());
   if (type_ == FloatType::kFp32) return InPlace(floats, [held] {});
-  const int64_t begin = shard.range().begin + shard.grid().begin(chunk);
-  return CopyOf(shard.wire_format(), type_,
-                {begin, begin + shard.grid().size(chunk)}, floats);
+  const int64_t begin = shard.range().begin + part.begin;
+  return CopyOf(shard.wire_format(), type_, {begin, begin + part.size()},
+                floats);
 }
 
 void PullCall::SendNext() {
-  const ChunkGrid& grid = context_->shard->grid();
-  const int chunk = next_chunk_++;
-  ChunkData data = DataOf(chunk);
+  const int64_t chunk_floats = context_->shard->grid().chunk_floats();
+  const ParameterRange part = {
+      rest_.begin,
+      std::min((rest_.begin / chunk_floats + 1) * chunk_floats, rest_.end)};
+  rest_.begin = part.end;
+  ChunkData data = DataOf(part);
   place_.Gave(static_cast<int64_t>(data.bytes.size()));
   context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
   const grpc::ByteBuffer message = EncodePullChunk(
-      {read_->snapshot->version, grid.begin(chunk), type_}, std::move(data));
-  if (next_chunk_ < grid.count()) {
+      {read_->snapshot->version, part.begin, type_}, std::move(data));
+  if (rest_.size() > 0) {
     context_->watch.Begin(this);
     stream_.Write(message, on_sent_.Begin());
     return;

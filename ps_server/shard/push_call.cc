@@ -81,6 +81,7 @@ absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
         absl::StrCat("one push carries gradients ", key_->ToString(), " and ",
                      chunk.header.key.ToString()));
   }
+  offset_ = chunk.header.offset;
   const auto staged =
       context_->shard->Stage(chunk.header, chunk.payload, place_.caller().key);
   context_->counters.Set(&ExchangeCounters::duplicate_chunks,
@@ -91,7 +92,8 @@ absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
 void PushCall::Accept() {
   context_->counters.Add(&ExchangeCounters::pushes_staged);
   proto::PushReply reply;
-  reply.set_staged(context_->shard->grid().floats());
+  const ChunkGrid& grid = context_->shard->staging().grid();
+  reply.set_staged(grid.PartFloats(grid.PartOf(grid.ChunkAt(offset_))));
   finished_ = true;
   stream_.WriteAndFinish(EncodeMessage(reply), grpc::WriteOptions(),
                          grpc::Status::OK, on_finished_.Begin());

@@ -25,6 +25,19 @@
 #include "ps_server/shard/tensor_digests.h"
 
 namespace sluice {
+namespace {
+
+// How pushes are cut: as the members' parts lie in the range, too.
+ChunkGrid PushGrid(const ShardOptions& options, const ParameterRange& range) {
+  std::vector<int64_t> cuts;
+  for (const int64_t cut : options.member_cuts) {
+    cuts.push_back(cut - range.begin);
+  }
+  return ChunkGrid(range.size(), options.chunk_bytes / sizeof(float),
+                   std::move(cuts));
+}
+
+}  // namespace
 
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
@@ -32,8 +45,8 @@ Shard::Shard(ShardOptions options)
       grid_(range_.size(), options_.chunk_bytes / sizeof(float)),
       wire_format_(options_.layout.statistics()),
       store_(grid_, options_.max_held),
-      staging_(&options_.layout, range_, grid_, options_.push_type,
-               options_.staged_gradients),
+      staging_(&options_.layout, range_, PushGrid(options_, range_),
+               options_.push_type, options_.staged_gradients),
       optimizer_(options_.optimizer, options_.layout, range_, grid_) {}
 
 absl::Status Shard::Named(const absl::Status& status) const {

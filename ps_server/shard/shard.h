@@ -44,6 +44,8 @@ struct ShardOptions {
   int max_held = 2;                        // Old versions (WeightStore).
   int staged_gradients = 1;                // Slices (Staging).
   FloatType push_type = FloatType::kFp32;  // How gradients travel.
+  // Where members' parts of the flat vector begin, but the first's.
+  std::vector<int64_t> member_cuts = {};
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
   // Called at a Restore of such a version; without it that is refused.
@@ -107,8 +109,8 @@ class Shard {
   const ParameterRange& range() const { return range_; }
   const WireFormat& wire_format() const { return wire_format_; }
 
-  // Takes one chunk of a gradient; returns whether all of it is staged now.
-  // Errors as Staging::Stage.
+  // Takes one chunk of a gradient; returns whether all of it, or of its
+  // member's part of it, is here now. Errors as Staging::Stage.
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload,
                              absl::string_view holder = {});

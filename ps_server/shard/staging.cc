@@ -58,9 +58,10 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   SLUICE_RETURN_IF_ERROR(CheckKey(header, holder));
   SLUICE_ASSIGN_OR_RETURN(const int chunk, CheckPlace(header, payload));
   SLUICE_ASSIGN_OR_RETURN(Entry * entry, FindOrMake(header.key));
+  int& missing = entry->missing[grid_.PartOf(chunk)];
   if (entry->here[chunk]) {
     ++duplicate_chunks_;
-    return entry->missing == 0;
+    return missing == 0;
   }
   float* floats = entry->floats.get() + grid_.begin(chunk);
   SLUICE_RETURN_IF_ERROR(
@@ -68,8 +69,8 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
                      absl::MakeSpan(floats, grid_.size(chunk))));
   SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));
   entry->here[chunk] = true;
-  --entry->missing;
-  return entry->missing == 0;
+  --entry->missing_in_all;
+  return --missing == 0;
 }
 
 absl::Status Staging::CheckKey(const PushChunkHeader& header,
@@ -87,7 +88,7 @@ absl::Status Staging::CheckKey(const PushChunkHeader& header,
                      "holder of another certificate"));
   }
   const auto entry = entries_.find(key);
-  if (entry != entries_.end() && entry->second.missing == 0) {
+  if (entry != entries_.end() && entry->second.missing_in_all == 0) {
     return absl::OkStatus();
   }
   const auto ended = ended_.find(Life(key.worker, key.incarnation));
@@ -110,7 +111,9 @@ absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
     return absl::InvalidArgumentError(
         absl::StrCat("gradient ", header.key.ToString(), ": offset is ",
                      header.offset, ", expected a multiple of ",
-                     grid_.chunk_floats(), " below ", grid_.floats()));
+                     grid_.chunk_floats(), " below ", grid_.floats(),
+                     grid_.parts() > 1 ? ", or where a member's part begins"
+                                       : ""));
   }
   const int64_t expected = format_.Bytes(type_, RangeOf(chunk));
   if (static_cast<int64_t>(payload.bytes()) != expected) {
@@ -154,14 +157,16 @@ absl::StatusOr<Staging::Entry*> Staging::FindOrMake(const GradientKey& key) {
     free_.pop_back();
   }
   entry.here.resize(grid_.count());
-  entry.missing = grid_.count();
+  entry.missing.resize(grid_.parts());
+  for (int i = 0; i < grid_.count(); ++i) ++entry.missing[grid_.PartOf(i)];
+  entry.missing_in_all = grid_.count();
   return &entries_.emplace(key, std::move(entry)).first->second;
 }
 
 absl::StatusOr<const float*> Staging::Find(const GradientKey& key) const {
   const auto entry = entries_.find(key);
   const int missing =
-      entry == entries_.end() ? grid_.count() : entry->second.missing;
+      entry == entries_.end() ? grid_.count() : entry->second.missing_in_all;
   if (missing == 0) return entry->second.floats.get();
   return absl::NotFoundError(
       absl::StrCat("gradient ", key.ToString(), " is not staged: ", missing,

@@ -22,7 +22,8 @@ namespace sluice {
 
 // The gradients' slices a shard has received and not yet applied. A slice is
 // *staged* when all its chunks are here; it then stays until its Commit or
-// Discard.
+// Discard. The grid's parts come from members of a worker that push each their
+// own.
 //
 // Memory: at most `max_gradients` slices.
 //
@@ -37,8 +38,8 @@ class Staging {
   // Begins a generation: drops everything. `secret` keys its grants.
   void Reset(Generation generation, const std::string& secret);
 
-  // Takes one chunk from `holder` (GrantFor); returns whether its gradient is
-  // staged now. A chunk that is here already is not looked at again; so a push
+  // Takes one chunk from `holder` (GrantFor); returns whether all of its part
+  // of the gradient is here now. A chunk that is here already is not looked at again; so a push
   // may be repeated, whole or in part. Errors leave what was staged before
   // unchanged:
   //   kFailedPrecondition  the generation is another one
@@ -61,6 +62,7 @@ class Staging {
   // until their own End.
   void End(const GradientKey& key);
 
+  const ChunkGrid& grid() const { return grid_; }
   // Gradients here, staged or not.
   int held() const { return static_cast<int>(entries_.size()); }
   int64_t duplicate_chunks() const { return duplicate_chunks_; }
@@ -68,8 +70,9 @@ class Staging {
  private:
   struct Entry {
     AlignedFloats floats;
-    std::vector<bool> here;  // By chunk.
-    int missing = 0;         // Chunks.
+    std::vector<bool> here;    // By chunk.
+    std::vector<int> missing;  // Chunks, by part.
+    int missing_in_all = 0;
   };
   using Life = std::pair<WorkerId, Incarnation>;
 

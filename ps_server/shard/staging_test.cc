@@ -245,5 +245,44 @@ TEST_F(StagingTest, ANewGenerationDropsEverything) {
   EXPECT_TRUE(Stage(Key(1, 1), 0, 1).ok());
 }
 
+// Chunks of 64 and a member's part that begins at 100: [0, 64) [64, 100) of the
+// one, [100, 128) [128, 150) of the other.
+TEST(StagingPartsTest, EachMembersPartIsStagedByItself) {
+  const ParameterLayout layout = testing::SmallLayout();
+  const ChunkGrid grid(kFloats, 64, {100});
+  Staging staging(&layout, {0, kFloats}, grid, FloatType::kFp32, 2);
+  staging.Reset(Generation(1), kSecret);
+  const auto stage = [&](int64_t offset, int64_t size) {
+    return staging.Stage(HeaderOf(Key(1), offset),
+                         PayloadOf(std::vector<float>(size, 1)));
+  };
+  EXPECT_FALSE(*stage(128, 22));
+  EXPECT_TRUE(*stage(100, 28));  // All of the second part.
+  EXPECT_EQ(staging.Find(Key(1)).status().message(),
+            "gradient g1/w0/i1/s1 is not staged: 2 of 4 chunks are missing");
+  EXPECT_TRUE(*stage(100, 28));  // A repeat is answered at once.
+  EXPECT_FALSE(*stage(0, 64));
+  EXPECT_TRUE(*stage(64, 36));
+  EXPECT_TRUE(staging.Find(Key(1)).ok());
+  EXPECT_FALSE(stage(64, 64).ok());  // As if there were no parts.
+}
+
+TEST(ChunkGridTest, CutsDivideChunksAndMakeParts) {
+  const ChunkGrid grid(10, 4, {-3, 0, 5, 8, 10, 12});
+  EXPECT_EQ(grid.count(), 4);
+  EXPECT_EQ(grid.begin(2), 5);
+  EXPECT_EQ(grid.size(2), 3);
+  EXPECT_EQ(grid.size(3), 2);
+  EXPECT_EQ(grid.ChunkAt(5), 2);
+  EXPECT_EQ(grid.ChunkAt(6), -1);
+  EXPECT_EQ(grid.parts(), 3);
+  EXPECT_EQ(grid.PartOf(1), 0);
+  EXPECT_EQ(grid.PartOf(2), 1);
+  EXPECT_EQ(grid.PartOf(3), 2);
+  EXPECT_EQ(grid.PartFloats(0), 5);
+  EXPECT_EQ(grid.PartFloats(1), 3);
+  EXPECT_EQ(grid.PartFloats(2), 2);
+}
+
 }  // namespace
 }  // namespace sluice

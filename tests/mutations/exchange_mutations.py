@@ -55,7 +55,7 @@ MUTATIONS = [
             "if (missing <= 1) return entry->second.floats.get();"),
     staging("a push may be repeated after a later task has ended",
             "it is refused",
-            "if (entry != entries_.end() && entry->second.missing == 0) {",
+            "if (entry != entries_.end() && entry->second.missing_in_all == 0) {",
             "if (false) {"),
     staging("an ungranted push is refused", "the grant is not looked at",
             "if (!SameSecret(header.grant, GrantFor(secret_, key, holder))) {",
@@ -73,10 +73,13 @@ MUTATIONS = [
             "if (at < 0) return absl::OkStatus();", "return absl::OkStatus();"),
     staging("a chunk that was refused is not here", "it is",
             "  SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));\n"
-            "  entry->here[chunk] = true;\n  --entry->missing;\n",
-            "  entry->here[chunk] = true;\n  --entry->missing;\n"
+            "  entry->here[chunk] = true;\n  --entry->missing_in_all;\n",
+            "  entry->here[chunk] = true;\n  --entry->missing_in_all;\n"
             "  SLUICE_RETURN_IF_ERROR("
             "CheckFinite(header.key, chunk, floats));\n"),
+    staging("a member's part is staged by itself", "with the first member's",
+            "int& missing = entry->missing[grid_.PartOf(chunk)];",
+            "int& missing = entry->missing[0];"),
     staging("late chunks of an ended task are refused", "they are staged",
             "key.sequence <= ended->second", "key.sequence < ended->second"),
     staging("an earlier end does not reopen a later task", "it does",

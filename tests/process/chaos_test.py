@@ -115,8 +115,9 @@ class ChaosTest(unittest.TestCase):
         self.assertRegex(result.stdout, r"(?m)^holds +ledger ")
 
     def test_a_run_that_hangs_is_ended_and_whom_it_waits_for_is_named(self):
-        # The only worker is killed and stays away longer than is allowed.
-        run, result = chaos("--no-servers", "--kills=1", "--stops=0",
+        # The only worker is killed twice within seconds: the second time it
+        # stays away for a second, longer than is allowed.
+        run, result = chaos("--no-servers", "--kills=2", "--stops=0",
                             "--cuts=0", "--patience=0.5", "--workers=1")
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertRegex(result.stdout,

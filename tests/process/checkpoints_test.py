@@ -151,8 +151,10 @@ class CheckpointsTest(unittest.TestCase):
             self.assertEqual(asked.returncode, 0, asked.stderr)
             version = json.loads(asked.stdout)["version"]
             self.assertEqual(versions(run.dir), [version])
-            self.assertIn(f"version {version}", harness.tool(
-                "inspect", run.dir / f"checkpoints/1-{version}").stdout)
+            self.assertRegex(
+                harness.tool("inspect",
+                             run.dir / f"checkpoints/1-{version}").stdout,
+                rf"version +{version} of generation 1")
             shard = run.pids()["ps_server-1"]
             _, most = resource.prlimit(shard, resource.RLIMIT_FSIZE)
             resource.prlimit(shard, resource.RLIMIT_FSIZE, (256, most))

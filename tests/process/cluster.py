@@ -36,7 +36,8 @@ class Training:
         self.process.wait()
 
     def pids(self):
-        """Name ("worker-1") -> process id of the running daemons."""
+        """Name ("worker-1", "worker-1.2" its member 2) -> process id of the
+        running daemons."""
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -49,6 +50,8 @@ class Training:
             for word in words[1:]:
                 if word.startswith(("--shard=", "--worker=")):
                     name += "-" + word.split("=")[1]
+                if word.startswith("--member="):
+                    name += "." + word.split("=")[1]
             found[name] = int(entry.name)
         return found
 

@@ -56,5 +56,17 @@ TEST(ChunkFeedTest, AnEmptyRangeHasNothingToSend) {
   EXPECT_TRUE(feed.exhausted());
 }
 
+TEST(ChunkFeedTest, APartOfARangeIsCutWhereTheRangeIs) {
+  // The part begins 130 floats behind the shard's own range.
+  ChunkFeed feed({500, 700}, 100, 130);
+  feed.MarkFinal(571);
+  EXPECT_THAT(TakeAll(&feed), ElementsAre(Range(670, 700)));
+  feed.MarkFinal(501);
+  EXPECT_THAT(TakeAll(&feed), ElementsAre(Range(570, 670)));
+  feed.MarkFinal(0);
+  EXPECT_THAT(TakeAll(&feed), ElementsAre(Range(500, 570)));
+  EXPECT_TRUE(feed.exhausted());
+}
+
 }  // namespace
 }  // namespace sluice

@@ -36,10 +36,14 @@ namespace {
 constexpr absl::Duration kSayEvery = absl::Seconds(2);
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 
-std::vector<std::string> Names(const std::vector<std::string>& addresses) {
+// Of those shards that hold some of the vector.
+std::vector<std::string> Names(const ParameterLayout& layout,
+                               const std::vector<std::string>& addresses) {
   std::vector<std::string> names;
-  for (size_t s = 0; s < addresses.size(); ++s) {
-    names.push_back(absl::StrCat("shard ", s, " at ", addresses[s]));
+  for (const ShardSlice& slice : layout.slices()) {
+    const int64_t shard = slice.shard.value();
+    SLUICE_CHECK(shard < static_cast<int64_t>(addresses.size()));
+    names.push_back(absl::StrCat("shard ", shard, " at ", addresses[shard]));
   }
   return names;
 }
@@ -67,7 +71,8 @@ class GrpcExchange::PushAttempt {
         calls_(exchange->push_calls_),
         shard_(shard),
         range_(exchange->layout_.range(ShardId(shard))),
-        feed_(range_, exchange->chunk_floats_) {}
+        offset_(exchange->layout_.slices()[shard].offset),
+        feed_(range_, exchange->chunk_floats_, offset_) {}
 
   // Everything of the gradient from float `from` on is final.
   void Offer(int64_t from);
@@ -90,6 +95,7 @@ class GrpcExchange::PushAttempt {
   CallDriver& calls_;
   const int shard_;
   const ParameterRange range_;
+  const int64_t offset_;  // Of its first float in the shard's range.
 
   // Of whoever holds the mark.
   grpc::ClientContext context_;
@@ -148,7 +154,7 @@ void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
   const grpc::ByteBuffer message = EncodePushChunk(
       {.key = exchange_.pushed_key_,
        .grant = exchange_.pushed_grant_,
-       .offset = chunk.begin - range_.begin,
+       .offset = offset_ + chunk.begin - range_.begin,
        .type = type},
       CopyOf(exchange_.format_, type, chunk,
              exchange_.pushed_.subspan(chunk.begin, chunk.size())));
@@ -221,18 +227,17 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       options_(std::move(options)),
       chunk_floats_(options_.chunk_bytes / static_cast<int64_t>(sizeof(float))),
       format_(layout->statistics()),
-      names_(Names(addresses)),
+      names_(Names(*layout, addresses)),
       loop_(options_.loop ? options_.loop : std::make_shared<CompletionLoop>()),
       pull_(PullPath(), names_, options_.limits, options_.clock),
       prefetch_(PullPath(), names_, options_.limits, options_.clock),
       push_calls_(names_, options_.limits, options_.clock) {
-  SLUICE_CHECK(static_cast<int>(addresses.size()) == layout_.shards());
   const auto credentials = options_.credentials
                                ? options_.credentials
                                : grpc::InsecureChannelCredentials();
-  for (const std::string& address : addresses) {
-    channels_.push_back(grpc::CreateCustomChannel(address, credentials,
-                                                  BulkChannelArguments()));
+  for (const ShardSlice& slice : layout_.slices()) {
+    channels_.push_back(grpc::CreateCustomChannel(
+        addresses[slice.shard.value()], credentials, BulkChannelArguments()));
     stubs_.push_back(std::make_unique<grpc::GenericStub>(channels_.back()));
   }
 }

@@ -137,8 +137,9 @@ class GrpcExchange final : public Exchange {
     std::shared_ptr<CompletionLoop> loop = nullptr;
   };
 
-  // `addresses` in shard order. `layout` must outlive the exchange.
-  // REQUIRES: one address for each shard of the layout, no range empty.
+  // `addresses` of all shards, in order. `layout`, which may be a part of the
+  // vector (ParameterLayout::Part), must outlive the exchange. REQUIRES: one
+  // address for each shard that the layout names, no range empty.
   GrpcExchange(const ParameterLayout* layout,
                std::vector<std::string> addresses, Options options);
   ~GrpcExchange() override;

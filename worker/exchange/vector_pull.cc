@@ -53,6 +53,7 @@ class VectorPull::Attempt {
       : path_(pull->path_),
         shard_(shard),
         range_(path_.layout->range(ShardId(shard))),
+        offset_(path_.layout->slices()[shard].offset),
         into_(pull->weights_.subspan(range_.begin, range_.size())),
         assembly_(pull->assemblies_[shard]),
         calls_(pull->calls_) {}
@@ -73,11 +74,17 @@ class VectorPull::Attempt {
   absl::Status Copy(const grpc::ByteBuffer& message);
   void Progressed();
   absl::Status Outcome();
+  // Where the chunk ends that float `at` of the range lies in.
+  int64_t ChunkEnd(int64_t at) const {
+    const int64_t chunk = (offset_ + at) / path_.chunk_floats;
+    return std::min((chunk + 1) * path_.chunk_floats - offset_, range_.size());
+  }
 
   // Constant after construction.
   const Path& path_;
   const int shard_;
   const ParameterRange range_;
+  const int64_t offset_;          // Of its first float in the shard's range.
   const absl::Span<float> into_;  // The range's floats.
   PullAssembly& assembly_;        // The chunks that are here.
   CallDriver& calls_;
@@ -103,12 +110,13 @@ void VectorPull::Attempt::Start(Generation generation) {
   request.set_client(path_.client);
   request.set_version(question.version.value());
   request.set_exact(question.exact);
-  request.set_offset(question.offset);
+  request.set_offset(offset_ + question.offset);
+  if (path_.layout->is_part()) request.set_end(offset_ + range_.size());
   request.set_type(static_cast<proto::FloatType>(path_.type));
   const grpc::ByteBuffer message = EncodeMessage(request);
   grpc::GenericStub* const stub = (*path_.stubs)[shard_].get();
   calls_.OnAsked(shard_);
-  if (range_.size() <= path_.chunk_floats) {
+  if (ChunkEnd(0) == range_.size()) {
     whole_ = stub->PrepareUnaryCall(&context_, kMethod, message, path_.queue);
     whole_->StartCall();
     whole_->Finish(&chunk_, &status_, on_whole_.address());
@@ -146,7 +154,7 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
                                             ", expected ", NameOf(path_.type)));
   }
   const int64_t at = assembly_.received();
-  const int64_t floats = std::min(path_.chunk_floats, range_.size() - at);
+  const int64_t floats = ChunkEnd(at) - at;
   const ParameterRange range = {range_.begin + at, range_.begin + at + floats};
   const int64_t expected = path_.format->Bytes(path_.type, range);
   if (static_cast<int64_t>(chunk.payload.bytes()) != expected) {
@@ -155,7 +163,8 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
                                             " bytes, expected ", expected));
   }
   SLUICE_RETURN_IF_ERROR(
-      assembly_.Accept(chunk.header.version, chunk.header.offset, floats));
+      assembly_.Accept(chunk.header.version, chunk.header.offset - offset_,
+                       floats));
   return path_.format->Decode(path_.type, range, chunk.payload,
                               into_.subspan(at, floats));
 }

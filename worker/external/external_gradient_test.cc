@@ -67,33 +67,34 @@ class ExternalGradientTest : public testing::Test {
 
 TEST_F(ExternalGradientTest, AMiniBatchHasTheSamplesOfTheSchedule) {
   StartLinear();
-  EXPECT_EQ(SamplesOf({BatchId(1)}), 4);
-  EXPECT_EQ(SamplesOf({BatchId(2)}), 2);
-  EXPECT_EQ(SamplesOf({BatchId(1), 3, 0.1f}), 4 + 2 + 4);
+  EXPECT_EQ(SamplesOf({.first = BatchId(1)}), 4);
+  EXPECT_EQ(SamplesOf({.first = BatchId(2)}), 2);
+  EXPECT_EQ(SamplesOf({.first = BatchId(1), .count = 3, .rate = 0.1f}),
+            4 + 2 + 4);
 }
 
 TEST_F(ExternalGradientTest, WorkersOfOneSpeedTakeTurns) {
   Start({"worker/external/testing/faulty_model", "tell-next"});
-  EXPECT_EQ(NextAfter({BatchId(0)}), 3);
-  EXPECT_EQ(NextAfter({BatchId(4)}), 7);
-  EXPECT_EQ(NextAfter({BatchId(6)}), 9);
-  EXPECT_EQ(NextAfter({BatchId(12), 2}), 16);
+  EXPECT_EQ(NextAfter({.first = BatchId(0)}), 3);
+  EXPECT_EQ(NextAfter({.first = BatchId(4)}), 7);
+  EXPECT_EQ(NextAfter({.first = BatchId(6)}), 9);
+  EXPECT_EQ(NextAfter({.first = BatchId(12), .count = 2}), 16);
 }
 
 TEST_F(ExternalGradientTest, AFastWorkerIsLikelyToGetTheNextMiniBatchToo) {
   Start({"worker/external/testing/faulty_model", "tell-next"});
-  for (int64_t i = 0; i < 20; ++i) NextAfter({BatchId(i)});
-  EXPECT_EQ(NextAfter({BatchId(20)}), 21);
+  for (int64_t i = 0; i < 20; ++i) NextAfter({.first = BatchId(i)});
+  EXPECT_EQ(NextAfter({.first = BatchId(20)}), 21);
   // One that another worker gave back does not count.
-  NextAfter({BatchId(2)});
-  EXPECT_EQ(NextAfter({BatchId(3)}), 4);
+  NextAfter({.first = BatchId(2)});
+  EXPECT_EQ(NextAfter({.first = BatchId(3)}), 4);
 }
 
 TEST_F(ExternalGradientTest, NothingIsComputedBeforeAllWeightsAreThere) {
   StartLinear();
   std::vector<int64_t> awaited;
   const auto computed =
-      Compute({BatchId(0)}, {.wait = [&](int64_t end) {
+      Compute({.first = BatchId(0)}, {.wait = [&](int64_t end) {
                 awaited.push_back(end);
                 return absl::StatusOr<OrRestarted<int64_t>>(Restarted{});
               }});
@@ -106,7 +107,7 @@ TEST_F(ExternalGradientTest, PartsLeaveAsTheyBecomeFinal) {
   StartLinear();
   std::vector<int64_t> finals;
   ASSERT_TRUE(
-      Compute({BatchId(0)},
+      Compute({.first = BatchId(0)},
               {.on_final = [&](int64_t from) { finals.push_back(from); }})
           .ok());
   EXPECT_THAT(finals, ElementsAre(3, 0));
@@ -124,14 +125,15 @@ TEST_F(ExternalGradientTest, WeightsAreTwiceAndTheGradientOnce) {
 TEST_F(ExternalGradientTest, OneWhoseProcessEndedIsBroken) {
   Start({"worker/external/testing/faulty_model", "exit-in-task"});
   EXPECT_FALSE(gradient_->broken());
-  EXPECT_FALSE(Compute({BatchId(0)}).ok());
+  EXPECT_FALSE(Compute({.first = BatchId(0)}).ok());
   EXPECT_TRUE(gradient_->broken());
 }
 
 TEST_F(ExternalGradientTest, OneWhoseTaskWasCancelledIsNot) {
   Start({"worker/external/testing/faulty_model", "wait"});
   EXPECT_TRUE(absl::IsAborted(
-      Compute({BatchId(0)}, {.on_final = [this](int64_t) { cancel_.Cancel(); }})
+      Compute({.first = BatchId(0)},
+              {.on_final = [this](int64_t) { cancel_.Cancel(); }})
           .status()));
   EXPECT_FALSE(gradient_->broken());
 }

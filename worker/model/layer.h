@@ -27,6 +27,10 @@ struct Pass {
   // The mini-batch that is trained on; an evaluation has none.
   std::optional<BatchId> batch = std::nullopt;
   int64_t first = 0;  // Where its samples begin in the mini-batch.
+  // Where a tied_output finds the embedding's tokens, and writes its part of
+  // their gradient, if these are not in the vectors: they are another stage's.
+  const float* tokens = nullptr;
+  float* tokens_gradient = nullptr;
 
   // Of training only. In forward a layer may write running statistics, which
   // stay until its backward has reported its part.

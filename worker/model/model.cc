@@ -12,6 +12,7 @@
 // nobody: their sum is not final yet.
 #include "worker/model/model.h"
 
+#include <deque>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -173,14 +174,34 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeGradient(
   return total;
 }
 
+absl::StatusOr<OrRestarted<int64_t>> Model::BeginAhead(
+    const Steps& steps, const CancelToken& cancel, TaskProgress* progress,
+    std::deque<Part>* begun) {
+  while ((begun->empty() || !begun->back().last) &&
+         static_cast<int>(begun->size()) < device_model_->passes_at_once()) {
+    begun->push_back(steps.next());
+    // Else forward begins with the first weights.
+    if (weights_->complete()) progress->Enter(Stage::kForward);
+    SLUICE_ASSIGN_OR_RETURN(const auto begins,
+                            device_model_->Begin(*begun->back().batch,
+                                                 *weights_, cancel, progress));
+    if (IsRestarted(begins)) return Restarted{};
+  }
+  return static_cast<int64_t>(begun->size());
+}
+
 absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
     const Steps& steps, const CancelToken& cancel, TaskProgress* progress,
     GradientSink& into) {
   const bool clips = steps.clip_norm > 0;
   GradientInPlace partial(into.values());
   Result total;
+  std::deque<Part> begun;
   for (bool first = true;; first = false) {
-    const Part part = steps.next();
+    SLUICE_ASSIGN_OR_RETURN(const auto begins,
+                            BeginAhead(steps, cancel, progress, &begun));
+    if (IsRestarted(begins)) return Restarted{};
+    const Part part = begun.front();
     GradientSink* of_part =
         clips || !part.last ? static_cast<GradientSink*>(&partial) : &into;
     std::optional<Term> term;
@@ -188,13 +209,12 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
       SLUICE_ASSIGN_OR_RETURN(float* const scratch, of_part_.Get());
       of_part = &term.emplace(scratch, part.share, first, all_.get(), of_part);
     }
-    // Else forward begins with the first weights.
-    if (weights_->complete()) progress->Enter(Stage::kForward);
     SLUICE_ASSIGN_OR_RETURN(
         const auto computed,
         device_model_->ComputeGradient(*part.batch, *weights_, *of_part, cancel,
                                        progress));
     if (IsRestarted(computed)) return Restarted{};
+    begun.pop_front();
     AddTo(&total, std::get<Result>(computed));
     if (part.last) break;
   }

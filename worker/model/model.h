@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_MODEL_MODEL_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -75,6 +76,20 @@ class DeviceModel {
       const Batch& batch, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) = 0;
 
+  // Of a model that is one of several (worker/pipeline): so many batches are
+  // given to Begin before the gradient of the first of them is asked for, and
+  // each stays until that has been computed. A whole model is given each batch
+  // once, to ComputeGradient.
+  virtual int passes_at_once() const { return 1; }
+  // The part of a pass that may come before the gradients of other batches.
+  // Returns how many weights have been waited for; else as ComputeGradient.
+  virtual absl::StatusOr<OrRestarted<int64_t>> Begin(const Batch& batch,
+                                                     WeightSource& weights,
+                                                     const CancelToken& cancel,
+                                                     TaskProgress* progress) {
+    return int64_t{0};
+  }
+
   // What each tensor of this model adds to a number, in order, added to what
   // those of the models before this one do, and theirs that come behind: in one
   // order, however the tensors are divided.
@@ -125,8 +140,8 @@ class Model {
     float rate = 0;  // Of the steps between.
     // Largest norm of each mini-batch's gradient (clip_norm.h); 0: any.
     double clip_norm = 0;
-    // The next part, of one mini-batch after the other. Its batch stays until
-    // the next call.
+    // The next part, of one mini-batch after the other. Its batch stays for as
+    // many calls as DeviceModel::passes_at_once() says.
     std::function<Part()> next;
   };
 
@@ -191,6 +206,12 @@ class Model {
         of_part_(device, floats) {}
   absl::Status Prepare(const ParameterLayout& layout);
 
+  // Begins the next parts of a mini-batch, `begun` the ones before them whose
+  // gradient is not computed yet, as far as the device model takes them.
+  absl::StatusOr<OrRestarted<int64_t>> BeginAhead(const Steps& steps,
+                                                  const CancelToken& cancel,
+                                                  TaskProgress* progress,
+                                                  std::deque<Part>* begun);
   // The gradient of the next mini-batch, at the present weights.
   absl::StatusOr<OrRestarted<Result>> ComputeStep(const Steps& steps,
                                                   const CancelToken& cancel,

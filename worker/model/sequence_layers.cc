@@ -87,16 +87,22 @@ class TiedOutput : public Layer {
       : op_(std::move(op)), places_(places), token_(token.offset) {}
 
   absl::Status Forward(const Pass& pass, const void* x, void* y) override {
-    return op_->Forward(pass.samples * places_, x, pass.weights + token_,
-                        nullptr, y);
+    return op_->Forward(pass.samples * places_, x, Tokens(pass), nullptr, y);
   }
   absl::Status Backward(const Pass& pass, const void* x, const void* y,
                         const void* dy, void* dx) override {
-    return op_->Backward(pass.samples * places_, x, pass.weights + token_, dy,
-                         dx, pass.gradient + token_, nullptr);
+    float* const gradient = pass.tokens_gradient != nullptr
+                                ? pass.tokens_gradient
+                                : pass.gradient + token_;
+    return op_->Backward(pass.samples * places_, x, Tokens(pass), dy, dx,
+                         gradient, nullptr);
   }
 
  private:
+  const float* Tokens(const Pass& pass) const {
+    return pass.tokens != nullptr ? pass.tokens : pass.weights + token_;
+  }
+
   const std::unique_ptr<kernels::LinearOp> op_;
   const int64_t places_;  // Of a sample.
   const int64_t token_;

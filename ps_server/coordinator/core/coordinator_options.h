@@ -55,6 +55,9 @@ struct RecoveryOptions {
 struct CoordinatorOptions {
   proto::Job job;             // Resolved: every optional field is set.
   int64_t train_samples = 1;  // Of the training split.
+  // Bases of a gradient, where workers have several members
+  // (ParameterLayout::SlicesCutAt); 0: one of each shard.
+  int bases = 0;
 
   Generation generation{1};
   std::string grant_secret;  // Drawn anew for every generation.

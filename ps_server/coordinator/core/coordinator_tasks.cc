@@ -143,13 +143,14 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
 absl::Status Coordinator::CheckDelivery(const OpenTask& open,
                                         const Delivery& delivery) const {
   const std::string who = delivery.key.ToString();
-  if (static_cast<int>(delivery.shard_bases.size()) !=
-      job_.cluster().shards()) {
+  const int bases =
+      options_.bases > 0 ? options_.bases : job_.cluster().shards();
+  if (static_cast<int>(delivery.shard_bases.size()) != bases) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, ": bases of ", delivery.shard_bases.size(),
-                     " shards, expected ", job_.cluster().shards()));
+                     " shards, expected ", bases));
   }
-  for (int s = 0; s < job_.cluster().shards(); ++s) {
+  for (int s = 0; s < bases; ++s) {
     const Version base = delivery.shard_bases[s];
     const Version newest =
         open.task.exact ? open.task.version : stream_.decided();

@@ -198,10 +198,11 @@ absl::Status CommitLogWriter::Sync() {
 
 namespace {
 
-void WriteOutBases(int shards, proto::LogCommit* commit) {
+void WriteOutBases(const proto::LogHeader& header, proto::LogCommit* commit) {
+  const int bases = std::max(header.shards(), header.base_begin_size());
   for (proto::LogEntry& entry : *commit->mutable_entry()) {
-    if (entry.shard_base_size() == 1 && shards > 1) {
-      entry.mutable_shard_base()->Resize(shards, entry.shard_base(0));
+    if (entry.shard_base_size() == 1 && bases > 1) {
+      entry.mutable_shard_base()->Resize(bases, entry.shard_base(0));
     }
   }
 }
@@ -319,7 +320,7 @@ absl::StatusOr<std::optional<proto::LogRecord>> CommitLogReader::Next() {
   position_ += static_cast<int64_t>(size);
   whole_bytes_ = position_;
   if (record.has_commit() && header_.has_value()) {
-    WriteOutBases(header_->shards(), record.mutable_commit());
+    WriteOutBases(*header_, record.mutable_commit());
   }
   return record;
 }

@@ -9,6 +9,7 @@
 #include "common/atomic_file.h"
 #include "common/file_operations.h"
 #include "common/input_file.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/coordinator/log/goodput.h"
@@ -54,6 +55,7 @@ std::string RunFiles::Path(const std::string& name) const {
 }
 
 absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
+                                      const std::vector<int64_t>& base_begin,
                                       const GenerationStart& start) {
   proto::LogHeader header;
   header.set_generation(start.generation.value());
@@ -66,6 +68,7 @@ absl::Status RunFiles::TakeGeneration(const std::string& job_fingerprint,
   header.mutable_past()->set_updates_lost(start.updates_lost);
   header.mutable_past()->set_newest_version(start.restored.value());
   header.set_run_id(start.run_id);
+  for (const int64_t begin : base_begin) header.add_base_begin(begin);
   auto log = CommitLogWriter::Create(CommitLogPath(run_dir_, start.generation),
                                      header);
   if (absl::IsAlreadyExists(log.status())) {
@@ -91,7 +94,14 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Create(
   std::unique_ptr<RunFiles> files(
       new RunFiles(job.job, start.generation, run_dir));
   SLUICE_RETURN_IF_ERROR(MakeFolder(run_dir));
-  SLUICE_RETURN_IF_ERROR(files->TakeGeneration(job.fingerprint, start));
+  std::vector<int64_t> base_begin;
+  if (const auto cuts = MemberCuts(job); !cuts.empty()) {
+    for (const ShardSlice& slice : job.layout.SlicesCutAt(cuts)) {
+      base_begin.push_back(slice.range.begin);
+    }
+  }
+  SLUICE_RETURN_IF_ERROR(
+      files->TakeGeneration(job.fingerprint, base_begin, start));
   const bool first = start.generation == Generation(1);
   if (!first) {
     FileOperations disk;

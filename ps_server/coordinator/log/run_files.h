@@ -1,9 +1,11 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_
 #define SLUICE_PS_SERVER_COORDINATOR_LOG_RUN_FILES_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -67,6 +69,7 @@ class RunFiles {
   // Nothing: the logs are long, or cannot be read.
   std::optional<WorkerSeconds> MeasureTime() const;
   absl::Status TakeGeneration(const std::string& job_fingerprint,
+                              const std::vector<int64_t>& base_begin,
                               const GenerationStart& start);
 
   // Constant after construction.

@@ -1,0 +1,51 @@
+#ifndef SLUICE_COMMON_STAGE_PLAN_H_
+#define SLUICE_COMMON_STAGE_PLAN_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/layers/model_plan.h"
+#include "common/parameter_range.h"
+#include "common/resolved_job.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+// One stage of a pipeline: consecutive layers of the model, and the weights
+// that they have.
+struct ModelStage {
+  size_t begin = 0, end = 0;  // Layers.
+  ParameterRange parameters;  // In the flat vector.
+  double multiply_adds = 0;   // Of a sample's forward pass.
+};
+
+// Cuts `plan` where `group` says. Without `cuts` it is cut so that the largest
+// stage's multiply-adds are as few as can be, and of such cuts each as late as
+// can be; they are written to `group`. Adds to `violations` what is wrong: a
+// cut that names no layer of the model or one that lies inside a residual, cuts
+// out of order, too many stages, or a stage without weights. REQUIRES:
+// group->pipeline_stages() >= 1; `plan` has layers.
+void ResolveCuts(const ModelPlan& plan, proto::Group* group,
+                 std::vector<std::string>* violations);
+
+// The stages of a job, one where its workers are one process each.
+std::vector<ModelStage> StagesOf(const ResolvedJob& job);
+
+// Processes that together are one worker of `job`.
+inline int MembersOf(const proto::Job& job) {
+  return job.worker().group().pipeline_stages();
+}
+
+// The floats from which each member but the first pushes, in the flat vector:
+// what divides the shards' chunks besides their size.
+std::vector<int64_t> MemberCuts(const ResolvedJob& job);
+
+// `job` as its member `stage` sees it: the stage's layers, on inputs as the
+// layer before them makes them, and a layout of the stage's tensors alone
+// (ParameterLayout::Part). Job and fingerprint stay.
+ResolvedJob JobOfStage(const ResolvedJob& job, int stage);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_STAGE_PLAN_H_

@@ -1,0 +1,244 @@
+#!/usr/bin/python3 -B
+"""Workers of several processes, each with some of the model's layers: the bits
+of workers of one, whoever dies, and the books of every policy."""
+
+import json
+import signal
+import subprocess
+import unittest
+
+import cluster
+import harness
+import ledger
+
+# Four passes of 16 samples follow each other through the stages.
+LENET = ["worker.micro_batch=16", "stop.updates=6"]
+SYNC = ["sync.policy=SYNC", "sync.gradients_per_update=4"]
+# Long enough to be interrupted in the middle.
+LONG = ["sync.policy=SYNC", "sync.gradients_per_update=2", "stop.epochs=20",
+        "checkpoint.every_updates=10", "worker.micro_batch=6"]
+SLOW = "--set=delays.compute.constant.ms=10"
+
+MLP = """
+data { linear_regression { features: 31 train_samples: 1280 test_samples: 64 }
+       batch_size: 32 }
+model {
+  loss: MEAN_SQUARED_ERROR
+  layer { dense { units: 24 } }
+  layer { batch_norm {} }
+  layer { tanh {} }
+  layer { dropout { rate: 0.2 } }
+  layer { dense { units: 16 } }
+  layer { tanh {} }
+  layer { dense { units: 1 } }
+}
+optimizer { learning_rate: 0.02 sgd { momentum: 0.9 } }
+stop { epochs: 2 }
+"""
+
+
+def stages(number, cuts=()):
+    text = f"worker.group={{ pipeline_stages: {number} "
+    return [text + " ".join(f'cuts: "{cut}"' for cut in cuts) + " }"]
+
+
+class PipelineTest(unittest.TestCase):
+
+    def sha(self, job, overrides, workers=1, shards=1):
+        return harness.train(
+            job, f"--workers={workers}", f"--shards={shards}",
+            *harness.sets(overrides)).summary["weights_sha256"]
+
+    # ---- Bits ----
+
+    def test_lenet_has_the_bits_of_workers_of_one_process(self):
+        whole = self.sha(harness.LENET, SYNC + LENET)
+        for workers, shards, group in (
+                (1, 1, stages(2)), (2, 2, stages(2)), (2, 3, stages(3)),
+                (1, 2, stages(3, ["conv2d3", "dense7"]))):
+            self.assertEqual(
+                self.sha(harness.LENET, SYNC + LENET + group, workers, shards),
+                whole, (workers, shards, group))
+
+    def test_batch_norm_dropout_and_local_steps(self):
+        job = harness.write_job(MLP)
+        for more in (["worker.micro_batch=6"],
+                     ["worker.micro_batch=9", "worker.clip_norm=0.5"],
+                     ["worker.micro_batch=10", "sync.local_steps=3",
+                      "optimizer.averaging={}"],
+                     ["worker.micro_batch=8", "wire={ pull: BF16 push: BF16 }"]):
+            whole = self.sha(job, SYNC + more)
+            for group in (stages(2), stages(3, ["batch_norm1", "dense4"])):
+                self.assertEqual(self.sha(job, SYNC + more + group, 2, 2),
+                                 whole, (more, group))
+
+    # ---- Deaths ----
+
+    def disturbed(self, strike, sets=LONG, recoveries=0):
+        """A run in whose middle `strike(run)` does something: it ends with the
+        bits of a calm run of workers of one process."""
+        job = harness.write_job(MLP)
+        with cluster.Training(job, *harness.sets(sets + stages(2)),
+                              "--workers=2", "--shards=2", SLOW) as run:
+            run.await_version(15)
+            strike(run)
+            output = run.end()
+            self.assertEqual(run.process.returncode, 0, output)
+            calm = harness.train(job, *harness.sets(sets)).summary
+            for name in ("weights_sha256", "version", "samples", "test_loss"):
+                self.assertEqual(run.summary[name], calm[name], name)
+            self.assertEqual(run.summary["generation"], 1 + recoveries)
+            self.sound(run)
+            return run, output
+
+    def sound(self, run):
+        result = harness.tool("ledger", run.dir)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        result = harness.tool("replay", run.dir, "--json")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_a_member_that_is_killed(self):
+        run, output = self.disturbed(
+            lambda run: run.signal("worker-1.1", signal.SIGKILL))
+        self.assertIn("worker-1.1: killed by signal 9 (Killed); starting it "
+                      "again", output)
+        self.assertIn('event=link_broken reason="member 1 of worker 1 is gone"',
+                      run.log("worker-1"))
+
+    def test_the_first_member_that_is_killed(self):
+        run, _ = self.disturbed(
+            lambda run: run.signal("worker-0", signal.SIGKILL))
+        self.assertIn('event=link_broken reason="member 0 of worker 0 at',
+                      run.log("worker-0.1"))
+
+    def test_a_shard_that_is_killed(self):
+        self.disturbed(lambda run: run.signal("ps_server-1", signal.SIGKILL),
+                       recoveries=1)
+
+    def test_the_lead_that_is_killed(self):
+        self.disturbed(lambda run: run.signal("ps_server-0", signal.SIGKILL),
+                       recoveries=1)
+
+    # ---- Policies ----
+
+    def test_the_books_and_the_replay_of_every_policy(self):
+        job = harness.write_job(MLP)
+        for sync in ("{ policy: K_SYNC k: 2 }", "{ policy: K_BATCH_SYNC k: 2 }",
+                     "{ policy: ASYNC }", "{ policy: K_ASYNC k: 2 }",
+                     "{ policy: K_BATCH_ASYNC k: 2 }"):
+            run = harness.train(
+                job, "--workers=3", "--shards=2",
+                *harness.sets([f"sync={sync}", "worker.micro_batch=8",
+                               "optimizer.learning_rate=0.005"] + stages(2)))
+            self.assertEqual(run.summary["samples"], 2 * 1280, sync)
+            self.sound(run)
+
+    # ---- By hand ----
+
+    def test_members_on_addresses_of_their_own(self):
+        folder = harness.scratch()
+        job = harness.write_job(MLP)
+        lead, head = (f"127.0.0.1:{harness.reserve_port()}" for _ in range(2))
+        common = [f"--job={job}", *harness.sets(SYNC + stages(2))]
+        worker = [harness.WORKER, *common, "--worker=0", "--insecure",
+                  f"--coordinator={lead}"]
+        harness.run_together({
+            "worker-0.1": [*worker, "--member=1", f"--upstream={head}"],
+            "ps_server-0": [harness.PS_SERVER, *common, "--shard=0",
+                            f"--listen={lead}", f"--run-dir={folder}"],
+            "evaluator": [harness.EVALUATOR, *common, f"--coordinator={lead}",
+                          f"--run-dir={folder}"],
+            "worker-0": [*worker, f"--listen={head}"],
+        }, folder)
+        summary = json.loads((folder / "summary.json").read_text())
+        self.assertEqual(summary["weights_sha256"], self.sha(job, SYNC))
+
+    # ---- Bad input ----
+
+    def refused(self, *args, command="check"):
+        result = harness.tool(command, *args)
+        self.assertEqual(result.returncode, 2, result.stdout)
+        return result.stderr
+
+    def test_cuts_that_cannot_be(self):
+        job = harness.LENET
+        for group, words in (
+                (stages(2, ["conv9"]),
+                 "worker.group.cuts[0]: expected the name of a layer (conv2d0, "),
+                (stages(3, ["dense7", "conv2d3"]),
+                 "worker.group.cuts[1]: expected a layer behind dense7, is "
+                 "conv2d3"),
+                (stages(2, ["conv2d3", "dense7"]),
+                 "worker.group.cuts: must be 1 (worker.group.pipeline_stages "
+                 "less 1), are 2"),
+                (stages(3, ["relu1", "max_pool2"]),
+                 "worker.group.cuts: stage 1, from relu1 to relu1, has no "
+                 "weights, expected each stage to have some"),
+                (stages(6),
+                 "worker.group.pipeline_stages: must be 1 to 5 (layers with "
+                 "weights that can be apart), is 6"),
+                (stages(2) + ["worker.device=CUDA"],
+                 "worker.device: must be CPU or REFERENCE with "
+                 "worker.group.pipeline_stages 2, is CUDA"),
+                (stages(2) + ["wire.push=FP16"],
+                 "wire.push: must be FP32 or BF16 with "
+                 "worker.group.pipeline_stages 2, is FP16")):
+            self.assertIn(words, self.refused(job, *harness.sets(group)))
+
+    def test_a_cut_inside_a_residual(self):
+        job = harness.write_job(harness.BATCH_NORM_JOB)
+        said = self.refused(job, *harness.sets(
+            stages(2, ["residual5.dense0"])))
+        self.assertIn("worker.group.cuts[0]: expected a layer that lies in no "
+                      "residual, is ", said)
+
+    def worker(self, *args):
+        return subprocess.run(
+            [harness.WORKER, f"--job={harness.LENET}",
+             "--coordinator=127.0.0.1:1", *args,
+             *([] if "--worker=any" in args else ["--worker=0"])],
+            capture_output=True, text=True, timeout=harness.TIMEOUT_S)
+
+    def test_flags_that_do_not_fit(self):
+        two = harness.sets(stages(2))
+        for args, words in (
+                ([*two, "--member=2"], "--member: must be 0 to 1"),
+                ([*two, "--member=1"], "--upstream: member 1 needs the address"),
+                (two, "--listen: member 0 needs an address"),
+                (["--listen=127.0.0.1:0"],
+                 "--listen: member 0 has none behind it, expected none"),
+                ([*two, "--worker=any", "--listen=unix-abstract:any"],
+                 "worker.group.pipeline_stages: the members of a worker know "
+                 "each other by its number"),
+                ([*two, "--listen=10.1.2.3:7000"],
+                 "10.1.2.3:7000 is not on the loopback")):
+            ended = self.worker(*args)
+            self.assertEqual(ended.returncode, 2, ended.stderr)
+            self.assertIn(words, ended.stderr)
+
+    def test_a_member_that_never_comes_is_named(self):
+        ended = self.worker(
+            *harness.sets(stages(2) + ["limits.start_timeout_s=3"]),
+            "--listen=unix-abstract:sluice-pipeline-test-alone")
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("member 1 of worker 0: no link for 3s "
+                      "(limits.start_timeout_s)", ended.stderr)
+
+    def test_a_member_of_another_job(self):
+        address = "unix-abstract:sluice-pipeline-test-other"
+        alone = harness.sets(stages(2) + ["limits.start_timeout_s=10"])
+        with subprocess.Popen(
+                [harness.WORKER, f"--job={harness.LENET}", "--worker=0",
+                 "--coordinator=127.0.0.1:1", *alone, f"--listen={address}"],
+                stderr=subprocess.PIPE, text=True) as head:
+            other = self.worker(*harness.sets(
+                stages(2) + ["limits.start_timeout_s=10", "seed=5"]),
+                "--member=1", f"--upstream={address}")
+            head.kill()
+        self.assertEqual(other.returncode, 1, other.stderr)
+        self.assertIn("member 1 of worker 0: has another job: seed: 1 here, 5 "
+                      "there", other.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,419 @@
+// One stream a link, and on it messages and pieces of activations in the order
+// in which they were sent. So a Cancel comes before what belongs to the task
+// behind it, and whoever reads never waits for whoever computes: pieces go into
+// a queue, messages to a handler that must not block.
+//
+// A link breaks when its stream ends without Unlink: the neighbour's process is
+// gone, or has given the link up. Both sides hear of it within the time that
+// TCP takes to notice (at once for a process that dies; common/rpc/channel_options for
+// a host).
+#include "worker/pipeline/member_link.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/await_for.h"
+#include "common/key_proto.h"
+#include "common/named_thread.h"
+#include "common/resolved_job.h"
+#include "common/rpc/channel_options.h"
+#include "common/rpc/deadline.h"
+#include "common/rpc/status_conversion.h"
+#include "common/session/client_session.h"
+#include "common/status_macros.h"
+#include "common/tls/rpc_access.h"
+#include "spdlog/spdlog.h"
+
+namespace sluice {
+namespace {
+
+// Pieces travel while the next one is copied; beyond this nothing is gained
+// (docs/benchmarks.md, chunks).
+constexpr int64_t kPieceBytes = 1 << 20;
+// Among the metadata of a call that is taken.
+constexpr char kLinked[] = "sluice-linked";
+constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
+constexpr absl::Duration kSayEvery = absl::Seconds(2);
+// For a member to hear that the run is over.
+constexpr absl::Duration kFarewell = absl::Seconds(2);
+
+bool IsUnixAddress(const std::string& address) {
+  return absl::StartsWith(address, "unix");
+}
+
+absl::Status Allow(const TransportSecurity& security, const std::string& what,
+                   const std::string& address) {
+  // Reached from this host alone, as the loopback is.
+  if (IsUnixAddress(address)) return absl::OkStatus();
+  return security.Allow(what, address);
+}
+
+// Calls `write` with each piece of `bytes`.
+template <typename Write>
+absl::Status InPieces(const proto::Key& task, int64_t pass,
+                      absl::Span<const uint8_t> bytes, const Write& write) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  for (int64_t at = 0; at < size; at += kPieceBytes) {
+    const auto piece = bytes.subspan(at, kPieceBytes);
+    proto::Activations message;
+    *message.mutable_key() = task;
+    message.set_pass(pass);
+    message.set_offset(at);
+    message.set_size(size);
+    message.set_data(piece.data(), piece.size());
+    SLUICE_RETURN_IF_ERROR(write(std::move(message)));
+  }
+  return absl::OkStatus();
+}
+
+// Says every 2 s for whom it waits, until `there` is so, the wait is stopped,
+// or its time is over.
+absl::Status WaitFor(const LinkWait& wait, Clock* clock,
+                     const std::function<std::string()>& whom,
+                     const std::function<absl::StatusOr<bool>()>& there) {
+  const absl::Time begin = clock->Now();
+  absl::Time say = begin + kSayEvery;
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(const bool is_there, there());
+    if (is_there || wait.stopped()) return absl::OkStatus();
+    const absl::Duration waited = clock->Now() - begin;
+    if (waited >= wait.timeout) {
+      absl::Status late = absl::UnavailableError(
+          absl::StrCat(whom(), ": no link for ",
+                       absl::FormatDuration(wait.timeout), " (", wait.field,
+                       ")"));
+      return wait.rejoins ? AsCoordinatorLost(std::move(late)) : late;
+    }
+    if (begin + waited < say) continue;
+    say += kSayEvery;
+    spdlog::warn("event=waiting for=\"{}\" seconds={:.0f}", whom(),
+                 absl::ToDoubleSeconds(waited));
+  }
+}
+
+}  // namespace
+
+// ---- The member behind.
+
+class DownstreamLink::Service final : public proto::Member::Service {
+ public:
+  explicit Service(DownstreamLink* link) : link_(*link) {}
+  grpc::Status Link(grpc::ServerContext* context, Stream* stream) override {
+    return ToGrpcStatus(link_.Serve(context, stream));
+  }
+
+ private:
+  DownstreamLink& link_;
+};
+
+DownstreamLink::DownstreamLink(MemberIdentity self,
+                               const TransportSecurity& security, Clock* clock)
+    : self_(std::move(self)), security_(security), clock_(clock) {}
+
+absl::StatusOr<std::unique_ptr<DownstreamLink>> DownstreamLink::Listen(
+    const std::string& address, MemberIdentity self,
+    const TransportSecurity& security, Clock* clock) {
+  SLUICE_RETURN_IF_ERROR(Allow(security, "--listen", address));
+  std::unique_ptr<DownstreamLink> link(
+      new DownstreamLink(std::move(self), security, clock));
+  link->service_ = std::make_unique<Service>(link.get());
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(&builder);
+  // One link, and whoever is to be told that it is taken.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  builder.AddListeningPort(address, security.ForServer());
+  builder.RegisterService(link->service_.get());
+  link->server_ = builder.BuildAndStart();
+  if (link->server_ == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: ", address,
+        " cannot be listened on; is another process there already?"));
+  }
+  return link;
+}
+
+DownstreamLink::~DownstreamLink() {
+  if (server_ == nullptr) return;
+  Unlink();
+  server_->Shutdown(FromNow(absl::ZeroDuration()));
+  server_->Wait();
+}
+
+std::string DownstreamLink::Name() const {
+  return absl::StrCat("member ", self_.member + 1, " of worker ",
+                      self_.worker);
+}
+
+absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
+  if (hello.worker() != self_.worker || hello.member() != self_.member + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("member ", hello.member(), " of worker ", hello.worker(),
+                     " comes where ", Name(), " is expected"));
+  }
+  if (hello.fingerprint() != self_.fingerprint) {
+    const std::string differs = DescribeDifference(self_.job, hello.job());
+    return absl::FailedPreconditionError(absl::StrCat(
+        Name(), ": has another job",
+        differs.empty() ? " or data" : absl::StrCat(": ", differs)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
+                                   Stream* stream) {
+  SLUICE_RETURN_IF_ERROR(security_.Admit(*context, Rpc::kLink).status());
+  proto::ToUpstream first;
+  if (!stream->Read(&first) || !first.has_hello()) {
+    return absl::InvalidArgumentError("the first message must be a hello");
+  }
+  SLUICE_RETURN_IF_ERROR(CheckHello(first.hello()));
+  Handlers handlers;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!awaited_ || serving_) {
+      return absl::UnavailableError(
+          absl::StrCat("member ", self_.member, " of worker ", self_.worker,
+                       serving_ ? " has a link to another process"
+                                : " is not ready for a link"));
+    }
+    awaited_ = false;
+    serving_ = true;
+    context_ = context;
+    stream_ = stream;
+    finishing_ = false;
+    handlers = handlers_;
+    queue_.Open();
+  }
+  context->AddInitialMetadata(kLinked, "1");
+  stream->SendInitialMetadata();
+  spdlog::info("event=linked member={} process=\"{}\"", self_.member + 1,
+               first.hello().process());
+  proto::ToUpstream message;
+  while (stream->Read(&message)) {
+    if (message.has_gradient()) {
+      queue_.Put(std::move(*message.mutable_gradient()));
+    } else {
+      handlers.on_message(message);
+    }
+  }
+  const absl::Status why =
+      absl::UnavailableError(absl::StrCat(Name(), " is gone"));
+  queue_.Close(why);
+  bool broken = false;
+  {
+    absl::MutexLock write(&write_mu_);
+    absl::MutexLock lock(&mu_);
+    stream_ = nullptr;
+    context_ = nullptr;
+    // Unlink has taken the handlers where it is meant to end.
+    broken = handlers_.on_broken != nullptr;
+    broken_ = broken;
+  }
+  if (broken) handlers.on_broken(why);
+  absl::MutexLock lock(&mu_);
+  serving_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers) {
+  {
+    absl::MutexLock lock(&mu_);
+    handlers_ = std::move(handlers);
+    awaited_ = true;
+    broken_ = false;
+  }
+  const absl::Status waited = WaitFor(
+      wait, clock_, [this] { return Name(); },
+      [this]() -> absl::StatusOr<bool> {
+        const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          return stream_ != nullptr || broken_;
+        };
+        absl::MutexLock lock(&mu_);
+        return AwaitFor(&mu_, absl::Condition(&there), kLookEvery);
+      });
+  absl::MutexLock lock(&mu_);
+  awaited_ = false;
+  return waited;
+}
+
+bool DownstreamLink::linked() const {
+  absl::MutexLock lock(&mu_);
+  return stream_ != nullptr;
+}
+
+void DownstreamLink::Send(const proto::ToDownstream& message) {
+  absl::MutexLock write(&write_mu_);
+  Stream* stream = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    stream = stream_;  // Stays while write_mu_ is held.
+    finishing_ |= message.has_finish();
+  }
+  if (stream != nullptr) stream->Write(message);
+}
+
+void DownstreamLink::Unlink() {
+  const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !serving_;
+  };
+  absl::MutexLock lock(&mu_);
+  awaited_ = false;
+  handlers_ = {};
+  // It ends its side when it has heard of the run's end; otherwise this does.
+  const absl::Duration farewell =
+      finishing_ ? kFarewell : absl::ZeroDuration();
+  if (AwaitFor(&mu_, absl::Condition(&ended), farewell)) return;
+  if (context_ != nullptr) context_->TryCancel();
+  mu_.Await(absl::Condition(&ended));
+}
+
+void DownstreamLink::Begin(const GradientKey& task) {
+  task_ = KeyToProto(task);
+  queue_.Begin(task);
+}
+
+absl::Status DownstreamLink::Send(int64_t pass,
+                                  absl::Span<const uint8_t> bytes) {
+  return InPieces(task_, pass, bytes, [this](proto::Activations piece) {
+    proto::ToDownstream message;
+    *message.mutable_activations() = std::move(piece);
+    Send(message);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status DownstreamLink::Receive(int64_t pass, absl::Span<uint8_t> into,
+                                     const CancelToken& cancel) {
+  return queue_.Take(pass, into, cancel);
+}
+
+// ---- The member before.
+
+absl::StatusOr<std::unique_ptr<UpstreamLink>> UpstreamLink::To(
+    const std::string& address, MemberIdentity self,
+    const TransportSecurity& security, Clock* clock) {
+  SLUICE_RETURN_IF_ERROR(Allow(security, "--upstream", address));
+  return std::unique_ptr<UpstreamLink>(
+      new UpstreamLink(address, std::move(self), security, clock));
+}
+
+UpstreamLink::UpstreamLink(std::string address, MemberIdentity self,
+                           const TransportSecurity& security, Clock* clock)
+    : address_(std::move(address)),
+      self_(std::move(self)),
+      clock_(clock),
+      channel_(grpc::CreateCustomChannel(address_, security.ToWorkers(),
+                                         BulkChannelArguments())),
+      stub_(proto::Member::NewStub(channel_)) {}
+
+UpstreamLink::~UpstreamLink() { Unlink(); }
+
+std::string UpstreamLink::Name() const {
+  return absl::StrCat("member ", self_.member - 1, " of worker ", self_.worker,
+                      " at ", address_);
+}
+
+absl::Status UpstreamLink::LinkOnce() {
+  context_ = std::make_unique<grpc::ClientContext>();
+  stream_ = stub_->Link(context_.get());
+  proto::ToUpstream first;
+  proto::MemberHello* hello = first.mutable_hello();
+  hello->set_worker(self_.worker);
+  hello->set_member(self_.member);
+  hello->set_fingerprint(self_.fingerprint);
+  hello->set_job(self_.job);
+  hello->set_process(self_.process);
+  stream_->Write(first);
+  // It sends them when it has taken the link.
+  stream_->WaitForInitialMetadata();
+  if (context_->GetServerInitialMetadata().count(kLinked) > 0) {
+    return absl::OkStatus();
+  }
+  const absl::Status refused = FromGrpcStatus(stream_->Finish());
+  stream_.reset();
+  return refused.ok() ? absl::UnavailableError("the link ended") : refused;
+}
+
+absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers) {
+  std::string last;
+  SLUICE_RETURN_IF_ERROR(WaitFor(
+      wait, clock_, [&] { return absl::StrCat(Name(), " (", last, ")"); },
+      [&]() -> absl::StatusOr<bool> {
+        const absl::Status linked = LinkOnce();
+        if (linked.ok()) return true;
+        last = std::string(linked.message());
+        if (!absl::IsUnavailable(linked) && !absl::IsCancelled(linked)) {
+          return absl::Status(linked.code(),
+                              absl::StrCat(Name(), ": ", linked.message()));
+        }
+        CancelToken().WaitFor(kLookEvery);
+        return false;
+      }));
+  if (stream_ == nullptr) return absl::OkStatus();  // Stopped.
+  queue_.Open();
+  reader_ = StartThread("link-read", [this, handlers = std::move(handlers)] {
+    Read(handlers);
+  });
+  return absl::OkStatus();
+}
+
+void UpstreamLink::Read(Handlers handlers) {
+  proto::ToDownstream message;
+  while (stream_->Read(&message)) {
+    if (message.has_activations()) {
+      queue_.Put(std::move(*message.mutable_activations()));
+    } else {
+      handlers.on_message(message);
+    }
+  }
+  const absl::Status why =
+      absl::UnavailableError(absl::StrCat(Name(), " is gone"));
+  queue_.Close(why);
+  handlers.on_broken(why);
+}
+
+void UpstreamLink::Send(const proto::ToUpstream& message) {
+  absl::MutexLock write(&write_mu_);
+  if (stream_ != nullptr) stream_->Write(message);
+}
+
+void UpstreamLink::Unlink() {
+  if (stream_ == nullptr) return;
+  {
+    absl::MutexLock write(&write_mu_);
+    stream_->WritesDone();
+  }
+  context_->TryCancel();
+  if (reader_.joinable()) reader_.join();
+  stream_->Finish().ok();
+  absl::MutexLock write(&write_mu_);
+  stream_.reset();
+}
+
+void UpstreamLink::Begin(const GradientKey& task) {
+  task_ = KeyToProto(task);
+  queue_.Begin(task);
+}
+
+absl::Status UpstreamLink::Send(int64_t pass,
+                                absl::Span<const uint8_t> bytes) {
+  return InPieces(task_, pass, bytes, [this](proto::Activations piece) {
+    proto::ToUpstream message;
+    *message.mutable_gradient() = std::move(piece);
+    Send(message);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status UpstreamLink::Receive(int64_t pass, absl::Span<uint8_t> into,
+                                   const CancelToken& cancel) {
+  return queue_.Take(pass, into, cancel);
+}
+
+}  // namespace sluice

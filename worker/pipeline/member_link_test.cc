@@ -1,0 +1,224 @@
+#include "worker/pipeline/member_link.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/named_thread.h"
+#include "common/process_name.h"
+#include "common/rpc/polling.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+GradientKey Key(int64_t sequence) {
+  return {Generation(1), WorkerId(3), Incarnation(1), Sequence(sequence)};
+}
+
+MemberIdentity Member(int member, const std::string& fingerprint = "f") {
+  return {.worker = 3,
+          .member = member,
+          .fingerprint = fingerprint,
+          .job = "seed: 1",
+          .process = "host:1"};
+}
+
+class MemberLinkTest : public ::testing::Test {
+ protected:
+  // As the worker does.
+  static void SetUpTestSuite() { PollQueuesApart(); }
+  MemberLinkTest() {
+    auto listening = DownstreamLink::Listen(address_, Member(0), {});
+    EXPECT_TRUE(listening.ok()) << listening.status();
+    before_ = *std::move(listening);
+    behind_ = *UpstreamLink::To(address_, Member(1), {});
+  }
+
+  LinkWait Wait(absl::Duration timeout = absl::Seconds(30)) const {
+    return {.timeout = timeout, .field = "limits.start_timeout_s",
+            .stopped = [] { return false; }};
+  }
+  void LinkBoth() {
+    std::thread links = StartThread("links", [this] {
+      EXPECT_TRUE(
+          behind_
+              ->Link(Wait(),
+                     {.on_message =
+                          [this](const proto::ToDownstream& message) {
+                            down_ = message;
+                            heard_down_.Notify();
+                          },
+                      .on_broken = [this](const absl::Status& why) {
+                        broken_behind_ = why;
+                        behind_broke_.Notify();
+                      }})
+              .ok());
+    });
+    EXPECT_TRUE(before_
+                    ->Await(Wait(), {.on_message =
+                                         [this](const proto::ToUpstream& m) {
+                                           up_ = m;
+                                           heard_up_.Notify();
+                                         },
+                                     .on_broken =
+                                         [this](const absl::Status& why) {
+                                           broken_before_ = why;
+                                           before_broke_.Notify();
+                                         }})
+                    .ok());
+    links.join();
+  }
+
+  // Of this process alone.
+  const std::string address_ =
+      absl::StrCat("unix-abstract:member-link-test-", ProcessName(), "-",
+                   ::testing::UnitTest::GetInstance()
+                       ->current_test_info()
+                       ->name());
+  proto::ToDownstream down_;
+  proto::ToUpstream up_;
+  absl::Status broken_before_, broken_behind_;
+  absl::Notification heard_down_, heard_up_, before_broke_, behind_broke_;
+  // Last: their threads use what is above.
+  std::unique_ptr<DownstreamLink> before_;  // Member 0's.
+  std::unique_ptr<UpstreamLink> behind_;    // Member 1's.
+};
+
+TEST_F(MemberLinkTest, ActivationsGoDownAndTheirGradientsUp) {
+  LinkBoth();
+  before_->Begin(Key(1));
+  behind_->Begin(Key(1));
+  // More than one message carries.
+  std::vector<uint8_t> sent(3'000'000), came(sent.size());
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = i * 7 % 251;
+  ASSERT_TRUE(before_->Send(0, sent).ok());
+  const CancelToken cancel;
+  ASSERT_TRUE(behind_->Receive(0, absl::MakeSpan(came), cancel).ok());
+  EXPECT_EQ(came, sent);
+  std::reverse(sent.begin(), sent.end());
+  ASSERT_TRUE(behind_->Send(0, sent).ok());
+  ASSERT_TRUE(before_->Receive(0, absl::MakeSpan(came), cancel).ok());
+  EXPECT_EQ(came, sent);
+}
+
+TEST_F(MemberLinkTest, MessagesReachTheHandlers) {
+  LinkBoth();
+  proto::ToDownstream task;
+  task.mutable_task()->set_first_batch(5);
+  before_->Send(task);
+  heard_down_.WaitForNotification();
+  EXPECT_EQ(down_.task().first_batch(), 5);
+  proto::ToUpstream ready;
+  ready.mutable_ready()->set_loss(2);
+  behind_->Send(ready);
+  heard_up_.WaitForNotification();
+  EXPECT_EQ(up_.ready().loss(), 2);
+}
+
+TEST_F(MemberLinkTest, AMemberThatIsGoneIsNamed) {
+  LinkBoth();
+  behind_.reset();
+  before_broke_.WaitForNotification();
+  EXPECT_EQ(broken_before_,
+            absl::UnavailableError("member 1 of worker 3 is gone"));
+  before_->Begin(Key(1));
+  std::vector<uint8_t> into(4);
+  EXPECT_EQ(before_->Receive(0, absl::MakeSpan(into), CancelToken()),
+            broken_before_);
+  EXPECT_FALSE(before_->linked());
+}
+
+TEST_F(MemberLinkTest, TheOneBeforeThatIsGoneIsNamed) {
+  LinkBoth();
+  before_.reset();
+  behind_broke_.WaitForNotification();
+  EXPECT_EQ(broken_behind_, absl::UnavailableError(absl::StrCat(
+                                "member 0 of worker 3 at ", address_,
+                                " is gone")));
+}
+
+TEST_F(MemberLinkTest, ALinkIsMadeAnew) {
+  LinkBoth();
+  behind_->Unlink();
+  before_broke_.WaitForNotification();
+  before_->Unlink();
+  std::thread links = StartThread("links", [this] {
+    EXPECT_TRUE(behind_
+                    ->Link(Wait(), {.on_message = [](const auto&) {},
+                                    .on_broken = [](const auto&) {}})
+                    .ok());
+  });
+  EXPECT_TRUE(before_
+                  ->Await(Wait(), {.on_message = [](const auto&) {},
+                                   .on_broken = [](const auto&) {}})
+                  .ok());
+  links.join();
+  EXPECT_TRUE(before_->linked());
+}
+
+TEST_F(MemberLinkTest, OneThatDoesNotComeIsNamed) {
+  const absl::Status late = before_->Await(
+      Wait(absl::Milliseconds(150)),
+      {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
+  EXPECT_EQ(late, absl::UnavailableError(
+                      "member 1 of worker 3: no link for 150ms "
+                      "(limits.start_timeout_s)"));
+  // Nobody waits for one now.
+  const absl::Status not_ready = behind_->Link(
+      Wait(absl::Milliseconds(150)),
+      {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
+  EXPECT_THAT(std::string(not_ready.message()), HasSubstr("no link for 150ms"));
+}
+
+TEST_F(MemberLinkTest, AnotherJobOrPlaceIsRefused) {
+  std::thread waits = StartThread("waits", [this] {
+    EXPECT_TRUE(before_
+                    ->Await(Wait(), {.on_message = [](const auto&) {},
+                                     .on_broken = [](const auto&) {}})
+                    .ok());
+  });
+  const auto refusal = [this](MemberIdentity self) {
+    return (*UpstreamLink::To(address_, std::move(self), {}))
+        ->Link(Wait(), {.on_message = [](const auto&) {},
+                        .on_broken = [](const auto&) {}});
+  };
+  MemberIdentity other = Member(1, "g");
+  other.job = "seed: 2";
+  absl::Status refused = refusal(other);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("member 1 of worker 3: has another job: seed: 1 here, "
+                        "2 there"));
+  refused = refusal(Member(2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("member 2 of worker 3 comes where member 1 of worker 3 "
+                        "is expected"));
+  EXPECT_TRUE(behind_
+                  ->Link(Wait(), {.on_message = [](const auto&) {},
+                                  .on_broken = [](const auto&) {}})
+                  .ok());
+  waits.join();
+}
+
+TEST_F(MemberLinkTest, AnAddressOffTheLoopbackWantsTls) {
+  EXPECT_THAT(std::string(DownstreamLink::Listen("10.1.2.3:1", Member(0), {})
+                              .status()
+                              .message()),
+              HasSubstr("--listen: 10.1.2.3:1 is not on the loopback"));
+  EXPECT_THAT(
+      std::string(
+          UpstreamLink::To("10.1.2.3:1", Member(1), {}).status().message()),
+      HasSubstr("--upstream: 10.1.2.3:1 is not on the loopback"));
+}
+
+}  // namespace
+}  // namespace sluice

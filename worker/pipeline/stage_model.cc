@@ -1,0 +1,293 @@
+// A slot is what one pass needs between its forward and its backward: layers of
+// its own with their activations, what came in and what came back. Pass i has
+// slot i modulo their number, which is free again when pass i - passes_at_once()
+// has come back, and that is just before pass i begins.
+//
+// Running statistics are written by forward into the pass's gradient. The sum
+// that a gradient is part of is known in backward only, so a slot with
+// statistics has a vector for them, from which backward takes them over.
+#include "worker/pipeline/stage_model.h"
+
+#include <utility>
+
+#include "common/status_macros.h"
+#include "worker/model/layer_stack.h"
+#include "worker/model/layers.h"
+
+namespace sluice {
+namespace {
+
+// In place of a pass's number: a sum over all tensors; tokens, or their
+// gradient.
+constexpr int64_t kSum = -1;
+constexpr int64_t kTokens = -2;
+
+absl::Span<const uint8_t> BytesAt(const void* data, int64_t size) {
+  return {static_cast<const uint8_t*>(data), static_cast<size_t>(size)};
+}
+
+absl::Span<uint8_t> BytesAt(void* data, int64_t size) {
+  return {static_cast<uint8_t*>(data), static_cast<size_t>(size)};
+}
+
+}  // namespace
+
+struct StageModel::Slot {
+  std::unique_ptr<LayerStack> layers;
+  std::unique_ptr<kernels::InputOp> input;      // First stage; may be nullptr.
+  std::unique_ptr<kernels::Buffer> x;           // What input or `before` makes.
+  std::unique_ptr<kernels::Buffer> dy;          // What `behind` returns.
+  std::unique_ptr<Loss> loss;                   // Last stage.
+  std::unique_ptr<kernels::Buffer> statistics;  // Where there are such.
+
+  const void* in = nullptr;  // Of the pass: x, or the batch's own inputs.
+};
+
+StageModel::StageModel(const Place& place, kernels::Device* device)
+    : place_(place), device_(device) {}
+
+StageModel::~StageModel() = default;
+
+absl::StatusOr<std::unique_ptr<StageModel>> StageModel::Create(
+    const ResolvedJob& job, const Place& place, int max_samples,
+    kernels::Device* device) {
+  SLUICE_CHECK((place.before == nullptr) == (place.stage == 0));
+  SLUICE_CHECK((place.behind == nullptr) == (place.stage + 1 == place.stages));
+  SLUICE_CHECK(device->accelerator() == nullptr);  // The job's validation.
+  std::unique_ptr<StageModel> model(new StageModel(place, device));
+  SLUICE_RETURN_IF_ERROR(model->Prepare(job, max_samples));
+  return model;
+}
+
+absl::Status StageModel::Prepare(const ResolvedJob& job, int max_samples) {
+  device_->EnterThread();
+  const std::vector<LayerPlan>& layers = job.model.layers;
+  input_bytes_ = SizeOf(job.model.input_shape) * device_->activation_bytes();
+  output_bytes_ =
+      SizeOf(layers.back().output_shape) * device_->activation_bytes();
+  SLUICE_ASSIGN_OR_RETURN(statistics_,
+                          device_->PrepareVector(job.layout.statistics()));
+  if (job.model.tied_output) {
+    // The embedding is the model's first layer, and its tokens come first.
+    tokens_bytes_ =
+        job.model.tensors[0].size * static_cast<int64_t>(sizeof(float));
+  }
+  if (tokens_bytes_ > 0 && place_.before != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(tokens_, device_->Allocate(tokens_bytes_));
+    SLUICE_ASSIGN_OR_RETURN(tokens_gradient_,
+                            device_->Allocate(tokens_bytes_));
+  }
+  for (int i = 0; i < passes_at_once(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(slots_.emplace_back(), MakeSlot(job, max_samples));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<StageModel::Slot>> StageModel::MakeSlot(
+    const ResolvedJob& job, int max_samples) {
+  const LayerContext context = {.plan = job.model,
+                                .seed = job.job.seed(),
+                                .max_samples = max_samples,
+                                .device = device_};
+  auto slot = std::make_unique<Slot>();
+  SLUICE_ASSIGN_OR_RETURN(slot->layers,
+                          LayerStack::Create(context, job.model.layers));
+  if (place_.before != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(slot->x,
+                            device_->Allocate(max_samples * input_bytes_));
+  } else if (!job.model.layers[0].layer.has_embedding()) {
+    const ImageSize in = ImageSizeOf(job.model.input_shape);
+    SLUICE_ASSIGN_OR_RETURN(
+        slot->input,
+        device_->Prepare(kernels::InputShape{in.channels, in.pixels},
+                         max_samples));
+    if (slot->input != nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(slot->x,
+                              device_->Allocate(max_samples * input_bytes_));
+    }
+  }
+  if (place_.behind != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(slot->dy,
+                            device_->Allocate(max_samples * output_bytes_));
+  } else {
+    const std::vector<int64_t>& output = job.model.layers.back().output_shape;
+    SLUICE_ASSIGN_OR_RETURN(
+        slot->loss,
+        MakeLoss(job.job.model().loss(), job.data.classification,
+                 SizeOf(output) / output.back(), output.back(), max_samples,
+                 device_));
+  }
+  if (!job.layout.statistics().empty()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        slot->statistics,
+        device_->Allocate(job.layout.size() *
+                          static_cast<int64_t>(sizeof(float))));
+  }
+  return slot;
+}
+
+void StageModel::BeginTask() { begun_ = returned_ = 0; }
+
+absl::Status StageModel::ShareTokens(WeightSource& weights,
+                                     const CancelToken& cancel) {
+  if (tokens_bytes_ == 0) return absl::OkStatus();
+  const void* tokens = weights.values().data();
+  if (place_.before != nullptr) {
+    tokens = tokens_->data();
+    SLUICE_RETURN_IF_ERROR(place_.before->Receive(
+        kTokens, BytesAt(tokens_->data(), tokens_bytes_), cancel));
+  }
+  if (place_.behind == nullptr) return absl::OkStatus();
+  return place_.behind->Send(kTokens, BytesAt(tokens, tokens_bytes_));
+}
+
+absl::Status StageModel::ReturnTokens(GradientSink& gradient,
+                                      const CancelToken& cancel) {
+  if (tokens_bytes_ == 0) return absl::OkStatus();
+  void* const here = place_.before == nullptr
+                         ? static_cast<void*>(gradient.values().data())
+                         : tokens_gradient_->data();
+  if (place_.behind != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.behind->Receive(
+        kTokens, BytesAt(here, tokens_bytes_), cancel));
+  }
+  if (place_.before == nullptr) return absl::OkStatus();
+  return place_.before->Send(
+      kTokens, BytesAt(static_cast<const void*>(here), tokens_bytes_));
+}
+
+absl::StatusOr<const void*> StageModel::Enter(const Batch& batch,
+                                              const CancelToken& cancel,
+                                              Slot* slot) {
+  if (place_.before != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.before->Receive(
+        begun_, BytesAt(slot->x->data(), batch.samples * input_bytes_),
+        cancel));
+    return slot->x->data();
+  }
+  if (slot->input == nullptr) return batch.inputs.data();
+  SLUICE_RETURN_IF_ERROR(
+      slot->input->Run(batch.samples, batch.inputs.data(), slot->x->data()));
+  return slot->x->data();
+}
+
+absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
+    const Batch& batch, WeightSource& weights, const CancelToken& cancel,
+    TaskProgress* progress) {
+  const auto all = static_cast<int64_t>(weights.values().size());
+  while (true) {
+    SLUICE_ASSIGN_OR_RETURN(const auto waited, weights.WaitUntil(all));
+    if (!IsRestarted(waited)) break;  // Nothing was computed from them.
+  }
+  progress->Enter(Stage::kForward);
+  if (batch.first == 0) {
+    SLUICE_RETURN_IF_ERROR(ShareTokens(weights, cancel));
+  }
+  Slot& slot = *slots_[begun_ % slots_.size()];
+  SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, cancel, &slot));
+  const Pass pass = {
+      .samples = batch.samples,
+      .weights = weights.values().data(),
+      .cancel = cancel,
+      .batch = batch.id,
+      .first = batch.first,
+      .tokens = tokens_ ? tokens_->floats() : nullptr,
+      .gradient = slot.statistics ? slot.statistics->floats() : nullptr};
+  SLUICE_RETURN_IF_ERROR(slot.layers->BeginPass(pass));
+  SLUICE_RETURN_IF_ERROR(slot.layers->Forward(pass, slot.in));
+  if (place_.behind != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.behind->Send(
+        begun_, BytesAt(slot.layers->Output(slot.in),
+                        batch.samples * output_bytes_)));
+  }
+  ++begun_;
+  return all;
+}
+
+absl::StatusOr<const void*> StageModel::Return(const Batch& batch,
+                                               const CancelToken& cancel,
+                                               Slot* slot, Result* result) {
+  if (place_.behind != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.behind->Receive(
+        returned_, BytesAt(slot->dy->data(), batch.samples * output_bytes_),
+        cancel));
+    return slot->dy->data();
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const kernels::LossResult loss,
+      slot->loss->Run(batch, slot->layers->Output(slot->in), /*scale=*/1,
+                      slot->layers->scratch()));
+  result->loss = loss.loss;
+  result->correct = loss.correct;
+  return slot->layers->scratch();
+}
+
+absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
+    const Batch& batch, WeightSource& weights, GradientSink& gradient,
+    const CancelToken& cancel, TaskProgress* progress) {
+  SLUICE_CHECK(returned_ < begun_);
+  Slot& slot = *slots_[returned_ % slots_.size()];
+  Result result = {.samples = batch.samples};
+  SLUICE_ASSIGN_OR_RETURN(const void* dy,
+                          Return(batch, cancel, &slot, &result));
+  progress->Enter(Stage::kBackward);
+  if (slot.statistics != nullptr) {
+    const auto floats = static_cast<int64_t>(gradient.values().size());
+    SLUICE_RETURN_IF_ERROR(statistics_->Scale({0, floats}, 1,
+                                              slot.statistics->floats(),
+                                              gradient.values().data()));
+  }
+  const Pass pass = {.samples = batch.samples,
+                     .weights = weights.values().data(),
+                     .cancel = cancel,
+                     .batch = batch.id,
+                     .first = batch.first,
+                     .tokens = tokens_ ? tokens_->floats() : nullptr,
+                     .tokens_gradient =
+                         tokens_gradient_ ? tokens_gradient_->floats() : nullptr,
+                     .gradient = gradient.values().data(),
+                     .sink = &gradient};
+  if (place_.before == nullptr) {  // The embedding adds to what is there.
+    SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const void* dx,
+      slot.layers->Backward(pass, slot.in, dy,
+                            /*wants_dx=*/place_.before != nullptr));
+  if (place_.before != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.before->Send(
+        returned_, BytesAt(dx, batch.samples * input_bytes_)));
+    SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
+  }
+  ++returned_;
+  return result;
+}
+
+absl::StatusOr<double> StageModel::SumOverTensors(
+    absl::Span<const double> own, const CancelToken& cancel) {
+  double sum = 0;
+  const int64_t size = sizeof(sum);
+  if (place_.before != nullptr) {
+    SLUICE_RETURN_IF_ERROR(
+        place_.before->Receive(kSum, BytesAt(&sum, size), cancel));
+  }
+  for (const double term : own) sum += term;
+  if (place_.behind != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.behind->Send(
+        kSum, BytesAt(static_cast<const void*>(&sum), size)));
+    SLUICE_RETURN_IF_ERROR(
+        place_.behind->Receive(kSum, BytesAt(&sum, size), cancel));
+  }
+  if (place_.before != nullptr) {
+    SLUICE_RETURN_IF_ERROR(place_.before->Send(
+        kSum, BytesAt(static_cast<const void*>(&sum), size)));
+  }
+  return sum;
+}
+
+absl::StatusOr<DeviceModel::Result> StageModel::Evaluate(
+    const Batch&, absl::Span<const float>) {
+  return absl::FailedPreconditionError("a stage alone measures nothing");
+}
+
+}  // namespace sluice

@@ -1,0 +1,287 @@
+#include "worker/pipeline/stage_model.h"
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "common/named_thread.h"
+#include "common/stage_plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/model/testing/model_testing.h"
+
+namespace sluice {
+namespace {
+
+// What travels one way between two stages, in this process.
+class Way {
+ public:
+  void Put(int64_t pass, absl::Span<const uint8_t> bytes) {
+    absl::MutexLock lock(&mu_);
+    sent_.push_back({pass, {bytes.begin(), bytes.end()}});
+  }
+  absl::Status Take(int64_t pass, absl::Span<uint8_t> into) {
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(
+        +[](std::deque<Sent>* sent) { return !sent->empty(); }, &sent_));
+    const Sent sent = std::move(sent_.front());
+    sent_.pop_front();
+    EXPECT_EQ(sent.pass, pass);
+    EXPECT_EQ(sent.bytes.size(), into.size());
+    if (sent.bytes.size() != into.size()) return absl::DataLossError("size");
+    std::memcpy(into.data(), sent.bytes.data(), into.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Sent {
+    int64_t pass;
+    std::vector<uint8_t> bytes;
+  };
+  absl::Mutex mu_;
+  std::deque<Sent> sent_ ABSL_GUARDED_BY(mu_);
+};
+
+class FakeNeighbour final : public Neighbour {
+ public:
+  FakeNeighbour(Way* out, Way* in) : out_(*out), in_(*in) {}
+  void Begin(const GradientKey&) override {}
+  absl::Status Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
+    out_.Put(pass, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
+                       const CancelToken&) override {
+    return in_.Take(pass, into);
+  }
+
+ private:
+  Way& out_;
+  Way& in_;
+};
+
+// The parts of each mini-batch.
+using Work = std::vector<std::vector<Batch>>;
+
+Work MakeWork(const ResolvedJob& job,
+              const std::vector<std::vector<int64_t>>& samples) {
+  Work work;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    int64_t first = 0;
+    work.emplace_back();
+    for (const int64_t count : samples[i]) {
+      Batch part = MakeBatch(job, count, 10 * i + first);
+      part.id = BatchId(i);
+      part.first = first;
+      first += count;
+      work[i].push_back(std::move(part));
+    }
+  }
+  return work;
+}
+
+Model::Steps StepsOf(const Work& work, float rate, double clip_norm = 0) {
+  return {.count = static_cast<int>(work.size()),
+          .rate = rate,
+          .clip_norm = clip_norm,
+          .next = [&work, step = size_t{0}, part = size_t{0}]() mutable {
+            const std::vector<Batch>& parts = work[step];
+            float total = 0;
+            for (const Batch& batch : parts) {
+              total += static_cast<float>(batch.samples);
+            }
+            const Model::Part next = {
+                .batch = &parts[part],
+                .share = static_cast<float>(parts[part].samples) / total,
+                .last = part + 1 == parts.size()};
+            part = next.last ? 0 : part + 1;
+            step += next.last ? 1 : 0;
+            return next;
+          }};
+}
+
+struct Computed {
+  std::vector<float> gradient;
+  double loss = 0;
+  int64_t samples = 0;
+};
+
+Computed Unsplit(const ResolvedJob& job, const Work& work, float rate,
+                 double clip_norm = 0) {
+  const auto device = Cpu();
+  const auto model = Create(job, 8, device.get());
+  Computed computed{std::vector<float>(job.layout.size(), std::nanf(""))};
+  const auto result =
+      Watched(model.get(), StepsOf(work, rate, clip_norm), InitialWeights(job),
+              absl::MakeSpan(computed.gradient));
+  EXPECT_TRUE(result.ok()) << result.status();
+  computed.loss = result->loss;
+  computed.samples = result->samples;
+  return computed;
+}
+
+// The same by stages that begin with the layers `cuts`, a thread each.
+Computed Split(ResolvedJob job, const std::vector<std::string>& cuts,
+               const Work& work, float rate, double clip_norm = 0) {
+  proto::Group* group = job.job.mutable_worker()->mutable_group();
+  const int stages = static_cast<int>(cuts.size()) + 1;
+  group->set_pipeline_stages(stages);
+  for (const std::string& cut : cuts) group->add_cuts(cut);
+  std::vector<std::string> violations;
+  ResolveCuts(job.model, group, &violations);
+  EXPECT_THAT(violations, ::testing::IsEmpty());
+
+  const std::vector<float> weights = InitialWeights(job);
+  Computed computed{std::vector<float>(weights.size(), std::nanf(""))};
+  std::vector<Way> down(stages), up(stages);  // Behind stage s.
+  std::vector<std::thread> threads;
+  for (int s = 0; s < stages; ++s) {
+    threads.push_back(StartThread("stage", [&, s] {
+      std::optional<FakeNeighbour> before, behind;
+      if (s > 0) before.emplace(&up[s - 1], &down[s - 1]);
+      if (s + 1 < stages) behind.emplace(&down[s], &up[s]);
+      const ResolvedJob own = JobOfStage(job, s);
+      const auto device = Cpu();
+      auto stage =
+          StageModel::Create(own,
+                             {.stage = s,
+                              .stages = stages,
+                              .before = before ? &*before : nullptr,
+                              .behind = behind ? &*behind : nullptr},
+                             8, device.get());
+      ASSERT_TRUE(stage.ok()) << stage.status();
+      const auto model = Model::On(device.get(), own.layout, *std::move(stage));
+      ASSERT_TRUE(model.ok()) << model.status();
+      const ParameterRange range = StagesOf(job)[s].parameters;
+      const std::vector<float> part(weights.begin() + range.begin,
+                                    weights.begin() + range.end);
+      const auto result =
+          Watched(model->get(), StepsOf(work, rate, clip_norm), part,
+                  absl::MakeSpan(computed.gradient)
+                      .subspan(range.begin, range.size()));
+      ASSERT_TRUE(result.ok()) << result.status();
+      if (s + 1 < stages) return;
+      computed.loss = result->loss;
+      computed.samples = result->samples;
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return computed;
+}
+
+void ExpectSameBits(const Computed& split, const Computed& whole) {
+  EXPECT_EQ(split.loss, whole.loss);
+  EXPECT_EQ(split.samples, whole.samples);
+  ASSERT_EQ(split.gradient.size(), whole.gradient.size());
+  for (size_t i = 0; i < whole.gradient.size(); ++i) {
+    ASSERT_EQ(split.gradient[i], whole.gradient[i]) << "at " << i;
+  }
+}
+
+TEST(StageModelTest, StagesHaveTheBitsOfTheWholeModel) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  const Work work = MakeWork(job, {{4, 4, 4, 4, 3}});
+  const Computed whole = Unsplit(job, work, 0);
+  for (const std::vector<std::string>& cuts :
+       std::vector<std::vector<std::string>>{{"conv2d3"},
+                                             {"max_pool2", "dense7"},
+                                             {"relu1", "flatten6", "dense11"},
+                                             {}}) {
+    SCOPED_TRACE(cuts.size());
+    ExpectSameBits(Split(job, cuts, work, 0), whole);
+  }
+}
+
+TEST(StageModelTest, AMiniBatchMayHaveFewerMicroBatchesThanThereAreStages) {
+  const ResolvedJob job = MakeJob(kLeNet, {1, 28, 28});
+  for (const std::vector<int64_t>& parts :
+       std::vector<std::vector<int64_t>>{{4}, {4, 1}}) {
+    const Work work = MakeWork(job, {parts});
+    ExpectSameBits(Split(job, {"conv2d3", "dense7", "dense9"}, work, 0),
+                   Unsplit(job, work, 0));
+  }
+}
+
+TEST(StageModelTest, RunningStatisticsAreThoseOfEachMicroBatch) {
+  const ResolvedJob job = MakeJob(kSmallResNet, {3, 8, 8});
+  const Work work = MakeWork(job, {{4, 4, 4, 2}});
+  const Computed whole = Unsplit(job, work, 0);
+  ExpectSameBits(Split(job, {"residual5"}, work, 0), whole);
+  ExpectSameBits(Split(job, {"residual5", "residual7"}, work, 0), whole);
+}
+
+TEST(StageModelTest, LocalStepsMoveEachStagesOwnWeights) {
+  const ResolvedJob job = MakeJob(R"(
+    layer { dense { units: 7 } }
+    layer { batch_norm {} }
+    layer { tanh {} }
+    layer { dropout { rate: 0.25 } }
+    layer { dense { units: 5 } }
+    layer { relu {} }
+    layer { dense { units: 3 } }
+  )", {4});
+  const Work work = MakeWork(job, {{3, 3}, {4, 4, 4, 1}, {2}});
+  const Computed whole = Unsplit(job, work, 0.5f);
+  ExpectSameBits(Split(job, {"dense4"}, work, 0.5f), whole);
+  ExpectSameBits(Split(job, {"dropout3", "dense6"}, work, 0.5f), whole);
+}
+
+TEST(StageModelTest, AGradientIsClippedByTheNormOfAllStages) {
+  const ResolvedJob job = MakeJob(kSmallResNet, {3, 8, 8});
+  const Work work = MakeWork(job, {{4, 4}, {4, 2}});
+  const Computed whole = Unsplit(job, work, 0.1f, 0.01);
+  EXPECT_NE(whole.gradient, Unsplit(job, work, 0.1f).gradient);
+  ExpectSameBits(Split(job, {"residual5"}, work, 0.1f, 0.01), whole);
+  ExpectSameBits(Split(job, {"batch_norm3", "residual7"}, work, 0.1f, 0.01),
+                 whole);
+}
+
+// The tokens' gradient is the sum of both uses, in both local steps.
+TEST(StageModelTest, ATiedOutputUsesTheFirstStagesTokens) {
+  const ResolvedJob job = MakeJob(R"(
+    layer { embedding { vocabulary: 11 features: 6 } }
+    layer { dense { units: 6 } }
+    layer { tanh {} }
+    layer { dense { units: 6 } }
+    layer { layer_norm {} }
+    layer { tied_output {} }
+  )", {5});
+  const Work work = MakeWork(job, {{4, 4, 2}, {3, 3}});
+  const Computed whole = Unsplit(job, work, 0.5f, 0.3);
+  for (const std::vector<std::string>& cuts :
+       std::vector<std::vector<std::string>>{
+           {"dense1"}, {"dense3"}, {"dense1", "dense3", "layer_norm4"}}) {
+    ExpectSameBits(Split(job, cuts, work, 0.5f, 0.3), whole);
+  }
+}
+
+TEST(StageModelTest, ATransformersStagesHaveItsBits) {
+  const ResolvedJob job = MakeJob(R"(
+    layer { embedding { vocabulary: 11 features: 6 } }
+    layer { repeat { times: 3
+      layer { residual {
+        layer { layer_norm {} }
+        layer { dense { units: 18 } }
+        layer { attention { heads: 2 } }
+        layer { dense { units: 6 } }
+      } }
+    } }
+    layer { layer_norm {} }
+    layer { dense { units: 11 } }
+  )", {5});
+  const Work work = MakeWork(job, {{4, 4, 2}});
+  const Computed whole = Unsplit(job, work, 0);
+  ExpectSameBits(Split(job, {"repeat1.1.residual0"}, work, 0), whole);
+  ExpectSameBits(
+      Split(job, {"repeat1.0.residual0", "repeat1.2.residual0"}, work, 0),
+      whole);
+}
+
+}  // namespace
+}  // namespace sluice
