@@ -37,8 +37,8 @@ void Cover(const ModelPlan& plan, const LayerPlan& layer,
 
 ModelStage StageOf(const ModelPlan& plan, size_t begin, size_t end) {
   ModelStage stage = {.begin = begin,
-                 .end = end,
-                 .parameters = {std::numeric_limits<int64_t>::max(), 0}};
+                      .end = end,
+                      .parameters = {std::numeric_limits<int64_t>::max(), 0}};
   for (size_t i = begin; i < end; ++i) {
     Cover(plan, plan.layers[i], &stage.parameters);
     stage.multiply_adds += MultiplyAdds(plan, plan.layers[i]);
@@ -92,8 +92,7 @@ std::vector<size_t> BestCuts(const ModelPlan& plan, size_t stages) {
   for (int i = 0; i < 64; ++i) {
     const double middle = low + (high - low) / 2;
     const std::vector<size_t> cuts = CutsWithin(plan, middle);
-    const bool fits =
-        cuts.size() < stages && LargestOf(plan, cuts) <= middle;
+    const bool fits = cuts.size() < stages && LargestOf(plan, cuts) <= middle;
     (fits ? high : low) = middle;
   }
   std::vector<size_t> cuts = CutsWithin(plan, high);

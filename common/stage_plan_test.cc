@@ -65,7 +65,8 @@ TEST(StagePlanTest, NoStageIsWithoutWeights) {
     layer { dense { units: 3 } }
     layer { tanh {} }
     layer { tanh {} }
-  )", {1, 8, 8});
+  )",
+                              {1, 8, 8});
   std::vector<std::string> violations;
   EXPECT_EQ(Cuts(plan, 2, &violations).size(), 1);
   EXPECT_THAT(violations, IsEmpty());
@@ -84,7 +85,8 @@ TEST(StagePlanTest, MultiplyAddsOfEachKind) {
     layer { residual { layer { conv2d { channels: 4 kernel: 1 } } } }
     layer { flatten {} }
     layer { dense { units: 3 } }
-  )", {2, 5, 5});
+  )",
+                                {2, 5, 5});
   const auto of = [](const ModelPlan& plan, size_t layer) {
     return MultiplyAdds(plan, plan.layers[layer]);
   };
@@ -96,7 +98,8 @@ TEST(StagePlanTest, MultiplyAddsOfEachKind) {
     layer { dense { units: 18 } }
     layer { attention { heads: 2 } }
     layer { tied_output {} }
-  )", {5});
+  )",
+                              {5});
   EXPECT_EQ(of(text, 1), 5 * 6 * 18);
   EXPECT_EQ(of(text, 2), 2 * 5 * 5 * 6);
   EXPECT_EQ(of(text, 3), 5 * 6 * 256);
@@ -113,7 +116,8 @@ TEST(StagePlanTest, AStagesJobHasItsLayersAndTensorsAlone) {
     worker { group { pipeline_stages: 2 cuts: "dense2" } }
     cluster { shards: 2 }
     stop { epochs: 1 }
-  )", "job", {});
+  )",
+                            "job", {});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_THAT(MemberCuts(*job), ElementsAre(32));  // 12 + 4 + 4 * 4.
   const ResolvedJob stage = JobOfStage(*job, 1);
@@ -144,9 +148,9 @@ TEST(StagePlanTest, ChosenCutsAreWrittenIntoTheJobAndChangeNoBit) {
   const auto whole = ParseJob(text, "job", {});
   ASSERT_TRUE(whole.ok()) << whole.status();
   // A run may be resumed with others.
-  EXPECT_EQ(DescribeDifferenceToResume(FormatJob(split->job),
-                                       FormatJob(whole->job)),
-            "");
+  EXPECT_EQ(
+      DescribeDifferenceToResume(FormatJob(split->job), FormatJob(whole->job)),
+      "");
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ absl::Status ActivationQueue::Take(int64_t pass, absl::Span<uint8_t> into,
     {
       absl::MutexLock lock(&mu_);
       mu_.Await(absl::Condition(&ready));
-      if (cancel.cancelled()) return absl::AbortedError("the task was cancelled");
+      if (cancel.cancelled())
+        return absl::AbortedError("the task was cancelled");
       if (!HasPiece()) return closed_;
       piece = std::move(pieces_.front());
       pieces_.pop_front();

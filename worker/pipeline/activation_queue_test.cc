@@ -36,8 +36,7 @@ class ActivationQueueTest : public ::testing::Test {
 
   absl::StatusOr<std::string> Take(int64_t pass, int64_t size) {
     std::vector<uint8_t> into(size);
-    const absl::Status taken =
-        queue_.Take(pass, absl::MakeSpan(into), cancel_);
+    const absl::Status taken = queue_.Take(pass, absl::MakeSpan(into), cancel_);
     if (!taken.ok()) return taken;
     return std::string(into.begin(), into.end());
   }
@@ -91,9 +90,8 @@ TEST_F(ActivationQueueTest, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(Take(0, 3).status(),
             absl::DataLossError("pass 0: 4 bytes of 4 came at 0, expected pass "
                                 "0, 3 bytes, of which 0 are here"));
-  for (const auto& bad :
-       {Piece(2, 1, 0, "abc", 3), Piece(2, 0, 1, "bc", 3),
-        Piece(2, 0, 0, "", 3), Piece(2, 0, 0, "abcd", 3)}) {
+  for (const auto& bad : {Piece(2, 1, 0, "abc", 3), Piece(2, 0, 1, "bc", 3),
+                          Piece(2, 0, 0, "", 3), Piece(2, 0, 0, "abcd", 3)}) {
     queue_.Put(bad);
     EXPECT_TRUE(absl::IsDataLoss(Take(0, 3).status()));
   }

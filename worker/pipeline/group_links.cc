@@ -37,36 +37,10 @@ absl::Status CheckFlags(const MemberFlags& flags, int members) {
   return absl::OkStatus();
 }
 
-proto::ToDownstream ToDownstreamOf(const proto::FromCoordinator& message) {
-  proto::ToDownstream down;
-  if (message.has_task()) *down.mutable_task() = message.task();
-  if (message.has_cancel()) *down.mutable_cancel() = message.cancel();
-  if (message.has_verdict()) *down.mutable_verdict() = message.verdict();
-  if (message.has_finish()) *down.mutable_finish() = message.finish();
-  return down;
-}
-
-proto::FromCoordinator FromCoordinatorOf(const proto::ToDownstream& down) {
-  proto::FromCoordinator message;
-  if (down.has_task()) *message.mutable_task() = down.task();
-  if (down.has_cancel()) *message.mutable_cancel() = down.cancel();
-  if (down.has_verdict()) *message.mutable_verdict() = down.verdict();
-  if (down.has_finish()) *message.mutable_finish() = down.finish();
-  return message;
-}
-
-proto::ToUpstream ToUpstreamOf(const proto::ToCoordinator& answer) {
-  proto::ToUpstream up;
-  if (answer.has_ready()) *up.mutable_ready() = answer.ready();
-  if (answer.has_rejected()) *up.mutable_rejected() = answer.rejected();
-  return up;
-}
-
-proto::ToCoordinator AnswerOf(const proto::ToUpstream& up) {
-  proto::ToCoordinator answer;
-  if (up.has_ready()) *answer.mutable_ready() = up.ready();
-  if (up.has_rejected()) *answer.mutable_rejected() = up.rejected();
-  return answer;
+// Whether the members behind are to hear it.
+bool GoesDown(const proto::FromCoordinator& message) {
+  return message.has_task() || message.has_cancel() || message.has_verdict() ||
+         message.has_finish();
 }
 
 }  // namespace
@@ -101,12 +75,12 @@ StageModel::Place GroupLinks::place() const {
 
 LinkWait GroupLinks::WaitOf(bool rejoins) const {
   const proto::Limits& limits = job_.limits();
-  return {.timeout = absl::Seconds(rejoins ? limits.rejoin_timeout_s()
-                                           : limits.start_timeout_s()),
-          .field = rejoins ? "limits.rejoin_timeout_s"
-                           : "limits.start_timeout_s",
-          .rejoins = rejoins,
-          .stopped = [this] { return life_.stopped() || !broken().ok(); }};
+  return {
+      .timeout = absl::Seconds(rejoins ? limits.rejoin_timeout_s()
+                                       : limits.start_timeout_s()),
+      .field = rejoins ? "limits.rejoin_timeout_s" : "limits.start_timeout_s",
+      .rejoins = rejoins,
+      .stopped = [this] { return life_.stopped() || !broken().ok(); }};
 }
 
 absl::Status GroupLinks::BeginLife(Life life, bool rejoins) {
@@ -114,7 +88,7 @@ absl::Status GroupLinks::BeginLife(Life life, bool rejoins) {
   life_ = std::move(life);
   if (before_ != nullptr) {
     life_.answer = [this](const proto::ToCoordinator& answer) {
-      before_->Send(ToUpstreamOf(answer));
+      before_->Tell(answer);
     };
   }
   {
@@ -129,11 +103,7 @@ absl::Status GroupLinks::BeginLife(Life life, bool rejoins) {
   return behind_->Await(
       WaitOf(rejoins),
       {.on_message =
-           [this](const proto::ToUpstream& message) {
-             if (message.has_leave()) {
-               return Break(absl::UnavailableError(message.leave().reason()));
-             }
-             const proto::ToCoordinator answer = AnswerOf(message);
+           [this](const proto::ToCoordinator& answer) {
              if (answer.has_ready() || answer.has_rejected()) {
                merger_->Behind(answer);
              }
@@ -156,19 +126,18 @@ absl::Status GroupLinks::broken() const {
   return broken_;
 }
 
-void GroupLinks::OnUpstream(const proto::ToDownstream& message) {
+void GroupLinks::OnUpstream(const proto::FromCoordinator& message) {
   if (message.has_welcome()) {
     absl::MutexLock lock(&mu_);
     welcome_ = message.welcome();
     return;
   }
-  if (message.has_finish()) {
+  life_.on_message(message);
+  if (message.has_finish()) {  // Whoever waits for it asks the life for it.
     absl::MutexLock lock(&mu_);
     over_ = true;
   }
-  const proto::FromCoordinator said = FromCoordinatorOf(message);
-  Down(said);
-  life_.on_message(said);
+  Down(message);
 }
 
 absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
@@ -176,7 +145,9 @@ absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
   SLUICE_RETURN_IF_ERROR(before_->Link(
       WaitOf(rejoins),
       {.on_message =
-           [this](const proto::ToDownstream& message) { OnUpstream(message); },
+           [this](const proto::FromCoordinator& message) {
+             OnUpstream(message);
+           },
        .on_broken = [this](const absl::Status& why) { Break(why); }}));
   const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return welcome_.has_value() || !broken_.ok() || over_;
@@ -191,25 +162,26 @@ absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
 
 void GroupLinks::Welcomed(const proto::Welcome& welcome) {
   if (behind_ == nullptr) return;
-  proto::ToDownstream first;
+  proto::FromCoordinator first;
   *first.mutable_welcome() = welcome;
-  behind_->Send(first);
-  absl::MutexLock lock(&mu_);
-  welcomed_ = true;
-  for (const proto::ToDownstream& message : held_) behind_->Send(message);
-  held_.clear();
+  std::vector<proto::FromCoordinator> next = {std::move(first)};
+  while (!next.empty()) {
+    for (const proto::FromCoordinator& message : next) behind_->Tell(message);
+    next.clear();
+    absl::MutexLock lock(&mu_);
+    next.swap(held_);  // What came meanwhile, and must not overtake.
+    welcomed_ = next.empty();
+  }
 }
 
 void GroupLinks::Down(const proto::FromCoordinator& message) {
-  if (behind_ == nullptr) return;
-  const proto::ToDownstream down = ToDownstreamOf(message);
-  if (down.body_case() == proto::ToDownstream::BODY_NOT_SET) return;
+  if (behind_ == nullptr || !GoesDown(message)) return;
   {
     absl::MutexLock lock(&mu_);
-    over_ |= down.has_finish();
-    if (!welcomed_ && !down.has_finish()) return held_.push_back(down);
+    over_ |= message.has_finish();
+    if (!welcomed_ && !message.has_finish()) return held_.push_back(message);
   }
-  behind_->Send(down);
+  behind_->Tell(message);
 }
 
 void GroupLinks::Up(proto::ToCoordinator answer) {

@@ -86,7 +86,7 @@ class GroupLinks {
   GroupLinks(MemberFlags flags, const proto::Job& job)
       : flags_(std::move(flags)), job_(job) {}
   LinkWait WaitOf(bool rejoins) const;
-  void OnUpstream(const proto::ToDownstream& message);
+  void OnUpstream(const proto::FromCoordinator& message);
   void Break(const absl::Status& why);
 
   // Constant after Open.
@@ -104,7 +104,7 @@ class GroupLinks {
   bool over_ ABSL_GUARDED_BY(mu_) = false;  // The run is.
   // What goes down before the Welcome waits for it.
   bool welcomed_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<proto::ToDownstream> held_ ABSL_GUARDED_BY(mu_);
+  std::vector<proto::FromCoordinator> held_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace sluice

@@ -5,8 +5,8 @@
 //
 // A link breaks when its stream ends without Unlink: the neighbour's process is
 // gone, or has given the link up. Both sides hear of it within the time that
-// TCP takes to notice (at once for a process that dies; common/rpc/channel_options for
-// a host).
+// TCP takes to notice (at once for a process that dies;
+// common/rpc/channel_options for a host).
 #include "worker/pipeline/member_link.h"
 
 #include <grpcpp/create_channel.h>
@@ -53,24 +53,6 @@ absl::Status Allow(const TransportSecurity& security, const std::string& what,
   return security.Allow(what, address);
 }
 
-// Calls `write` with each piece of `bytes`.
-template <typename Write>
-absl::Status InPieces(const proto::Key& task, int64_t pass,
-                      absl::Span<const uint8_t> bytes, const Write& write) {
-  const auto size = static_cast<int64_t>(bytes.size());
-  for (int64_t at = 0; at < size; at += kPieceBytes) {
-    const auto piece = bytes.subspan(at, kPieceBytes);
-    proto::Activations message;
-    *message.mutable_key() = task;
-    message.set_pass(pass);
-    message.set_offset(at);
-    message.set_size(size);
-    message.set_data(piece.data(), piece.size());
-    SLUICE_RETURN_IF_ERROR(write(std::move(message)));
-  }
-  return absl::OkStatus();
-}
-
 // Says every 2 s for whom it waits, until `there` is so, the wait is stopped,
 // or its time is over.
 absl::Status WaitFor(const LinkWait& wait, Clock* clock,
@@ -83,10 +65,9 @@ absl::Status WaitFor(const LinkWait& wait, Clock* clock,
     if (is_there || wait.stopped()) return absl::OkStatus();
     const absl::Duration waited = clock->Now() - begin;
     if (waited >= wait.timeout) {
-      absl::Status late = absl::UnavailableError(
-          absl::StrCat(whom(), ": no link for ",
-                       absl::FormatDuration(wait.timeout), " (", wait.field,
-                       ")"));
+      absl::Status late = absl::UnavailableError(absl::StrCat(
+          whom(), ": no link for ", absl::FormatDuration(wait.timeout), " (",
+          wait.field, ")"));
       return wait.rejoins ? AsCoordinatorLost(std::move(late)) : late;
     }
     if (begin + waited < say) continue;
@@ -97,6 +78,32 @@ absl::Status WaitFor(const LinkWait& wait, Clock* clock,
 }
 
 }  // namespace
+
+// ---- Either.
+
+void LinkEnd::Begin(const GradientKey& task) {
+  task_ = KeyToProto(task);
+  queue_.Begin(task);
+}
+
+void LinkEnd::Send(int64_t pass, absl::Span<const uint8_t> bytes) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  for (int64_t at = 0; at < size; at += kPieceBytes) {
+    const auto piece = bytes.subspan(at, kPieceBytes);
+    proto::Activations message;
+    *message.mutable_key() = task_;
+    message.set_pass(pass);
+    message.set_offset(at);
+    message.set_size(size);
+    message.set_data(piece.data(), piece.size());
+    WritePiece(std::move(message));
+  }
+}
+
+absl::Status LinkEnd::Receive(int64_t pass, absl::Span<uint8_t> into,
+                              const CancelToken& cancel) {
+  return queue_.Take(pass, into, cancel);
+}
 
 // ---- The member behind.
 
@@ -146,8 +153,7 @@ DownstreamLink::~DownstreamLink() {
 }
 
 std::string DownstreamLink::Name() const {
-  return absl::StrCat("member ", self_.member + 1, " of worker ",
-                      self_.worker);
+  return absl::StrCat("member ", self_.member + 1, " of worker ", self_.worker);
 }
 
 absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
@@ -185,13 +191,16 @@ absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
     awaited_ = false;
     serving_ = true;
     context_ = context;
-    stream_ = stream;
     finishing_ = false;
     handlers = handlers_;
     queue_.Open();
   }
   context->AddInitialMetadata(kLinked, "1");
   stream->SendInitialMetadata();
+  {
+    absl::MutexLock lock(&mu_);
+    stream_ = stream;  // From now on others write to it.
+  }
   spdlog::info("event=linked member={} process=\"{}\"", self_.member + 1,
                first.hello().process());
   proto::ToUpstream message;
@@ -199,7 +208,7 @@ absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
     if (message.has_gradient()) {
       queue_.Put(std::move(*message.mutable_gradient()));
     } else {
-      handlers.on_message(message);
+      handlers.on_message(message.to_coordinator());
     }
   }
   const absl::Status why =
@@ -242,55 +251,40 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers) {
   return waited;
 }
 
-bool DownstreamLink::linked() const {
-  absl::MutexLock lock(&mu_);
-  return stream_ != nullptr;
+void DownstreamLink::Tell(const proto::FromCoordinator& message) {
+  proto::ToDownstream down;
+  *down.mutable_from_coordinator() = message;
+  Write(down);
 }
 
-void DownstreamLink::Send(const proto::ToDownstream& message) {
+void DownstreamLink::WritePiece(proto::Activations piece) {
+  proto::ToDownstream down;
+  *down.mutable_activations() = std::move(piece);
+  Write(down);
+}
+
+void DownstreamLink::Write(const proto::ToDownstream& message) {
   absl::MutexLock write(&write_mu_);
   Stream* stream = nullptr;
   {
     absl::MutexLock lock(&mu_);
     stream = stream_;  // Stays while write_mu_ is held.
-    finishing_ |= message.has_finish();
+    finishing_ |= message.from_coordinator().has_finish();
   }
   if (stream != nullptr) stream->Write(message);
 }
 
 void DownstreamLink::Unlink() {
-  const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return !serving_;
-  };
+  const auto ended = [this]()
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS { return !serving_; };
   absl::MutexLock lock(&mu_);
   awaited_ = false;
   handlers_ = {};
   // It ends its side when it has heard of the run's end; otherwise this does.
-  const absl::Duration farewell =
-      finishing_ ? kFarewell : absl::ZeroDuration();
+  const absl::Duration farewell = finishing_ ? kFarewell : absl::ZeroDuration();
   if (AwaitFor(&mu_, absl::Condition(&ended), farewell)) return;
   if (context_ != nullptr) context_->TryCancel();
   mu_.Await(absl::Condition(&ended));
-}
-
-void DownstreamLink::Begin(const GradientKey& task) {
-  task_ = KeyToProto(task);
-  queue_.Begin(task);
-}
-
-absl::Status DownstreamLink::Send(int64_t pass,
-                                  absl::Span<const uint8_t> bytes) {
-  return InPieces(task_, pass, bytes, [this](proto::Activations piece) {
-    proto::ToDownstream message;
-    *message.mutable_activations() = std::move(piece);
-    Send(message);
-    return absl::OkStatus();
-  });
-}
-
-absl::Status DownstreamLink::Receive(int64_t pass, absl::Span<uint8_t> into,
-                                     const CancelToken& cancel) {
-  return queue_.Take(pass, into, cancel);
 }
 
 // ---- The member before.
@@ -320,8 +314,8 @@ std::string UpstreamLink::Name() const {
 }
 
 absl::Status UpstreamLink::LinkOnce() {
-  context_ = std::make_unique<grpc::ClientContext>();
-  stream_ = stub_->Link(context_.get());
+  auto context = std::make_unique<grpc::ClientContext>();
+  std::unique_ptr<Stream> stream = stub_->Link(context.get());
   proto::ToUpstream first;
   proto::MemberHello* hello = first.mutable_hello();
   hello->set_worker(self_.worker);
@@ -329,15 +323,17 @@ absl::Status UpstreamLink::LinkOnce() {
   hello->set_fingerprint(self_.fingerprint);
   hello->set_job(self_.job);
   hello->set_process(self_.process);
-  stream_->Write(first);
+  stream->Write(first);
   // It sends them when it has taken the link.
-  stream_->WaitForInitialMetadata();
-  if (context_->GetServerInitialMetadata().count(kLinked) > 0) {
-    return absl::OkStatus();
+  stream->WaitForInitialMetadata();
+  if (context->GetServerInitialMetadata().count(kLinked) == 0) {
+    const absl::Status refused = FromGrpcStatus(stream->Finish());
+    return refused.ok() ? absl::UnavailableError("the link ended") : refused;
   }
-  const absl::Status refused = FromGrpcStatus(stream_->Finish());
-  stream_.reset();
-  return refused.ok() ? absl::UnavailableError("the link ended") : refused;
+  context_ = std::move(context);
+  absl::MutexLock write(&write_mu_);
+  stream_ = std::move(stream);
+  return absl::OkStatus();
 }
 
 absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers) {
@@ -357,19 +353,18 @@ absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers) {
       }));
   if (stream_ == nullptr) return absl::OkStatus();  // Stopped.
   queue_.Open();
-  reader_ = StartThread("link-read", [this, handlers = std::move(handlers)] {
-    Read(handlers);
-  });
+  reader_ = StartThread(
+      "link-read", [this, handlers = std::move(handlers)] { Read(handlers); });
   return absl::OkStatus();
 }
 
-void UpstreamLink::Read(Handlers handlers) {
+void UpstreamLink::Read(const Handlers& handlers) {
   proto::ToDownstream message;
   while (stream_->Read(&message)) {
     if (message.has_activations()) {
       queue_.Put(std::move(*message.mutable_activations()));
     } else {
-      handlers.on_message(message);
+      handlers.on_message(message.from_coordinator());
     }
   }
   const absl::Status why =
@@ -378,7 +373,19 @@ void UpstreamLink::Read(Handlers handlers) {
   handlers.on_broken(why);
 }
 
-void UpstreamLink::Send(const proto::ToUpstream& message) {
+void UpstreamLink::Tell(const proto::ToCoordinator& answer) {
+  proto::ToUpstream up;
+  *up.mutable_to_coordinator() = answer;
+  Write(up);
+}
+
+void UpstreamLink::WritePiece(proto::Activations piece) {
+  proto::ToUpstream up;
+  *up.mutable_gradient() = std::move(piece);
+  Write(up);
+}
+
+void UpstreamLink::Write(const proto::ToUpstream& message) {
   absl::MutexLock write(&write_mu_);
   if (stream_ != nullptr) stream_->Write(message);
 }
@@ -394,26 +401,6 @@ void UpstreamLink::Unlink() {
   stream_->Finish().ok();
   absl::MutexLock write(&write_mu_);
   stream_.reset();
-}
-
-void UpstreamLink::Begin(const GradientKey& task) {
-  task_ = KeyToProto(task);
-  queue_.Begin(task);
-}
-
-absl::Status UpstreamLink::Send(int64_t pass,
-                                absl::Span<const uint8_t> bytes) {
-  return InPieces(task_, pass, bytes, [this](proto::Activations piece) {
-    proto::ToUpstream message;
-    *message.mutable_gradient() = std::move(piece);
-    Send(message);
-    return absl::OkStatus();
-  });
-}
-
-absl::Status UpstreamLink::Receive(int64_t pass, absl::Span<uint8_t> into,
-                                   const CancelToken& cancel) {
-  return queue_.Take(pass, into, cancel);
 }
 
 }  // namespace sluice

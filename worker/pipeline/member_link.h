@@ -44,13 +44,41 @@ struct LinkWait {
   std::function<bool()> stopped;  // Asked about every 100 ms.
 };
 
+// What one end of a link hears.
+template <typename Message>
+struct LinkHandlers {
+  // What comes, but for activations and their gradients. Must not block.
+  std::function<void(const Message&)> on_message;
+  // The link has broken: who is gone.
+  std::function<void(const absl::Status&)> on_broken;
+};
+
+// An end of a link, as the thread that computes sees it.
+class LinkEnd : public Neighbour {
+ public:
+  void Begin(const GradientKey& task) final;
+  void Send(int64_t pass, absl::Span<const uint8_t> bytes) final;
+  absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
+                       const CancelToken& cancel) final;
+  // Makes Receive look at its token. From any thread.
+  void Wake() { queue_.Wake(); }
+
+ protected:
+  virtual void WritePiece(proto::Activations piece) = 0;
+
+  ActivationQueue queue_;
+
+ private:
+  proto::Key task_;  // Of the compute thread.
+};
+
 // The link to the member behind this one, which connects here.
 //
-// The handlers are called on a thread of the server's. Send may be called from
+// The handlers are called on a thread of the server's. Tell may be called from
 // any thread.
 //
 // Not thread-safe otherwise: call from the thread that owns the life.
-class DownstreamLink final : public Neighbour {
+class DownstreamLink final : public LinkEnd {
  public:
   // Listens at `address`, "host:port" or "unix-abstract:NAME".
   // kInvalidArgument: it may not, or cannot.
@@ -59,29 +87,16 @@ class DownstreamLink final : public Neighbour {
       const TransportSecurity& security, Clock* clock = Clock::Real());
   ~DownstreamLink() override;
 
-  struct Handlers {
-    // What the member says, but for gradients.
-    std::function<void(const proto::ToUpstream&)> on_message;
-    // The link has broken: who is gone, and why.
-    std::function<void(const absl::Status&)> on_broken;
-  };
+  using Handlers = LinkHandlers<proto::ToCoordinator>;
   // Waits until the member behind has linked, which it does when all those
   // behind it have. OK also where `wait` was stopped. kUnavailable: it has not
   // come for the timeout. The handlers stay until Unlink.
   absl::Status Await(const LinkWait& wait, Handlers handlers);
-  // To the member; nothing where it is gone.
-  void Send(const proto::ToDownstream& message);
+  // Hands the member what the coordinator says; nothing where it is gone.
+  void Tell(const proto::FromCoordinator& message);
   // Ends the link, if there is one: of a run that is over when the member has
   // heard so, for at most 2 s. No handler runs any more.
   void Unlink();
-  bool linked() const;
-
-  void Begin(const GradientKey& task) override;
-  absl::Status Send(int64_t pass, absl::Span<const uint8_t> bytes) override;
-  absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
-                       const CancelToken& cancel) override;
-  // Makes Receive look at its token. From any thread.
-  void Wake() { queue_.Wake(); }
 
  private:
   class Service;
@@ -93,6 +108,8 @@ class DownstreamLink final : public Neighbour {
   // Serves one call until it ends.
   absl::Status Serve(grpc::ServerContext* context, Stream* stream);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
+  void WritePiece(proto::Activations piece) override;
+  void Write(const proto::ToDownstream& message);
   std::string Name() const;  // "member 1 of worker 3"
 
   // Constant after Listen.
@@ -102,15 +119,13 @@ class DownstreamLink final : public Neighbour {
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
 
-  ActivationQueue queue_;
-  proto::Key task_;  // Of the compute thread.
-
-  mutable absl::Mutex mu_;
+  absl::Mutex mu_;
   bool awaited_ ABSL_GUARDED_BY(mu_) = false;
   bool serving_ ABSL_GUARDED_BY(mu_) = false;  // Handlers may be called.
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
-  // Of the call that is served; null: none is.
+  // Of the call that is served; null: none is. The stream is there when its
+  // initial metadata have been sent.
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
   Stream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;  // Its Finish was sent.
@@ -120,11 +135,11 @@ class DownstreamLink final : public Neighbour {
 
 // The link to the member before this one.
 //
-// The handlers are called on the link's own thread. Send may be called from any
+// The handlers are called on the link's own thread. Tell may be called from any
 // thread.
 //
 // Not thread-safe otherwise: call from the thread that owns the life.
-class UpstreamLink final : public Neighbour {
+class UpstreamLink final : public LinkEnd {
  public:
   // `address` is that at which the member before listens. kInvalidArgument: it
   // may not be connected to.
@@ -133,23 +148,14 @@ class UpstreamLink final : public Neighbour {
       const TransportSecurity& security, Clock* clock = Clock::Real());
   ~UpstreamLink() override;
 
-  struct Handlers {
-    // What comes, but for activations.
-    std::function<void(const proto::ToDownstream&)> on_message;
-    std::function<void(const absl::Status&)> on_broken;
-  };
+  using Handlers = LinkHandlers<proto::FromCoordinator>;
   // Connects until the member before takes the link. OK also where `wait` was
   // stopped. kUnavailable: it has not for the timeout. kFailedPrecondition,
   // kPermissionDenied: its refusal.
   absl::Status Link(const LinkWait& wait, Handlers handlers);
-  void Send(const proto::ToUpstream& message);
+  // Hands it an answer for the coordinator; nothing where it is gone.
+  void Tell(const proto::ToCoordinator& answer);
   void Unlink();
-
-  void Begin(const GradientKey& task) override;
-  absl::Status Send(int64_t pass, absl::Span<const uint8_t> bytes) override;
-  absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
-                       const CancelToken& cancel) override;
-  void Wake() { queue_.Wake(); }
 
  private:
   using Stream =
@@ -158,7 +164,9 @@ class UpstreamLink final : public Neighbour {
   UpstreamLink(std::string address, MemberIdentity self,
                const TransportSecurity& security, Clock* clock);
   absl::Status LinkOnce();
-  void Read(Handlers handlers);
+  void Read(const Handlers& handlers);
+  void WritePiece(proto::Activations piece) override;
+  void Write(const proto::ToUpstream& message);
   std::string Name() const;  // "member 0 of worker 3 at host:port"
 
   // Constant after construction.
@@ -168,15 +176,12 @@ class UpstreamLink final : public Neighbour {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<proto::Member::Stub> stub_;
 
-  ActivationQueue queue_;
-  proto::Key task_;  // Of the compute thread.
-
-  // Of the owner's thread; not while another reads.
+  absl::Mutex write_mu_;  // Held while a message is written.
+  // Of the owner's thread, which sets and resets the stream under write_mu_,
+  // and not while another reads.
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<Stream> stream_;
   std::thread reader_;
-
-  absl::Mutex write_mu_;  // Held while a message is written.
 };
 
 }  // namespace sluice

@@ -25,8 +25,8 @@ class Neighbour {
 
   // A task begins: what comes of earlier ones is passed over.
   virtual void Begin(const GradientKey& task) = 0;
-  // Sends it a copy of `bytes`. kUnavailable: it is gone.
-  virtual absl::Status Send(int64_t pass, absl::Span<const uint8_t> bytes) = 0;
+  // Sends it a copy of `bytes`; nothing where it is gone, which Receive says.
+  virtual void Send(int64_t pass, absl::Span<const uint8_t> bytes) = 0;
   // Waits for what it sends in that pass. kAborted: `cancel` was set.
   // kUnavailable: it is gone. kDataLoss: not so many bytes came, or of another
   // pass.

@@ -43,7 +43,8 @@ class StageGradient final : public TaskGradient {
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override {
     stage_.BeginTask();
-    for (Neighbour* neighbour : {options_.place.before, options_.place.behind}) {
+    for (Neighbour* neighbour :
+         {options_.place.before, options_.place.behind}) {
       if (neighbour != nullptr) neighbour->Begin(batches.task);
     }
     return native_.Compute(batches, weights, gradient, cancel, progress);

@@ -1,7 +1,7 @@
 // A slot is what one pass needs between its forward and its backward: layers of
 // its own with their activations, what came in and what came back. Pass i has
-// slot i modulo their number, which is free again when pass i - passes_at_once()
-// has come back, and that is just before pass i begins.
+// slot i modulo their number, which is free again when pass i -
+// passes_at_once() has come back, and that is just before pass i begins.
 //
 // Running statistics are written by forward into the pass's gradient. The sum
 // that a gradient is part of is known in backward only, so a slot with
@@ -74,8 +74,7 @@ absl::Status StageModel::Prepare(const ResolvedJob& job, int max_samples) {
   }
   if (tokens_bytes_ > 0 && place_.before != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(tokens_, device_->Allocate(tokens_bytes_));
-    SLUICE_ASSIGN_OR_RETURN(tokens_gradient_,
-                            device_->Allocate(tokens_bytes_));
+    SLUICE_ASSIGN_OR_RETURN(tokens_gradient_, device_->Allocate(tokens_bytes_));
   }
   for (int i = 0; i < passes_at_once(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(slots_.emplace_back(), MakeSlot(job, max_samples));
@@ -112,10 +111,9 @@ absl::StatusOr<std::unique_ptr<StageModel::Slot>> StageModel::MakeSlot(
   } else {
     const std::vector<int64_t>& output = job.model.layers.back().output_shape;
     SLUICE_ASSIGN_OR_RETURN(
-        slot->loss,
-        MakeLoss(job.job.model().loss(), job.data.classification,
-                 SizeOf(output) / output.back(), output.back(), max_samples,
-                 device_));
+        slot->loss, MakeLoss(job.job.model().loss(), job.data.classification,
+                             SizeOf(output) / output.back(), output.back(),
+                             max_samples, device_));
   }
   if (!job.layout.statistics().empty()) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -137,8 +135,10 @@ absl::Status StageModel::ShareTokens(WeightSource& weights,
     SLUICE_RETURN_IF_ERROR(place_.before->Receive(
         kTokens, BytesAt(tokens_->data(), tokens_bytes_), cancel));
   }
-  if (place_.behind == nullptr) return absl::OkStatus();
-  return place_.behind->Send(kTokens, BytesAt(tokens, tokens_bytes_));
+  if (place_.behind != nullptr) {
+    place_.behind->Send(kTokens, BytesAt(tokens, tokens_bytes_));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StageModel::ReturnTokens(GradientSink& gradient,
@@ -148,12 +148,13 @@ absl::Status StageModel::ReturnTokens(GradientSink& gradient,
                          ? static_cast<void*>(gradient.values().data())
                          : tokens_gradient_->data();
   if (place_.behind != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.behind->Receive(
-        kTokens, BytesAt(here, tokens_bytes_), cancel));
+    SLUICE_RETURN_IF_ERROR(
+        place_.behind->Receive(kTokens, BytesAt(here, tokens_bytes_), cancel));
   }
-  if (place_.before == nullptr) return absl::OkStatus();
-  return place_.before->Send(
-      kTokens, BytesAt(static_cast<const void*>(here), tokens_bytes_));
+  if (place_.before != nullptr) {
+    place_.before->Send(kTokens, BytesAt(here, tokens_bytes_));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const void*> StageModel::Enter(const Batch& batch,
@@ -196,9 +197,8 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
   SLUICE_RETURN_IF_ERROR(slot.layers->BeginPass(pass));
   SLUICE_RETURN_IF_ERROR(slot.layers->Forward(pass, slot.in));
   if (place_.behind != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.behind->Send(
-        begun_, BytesAt(slot.layers->Output(slot.in),
-                        batch.samples * output_bytes_)));
+    place_.behind->Send(begun_, BytesAt(slot.layers->Output(slot.in),
+                                        batch.samples * output_bytes_));
   }
   ++begun_;
   return all;
@@ -233,9 +233,8 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
   progress->Enter(Stage::kBackward);
   if (slot.statistics != nullptr) {
     const auto floats = static_cast<int64_t>(gradient.values().size());
-    SLUICE_RETURN_IF_ERROR(statistics_->Scale({0, floats}, 1,
-                                              slot.statistics->floats(),
-                                              gradient.values().data()));
+    SLUICE_RETURN_IF_ERROR(statistics_->Scale(
+        {0, floats}, 1, slot.statistics->floats(), gradient.values().data()));
   }
   const Pass pass = {.samples = batch.samples,
                      .weights = weights.values().data(),
@@ -243,8 +242,9 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
                      .batch = batch.id,
                      .first = batch.first,
                      .tokens = tokens_ ? tokens_->floats() : nullptr,
-                     .tokens_gradient =
-                         tokens_gradient_ ? tokens_gradient_->floats() : nullptr,
+                     .tokens_gradient = tokens_gradient_
+                                            ? tokens_gradient_->floats()
+                                            : nullptr,
                      .gradient = gradient.values().data(),
                      .sink = &gradient};
   if (place_.before == nullptr) {  // The embedding adds to what is there.
@@ -255,16 +255,15 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
       slot.layers->Backward(pass, slot.in, dy,
                             /*wants_dx=*/place_.before != nullptr));
   if (place_.before != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.before->Send(
-        returned_, BytesAt(dx, batch.samples * input_bytes_)));
+    place_.before->Send(returned_, BytesAt(dx, batch.samples * input_bytes_));
     SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
   }
   ++returned_;
   return result;
 }
 
-absl::StatusOr<double> StageModel::SumOverTensors(
-    absl::Span<const double> own, const CancelToken& cancel) {
+absl::StatusOr<double> StageModel::SumOverTensors(absl::Span<const double> own,
+                                                  const CancelToken& cancel) {
   double sum = 0;
   const int64_t size = sizeof(sum);
   if (place_.before != nullptr) {
@@ -273,14 +272,12 @@ absl::StatusOr<double> StageModel::SumOverTensors(
   }
   for (const double term : own) sum += term;
   if (place_.behind != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.behind->Send(
-        kSum, BytesAt(static_cast<const void*>(&sum), size)));
+    place_.behind->Send(kSum, BytesAt(&sum, size));
     SLUICE_RETURN_IF_ERROR(
         place_.behind->Receive(kSum, BytesAt(&sum, size), cancel));
   }
   if (place_.before != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.before->Send(
-        kSum, BytesAt(static_cast<const void*>(&sum), size)));
+    place_.before->Send(kSum, BytesAt(&sum, size));
   }
   return sum;
 }

@@ -100,7 +100,8 @@ class StageModel final : public DeviceModel {
   int64_t output_bytes_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;  // passes_at_once() of them.
   std::unique_ptr<kernels::VectorOp> statistics_;
-  int64_t tokens_bytes_ = 0;  // Those that a tied output shares; 0: there is none.
+  int64_t tokens_bytes_ =
+      0;  // Those that a tied output shares; 0: there is none.
   // Of all stages but the first, which has them in its vectors.
   std::unique_ptr<kernels::Buffer> tokens_, tokens_gradient_;
 

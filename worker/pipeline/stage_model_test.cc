@@ -52,9 +52,8 @@ class FakeNeighbour final : public Neighbour {
  public:
   FakeNeighbour(Way* out, Way* in) : out_(*out), in_(*in) {}
   void Begin(const GradientKey&) override {}
-  absl::Status Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
+  void Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
     out_.Put(pass, bytes);
-    return absl::OkStatus();
   }
   absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
                        const CancelToken&) override {
@@ -148,23 +147,21 @@ Computed Split(ResolvedJob job, const std::vector<std::string>& cuts,
       if (s + 1 < stages) behind.emplace(&down[s], &up[s]);
       const ResolvedJob own = JobOfStage(job, s);
       const auto device = Cpu();
-      auto stage =
-          StageModel::Create(own,
-                             {.stage = s,
-                              .stages = stages,
-                              .before = before ? &*before : nullptr,
-                              .behind = behind ? &*behind : nullptr},
-                             8, device.get());
+      auto stage = StageModel::Create(own,
+                                      {.stage = s,
+                                       .stages = stages,
+                                       .before = before ? &*before : nullptr,
+                                       .behind = behind ? &*behind : nullptr},
+                                      8, device.get());
       ASSERT_TRUE(stage.ok()) << stage.status();
       const auto model = Model::On(device.get(), own.layout, *std::move(stage));
       ASSERT_TRUE(model.ok()) << model.status();
       const ParameterRange range = StagesOf(job)[s].parameters;
       const std::vector<float> part(weights.begin() + range.begin,
                                     weights.begin() + range.end);
-      const auto result =
-          Watched(model->get(), StepsOf(work, rate, clip_norm), part,
-                  absl::MakeSpan(computed.gradient)
-                      .subspan(range.begin, range.size()));
+      const auto result = Watched(
+          model->get(), StepsOf(work, rate, clip_norm), part,
+          absl::MakeSpan(computed.gradient).subspan(range.begin, range.size()));
       ASSERT_TRUE(result.ok()) << result.status();
       if (s + 1 < stages) return;
       computed.loss = result->loss;
@@ -225,7 +222,8 @@ TEST(StageModelTest, LocalStepsMoveEachStagesOwnWeights) {
     layer { dense { units: 5 } }
     layer { relu {} }
     layer { dense { units: 3 } }
-  )", {4});
+  )",
+                                  {4});
   const Work work = MakeWork(job, {{3, 3}, {4, 4, 4, 1}, {2}});
   const Computed whole = Unsplit(job, work, 0.5f);
   ExpectSameBits(Split(job, {"dense4"}, work, 0.5f), whole);
@@ -251,7 +249,8 @@ TEST(StageModelTest, ATiedOutputUsesTheFirstStagesTokens) {
     layer { dense { units: 6 } }
     layer { layer_norm {} }
     layer { tied_output {} }
-  )", {5});
+  )",
+                                  {5});
   const Work work = MakeWork(job, {{4, 4, 2}, {3, 3}});
   const Computed whole = Unsplit(job, work, 0.5f, 0.3);
   for (const std::vector<std::string>& cuts :
@@ -274,7 +273,8 @@ TEST(StageModelTest, ATransformersStagesHaveItsBits) {
     } }
     layer { layer_norm {} }
     layer { dense { units: 11 } }
-  )", {5});
+  )",
+                                  {5});
   const Work work = MakeWork(job, {{4, 4, 2}});
   const Computed whole = Unsplit(job, work, 0);
   ExpectSameBits(Split(job, {"repeat1.1.residual0"}, work, 0), whole);

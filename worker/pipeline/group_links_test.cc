@@ -1,0 +1,257 @@
+// Each case has one member by itself, and in its neighbour's place the bare end
+// of a link.
+#include "worker/pipeline/group_links.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/named_thread.h"
+#include "common/process_name.h"
+#include "common/rpc/polling.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/model/testing/model_testing.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ResolvedJob JobOf(int members) {
+  ResolvedJob job = MakeJob("layer { dense { units: 2 } }", {2});
+  job.fingerprint = "f";
+  job.job.mutable_worker()->mutable_group()->set_pipeline_stages(members);
+  job.job.mutable_limits()->set_start_timeout_s(30);
+  job.job.mutable_limits()->set_rejoin_timeout_s(30);
+  return job;
+}
+
+MemberIdentity Member(int member) {
+  return {.worker = 3,
+          .member = member,
+          .fingerprint = "f",
+          .job = "",
+          .process = "host:1"};
+}
+
+proto::FromCoordinator Task(int64_t first_batch) {
+  proto::FromCoordinator message;
+  message.mutable_task()->set_first_batch(first_batch);
+  return message;
+}
+
+proto::FromCoordinator Finish() {
+  proto::FromCoordinator message;
+  message.mutable_finish();
+  return message;
+}
+
+// The answer to a task with one shard's base.
+proto::ToCoordinator Ready(int64_t base) {
+  proto::ToCoordinator answer;
+  answer.mutable_ready()->add_shard_base(base);
+  return answer;
+}
+
+// "welcome", "task 5".
+std::string Text(const proto::FromCoordinator& message) {
+  if (message.has_welcome()) return "welcome";
+  if (message.has_finish()) return "finish";
+  return absl::StrCat("task ", message.task().first_batch());
+}
+
+class GroupLinksTest : public ::testing::Test {
+ protected:
+  // As the worker does.
+  static void SetUpTestSuite() { PollQueuesApart(); }
+
+  LinkWait Wait() const {
+    return {.timeout = absl::Seconds(30),
+            .field = "limits.start_timeout_s",
+            .stopped = [] { return false; }};
+  }
+  GroupLinks::Life Life() {
+    return {
+        .on_message =
+            [this](const proto::FromCoordinator& message) { Hear(message); },
+        .answer =
+            [this](const proto::ToCoordinator& answer) {
+              answers_.push_back(answer);
+              answered_.Notify();
+            },
+        .on_broken = [this](const absl::Status&) { broke_.Notify(); },
+        .stopped = [] { return false; }};
+  }
+  // A life of member 0 of two begins; `behind_` is the other one's end.
+  void BeginFirst() {
+    links_ = *GroupLinks::Open({0, "", address_}, JobOf(2), WorkerId(3), {});
+    behind_ = *UpstreamLink::To(address_, Member(1), {});
+    std::thread links = StartThread("behind", [this] {
+      EXPECT_TRUE(
+          behind_
+              ->Link(
+                  Wait(),
+                  {.on_message = [this](const auto& message) { Hear(message); },
+                   .on_broken = [](const auto&) {}})
+              .ok());
+    });
+    EXPECT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
+    links.join();
+  }
+
+  void Hear(const proto::FromCoordinator& message) {
+    heard_.push_back(Text(message));
+    if (heard_.back() == last_) heard_last_.Notify();
+  }
+
+  // Of this process alone.
+  const std::string address_ = absl::StrCat(
+      "unix-abstract:group-links-test-", ProcessName(), "-",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::string last_;  // That is to be heard. Constant once linked.
+  std::vector<std::string> heard_;
+  std::vector<proto::ToCoordinator> answers_;
+  absl::Notification heard_last_, answered_, broke_;
+  // Last: their threads use what is above.
+  std::unique_ptr<GroupLinks> links_;
+  std::unique_ptr<DownstreamLink> before_;
+  std::unique_ptr<UpstreamLink> behind_;
+};
+
+TEST_F(GroupLinksTest, FlagsMustFitTheJob) {
+  // Flags: --member, --upstream, --listen.
+  const auto error = [](const MemberFlags& flags) {
+    return std::string(
+        GroupLinks::Open(flags, JobOf(2), WorkerId(3), {}).status().message());
+  };
+  EXPECT_THAT(error({2, "", ""}), HasSubstr("--member: must be 0 to 1"));
+  EXPECT_THAT(error({0, "", ""}),
+              HasSubstr("--listen: member 0 needs an address"));
+  EXPECT_THAT(error({1, "", ""}),
+              HasSubstr("--upstream: member 1 needs the address"));
+  EXPECT_THAT(error({0, "a:1", address_}),
+              HasSubstr("--upstream: member 0 has none before it"));
+  EXPECT_THAT(error({1, address_, "a:1"}),
+              HasSubstr("--listen: member 1 has none behind it"));
+}
+
+TEST_F(GroupLinksTest, AWorkerOfOneMemberAnswersByItself) {
+  links_ = *GroupLinks::Open({}, JobOf(1), WorkerId(3), {});
+  ASSERT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
+  links_->Welcomed({});
+  links_->Up(Ready(7));
+  ASSERT_EQ(answers_.size(), 1);
+  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7));
+}
+
+TEST_F(GroupLinksTest, WhatComesBeforeTheWelcomeGoesDownBehindIt) {
+  last_ = "task 3";
+  BeginFirst();
+  links_->Down(Task(1));
+  links_->Down(Task(2));
+  links_->Welcomed({});
+  links_->Down(Task(3));
+  heard_last_.WaitForNotification();
+  EXPECT_THAT(heard_, ElementsAre("welcome", "task 1", "task 2", "task 3"));
+}
+
+TEST_F(GroupLinksTest, ARunThatIsOverNeedsNoWelcome) {
+  last_ = "finish";
+  BeginFirst();
+  links_->Down(Finish());
+  heard_last_.WaitForNotification();
+  EXPECT_THAT(heard_, ElementsAre("finish"));
+}
+
+TEST_F(GroupLinksTest, AllMembersAnswerAsOne) {
+  BeginFirst();
+  links_->Welcomed({});
+  links_->Up(Ready(7));
+  behind_->Tell({});  // No answer.
+  EXPECT_THAT(answers_, ::testing::IsEmpty());
+  behind_->Tell(Ready(8));
+  answered_.WaitForNotification();
+  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7, 8));
+}
+
+TEST_F(GroupLinksTest, ABrokenLinkEndsTheLife) {
+  BeginFirst();
+  links_->Welcomed({});
+  EXPECT_TRUE(links_->broken().ok());
+  behind_.reset();
+  broke_.WaitForNotification();
+  EXPECT_EQ(links_->broken(),
+            absl::UnavailableError("member 1 of worker 3 is gone"));
+}
+
+TEST_F(GroupLinksTest, WhenTheRunIsOverNoLinkBreaks) {
+  last_ = "finish";
+  BeginFirst();
+  links_->Welcomed({});
+  links_->Down(Finish());
+  heard_last_.WaitForNotification();
+  behind_.reset();
+  links_->EndLife();  // No handler runs any more.
+  EXPECT_FALSE(broke_.HasBeenNotified());
+  EXPECT_TRUE(links_->broken().ok());
+}
+
+TEST_F(GroupLinksTest, AMemberIsWelcomedByTheOneBefore) {
+  last_ = "finish";
+  before_ = *DownstreamLink::Listen(address_, Member(0), {});
+  links_ = *GroupLinks::Open({1, address_, ""}, JobOf(2), WorkerId(3), {});
+  std::thread links = StartThread("before", [this] {
+    EXPECT_TRUE(before_
+                    ->Await(Wait(), {.on_message =
+                                         [this](const auto& answer) {
+                                           answers_.push_back(answer);
+                                           answered_.Notify();
+                                         },
+                                     .on_broken = [](const auto&) {}})
+                    .ok());
+    proto::FromCoordinator welcome;
+    welcome.mutable_welcome()->set_incarnation(4);
+    before_->Tell(welcome);
+  });
+  ASSERT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
+  const auto welcome = links_->AwaitWelcome(/*rejoins=*/false);
+  links.join();
+  ASSERT_TRUE(welcome.ok() && welcome->has_value());
+  EXPECT_EQ((*welcome)->incarnation(), 4);
+  links_->Up(Ready(7));
+  answered_.WaitForNotification();
+  EXPECT_THAT(answers_[0].ready().shard_base(), ElementsAre(7));
+  before_->Tell(Task(1));
+  before_->Tell(Finish());
+  heard_last_.WaitForNotification();
+  links_->EndLife();
+  EXPECT_THAT(heard_, ElementsAre("task 1", "finish"));
+}
+
+TEST_F(GroupLinksTest, AMemberWhoseRunIsOverIsNotWelcomed) {
+  before_ = *DownstreamLink::Listen(address_, Member(0), {});
+  links_ = *GroupLinks::Open({1, address_, ""}, JobOf(2), WorkerId(3), {});
+  std::thread links = StartThread("before", [this] {
+    EXPECT_TRUE(before_
+                    ->Await(Wait(), {.on_message = [](const auto&) {},
+                                     .on_broken = [](const auto&) {}})
+                    .ok());
+    before_->Tell(Finish());
+  });
+  ASSERT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
+  const auto welcome = links_->AwaitWelcome(/*rejoins=*/false);
+  links.join();
+  ASSERT_TRUE(welcome.ok()) << welcome.status();
+  EXPECT_FALSE(welcome->has_value());
+  EXPECT_THAT(heard_, ElementsAre("finish"));  // As soon as that is so.
+  links_->EndLife();
+}
+
+}  // namespace
+}  // namespace sluice
