@@ -225,11 +225,11 @@ void CheckGroup(const proto::Job& job, Checker* check) {
       absl::StrCat("must be 1 with model.external, whose layers Sluice does "
                    "not know, is ",
                    stages));
-  check->Require(worker.device() == proto::CPU ||
-                     worker.device() == proto::REFERENCE,
-                 "worker.device",
-                 absl::StrCat("must be CPU or REFERENCE", with, ", is ",
-                              proto::Device_Name(worker.device())));
+  check->Require(
+      worker.device() == proto::CPU || worker.device() == proto::REFERENCE,
+      "worker.device",
+      absl::StrCat("must be CPU or REFERENCE", with, ", is ",
+                   proto::Device_Name(worker.device())));
   for (const auto& [name, type] : {std::pair("wire.pull", job.wire().pull()),
                                    std::pair("wire.push", job.wire().push())}) {
     check->Require(

@@ -79,8 +79,9 @@ class ParameterLayout {
   int64_t size() const { return size_; }  // Floats.
   int shards() const { return static_cast<int>(ranges_.size()); }
   // Ranges differ by at most kAlignment floats, whatever the tensors' sizes. A
-  // range may be empty if there are more shards than alignment units. Those of a
-  // part are its slices'.
+  // range may be empty if there are more shards than alignment units. Those of
+  // a part are its slices'.
+  //
   // REQUIRES: 0 <= shard < shards().
   ParameterRange range(ShardId shard) const { return ranges_[shard.value()]; }
 
@@ -110,7 +111,7 @@ class ParameterLayout {
   int64_t size_ = 0;
   bool is_part_ = false;
   std::vector<ParameterRange> ranges_;
-  std::vector<ShardSlice> slices_;  // With the same ranges.
+  std::vector<ShardSlice> slices_;          // With the same ranges.
   std::vector<ParameterRange> statistics_;  // Adjacent ones are joined.
 };
 

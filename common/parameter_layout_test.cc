@@ -141,10 +141,9 @@ TEST(ParameterLayoutTest, APartIsAVectorOfItsOwnOnTheShardsThatHoldSomeOfIt) {
   const ParameterLayout first = whole.Part({0, 100});
   EXPECT_EQ(first.size(), 100);
   EXPECT_THAT(first.slices(),
-              ::testing::ElementsAre(
-                  ShardSlice{ShardId(0), {0, 48}, 0},
-                  ShardSlice{ShardId(1), {48, 96}, 0},
-                  ShardSlice{ShardId(2), {96, 100}, 0}));
+              ::testing::ElementsAre(ShardSlice{ShardId(0), {0, 48}, 0},
+                                     ShardSlice{ShardId(1), {48, 96}, 0},
+                                     ShardSlice{ShardId(2), {96, 100}, 0}));
   const ParameterLayout second = whole.Part({100, 160});
   ASSERT_EQ(second.tensors().size(), 1);
   EXPECT_EQ(second.tensors()[0].name, "b");

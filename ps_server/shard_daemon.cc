@@ -50,9 +50,9 @@ absl::Status ShardDaemon::Run() {
 
 absl::Status ShardDaemon::OpenPages() {
   const bool lead = flags_.shard == 0;
-  SLUICE_ASSIGN_OR_RETURN(
-      port_, ProcessPort::Open(lead ? "" : flags_.http, "shard",
-                               absl::StrCat(flags_.shard)));
+  SLUICE_ASSIGN_OR_RETURN(port_,
+                          ProcessPort::Open(lead ? "" : flags_.http, "shard",
+                                            absl::StrCat(flags_.shard)));
   if (!lead || flags_.http.empty()) return absl::OkStatus();
   SLUICE_ASSIGN_OR_RETURN(
       pages_,

@@ -45,8 +45,8 @@ class LocalTraining::LocalExchange final : public Exchange {
   LocalExchange(const ParameterLayout* layout, WireTypes types,
                 std::vector<Shard*> shards);
 
-  // Sets what the next pulls copy, each for one of `slices`. Holds the snapshots
-  // until the next Choose.
+  // Sets what the next pulls copy, each for one of `slices`. Holds the
+  // snapshots until the next Choose.
   void Choose(Snapshots snapshots, const std::vector<ShardSlice>& slices) {
     snapshots_ = std::move(snapshots);
     slices_ = slices;

@@ -11,9 +11,9 @@
 //        6  4, 5                            4, 5            4, 5
 //
 // Invariant: held_[i] holds exactly the versions of slice i (a shard, or what a
-// member of a worker pulled of one) that an update still to be replayed is based
-// on. PlanReplay has found the last use of each
-// in advance, so memory does not grow with the length of the run.
+// member of a worker pulled of one) that an update still to be replayed is
+// based on. PlanReplay has found the last use of each in advance, so memory
+// does not grow with the length of the run.
 #include "sim/replay.h"
 
 #include <algorithm>
@@ -234,7 +234,8 @@ class Replay {
     }
     Snapshots weights;
     for (size_t i = 0; i < held_.size(); ++i) {
-      weights.push_back(held_[i].at(Version(entry.shard_base(static_cast<int>(i)))));
+      weights.push_back(
+          held_[i].at(Version(entry.shard_base(static_cast<int>(i)))));
     }
     SLUICE_ASSIGN_OR_RETURN(
         const Trainer::Answer answer,

@@ -91,10 +91,9 @@ absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
   SLUICE_ASSIGN_OR_RETURN(
       context.model,
       Model::On(context.device.get(), stage_job.layout, std::move(stage)));
-  SLUICE_ASSIGN_OR_RETURN(
-      context.data,
-      OpenDataSource(stage_job.job.data(), Split::kTrain,
-                     stage_job.job.seed()));
+  SLUICE_ASSIGN_OR_RETURN(context.data,
+                          OpenDataSource(stage_job.job.data(), Split::kTrain,
+                                         stage_job.job.seed()));
   context.gradient = std::make_unique<StageGradient>(
       StageGradient::Options{.native = JobNativeGradient(stage_job),
                              .place = links->place(),

@@ -23,7 +23,8 @@ namespace sluice {
 // What a worker or an evaluator computes with: all of it that needs no network.
 // The compute thread must have called Enter.
 struct ComputeContext {
-  // All null where a model process computes. `model` is the stage's of a member.
+  // All null where a model process computes. `model` is the stage's of a
+  // member.
   std::unique_ptr<kernels::Device> device;
   std::unique_ptr<Model> model;
   std::shared_ptr<const DataSource> data;

@@ -209,9 +209,9 @@ absl::StatusOr<int64_t> OneWorker::Train() {
   WeightsInPlace from(weights_);
   GradientInPlace into(absl::MakeSpan(gradient_));
   TaskProgress unheard;
-  SLUICE_ASSIGN_OR_RETURN(
-      const auto computed,
-      task_gradient_->Compute({.first = next_}, from, into, CancelToken(), &unheard));
+  SLUICE_ASSIGN_OR_RETURN(const auto computed,
+                          task_gradient_->Compute({.first = next_}, from, into,
+                                                  CancelToken(), &unheard));
   next_ = next_ + 1;
   const float one = 1;
   const float* const gradient = gradient_.data();

@@ -50,8 +50,7 @@ std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
 // `member`: of a worker of several; they find each other by a name that they
 // have from the run's id.
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
-                                       const std::string& lead,
-                                       int member = 0);
+                                       const std::string& lead, int member = 0);
 std::vector<std::string> EvaluatorCommand(const ClusterPlan& plan,
                                           const std::string& lead);
 

@@ -154,8 +154,7 @@ void PrintTensors(const ResolvedJob& job, const CheckReport& report,
       << ", at version 0 from " << WhereWeightsComeFrom(job.job) << "\n\n";
 }
 
-void PrintMembers(const std::vector<MemberReport>& members,
-                  std::ostream& out) {
+void PrintMembers(const std::vector<MemberReport>& members, std::ostream& out) {
   size_t width = 6;
   for (const MemberReport& member : members) {
     width = std::max(width, member.layers.size());

@@ -141,8 +141,7 @@ MemberReport ReportOfMember(const ResolvedJob& job, int member) {
     handed += Product(layers.back().output_shape);
   }
   MemberReport report;
-  report.layers =
-      absl::StrCat(layers.front().name, " to ", layers.back().name);
+  report.layers = absl::StrCat(layers.front().name, " to ", layers.back().name);
   report.floats = own.layout.size();
   report.multiply_adds = stage.multiply_adds;
   report.memory = MemoryOfWorker(own, passes);

@@ -30,7 +30,9 @@ double MultiplyAdds(const ModelPlan& plan, const LayerPlan& layer) {
       return 2 * outputs * static_cast<double>(layer.input_shape[0]);
     case proto::Layer::kResidual: {
       double sum = outputs;
-      for (const LayerPlan& inner : layer.body) sum += MultiplyAdds(plan, inner);
+      for (const LayerPlan& inner : layer.body) {
+        sum += MultiplyAdds(plan, inner);
+      }
       for (const LayerPlan& beside : layer.projection) {
         sum += MultiplyAdds(plan, beside);
       }

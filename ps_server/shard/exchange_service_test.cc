@@ -325,8 +325,7 @@ TEST_F(ExchangeServiceTest, APullMayEndWhereAChunkDoes) {
                                              whole.weights.begin() + 128));
   for (const int64_t end : {-1L, 1L, 64L, 127L, 151L}) {
     request.set_end(end);
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(Pull(client_.get(), request).status))
+    EXPECT_TRUE(absl::IsInvalidArgument(Pull(client_.get(), request).status))
         << end;
   }
 }

@@ -93,20 +93,20 @@ absl::Status PullCall::Parse() {
   const bool ends =
       rest_.end == grid.floats() || grid.ChunkAt(rest_.end) > first;
   if (first < 0 || !ends) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the pull is of floats ", rest_.begin, " to ", rest_.end,
-        ", expected the begins of chunks of ", grid.chunk_floats(),
-        grid.parts() > 1 ? " or of members' parts" : "", ", or the end, ",
-        grid.floats()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pull is of floats ", rest_.begin, " to ", rest_.end,
+                     ", expected the begins of chunks of ", grid.chunk_floats(),
+                     grid.parts() > 1 ? " or of members' parts" : "",
+                     ", or the end, ", grid.floats()));
   }
   const bool begins_part =
       first == 0 || grid.PartOf(first) != grid.PartOf(first - 1);
   if (begins_part || request.exact()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the pull begins at ", rest_.begin, " of at least version ",
-      request.version(), ", expected 0",
-      grid.parts() > 1 ? " or the begin of a member's part" : "",
-      ", or exactly one version"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the pull begins at ", rest_.begin, " of at least version ",
+                   request.version(), ", expected 0",
+                   grid.parts() > 1 ? " or the begin of a member's part" : "",
+                   ", or exactly one version"));
 }
 
 void PullCall::Answer() {

@@ -108,12 +108,11 @@ absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
   }
   const int chunk = grid_.ChunkAt(header.offset);
   if (chunk < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradient ", header.key.ToString(), ": offset is ",
-                     header.offset, ", expected a multiple of ",
-                     grid_.chunk_floats(), " below ", grid_.floats(),
-                     grid_.parts() > 1 ? ", or where a member's part begins"
-                                       : ""));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradient ", header.key.ToString(), ": offset is ", header.offset,
+        ", expected a multiple of ", grid_.chunk_floats(), " below ",
+        grid_.floats(),
+        grid_.parts() > 1 ? ", or where a member's part begins" : ""));
   }
   const int64_t expected = format_.Bytes(type_, RangeOf(chunk));
   if (static_cast<int64_t>(payload.bytes()) != expected) {

@@ -39,9 +39,9 @@ class Staging {
   void Reset(Generation generation, const std::string& secret);
 
   // Takes one chunk from `holder` (GrantFor); returns whether all of its part
-  // of the gradient is here now. A chunk that is here already is not looked at again; so a push
-  // may be repeated, whole or in part. Errors leave what was staged before
-  // unchanged:
+  // of the gradient is here now. A chunk that is here already is not looked at
+  // again; so a push may be repeated, whole or in part. Errors leave what was
+  // staged before unchanged:
   //   kFailedPrecondition  the generation is another one
   //   kPermissionDenied    the grant is not for the key, or not `holder`'s
   //   kAborted             the task has ended

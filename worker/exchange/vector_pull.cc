@@ -162,9 +162,8 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
                                             chunk.payload.bytes(),
                                             " bytes, expected ", expected));
   }
-  SLUICE_RETURN_IF_ERROR(
-      assembly_.Accept(chunk.header.version, chunk.header.offset - offset_,
-                       floats));
+  SLUICE_RETURN_IF_ERROR(assembly_.Accept(
+      chunk.header.version, chunk.header.offset - offset_, floats));
   return path_.format->Decode(path_.type, range, chunk.payload,
                               into_.subspan(at, floats));
 }

@@ -182,9 +182,9 @@ absl::StatusOr<OrRestarted<int64_t>> Model::BeginAhead(
     begun->push_back(steps.next());
     // Else forward begins with the first weights.
     if (weights_->complete()) progress->Enter(Stage::kForward);
-    SLUICE_ASSIGN_OR_RETURN(const auto begins,
-                            device_model_->Begin(*begun->back().batch,
-                                                 *weights_, cancel, progress));
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto begins, device_model_->Begin(*begun->back().batch, *weights_,
+                                                cancel, progress));
     if (IsRestarted(begins)) return Restarted{};
   }
   return static_cast<int64_t>(begun->size());
@@ -219,8 +219,7 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
     if (part.last) break;
   }
   if (!clips) return total;
-  SLUICE_RETURN_IF_ERROR(
-      Clip(steps.clip_norm, cancel, into.values().data()));
+  SLUICE_RETURN_IF_ERROR(Clip(steps.clip_norm, cancel, into.values().data()));
   SLUICE_RETURN_IF_ERROR(into.FinalFrom(0));
   return total;
 }

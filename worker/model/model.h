@@ -225,7 +225,8 @@ class Model {
   const std::unique_ptr<DeviceModel> device_model_;
   const int64_t floats_;  // Of the flat vector.
   std::unique_ptr<kernels::VectorOp> all_, trained_, statistics_;
-  std::vector<std::unique_ptr<kernels::VectorOp>> tensors_;  // Each trained one.
+  std::vector<std::unique_ptr<kernels::VectorOp>>
+      tensors_;  // Each trained one.
 
   // Overwritten by every call before they are read.
   std::optional<WeightsArray> weights_;

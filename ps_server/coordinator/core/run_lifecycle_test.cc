@@ -69,7 +69,8 @@ TEST(StartTest, AShardMayRestartBeforeTheRunHasBegun) {
 
 // ---- Whom any number will do for ----
 
-TEST(WithoutNumberTest, WorkersThatAskAtOnceGetDifferentNumbersAndTheRunBegins) {
+TEST(WithoutNumberTest,
+     WorkersThatAskAtOnceGetDifferentNumbersAndTheRunBegins) {
   Driver run(Job());
   EXPECT_TRUE(run.Join(kShard0).ok());
   EXPECT_TRUE(run.Join(kShard1).ok());
