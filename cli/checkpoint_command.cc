@@ -10,7 +10,9 @@
 #include "cli/commands.h"
 #include "cli/launch/find_coordinator.h"
 #include "cli/launch/signal_wait.h"
+#include "cli/report/checkpoint_outcome.h"
 #include "cli/report/checkpoint_report.h"
+#include "cli/report/run_result.h"
 #include "cli/slow_work.h"
 #include "common/status_macros.h"
 #include "common/tls/tls_flags.h"
@@ -67,40 +69,32 @@ int Export(const CheckpointFlags &flags) {
 // coordinator.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 
-// Exit status of one whom a signal has ended, as a shell has it for Ctrl-C.
-constexpr int kInterrupted = 130;
-
 struct TakeFlags {
   std::string run;
   bool json = false;
   TlsFlags tls;
 };
 
-int64_t Failed(const proto::JobStatus &status) {
-  const auto failed = status.counters().find("checkpoints.failed");
-  return failed == status.counters().end() ? 0 : failed->second;
+// How the run stands, or stood in the end, where its folder is known.
+absl::StatusOr<proto::JobStatus> StatusOf(const std::string &run,
+                                          CoordinatorWatch *watch) {
+  absl::StatusOr<proto::JobStatus> status = watch->GetStatus();
+  if (status.ok()) return status;
+  absl::StatusOr<proto::JobStatus> finished = ReadFinishedStatus(run);
+  return finished.ok() ? finished : status;
 }
 
 // Waits until `version`, which is asked for, is written. `before`: how the run
 // stood then.
-absl::Status AwaitWritten(int64_t version, const proto::JobStatus &before,
+absl::Status AwaitWritten(const std::string &run, int64_t version,
+                          const proto::JobStatus &before,
                           CoordinatorWatch *watch, SignalWait *signals) {
+  SlowWork slow("checkpoint", "version");
   for (;;) {
-    SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus status, watch->GetStatus());
-    const proto::CheckpointStatus &checkpoint = status.checkpoint();
-    if (status.generation() != before.generation()) {
-      return absl::AbortedError(absl::StrCat(
-          "the shards or the coordinator were lost before version ", version,
-          " was written; generation ", status.generation(), " goes on from ",
-          "version ", status.recovery().restored_version()));
-    }
-    if (checkpoint.has_newest_version() &&
-        checkpoint.newest_version() >= version) {
-      return absl::OkStatus();
-    }
-    if (Failed(status) > Failed(before)) {
-      return absl::UnavailableError(checkpoint.last_error());
-    }
+    SLUICE_ASSIGN_OR_RETURN(const proto::JobStatus now, StatusOf(run, watch));
+    slow.At(now.version());
+    const auto outcome = CheckpointOutcome(version, before, now);
+    if (outcome.has_value()) return *outcome;
     if (signals->WaitFor(kLookEvery).has_value()) {
       return absl::CancelledError(absl::StrCat(
           "not waited for: version ", version, " is written all the same"));
@@ -110,23 +104,27 @@ absl::Status AwaitWritten(int64_t version, const proto::JobStatus &before,
 
 int Take(const TakeFlags &flags) {
   SignalWait signals;  // Before gRPC starts its threads.
-  const auto fail = [](const absl::Status &status, int code) {
-    std::cerr << status.message() << "\n";
-    return code;
+  const auto fail = [&flags](const absl::Status &status) {
+    std::cerr << flags.run << ": " << status.message() << "\n";
+    return absl::IsCancelled(status) ? kInterrupted : 1;
   };
   const auto watch = FindCoordinator(flags.run, flags.tls);
-  if (!watch.ok()) {
-    return fail(watch.status(), absl::IsUnavailable(watch.status()) ? 1 : 2);
+  if (absl::IsInvalidArgument(watch.status())) {
+    std::cerr << watch.status().message() << "\n";
+    return 2;
   }
-  const auto before = (*watch)->GetStatus();
-  if (!before.ok()) return fail(before.status(), 1);
+  if (!watch.ok()) return fail(watch.status());
+  const auto before = StatusOf(flags.run, watch->get());
+  if (!before.ok()) return fail(before.status());
+  if (before->phase() == "finished" || before->phase() == "failed") {
+    return fail(absl::FailedPreconditionError(
+        absl::StrCat("the run is over: ", before->message())));
+  }
   const auto version = (*watch)->RequestCheckpoint();
-  if (!version.ok()) return fail(version.status(), 1);
+  if (!version.ok()) return fail(version.status());
   const absl::Status written =
-      AwaitWritten(*version, *before, watch->get(), &signals);
-  if (!written.ok()) {
-    return fail(written, absl::IsCancelled(written) ? kInterrupted : 1);
-  }
+      AwaitWritten(flags.run, *version, *before, watch->get(), &signals);
+  if (!written.ok()) return fail(written);
   if (flags.json) {
     std::cout << "{\"version\": " << *version << "}\n";
   } else {

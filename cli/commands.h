@@ -10,6 +10,9 @@
 // be, 2 its input is refused, 130 the user ended it.
 namespace sluice {
 
+// As a shell has it for SIGINT.
+inline constexpr int kInterrupted = 130;
+
 // `train JOB`: trains with shards, workers and evaluator on this machine.
 void AddTrainCommand(CLI::App& app, int* exit_code);
 

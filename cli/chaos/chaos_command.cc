@@ -49,7 +49,6 @@ namespace sluice {
 namespace {
 
 constexpr int kRefused = 2;
-constexpr int kInterrupted = 130;
 
 // Often enough to see most versions. It costs a hundredth of a core.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/commands.h"
 #include "cli/plot/figure.h"
 #include "cli/plot/recorded_run.h"
 #include "cli/plot/run_curves.h"
@@ -13,9 +14,6 @@
 
 namespace sluice {
 namespace {
-
-// The exit status that a shell gives for SIGINT.
-constexpr int kInterrupted = 130;
 
 // "runs/a-1/" -> "a-1".
 std::string NameOf(const std::string& folder) {

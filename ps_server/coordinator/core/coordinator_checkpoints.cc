@@ -48,6 +48,10 @@ absl::StatusOr<Version> Coordinator::RequestCheckpoint(absl::Time now,
         "checkpoint: the job has none, so the shards have no folder to write "
         "to");
   }
+  if (phase_ == Phase::kRecovering) {
+    return absl::UnavailableError(
+        "a generation of the run is over, and the next one has not begun");
+  }
   if (phase_ != Phase::kRunning) {
     return absl::FailedPreconditionError(
         absl::StrCat("no training is under way: it ",

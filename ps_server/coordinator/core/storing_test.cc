@@ -115,6 +115,18 @@ TEST_F(StoringTest, WhoAsksBeforeTrainingOrAfterItIsToldSo) {
             "FAILED_PRECONDITION: no training is under way: it is over");
 }
 
+TEST_F(StoringTest, WhoAsksInARecoveryMayAskAgain) {
+  CoordinatorOptions job = Every(100);
+  job.recovery.possible = true;
+  Begin(job);
+  run_->Silence(Peer{Role::kShard, 1});
+  run_->Advance(absl::Seconds(6));
+  ASSERT_EQ(run_->State().phase, Phase::kRecovering);
+  EXPECT_EQ(run_->RequestCheckpoint().status().ToString(),
+            "UNAVAILABLE: a generation of the run is over, and the next one "
+            "has not begun");
+}
+
 TEST_F(StoringTest, ADueVersionIsHeldRightAfterItsCommit) {
   Begin(Every(2));
   Update(3);
