@@ -104,7 +104,8 @@ class Export {
 
 int ExportTensorboard(const ExportFlags& flags) {
   SignalWait signals;
-  const SlowWork slow("export-tensorboard");
+  std::optional<SlowWork> slow;
+  if (!flags.follow) slow.emplace("export-tensorboard");  // Else it waits.
   const std::string path = absl::StrCat(flags.run, "/metrics.jsonl");
   std::ifstream metrics(path);
   if (!metrics) {

@@ -1,5 +1,7 @@
 #include "cli/slow_work.h"
 
+#include <signal.h>
+
 #include <fstream>
 #include <iostream>
 #include <utility>
@@ -27,8 +29,15 @@ int64_t BytesRead() {
 SlowWork::SlowWork(std::string command, std::string counted, Options options)
     : command_(std::move(command)),
       counted_(std::move(counted)),
-      options_(std::move(options)),
-      thread_(StartThread("slow work", [this] { Loop(); })) {}
+      options_(std::move(options)) {
+  // The thread takes no signal: whoever waits for them (SignalWait) may do so
+  // after this has begun.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = StartThread("slow work", [this] { Loop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
 
 SlowWork::~SlowWork() {
   {

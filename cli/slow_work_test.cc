@@ -1,5 +1,8 @@
 #include "cli/slow_work.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -62,6 +65,19 @@ TEST(SlowWorkTest, WorkThatIsOverInTimeSaysNothingAndWaitsForNothing) {
   Said said;
   { const SlowWork work("status", "", Saying(&said, absl::Hours(1))); }
   EXPECT_EQ(said.count(), 0);
+}
+
+TEST(SlowWorkTest, ASignalReachesWhoWaitsForItLater) {
+  const SlowWork slow("plot");
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);  // Ends the process where a thread takes it.
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  int came = 0;
+  EXPECT_EQ(sigwait(&signals, &came), 0);
+  EXPECT_EQ(came, SIGUSR1);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace
