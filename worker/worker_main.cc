@@ -217,6 +217,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
   TellUnreached(tasks.exchange(), client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });
+  self.port.Rename(absl::StrCat(*number));
   self.port.Joined([&tasks] { return tasks.Counted(); });
   self.links.Welcomed(welcome);
   self.leave.Joined([&](const std::string& reason) {

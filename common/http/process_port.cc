@@ -45,6 +45,11 @@ absl::StatusOr<std::unique_ptr<ProcessPort>> ProcessPort::Open(
   return process;
 }
 
+void ProcessPort::Rename(const std::string& id) {
+  absl::MutexLock lock(&mu_);
+  id_ = id;
+}
+
 void ProcessPort::Joined(std::function<CounterMap()> counters) {
   absl::MutexLock lock(&mu_);
   counters_ = std::move(counters);

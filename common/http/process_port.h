@@ -35,6 +35,9 @@ class ProcessPort {
   static absl::StatusOr<std::unique_ptr<ProcessPort>> Open(
       const std::string& flag, const std::string& role, const std::string& id);
 
+  // The lead has given the process this number.
+  void Rename(const std::string& id);
+
   // The process takes part from here on. `counters`: what it has counted; asked
   // on another thread, until Parted has returned.
   void Joined(std::function<CounterMap()> counters);
@@ -50,9 +53,9 @@ class ProcessPort {
 
   // Constant after Open.
   const std::string role_;
-  const std::string id_;
 
   absl::Mutex mu_;  // Acquired before those of whoever counts.
+  std::string id_ ABSL_GUARDED_BY(mu_);
   std::function<CounterMap()> counters_ ABSL_GUARDED_BY(mu_);  // While joined.
   CounterMap last_ ABSL_GUARDED_BY(mu_);
 

@@ -72,6 +72,22 @@ TEST_F(ProcessPortTest, WhatItHadCountedStaysUntilItJoinsAgain) {
   EXPECT_THAT(Metrics(), Contains("sluice_worker_pulls_total{worker=\"3\"} 0"));
 }
 
+TEST_F(ProcessPortTest, ItsLabelIsTheNumberThatTheLeadGaveIt) {
+  const auto port = ProcessPort::Open("127.0.0.1:0", "worker", "any");
+  ASSERT_TRUE(port.ok()) << port.status();
+  (*port)->Rename("5");
+  (*port)->Joined([] { return CounterMap{{"pulls_total", 7}}; });
+  const std::string body =
+      (*port)
+          ->http()
+          ->pages()
+          .at("/metrics")([](const std::string&) { return ""; })
+          .body;
+  EXPECT_THAT(body, HasSubstr("sluice_worker_joined{worker=\"5\"} 1"));
+  EXPECT_THAT(body, HasSubstr("sluice_worker_pulls_total{worker=\"5\"} 7"));
+  EXPECT_THAT(body, Not(HasSubstr("any")));
+}
+
 TEST_F(ProcessPortTest, HasNoPageForPeople) {
   EXPECT_THAT(port_->http()->pages(), Not(Contains(testing::Key("/"))));
 }
