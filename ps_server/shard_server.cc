@@ -271,7 +271,11 @@ absl::StatusOr<std::optional<EarlierLife>> ShardServer::RunLead() {
   }
   // Only now can nobody ask any more.
   const auto stop = lead_->service()->State().stop_requested;
-  SLUICE_RETURN_IF_ERROR(lead_->Close(end));
+  if (absl::Status closed = lead_->Close(end); !closed.ok()) {
+    absl::MutexLock lock(&lead_mu_);
+    final_status_.reset();  // What is not on the disk is no end to be shown.
+    return closed;
+  }
   auto next = AfterGeneration(end, stop);
   if (next.ok() && next->has_value()) (*next)->run.id = run_id_;
   return next;

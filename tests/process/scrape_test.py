@@ -5,7 +5,6 @@ lead also when its run is over, of the others about themselves."""
 import contextlib
 import json
 import re
-import shutil
 import signal
 import subprocess
 import unittest
@@ -15,7 +14,6 @@ import urllib.request
 import by_hand
 import harness
 
-HAS_PROMETHEUS = shutil.which("prometheus") and shutil.which("promtool")
 OUTCOMES = ("applied", "cancelled", "dropped", "rejected", "lost")
 # Leaves time to disturb a run before it ends.
 SLOW = "delays.compute.constant.ms=10"
@@ -126,6 +124,14 @@ class EndOfARunTest(unittest.TestCase):
                 run.processes["shard 0"].wait(harness.TIMEOUT_S), 0)
             self.assertIn("event=lingering seconds=0.5", run.log("shard 0"))
 
+    def test_an_end_that_cannot_be_written_is_not_shown(self):
+        with Shown(["stop.updates=60"]) as run:
+            run.await_training()
+            (run.run_dir / "summary.json").mkdir()  # No file can replace it.
+            lead = run.processes["shard 0"]
+            self.assertEqual(lead.wait(harness.TIMEOUT_S), 1)
+            self.assertNotIn("event=lingering", run.log("shard 0"))
+
     def test_who_is_told_to_end_does_not_linger(self):
         with Shown() as run:
             run.await_training()
@@ -135,7 +141,7 @@ class EndOfARunTest(unittest.TestCase):
             summary = json.loads((run.run_dir / "summary.json").read_text())
             self.assertEqual(summary["reason"], "stopped by SIGTERM")
 
-    @unittest.skipUnless(HAS_PROMETHEUS, "prometheus is not installed")
+    @harness.suite("prometheus")
     def test_prometheus_has_the_last_counters(self):
         with self.disturbed_run() as run:
             checked = subprocess.run(
@@ -214,7 +220,7 @@ class ProcessTest(unittest.TestCase):
                 f"the lead to know what {name} showed",
                 run.processes["shard 0"])
 
-    @unittest.skipUnless(HAS_PROMETHEUS, "promtool is not installed")
+    @harness.suite("prometheus")
     def test_promtool_reads_what_each_shows(self):
         with Shown() as run:
             run.await_training()

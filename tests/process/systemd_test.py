@@ -4,7 +4,6 @@ certificates, and where systemd-analyze is installed it finds nothing wrong."""
 
 import json
 import shlex
-import shutil
 import string
 import subprocess
 import unittest
