@@ -1,50 +1,13 @@
 #include "ps_server/coordinator/log/goodput.h"
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "ps_server/coordinator/log/generations.h"
 
 namespace sluice {
-namespace {
-
-// Measures one log after the other.
-class Meter {
- public:
-  // `headers`: of all logs.
-  explicit Meter(const std::vector<proto::LogHeader>& headers)
-      : kept_(KeptVersions(headers)) {}
-
-  void Begin(const proto::LogHeader& header) {
-    time_.Begin(header, kept_[goodput_.generations++]);
-    goodput_.version = Version(header.restored_version());
-  }
-  void Read(const proto::LogRecord& record) {
-    time_.Read(record);
-    if (record.has_commit()) {
-      goodput_.version = Version(record.commit().version());
-    }
-  }
-  void End(const std::optional<TornTail>& torn) {
-    if (torn.has_value()) goodput_.torn.push_back(*torn);
-  }
-  Goodput Measured() {
-    goodput_.workers = time_.Seconds();
-    return std::move(goodput_);
-  }
-
- private:
-  const std::vector<std::optional<Version>> kept_;
-  WorkerTime time_;
-  Goodput goodput_;
-};
-
-}  // namespace
-
 WorkerSeconds Goodput::Total() const { return SumOf(workers); }
 
 double Goodput::share() const {
@@ -52,16 +15,25 @@ double Goodput::share() const {
   return total.Total() > 0 ? total.applied / total.Total() : 0;
 }
 
-Goodput MeasureGoodput(const std::vector<CommitLog>& logs) {
-  std::vector<proto::LogHeader> headers;
-  for (const CommitLog& log : logs) headers.push_back(log.header);
-  Meter meter(headers);
-  for (const CommitLog& log : logs) {
-    meter.Begin(log.header);
-    for (const proto::LogRecord& record : log.records) meter.Read(record);
-    meter.End(log.torn);
+void GoodputMeter::Begin(const proto::LogHeader& header) {
+  time_.Begin(header, kept_[goodput_.generations++]);
+  goodput_.version = Version(header.restored_version());
+}
+
+void GoodputMeter::Read(const proto::LogRecord& record) {
+  time_.Read(record);
+  if (record.has_commit()) {
+    goodput_.version = Version(record.commit().version());
   }
-  return meter.Measured();
+}
+
+void GoodputMeter::End(const std::optional<TornTail>& torn) {
+  if (torn.has_value()) goodput_.torn.push_back(*torn);
+}
+
+Goodput GoodputMeter::Measured() {
+  goodput_.workers = time_.Seconds();
+  return std::move(goodput_);
 }
 
 absl::StatusOr<Goodput> ReadRunGoodput(const std::string& run_dir) {
@@ -81,7 +53,7 @@ absl::StatusOr<Goodput> ReadRunGoodput(const std::string& run_dir) {
     SLUICE_ASSIGN_OR_RETURN(const auto header, ReadHeader(run_dir, generation));
     if (header.has_value()) headers.push_back(*header);
   }
-  Meter meter(headers);
+  GoodputMeter meter(headers);
   for (const proto::LogHeader& header : headers) {
     meter.Begin(header);
     SLUICE_ASSIGN_OR_RETURN(

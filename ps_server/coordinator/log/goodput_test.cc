@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/coordinator.pb.h"
@@ -88,16 +89,27 @@ class Log {
   CommitLog log_;
 };
 
+Goodput Measure(const std::vector<CommitLog>& logs) {
+  std::vector<proto::LogHeader> headers;
+  for (const CommitLog& log : logs) headers.push_back(log.header);
+  GoodputMeter meter(headers);
+  for (const CommitLog& log : logs) {
+    meter.Begin(log.header);
+    for (const proto::LogRecord& record : log.records) meter.Read(record);
+    meter.End(log.torn);
+  }
+  return meter.Measured();
+}
+
 using Workers = std::map<int64_t, WorkerSeconds>;
 
 TEST(GoodputTest, ATaskIsAppliedUntilItsGradientIsReadyAndIdleFromThenOn) {
-  const Goodput goodput =
-      MeasureGoodput({Log()
-                          .Task(100, 0, 1)
-                          .Task(101, 1, 1)
-                          .Commit(104, 1, {{0, 1, 3}, {1, 1, 0}})
-                          .Task(105, 0, 2)
-                          .Commit(107, 2, {{0, 2, 0}})});
+  const Goodput goodput = Measure({Log()
+                                       .Task(100, 0, 1)
+                                       .Task(101, 1, 1)
+                                       .Commit(104, 1, {{0, 1, 3}, {1, 1, 0}})
+                                       .Task(105, 0, 2)
+                                       .Commit(107, 2, {{0, 2, 0}})});
   EXPECT_EQ(goodput.workers, (Workers{{0, {.applied = 1 + 2, .idle = 4}},
                                       {1, {.applied = 3, .idle = 3}}}));
   EXPECT_EQ(goodput.version, Version(2));
@@ -106,28 +118,28 @@ TEST(GoodputTest, ATaskIsAppliedUntilItsGradientIsReadyAndIdleFromThenOn) {
 
 TEST(GoodputTest, ATaskThatIsNotAppliedCountsByItsOutcome) {
   EXPECT_EQ(
-      MeasureGoodput({Log()
-                          .Task(0, 0, 1)
-                          .End(1, 0, 1, proto::CANCELLED)
-                          .Task(1, 0, 2)
-                          .End(5, 0, 2, proto::DROPPED, /*waited=*/2)
-                          .Task(5, 0, 3)
-                          .End(13, 0, 3, proto::REJECTED)
-                          .Task(13, 0, 4)
-                          .End(29, 0, 4, proto::LOST)})
+      Measure({Log()
+                   .Task(0, 0, 1)
+                   .End(1, 0, 1, proto::CANCELLED)
+                   .Task(1, 0, 2)
+                   .End(5, 0, 2, proto::DROPPED, /*waited=*/2)
+                   .Task(5, 0, 3)
+                   .End(13, 0, 3, proto::REJECTED)
+                   .Task(13, 0, 4)
+                   .End(29, 0, 4, proto::LOST)})
           .workers,
       (Workers{
           {0, {.cancelled = 1, .dropped = 2 + 8, .lost = 16, .idle = 2}}}));
 }
 
 TEST(GoodputTest, ATaskThatDiesWithItsWorkerIsLostAndItsPlaceThenEmpty) {
-  EXPECT_EQ(MeasureGoodput({Log()
-                                .Task(0, 0, 1)
-                                .Task(0, 1, 1)
-                                .Dies(1, 0, 1)
-                                .Dies(2, 1, 1)
-                                .Task(6, 1, 1, /*incarnation=*/2)
-                                .Commit(8, 1, {})})
+  EXPECT_EQ(Measure({Log()
+                         .Task(0, 0, 1)
+                         .Task(0, 1, 1)
+                         .Dies(1, 0, 1)
+                         .Dies(2, 1, 1)
+                         .Task(6, 1, 1, /*incarnation=*/2)
+                         .Commit(8, 1, {})})
                 .workers,
             // Worker 0 is last seen when it dies, worker 1 comes back.
             (Workers{{0, {.lost = 1}},
@@ -135,11 +147,11 @@ TEST(GoodputTest, ATaskThatDiesWithItsWorkerIsLostAndItsPlaceThenEmpty) {
 }
 
 TEST(GoodputTest, AWorkerThatDiesWithoutATaskIsAbsentFromItsLastOneOn) {
-  EXPECT_EQ(MeasureGoodput({Log()
-                                .Task(0, 0, 1)
-                                .Commit(3, 1, {{0, 1, 1}})
-                                .Task(9, 0, 1, /*incarnation=*/2)
-                                .Commit(10, 2, {})})
+  EXPECT_EQ(Measure({Log()
+                         .Task(0, 0, 1)
+                         .Commit(3, 1, {{0, 1, 1}})
+                         .Task(9, 0, 1, /*incarnation=*/2)
+                         .Commit(10, 2, {})})
                 .workers,
             (Workers{{0, {.applied = 2, .unfinished = 1, .absent = 7}}}));
 }
@@ -155,23 +167,23 @@ TEST(GoodputTest, WhatALaterGenerationDidNotGoOnFromIsLost) {
                               .Task(17, 0, 4)
                               .Commit(25, 3, {});
   // As long as nothing has gone on from it, it may still.
-  EXPECT_EQ(MeasureGoodput({first}).workers,
+  EXPECT_EQ(Measure({first}).workers,
             (Workers{{0, {.applied = 5, .cancelled = 2, .unfinished = 8}}}));
   const CommitLog second =
       Log(2, 1, 1).Task(3, 0, 1).Commit(4, 2, {{0, 1, 0}}).Task(4, 0, 2);
-  const Goodput both = MeasureGoodput({first, second});
+  const Goodput both = Measure({first, second});
   EXPECT_EQ(both.workers,
             (Workers{{0, {.applied = 1 + 1, .lost = 2 + 4 + 8}}}));
   EXPECT_EQ(both.generations, 2);
   // A third that begins anew rests on neither.
-  EXPECT_EQ(MeasureGoodput({first, second, Log(3, 2, 0).Task(5, 0, 1)}).workers,
+  EXPECT_EQ(Measure({first, second, Log(3, 2, 0).Task(5, 0, 1)}).workers,
             (Workers{{0, {.lost = 16}}}));
 }
 
 TEST(GoodputTest, ARunWithoutATaskHasNoTimeToDivide) {
-  const Goodput none = MeasureGoodput({Log()});
+  const Goodput none = Measure({Log()});
   EXPECT_EQ(none.share(), 0);
-  EXPECT_EQ(MeasureGoodput({}).share(), 0);
+  EXPECT_EQ(Measure({}).share(), 0);
 }
 
 TEST(ReadRunGoodputTest, AFolderThatIsNoneAndOneWithoutALogAreNamed) {
