@@ -133,7 +133,7 @@ class Manifests {
                   absl::StrCat("--listen=", here, kPort),
                   absl::StrCat("--advertise=", lead)};
     if (options_.pod_monitor) {
-      // Its pod stays for two more scrapes, so that the last one sees the end.
+      // Its pod stays for three scrapes, so that the last one sees the end.
       leads.args.push_back(absl::StrCat("--http-linger=", 3 * kScrapeSeconds));
     }
     Append(run, &leads.args);
