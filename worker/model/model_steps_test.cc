@@ -37,49 +37,6 @@ ResolvedJob NetJob(Precision precision = Precision::kFp32) {
   return job;
 }
 
-// The parts of each mini-batch.
-using Work = std::vector<std::vector<Batch>>;
-
-// Mini-batches of so many samples in each part.
-Work MakeWork(const ResolvedJob& job,
-              const std::vector<std::vector<int64_t>>& samples) {
-  Work work;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    int64_t first = 0;
-    for (const int64_t count : samples[i]) {
-      Batch part = MakeBatch(job, count, 10 * i + first);
-      part.id = BatchId(i);
-      part.first = first;
-      first += count;
-      if (i == work.size()) work.emplace_back();
-      work[i].push_back(std::move(part));
-    }
-  }
-  return work;
-}
-
-float ShareOf(const std::vector<Batch>& parts, size_t part) {
-  int64_t total = 0;
-  for (const Batch& batch : parts) total += batch.samples;
-  return static_cast<float>(static_cast<double>(parts[part].samples) /
-                            static_cast<double>(total));
-}
-
-Model::Steps StepsOf(const Work& work, float rate, double clip_norm = 0) {
-  return {.count = static_cast<int>(work.size()),
-          .rate = rate,
-          .clip_norm = clip_norm,
-          .next = [&work, step = size_t{0}, part = size_t{0}]() mutable {
-            const std::vector<Batch>& parts = work[step];
-            const Model::Part next = {.batch = &parts[part],
-                                      .share = ShareOf(parts, part),
-                                      .last = part + 1 == parts.size()};
-            part = next.last ? 0 : part + 1;
-            if (next.last) step = (step + 1) % work.size();
-            return next;
-          }};
-}
-
 std::vector<float> Sum(Model* model, const Model::Steps& steps,
                        const std::vector<float>& weights,
                        const Watch& watch = {}) {

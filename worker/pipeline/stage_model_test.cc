@@ -65,46 +65,6 @@ class FakeNeighbour final : public Neighbour {
   Way& in_;
 };
 
-// The parts of each mini-batch.
-using Work = std::vector<std::vector<Batch>>;
-
-Work MakeWork(const ResolvedJob& job,
-              const std::vector<std::vector<int64_t>>& samples) {
-  Work work;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    int64_t first = 0;
-    work.emplace_back();
-    for (const int64_t count : samples[i]) {
-      Batch part = MakeBatch(job, count, 10 * i + first);
-      part.id = BatchId(i);
-      part.first = first;
-      first += count;
-      work[i].push_back(std::move(part));
-    }
-  }
-  return work;
-}
-
-Model::Steps StepsOf(const Work& work, float rate, double clip_norm = 0) {
-  return {.count = static_cast<int>(work.size()),
-          .rate = rate,
-          .clip_norm = clip_norm,
-          .next = [&work, step = size_t{0}, part = size_t{0}]() mutable {
-            const std::vector<Batch>& parts = work[step];
-            float total = 0;
-            for (const Batch& batch : parts) {
-              total += static_cast<float>(batch.samples);
-            }
-            const Model::Part next = {
-                .batch = &parts[part],
-                .share = static_cast<float>(parts[part].samples) / total,
-                .last = part + 1 == parts.size()};
-            part = next.last ? 0 : part + 1;
-            step += next.last ? 1 : 0;
-            return next;
-          }};
-}
-
 struct Computed {
   std::vector<float> gradient;
   double loss = 0;

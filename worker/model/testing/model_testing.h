@@ -215,6 +215,51 @@ inline void CheckTrainingGradient(const ResolvedJob& job, const Batch& batch,
   EXPECT_GT(largest, 20 * tolerance);
 }
 
+// The parts of each mini-batch.
+using Work = std::vector<std::vector<Batch>>;
+
+// Mini-batches of so many samples in each part.
+inline Work MakeWork(const ResolvedJob& job,
+                     const std::vector<std::vector<int64_t>>& samples) {
+  Work work;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    int64_t first = 0;
+    for (const int64_t count : samples[i]) {
+      Batch part = MakeBatch(job, count, 10 * i + first);
+      part.id = BatchId(i);
+      part.first = first;
+      first += count;
+      if (i == work.size()) work.emplace_back();
+      work[i].push_back(std::move(part));
+    }
+  }
+  return work;
+}
+
+inline float ShareOf(const std::vector<Batch>& parts, size_t part) {
+  int64_t total = 0;
+  for (const Batch& batch : parts) total += batch.samples;
+  return static_cast<float>(static_cast<double>(parts[part].samples) /
+                            static_cast<double>(total));
+}
+
+// `work` must outlive them.
+inline Model::Steps StepsOf(const Work& work, float rate,
+                            double clip_norm = 0) {
+  return {.count = static_cast<int>(work.size()),
+          .rate = rate,
+          .clip_norm = clip_norm,
+          .next = [&work, step = size_t{0}, part = size_t{0}]() mutable {
+            const std::vector<Batch>& parts = work[step];
+            const Model::Part next = {.batch = &parts[part],
+                                      .share = ShareOf(parts, part),
+                                      .last = part + 1 == parts.size()};
+            part = next.last ? 0 : part + 1;
+            if (next.last) step = (step + 1) % work.size();
+            return next;
+          }};
+}
+
 }  // namespace sluice
 
 #endif  // SLUICE_WORKER_MODEL_TESTING_MODEL_TESTING_H_
