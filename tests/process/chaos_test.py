@@ -98,8 +98,11 @@ class ChaosTest(unittest.TestCase):
         self.assertGreater(report["generations"], 2)
 
     def test_servers_die_and_their_storage_fails_under_sync(self):
+        # Long enough for a checkpoint that the last fault waits for while the
+        # one before it holds up all checkpoints for half a second.
         _, report = self.held("--seed=2", "--kills=3", "--stops=0", "--cuts=0",
-                              "--storage-faults=3")
+                              "--storage-faults=3",
+                              f"--set=stop.epochs={2 * EPOCHS}")
         faults = [a for a in report["acts"] if a["kind"] == "storage"]
         self.assertEqual(sorted(a["fault"] for a in faults),
                          ["full", "stalled", "unreadable"])

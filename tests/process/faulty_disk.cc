@@ -15,7 +15,8 @@
 //
 // `read`: opening for reading, read, stat, access, listing a folder. `write`:
 // opening for writing, write, fsync, truncate, rename, link, mkdir, remove.
-// `all`: both. A path matches everything that begins with it. Bytes that go
+// `all`: both. A full disk (ENOSPC) does not fail fsync: it has room for what
+// it took. A path matches everything that begins with it. Bytes that go
 // through a FILE* (logs on stderr) and mmap are not covered.
 //
 // Nothing here allocates or locks, because any thread may be in it at any time.
@@ -40,7 +41,7 @@ namespace {
 constexpr size_t kMaxPath = 4096;
 constexpr size_t kMaxFaults = 8192;  // Bytes of the control file.
 
-enum class Access { kRead, kWrite };
+enum class Access { kRead, kWrite, kSync };
 
 struct Name {
   const char* text;
@@ -144,6 +145,7 @@ Fault Judge(char* line, Access access, const char* path) {
   const bool asked =
       strcmp(accesses, "all") == 0 ||
       strcmp(accesses, access == Access::kRead ? "read" : "write") == 0;
+  if (access == Access::kSync && fault.error == ENOSPC) return {};
   return asked && BeginsWith(path, prefix) ? fault : Fault{};
 }
 
@@ -298,8 +300,8 @@ SLUICE_ON_FILE(ssize_t, pwrite, kWrite,
 SLUICE_ON_FILE(ssize_t, pwrite64, kWrite,
                (int file, const void* from, size_t bytes, off64_t at),
                (file, from, bytes, at))
-SLUICE_ON_FILE(int, fsync, kWrite, (int file), (file))
-SLUICE_ON_FILE(int, fdatasync, kWrite, (int file), (file))
+SLUICE_ON_FILE(int, fsync, kSync, (int file), (file))
+SLUICE_ON_FILE(int, fdatasync, kSync, (int file), (file))
 SLUICE_ON_FILE(int, ftruncate, kWrite, (int file, off_t bytes), (file, bytes))
 SLUICE_ON_FILE(int, ftruncate64, kWrite, (int file, off64_t bytes),
                (file, bytes))

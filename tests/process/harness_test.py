@@ -56,6 +56,9 @@ class HarnessTest(unittest.TestCase):
         with disk.faults(f"fail ENOSPC write {folder}"):
             self.assertEqual(run("cat", "a").stdout, "content")
             self.assertIn("No space left", run("cp", "a", "c").stderr)
+            self.assertEqual(run("sync", "a").returncode, 0)
+        with disk.faults(f"fail EIO write {folder}"):
+            self.assertIn("Input/output error", run("sync", "a").stderr)
         with disk.faults(f"hide read {folder}/a"):
             self.assertIn("No such file", run("cat", "a").stderr)
             self.assertEqual(run("ls").stdout.split(), ["b"])
