@@ -196,8 +196,8 @@ absl::Status RunOutcome(const LifeEnd& last) {
     if (last.finish->failure().empty()) return absl::OkStatus();
     return absl::AbortedError(last.finish->failure());
   }
-  if (last.told_to_leave && last.gradient_broken) {
-    LogEndOfLife(last);  // It did not let go, and was made to.
+  if (last.told_to_leave && (last.gradient_broken || last.link_broken)) {
+    LogEndOfLife(last);  // What it waited for did not let go.
     return absl::OkStatus();
   }
   SLUICE_RETURN_IF_ERROR(last.worked);

@@ -11,7 +11,7 @@ bool RejoinPolicy::Rejoins(const LifeEnd& end) {
   if (end.finish.has_value() || end.told_to_leave) return false;
   if (end.delivered) fruitless_ = 0;
   if (end.gradient_broken) return ++fruitless_ <= kMostFruitless;
-  if (absl::IsAborted(end.session)) {
+  if (end.link_broken || absl::IsAborted(end.session)) {
     return end.worked.ok() || ShardIsLost(end.worked);
   }
   if (end.worked.ok() || !ShardIsLost(end.worked)) return false;

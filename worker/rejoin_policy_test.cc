@@ -85,11 +85,19 @@ TEST(RejoinPolicyTest, OneThatDiedAfterADeliveryIsStartedAgainAtOnce) {
   }
 }
 
+TEST(RejoinPolicyTest, HoweverOftenAnotherMemberIsGoneItIsWaitedFor) {
+  RejoinPolicy rejoin;
+  for (int i = 0; i < 3 * RejoinPolicy::kMostFruitless; ++i) {
+    EXPECT_TRUE(rejoin.Rejoins({.worked = kOutOfReach, .link_broken = true}));
+  }
+}
+
 TEST(RejoinPolicyTest, WhatIsWrongWithTheWorkItselfIsTheEnd) {
   RejoinPolicy rejoin;
   const absl::Status damaged = absl::DataLossError("a checksum is wrong");
   EXPECT_FALSE(rejoin.Rejoins({.worked = damaged}));
   EXPECT_FALSE(rejoin.Rejoins({.worked = damaged, .session = kOver}));
+  EXPECT_FALSE(rejoin.Rejoins({.worked = damaged, .link_broken = true}));
 }
 
 }  // namespace

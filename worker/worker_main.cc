@@ -166,8 +166,8 @@ class Tasks {
     spdlog::info("event=done {}", CountersText(kWorkerCounters, all));
     end->finish = inbox_.finish();
     end->delivered = all.gradients_delivered > 0;
-    end->gradient_broken =
-        context_.gradient->broken() || !self_.links.broken().ok();
+    end->gradient_broken = context_.gradient->broken();
+    end->link_broken = !self_.links.broken().ok();
   }
 
  private:
@@ -334,7 +334,6 @@ absl::Status RunWorker(const ResolvedJob& job,
     LogEndOfLife(end);
     if (!end.gradient_broken) continue;
     CancelToken().WaitFor(rejoin.pause());
-    if (split) continue;  // Its links are made anew with each life.
     const int64_t restarts = context.restarts + 1;
     context.gradient.reset();  // Before there are two of it.
     SLUICE_ASSIGN_OR_RETURN(context, make_context());

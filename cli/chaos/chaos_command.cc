@@ -41,6 +41,7 @@
 #include "common/clock.h"
 #include "common/model_command.h"
 #include "common/resolved_job.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
@@ -103,6 +104,7 @@ int64_t CheckpointEveryFor(int64_t updates, int acts) {
   return std::max<int64_t>(1, updates / (3 * (acts + 1)));
 }
 
+// Those that have a network of their own: the members of a worker share one.
 std::vector<std::string> PartsOf(const proto::Job& job) {
   std::vector<std::string> names;
   for (int s = 0; s < job.cluster().shards(); ++s) {
@@ -156,6 +158,7 @@ class ChaosRun {
                    .cuts = cuts,
                    .storage_faults = options_.storage_faults,
                    .workers = job_.job.cluster().workers(),
+                   .members = MembersOf(job_.job),
                    .shards = job_.job.cluster().shards(),
                    .evaluator = job_.job.evaluation().enabled(),
                    .servers = options_.servers,

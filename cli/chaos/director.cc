@@ -34,6 +34,7 @@ bool IsAlive(const Act& act, const proto::JobStatus& status) {
     case Part::kWorker:
       return IsAlive(status.worker(), act.number);
     case Part::kMember:
+      return IsAlive(status.worker(), act.number / kMostMembers);
     case Part::kEvaluator:
       return true;
   }

@@ -101,6 +101,17 @@ TEST_F(DirectorTest, AnActWaitsUntilTheCoordinatorSeesThePartAlive) {
               ElementsAre(SignalIs("ps_server-1", SIGKILL)));
 }
 
+TEST_F(DirectorTest, AMemberIsAliveWithItsWorker) {
+  Director director =
+      Make({{.part = Part::kMember, .number = NumberOfMember(1, 2)}});
+  running_["worker-1.2"] = 6;
+  status_.mutable_worker(1)->set_state("missing");
+  EXPECT_THAT(LookAt(director, 9).signals, IsEmpty());
+  status_.mutable_worker(1)->set_state("computing");
+  EXPECT_THAT(LookAt(director, 9).signals,
+              ElementsAre(SignalIs("worker-1.2", SIGKILL)));
+}
+
 TEST_F(DirectorTest, AServerIsLeftAloneUntilACheckpointIsWholeAfterTheLast) {
   Director director = Make({{.part = Part::kShard, .number = 1},
                             {.part = Part::kLead, .after_checkpoint = true},

@@ -36,7 +36,12 @@ constexpr ActKind kKinds[] = {ActKind::kKill, ActKind::kStop, ActKind::kCut,
 int Count(const ChaosOutcome& outcome, ActKind kind, Part part) {
   return static_cast<int>(std::count_if(
       outcome.acts.begin(), outcome.acts.begin() + outcome.done.size(),
-      [&](const Act& act) { return act.kind == kind && act.part == part; }));
+      [&](const Act& act) {
+        // A member is a process of a worker.
+        const bool on = act.part == part || (part == Part::kWorker &&
+                                             act.part == Part::kMember);
+        return act.kind == kind && on;
+      }));
 }
 
 int64_t UpdatesLost(const Ledger& ledger) {

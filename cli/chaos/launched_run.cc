@@ -32,15 +32,19 @@ std::string ReadFrom(const std::string& path, size_t offset = 0) {
 // daemon.
 std::string PartOf(const std::string& command_line) {
   bool has_job = false;
+  absl::string_view worker;
+  absl::string_view member;
   for (absl::string_view word : absl::StrSplit(command_line, '\0')) {
     if (word == "--") break;  // The model process's own follows.
     has_job |= absl::StartsWith(word, "--job=");
     if (absl::ConsumePrefix(&word, "--shard=")) {
       return absl::StrCat("ps_server-", word);
     }
-    if (absl::ConsumePrefix(&word, "--worker=")) {
-      return absl::StrCat("worker-", word);
-    }
+    if (absl::ConsumePrefix(&word, "--worker=")) worker = word;
+    if (absl::ConsumePrefix(&word, "--member=")) member = word;
+  }
+  if (!worker.empty()) {
+    return absl::StrCat("worker-", worker, member.empty() ? "" : ".", member);
   }
   return has_job ? "evaluator" : "";
 }

@@ -55,18 +55,19 @@ class LaunchedRunTest : public testing::Test {
 TEST_F(LaunchedRunTest, PartsAreTheProcessesThatTheLauncherStarted) {
   const auto run =
       Launch(Daemon("--shard=0") + Daemon("--worker=12 --coordinator=x") +
+             Daemon("--worker=12 --coordinator=x --member=1") +
              Daemon("--run-dir=/--worker=3 -- chat --worker=9") +
              Process("chat") + "wait");
-  ASSERT_TRUE(Until([&] { return run->Parts().size() == 3; }));
+  ASSERT_TRUE(Until([&] { return run->Parts().size() == 4; }));
   const std::map<std::string, pid_t> parts = run->Parts();
   EXPECT_THAT(parts, ElementsAre(Key("evaluator"), Key("ps_server-0"),
-                                 Key("worker-12")));
+                                 Key("worker-12"), Key("worker-12.1")));
   // One that is stopped is there still; one that is dead is not, even if the
   // launcher has not noticed.
   kill(parts.at("worker-12"), SIGSTOP);
   EXPECT_EQ(run->Parts(), parts);
   kill(parts.at("ps_server-0"), SIGKILL);
-  EXPECT_TRUE(Until([&] { return run->Parts().size() == 2; }));
+  EXPECT_TRUE(Until([&] { return run->Parts().size() == 3; }));
   EXPECT_THAT(run->Parts(), testing::Contains(Key("worker-12")));
 }
 

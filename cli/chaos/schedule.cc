@@ -105,11 +105,17 @@ std::vector<Act> DrawActs(uint64_t seed, const ChaosPlan& plan) {
   const Permutation order(seed, /*stream=*/1, acts.size());
   std::vector<Act> ordered(acts.size());
   for (size_t i = 0; i < acts.size(); ++i) ordered[order(i)] = acts[i];
-  const Permutation whom(seed, /*stream=*/2, plan.workers);
+  const int64_t processes = int64_t{plan.workers} * plan.members;
+  const Permutation whom(seed, /*stream=*/2, processes);
   int64_t turn = 0;
   for (Act& act : ordered) {
     if (act.part != Part::kWorker) continue;
-    act.number = static_cast<int>(whom(turn++ % plan.workers));
+    const auto process = static_cast<int>(whom(turn++ % processes));
+    act.number = process % plan.workers;
+    const int member = process / plan.workers;
+    if (member == 0 || act.kind == ActKind::kCut) continue;
+    act.part = Part::kMember;
+    act.number = NumberOfMember(act.number, member);
   }
   return ordered;
 }

@@ -30,7 +30,7 @@ enum class StorageFault {
 struct Act {
   ActKind kind = ActKind::kKill;
   Part part = Part::kWorker;
-  int number = 0;  // Of the worker or shard.
+  int number = 0;  // Of the worker, member or shard.
   // The act is due once the coordinator has decided this version. With
   // `after_checkpoint` there must also be a whole checkpoint that was begun
   // after the last act on a server.
@@ -62,6 +62,7 @@ struct ChaosPlan {
   int cuts = 0;
   int storage_faults = 0;  // REQUIRES: 0 without `servers`.
   int workers = 1;
+  int members = 1;  // Processes of each worker.
   int shards = 1;
   bool evaluator = false;
   bool servers = true;  // Whether shards and coordinator are disturbed, too.
@@ -74,8 +75,9 @@ struct ChaosPlan {
 //   parts      each kind of act takes turns among workers, shards and the
 //              coordinator, with one evaluator in ten. Storage faults take
 //              turns among shards and the coordinator
-//   numbers    drawn for shards. Acts on workers take turns among the workers,
-//              since an act waits until its worker is back
+//   numbers    drawn for shards. Acts on workers take turns among the workers'
+//              processes, since an act waits until its worker is back. The
+//              members of a worker share a network: they are cut off together
 //   order      drawn, over all kinds
 //   versions   drawn, spread over the run. An act on a server is at least two
 //              checkpoints' distance after the one before it

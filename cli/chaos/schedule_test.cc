@@ -120,6 +120,27 @@ TEST(ScheduleTest, NoWorkerIsDisturbedAgainBeforeAllOthersWere) {
   EXPECT_EQ(first.size(), 4);  // The seed draws who is first.
 }
 
+TEST(ScheduleTest, EveryProcessOfAWorkerHasItsTurnButIsCutOffWithTheOthers) {
+  ChaosPlan plan = Plan();
+  plan.members = 3;
+  std::map<std::string, int> killed;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    std::set<std::string> disturbed;
+    for (const Act& act : Draw(seed, plan)) {
+      if (OnServer(act) || act.part == Part::kEvaluator) continue;
+      const std::string name = NameOfPart(act.part, act.number);
+      if (act.kind == ActKind::kKill) ++killed[name];
+      if (act.kind == ActKind::kCut) {
+        EXPECT_EQ(act.part, Part::kWorker) << name;
+      } else {
+        EXPECT_TRUE(disturbed.insert(name).second) << name << " twice";
+      }
+    }
+  }
+  EXPECT_EQ(killed.size(), 12);
+  EXPECT_TRUE(killed.contains("worker-3.2"));
+}
+
 TEST(ScheduleTest, HalfOfTheStopsAndCutsOutlastTheLease) {
   for (int seed = 1; seed <= kSeeds; ++seed) {
     int above = 0;

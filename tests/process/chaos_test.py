@@ -26,8 +26,8 @@ def chaos(*args, job=JOB):
 
 class ChaosTest(unittest.TestCase):
 
-    def held(self, *args):
-        run, result = chaos("--json", *args)
+    def held(self, *args, job=JOB):
+        run, result = chaos("--json", *args, job=job)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         report = json.loads(result.stdout)
         self.assertEqual(report, json.loads((run / "chaos.json").read_text()))
@@ -96,6 +96,17 @@ class ChaosTest(unittest.TestCase):
                               "--cuts=0", "--set=sync={ policy: K_ASYNC k: 2 }",
                               "--set=optimizer.learning_rate=0.005")
         self.assertGreater(report["generations"], 2)
+
+    def test_members_of_workers_die_under_sync(self):
+        _, report = self.held(
+            "--seed=2", "--kills=8", "--stops=1", "--cuts=0",
+            "--set=worker.group.pipeline_stages=2",
+            job=JOB.replace("model {", "model { layer { dense { units: 8 } }"))
+        killed = {a["part"] for a in report["acts"] if a["kind"] == "kill"}
+        self.assertLessEqual(
+            {"worker-1.1", "worker-2.1", "ps_server-0", "ps_server-1"}, killed)
+        self.assertEqual(report["disturbed"]["weights_sha256"],
+                         report["undisturbed"]["weights_sha256"])
 
     def test_servers_die_and_their_storage_fails_under_sync(self):
         # Long enough for a checkpoint that the last fault waits for while the
