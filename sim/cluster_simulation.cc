@@ -94,6 +94,8 @@ void SimulationWindow::Ended(Outcome outcome) {
 ClusterSimulation::ClusterSimulation(Options options)
     : options_(options.coordinator),
       compute_(std::move(options.compute)),
+      pipeline_(std::move(options.pipeline)),
+      base_shards_(std::move(options.base_shards)),
       pull_bytes_(std::move(options.pull_bytes)),
       push_bytes_(std::move(options.push_bytes)),
       grid_(JobGrid(options_.job, options_.train_samples)),
@@ -231,8 +233,9 @@ void ClusterSimulation::Compute(const Event& event) {
   if (worker.live != event.number || --worker.missing > 0) return;
   worker.began = queue_.now();
   worker.computing = true;
-  const double seconds =
-      compute_.Draw(event.worker, event.number, worker.task.batches);
+  const int batches = worker.task.batches;
+  const double whole = compute_.Draw(event.worker, event.number, batches);
+  const double seconds = pipeline_.Task(whole, batches).seconds;
   queue_.Add(std::llround(seconds * kSecond),
              {Kind::kComputed, 0, event.worker, event.number});
 }
@@ -310,6 +313,12 @@ absl::Status ClusterSimulation::Ready(const Event& event) {
   Delivery delivery;
   delivery.key = task.key;
   delivery.shard_bases = worker.bases;
+  if (!base_shards_.empty()) {
+    delivery.shard_bases.clear();
+    for (const int shard : base_shards_) {
+      delivery.shard_bases.push_back(worker.bases[shard]);
+    }
+  }
   if (observer_ != nullptr) delivery.compute_seconds = worker.spent;
   std::string rejected;
   if (workload_ != nullptr) {

@@ -18,6 +18,7 @@
 #include "ps_server/decisions/events.h"
 #include "sim/event_queue.h"
 #include "sim/network.h"
+#include "sim/pipeline_time.h"
 #include "sim/workload.h"
 
 namespace sluice {
@@ -51,7 +52,8 @@ struct SimulationWindow {
 };
 
 // A cluster in virtual time: the production coordinator, workers that take as
-// long as the job's delays say, shards that execute at once, a network, and an
+// long as the job's delays say (a group of processes: as long as its stages do,
+// which share that), shards that execute at once, a network, and an
 // evaluator that takes no time. Without a workload only times are simulated,
 // and there is no evaluator.
 //
@@ -63,7 +65,10 @@ class ClusterSimulation {
   struct Options {
     // Leases and deadlines are not simulated, because no process dies here.
     CoordinatorOptions coordinator;
-    ComputeDelay compute;
+    ComputeDelay compute;  // Of a worker of one process.
+    PipelineTime pipeline;
+    // The shard of each base that a gradient has; empty: one for each shard.
+    std::vector<int> base_shards;
     Network network;
     std::vector<int64_t> pull_bytes;  // Bytes of a slice on the wire, by shard.
     std::vector<int64_t> push_bytes;
@@ -167,6 +172,8 @@ class ClusterSimulation {
   // Constant after construction.
   const CoordinatorOptions options_;
   const ComputeDelay compute_;
+  const PipelineTime pipeline_;
+  const std::vector<int> base_shards_;
   const std::vector<int64_t> pull_bytes_;
   const std::vector<int64_t> push_bytes_;
   const BatchGrid grid_;

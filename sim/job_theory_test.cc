@@ -44,6 +44,8 @@ TEST(JobTheoryTest, HasNoneWhereSomethingElseDecidesTheTime) {
       {"delays={compute {exponential {mean_ms: 50}} worker_factor: 2}"},
       {"sync.policy=ASYNC", "sync.staleness={bound: 3 action: DROP}"},
       {"sync.local_steps=2"},
+      {"model={ layer { dense { units: 8 } } layer { dense { units: 1 } } }",
+       "worker.group.pipeline_stages=2"},
       {"sync.k_schedule.adaptive={}"},
       {"sync.policy=SYNC", "sync.gradients_per_update=6"}};
   for (const auto& overrides : elsewhere) {

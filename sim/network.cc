@@ -17,14 +17,15 @@ constexpr double kNanoseconds = 1e9;
 
 }  // namespace
 
-absl::StatusOr<Network> Network::Create(const proto::Job& job) {
+absl::StatusOr<Network> Network::Create(const proto::Job& job,
+                                        double worker_links) {
   Network network;
   const proto::Delays& delays = job.delays();
   SLUICE_ASSIGN_OR_RETURN(
       network.latency_,
       DelayModel::Create(delays.latency(), job.seed(), "delays.latency",
                          job.cluster().workers()));
-  network.worker_bandwidth_ = delays.worker_bandwidth();
+  network.worker_bandwidth_ = delays.worker_bandwidth() * worker_links;
   network.shard_bandwidth_ = delays.shard_bandwidth();
   return network;
 }

@@ -23,7 +23,9 @@ class Network {
   // A network without latency and limits.
   Network() = default;
   // Errors are those of DelayModel::Create.
-  static absl::StatusOr<Network> Create(const proto::Job& job);
+  // `worker_links`: as many times delays.worker_bandwidth has each worker.
+  static absl::StatusOr<Network> Create(const proto::Job& job,
+                                        double worker_links = 1);
 
   // Latency of the next message, in nanoseconds.
   VirtualTime Latency();

@@ -38,6 +38,15 @@ TEST(NetworkTest, ATransferTakesItsSlowerLinkAndTheLatency) {
   EXPECT_EQ(network.ToWorker(0, kLead, kOne, 4000), 4000 + 1000);
 }
 
+TEST(NetworkTest, AWorkerOfSeveralProcessesHasTheLinksOfAll) {
+  proto::Job job;
+  job.mutable_delays()->set_worker_bandwidth(1e9);
+  auto network = Network::Create(job, /*worker_links=*/1.6);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->ToWorker(0, kLead, kOne, 1600), 1000);
+  EXPECT_EQ(network->ToShard(0, kOne, kLead, 1600), 1000);
+}
+
 TEST(NetworkTest, TransfersOfOneLinkGoOneAfterTheOther) {
   Network network = Made("shard_bandwidth: 1e9");
   EXPECT_EQ(network.ToWorker(0, kLead, kOne, 1000), 1000);

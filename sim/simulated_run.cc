@@ -213,10 +213,10 @@ bool Reaches(const Evaluation& evaluation, const SimulationTarget& target) {
 }
 
 // Timing of the whole run, in which the first update is counted from the start.
-Timing TimingOfAll(SimulationWindow window, int workers, double task_seconds) {
+Timing TimingOfAll(SimulationWindow window, int workers, const TaskUse& task) {
   if (window.commits.empty()) return {};
   window.commits.insert(window.commits.begin(), window.begin);
-  return TimingOf(window, workers, task_seconds);
+  return TimingOf(window, workers, task);
 }
 
 }  // namespace
@@ -227,8 +227,7 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
   SLUICE_ASSIGN_OR_RETURN(ClusterSimulation::Options made,
                           SimulationOptionsFromJob(job));
   const int workers = job.job.cluster().workers();
-  const double task_seconds =
-      made.compute.Mean() * made.coordinator.job.sync().local_steps();
+  const TaskUse task = MeanTask(made);
   const std::string& folder = options.run_dir;
   SLUICE_ASSIGN_OR_RETURN(
       const auto training,
@@ -260,7 +259,7 @@ absl::StatusOr<SimulatedRun> SimulateRun(const ResolvedJob& job,
     return options.enough != nullptr &&
            options.enough(static_cast<double>(simulation.now()) / kSecond);
   });
-  run.timing = TimingOfAll(simulation.window(), workers, task_seconds);
+  run.timing = TimingOfAll(simulation.window(), workers, task);
   run.state = simulation.State();
   run.computed = workload.computed();
   if (recorder != nullptr) {

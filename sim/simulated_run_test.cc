@@ -106,6 +106,15 @@ TEST(SimulatedRunTest, SyncGivesTheBitsOfOneProcessWithBatchNormAndDropout) {
       Job({"worker.clip_norm=2", "worker.micro_batch=20"}, text));
 }
 
+constexpr char kTwoLayers[] =
+    "model={ layer { dense { units: 30 } } layer { dense { units: 1 } } }";
+
+TEST(SimulatedRunTest, SyncGivesTheBitsOfOneProcessWithAPipeline) {
+  ExpectReferenceBits(Job({kTwoLayers, "cluster.shards=3",
+                           "worker={ micro_batch: 8 "
+                           "         group { pipeline_stages: 2 } }"}));
+}
+
 // ---- Every policy ----
 
 class PolicyTest : public testing::TestWithParam<const char*> {
@@ -167,6 +176,26 @@ TEST(SimulatedRunTest, ShardsMayGiveDifferentBasesAndTheLogSaysWhich) {
   }
   EXPECT_EQ(updates, 80);
   EXPECT_GT(different, 10);
+}
+
+TEST(SimulatedRunTest, TheLogSaysFromWhereEachMemberPushes) {
+  const std::string folder = Folder("members");
+  Simulate(Job({kTwoLayers, "sync.policy=ASYNC", "optimizer.learning_rate=0.001",
+                "worker.group={ pipeline_stages: 2 }",
+                "delays.latency.exponential.mean_ms=30"}),
+           {.run_dir = folder, .target = {}});
+  const auto log = ReadCommitLog(folder + "/commit_log");
+  ASSERT_TRUE(log.ok()) << log.status();
+  // The second member has the last 31 of 1,261 floats, on the second shard.
+  int64_t updates = 0;
+  for (const proto::LogRecord& record : log->records) {
+    for (const proto::LogEntry& entry : record.commit().entry()) {
+      ASSERT_EQ(entry.shard_base_size(), 3);
+      EXPECT_EQ(entry.shard_base(1), entry.shard_base(2));
+      ++updates;
+    }
+  }
+  EXPECT_EQ(updates, 80);
 }
 
 // ---- Its end ----

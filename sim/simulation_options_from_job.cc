@@ -1,12 +1,28 @@
 #include "sim/simulation_options_from_job.h"
 
-#include "absl/strings/str_cat.h"
+#include <algorithm>
+
 #include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
 
 namespace sluice {
+
+namespace {
+
+// How many links' worth a worker has for weights and gradients: each member has
+// one of its own, and the member with the most weights is done last.
+double LinksOf(const ResolvedJob& job) {
+  if (MembersOf(job.job) == 1) return 1;
+  int64_t most = 0;
+  for (const ModelStage& stage : StagesOf(job)) {
+    most = std::max(most, stage.parameters.size());
+  }
+  return static_cast<double>(job.layout.size()) / static_cast<double>(most);
+}
+
+}  // namespace
 
 absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     const ResolvedJob& job) {
@@ -20,14 +36,15 @@ absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     return absl::InvalidArgumentError(
         "delays.compute: must be set, and not always 0, for a simulation");
   }
-  if (MembersOf(job.job) > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "worker.group.pipeline_stages: must be 1 for a simulation, is ",
-        MembersOf(job.job),
-        ": delays.compute is the time of a whole worker (--set "
-        "worker.group={} takes it for one process)"));
+  SLUICE_ASSIGN_OR_RETURN(options.pipeline, PipelineTime::OfJob(job));
+  if (const auto cuts = MemberCuts(job); !cuts.empty()) {
+    for (const ShardSlice& slice : job.layout.SlicesCutAt(cuts)) {
+      options.base_shards.push_back(static_cast<int>(slice.shard.value()));
+    }
+    options.coordinator.bases = static_cast<int>(options.base_shards.size());
   }
-  SLUICE_ASSIGN_OR_RETURN(options.network, Network::Create(job.job));
+  SLUICE_ASSIGN_OR_RETURN(options.network,
+                          Network::Create(job.job, LinksOf(job)));
   const WireFormat format(job.layout.statistics());
   const WireTypes types = JobWireTypes(job.job);
   for (int s = 0; s < job.layout.shards(); ++s) {
@@ -36,6 +53,12 @@ absl::StatusOr<ClusterSimulation::Options> SimulationOptionsFromJob(
     options.push_bytes.push_back(format.Bytes(types.push, range));
   }
   return options;
+}
+
+TaskUse MeanTask(const ClusterSimulation::Options& options) {
+  const auto batches =
+      static_cast<int>(options.coordinator.job.sync().local_steps());
+  return options.pipeline.Task(options.compute.Mean() * batches, batches);
 }
 
 }  // namespace sluice

@@ -46,7 +46,7 @@ double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 }  // namespace
 
 Timing TimingOf(const SimulationWindow& window, int workers,
-                double task_seconds) {
+                const TaskUse& task) {
   SLUICE_CHECK(window.commits.size() >= 2);
   Timing timing;
   const double seconds =
@@ -70,7 +70,8 @@ Timing TimingOf(const SimulationWindow& window, int workers,
     timing.worker_idle.push_back(std::max(0.0, 1 - Share(computed, seconds)));
   }
   timing.scaling_efficiency = Share(
-      task_seconds * static_cast<double>(counts.applied), seconds * workers);
+      task.seconds * static_cast<double>(counts.applied), seconds * workers);
+  timing.task = task;
   timing.pull_bytes = window.pull_bytes;
   timing.push_bytes = window.push_bytes;
   for (int64_t bytes : window.pull_bytes) {
@@ -91,8 +92,7 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
   made.coordinator.job.mutable_evaluation()->set_enabled(false);
   made.coordinator.job.clear_stop();
   const int workers = job.job.cluster().workers();
-  const double task_seconds =
-      made.compute.Mean() * made.coordinator.job.sync().local_steps();
+  const TaskUse task = MeanTask(made);
   ClusterSimulation simulation(std::move(made));
   SLUICE_RETURN_IF_ERROR(
       simulation.Run([&] { return simulation.decided() >= 10 * workers; }));
@@ -102,7 +102,7 @@ absl::StatusOr<Timing> MeasureTiming(const ResolvedJob& job,
     const auto& commits = simulation.window().commits;
     SLUICE_RETURN_IF_ERROR(simulation.Run(
         [&] { return static_cast<int64_t>(commits.size()) > updates; }));
-    Timing timing = TimingOf(simulation.window(), workers, task_seconds);
+    Timing timing = TimingOf(simulation.window(), workers, task);
     if (timing.updates >= options.most_updates ||
         timing.half_width < options.precision * timing.mean_update_time) {
       return timing;

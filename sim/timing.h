@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/resolved_job.h"
 #include "sim/cluster_simulation.h"
+#include "sim/pipeline_time.h"
 
 namespace sluice {
 
@@ -31,6 +32,8 @@ struct Timing {
   // nothing is wasted. Above 1 fast workers do more than their share of the
   // work.
   double scaling_efficiency = 0;
+  // A task of mean length, without its pulling and pushing.
+  TaskUse task;
   // By shard.
   std::vector<double> pull_bytes_per_second, push_bytes_per_second;
   std::vector<int64_t> pull_bytes, push_bytes;
@@ -44,9 +47,10 @@ struct TimingOptions {
   int64_t most_updates = 4000000;
 };
 
-// Evaluates a window. `task_seconds` is t1. REQUIRES: at least two updates.
+// Evaluates a window. `task` is one of mean length, its seconds are t1.
+// REQUIRES: at least two updates.
 Timing TimingOf(const SimulationWindow& window, int workers,
-                double task_seconds);
+                const TaskUse& task);
 
 // Simulates the timing of `job`'s cluster without computing gradients and
 // without the job's stop conditions. The first ten tasks of each worker are

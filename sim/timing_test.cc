@@ -193,6 +193,24 @@ TEST(TimingTest, FloatsOfTwoBytesTakeHalfTheBandwidth) {
   EXPECT_NEAR(pull.mean_update_time, 0.030 + 0.0005 + 0.002, 1e-6);
 }
 
+TEST(TimingTest, AGroupTakesAsLongAsItsPipeline) {
+  const auto job = ParseJob(
+      "cluster { workers: 2 } sync { policy: ASYNC } stop { updates: 1 } "
+      "data { linear_regression { features: 8 } batch_size: 32 } "
+      "model { layer { dense { units: 8 } } layer { dense { units: 7 } } "
+      "        layer { dense { units: 1 } } } "
+      "worker { micro_batch: 8 group { pipeline_stages: 2 } } "
+      "delays { compute { constant { ms: 80 } } }",
+      "test", {});
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto timing = MeasureTiming(*job, {});
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  // Stages of about half the work: four micro-batches take as long as five.
+  EXPECT_NEAR(timing->task.seconds, 0.05, 0.001);
+  EXPECT_EQ(timing->task.computing.size(), 2);
+  EXPECT_NEAR(2 * timing->mean_update_time, timing->task.seconds, 1e-6);
+}
+
 TEST(TimingTest, OneSeedGivesOneRun) {
   const Choice choice = {"K_BATCH_ASYNC", proto::K_BATCH_ASYNC, 3};
   const std::string delay = "log_normal { median_ms: 10 sigma: 1 }";

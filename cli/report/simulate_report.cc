@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "sim/job_theory.h"
+#include "sim/pipeline_time.h"
 
 namespace sluice {
 namespace {
@@ -60,6 +61,15 @@ void AddRun(const SimulatedRun& run, const SimulationReport& report,
   (*json)["pictures"] = report.pictures;
 }
 
+// Share of a task's time in which each member of a group does not compute.
+std::vector<double> MemberIdle(const TaskUse& task) {
+  std::vector<double> idle;
+  for (const double seconds : task.computing) {
+    idle.push_back(task.seconds > 0 ? 1 - seconds / task.seconds : 0);
+  }
+  return idle;
+}
+
 void PrintJson(const ResolvedJob& job, const SimulationReport& report,
                std::ostream& out) {
   const Timing& timing = report.timing;
@@ -82,6 +92,9 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"idle", timing.idle},
       {"worker_idle", timing.worker_idle},
       {"scaling_efficiency", timing.scaling_efficiency},
+      {"task_seconds", timing.task.seconds},
+      {"bubble", timing.task.Bubble()},
+      {"member_idle", MemberIdle(timing.task)},
       {"pull_bytes", timing.pull_bytes},
       {"push_bytes", timing.push_bytes},
       {"pull_bytes_per_second", timing.pull_bytes_per_second},
@@ -128,6 +141,12 @@ double MostOf(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
+std::string FormatPercents(const std::vector<double>& shares) {
+  return absl::StrJoin(shares, ", ", [](std::string* to, double share) {
+    absl::StrAppendFormat(to, "%.2f%%", 100 * share);
+  });
+}
+
 void PrintTimes(const ResolvedJob& job, const Timing& timing,
                 std::ostream& out) {
   out << absl::StrFormat("time per update  %.6g s", timing.mean_update_time);
@@ -155,6 +174,12 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
       100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle,
       100 * LeastOf(timing.worker_idle), 100 * MostOf(timing.worker_idle),
       timing.scaling_efficiency);
+  if (timing.task.computing.size() > 1) {
+    out << absl::StrFormat("a task           %.6g s, of which bubble %.2f%%; "
+                           "members idle ",
+                           timing.task.seconds, 100 * timing.task.Bubble())
+        << FormatPercents(MemberIdle(timing.task)) << "\n";
+  }
   out << "each shard       pull " << FormatRates(timing.pull_bytes_per_second)
       << " MB/s, push " << FormatRates(timing.push_bytes_per_second)
       << " MB/s\n";

@@ -30,6 +30,7 @@ nlohmann::json Reported(const std::string& delays,
   timing.mean_staleness = 1.5;
   timing.wasted = 0.5;
   timing.scaling_efficiency = 0.75;
+  timing.task = {.seconds = 8, .computing = {6, 4}};
   timing.events = 1000;
   std::ostringstream out;
   PrintSimulation(*job, report, /*json=*/true, out);
@@ -43,6 +44,9 @@ TEST(SimulateReportTest, NamesWhatOthersRead) {
   EXPECT_EQ(json["mean_staleness"], 1.5);
   EXPECT_EQ(json["wasted"], 0.5);
   EXPECT_EQ(json["scaling_efficiency"], 0.75);
+  EXPECT_EQ(json["task_seconds"], 8);
+  EXPECT_EQ(json["bubble"], 0.375);
+  EXPECT_EQ(json["member_idle"], nlohmann::json({0.25, 0.5}));
   EXPECT_EQ(json["k"], 2);
   EXPECT_EQ(json["events_per_wall_second"], 500);
 }

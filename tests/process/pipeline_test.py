@@ -133,6 +133,23 @@ class PipelineTest(unittest.TestCase):
             self.assertEqual(run.summary["samples"], 2 * 1280, sync)
             self.sound(run)
 
+    # ---- In virtual time ----
+
+    def test_a_simulated_run_is_replayed_and_says_what_the_stages_wait(self):
+        folder = harness.scratch() / "run"
+        args = [harness.write_job(MLP), *harness.sets(
+            ["sync={ policy: K_ASYNC k: 2 }", "optimizer.learning_rate=0.005",
+             "worker.micro_batch=8", "delays.compute.constant.ms=50",
+             *stages(2)]), "--workers=3", "--shards=2"]
+        run = harness.tool("simulate", *args, "--run-dir", folder)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout,
+                         r"a task +0\.0\d+ s, of which bubble \d+\.\d\d%; "
+                         r"members idle \d+\.\d\d%, \d+\.\d\d%")
+        for command in ("ledger", "replay"):
+            result = harness.tool(command, folder)
+            self.assertEqual(result.returncode, 0, result.stdout)
+
     # ---- By hand ----
 
     def test_members_on_addresses_of_their_own(self):

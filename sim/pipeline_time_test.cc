@@ -1,0 +1,100 @@
+#include "sim/pipeline_time.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+
+using Stages = std::vector<PipelineTime::Stage>;
+
+constexpr double kNear = 1e-9;
+
+TEST(PipelineTimeTest, OneProcessTakesItsTimeWithoutABubble) {
+  const TaskUse use = PipelineTime().Task(6, 2);
+  EXPECT_EQ(use.seconds, 6);
+  EXPECT_THAT(use.computing, ElementsAre(6));
+  EXPECT_EQ(use.Bubble(), 0);
+}
+
+// Narayanan et al. 2021, section 2.2.1: m passes of equal stages take m + S - 1
+// times what one takes.
+TEST(PipelineTimeTest, EqualStagesFillAndRunEmptyOnceAMiniBatch) {
+  for (const int stages : {2, 3, 5}) {
+    for (const int passes : {1, 2, 8, 32}) {
+      const PipelineTime pipeline(Stages(stages, {.share = 1.0 / stages}),
+                                  passes, 0);
+      const double one = 12.0 / stages / passes;
+      const TaskUse use = pipeline.Task(12);
+      EXPECT_NEAR(use.seconds, (passes + stages - 1) * one, kNear)
+          << stages << " stages, " << passes << " passes";
+      EXPECT_NEAR(use.Bubble(), (stages - 1.0) / (passes + stages - 1), kNear);
+    }
+  }
+}
+
+TEST(PipelineTimeTest, EachMiniBatchOfATaskIsFlushed) {
+  const PipelineTime pipeline(Stages(2, {.share = 0.5}), 2, 0);
+  EXPECT_NEAR(pipeline.Task(12, 3).seconds, 3 * pipeline.Task(4).seconds,
+              kNear);
+}
+
+TEST(PipelineTimeTest, TheLargestStageDecides) {
+  // The second stage's 0.75 s of a pass go by while the first is busy with the
+  // pass before it.
+  const PipelineTime pipeline({{.share = 0.75}, {.share = 0.25}}, 4, 0);
+  const TaskUse use = pipeline.Task(12);
+  EXPECT_THAT(use.computing, ElementsAre(9, 3));
+  EXPECT_NEAR(use.seconds, 9, kNear);
+  EXPECT_NEAR(use.Bubble(), 1 - 12.0 / 18, kNear);
+}
+
+// One pass of 3 s by two stages, 0.5 s and 1 s each; activations and their
+// gradient take 2 s on the link and 0.25 s to arrive.
+TEST(PipelineTimeTest, APassWaitsForTheLink) {
+  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}},
+                              1, 0.25);
+  EXPECT_NEAR(pipeline.Task(3).seconds, 3 + 2 * 2.25, kNear);
+}
+
+TEST(PipelineTimeTest, ALinkSendsOneMicroBatchAfterTheOther) {
+  // Sending is all that takes time: the third activations are there after 6 s,
+  // and their gradient comes back behind the others'.
+  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}},
+                              3, 0);
+  EXPECT_NEAR(pipeline.Task(1e-9).seconds, 3 * 2 + 2, 1e-6);
+}
+
+TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {
+  const auto job = ParseJob(R"pb(
+    data { linear_regression { features: 10 } batch_size: 20 }
+    model {
+      loss: MEAN_SQUARED_ERROR
+      layer { dense { units: 30 } }
+      layer { dense { units: 10 } }
+      layer { dense { units: 1 } }
+    }
+    worker { micro_batch: 10 group { pipeline_stages: 2 cuts: "dense1" } }
+    stop { updates: 1 }
+    delays { worker_bandwidth: 600 latency { constant { ms: 100 } } }
+  )pb", "test", {});
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto pipeline = PipelineTime::OfJob(*job);
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+  // 300 of 610 multiply-adds; 10 samples of 30 floats are 1,200 bytes.
+  const double share = 300.0 / 610;
+  const PipelineTime expected(
+      {{.share = share, .sending = 2}, {.share = 1 - share}}, 2, 0.1);
+  EXPECT_NEAR(pipeline->Task(1).seconds, expected.Task(1).seconds, kNear);
+  EXPECT_THAT(pipeline->Task(1).computing,
+              ElementsAre(DoubleNear(share, kNear),
+                          DoubleNear(1 - share, kNear)));
+}
+
+}  // namespace
+}  // namespace sluice
