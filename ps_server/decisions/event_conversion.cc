@@ -112,6 +112,8 @@ absl::StatusOr<Delivery> DeliveryFromProto(const proto::Ready& ready) {
   delivery.samples = ready.samples();
   delivery.loss = ready.loss();
   delivery.compute_seconds = ready.compute_seconds();
+  delivery.pull_seconds = ready.pull_seconds();
+  delivery.push_seconds = ready.push_seconds();
   SLUICE_ASSIGN_OR_RETURN(delivery.logged, LoggedFromProto(ready.logged()));
   return delivery;
 }

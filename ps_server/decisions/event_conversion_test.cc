@@ -129,7 +129,6 @@ TEST(EventConversionTest, ADeliveryNamesTheBaseOnEveryShard) {
   ready.set_push_seconds(3);
   (*ready.mutable_logged())["norm"] = 4;
   EXPECT_EQ(UnsetFields(ready), std::vector<std::string>());
-  // Of the three times only that of computing is the coordinator's business.
   const auto delivery = DeliveryFromProto(ready);
   ASSERT_TRUE(delivery.ok());
   EXPECT_EQ(*delivery, (Delivery{.key = kKey,
@@ -137,6 +136,8 @@ TEST(EventConversionTest, ADeliveryNamesTheBaseOnEveryShard) {
                                  .samples = 64,
                                  .loss = 0.5,
                                  .compute_seconds = 2,
+                                 .pull_seconds = 1,
+                                 .push_seconds = 3,
                                  .logged = {{"norm", 4}}}));
 }
 

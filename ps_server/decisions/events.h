@@ -61,8 +61,11 @@ struct Delivery {
   std::vector<Version> shard_bases;
   int64_t samples = 0;
   double loss = 0;  // Mean over the samples.
-  // What computing it took, the job's delay included; 0: not measured.
+  // What computing it took, the job's delay included, and what its transfers
+  // took; 0: not measured.
   double compute_seconds = 0;
+  double pull_seconds = 0;
+  double push_seconds = 0;
   LoggedValues logged = {};
 
   bool operator==(const Delivery&) const = default;

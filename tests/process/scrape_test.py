@@ -107,6 +107,13 @@ class EndOfARunTest(unittest.TestCase):
             self.assertEqual(seen["sluice_version"], 400)
             self.assertEqual(seen["sluice_generation"], 2)
             self.assertEqual(seen["sluice_progress_ratio"], 1)
+            # Times are of the second generation, which had fewer tasks.
+            for phase in ("pull", "compute", "push"):
+                count = seen[f'sluice_task_seconds_count{{phase="{phase}"}}']
+                self.assertGreater(count, 0)
+                self.assertLess(count, ledger["gradients"]["applied"])
+            self.assertGreaterEqual(
+                seen['sluice_task_seconds_sum{phase="compute"}'], 0.01 * count)
             self.assertEqual(run.ready(), (200, "finished\n"))
             state = json.loads(get(run.ports["shard 0"], "/api/state")[1])
             self.assertEqual(state["status"]["phase"], "finished")

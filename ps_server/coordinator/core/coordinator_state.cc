@@ -46,6 +46,7 @@ JobState Coordinator::State(absl::Time now) const {
   state.running = Running(now);
   state.mean_staleness = stats_.mean_staleness();
   state.staleness_histogram = stats_.staleness_histogram();
+  state.task_times = stats_.task_times();
   for (const auto& [peer, member] : members_.members()) {
     // Shown in real time; leases run on awake time.
     const absl::Time heard = member.last_heard + clock_.paused();

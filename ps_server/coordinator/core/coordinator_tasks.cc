@@ -22,6 +22,7 @@
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
+#include "ps_server/coordinator/core/task_times.h"
 
 namespace sluice {
 namespace {
@@ -125,6 +126,7 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
                      stats_.counters().losses_not_finite));
   }
   stats_.Logged(delivery.logged);
+  stats_.Timed(delivery);
   const Version base = *std::min_element(delivery.shard_bases.begin(),
                                          delivery.shard_bases.end());
   const auto too_stale = policy_.TooStale(base, stream_.decided());
@@ -164,10 +166,11 @@ absl::Status Coordinator::CheckDelivery(const OpenTask& open,
         absl::StrCat(who, ": computed on ", delivery.samples,
                      " samples, expected ", open.samples));
   }
-  if (!(delivery.compute_seconds >= 0 &&
-        delivery.compute_seconds <= kMostSeconds)) {
+  for (const TaskPhase& phase : kTaskPhases) {
+    const double seconds = delivery.*phase.seconds;
+    if (seconds >= 0 && seconds <= kMostSeconds) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(who, ": computed for ", delivery.compute_seconds,
+        absl::StrCat(who, ": ", phase.name, " took ", seconds,
                      " s, expected 0 to ", kMostSeconds));
   }
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "common/ids.h"
 #include "common/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
+#include "ps_server/coordinator/core/task_times.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -90,6 +91,7 @@ struct JobState {
   double mean_staleness = 0;
   // Applied gradients by staleness; the last bin holds all above.
   std::vector<int64_t> staleness_histogram;
+  TaskTimes task_times;  // In this generation.
   std::vector<WorkerState> workers;
   std::vector<ShardState> shards;
   PeerLife evaluator = PeerLife::kMissing;

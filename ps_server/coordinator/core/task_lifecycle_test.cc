@@ -225,9 +225,12 @@ TEST(TaskTest, AMalformedReadySaysWhatWasExpectedAndWhatCame) {
   delivery.samples = 4;
   for (const double seconds : {-1.0, std::nan(""), 1e12}) {
     delivery.compute_seconds = seconds;
-    EXPECT_EQ(message(), absl::StrCat("g1/w0/i1/s1: computed for ", seconds,
+    EXPECT_EQ(message(), absl::StrCat("g1/w0/i1/s1: compute took ", seconds,
                                       " s, expected 0 to 6.5536e+10"));
   }
+  delivery.compute_seconds = 0;
+  delivery.push_seconds = -1;
+  EXPECT_EQ(message(), "g1/w0/i1/s1: push took -1 s, expected 0 to 6.5536e+10");
   EXPECT_TRUE(out.empty());
 }
 

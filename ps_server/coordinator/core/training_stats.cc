@@ -69,6 +69,12 @@ void TrainingStats::Logged(const LoggedValues& values) {
   }
 }
 
+void TrainingStats::Timed(const Delivery& delivery) {
+  for (const TaskPhase& phase : kTaskPhases) {
+    (task_times_.*phase.times).Add(delivery.*phase.seconds);
+  }
+}
+
 LoggedValues TrainingStats::logged() const {
   LoggedValues values;
   for (const auto& [name, smoothed] : logged_) values[name] = smoothed.value;

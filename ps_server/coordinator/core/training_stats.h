@@ -12,6 +12,7 @@
 #include "common/ids.h"
 #include "common/logged_values.h"
 #include "ps_server/coordinator/core/counters.h"
+#include "ps_server/coordinator/core/task_times.h"
 #include "ps_server/decisions/events.h"
 
 namespace sluice {
@@ -48,6 +49,8 @@ class TrainingStats {
   void Updated(std::optional<double> loss, double learning_rate);
   // What came with a gradient. Values that are not finite are left out.
   void Logged(const LoggedValues& values);
+  // How long the task took of a gradient that came.
+  void Timed(const Delivery& delivery);
   // Whatever else is counted: Count(&RunCounters::losses_not_finite).
   void Count(int64_t RunCounters::*counter, int64_t n = 1) {
     totals_.counters.*counter += n;
@@ -61,6 +64,8 @@ class TrainingStats {
   double learning_rate() const { return totals_.learning_rate; }
   // Each smoothed over about the last 20 that came in this generation.
   LoggedValues logged() const;
+  // In this generation.
+  const TaskTimes& task_times() const { return task_times_; }
   double mean_staleness() const;
   const std::vector<int64_t>& staleness_histogram() const {
     return totals_.staleness_histogram;
@@ -74,6 +79,7 @@ class TrainingStats {
   };
 
   Totals totals_;
+  TaskTimes task_times_;
   std::map<std::string, Smoothed> logged_;
   absl::flat_hash_map<WorkerId, GradientCounts> by_worker_;
 };

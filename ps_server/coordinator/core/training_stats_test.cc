@@ -35,6 +35,24 @@ TEST(TrainingStatsTest, TheLastBinOfTheStalenessHoldsAllAbove) {
   EXPECT_EQ(stats.mean_staleness(), (2 + 32 + 33 + 1000) / 5.0);
 }
 
+TEST(TrainingStatsTest, EachPhaseOfATaskIsInTheFirstBinThatHoldsIt) {
+  TrainingStats stats;
+  for (const double pull : {0.0, 0.001, 0.0011, 600.0}) {
+    Delivery delivery;
+    delivery.pull_seconds = pull;
+    delivery.compute_seconds = 1;
+    stats.Timed(delivery);
+  }
+  const PhaseTimes& pull = stats.task_times().pull;
+  EXPECT_EQ(pull.histogram[0], 2);
+  EXPECT_EQ(pull.histogram[1], 1);
+  EXPECT_EQ(pull.histogram.back(), 1);
+  EXPECT_DOUBLE_EQ(pull.seconds, 600.0021);
+  EXPECT_EQ(stats.task_times().compute.histogram[10], 4) << "up to 1.024 s";
+  EXPECT_EQ(stats.task_times().compute.seconds, 4);
+  EXPECT_EQ(stats.task_times().push.histogram[0], 4);
+}
+
 TEST(TrainingStatsTest, TheSmoothedLossStartsAtTheFirstAndFollows) {
   TrainingStats stats;
   stats.Updated(4, 0.1);

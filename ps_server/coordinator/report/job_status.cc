@@ -90,6 +90,17 @@ void AddShard(const ShardState& shard, absl::Time now, proto::JobStatus* out) {
                                     shard.counters.end());
 }
 
+void AddTaskTimes(const TaskTimes& times, proto::JobStatus* out) {
+  for (const TaskPhase& phase : kTaskPhases) {
+    const PhaseTimes& of = times.*phase.times;
+    proto::TaskTime* added = out->add_task_time();
+    added->set_phase(phase.name);
+    added->set_seconds(of.seconds);
+    added->mutable_histogram()->Assign(of.histogram.begin(),
+                                       of.histogram.end());
+  }
+}
+
 proto::CheckpointStatus CheckpointsToProto(const CheckpointState& state,
                                            absl::Time now) {
   proto::CheckpointStatus out;
@@ -137,6 +148,7 @@ proto::JobStatus StatusToProto(const JobState& state, absl::Time now) {
   for (const int64_t count : state.staleness_histogram) {
     out.add_staleness_histogram(count);
   }
+  AddTaskTimes(state.task_times, &out);
   PutCounters(kRunCounters, state.counters, out.mutable_counters());
   for (const WorkerState& worker : state.workers) {
     AddWorker(worker, now, &out);

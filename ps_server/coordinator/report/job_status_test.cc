@@ -53,6 +53,7 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
   // cli/report/counters_test looks at each of them.
   EXPECT_EQ(status.counters().at("samples"), 2560);
   status.clear_counters();
+  status.clear_task_time();  // The next test looks at it.
   ExpectWhole(
       status, R"pb(
         phase: "recovering"
@@ -104,7 +105,25 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
       )pb",
       // The caller's: the state knows neither the job nor rates.
       {"name", "epochs_total", "updates_per_second", "samples_per_second",
-       "policy", "run_id", "counters", "insecure"});
+       "policy", "run_id", "counters", "insecure", "task_time"});
+}
+
+TEST(JobStatusTest, ItSaysHowLongEachPhaseOfTheTasksTook) {
+  JobState state;
+  state.task_times.pull.Add(0.25);
+  state.task_times.compute.Add(2);
+  state.task_times.compute.Add(3);
+  const proto::JobStatus status = StatusToProto(state, absl::UnixEpoch());
+  ASSERT_EQ(status.task_time_size(), 3);
+  const proto::TaskTime& pull = status.task_time(0);
+  EXPECT_EQ(pull.phase(), "pull");
+  EXPECT_EQ(pull.seconds(), 0.25);
+  EXPECT_EQ(pull.histogram_size(), PhaseTimes::kBins);
+  EXPECT_EQ(pull.histogram(8), 1) << "above 0.128 s, at most 0.256";
+  EXPECT_EQ(status.task_time(1).phase(), "compute");
+  EXPECT_EQ(status.task_time(1).seconds(), 5);
+  EXPECT_EQ(status.task_time(2).phase(), "push");
+  EXPECT_EQ(status.task_time(2).histogram(0), 0);
 }
 
 TEST(JobStatusTest, ItLeavesOutWhatThereIsNot) {

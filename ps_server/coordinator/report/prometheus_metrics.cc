@@ -11,6 +11,7 @@
 #include "common/http/prometheus_text.h"
 #include "common/tls/certificate_counter.h"
 #include "ps_server/coordinator/core/counters.h"
+#include "ps_server/coordinator/core/task_times.h"
 
 namespace sluice {
 namespace {
@@ -90,6 +91,22 @@ void AddStaleness(const proto::JobStatus& status, PrometheusText* metrics) {
   histogram.sample_sum = status.mean_staleness() * static_cast<double>(below);
 }
 
+void AddTaskTimes(const proto::JobStatus& status, PrometheusText* metrics) {
+  for (const proto::TaskTime& time : status.task_time()) {
+    prometheus::ClientMetric::Histogram& histogram = metrics->Histogram(
+        "task_seconds", "Tasks whose gradients came, by how long a phase took",
+        {{"phase", time.phase()}});
+    uint64_t below = 0;
+    for (int i = 0; i < time.histogram_size(); ++i) {
+      below += static_cast<uint64_t>(time.histogram(i));
+      if (i + 1 == time.histogram_size()) break;
+      histogram.bucket.push_back({below, PhaseTimes::Bound(i)});
+    }
+    histogram.sample_count = below;
+    histogram.sample_sum = time.seconds();
+  }
+}
+
 void AddTraining(const proto::JobStatus& status, PrometheusText* metrics) {
   metrics->Gauge("run_info", "What runs", 1,
                  {{"job", status.name()},
@@ -145,6 +162,7 @@ std::string PrometheusMetrics(const proto::JobStatus& status) {
   AddCounters(kRunCounters, status, &metrics);
   AddCounters(kCheckpointCounters, status, &metrics);
   AddStaleness(status, &metrics);
+  AddTaskTimes(status, &metrics);
   AddWorkers(status, &metrics);
   AddShards(status, &metrics);
   return metrics.Text();

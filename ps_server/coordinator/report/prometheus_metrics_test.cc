@@ -79,6 +79,24 @@ TEST(PrometheusMetricsTest, ManyWorkersAreSums) {
               Contains(HasSubstr("worker=\"99\"")));
 }
 
+TEST(PrometheusMetricsTest, TheTimesOfAPhaseAreAHistogramInSeconds) {
+  proto::JobStatus status;
+  proto::TaskTime* time = status.add_task_time();
+  time->set_phase("pull");
+  time->set_seconds(0.25);
+  for (int count : {4, 3, 0, 1}) time->add_histogram(count);
+  const auto lines = LinesOf(status);
+  const auto has = [&](const std::string& line) {
+    EXPECT_THAT(lines, Contains(absl::StrCat("sluice_task_seconds_", line)));
+  };
+  has("bucket{phase=\"pull\",le=\"0.001\"} 4");
+  has("bucket{phase=\"pull\",le=\"0.002\"} 7");
+  has("bucket{phase=\"pull\",le=\"0.004\"} 7");
+  has("bucket{phase=\"pull\",le=\"+Inf\"} 8");
+  has("count{phase=\"pull\"} 8");
+  has("sum{phase=\"pull\"} 0.25");
+}
+
 TEST(PrometheusMetricsTest, StalenessIsAHistogramWithoutABoundAtItsEnd) {
   proto::JobStatus status;
   for (int count : {4, 3, 0, 2, 1}) status.add_staleness_histogram(count);

@@ -54,6 +54,15 @@ Json ShardsJson(const proto::JobStatus& status) {
   return shards;
 }
 
+Json TaskTimesJson(const proto::JobStatus& status) {
+  Json times = Json::object();
+  for (const proto::TaskTime& time : status.task_time()) {
+    times[time.phase()] = {{"seconds", time.seconds()},
+                           {"histogram", time.histogram()}};
+  }
+  return times;
+}
+
 Json RecoveryJson(const proto::JobStatus& status) {
   if (!status.has_recovery()) return nullptr;
   return {{"restored_version", status.recovery().restored_version()},
@@ -103,6 +112,7 @@ nlohmann::ordered_json StatusAsJson(const proto::JobStatus& status) {
       {"test_version", status.test_version()},
       {"mean_staleness", status.mean_staleness()},
       {"staleness_histogram", status.staleness_histogram()},
+      {"task_time", TaskTimesJson(status)},
       {"checkpoints", CheckpointsJson(status)},
       {"recovery", RecoveryJson(status)},
       {"worker", WorkersJson(status)},
