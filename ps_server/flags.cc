@@ -27,6 +27,12 @@ std::variant<Flags, int> ParseFlags(int argc, char** argv) {
                  "folder for shard 0's addresses, commit log, metrics and "
                  "summary, and for every shard's part of checkpoints. Default: "
                  "output.run_dir");
+  app.add_option(
+      "--checkpoint-dir", flags.checkpoint_dir,
+      "folder on a disk of this shard's own for its part of "
+      "checkpoints, beside those of other runs; for hosts that share "
+      "no run folder. Whoever takes this shard's place must see the "
+      "files there. Default: the run folder");
   app.add_flag("--resume", flags.resume,
                "shard 0 goes on with the run in the run folder from its newest "
                "whole checkpoint, or version 0 if there is none, and begins a "

@@ -15,16 +15,17 @@ struct Flags {
   int shard = 0;                       // 0 is the lead.
   std::vector<std::string> overrides;  // Each "a.b=c".
   // Each "host:port"; addresses.h says what holds where one is empty.
-  std::string listen;        // Port 0: a free one.
-  std::string advertise;     // Where others reach it.
-  std::string coordinator;   // Where the other shards reach the lead.
-  std::string run_dir;       // Empty: output.run_dir.
-  bool resume = false;       // The lead goes on with a run in its folder.
-  std::string log;           // Empty: stderr.
-  std::string run_id;        // Of that run; empty: any.
-  bool debug = false;        // Every task is logged.
-  std::string http;          // Of the pages, host:port; empty: none.
-  double http_linger_s = 0;  // How long they stay once the run is over.
+  std::string listen;          // Port 0: a free one.
+  std::string advertise;       // Where others reach it.
+  std::string coordinator;     // Where the other shards reach the lead.
+  std::string run_dir;         // Empty: output.run_dir.
+  std::string checkpoint_dir;  // Of this shard's own; empty: run_dir.
+  bool resume = false;         // The lead goes on with a run in its folder.
+  std::string log;             // Empty: stderr.
+  std::string run_id;          // Of that run; empty: any.
+  bool debug = false;          // Every task is logged.
+  std::string http;            // Of the pages, host:port; empty: none.
+  double http_linger_s = 0;    // How long they stay once the run is over.
   TlsFlags tls;
 };
 

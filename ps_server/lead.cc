@@ -42,6 +42,7 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
   options.core.grant_secret = DrawSecret(kGrantSecretBytes);
   options.job_name = j.name();
   options.run_id = run_id;
+  options.core.run_id = run_id;
   options.fingerprint = job.fingerprint;
   options.job_text = FormatJob(j);
   options.epochs_total = j.stop().epochs();

@@ -119,6 +119,10 @@ absl::StatusOr<ResumePoint> PointOf(const Checkpoint& checkpoint,
   point.generation = Generation(manifest.generation());
   point.version = Version(manifest.version());
   point.snapshot = SnapshotFromProto(manifest.state());
+  if (std::any_of(manifest.file().begin(), manifest.file().end(),
+                  [](const auto& file) { return !file.path().empty(); })) {
+    point.manifest = EncodeManifest(manifest);
+  }
   return point;
 }
 
@@ -223,6 +227,19 @@ Resumption GoOnFrom(Past past) {
   return resumption;
 }
 
+// The checkpoint that is to be restored.
+absl::StatusOr<Checkpoint> CheckpointOf(const std::string& run_dir,
+                                        const Restore& of,
+                                        FileOperations* files) {
+  const std::string folder =
+      CheckpointFolder(run_dir, {of.checkpoint, of.version});
+  if (of.manifest.empty()) return Checkpoint::Open(folder, files);
+  SLUICE_ASSIGN_OR_RETURN(
+      proto::CheckpointManifest manifest,
+      DecodeManifest("the coordinator's manifest", of.manifest));
+  return Checkpoint::OfManifest(folder, std::move(manifest), files);
+}
+
 }  // namespace
 
 absl::StatusOr<Resumption> FindResumption(const ResolvedJob& job,
@@ -267,10 +284,8 @@ absl::StatusOr<std::optional<Resumption>> FindRecovery(
 absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(
     const ResolvedJob& job, const std::string& run_dir, const Restore& of,
     ParameterRange range, FileOperations* files) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const Checkpoint checkpoint,
-      Checkpoint::Open(CheckpointFolder(run_dir, {of.checkpoint, of.version}),
-                       files));
+  SLUICE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                          CheckpointOf(run_dir, of, files));
   SLUICE_RETURN_IF_ERROR(CheckContents(checkpoint, job));
   std::vector<std::vector<float>> arrays;
   for (const std::string& name : StoredArrays(job)) {

@@ -69,7 +69,8 @@ absl::StatusOr<std::optional<Resumption>> FindRecovery(
     const ResolvedJob& job, const std::string& run_dir,
     const KnownRun& known = {}, FileOperations* files = FileOperations::Real());
 
-// The arrays of `range` that `of` is to restore, as
+// The arrays of `range` that `of` is to restore, from the run folder or, as its
+// manifest says, from disks of shards' own; as
 // ShardOptions::stored_version wants them. Errors as Checkpoint::Open and Read,
 // and kFailedPrecondition as above.
 absl::StatusOr<std::vector<std::vector<float>>> ReadStoredVersion(

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/file_operations.h"
+#include "common/process_name.h"
 #include "common/testing/faulty_reads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -375,6 +376,44 @@ TEST_F(ResumeTest, AShardReadsItsRangeWhoeverWroteIt) {
       }
     }
   }
+}
+
+TEST_F(ResumeTest, WhereShardsHaveDisksOfTheirOwnTheManifestGoesAlong) {
+  TakeGeneration(1, 4);
+  const CheckpointId id{Generation(1), Version(2)};
+  Store(Job(), id, At(2));
+  EXPECT_EQ((*FindRecovery(Job(), run_))->point.manifest, "");
+  // Both files are moved; the second one is there, the first one is not.
+  const std::string folder = CheckpointFolder(run_, id);
+  proto::CheckpointManifest manifest = *ReadManifest(folder);
+  for (proto::CheckpointFile& file : *manifest.mutable_file()) {
+    file.set_host("hostB");
+    file.set_path(run_ + "/moved-" + file.name());
+    std::filesystem::rename(absl::StrCat(folder, "/", file.name()),
+                            file.path());
+  }
+  std::filesystem::remove(manifest.file(0).path());
+  FileOperations files;
+  ASSERT_TRUE(WriteManifest(folder, manifest, &files).ok());
+  const auto found = FindRecovery(Job(), run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->point.version, id.version);
+  Restore restore{Generation(2), id.version, "", id.generation};
+  restore.manifest = (*found)->point.manifest;
+  // A shard without the run folder reads what it holds, and no more.
+  const auto read = [&](int file) {
+    return ReadStoredVersion(
+        Job(), "/nowhere", restore,
+        {manifest.file(file).begin(), manifest.file(file).end()});
+  };
+  ASSERT_TRUE(read(1).ok()) << read(1).status();
+  EXPECT_EQ((*read(1))[0].front(), manifest.file(1).begin());
+  EXPECT_EQ(read(0).status().ToString(),
+            absl::StrCat(
+                "NOT_FOUND: hostB:", manifest.file(0).path(),
+                ": is not on this host (", HostName(),
+                "), expected shard 0's part of checkpoint 1-2, which is on a "
+                "disk of that shard's own"));
 }
 
 TEST_F(ResumeTest, AnotherModelOrOptimizerIsRefusedWithBoth) {

@@ -13,6 +13,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "ps_server/decisions/event_conversion.h"
 #include "ps_server/shard/exchange_counters.h"
@@ -42,8 +43,9 @@ ShardAgent::ShardAgent(Options options, const ResolvedJob& job, Shard* shard,
       exchange_(exchange),
       security_(options.security),
       listener_(*options.listener),
-      identity_(IdentityIn(job, options.shard)) {
-  if (!options.run_dir.empty()) {
+      identity_(IdentityIn(job, options.shard)),
+      checkpoint_dir_(options.checkpoint_dir) {
+  if (!options.run_dir.empty() || !checkpoint_dir_.empty()) {
     writer_ = std::make_unique<BackgroundWriter>(options.run_dir, &disk_);
   }
   const proto::Limits& limits = job.job.limits();
@@ -139,18 +141,27 @@ void ShardAgent::Execute(const proto::Decision& message) {
     return Send(std::move(answer));
   }
   const int64_t number = decision->number;
+  CheckpointId oldest;
+  if (const auto* store = std::get_if<sluice::Store>(&decision->what)) {
+    oldest = {store->oldest.first, store->oldest.second};
+  }
   {
     absl::MutexLock lock(&mu_);
     answered_.Begin(*decision);
+    const auto* restore = std::get_if<Restore>(&decision->what);
+    if (restore != nullptr && !checkpoint_dir_.empty()) {
+      own_ = absl::StrCat(checkpoint_dir_, "/", restore->run_id);
+    }
   }
-  exchange_->Execute(*std::move(decision),
-                     [this, number](absl::StatusOr<Shard::Executed> outcome,
-                                    int64_t last, Version version) {
-                       OnExecuted(number, outcome, last, version);
-                       if (outcome.ok() && outcome->held.has_value()) {
-                         Store(*std::move(outcome->held));
-                       }
-                     });
+  exchange_->Execute(
+      *std::move(decision),
+      [this, number, oldest](absl::StatusOr<Shard::Executed> outcome,
+                             int64_t last, Version version) {
+        OnExecuted(number, outcome, last, version);
+        if (outcome.ok() && outcome->held.has_value()) {
+          Store(*std::move(outcome->held), oldest);
+        }
+      });
 }
 
 void ShardAgent::OnExecuted(int64_t number,
@@ -175,21 +186,39 @@ void ShardAgent::OnExecuted(int64_t number,
   Send(std::move(answer));
 }
 
-void ShardAgent::Store(Shard::HeldVersion held) {
+void ShardAgent::Store(Shard::HeldVersion held, CheckpointId oldest) {
   ShardFileIdentity identity = identity_;
   identity.generation = shard_->generation();
   identity.version = held.version;
-  const auto report = [this, generation = identity.generation,
+  std::string own;
+  {
+    absl::MutexLock lock(&mu_);
+    own = own_;
+  }
+  const auto report = [this, own, oldest, generation = identity.generation,
                        version = identity.version](
                           const absl::StatusOr<proto::CheckpointFile>& file) {
     ReportStored(generation, version, file);
+    if (file.ok() && !own.empty()) RemoveOwn(own, oldest);
   };
   const absl::Status ordered =
       writer_ == nullptr
           ? absl::FailedPreconditionError(
                 "has no run folder: --run-dir or output.run_dir")
-          : writer_->Write(std::move(identity), std::move(held), report);
+          : writer_->Write(std::move(identity), std::move(held), report, own);
   if (!ordered.ok()) report(ordered);
+}
+
+void ShardAgent::RemoveOwn(const std::string& own, CheckpointId oldest) {
+  const auto there = ListCheckpoints(own, &disk_);
+  if (!there.ok()) return;  // The next one tries again.
+  for (const CheckpointId& id : *there) {
+    if (id >= oldest) return;
+    const absl::Status removed = RemoveCheckpoint(own, id, &disk_);
+    if (removed.ok()) continue;
+    spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
+                 id.version.value(), std::string(removed.message()));
+  }
 }
 
 void ShardAgent::ReportStored(

@@ -21,6 +21,7 @@
 #include "common/tls/transport_security.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/background_writer.h"
+#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/coordinator/session/coordinator_service.h"
 #include "ps_server/decisions/answered_decisions.h"
@@ -44,6 +45,9 @@ class ShardAgent {
     std::string initial_weights;
     // Where checkpoints go; empty: nothing can be stored.
     std::string run_dir;
+    // Where its parts of them go instead, on a disk of its own: into the folder
+    // of the run's id. Empty: nowhere else.
+    std::string checkpoint_dir;
   };
   // `shard` is the one that `exchange` serves; both must outlive this, and
   // `exchange` be started before Join. Its Shutdown must return before this is
@@ -76,7 +80,10 @@ class ShardAgent {
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
   // On the exchange thread. The Done that it leaves behind comes on another.
-  void Store(Shard::HeldVersion held);
+  void Store(Shard::HeldVersion held, CheckpointId oldest);
+  // Removes what this shard has on a disk of its own of checkpoints before
+  // `oldest`. On the writer's thread.
+  void RemoveOwn(const std::string& own, CheckpointId oldest);
   void ReportStored(Generation generation, Version version,
                     const absl::StatusOr<proto::CheckpointFile>& file);
   // What a decision led to, on the exchange thread.
@@ -93,6 +100,7 @@ class ShardAgent {
   const Listener& listener_;
   // Of what it stores, but for generation and version.
   const ShardFileIdentity identity_;
+  const std::string checkpoint_dir_;
   FileOperations disk_;
 
   std::atomic<bool> told_to_end_ = false;
@@ -103,6 +111,7 @@ class ShardAgent {
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
   AnsweredDecisions answered_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
+  std::string own_ ABSL_GUARDED_BY(mu_);  // The run's folder; empty: none.
 
   // Null without a run folder. Last: uses all of the above.
   std::unique_ptr<BackgroundWriter> writer_;

@@ -15,7 +15,9 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -60,7 +62,7 @@ ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
   ShardOptions options =
       ShardOptionsFromJob(job, ShardId(flags.shard), std::move(weights));
   const std::string run_dir = RunFolderOf(flags, job.job);
-  if (run_dir.empty()) return options;
+  if (run_dir.empty() && flags.checkpoint_dir.empty()) return options;
   options.stored_version = [job, run_dir, restoring](const Restore& of,
                                                      ParameterRange range) {
     return ReadWithRetries(
@@ -155,10 +157,19 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(
                      " (cluster.shards - 1), is ", flags.shard));
   }
   if (!flags.run_id.empty()) SLUICE_RETURN_IF_ERROR(CheckRunId(flags.run_id));
-  if (job.job.has_checkpoint() && RunFolderOf(flags, job.job).empty()) {
+  const bool own = !flags.checkpoint_dir.empty();
+  std::error_code error;
+  if (own && !std::filesystem::is_directory(flags.checkpoint_dir, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--checkpoint-dir: ", flags.checkpoint_dir,
+                     ": is no folder, expected one on this host"));
+  }
+  if (job.job.has_checkpoint() && RunFolderOf(flags, job.job).empty() &&
+      (!own || flags.shard == 0)) {
     return absl::InvalidArgumentError(
         "checkpoint: needs the run folder, one that all shards share: give "
-        "--run-dir or output.run_dir");
+        "--run-dir or output.run_dir; shards but 0 may have --checkpoint-dir "
+        "instead");
   }
   std::unique_ptr<ShardServer> server(new ShardServer(
       flags, job, std::move(weights), earlier, security, listener, port));
@@ -229,6 +240,12 @@ absl::Status ShardServer::TakeGeneration(const Flags& flags,
 absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
   SLUICE_ASSIGN_OR_RETURN(const std::string initial_weights,
                           initial_weights_->Digest());
+  // What the manifest names must not depend on where this process began.
+  std::error_code error;
+  const std::string own_checkpoints =
+      flags.checkpoint_dir.empty()
+          ? ""
+          : std::filesystem::absolute(flags.checkpoint_dir, error).string();
   exchange_.Start();
   if (lead_ != nullptr) {
     endpoint_->SetHandler(lead_->service());
@@ -242,7 +259,8 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
                           .listener = &listener_,
                           .process = ProcessName(),
                           .initial_weights = initial_weights,
-                          .run_dir = RunFolderOf(flags, job.job)},
+                          .run_dir = RunFolderOf(flags, job.job),
+                          .checkpoint_dir = own_checkpoints},
       job, &shard_, &exchange_);
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "common/descriptor_limit.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "ps_server/shard/optimizer.h"
 
 namespace sluice {
 namespace {
@@ -231,6 +232,21 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
   }
 }
 
+// How large a checkpoint is, and where its parts must be reached.
+void PrintCheckpoints(const ResolvedJob& job, std::ostream& out) {
+  if (!job.job.has_checkpoint()) return;
+  const int64_t arrays = 1 + Optimizer::StateArrays(job.job.optimizer());
+  out << "checkpoints: "
+      << FormatBytes(arrays * job.layout.size() * sizeof(float)) << " each, "
+      << job.job.checkpoint().keep() << " are kept";
+  if (job.layout.shards() > 1) {
+    out << "; all shards must reach the run folder, or each has a disk of its "
+           "own (ps_server --checkpoint-dir), and goes on only where its files "
+           "are";
+  }
+  out << "\n";
+}
+
 }  // namespace
 
 void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
@@ -243,6 +259,7 @@ void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
   PrintTensors(job, report, out);
   PrintMemory(job, report, out);
   PrintDescriptors(report.descriptors, out);
+  PrintCheckpoints(job, out);
   PrintUpdates(job, report, out);
 }
 

@@ -17,6 +17,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // 20 * 16 + 16 + 16 + 1 = 353 weights, 1412 bytes; 1000 samples make 10
@@ -65,6 +66,21 @@ TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
       {"cluster.shards=1", "optimizer.sgd.momentum=0.9", "limits.max_held=5",
        "limits.staged_gradients=3", "checkpoint.every_updates=100"});
   EXPECT_EQ(checkpoints.shards[0].total(), 1412 * (7 + 2 + 3));
+}
+
+TEST(CheckReportTest, CheckpointsAreSaidToNeedAFolderThatAllShardsReach) {
+  const auto said = [](const std::vector<std::string>& overrides) {
+    std::ostringstream out;
+    PrintCheck(Resolve(overrides), /*json=*/false, out);
+    return out.str();
+  };
+  EXPECT_THAT(said({}), Not(HasSubstr("checkpoints:")));
+  const std::string stored = "checkpoint={ every_updates: 9 keep: 3 }";
+  EXPECT_THAT(said({stored, "cluster.shards=1"}),
+              HasSubstr("\ncheckpoints: 1.4 KiB each, 3 are kept\n"));
+  EXPECT_THAT(said({stored, "optimizer.sgd.momentum=0.9"}),
+              HasSubstr("\ncheckpoints: 2.8 KiB each, 3 are kept; all shards "
+                        "must reach the run folder, or each has a disk"));
 }
 
 TEST(CheckReportTest, DescriptorsAreThoseOfAllWhoMayConnect) {

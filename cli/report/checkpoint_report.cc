@@ -36,6 +36,14 @@ std::string Samples(const proto::TrainingState &state) {
   return text;
 }
 
+// Where the file of shard `i` is, if it is on a disk of that shard's own.
+std::string Place(const Checkpoint &checkpoint, int i) {
+  const proto::CheckpointFile &file = checkpoint.manifest().file(i);
+  if (file.path().empty()) return "";
+  return absl::StrCat(", at ", file.host(), ":", file.path(),
+                      checkpoint.IsHere(i) ? "" : ", not on this host");
+}
+
 }  // namespace
 
 absl::StatusOr<Checkpoint> FindCheckpoint(
@@ -71,9 +79,11 @@ std::string DescribeCheckpoint(const Checkpoint &checkpoint) {
       layout.tensors().size(), manifest.layout_fingerprint(),
       absl::StrJoin(manifest.array(), ", "), Bytes(manifest),
       manifest.file_size(), manifest.chunk_floats());
-  for (const proto::CheckpointFile &file : manifest.file()) {
-    absl::StrAppendFormat(&text, "  %s  %d bytes, weights %d to %d\n",
-                          file.name(), file.bytes(), file.begin(), file.end());
+  for (int i = 0; i < manifest.file_size(); ++i) {
+    const proto::CheckpointFile &file = manifest.file(i);
+    absl::StrAppendFormat(&text, "  %s  %d bytes, weights %d to %d%s\n",
+                          file.name(), file.bytes(), file.begin(), file.end(),
+                          Place(checkpoint, i));
   }
   absl::StrAppend(&text, "tensors\n");
   for (const TensorSpec &tensor : layout.tensors()) {
@@ -101,11 +111,16 @@ std::string CheckpointJson(const Checkpoint &checkpoint) {
                                             manifest.array().end());
   json["bytes"] = Bytes(manifest);
   json["files"] = nlohmann::json::array();
-  for (const proto::CheckpointFile &file : manifest.file()) {
+  for (int i = 0; i < manifest.file_size(); ++i) {
+    const proto::CheckpointFile &file = manifest.file(i);
     json["files"].push_back({{"name", file.name()},
                              {"bytes", file.bytes()},
                              {"begin", file.begin()},
                              {"end", file.end()}});
+    if (file.path().empty()) continue;
+    json["files"].back()["host"] = file.host();
+    json["files"].back()["path"] = file.path();
+    json["files"].back()["here"] = checkpoint.IsHere(i);
   }
   json["tensors"] = nlohmann::ordered_json::object();
   for (const proto::CheckpointTensor &tensor : manifest.tensor()) {

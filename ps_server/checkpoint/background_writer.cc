@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/named_thread.h"
+#include "common/process_name.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/shard/chunk_grid.h"
@@ -42,7 +43,8 @@ BackgroundWriter::~BackgroundWriter() {
 }
 
 absl::Status BackgroundWriter::Write(ShardFileIdentity identity,
-                                     Shard::HeldVersion held, Done done) {
+                                     Shard::HeldVersion held, Done done,
+                                     std::string own) {
   absl::MutexLock lock(&mu_);
   if (writing_) {
     return absl::ResourceExhaustedError(
@@ -50,7 +52,8 @@ absl::Status BackgroundWriter::Write(ShardFileIdentity identity,
                      " is to be written, but the one before it still is"));
   }
   writing_ = true;
-  order_.emplace(Order{std::move(identity), std::move(held), std::move(done)});
+  order_.emplace(Order{std::move(identity), std::move(held), std::move(done),
+                       std::move(own)});
   return absl::OkStatus();
 }
 
@@ -63,8 +66,7 @@ void BackgroundWriter::Loop() {
       order.swap(order_);
     }
     if (!order.has_value()) return;  // Stopping, and no order is left.
-    const absl::StatusOr<proto::CheckpointFile> file =
-        Carry(order->identity, order->held);
+    const absl::StatusOr<proto::CheckpointFile> file = Carry(*order);
     order->held = {};
     {
       absl::MutexLock lock(&mu_);
@@ -83,20 +85,30 @@ void BackgroundWriter::Finish() {
 }
 
 absl::StatusOr<proto::CheckpointFile> BackgroundWriter::Carry(
-    const ShardFileIdentity &identity, const Shard::HeldVersion &held) {
+    const Order &order) {
+  const ShardFileIdentity &identity = order.identity;
   const CheckpointId id{identity.generation, identity.version};
-  SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir_, id, &files_));
+  const bool own = !order.own.empty();
+  const std::string &run_dir = own ? order.own : run_dir_;
+  if (own) SLUICE_RETURN_IF_ERROR(files_.MakeFolder(run_dir));
+  SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir, id, &files_));
   const ChunkGrid grid(identity.range.size(), identity.chunk_floats);
   std::vector<CheckpointArray> arrays;
-  for (const Shard::HeldArray &held_array : held.arrays) {
+  for (const Shard::HeldArray &held_array : order.held.arrays) {
     CheckpointArray &array = arrays.emplace_back();
     array.name = held_array.name;
     for (int i = 0; i < grid.count(); ++i) {
       array.chunks.emplace_back(held_array.chunks[i].data(), grid.size(i));
     }
   }
-  return WriteShardFile(CheckpointFolder(run_dir_, id), identity, arrays,
-                        &files_);
+  const std::string folder = CheckpointFolder(run_dir, id);
+  SLUICE_ASSIGN_OR_RETURN(proto::CheckpointFile file,
+                          WriteShardFile(folder, identity, arrays, &files_));
+  if (own) {
+    file.set_host(HostName());
+    file.set_path(absl::StrCat(folder, "/", file.name()));
+  }
+  return file;
 }
 
 }  // namespace sluice

@@ -38,10 +38,12 @@ class BackgroundWriter {
   using Done = std::function<void(absl::StatusOr<proto::CheckpointFile>)>;
 
   // Writes `held` into its checkpoint's folder, releases it, and then calls
-  // `done` on the writer's thread. Returns at once. kResourceExhausted: another
-  // write is under way; `done` is not called.
+  // `done` on the writer's thread. `own`: the folder of the run on a disk of
+  // the shard's own, which is made if it is missing; empty: the run folder.
+  // Returns at once. kResourceExhausted: another write is under way; `done` is
+  // not called.
   absl::Status Write(ShardFileIdentity identity, Shard::HeldVersion held,
-                     Done done);
+                     Done done, std::string own = "");
 
   // Blocks until nothing is being written and every `done` has returned.
   void Finish();
@@ -53,14 +55,14 @@ class BackgroundWriter {
     ShardFileIdentity identity;
     Shard::HeldVersion held;
     Done done;
+    std::string own;
   };
 
   void Loop();
   bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopping_ || order_.has_value();
   }
-  absl::StatusOr<proto::CheckpointFile> Carry(const ShardFileIdentity &identity,
-                                              const Shard::HeldVersion &held);
+  absl::StatusOr<proto::CheckpointFile> Carry(const Order &order);
 
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !writing_ && !telling_;

@@ -22,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/process_name.h"
 #include "common/status_macros.h"
 #include "ps_server/checkpoint/manifest.h"
 
@@ -87,17 +88,31 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder,
   if (!manifest.ok()) {
     return InFolder(folder, "manifest", manifest.status(), files);
   }
-  Checkpoint checkpoint(folder, *std::move(manifest));
+  return OfManifest(folder, *std::move(manifest), files);
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::OfManifest(
+    const std::string& folder, proto::CheckpointManifest manifest,
+    FileOperations* files) {
+  Checkpoint checkpoint(folder, std::move(manifest));
   const proto::CheckpointManifest& found = checkpoint.manifest_;
+  const CheckpointId id{Generation(found.generation()),
+                        Version(found.version())};
   const std::vector<std::string> arrays(found.array().begin(),
                                         found.array().end());
   for (int i = 0; i < found.file_size(); ++i) {
     const ShardFileIdentity identity = IdentityOf(found, ShardId(i));
     auto file = ShardFile::Open(folder, identity, arrays, found.file(i), files);
-    if (!file.ok()) {
+    const proto::CheckpointFile& of = found.file(i);
+    if (!of.path().empty() && absl::IsNotFound(file.status())) {
+      file = absl::NotFoundError(absl::StrCat(
+          of.host(), ":", of.path(), ": is not on this host (", HostName(),
+          "), expected shard ", i, "'s part of checkpoint ", NameOf(id),
+          ", which is on a disk of that shard's own"));
+    } else if (!file.ok()) {
       return InFolder(folder, identity.file_name(), file.status(), files);
     }
-    checkpoint.files_.push_back(*std::move(file));
+    checkpoint.files_.push_back(std::move(file));
   }
   return checkpoint;
 }
@@ -105,15 +120,19 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder,
 absl::StatusOr<std::vector<float>> Checkpoint::Read(
     const std::string& array, ParameterRange range) const {
   std::vector<float> floats(static_cast<size_t>(range.size()));
-  for (const ShardFile& file : files_) {
-    SLUICE_RETURN_IF_ERROR(file.Read(array, range, absl::MakeSpan(floats)));
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const proto::CheckpointFile& of = manifest_.file(static_cast<int>(i));
+    if (of.end() <= range.begin || of.begin() >= range.end) continue;
+    SLUICE_RETURN_IF_ERROR(files_[i].status());
+    SLUICE_RETURN_IF_ERROR(
+        files_[i]->Read(array, range, absl::MakeSpan(floats)));
   }
   return floats;
 }
 
 absl::Status Checkpoint::Verify() const {
-  for (const ShardFile& file : files_) {
-    SLUICE_RETURN_IF_ERROR(file.Verify());
+  for (const absl::StatusOr<ShardFile>& file : files_) {
+    if (file.ok()) SLUICE_RETURN_IF_ERROR(file->Verify());
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,8 @@ absl::Status MakeCheckpointFolder(const std::string& run_dir, CheckpointId id,
 bool IsDamage(const absl::Status& status);
 
 // A complete checkpoint: its manifest is valid, and so are the headers of all
-// its shards' files. Thread-compatible.
+// its shards' files that are here. Missing may be those on disks of shards' own
+// (--checkpoint-dir): whoever needs such a file finds out. Thread-compatible.
 class Checkpoint {
  public:
   // Reads the manifest and the headers. Errors name the file, what was expected
@@ -48,26 +49,34 @@ class Checkpoint {
   static absl::StatusOr<Checkpoint> Open(
       const std::string& folder,
       FileOperations* files = FileOperations::Real());
+  // The same of a manifest that has been read. `folder` need not exist if no
+  // file is in it.
+  static absl::StatusOr<Checkpoint> OfManifest(
+      const std::string& folder, proto::CheckpointManifest manifest,
+      FileOperations* files = FileOperations::Real());
 
   const std::string& folder() const { return folder_; }
   const proto::CheckpointManifest& manifest() const { return manifest_; }
 
   // The floats of `range` of the flat vector, from one of the manifest's
   // arrays. The checksum of every chunk that is read is verified. kDataLoss,
-  // kUnavailable.
+  // kUnavailable; kNotFound: a file is not here, names the host and path where
+  // it was written.
   // REQUIRES: `range` lies in the flat vector.
   absl::StatusOr<std::vector<float>> Read(const std::string& array,
                                           ParameterRange range) const;
 
-  // Reads and verifies everything. kDataLoss, kUnavailable.
+  // Reads and verifies everything that is here. kDataLoss, kUnavailable.
   absl::Status Verify() const;
+  // Whether the file of shard `i` is here.
+  bool IsHere(int i) const { return files_[i].ok(); }
 
  private:
   Checkpoint(std::string folder, proto::CheckpointManifest manifest);
 
   std::string folder_;
   proto::CheckpointManifest manifest_;
-  std::vector<ShardFile> files_;
+  std::vector<absl::StatusOr<ShardFile>> files_;  // By shard.
 };
 
 // All checkpoints in a run's folder, oldest first, complete or not.
@@ -76,7 +85,7 @@ absl::StatusOr<std::vector<CheckpointId>> ListCheckpoints(
     const std::string& run_dir, FileOperations* files = FileOperations::Real());
 
 struct NewestCheckpoint {
-  // Verified; nullopt if there is no whole one.
+  // Verified, as far as its files are here; nullopt if there is no whole one.
   std::optional<Checkpoint> checkpoint;
   // Newer checkpoints that are damaged, newest first, and the damage of each.
   std::vector<CheckpointId> damaged;

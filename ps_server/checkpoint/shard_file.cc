@@ -162,7 +162,10 @@ absl::StatusOr<ShardFile> ShardFile::Open(
     const proto::CheckpointFile& expected, FileOperations* files) {
   SLUICE_ASSIGN_OR_RETURN(
       InputFile opened,
-      InputFile::Open(absl::StrCat(folder, "/", identity.file_name()), files));
+      InputFile::Open(expected.path().empty()
+                          ? absl::StrCat(folder, "/", identity.file_name())
+                          : expected.path(),
+                      files));
   ShardFile file(std::move(opened), identity);
   SLUICE_RETURN_IF_ERROR(file.ReadHeader(arrays, expected));
   return file;

@@ -52,7 +52,8 @@ absl::StatusOr<proto::CheckpointFile> WriteShardFile(
 // A shard's file, opened for reading. Thread-compatible.
 class ShardFile {
  public:
-  // Reads the header only. Errors name the file, what was expected and what was
+  // Reads the header only, of the file in `folder`, or where `expected` says
+  // that it is. Errors name the file, what was expected and what was
   // found. kNotFound: it is missing. kInvalidArgument: it is no such file, has
   // a newer format, or belongs to another checkpoint. kDataLoss: it is damaged
   // or truncated. kUnavailable: it cannot be read. `files` must outlive the

@@ -38,6 +38,8 @@ struct DecisionWriter {
     out->mutable_restore()->set_grant_secret(restore.grant_secret);
     out->mutable_restore()->set_checkpoint_generation(
         restore.checkpoint.value());
+    out->mutable_restore()->set_run_id(restore.run_id);
+    out->mutable_restore()->set_manifest(restore.manifest);
   }
   void operator()(const Commit& commit) {
     proto::Commit* message = out->mutable_commit();
@@ -58,7 +60,10 @@ struct DecisionWriter {
     out->set_release(release.version.value());
   }
   void operator()(const Store& store) {
-    out->set_checkpoint(store.version.value());
+    proto::Store* message = out->mutable_store();
+    message->set_version(store.version.value());
+    message->set_oldest_generation(store.oldest.first.value());
+    message->set_oldest_version(store.oldest.second.value());
   }
 };
 
@@ -145,6 +150,8 @@ StoredPart StoredPartFromProto(const proto::Stored& stored) {
   part.end = stored.file().end();
   part.bytes = stored.file().bytes();
   part.header_checksum = stored.file().header_checksum();
+  part.host = stored.file().host();
+  part.path = stored.file().path();
   part.error = stored.error();
   return part;
 }
@@ -220,11 +227,12 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
   out.number = decision.number();
   switch (decision.kind_case()) {
     case proto::Decision::kRestore:
-      out.what =
-          Restore{Generation(decision.restore().generation()),
-                  Version(decision.restore().version()),
-                  decision.restore().grant_secret(),
-                  Generation(decision.restore().checkpoint_generation())};
+      out.what = Restore{Generation(decision.restore().generation()),
+                         Version(decision.restore().version()),
+                         decision.restore().grant_secret(),
+                         Generation(decision.restore().checkpoint_generation()),
+                         decision.restore().run_id(),
+                         decision.restore().manifest()};
       return out;
     case proto::Decision::kCommit:
       out.what = CommitFromProto(decision.commit());
@@ -238,8 +246,10 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
     case proto::Decision::kRelease:
       out.what = Release{Version(decision.release())};
       return out;
-    case proto::Decision::kCheckpoint:
-      out.what = Store{Version(decision.checkpoint())};
+    case proto::Decision::kStore:
+      out.what = Store{Version(decision.store().version()),
+                       {Generation(decision.store().oldest_generation()),
+                        Version(decision.store().oldest_version())}};
       return out;
     case proto::Decision::KIND_NOT_SET:
       break;

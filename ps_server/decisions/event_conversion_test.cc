@@ -34,9 +34,10 @@ std::vector<DecisionCase> Decisions() {
   GradientKey second = kKey;
   second.worker = WorkerId(9);
   return {
-      {Restore{Generation(3), Version(5), "a secret", Generation(2)},
+      {Restore{Generation(3), Version(5), "a secret", Generation(2), "mine",
+               "a manifest"},
        "restore { generation: 3 version: 5 grant_secret: 'a secret' "
-       "checkpoint_generation: 2 }"},
+       "checkpoint_generation: 2 run_id: 'mine' manifest: 'a manifest' }"},
       {Commit{Version(7), 0.125, {{second, 0.5f}, {kKey, 0.25f}}, true},
        "commit { version: 7 learning_rate: 0.125 pin: true "
        "entry { key { generation: 1 worker: 9 incarnation: 3 sequence: 4 } "
@@ -44,7 +45,8 @@ std::vector<DecisionCase> Decisions() {
       {Discard{kKey}, "discard { KEY }"},
       {Pin{Version(7)}, "pin: 7"},
       {Release{Version(7)}, "release: 7"},
-      {Store{Version(7)}, "checkpoint: 7"},
+      {Store{Version(7), {Generation(2), Version(4)}},
+       "store { version: 7 oldest_generation: 2 oldest_version: 4 }"},
   };
 }
 
@@ -195,6 +197,8 @@ TEST(EventConversionTest, AShardAnswersAStoreWithItsFileOrWithWhatFailed) {
   file.set_end(47);
   file.set_bytes(999);
   file.set_header_checksum(0xFEDCBA9876543210u);
+  file.set_host("hostB");
+  file.set_path("/local/shard-1.safetensors");
   EXPECT_EQ(UnsetFields(file), std::vector<std::string>());
   const proto::ToCoordinator stored =
       StoredToProto(Generation(2), Version(7), file);
@@ -204,7 +208,7 @@ TEST(EventConversionTest, AShardAnswersAStoreWithItsFileOrWithWhatFailed) {
               {"sequence", "ack", "stored.error"});
   EXPECT_EQ(StoredPartFromProto(stored.stored()),
             (StoredPart{"shard-1.safetensors", 16, 47, 999, 0xFEDCBA9876543210u,
-                        ""}));
+                        "", "hostB", "/local/shard-1.safetensors"}));
 
   const proto::ToCoordinator failed = StoredToProto(
       Generation(2), Version(7), absl::UnavailableError("no room"));

@@ -78,6 +78,9 @@ struct Restore {
   Version version;
   std::string grant_secret;
   Generation checkpoint{0};
+  // As the messages of this name say (proto/coordinator.proto).
+  std::string run_id = {};
+  std::string manifest = {};
 
   bool operator==(const Restore&) const = default;
 };
@@ -113,9 +116,11 @@ struct Release {
   bool operator==(const Release&) const = default;
 };
 // Hold the version, which is the newest, and write it as part of a checkpoint
-// while training goes on.
+// while training goes on. Of checkpoints before `oldest`, which is kept, a
+// shard removes what it has on a disk of its own; generation 0: none is kept.
 struct Store {
   Version version;
+  std::pair<Generation, Version> oldest = {};
 
   bool operator==(const Store&) const = default;
 };
@@ -138,6 +143,9 @@ struct StoredPart {
   int64_t bytes = 0;  // Of the whole file.
   uint64_t header_checksum = 0;
   std::string error;  // Not empty: it failed, and the rest is.
+  // Where it is on a disk of the shard's own; else empty.
+  std::string host = {};
+  std::string path = {};
 
   bool operator==(const StoredPart&) const = default;
 };

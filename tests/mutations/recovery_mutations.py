@@ -242,7 +242,7 @@ RECOVERY = Core(
             "layers/multiply_adds",
             "layers/pool", "layers/repeat", "layers/residual",
             "layers/shape_inference", "layers/weights", "learning_rate",
-            "parameter_layout", "random", "resolved_job",
+            "parameter_layout", "process_name", "random", "resolved_job",
             "safetensors", "safetensors_header", "secret",
             "session/client_session",
             "sha256", "stage_plan", "storage_retry", "sync_validation",

@@ -119,6 +119,10 @@ bool Checkpoints::Keeps(Version version) const {
                    std::pair(generation_, version)) != kept_.end();
 }
 
+std::pair<Generation, Version> Checkpoints::oldest() const {
+  return kept_.empty() ? Id{} : kept_.front();
+}
+
 std::optional<Version> Checkpoints::newest() const {
   if (kept_.empty() || kept_.back().first != generation_) return std::nullopt;
   return kept_.back().second;

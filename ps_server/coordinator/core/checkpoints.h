@@ -80,6 +80,8 @@ class Checkpoints {
   // Whether it is on the disk, whole, and to stay.
   bool Keeps(Version version) const;
   std::optional<Version> newest() const;  // Written, of this generation.
+  // The oldest that stays, of all generations; generation 0: there is none.
+  std::pair<Generation, Version> oldest() const;
   const CheckpointCounters& counters() const { return counters_; }
   // Why the last one failed; empty: none has.
   const std::string& last_error() const { return last_error_; }

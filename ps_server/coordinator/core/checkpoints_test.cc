@@ -64,11 +64,13 @@ TEST_F(CheckpointsTest, OneThatIsRequestedFallsDueWithTheNextVersionOnce) {
 
 TEST_F(CheckpointsTest, TheNewestAreKeptAndTheOldestGoFirst) {
   EXPECT_FALSE(checkpoints_.newest().has_value());
+  EXPECT_EQ(checkpoints_.oldest().first, Generation(0));
   EXPECT_THAT(Store(2), IsEmpty());
   EXPECT_THAT(Store(4), IsEmpty());
   EXPECT_THAT(Store(6), ElementsAre(Version(2)));
   EXPECT_THAT(Store(8), ElementsAre(Version(4)));
   EXPECT_EQ(checkpoints_.newest(), Version(8));
+  EXPECT_EQ(checkpoints_.oldest(), std::pair(Generation(1), Version(6)));
   EXPECT_FALSE(checkpoints_.Keeps(Version(4)));
   EXPECT_TRUE(checkpoints_.Keeps(Version(6)));
   EXPECT_EQ(checkpoints_.counters().written, 4);

@@ -70,7 +70,7 @@ absl::StatusOr<Version> Coordinator::RequestCheckpoint(absl::Time now,
 // Nothing may be decided between the running checkpoint's version and this.
 void Coordinator::StoreNewest() {
   snapshot_ = std::make_shared<const TrainingSnapshot>(TakeSnapshot(now_));
-  Decide(Store{checkpoints_.running()->version});
+  Decide(Store{checkpoints_.running()->version, checkpoints_.oldest()});
 }
 
 std::string Coordinator::StoringWaitsFor() const {

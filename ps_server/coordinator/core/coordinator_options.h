@@ -61,6 +61,7 @@ struct CoordinatorOptions {
 
   Generation generation{1};
   std::string grant_secret;  // Drawn anew for every generation.
+  std::string run_id = {};
   // Where it begins; absent: at version 0. REQUIRES: CheckRecoveryPoint.
   std::optional<ResumePoint> resume;
   RecoveryOptions recovery;

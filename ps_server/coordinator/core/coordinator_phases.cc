@@ -36,7 +36,7 @@ void Coordinator::MaybeStart() {
       members_.living(Role::kShard) == job_.cluster().shards()) {
     restore_sent_ = true;
     Decide(Restore{options_.generation, begins_.version, options_.grant_secret,
-                   begins_.generation});
+                   begins_.generation, options_.run_id, begins_.manifest});
   }
   if (!restore_sent_ || !stream_.idle()) return;
   if (!restored_.has_value()) restored_ = awake_;

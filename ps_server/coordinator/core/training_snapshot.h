@@ -35,6 +35,7 @@ struct ResumePoint {
   Generation generation;
   Version version;
   TrainingSnapshot snapshot;
+  std::string manifest = {};  // As Restore's.
 };
 
 }  // namespace sluice

@@ -2,7 +2,8 @@
 //
 //   log Sync      a manifest says how long the log is with its version's
 //                 commit: no loss of power may leave the log shorter than that
-//   CheckFiles    every shard's file is in this folder, and the one it reported
+//   CheckFiles    every shard's file is in this folder, and the one it reported;
+//                 those on disks of shards' own nobody here can see
 //   prove         the run is still this lead's
 //   write         in one step: whole or not there
 //
@@ -32,16 +33,26 @@ proto::CheckpointFile FileOf(const StoredPart& part) {
   file.set_end(part.end);
   file.set_bytes(part.bytes);
   file.set_header_checksum(part.header_checksum);
+  file.set_host(part.host);
+  file.set_path(part.path);
   return file;
 }
 
+// Whether all files are on disks of shards' own.
+bool NoneIsHere(const proto::CheckpointManifest& manifest) {
+  return std::none_of(manifest.file().begin(), manifest.file().end(),
+                      [](const auto& file) { return file.path().empty(); });
+}
+
 // That every shard's file is here, and the one it said: a shard may write to
-// another folder of that name.
+// another folder of that name. Files on disks of shards' own are not looked
+// for.
 absl::Status CheckFiles(const std::string& folder,
                         const proto::CheckpointManifest& manifest) {
   const std::vector<std::string> arrays(manifest.array().begin(),
                                         manifest.array().end());
   for (int i = 0; i < manifest.file_size(); ++i) {
+    if (!manifest.file(i).path().empty()) continue;
     const absl::Status here =
         ShardFile::Open(folder, IdentityOf(manifest, ShardId(i)), arrays,
                         manifest.file(i))
@@ -51,7 +62,8 @@ absl::Status CheckFiles(const std::string& folder,
         here.code(),
         absl::StrCat(here.message(), "; shard ", i,
                      " says that it has written it: the run folder must be "
-                     "one that all shards share"));
+                     "one that all shards share, or each shard needs "
+                     "--checkpoint-dir"));
   }
   return absl::OkStatus();
 }
@@ -159,6 +171,11 @@ absl::Status ManifestWriter::Write(const Order& order) const {
       DecodeManifest(folder, EncodeManifest(manifest)).status());
   SLUICE_RETURN_IF_ERROR(CheckFiles(folder, manifest));
   if (options_.prove != nullptr) SLUICE_RETURN_IF_ERROR(options_.prove());
+  if (NoneIsHere(manifest)) {  // Then no shard has made the folder.
+    SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(
+        options_.run_dir, {order.what.generation, order.what.version},
+        options_.files));
+  }
   return WriteManifest(folder, manifest, options_.files);
 }
 
