@@ -170,8 +170,9 @@ MUTATIONS = [
            "common/storage_retry.cc",
            "|| now >= until_) return", "|| true) return"),
     change("shards load the checkpoint of its generation", "of their own",
-           COORDINATOR + "core/coordinator_phases.cc", "begins_.generation});",
-           "options_.generation});"),
+           COORDINATOR + "core/coordinator_phases.cc",
+           "begins_.generation, options_.run_id",
+           "options_.generation, options_.run_id"),
     change("tasks that were cut off are counted as lost", "they are forgotten",
            "ps_server/resume.cc", "  counts.lost = lost;\n", ""),
 
