@@ -12,7 +12,9 @@ process, times
 with M the multiply-adds of each stage (`sluice check`): its balance, and the
 pipeline that fills and runs empty once a mini-batch. Reported are both beside
 that limit, and beside one process at the micro-batch that is best for it (the
-column `of_one`). Mini-batches have eight micro-batches. All take turns.
+column `of_one`), and beside the rate that `sluice simulate` says, given the time
+of one process with the same micro-batches (`of_simulated`). Mini-batches have
+eight micro-batches. All take turns.
 """
 
 import argparse
@@ -107,6 +109,16 @@ class Trial:
         return sum(work) / max(work) * PASSES / (PASSES + 1)
 
 
+    def simulated(self, micro, rate):
+        """Samples per second of two stages in virtual time, where one process
+        makes `rate`."""
+        told = json.loads(programs.output_of([
+            programs.built("cli/sluice"), "simulate", self.job, "--json",
+            "--timing-only", "--updates=33", *self.sets(micro, 2),
+            f"--set=delays.compute.constant.ms={1000 * self.batch / rate}"]))
+        return self.batch * told["updates_per_second"]
+
+
 def measure(name, args, report):
     text = MODELS[name]()
     batch, micro = args.batch, args.batch // PASSES
@@ -117,12 +129,13 @@ def measure(name, args, report):
             one = {size: trial.rate(size, 1) for size in args.micro(batch)}
             rounds.append((trial.rate(micro, 2), one[micro],
                            max(one.values())))
-        limit = trial.limit(micro)
-    median = statistics.median
+        median = statistics.median
+        same = median(same for _, same, _ in rounds)
+        limit, simulated = trial.limit(micro), trial.simulated(micro, same)
     report.add(f"{name}, 2 stages", "samples/s", "the limit",
-               limit * median(same for _, same, _ in rounds),
-               median(two for two, _, _ in rounds), limit=limit,
-               of_one=median(two / best for two, _, best in rounds))
+               limit * same, median(two for two, _, _ in rounds), limit=limit,
+               of_one=median(two / best for two, _, best in rounds),
+               of_simulated=median(two for two, _, _ in rounds) / simulated)
 
 
 def main():
@@ -130,9 +143,9 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="a few seconds, once")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=8,
+    parser.add_argument("--updates", type=int, default=3,
                         help="of each run, after the first")
-    parser.add_argument("--batch", type=int, default=64, help="samples")
+    parser.add_argument("--batch", type=int, default=256, help="samples")
     parser.add_argument("--models", nargs="+", choices=MODELS,
                         default=list(MODELS))
     parser.add_argument("--instruction-set", default="AVX2",

@@ -26,7 +26,6 @@ import time
 import report
 
 FEATURES = 1024
-DEADLINE_S = 120  # For anything that is waited for.
 READ_BYTES_PER_S = 1e9
 
 JOB = """
@@ -41,17 +40,6 @@ evaluation {{ enabled: false }}
 checkpoint {{ every_s: {every} }}
 stop {{ seconds: 600 }}
 """
-
-
-def wait_for(look, what, process):
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        value = look()
-        if value:
-            return value
-        assert process.poll() is None, f"ended while waiting for {what}"
-        time.sleep(0.01)  # Polling interval for another process's files.
-    raise AssertionError(f"waited {DEADLINE_S} s for {what}")
 
 
 def log_time(run, name, words, after):
@@ -85,26 +73,27 @@ def recover(args, job):
             [args.tool, "train", job, "--run-dir", run],
             stdout=subprocess.DEVNULL)
         try:
-            wait_for(lambda: list((run / "checkpoints").glob("*/manifest")),
-                     "a checkpoint", process)
+            report.wait_for(
+                lambda: list((run / "checkpoints").glob("*/manifest")),
+                "a checkpoint", process)
             before = report.find_part(run / "job.textproto", "--shard=1")
             killed = time.time()
             os.kill(int(before.name), signal.SIGKILL)
-            started = wait_for(
+            started = report.wait_for(
                 lambda: (report.find_part(run / "job.textproto", "--shard=1") or
                          before) != before and time.time(),
                 "shard 1 to be started again", process)
-            over = wait_for(
+            over = report.wait_for(
                 lambda: log_time(run, "ps_server-0", "event=generation_over",
                                  killed), "the end of the generation", process)
-            taken = wait_for(
+            taken = report.wait_for(
                 lambda: log_time(run, "ps_server-0", "event=resuming", killed),
                 "the next generation", process)
-            running = wait_for(
+            running = report.wait_for(
                 lambda: log_time(run, "ps_server-0", "event=started", killed),
                 "the run to go on", process)
             restored = status(args, run)["recovery"]["restored_version"]
-            updated = wait_for(
+            updated = report.wait_for(
                 lambda: status(args, run).get("version", 0) > restored and
                 time.time(), "the next update", process)
             return {"detection": started - killed,

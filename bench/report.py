@@ -1,13 +1,16 @@
 """The Python side of bench/report.h: prints the results of a benchmark, as a
 table or as JSON of the same shape. More is better in every row. Also has what
-benchmarks of real runs share: their options, and how to find a run's
-processes."""
+benchmarks of real runs share: their options, how to find a run's processes,
+and how to wait for them."""
 
 import argparse
 import json
 import pathlib
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEADLINE_S = 120  # For anything that is waited for.
+POLL_S = 0.01     # Between two looks at another process.
 
 
 def run_options(question, *, rounds, every, units, tiny):
@@ -37,6 +40,18 @@ def find_part(job, argument):
         if f"--job={job}" in words and argument in words:
             return entry
     return None
+
+
+def wait_for(look, what, process):
+    """What `look` gives, once that is something; while `process` lives."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        value = look()
+        if value:
+            return value
+        assert process.poll() is None, f"ended while waiting for {what}"
+        time.sleep(POLL_S)
+    raise AssertionError(f"waited {DEADLINE_S} s for {what}")
 
 
 class Report:

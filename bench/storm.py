@@ -32,8 +32,6 @@ import report
 WORKERS, SHARDS = 8, 2
 STORM_MINUTES, WORKER_KILLS, SERVER_KILLS = 30, 54, 8
 ALLOWED = 0.97
-DEADLINE_S = 60  # For anything that is waited for.
-POLL_S = 0.05    # Between two looks at another process.
 
 JOB = """
 cluster {{ workers: {workers} shards: {shards} }}
@@ -73,29 +71,22 @@ class Run:
     def samples(self):
         """When it was, and how many samples were in the weights then. Waits
         until the run goes on."""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, f"{self.dir}: the run ended"
+        def running():
             status = self.asked("status")
-            if status.get("phase") == "running" and status["version"] > 0:
-                return time.monotonic(), status["samples_applied"]
-            time.sleep(POLL_S)
-        raise AssertionError(f"{self.dir}: no update for {DEADLINE_S} s")
+            return (status.get("phase") == "running" and status["version"] > 0
+                    and (time.monotonic(), status["samples_applied"]))
+        return report.wait_for(running, f"an update of {self.dir}", self.process)
 
     def kill(self, part):
         """Kills the process with the argument `part`, once there is one."""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            process = report.find_part(self.dir / "job.textproto", part)
-            if process is not None:
-                os.kill(int(process.name), signal.SIGKILL)
-                return
-            time.sleep(POLL_S)
-        raise AssertionError(f"{self.dir}: no process with {part}")
+        process = report.wait_for(
+            lambda: report.find_part(self.dir / "job.textproto", part),
+            f"a process of {self.dir} with {part}", self.process)
+        os.kill(int(process.name), signal.SIGKILL)
 
     def end(self):
         self.process.terminate()
-        return self.process.wait(timeout=DEADLINE_S)
+        return self.process.wait(timeout=report.DEADLINE_S)
 
 
 def schedule(args):
