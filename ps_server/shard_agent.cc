@@ -141,25 +141,25 @@ void ShardAgent::Execute(const proto::Decision& message) {
     return Send(std::move(answer));
   }
   const int64_t number = decision->number;
-  CheckpointId oldest;
-  if (const auto* store = std::get_if<sluice::Store>(&decision->what)) {
-    oldest = {store->oldest.first, store->oldest.second};
-  }
+  std::optional<BackgroundWriter::OwnDisk> own;
   {
     absl::MutexLock lock(&mu_);
     answered_.Begin(*decision);
-    const auto* restore = std::get_if<Restore>(&decision->what);
-    if (restore != nullptr && !checkpoint_dir_.empty()) {
-      own_ = absl::StrCat(checkpoint_dir_, "/", restore->run_id);
+    if (const auto* restore = std::get_if<Restore>(&decision->what)) {
+      own_folder_ = absl::StrCat(checkpoint_dir_, "/", restore->run_id);
+    }
+    const auto* store = std::get_if<sluice::Store>(&decision->what);
+    if (store != nullptr && !checkpoint_dir_.empty()) {
+      own = {own_folder_, {store->oldest.first, store->oldest.second}};
     }
   }
   exchange_->Execute(
       *std::move(decision),
-      [this, number, oldest](absl::StatusOr<Shard::Executed> outcome,
-                             int64_t last, Version version) {
+      [this, number, own](absl::StatusOr<Shard::Executed> outcome, int64_t last,
+                          Version version) {
         OnExecuted(number, outcome, last, version);
         if (outcome.ok() && outcome->held.has_value()) {
-          Store(*std::move(outcome->held), oldest);
+          Store(*std::move(outcome->held), own);
         }
       });
 }
@@ -186,39 +186,22 @@ void ShardAgent::OnExecuted(int64_t number,
   Send(std::move(answer));
 }
 
-void ShardAgent::Store(Shard::HeldVersion held, CheckpointId oldest) {
+void ShardAgent::Store(Shard::HeldVersion held,
+                       std::optional<BackgroundWriter::OwnDisk> own) {
   ShardFileIdentity identity = identity_;
   identity.generation = shard_->generation();
   identity.version = held.version;
-  std::string own;
-  {
-    absl::MutexLock lock(&mu_);
-    own = own_;
-  }
-  const auto report = [this, own, oldest, generation = identity.generation,
+  const auto report = [this, generation = identity.generation,
                        version = identity.version](
                           const absl::StatusOr<proto::CheckpointFile>& file) {
     ReportStored(generation, version, file);
-    if (file.ok() && !own.empty()) RemoveOwn(own, oldest);
   };
   const absl::Status ordered =
-      writer_ == nullptr
-          ? absl::FailedPreconditionError(
-                "has no run folder: --run-dir or output.run_dir")
-          : writer_->Write(std::move(identity), std::move(held), report, own);
+      writer_ == nullptr ? absl::FailedPreconditionError(
+                               "has no run folder: --run-dir or output.run_dir")
+                         : writer_->Write(std::move(identity), std::move(held),
+                                          report, std::move(own));
   if (!ordered.ok()) report(ordered);
-}
-
-void ShardAgent::RemoveOwn(const std::string& own, CheckpointId oldest) {
-  const auto there = ListCheckpoints(own, &disk_);
-  if (!there.ok()) return;  // The next one tries again.
-  for (const CheckpointId& id : *there) {
-    if (id >= oldest) return;
-    const absl::Status removed = RemoveCheckpoint(own, id, &disk_);
-    if (removed.ok()) continue;
-    spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
-                 id.version.value(), std::string(removed.message()));
-  }
 }
 
 void ShardAgent::ReportStored(

@@ -21,7 +21,6 @@
 #include "common/tls/transport_security.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/background_writer.h"
-#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/coordinator/session/coordinator_service.h"
 #include "ps_server/decisions/answered_decisions.h"
@@ -80,10 +79,8 @@ class ShardAgent {
   void OnMessage(const proto::FromCoordinator& message);
   void Execute(const proto::Decision& decision);
   // On the exchange thread. The Done that it leaves behind comes on another.
-  void Store(Shard::HeldVersion held, CheckpointId oldest);
-  // Removes what this shard has on a disk of its own of checkpoints before
-  // `oldest`. On the writer's thread.
-  void RemoveOwn(const std::string& own, CheckpointId oldest);
+  void Store(Shard::HeldVersion held,
+             std::optional<BackgroundWriter::OwnDisk> own);
   void ReportStored(Generation generation, Version version,
                     const absl::StatusOr<proto::CheckpointFile>& file);
   // What a decision led to, on the exchange thread.
@@ -111,7 +108,8 @@ class ShardAgent {
   std::vector<proto::ToCoordinator> early_ ABSL_GUARDED_BY(mu_);
   AnsweredDecisions answered_ ABSL_GUARDED_BY(mu_);
   std::optional<proto::Finish> finish_ ABSL_GUARDED_BY(mu_);
-  std::string own_ ABSL_GUARDED_BY(mu_);  // The run's folder; empty: none.
+  // Of the run, in checkpoint_dir_; known from the Restore on.
+  std::string own_folder_ ABSL_GUARDED_BY(mu_);
 
   // Null without a run folder. Last: uses all of the above.
   std::unique_ptr<BackgroundWriter> writer_;

@@ -23,8 +23,8 @@
 #include "common/named_thread.h"
 #include "common/process_name.h"
 #include "common/status_macros.h"
-#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/shard/chunk_grid.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 
@@ -44,7 +44,7 @@ BackgroundWriter::~BackgroundWriter() {
 
 absl::Status BackgroundWriter::Write(ShardFileIdentity identity,
                                      Shard::HeldVersion held, Done done,
-                                     std::string own) {
+                                     std::optional<OwnDisk> own) {
   absl::MutexLock lock(&mu_);
   if (writing_) {
     return absl::ResourceExhaustedError(
@@ -84,13 +84,28 @@ void BackgroundWriter::Finish() {
   mu_.Await(absl::Condition(this, &BackgroundWriter::Idle));
 }
 
+void BackgroundWriter::RemoveOlder(const OwnDisk &own) {
+  const auto there = ListCheckpoints(own.folder, &files_);
+  if (!there.ok()) return;  // None yet, or the next write tries again.
+  for (const CheckpointId &id : *there) {
+    if (id >= own.oldest) return;
+    const absl::Status removed = RemoveCheckpoint(own.folder, id, &files_);
+    if (removed.ok()) continue;
+    spdlog::warn("event=checkpoint_not_removed version={} error=\"{}\"",
+                 id.version.value(), std::string(removed.message()));
+  }
+}
+
 absl::StatusOr<proto::CheckpointFile> BackgroundWriter::Carry(
     const Order &order) {
   const ShardFileIdentity &identity = order.identity;
   const CheckpointId id{identity.generation, identity.version};
-  const bool own = !order.own.empty();
-  const std::string &run_dir = own ? order.own : run_dir_;
-  if (own) SLUICE_RETURN_IF_ERROR(files_.MakeFolder(run_dir));
+  const bool own = order.own.has_value();
+  const std::string &run_dir = own ? order.own->folder : run_dir_;
+  if (own) {
+    SLUICE_RETURN_IF_ERROR(files_.MakeFolder(run_dir));
+    RemoveOlder(*order.own);
+  }
   SLUICE_RETURN_IF_ERROR(MakeCheckpointFolder(run_dir, id, &files_));
   const ChunkGrid grid(identity.range.size(), identity.chunk_floats);
   std::vector<CheckpointArray> arrays;

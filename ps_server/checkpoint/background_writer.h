@@ -13,6 +13,7 @@
 #include "common/file_operations.h"
 #include "proto/checkpoint.pb.h"
 #include "ps_server/checkpoint/cancellable_files.h"
+#include "ps_server/checkpoint/checkpoint.h"
 #include "ps_server/checkpoint/shard_file.h"
 #include "ps_server/shard/shard.h"
 
@@ -37,13 +38,17 @@ class BackgroundWriter {
   // The manifest's entry for the file, or an error that names the file.
   using Done = std::function<void(absl::StatusOr<proto::CheckpointFile>)>;
 
-  // Writes `held` into its checkpoint's folder, releases it, and then calls
-  // `done` on the writer's thread. `own`: the folder of the run on a disk of
-  // the shard's own, which is made if it is missing; empty: the run folder.
-  // Returns at once. kResourceExhausted: another write is under way; `done` is
-  // not called.
+  // The folder of the run on a disk of the shard's own.
+  struct OwnDisk {
+    std::string folder;   // Made if it is missing.
+    CheckpointId oldest;  // Parts of older checkpoints are removed from it.
+  };
+
+  // Writes `held` into its checkpoint's folder, in the run folder or in `own`,
+  // releases it, and then calls `done` on the writer's thread. Returns at once.
+  // kResourceExhausted: another write is under way; `done` is not called.
   absl::Status Write(ShardFileIdentity identity, Shard::HeldVersion held,
-                     Done done, std::string own = "");
+                     Done done, std::optional<OwnDisk> own = std::nullopt);
 
   // Blocks until nothing is being written and every `done` has returned.
   void Finish();
@@ -55,7 +60,7 @@ class BackgroundWriter {
     ShardFileIdentity identity;
     Shard::HeldVersion held;
     Done done;
-    std::string own;
+    std::optional<OwnDisk> own;
   };
 
   void Loop();
@@ -63,6 +68,8 @@ class BackgroundWriter {
     return stopping_ || order_.has_value();
   }
   absl::StatusOr<proto::CheckpointFile> Carry(const Order &order);
+  // Makes room before it takes any: the disk may be full.
+  void RemoveOlder(const OwnDisk &own);
 
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !writing_ && !telling_;

@@ -17,6 +17,7 @@ namespace sluice {
 namespace {
 
 using ::sluice::testing::SmallLayout;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Far longer than writing two kilobytes takes.
@@ -90,6 +91,43 @@ TEST_F(BackgroundWriterTest, WhatAShardHeldIsReadBack) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->Read("weights", {0, 150}).value(),
             SmallLayout().InitialWeights(1, {0, 150}));
+}
+
+TEST_F(BackgroundWriterTest, OnADiskOfItsOwnWhatIsOlderThanKeptMakesRoomFirst) {
+  const std::string own = run_ + "/disk";
+  FileOperations files;
+  for (const int version : {1, 2, 3}) {
+    ASSERT_TRUE(files.MakeFolder(own).ok());
+    ASSERT_TRUE(
+        MakeCheckpointFolder(own, {Generation(1), Version(version)}, &files)
+            .ok());
+  }
+  BackgroundWriter writer(run_, &files);
+  const auto order = [&] {
+    ShardFileIdentity identity = Identity();
+    identity.version = Version(4);
+    return writer.Write(
+        std::move(identity), shard_.Hold(),
+        [this](auto file) { file_ = std::move(file); },
+        BackgroundWriter::OwnDisk{own, {Generation(1), Version(3)}});
+  };
+  // As if the disk were full: the file cannot be written.
+  std::filesystem::create_directories(
+      own + "/checkpoints/1-4/shard-0.safetensors/in the way");
+  ASSERT_TRUE(order().ok());
+  writer.Finish();
+  EXPECT_FALSE(file_.ok());
+  const auto there = ListCheckpoints(own);
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_THAT(*there, ElementsAre(CheckpointId{Generation(1), Version(3)},
+                                  CheckpointId{Generation(1), Version(4)}));
+  std::filesystem::remove_all(own + "/checkpoints/1-4");
+  ASSERT_TRUE(order().ok());
+  writer.Finish();
+  ASSERT_TRUE(file_.ok()) << file_.status();
+  EXPECT_EQ(file_->path(), own + "/checkpoints/1-4/shard-0.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(file_->path()));
+  EXPECT_NE(file_->host(), "");
 }
 
 TEST_F(BackgroundWriterTest, ASecondOneIsRefusedWhileTheFirstIsWritten) {

@@ -79,8 +79,8 @@ class OwnDisksTest(unittest.TestCase):
             [(f["host"], f["here"]) for f in json.loads(told.stdout)["files"]],
             [(socket.gethostname(), True)] * 2)
         for shard in (0, 1):
-            # `keep`, the one that is being written, and the one before it.
-            self.assertLessEqual(len(self.parts(shard)), 2 + 2)
+            # `keep`, and the one that is being written.
+            self.assertLessEqual(len(self.parts(shard)), 2 + 1)
         run.processes["shard 0"].send_signal(signal.SIGTERM)
         for name in run.commands:
             self.assertEqual(run.processes[name].wait(harness.TIMEOUT_S), 0,

@@ -2,8 +2,8 @@
 //
 //   log Sync      a manifest says how long the log is with its version's
 //                 commit: no loss of power may leave the log shorter than that
-//   CheckFiles    every shard's file is in this folder, and the one it reported;
-//                 those on disks of shards' own nobody here can see
+//   CheckFiles    every shard's file is in this folder, and the one it
+//                 reported; one on a disk of the shard's own is not looked for
 //   prove         the run is still this lead's
 //   write         in one step: whole or not there
 //
