@@ -41,7 +41,6 @@ CoordinatorService::Options ServiceOptions(const ResolvedJob& job,
       static_cast<int>(job.layout.SlicesCutAt(MemberCuts(job)).size());
   options.core.grant_secret = DrawSecret(kGrantSecretBytes);
   options.job_name = j.name();
-  options.run_id = run_id;
   options.core.run_id = run_id;
   options.fingerprint = job.fingerprint;
   options.job_text = FormatJob(j);

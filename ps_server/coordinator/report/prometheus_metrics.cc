@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -75,20 +77,30 @@ void AddShards(const proto::JobStatus& status, PrometheusText* metrics) {
   }
 }
 
+// Counts `bins`, of which `bound` says the largest value, into `out`; nullopt:
+// the bin goes into the next bucket. What is in the last one has no bound.
+void Fill(const google::protobuf::RepeatedField<int64_t>& bins,
+          absl::FunctionRef<std::optional<double>(int bin)> bound,
+          prometheus::ClientMetric::Histogram* out) {
+  for (int i = 0; i < bins.size(); ++i) {
+    out->sample_count += static_cast<uint64_t>(bins[i]);
+    const std::optional<double> most = bound(i);
+    if (most.has_value() && i + 1 < bins.size()) {
+      out->bucket.push_back({out->sample_count, *most});
+    }
+  }
+}
+
 void AddStaleness(const proto::JobStatus& status, PrometheusText* metrics) {
   prometheus::ClientMetric::Histogram& histogram = metrics->Histogram(
       "staleness_versions", "Applied gradients by staleness");
-  const int bins = status.staleness_histogram_size();
-  uint64_t below = 0;
-  for (int i = 0; i < bins; ++i) {
-    below += static_cast<uint64_t>(status.staleness_histogram(i));
-    // 0, 1, 2, 4, 8 ...; what is in the last bin has no upper bound.
-    if ((i & (i - 1)) == 0 && i + 1 < bins) {
-      histogram.bucket.push_back({below, static_cast<double>(i)});
-    }
-  }
-  histogram.sample_count = below;
-  histogram.sample_sum = status.mean_staleness() * static_cast<double>(below);
+  const auto bound = [](int i) -> std::optional<double> {
+    if ((i & (i - 1)) != 0) return std::nullopt;
+    return i;  // 0, 1, 2, 4, 8 ...
+  };
+  Fill(status.staleness_histogram(), bound, &histogram);
+  histogram.sample_sum =
+      status.mean_staleness() * static_cast<double>(histogram.sample_count);
 }
 
 void AddTaskTimes(const proto::JobStatus& status, PrometheusText* metrics) {
@@ -96,13 +108,7 @@ void AddTaskTimes(const proto::JobStatus& status, PrometheusText* metrics) {
     prometheus::ClientMetric::Histogram& histogram = metrics->Histogram(
         "task_seconds", "Tasks whose gradients came, by how long a phase took",
         {{"phase", time.phase()}});
-    uint64_t below = 0;
-    for (int i = 0; i < time.histogram_size(); ++i) {
-      below += static_cast<uint64_t>(time.histogram(i));
-      if (i + 1 == time.histogram_size()) break;
-      histogram.bucket.push_back({below, PhaseTimes::Bound(i)});
-    }
-    histogram.sample_count = below;
+    Fill(time.histogram(), PhaseTimes::Bound, &histogram);
     histogram.sample_sum = time.seconds();
   }
 }

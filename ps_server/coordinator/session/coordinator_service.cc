@@ -158,7 +158,7 @@ proto::JobStatus CoordinatorService::OnGetStatus() {
   }
   proto::JobStatus reply = StatusToProto(state, now);
   reply.set_name(options_.job_name);
-  reply.set_run_id(options_.run_id);
+  reply.set_run_id(options_.core.run_id);
   reply.set_policy(absl::StrCat(
       proto::Policy_Name(options_.core.job.sync().policy()), ", K=", state.k));
   reply.set_epochs_total(options_.epochs_total);

@@ -45,7 +45,6 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
   struct Options {
     CoordinatorOptions core;
     std::string job_name;
-    std::string run_id;
     // What every process that joins must agree with (common/resolved_job.h).
     std::string fingerprint;
     std::string job_text;
