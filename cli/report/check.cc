@@ -12,7 +12,6 @@
 #include "common/descriptor_limit.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "ps_server/shard/optimizer.h"
 
 namespace sluice {
 namespace {
@@ -96,6 +95,7 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report) {
   json["weights"] = job.layout.size();
   json["tensors"] = LayoutToJson(job, report);
   json["shards"] = ShardsToJson(job, report);
+  json["checkpoint_bytes"] = report.checkpoint_bytes;
   json["worker"]["memory_bytes"] = {
       {"weights", report.worker.weights},
       {"gradient", report.worker.gradient},
@@ -233,11 +233,10 @@ void PrintUpdates(const ResolvedJob& job, const CheckReport& report,
 }
 
 // How large a checkpoint is, and where its parts must be reached.
-void PrintCheckpoints(const ResolvedJob& job, std::ostream& out) {
-  if (!job.job.has_checkpoint()) return;
-  const int64_t arrays = 1 + Optimizer::StateArrays(job.job.optimizer());
-  out << "checkpoints: "
-      << FormatBytes(arrays * job.layout.size() * sizeof(float)) << " each, "
+void PrintCheckpoints(const ResolvedJob& job, const CheckReport& report,
+                      std::ostream& out) {
+  if (report.checkpoint_bytes == 0) return;
+  out << "checkpoints: " << FormatBytes(report.checkpoint_bytes) << " each, "
       << job.job.checkpoint().keep() << " are kept";
   if (job.layout.shards() > 1) {
     out << "; all shards must reach the run folder, or each has a disk of its "
@@ -259,7 +258,7 @@ void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
   PrintTensors(job, report, out);
   PrintMemory(job, report, out);
   PrintDescriptors(report.descriptors, out);
-  PrintCheckpoints(job, out);
+  PrintCheckpoints(job, report, out);
   PrintUpdates(job, report, out);
 }
 

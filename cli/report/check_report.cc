@@ -244,6 +244,10 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
   for (int s = 0; s < job.layout.shards(); ++s) {
     report.shards.push_back(MemoryOf(job.layout.range(ShardId(s)), job.job));
   }
+  if (job.job.has_checkpoint()) {
+    const int arrays = 1 + Optimizer::StateArrays(job.job.optimizer());
+    report.checkpoint_bytes = arrays * job.layout.size() * kFloat;
+  }
   report.worker = MemoryOfWorker(job);
   const int members = MembersOf(job.job);
   for (int m = 0; members > 1 && m < members; ++m) {

@@ -72,6 +72,7 @@ struct CheckReport {
   // Shards that hold a part of each tensor, in the layout's order.
   std::vector<std::vector<int>> tensor_shards;
   std::vector<ShardMemory> shards;
+  int64_t checkpoint_bytes = 0;       // Of one, whole; 0: the job has none.
   WorkerMemory worker;                // Of one process.
   std::vector<MemberReport> members;  // Empty: a worker is one process.
   DescriptorNeeds descriptors;

@@ -83,6 +83,13 @@ TEST(CheckReportTest, CheckpointsAreSaidToNeedAFolderThatAllShardsReach) {
                         "must reach the run folder, or each has a disk"));
 }
 
+TEST(CheckReportTest, ACheckpointIsTheWeightsAndTheOptimizersState) {
+  EXPECT_EQ(Report({}).checkpoint_bytes, 0);
+  EXPECT_EQ(Report({"checkpoint={ every_updates: 9 }", "optimizer.adam={}"})
+                .checkpoint_bytes,
+            3 * 1412);
+}
+
 TEST(CheckReportTest, DescriptorsAreThoseOfAllWhoMayConnect) {
   const DescriptorNeeds few = Report({"evaluation.enabled=false"}).descriptors;
   const DescriptorNeeds many =

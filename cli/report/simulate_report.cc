@@ -175,9 +175,10 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
       100 * LeastOf(timing.worker_idle), 100 * MostOf(timing.worker_idle),
       timing.scaling_efficiency);
   if (timing.task.computing.size() > 1) {
-    out << absl::StrFormat("a task           %.6g s, of which bubble %.2f%%; "
-                           "members idle ",
-                           timing.task.seconds, 100 * timing.task.Bubble())
+    out << absl::StrFormat(
+               "a task           %.6g s, of which bubble %.2f%%; "
+               "members idle ",
+               timing.task.seconds, 100 * timing.task.Bubble())
         << FormatPercents(MemberIdle(timing.task)) << "\n";
   }
   out << "each shard       pull " << FormatRates(timing.pull_bytes_per_second)
