@@ -34,7 +34,7 @@ bool IsAlive(const Act& act, const proto::JobStatus& status) {
     case Part::kWorker:
       return IsAlive(status.worker(), act.number);
     case Part::kMember:
-      return IsAlive(status.worker(), act.number / kMostMembers);
+      return IsAlive(status.worker(), WorkerOf(act.number));
     case Part::kEvaluator:
       return true;
   }

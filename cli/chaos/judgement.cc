@@ -38,8 +38,8 @@ int Count(const ChaosOutcome& outcome, ActKind kind, Part part) {
       outcome.acts.begin(), outcome.acts.begin() + outcome.done.size(),
       [&](const Act& act) {
         // A member is a process of a worker.
-        const bool on = act.part == part || (part == Part::kWorker &&
-                                             act.part == Part::kMember);
+        const bool on = act.part == part ||
+                        (part == Part::kWorker && act.part == Part::kMember);
         return act.kind == kind && on;
       }));
 }

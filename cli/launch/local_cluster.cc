@@ -112,8 +112,7 @@ std::vector<std::string> LocalCluster::CommandOf(
     case Part::kWorker:
       return WorkerCommand(plan_, number, lead);
     case Part::kMember:
-      return WorkerCommand(plan_, number / kMostMembers, lead,
-                           number % kMostMembers);
+      return WorkerCommand(plan_, WorkerOf(number), lead, MemberOf(number));
     case Part::kEvaluator:
       return EvaluatorCommand(plan_, lead);
   }

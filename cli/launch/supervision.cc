@@ -26,8 +26,7 @@ std::string NameOfPart(Part part, int number) {
     case Part::kWorker:
       return absl::StrCat("worker-", number);
     case Part::kMember:
-      return absl::StrCat("worker-", number / kMostMembers, ".",
-                          number % kMostMembers);
+      return absl::StrCat("worker-", WorkerOf(number), ".", MemberOf(number));
     case Part::kEvaluator:
       return "evaluator";
   }

@@ -17,10 +17,12 @@ enum class Part { kLead, kShard, kWorker, kMember, kEvaluator };
 
 // Members of one worker at most (worker.group.pipeline_stages).
 inline constexpr int kMostMembers = 64;
-// The number of a kMember.
+// The number of a kMember, and what it says.
 inline int NumberOfMember(int worker, int member) {
   return worker * kMostMembers + member;
 }
+inline int WorkerOf(int number) { return number / kMostMembers; }
+inline int MemberOf(int number) { return number % kMostMembers; }
 
 // "worker-2", "worker-2.1" (its member 1), "ps_server-0" (the lead),
 // "evaluator": what it and its log are called.
@@ -69,8 +71,8 @@ struct RunProgress {
 //   evaluator  started again                     started again
 //
 // A child that dies more than kRestarts times in a row is not started again.
-// Then the right column holds, and without an evaluator the run ends without its
-// final evaluation.
+// Then the right column holds, and without an evaluator the run ends without
+// its final evaluation.
 //
 // Not thread-safe: call from one thread.
 class Supervision {
