@@ -235,7 +235,7 @@ void ClusterSimulation::Compute(const Event& event) {
   worker.computing = true;
   const int batches = worker.task.batches;
   const double whole = compute_.Draw(event.worker, event.number, batches);
-  const double seconds = pipeline_.Task(whole, batches).seconds;
+  const double seconds = pipeline_.Seconds(whole, batches);
   queue_.Add(std::llround(seconds * kSecond),
              {Kind::kComputed, 0, event.worker, event.number});
 }

@@ -12,10 +12,11 @@ bool OnTheirGround(const proto::Job& job) {
   const proto::Sync& sync = job.sync();
   const proto::Delays& delays = job.delays();
   const proto::KSchedule& schedule = sync.k_schedule();
-  return MembersOf(job) == 1 && !delays.has_latency() && !delays.has_worker_bandwidth() &&
-         !delays.has_shard_bandwidth() && delays.worker_factor_size() == 0 &&
-         !sync.has_staleness() && sync.local_steps() == 1 &&
-         !schedule.has_by_version() && !schedule.has_adaptive() &&
+  return MembersOf(job) == 1 && !delays.has_latency() &&
+         !delays.has_worker_bandwidth() && !delays.has_shard_bandwidth() &&
+         delays.worker_factor_size() == 0 && !sync.has_staleness() &&
+         sync.local_steps() == 1 && !schedule.has_by_version() &&
+         !schedule.has_adaptive() &&
          (sync.policy() != proto::SYNC ||
           sync.gradients_per_update() == job.cluster().workers());
 }

@@ -70,9 +70,13 @@ absl::StatusOr<PipelineTime> PipelineTime::OfJob(const ResolvedJob& job) {
                       latency.Mean());
 }
 
+double PipelineTime::Seconds(double whole, int batches) const {
+  return stages_.size() == 1 ? whole : batches * Batch(whole / batches);
+}
+
 TaskUse PipelineTime::Task(double whole, int batches) const {
   TaskUse use;
-  use.seconds = batches * Batch(whole / batches);
+  use.seconds = Seconds(whole, batches);
   for (const Stage& stage : stages_) {
     use.computing.push_back(stage.share * whole);
   }
@@ -81,7 +85,6 @@ TaskUse PipelineTime::Task(double whole, int batches) const {
 
 double PipelineTime::Batch(double whole) const {
   const int stages = static_cast<int>(stages_.size());
-  if (stages == 1) return whole;
   const double pass = whole / passes_;
   std::vector<Progress> all(stages);
   all[0].activations.assign(passes_, 0);
@@ -89,8 +92,8 @@ double PipelineTime::Batch(double whole) const {
   while (all[0].backwards < passes_) {
     for (int s = 0; s < stages; ++s) {
       Progress& at = all[s];
-      const bool forward = at.forwards < passes_ &&
-                           at.forwards <= at.backwards + stages - s - 1;
+      const bool forward =
+          at.forwards < passes_ && at.forwards <= at.backwards + stages - s - 1;
       const int i = forward ? at.forwards : at.backwards;
       std::vector<double>& input = forward ? at.activations : at.gradients;
       if (i == passes_ || i >= static_cast<int>(input.size())) continue;

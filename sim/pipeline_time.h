@@ -43,6 +43,8 @@ class PipelineTime {
   // `whole` seconds. A third of that is for the forward passes: a backward pass
   // makes two products where the forward pass makes one.
   TaskUse Task(double whole, int batches = 1) const;
+  // Its `seconds` alone.
+  double Seconds(double whole, int batches) const;
 
  private:
   double Batch(double whole) const;

@@ -57,32 +57,42 @@ TEST(PipelineTimeTest, TheLargestStageDecides) {
 // One pass of 3 s by two stages, 0.5 s and 1 s each; activations and their
 // gradient take 2 s on the link and 0.25 s to arrive.
 TEST(PipelineTimeTest, APassWaitsForTheLink) {
-  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}},
-                              1, 0.25);
+  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}}, 1,
+                              0.25);
   EXPECT_NEAR(pipeline.Task(3).seconds, 3 + 2 * 2.25, kNear);
 }
 
 TEST(PipelineTimeTest, ALinkSendsOneMicroBatchAfterTheOther) {
   // Sending is all that takes time: the third activations are there after 6 s,
   // and their gradient comes back behind the others'.
-  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}},
-                              3, 0);
+  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}}, 3,
+                              0);
   EXPECT_NEAR(pipeline.Task(1e-9).seconds, 3 * 2 + 2, 1e-6);
 }
 
 TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {
   const auto job = ParseJob(R"pb(
-    data { linear_regression { features: 10 } batch_size: 20 }
-    model {
-      loss: MEAN_SQUARED_ERROR
-      layer { dense { units: 30 } }
-      layer { dense { units: 10 } }
-      layer { dense { units: 1 } }
-    }
-    worker { micro_batch: 10 group { pipeline_stages: 2 cuts: "dense1" } }
-    stop { updates: 1 }
-    delays { worker_bandwidth: 600 latency { constant { ms: 100 } } }
-  )pb", "test", {});
+                              data {
+                                linear_regression { features: 10 }
+                                batch_size: 20
+                              }
+                              model {
+                                loss: MEAN_SQUARED_ERROR
+                                layer { dense { units: 30 } }
+                                layer { dense { units: 10 } }
+                                layer { dense { units: 1 } }
+                              }
+                              worker {
+                                micro_batch: 10
+                                group { pipeline_stages: 2 cuts: "dense1" }
+                              }
+                              stop { updates: 1 }
+                              delays {
+                                worker_bandwidth: 600
+                                latency { constant { ms: 100 } }
+                              }
+                            )pb",
+                            "test", {});
   ASSERT_TRUE(job.ok()) << job.status();
   const auto pipeline = PipelineTime::OfJob(*job);
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
@@ -91,9 +101,9 @@ TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {
   const PipelineTime expected(
       {{.share = share, .sending = 2}, {.share = 1 - share}}, 2, 0.1);
   EXPECT_NEAR(pipeline->Task(1).seconds, expected.Task(1).seconds, kNear);
-  EXPECT_THAT(pipeline->Task(1).computing,
-              ElementsAre(DoubleNear(share, kNear),
-                          DoubleNear(1 - share, kNear)));
+  EXPECT_THAT(
+      pipeline->Task(1).computing,
+      ElementsAre(DoubleNear(share, kNear), DoubleNear(1 - share, kNear)));
 }
 
 }  // namespace

@@ -180,10 +180,11 @@ TEST(SimulatedRunTest, ShardsMayGiveDifferentBasesAndTheLogSaysWhich) {
 
 TEST(SimulatedRunTest, TheLogSaysFromWhereEachMemberPushes) {
   const std::string folder = Folder("members");
-  Simulate(Job({kTwoLayers, "sync.policy=ASYNC", "optimizer.learning_rate=0.001",
-                "worker.group={ pipeline_stages: 2 }",
-                "delays.latency.exponential.mean_ms=30"}),
-           {.run_dir = folder, .target = {}});
+  Simulate(
+      Job({kTwoLayers, "sync.policy=ASYNC", "optimizer.learning_rate=0.001",
+           "worker.group={ pipeline_stages: 2 }",
+           "delays.latency.exponential.mean_ms=30"}),
+      {.run_dir = folder, .target = {}});
   const auto log = ReadCommitLog(folder + "/commit_log");
   ASSERT_TRUE(log.ok()) << log.status();
   // The second member has the last 31 of 1,261 floats, on the second shard.
