@@ -20,8 +20,8 @@ struct LifeEnd {
   bool delivered = false;     // Something that the coordinator asked for.
   // What it computed with is broken (TaskGradient); the next life has another.
   bool gradient_broken = false;
-  // A link to another member of the worker is, or was when the life ended; the
-  // next life waits until all members are linked anew.
+  // A link to another member of the worker is. The next life waits until all
+  // members are linked anew.
   bool link_broken = false;
 };
 
@@ -32,9 +32,10 @@ bool ShardIsLost(const absl::Status& status);
 
 // Decides whether a process joins again, and so has another life. It does when
 // the coordinator has ended this one (its generation is over, or the process
-// was taken for dead) or another member is gone, and a few times in a row when a
-// shard is at another generation or what it computes with is broken; not when one could not be
-// reached for limits.partition_timeout_s while the session lived. Pure.
+// was taken for dead) or another member is gone, and a few times in a row when
+// a shard is at another generation or what it computes with is broken; not when
+// a shard could not be reached for limits.partition_timeout_s while the session
+// lived. Pure.
 //
 // Not thread-safe: call from one thread.
 class RejoinPolicy {
