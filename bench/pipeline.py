@@ -4,22 +4,24 @@
 Two models, one thread a process, SYNC, one shard, one worker: VGG-16 on images
 of 32 x 32 (synthetic), and a transformer of six blocks on text.
 
-Expected of two stages, m micro-batches: the rate of the same computation in one
-process, times
+The models are cut by measured times (`sluice check --profile`). Expected of two
+stages, m micro-batches: the rate of the same computation in one process, times
+what the profile says, about
 
-    (M1 + M2) / max(M1, M2) x m / (m + 1)
+    (T1 + T2) / max(T1, T2) x m / (m + 1)
 
-with M the multiply-adds of each stage (`sluice check`): its balance, and the
-pipeline that fills and runs empty once a mini-batch. Reported are both beside
-that limit, and beside one process at the micro-batch that is best for it (the
-column `of_one`), and beside the rate that `sluice simulate` says, given the time
-of one process with the same micro-batches (`of_simulated`). Mini-batches have
-eight micro-batches. All take turns.
+with T the time of each stage: its balance, and the pipeline that fills and runs
+empty once a mini-batch. Reported are both beside that limit, and beside one
+process at the micro-batch that is best for it (the column `of_one`), and beside
+the rate that `sluice simulate` says, given the profile's times (`of_simulated`).
+`profiled`: the time of a mini-batch by the profile, of that in one process.
+Mini-batches have eight micro-batches. All take turns.
 """
 
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import tempfile
 
@@ -78,44 +80,48 @@ class Trial:
             "sync { policy: SYNC } optimizer { learning_rate: 0.001 }")
         self.runs = 0
 
-    def sets(self, micro, stages):
+    def sets(self, micro, group="{pipeline_stages: 1}"):
         return [f"--set=data.batch_size={self.batch}",
                 f"--set=stop={{updates: {self.args.updates + 1}}}",
                 f"--set=worker.micro_batch={micro}",
-                f"--set=worker.group.pipeline_stages={stages}",
+                f"--set=worker.group={group}",
                 f"--set=worker.instruction_set={self.args.instruction_set}"]
 
-    def rate(self, micro, stages):
-        """Samples per second, from the times of the updates but the first."""
+    def rate(self, micro, group="{pipeline_stages: 1}", timeline=None):
+        """Samples per second, from the times of the updates but the first.
+        `timeline`: where to keep when each member did what."""
         self.runs += 1
         run = self.folder / f"run{self.runs}"
         programs.output_of([
             programs.built("cli/sluice"), "train", self.job,
-            f"--run-dir={run}", *self.sets(micro, stages),
+            f"--run-dir={run}", *self.sets(micro, group),
+            *(["--timeline"] if timeline else []),
             "--set=output.metrics_every_s=0.1"])
+        if timeline:
+            shutil.copy(run / "timeline.json", timeline)
         lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
         first = next(line for line in lines if line["version"] >= 1)
         last = lines[-1]
         return ((last["version"] - first["version"]) * self.batch /
                 (last["seconds"] - first["seconds"]))
 
-    def limit(self, micro):
-        """How many times one process's rate two stages reach at most."""
-        checked = json.loads(programs.output_of([
+    def profile(self, micro):
+        """How long layers take, and where that cuts the model in two."""
+        return json.loads(programs.output_of([
             programs.built("cli/sluice"), "check", self.job, "--json",
-            *self.sets(micro, 2)]))
-        work = [member["multiply_adds"]
-                for member in checked["worker"]["members"]]
-        return sum(work) / max(work) * PASSES / (PASSES + 1)
+            "--profile", *self.sets(micro, "{pipeline_stages: 2}")]))["profile"]
 
-
-    def simulated(self, micro, rate):
-        """Samples per second of two stages in virtual time, where one process
-        makes `rate`."""
+    def simulated(self, micro, group, profile):
+        """Samples per second of two stages in virtual time."""
+        stages = " ".join(
+            f"stage {{forward: {stage['forward_seconds']} "
+            f"backward: {stage['backward_seconds']}}}"
+            for stage in profile["by_time"]["stages"])
         told = json.loads(programs.output_of([
             programs.built("cli/sluice"), "simulate", self.job, "--json",
-            "--timing-only", "--updates=33", *self.sets(micro, 2),
-            f"--set=delays.compute.constant.ms={1000 * self.batch / rate}"]))
+            "--timing-only", "--updates=33", *self.sets(micro, group),
+            "--set=delays={compute {constant {ms: "
+            f"{1000 * profile['batch_seconds']}}}}} {stages}}}"]))
         return self.batch * told["updates_per_second"]
 
 
@@ -124,18 +130,24 @@ def measure(name, args, report):
     batch, micro = args.batch, args.batch // PASSES
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(text, batch, args, folder)
+        profile = trial.profile(micro)
+        cut = profile["by_time"]
+        group = f"{{pipeline_stages: 2 cuts: {json.dumps(cut['cuts'])}}}"
         rounds = []
         for _ in range(args.rounds):
-            one = {size: trial.rate(size, 1) for size in args.micro(batch)}
-            rounds.append((trial.rate(micro, 2), one[micro],
-                           max(one.values())))
+            one = {size: trial.rate(size) for size in args.micro(batch)}
+            two = trial.rate(micro, group, args.timelines and
+                             args.timelines / f"{name}.json")
+            rounds.append((two, one[micro], max(one.values())))
         median = statistics.median
+        two = median(two for two, _, _ in rounds)
         same = median(same for _, same, _ in rounds)
-        limit, simulated = trial.limit(micro), trial.simulated(micro, same)
+        simulated = trial.simulated(micro, group, profile)
     report.add(f"{name}, 2 stages", "samples/s", "the limit",
-               limit * same, median(two for two, _, _ in rounds), limit=limit,
+               cut["limit"] * same, two, limit=cut["limit"],
                of_one=median(two / best for two, _, best in rounds),
-               of_simulated=median(two for two, _, _ in rounds) / simulated)
+               of_simulated=two / simulated,
+               profiled=profile["batch_seconds"] * same / batch)
 
 
 def main():
@@ -146,11 +158,16 @@ def main():
     parser.add_argument("--updates", type=int, default=3,
                         help="of each run, after the first")
     parser.add_argument("--batch", type=int, default=256, help="samples")
+    parser.add_argument("--timelines", type=pathlib.Path, metavar="DIR",
+                        help="keep MODEL.json of each model's last pipeline in "
+                        "this folder")
     parser.add_argument("--models", nargs="+", choices=MODELS,
                         default=list(MODELS))
     parser.add_argument("--instruction-set", default="AVX2",
                         choices=["AVX2", "AVX512"])
     args = parser.parse_args()
+    if args.timelines:
+        args.timelines.mkdir(parents=True, exist_ok=True)
     args.micro = lambda batch: sorted({batch // PASSES, batch // 2, batch})
     if args.tiny:
         args.rounds, args.updates, args.batch = 1, 1, 8

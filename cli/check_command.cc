@@ -1,11 +1,15 @@
 #include <iostream>
 #include <memory>
+#include <optional>
 
+#include "absl/time/time.h"
 #include "cli/commands.h"
 #include "cli/job_flags.h"
 #include "cli/report/check.h"
+#include "cli/report/profile.h"
 #include "cli/slow_work.h"
 #include "common/resolved_job.h"
+#include "worker/layer_times.h"
 
 namespace sluice {
 namespace {
@@ -13,7 +17,11 @@ namespace {
 struct CheckFlags {
   JobFlags job;
   bool json = false;
+  bool profile = false;
 };
+
+// How long layers are timed.
+constexpr absl::Duration kPatience = absl::Seconds(5);
 
 int Check(const CheckFlags& flags) {
   const SlowWork slow("check");
@@ -22,7 +30,17 @@ int Check(const CheckFlags& flags) {
     std::cerr << job.status().message() << "\n";
     return 2;
   }
-  PrintCheck(*job, flags.json, std::cout);
+  std::optional<ProfileReport> profile;
+  if (flags.profile) {
+    auto times = MeasureLayers(*job, kPatience);
+    if (!times.ok()) {
+      std::cerr << "--profile: " << times.status().message() << "\n";
+      return 1;
+    }
+    profile = MakeProfileReport(*job, *std::move(times));
+  }
+  PrintCheck(*job, profile.has_value() ? &*profile : nullptr, flags.json,
+             std::cout);
   return 0;
 }
 
@@ -34,6 +52,9 @@ void AddCheckCommand(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<CheckFlags>();
   flags->job.AddTo(*command);
   command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_flag("--profile", flags->profile,
+                    "Compute some mini-batches here, print how long each layer "
+                    "takes, and where to cut the model");
   command->callback([flags, exit_code] { *exit_code = Check(*flags); });
 }
 

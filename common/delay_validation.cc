@@ -115,6 +115,12 @@ void CheckDelays(const proto::Delays& delays, Checker* check) {
   if (delays.has_shard_bandwidth()) {
     check->AboveZero("delays.shard_bandwidth", delays.shard_bandwidth(), 1e15);
   }
+  for (int i = 0; i < delays.stage_size(); ++i) {
+    const proto::StageTime& stage = delays.stage(i);
+    Fields f(absl::StrCat("delays.stage[", i, "]"), check);
+    f.AboveZero("forward", stage.has_forward(), stage.forward(), kMostMs);
+    f.AboveZero("backward", stage.has_backward(), stage.backward(), kMostMs);
+  }
 }
 
 }  // namespace sluice

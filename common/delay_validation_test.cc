@@ -17,6 +17,8 @@ std::string Violations(const std::string& delays) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       delays, job.mutable_delays()))
       << delays;
+  job.mutable_worker()->mutable_group()->set_pipeline_stages(
+      job.delays().stage_size());
   std::vector<std::string> found;
   for (const std::string& violation : Validate(job)) {
     if (absl::StartsWith(violation, "delays")) found.push_back(violation);
@@ -36,6 +38,7 @@ TEST(DelayValidationTest, EveryDistributionIsValidWithinItsBounds) {
     EXPECT_EQ(Violations(std::string("latency { ") + delay + " }"), "");
   }
   EXPECT_EQ(Violations("worker_factor: 2 worker_bandwidth: 1e9"), "");
+  EXPECT_EQ(Violations("stage { forward: 1e-9 backward: 2 }"), "");
 }
 
 struct Case {
@@ -70,6 +73,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"worker_factor: 1 worker_factor: 0",
              "delays.worker_factor[1]: must be above 0 and at most 1e+06, is "
              "0"},
+        Case{"stage { forward: 0 }",
+             "delays.stage[0].forward: must be above 0 and at most 1e+09, is "
+             "0\ndelays.stage[0].backward: must be set"},
         Case{"shard_bandwidth: 0",
              "delays.shard_bandwidth: must be above 0 and at most 1e+15, is "
              "0"}));

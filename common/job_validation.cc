@@ -213,6 +213,10 @@ void CheckGroup(const proto::Job& job, Checker* check) {
   const proto::Worker& worker = job.worker();
   const int stages = worker.group().pipeline_stages();
   check->Between("worker.group.pipeline_stages", stages, 1, 64);
+  const int times = job.delays().stage_size();
+  check->Require(times == 0 || times == stages, "delays.stage",
+                 absl::StrCat("must be ", stages,
+                              " (worker.group.pipeline_stages), are ", times));
   if (stages == 1) {
     check->Require(worker.group().cuts().empty(), "worker.group.cuts",
                    "expected none with worker.group.pipeline_stages 1");

@@ -3,7 +3,7 @@
 // whole vector: every offset in its plan counts from the range's begin.
 //
 // Where a model is cut by itself is found by trying how little the largest
-// stage may have: for a bound, stages are filled from the first layer on while
+// stage may cost: for a bound, stages are filled from the first layer on while
 // they stay within it, which takes the fewest stages that the bound allows. A
 // stage without weights is no stage, so layers before the first weights and
 // behind the last are never cut off, and a stage may exceed the bound.
@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/layers/multiply_adds.h"
+#include "common/status_macros.h"
 
 namespace sluice {
 namespace {
@@ -51,34 +53,52 @@ bool HasWeights(const ModelPlan& plan, size_t layer) {
   return StageOf(plan, layer, layer + 1).parameters.size() > 0;
 }
 
-// The first layers of the stages but the first, where no stage has more than
-// `most` multiply-adds, unless one layer has; the fewest there are.
-std::vector<size_t> CutsWithin(const ModelPlan& plan, double most) {
+// What the layers of a model cost, and which of them have weights.
+struct Costs {
+  const std::vector<double>& own;
+  std::vector<bool> weights;
+
+  Costs(const ModelPlan& plan, const std::vector<double>& costs) : own(costs) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      weights.push_back(HasWeights(plan, i));
+    }
+  }
+  double Sum(size_t begin, size_t end) const {
+    return std::accumulate(own.begin() + begin, own.begin() + end, 0.0);
+  }
+  bool HaveWeights(size_t begin, size_t end) const {
+    return std::find(weights.begin() + begin, weights.begin() + end, true) !=
+           weights.begin() + end;
+  }
+};
+
+// The first layers of the stages but the first, where no stage costs more than
+// `most`, unless one layer does; the fewest there are.
+std::vector<size_t> CutsWithin(const Costs& costs, double most) {
   std::vector<size_t> cuts;
   double sum = 0;
   bool weights = false;  // In the stage so far.
-  size_t last = plan.layers.size();
-  while (last > 0 && !HasWeights(plan, last - 1)) --last;
-  for (size_t i = 0; i < plan.layers.size(); ++i) {
-    const double own = MultiplyAdds(plan, plan.layers[i]);
-    if (weights && i < last && sum + own > most) {
+  size_t last = costs.own.size();
+  while (last > 0 && !costs.weights[last - 1]) --last;
+  for (size_t i = 0; i < costs.own.size(); ++i) {
+    if (weights && i < last && sum + costs.own[i] > most) {
       cuts.push_back(i);
       sum = 0;
       weights = false;
     }
-    sum += own;
-    weights |= HasWeights(plan, i);
+    sum += costs.own[i];
+    weights = weights || costs.weights[i];
   }
   return cuts;
 }
 
-// Multiply-adds of the largest stage.
-double LargestOf(const ModelPlan& plan, std::vector<size_t> cuts) {
-  cuts.push_back(plan.layers.size());
+// What the largest stage costs.
+double LargestOf(const Costs& costs, std::vector<size_t> cuts) {
+  cuts.push_back(costs.own.size());
   double largest = 0;
   size_t begin = 0;
   for (const size_t cut : cuts) {
-    largest = std::max(largest, StageOf(plan, begin, cut).multiply_adds);
+    largest = std::max(largest, costs.Sum(begin, cut));
     begin = cut;
   }
   return largest;
@@ -86,29 +106,27 @@ double LargestOf(const ModelPlan& plan, std::vector<size_t> cuts) {
 
 // `stages` - 1 cuts with the smallest largest stage; fewer where the model has
 // not as many stages.
-std::vector<size_t> BestCuts(const ModelPlan& plan, size_t stages) {
-  double low = 0, high = StageOf(plan, 0, plan.layers.size()).multiply_adds;
+std::vector<size_t> BestCuts(const Costs& costs, size_t stages) {
+  double low = 0, high = costs.Sum(0, costs.own.size());
   // Each round halves what is left: beyond a double's bits nothing changes.
   for (int i = 0; i < 64; ++i) {
     const double middle = low + (high - low) / 2;
-    const std::vector<size_t> cuts = CutsWithin(plan, middle);
-    const bool fits = cuts.size() < stages && LargestOf(plan, cuts) <= middle;
+    const std::vector<size_t> cuts = CutsWithin(costs, middle);
+    const bool fits = cuts.size() < stages && LargestOf(costs, cuts) <= middle;
     (fits ? high : low) = middle;
   }
-  std::vector<size_t> cuts = CutsWithin(plan, high);
+  std::vector<size_t> cuts = CutsWithin(costs, high);
   // Fewer than wanted where one layer outweighs the rest: cut what can be.
   while (cuts.size() + 1 < stages) {
     size_t best = 0;
-    double most = 0;
-    for (size_t i = 1; i < plan.layers.size(); ++i) {
+    double most = -1;
+    for (size_t i = 1; i < costs.own.size(); ++i) {
       const auto next = std::lower_bound(cuts.begin(), cuts.end(), i);
       if (next != cuts.end() && *next == i) continue;
       const size_t begin = next == cuts.begin() ? 0 : *(next - 1);
-      const size_t end = next == cuts.end() ? plan.layers.size() : *next;
-      const ModelStage left = StageOf(plan, begin, i);
-      const ModelStage right = StageOf(plan, i, end);
-      if (left.parameters.size() == 0 || right.parameters.size() == 0) continue;
-      const double smaller = std::min(left.multiply_adds, right.multiply_adds);
+      const size_t end = next == cuts.end() ? costs.own.size() : *next;
+      if (!costs.HaveWeights(begin, i) || !costs.HaveWeights(i, end)) continue;
+      const double smaller = std::min(costs.Sum(begin, i), costs.Sum(i, end));
       if (smaller > most) most = smaller, best = i;
     }
     if (best == 0) break;
@@ -171,8 +189,12 @@ void ResolveCuts(const ModelPlan& plan, proto::Group* group,
                  std::vector<std::string>* violations) {
   const int stages = group->pipeline_stages();
   if (group->cuts().empty()) {
-    for (const size_t cut : BestCuts(plan, stages)) {
-      group->add_cuts(plan.layers[cut].name);
+    std::vector<double> costs;
+    for (const LayerPlan& layer : plan.layers) {
+      costs.push_back(MultiplyAdds(plan, layer));
+    }
+    for (const std::string& cut : CutsByCost(plan, costs, stages)) {
+      group->add_cuts(cut);
     }
     if (group->cuts_size() + 1 == stages) return;
     violations->push_back(absl::StrCat(
@@ -206,6 +228,33 @@ void ResolveCuts(const ModelPlan& plan, proto::Group* group,
     }
     begin = end;
   }
+}
+
+std::vector<std::string> CutsByCost(const ModelPlan& plan,
+                                    const std::vector<double>& costs,
+                                    int stages) {
+  SLUICE_CHECK(costs.size() == plan.layers.size());
+  std::vector<std::string> names;
+  for (const size_t cut : BestCuts(Costs(plan, costs), stages)) {
+    names.push_back(plan.layers[cut].name);
+  }
+  return names;
+}
+
+std::vector<ModelStage> SmallestStages(const ModelPlan& plan) {
+  std::vector<ModelStage> stages;
+  size_t begin = 0;
+  bool weights = false;  // In the stage so far.
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    if (!HasWeights(plan, i)) continue;
+    if (weights) {
+      stages.push_back(StageOf(plan, begin, i));
+      begin = i;
+    }
+    weights = true;
+  }
+  stages.push_back(StageOf(plan, begin, plan.layers.size()));
+  return stages;
 }
 
 std::vector<ModelStage> StagesOf(const ResolvedJob& job) {

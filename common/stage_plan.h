@@ -29,6 +29,18 @@ struct ModelStage {
 void ResolveCuts(const ModelPlan& plan, proto::Group* group,
                  std::vector<std::string>* violations);
 
+// The names of the layers with which `stages` stages but the first begin, where
+// the sum of the largest one's `costs` is as low as can be, and of such cuts
+// each as late as can be. Fewer where the model has not as many stages.
+// REQUIRES: a cost, 0 or more, for each layer of `plan`.
+std::vector<std::string> CutsByCost(const ModelPlan& plan,
+                                    const std::vector<double>& costs,
+                                    int stages);
+
+// The most stages that a model can have: each is a layer with weights, and
+// those without that lie behind it, or before the first.
+std::vector<ModelStage> SmallestStages(const ModelPlan& plan);
+
 // The stages of a job, one where its workers are one process each.
 std::vector<ModelStage> StagesOf(const ResolvedJob& job);
 

@@ -46,5 +46,26 @@ TEST(WorkerValidationTest, OnlyGpusHaveAnotherPrecisionThanFp32) {
   }
 }
 
+TEST(WorkerValidationTest, EachStageHasItsTimesOrNone) {
+  proto::Job job;
+  job.mutable_worker()->mutable_group()->set_pipeline_stages(2);
+  job.mutable_data()->mutable_linear_regression()->set_features(20);
+  job.mutable_model()->add_layer()->mutable_dense()->set_units(1);
+  job.mutable_stop()->set_epochs(1);
+  ResolveDefaults(&job);
+  EXPECT_THAT(Validate(job), IsEmpty());
+  const auto add = [&job] {
+    proto::StageTime* stage = job.mutable_delays()->add_stage();
+    stage->set_forward(1);
+    stage->set_backward(2);
+  };
+  add();
+  EXPECT_THAT(Validate(job),
+              ElementsAre("delays.stage: must be 2 "
+                          "(worker.group.pipeline_stages), are 1"));
+  add();
+  EXPECT_THAT(Validate(job), IsEmpty());
+}
+
 }  // namespace
 }  // namespace sluice

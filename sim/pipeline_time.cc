@@ -19,8 +19,6 @@
 namespace sluice {
 namespace {
 
-constexpr double kForward = 1.0 / 3;
-
 // One stage of a mini-batch that is being computed.
 struct Progress {
   int forwards = 0, backwards = 0;  // That have ended.
@@ -28,6 +26,26 @@ struct Progress {
   std::vector<double> activations, gradients;  // Arrived, by micro-batch.
   double link_down = 0, link_up = 0;           // When each can send again.
 };
+
+// What each stage computes, without its links.
+std::vector<PipelineTime::Stage> Shares(const ResolvedJob& job) {
+  std::vector<PipelineTime::Stage> stages;
+  for (const proto::StageTime& stage : job.job.delays().stage()) {
+    stages.push_back({stage.forward(), stage.backward()});
+  }
+  if (stages.empty()) {
+    for (const ModelStage& stage : StagesOf(job)) {
+      stages.push_back({stage.multiply_adds, 2 * stage.multiply_adds});
+    }
+  }
+  double all = 0;
+  for (const auto& stage : stages) all += stage.forward + stage.backward;
+  for (auto& stage : stages) {
+    stage.forward /= all;
+    stage.backward /= all;
+  }
+  return stages;
+}
 
 }  // namespace
 
@@ -53,17 +71,14 @@ absl::StatusOr<PipelineTime> PipelineTime::OfJob(const ResolvedJob& job) {
   const double bandwidth = job.job.delays().worker_bandwidth();
   const auto samples = std::min<double>(job.job.data().batch_size(),
                                         job.job.worker().micro_batch());
-  double all = 0;
-  for (const ModelStage& stage : StagesOf(job)) all += stage.multiply_adds;
-  std::vector<Stage> stages;
-  for (const ModelStage& stage : StagesOf(job)) {
+  std::vector<Stage> stages = Shares(job);
+  for (size_t s = 0; bandwidth > 0 && s < stages.size(); ++s) {
     double floats = samples;
-    for (const int64_t size : job.model.layers[stage.end - 1].output_shape) {
+    const size_t end = StagesOf(job)[s].end;
+    for (const int64_t size : job.model.layers[end - 1].output_shape) {
       floats *= static_cast<double>(size);
     }
-    stages.push_back(
-        {.share = stage.multiply_adds / all,
-         .sending = bandwidth > 0 ? sizeof(float) * floats / bandwidth : 0});
+    stages[s].sending = sizeof(float) * floats / bandwidth;
   }
   const double passes = std::ceil(job.job.data().batch_size() / samples);
   return PipelineTime(std::move(stages), static_cast<int>(passes),
@@ -78,7 +93,7 @@ TaskUse PipelineTime::Task(double whole, int batches) const {
   TaskUse use;
   use.seconds = Seconds(whole, batches);
   for (const Stage& stage : stages_) {
-    use.computing.push_back(stage.share * whole);
+    use.computing.push_back((stage.forward + stage.backward) * whole);
   }
   return use;
 }
@@ -97,8 +112,8 @@ double PipelineTime::Batch(double whole) const {
       const int i = forward ? at.forwards : at.backwards;
       std::vector<double>& input = forward ? at.activations : at.gradients;
       if (i == passes_ || i >= static_cast<int>(input.size())) continue;
-      const double share = forward ? kForward : 1 - kForward;
-      at.free = std::max(at.free, input[i]) + stages_[s].share * share * pass;
+      const double share = forward ? stages_[s].forward : stages_[s].backward;
+      at.free = std::max(at.free, input[i]) + share * pass;
       ++(forward ? at.forwards : at.backwards);
       if (forward && s + 1 < stages) {
         at.link_down = std::max(at.link_down, at.free) + stages_[s].sending;

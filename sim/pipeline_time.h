@@ -23,7 +23,7 @@ class PipelineTime {
  public:
   struct Stage {
     // Of the compute time of a worker of one process.
-    double share = 1;
+    double forward = 1.0 / 3, backward = 2.0 / 3;
     // Of one micro-batch's activations to the stage behind, and of their
     // gradient back; seconds. The link is free for the next one after that.
     double sending = 0;
@@ -33,15 +33,15 @@ class PipelineTime {
   // `passes`: micro-batches of a mini-batch. `latency`: seconds from the end of
   // the sending until it has arrived. REQUIRES: stages, passes >= 1.
   PipelineTime(std::vector<Stage> stages, int passes, double latency);
-  // Stages by their multiply-adds, a micro-batch's size, links as
-  // delays.worker_bandwidth and the mean of delays.latency say. The last
-  // micro-batch of a mini-batch counts as a whole one. Errors are those of
-  // DelayModel::Create.
+  // Stages as delays.stage says, or else by their multiply-adds, of which a
+  // third is forward: a backward pass makes two products where the forward pass
+  // makes one. Links as delays.worker_bandwidth and the mean of delays.latency
+  // say. The last micro-batch of a mini-batch counts as a whole one. Errors are
+  // those of DelayModel::Create.
   static absl::StatusOr<PipelineTime> OfJob(const ResolvedJob& job);
 
   // A task of `batches` mini-batches, which a worker of one process computes in
-  // `whole` seconds. A third of that is for the forward passes: a backward pass
-  // makes two products where the forward pass makes one.
+  // `whole` seconds.
   TaskUse Task(double whole, int batches = 1) const;
   // Its `seconds` alone.
   double Seconds(double whole, int batches) const;

@@ -15,6 +15,11 @@ using Stages = std::vector<PipelineTime::Stage>;
 
 constexpr double kNear = 1e-9;
 
+// A third of it is forward.
+PipelineTime::Stage Stage(double share, double sending = 0) {
+  return {.forward = share / 3, .backward = 2 * share / 3, .sending = sending};
+}
+
 TEST(PipelineTimeTest, OneProcessTakesItsTimeWithoutABubble) {
   const TaskUse use = PipelineTime().Task(6, 2);
   EXPECT_EQ(use.seconds, 6);
@@ -27,8 +32,8 @@ TEST(PipelineTimeTest, OneProcessTakesItsTimeWithoutABubble) {
 TEST(PipelineTimeTest, EqualStagesFillAndRunEmptyOnceAMiniBatch) {
   for (const int stages : {2, 3, 5}) {
     for (const int passes : {1, 2, 8, 32}) {
-      const PipelineTime pipeline(Stages(stages, {.share = 1.0 / stages}),
-                                  passes, 0);
+      const PipelineTime pipeline(Stages(stages, Stage(1.0 / stages)), passes,
+                                  0);
       const double one = 12.0 / stages / passes;
       const TaskUse use = pipeline.Task(12);
       EXPECT_NEAR(use.seconds, (passes + stages - 1) * one, kNear)
@@ -39,7 +44,7 @@ TEST(PipelineTimeTest, EqualStagesFillAndRunEmptyOnceAMiniBatch) {
 }
 
 TEST(PipelineTimeTest, EachMiniBatchOfATaskIsFlushed) {
-  const PipelineTime pipeline(Stages(2, {.share = 0.5}), 2, 0);
+  const PipelineTime pipeline(Stages(2, Stage(0.5)), 2, 0);
   EXPECT_NEAR(pipeline.Task(12, 3).seconds, 3 * pipeline.Task(4).seconds,
               kNear);
 }
@@ -47,7 +52,7 @@ TEST(PipelineTimeTest, EachMiniBatchOfATaskIsFlushed) {
 TEST(PipelineTimeTest, TheLargestStageDecides) {
   // The second stage's 0.75 s of a pass go by while the first is busy with the
   // pass before it.
-  const PipelineTime pipeline({{.share = 0.75}, {.share = 0.25}}, 4, 0);
+  const PipelineTime pipeline({Stage(0.75), Stage(0.25)}, 4, 0);
   const TaskUse use = pipeline.Task(12);
   EXPECT_THAT(use.computing, ElementsAre(9, 3));
   EXPECT_NEAR(use.seconds, 9, kNear);
@@ -57,16 +62,14 @@ TEST(PipelineTimeTest, TheLargestStageDecides) {
 // One pass of 3 s by two stages, 0.5 s and 1 s each; activations and their
 // gradient take 2 s on the link and 0.25 s to arrive.
 TEST(PipelineTimeTest, APassWaitsForTheLink) {
-  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}}, 1,
-                              0.25);
+  const PipelineTime pipeline({Stage(0.5, 2), Stage(0.5)}, 1, 0.25);
   EXPECT_NEAR(pipeline.Task(3).seconds, 3 + 2 * 2.25, kNear);
 }
 
 TEST(PipelineTimeTest, ALinkSendsOneMicroBatchAfterTheOther) {
   // Sending is all that takes time: the third activations are there after 6 s,
   // and their gradient comes back behind the others'.
-  const PipelineTime pipeline({{.share = 0.5, .sending = 2}, {.share = 0.5}}, 3,
-                              0);
+  const PipelineTime pipeline({Stage(0.5, 2), Stage(0.5)}, 3, 0);
   EXPECT_NEAR(pipeline.Task(1e-9).seconds, 3 * 2 + 2, 1e-6);
 }
 
@@ -98,8 +101,7 @@ TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   // 300 of 610 multiply-adds; 10 samples of 30 floats are 1,200 bytes.
   const double share = 300.0 / 610;
-  const PipelineTime expected(
-      {{.share = share, .sending = 2}, {.share = 1 - share}}, 2, 0.1);
+  const PipelineTime expected({Stage(share, 2), Stage(1 - share)}, 2, 0.1);
   EXPECT_NEAR(pipeline->Task(1).seconds, expected.Task(1).seconds, kNear);
   EXPECT_THAT(
       pipeline->Task(1).computing,

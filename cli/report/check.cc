@@ -83,7 +83,8 @@ Json ShardsToJson(const ResolvedJob& job, const CheckReport& report) {
   return shards;
 }
 
-Json ToJson(const ResolvedJob& job, const CheckReport& report) {
+Json ToJson(const ResolvedJob& job, const CheckReport& report,
+            const ProfileReport* profile) {
   Json json;
   json["name"] = job.job.name();
   json["fingerprint"] = job.fingerprint;
@@ -123,6 +124,7 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report) {
                            {"after_warmup", report.rate.after_warmup}};
   json["expected_staleness"] = report.expected_staleness;
   json["warnings"] = report.warnings;
+  if (profile != nullptr) json["profile"] = ProfileToJson(job, *profile);
   return json;
 }
 
@@ -248,10 +250,11 @@ void PrintCheckpoints(const ResolvedJob& job, const CheckReport& report,
 
 }  // namespace
 
-void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
+void PrintCheck(const ResolvedJob& job, const ProfileReport* profile, bool json,
+                std::ostream& out) {
   const CheckReport report = MakeCheckReport(job);
   if (json) {
-    out << ToJson(job, report).dump(2) << "\n";
+    out << ToJson(job, report, profile).dump(2) << "\n";
     return;
   }
   out << FormatJob(job.job) << "\nfingerprint: " << job.fingerprint << "\n\n";
@@ -260,6 +263,7 @@ void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out) {
   PrintDescriptors(report.descriptors, out);
   PrintCheckpoints(job, report, out);
   PrintUpdates(job, report, out);
+  if (profile != nullptr) PrintProfile(job, *profile, out);
 }
 
 }  // namespace sluice

@@ -3,15 +3,17 @@
 
 #include <ostream>
 
+#include "cli/report/profile.h"
 #include "common/resolved_job.h"
 
 namespace sluice {
 
 // Prints the job with all defaults, and what follows from it: where each tensor
 // lies, memory, bytes of an update, learning rate, expected staleness,
-// warnings. Prints text, or one JSON object whose names stay the same from
-// release to release.
-void PrintCheck(const ResolvedJob& job, bool json, std::ostream& out);
+// warnings, and of `profile`, unless it is null. Prints text, or one JSON
+// object whose names stay the same from release to release.
+void PrintCheck(const ResolvedJob& job, const ProfileReport* profile, bool json,
+                std::ostream& out);
 
 }  // namespace sluice
 

@@ -71,7 +71,7 @@ TEST(CheckReportTest, MemoryOfAShardIsWeightsStateAndRoom) {
 TEST(CheckReportTest, CheckpointsAreSaidToNeedAFolderThatAllShardsReach) {
   const auto said = [](const std::vector<std::string>& overrides) {
     std::ostringstream out;
-    PrintCheck(Resolve(overrides), /*json=*/false, out);
+    PrintCheck(Resolve(overrides), /*profile=*/nullptr, /*json=*/false, out);
     return out.str();
   };
   EXPECT_THAT(said({}), Not(HasSubstr("checkpoints:")));
@@ -301,7 +301,7 @@ TEST(CheckReportTest, MomentumOnStaleGradientsIsWarnedOf) {
 TEST(PrintCheckTest, JsonHasTheNamesThatOthersRelyOn) {
   const ResolvedJob job = Resolve();
   std::ostringstream out;
-  PrintCheck(job, /*json=*/true, out);
+  PrintCheck(job, /*profile=*/nullptr, /*json=*/true, out);
   const auto json = nlohmann::json::parse(out.str());
   EXPECT_EQ(json["fingerprint"], job.fingerprint);
   EXPECT_EQ(json["job"]["sync"]["policy"], "K_SYNC");
@@ -334,11 +334,11 @@ TEST(PrintCheckTest, RunningStatisticsAreNamed) {
   const auto job = ParseJob(text, "job", {});
   ASSERT_TRUE(job.ok()) << job.status();
   std::ostringstream out, json_out;
-  PrintCheck(*job, /*json=*/false, out);
+  PrintCheck(*job, /*profile=*/nullptr, /*json=*/false, out);
   EXPECT_THAT(out.str(), ContainsRegex("batch_norm1.beta .* trained  +[0-9]"));
   EXPECT_THAT(out.str(), ContainsRegex("batch_norm1.running_variance .* "
                                        "running statistic  [0-9]"));
-  PrintCheck(*job, /*json=*/true, json_out);
+  PrintCheck(*job, /*profile=*/nullptr, /*json=*/true, json_out);
   const auto json = nlohmann::json::parse(json_out.str());
   EXPECT_EQ(json["tensors"][3]["statistic"], false);
   EXPECT_EQ(json["tensors"][4]["name"], "batch_norm1.running_mean");
@@ -348,7 +348,7 @@ TEST(PrintCheckTest, RunningStatisticsAreNamed) {
 TEST(PrintCheckTest, TextSaysWhereTheFirstWeightsComeFrom) {
   const auto text = [](const std::vector<std::string>& overrides) {
     std::ostringstream out;
-    PrintCheck(Resolve(overrides), /*json=*/false, out);
+    PrintCheck(Resolve(overrides), /*profile=*/nullptr, /*json=*/false, out);
     return out.str();
   };
   EXPECT_THAT(text({"seed=7"}),
@@ -361,7 +361,7 @@ TEST(PrintCheckTest, TextSaysWhereTheFirstWeightsComeFrom) {
 TEST(PrintCheckTest, TextBeginsWithAJobThatCanBeReadAgain) {
   const ResolvedJob job = Resolve();
   std::ostringstream out;
-  PrintCheck(job, /*json=*/false, out);
+  PrintCheck(job, /*profile=*/nullptr, /*json=*/false, out);
   const std::string text = out.str();
   EXPECT_EQ(text.rfind(FormatJob(job.job), 0), 0);
   for (const char* part :

@@ -1,0 +1,182 @@
+// A model asks for the weights of each layer before it computes it, and says
+// when a layer's gradient is final (flow.h). When it does so is all that is
+// looked at here: what lies between two parts' weights is the forward pass of
+// the first, and what lies between two final parts the backward pass of the
+// second.
+//
+//   asked for      part 0   part 1   part 2   backward begins
+//   forward          |  0     |  1     |  2     |
+//   final                                       |  2     |  1     |  0     |
+#include "worker/layer_times.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/initial_weights.h"
+#include "common/status_macros.h"
+#include "worker/cancel_token.h"
+#include "worker/compute_context.h"
+#include "worker/flow.h"
+#include "worker/job_sampling.h"
+#include "worker/task_progress.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kFewest = 3;
+
+// A float that was asked for, or said to be final, and when.
+struct Mark {
+  int64_t at = 0;
+  absl::Time when;
+};
+
+class TimedWeights final : public WeightSource {
+ public:
+  explicit TimedWeights(absl::Span<const float> values) : values_(values) {}
+
+  absl::Span<const float> values() const override { return values_; }
+  absl::StatusOr<OrRestarted<int64_t>> WaitUntil(int64_t end) override {
+    marks.push_back({end, Clock::Real()->Now()});
+    return end;  // No more, so that the next part is asked for, too.
+  }
+  absl::Time BeginOf(const ModelStage& part) const {
+    return std::find_if(
+               marks.begin(), marks.end(),
+               [&](const Mark& mark) { return mark.at >= part.parameters.end; })
+        ->when;
+  }
+
+  std::vector<Mark> marks;
+
+ private:
+  const absl::Span<const float> values_;
+};
+
+class TimedGradient final : public GradientSink {
+ public:
+  explicit TimedGradient(absl::Span<float> values) : values_(values) {}
+
+  absl::Span<float> values() override { return values_; }
+  absl::Status FinalFrom(int64_t from) override {
+    marks.push_back({from, Clock::Real()->Now()});
+    return absl::OkStatus();
+  }
+  absl::Time EndOf(const ModelStage& part) const {
+    return std::find_if(marks.begin(), marks.end(),
+                        [&](const Mark& mark) {
+                          return mark.at <= part.parameters.begin;
+                        })
+        ->when;
+  }
+
+  std::vector<Mark> marks;
+
+ private:
+  const absl::Span<float> values_;
+};
+
+absl::Time BackwardBegin(const TaskProgress& progress) {
+  return std::find_if(progress.spans().begin(), progress.spans().end(),
+                      [](const TaskProgress::Span& span) {
+                        return span.stage == Stage::kBackward;
+                      })
+      ->begin;
+}
+
+// One micro-batch's passes through `parts`.
+absl::StatusOr<std::vector<LayerTime>> TimePass(
+    const std::vector<ModelStage>& parts, const Batch& batch,
+    absl::Span<const float> weights, absl::Span<float> gradient, Model* model) {
+  TimedWeights source(weights);
+  TimedGradient sink(gradient);
+  TaskProgress progress;
+  const auto next = [&batch] { return Model::Part{.batch = &batch}; };
+  SLUICE_RETURN_IF_ERROR(model
+                             ->ComputeGradient({.next = next}, source, sink,
+                                               CancelToken(), &progress)
+                             .status());
+  progress.End();
+  std::vector<LayerTime> times;
+  for (const ModelStage& part : parts) times.push_back({.part = part});
+  absl::Time until = BackwardBegin(progress);
+  absl::Time since = until;
+  for (size_t i = parts.size(); i-- > 0;) {
+    const absl::Time begin = source.BeginOf(parts[i]);
+    const absl::Time end = sink.EndOf(parts[i]);
+    times[i].forward = absl::ToDoubleSeconds(until - begin);
+    times[i].backward = absl::ToDoubleSeconds(end - since);
+    until = begin;
+    since = end;
+  }
+  return times;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Of each part by itself.
+std::vector<LayerTime> Medians(
+    const std::vector<std::vector<LayerTime>>& passes) {
+  std::vector<LayerTime> medians = passes[0];
+  for (size_t i = 0; i < medians.size(); ++i) {
+    std::vector<double> forward, backward;
+    for (const std::vector<LayerTime>& pass : passes) {
+      forward.push_back(pass[i].forward);
+      backward.push_back(pass[i].backward);
+    }
+    medians[i].forward = Median(std::move(forward));
+    medians[i].backward = Median(std::move(backward));
+  }
+  return medians;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LayerTime>> MeasureLayers(const ResolvedJob& job,
+                                                     absl::Duration patience) {
+  if (job.job.model().has_external()) {
+    return absl::InvalidArgumentError(
+        "model.external: expected layers of Sluice, whose times it can "
+        "measure");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context,
+                          MakeTrainingContext(job, WorkerId(0)));
+  if (context.device->accelerator() != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker.device: layers are timed on the CPU only, this is ",
+        context.DeviceName()));
+  }
+  context.Enter();
+  SLUICE_ASSIGN_OR_RETURN(const InitialWeights first,
+                          InitialWeights::Open(job));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          first.Read({0, job.layout.size()}));
+  std::vector<float> gradient(job.layout.size());
+  std::vector<int64_t> samples(
+      std::min<int64_t>(JobMicroBatch(job), context.data->size()));
+  std::iota(samples.begin(), samples.end(), 0);
+  Batch batch;
+  context.data->Gather(samples, &batch);
+
+  const std::vector<ModelStage> parts = SmallestStages(job.model);
+  const absl::Time end = Clock::Real()->Now() + patience;
+  std::vector<std::vector<LayerTime>> passes;
+  // The first one touches memory for the first time.
+  for (int pass = 0; pass <= kFewest || Clock::Real()->Now() < end; ++pass) {
+    SLUICE_ASSIGN_OR_RETURN(
+        std::vector<LayerTime> times,
+        TimePass(parts, batch, weights, absl::MakeSpan(gradient),
+                 context.model.get()));
+    if (pass > 0) passes.push_back(std::move(times));
+  }
+  return Medians(passes);
+}
+
+}  // namespace sluice
