@@ -18,6 +18,8 @@ struct WorkerCounters {
   int64_t applied = 0;
   int64_t dropped = 0;
   int64_t loss_overflows = 0;
+  int64_t pulled_bytes = 0;
+  int64_t pushed_bytes = 0;
   int64_t repeated_calls = 0;
   int64_t model_restarts = 0;
   int64_t compute_microseconds = 0;
@@ -40,6 +42,10 @@ inline constexpr CounterRow<WorkerCounters> kWorkerCounters[] = {
      &WorkerCounters::dropped},
     {"loss_overflows_total", "gradients computed again because FP16 overflowed",
      &WorkerCounters::loss_overflows},
+    {"pulled_bytes_total", "bytes of weights that came from the shards",
+     &WorkerCounters::pulled_bytes},
+    {"pushed_bytes_total", "bytes of gradients handed to the network",
+     &WorkerCounters::pushed_bytes},
     {"repeated_calls_total", "pulls and pushes repeated after a failure",
      &WorkerCounters::repeated_calls},
     {"model_restarts_total",

@@ -68,6 +68,7 @@ class GrpcExchange::PushAttempt {
  public:
   PushAttempt(GrpcExchange* exchange, int shard)
       : exchange_(*exchange),
+        bytes_(exchange->pushed_bytes_),
         calls_(exchange->push_calls_),
         shard_(shard),
         range_(exchange->layout_.range(ShardId(shard))),
@@ -92,6 +93,7 @@ class GrpcExchange::PushAttempt {
 
   // Constant after construction.
   const GrpcExchange& exchange_;
+  std::atomic<int64_t>& bytes_;
   CallDriver& calls_;
   const int shard_;
   const ParameterRange range_;
@@ -148,6 +150,7 @@ void GrpcExchange::PushAttempt::Cancel() {
 void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
   floats_sent_ += chunk.size();
   calls_.OnProgress(shard_, floats_sent_);
+  bytes_ += exchange_.format_.Bytes(exchange_.options_.types.push, chunk);
   // The transport may hold a message beyond the end of its call, when the
   // gradient's memory already takes the next gradient: hence the copy.
   const FloatType type = exchange_.options_.types.push;

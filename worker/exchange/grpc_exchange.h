@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,7 +33,7 @@ namespace sluice {
 // One pull of the flat vector after the other: a call to each shard, begun at
 // once and waited for later.
 //
-// Wake and repeated_total may be called from any thread.
+// Wake and the totals may be called from any thread.
 //
 // Not thread-safe: call from the compute thread.
 class VectorPull {
@@ -81,6 +82,7 @@ class VectorPull {
   // As CallDriver's. From any thread.
   std::optional<UnreachedShard> unreached() const { return calls_.unreached(); }
   int64_t repeated_total() const { return calls_.repeated_total(); }
+  int64_t bytes_total() const { return bytes_; }
   std::vector<Exchange::Travel> travels() const { return calls_.travels(); }
 
  private:
@@ -103,6 +105,7 @@ class VectorPull {
   bool broken_ = false;                   // Some of these come anew.
   std::vector<PullAssembly> assemblies_;  // What is there of each slice.
   std::vector<std::unique_ptr<Attempt>> attempts_;
+  std::atomic<int64_t> bytes_{0};  // Of weights that have come.
 
   CallDriver calls_;
 };
@@ -176,6 +179,12 @@ class GrpcExchange final : public Exchange {
     return pull_.repeated_total() + prefetch_.repeated_total() +
            push_calls_.repeated_total();
   }
+  // Bytes of weights that have come, and of gradients that were handed to the
+  // network, so far; not what messages add to them.
+  int64_t pulled_bytes_total() const {
+    return pull_.bytes_total() + prefetch_.bytes_total();
+  }
+  int64_t pushed_bytes_total() const { return pushed_bytes_; }
 
  private:
   class PushAttempt;
@@ -207,6 +216,7 @@ class GrpcExchange final : public Exchange {
   GradientKey pushed_key_;
   std::string pushed_grant_;
   absl::Span<const float> pushed_;
+  std::atomic<int64_t> pushed_bytes_{0};
   CallDriver push_calls_;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.

@@ -204,6 +204,8 @@ TEST_P(GrpcExchangeTest, WhatWasBegunAheadGoesOnBesideAPullAndAPush) {
   ended_.Notify();
   ASSERT_TRUE(exchange_.Pull(later, absl::MakeSpan(prefetched), token_).ok());
   EXPECT_EQ(prefetched, Ramp(0, kFloats));
+  EXPECT_EQ(exchange_.pulled_bytes_total(), 2 * kFloats * sizeof(float));
+  EXPECT_EQ(exchange_.pushed_bytes_total(), kFloats * sizeof(float));
 }
 
 TEST_P(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
@@ -212,6 +214,7 @@ TEST_P(GrpcExchangeTest, AVersionThatIsNotYetThereIsAskedForAgain) {
   ASSERT_TRUE(Pull(Spec()).ok());
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(exchange_.repeated_calls_total(), 2);
+  EXPECT_EQ(exchange_.pulled_bytes_total(), kFloats * sizeof(float));
   EXPECT_EQ(weights_, Ramp(0, kFloats));
 }
 

@@ -56,6 +56,7 @@ class VectorPull::Attempt {
         offset_(path_.layout->slices()[shard].offset),
         into_(pull->weights_.subspan(range_.begin, range_.size())),
         assembly_(pull->assemblies_[shard]),
+        bytes_(pull->bytes_),
         calls_(pull->calls_) {}
 
   void Start(Generation generation);
@@ -87,6 +88,7 @@ class VectorPull::Attempt {
   const int64_t offset_;          // Of its first float in the shard's range.
   const absl::Span<float> into_;  // The range's floats.
   PullAssembly& assembly_;        // The chunks that are here.
+  std::atomic<int64_t>& bytes_;
   CallDriver& calls_;
 
   // Of the loop's thread after Start.
@@ -164,6 +166,7 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
   }
   SLUICE_RETURN_IF_ERROR(assembly_.Accept(
       chunk.header.version, chunk.header.offset - offset_, floats));
+  bytes_ += expected;
   return path_.format->Decode(path_.type, range, chunk.payload,
                               into_.subspan(at, floats));
 }
