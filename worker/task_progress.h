@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-// The stages of a task, in order.
-enum class Stage { kPull, kForward, kBackward, kPush };
+// The stages of a task, in order. kWait: for another member of the worker, before
+// a forward or a backward pass.
+enum class Stage { kPull, kForward, kBackward, kPush, kWait };
 
 inline absl::string_view StageName(Stage stage) {
   switch (stage) {
@@ -23,6 +24,8 @@ inline absl::string_view StageName(Stage stage) {
       return "backward";
     case Stage::kPush:
       return "push";
+    case Stage::kWait:
+      return "wait";
   }
   return "";
 }
@@ -101,7 +104,8 @@ class TaskProgress {
     return absl::ToDoubleSeconds(spent_[static_cast<int>(stage)]);
   }
   double compute_seconds() const {
-    return seconds(Stage::kForward) + seconds(Stage::kBackward);
+    return seconds(Stage::kForward) + seconds(Stage::kBackward) +
+           seconds(Stage::kWait);
   }
   double total_seconds() const {
     return seconds(Stage::kPull) + compute_seconds() + seconds(Stage::kPush);
@@ -111,7 +115,7 @@ class TaskProgress {
   Clock* clock_;
   Stage stage_ = Stage::kPull;
   absl::Time since_;
-  std::array<absl::Duration, 4> spent_ = {};
+  std::array<absl::Duration, 5> spent_ = {};  // By stage.
   std::array<absl::Time, 4> copy_begin_;  // By transfer.
   std::vector<Span> spans_;
   std::vector<Travel> travels_;

@@ -30,16 +30,17 @@ std::string Line(const nlohmann::json& event) { return event.dump() + ",\n"; }
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
-    const std::string& path, WorkerId worker) {
+    const std::string& path, const Process& process) {
   constexpr int kMode = 0666;
   const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, kMode);
   if (file < 0) return absl::ErrnoToStatus(errno, path);
-  auto timeline = std::unique_ptr<Timeline>(new Timeline(path, file, worker));
+  auto timeline =
+      std::unique_ptr<Timeline>(new Timeline(path, file, process.number));
   const auto name = [&](absl::string_view kind, int track,
                         absl::string_view name) {
     return Line({{"name", std::string(kind)},
                  {"ph", "M"},
-                 {"pid", worker.value()},
+                 {"pid", process.number},
                  {"tid", track},
                  {"args", {{"name", std::string(name)}}}});
   };
@@ -49,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
   struct stat status;
   std::string lines =
       fstat(file, &status) == 0 && status.st_size == 0 ? "[\n" : "";
-  lines += name("process_name", 0, absl::StrCat("worker ", worker.value()));
+  lines += name("process_name", 0, process.name);
   lines += name("thread_name", 0, "tasks");
   for (const Transfer transfer : {Transfer::kPull, Transfer::kPush,
                                   Transfer::kToDevice, Transfer::kToHost}) {
@@ -60,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Timeline>> Timeline::Open(
   return timeline;
 }
 
-Timeline::Timeline(std::string path, int file, WorkerId worker)
-    : path_(std::move(path)), worker_(worker), file_(file) {}
+Timeline::Timeline(std::string path, int file, int64_t number)
+    : path_(std::move(path)), number_(number), file_(file) {}
 
 Timeline::~Timeline() {
   if (file_ >= 0) close(file_);
@@ -74,7 +75,7 @@ void Timeline::Add(const proto::Task& task, const TaskProgress& progress,
                             absl::Time end) {
     return nlohmann::json{{"name", std::string(name)},
                           {"ph", "X"},
-                          {"pid", worker_.value()},
+                          {"pid", number_},
                           {"tid", track},
                           {"ts", Microseconds(begin - absl::UnixEpoch())},
                           {"dur", Microseconds(end - begin)}};

@@ -74,7 +74,8 @@ class TimelineTest : public ::testing::Test {
 };
 
 TEST_F(TimelineTest, ATaskIsOneEventAndEachOfItsStagesOneWithin) {
-  (*Timeline::Open(path_, WorkerId(3)))->Add(task_, Progress(), "delivered");
+  (*Timeline::Open(path_, {3, "worker 3"}))
+      ->Add(task_, Progress(), "delivered");
   const nlohmann::json events = Events();
   ASSERT_EQ(events.size(), kNames + kOfATask);
   EXPECT_EQ(events[0]["name"], "process_name");
@@ -100,7 +101,8 @@ TEST_F(TimelineTest, ATaskIsOneEventAndEachOfItsStagesOneWithin) {
 }
 
 TEST_F(TimelineTest, WhatTravelsHasTracksOfItsOwnThatSayWhatItIs) {
-  (*Timeline::Open(path_, WorkerId(3)))->Add(task_, Progress(), "delivered");
+  (*Timeline::Open(path_, {3, "worker 3"}))
+      ->Add(task_, Progress(), "delivered");
   const nlohmann::json events = Events();
   ASSERT_EQ(events.size(), kNames + kOfATask);
   std::map<int, std::string> tracks;
@@ -122,7 +124,7 @@ TEST_F(TimelineTest, WhatTravelsHasTracksOfItsOwnThatSayWhatItIs) {
 
 TEST_F(TimelineTest, WorkersAndTheirNextLivesAddToOneFile) {
   for (const int worker : {0, 1, 0}) {
-    (*Timeline::Open(path_, WorkerId(worker)))
+    (*Timeline::Open(path_, {worker, "worker"}))
         ->Add(task_, Progress(), "cancelled");
   }
   const nlohmann::json events = Events();
@@ -133,13 +135,14 @@ TEST_F(TimelineTest, WorkersAndTheirNextLivesAddToOneFile) {
 
 TEST_F(TimelineTest, WorkersThatStartTogetherBeginTheArrayOnce) {
   std::ofstream(path_).flush();  // Another has made it, not yet written to it.
-  const auto first = Timeline::Open(path_, WorkerId(0));
-  const auto second = Timeline::Open(path_, WorkerId(1));
+  const auto first = Timeline::Open(path_, {0, "worker 0"});
+  const auto second = Timeline::Open(path_, {1, "worker 1"});
   EXPECT_EQ(Events().size(), 2 * kNames);
 }
 
 TEST_F(TimelineTest, AFileThatCannotBeWrittenToIsNamed) {
-  const auto timeline = Timeline::Open("/nowhere/timeline.json", WorkerId(0));
+  const auto timeline =
+      Timeline::Open("/nowhere/timeline.json", {0, "worker 0"});
   EXPECT_EQ(timeline.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(timeline.status().message(), HasSubstr("/nowhere/timeline.json"));
 }
@@ -149,7 +152,7 @@ TEST_F(TimelineTest, AFullDiskEndsTheRecordingAndNothingElse) {
   const auto usual = spdlog::default_logger();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
-  const auto timeline = Timeline::Open("/dev/full", WorkerId(0));
+  const auto timeline = Timeline::Open("/dev/full", {0, "worker 0"});
   ASSERT_TRUE(timeline.ok()) << timeline.status();
   (*timeline)->Add(task_, Progress(), "delivered");
   (*timeline)->Add(task_, Progress(), "delivered");

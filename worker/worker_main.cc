@@ -77,6 +77,8 @@ absl::StatusOr<std::optional<WorkerId>> ParseNumber(
 WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
                           const GrpcExchange& exchange) {
   WorkerCounters all = counters.Get();
+  all.pulled_bytes = exchange.pulled_bytes_total();
+  all.pushed_bytes = exchange.pushed_bytes_total();
   all.repeated_calls = exchange.repeated_calls_total();
   return all;
 }
@@ -294,10 +296,6 @@ absl::Status RunWorker(const ResolvedJob& job,
                        ProcessPort* port, const std::string& timeline_path,
                        const std::vector<std::string>& command) {
   const WorkerId id = given.value_or(WorkerId(0));  // CheckAnyNumber.
-  std::unique_ptr<Timeline> timeline;
-  if (!timeline_path.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(timeline, Timeline::Open(timeline_path, id));
-  }
   const bool split = MembersOf(job.job) > 1;
   const auto make_context = [&] {
     return split ? MakeMemberContext(job, id, links)
@@ -305,12 +303,21 @@ absl::Status RunWorker(const ResolvedJob& job,
   };
   SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make_context());
   LeaveOnSignal leave;
-  const Self self = {.job = job,
-                     .security = security,
-                     .links = *links,
-                     .leave = leave,
-                     .port = *port,
-                     .timeline = timeline.get()};
+  Self self = {.job = job,
+               .security = security,
+               .links = *links,
+               .leave = leave,
+               .port = *port,
+               .timeline = nullptr};
+  std::unique_ptr<Timeline> timeline;
+  if (!timeline_path.empty()) {
+    const int64_t number =
+        id.value() * MembersOf(job.job) + links->place().stage;
+    SLUICE_ASSIGN_OR_RETURN(
+        timeline,
+        Timeline::Open(timeline_path, {number, self.Name(id.value())}));
+    self.timeline = timeline.get();
+  }
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}",
                given.has_value() ? absl::StrCat(id.value()) : kAny,
                context.DeviceName(), job.layout.size());

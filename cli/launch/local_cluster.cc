@@ -79,7 +79,7 @@ std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
   if (member + 1 < plan.members) {
     flags.push_back(absl::StrCat("--listen=", link(member)));
   }
-  if (plan.timeline && member == 0) {
+  if (plan.timeline) {
     flags.push_back(
         absl::StrCat("--timeline=", plan.run_dir, "/timeline.json"));
   }

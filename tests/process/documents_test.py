@@ -50,6 +50,7 @@ NOT_RUN = {
         "a minute: chaos_test and another command here disturb a small job",
     r"docs/make_policy_figure\.py": "plot_test runs it, short",
     r"docs/make_page_pictures\.py": "live_page_test takes the pictures",
+    r"docs/make_pipeline_picture\.py .*": "pipeline_test draws one",
     r"docs/make_job_md\.py": "writes into the tree: tidy_test has it compare",
     r"clang-format -i FILE": "writes into the tree",
     r"tools/gpu_bundle/pack\.py .*|\./run\.py( --.*)?":

@@ -180,12 +180,13 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
     SLUICE_ASSIGN_OR_RETURN(const auto waited, weights.WaitUntil(all));
     if (!IsRestarted(waited)) break;  // Nothing was computed from them.
   }
-  progress->Enter(Stage::kForward);
+  if (place_.before != nullptr) progress->Enter(Stage::kWait);
   if (batch.first == 0) {
     SLUICE_RETURN_IF_ERROR(ShareTokens(weights, cancel));
   }
   Slot& slot = *slots_[begun_ % slots_.size()];
   SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, cancel, &slot));
+  progress->Enter(Stage::kForward);
   const Pass pass = {
       .samples = batch.samples,
       .weights = weights.values().data(),
@@ -228,6 +229,7 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
   SLUICE_CHECK(returned_ < begun_);
   Slot& slot = *slots_[returned_ % slots_.size()];
   Result result = {.samples = batch.samples};
+  if (place_.behind != nullptr) progress->Enter(Stage::kWait);
   SLUICE_ASSIGN_OR_RETURN(const void* dy,
                           Return(batch, cancel, &slot, &result));
   progress->Enter(Stage::kBackward);
