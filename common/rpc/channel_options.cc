@@ -18,15 +18,6 @@ constexpr int kFrameBytes = 1 << 20;
 // default chunk, an exchange of 64 MiB rises from 1.6 to 2.1 GB/s each way.
 constexpr int kWriteBufferBytes = 1 << 20;
 
-// A connection that has been silent this long is pinged, and ends if the ping
-// is not answered within the timeout. This is twice the default lease (5 s),
-// which decides first. The ping only frees calls that would otherwise hang on a
-// peer that vanished without closing its connection.
-constexpr int kKeepaliveMs = 10000;
-// A peer that pings more often than this is at fault. Half the keepalive time,
-// so that a delayed ping followed by a prompt one is not.
-constexpr int kLeastPingIntervalMs = kKeepaliveMs / 2;
-
 // The first attempts to connect follow each other quickly, because a peer that
 // is starting is ready within a fraction of a second. The pause never exceeds
 // one second, as sessions promise. One attempt may take as long as a lost SYN
@@ -42,7 +33,7 @@ constexpr int kHandshakeTimeoutMs = 10000;
 // and for a moment those that it has given up.
 constexpr int kMostStreams = 32;
 
-grpc::ChannelArguments CommonArguments() {
+grpc::ChannelArguments CommonArguments(const Keepalive& keepalive) {
   grpc::ChannelArguments arguments;
   // Channels to the same address would otherwise share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -51,8 +42,10 @@ grpc::ChannelArguments CommonArguments() {
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, kBdpProbe);
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMaxMessageBytes);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive.time_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive.timeout_ms);
+  // A call that waits for long sends nothing; it is watched all the same.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestBackoffMs);
   // gRPC's name for the longest duration of one attempt.
@@ -62,16 +55,24 @@ grpc::ChannelArguments CommonArguments() {
 
 }  // namespace
 
-grpc::ChannelArguments BulkChannelArguments() {
-  grpc::ChannelArguments arguments = CommonArguments();
+Keepalive Keepalive::Within(absl::Duration silence) {
+  const auto all = static_cast<int>(absl::ToInt64Milliseconds(silence));
+  return {.time_ms = all / 4, .timeout_ms = all - all / 4};
+}
+
+grpc::ChannelArguments BulkChannelArguments(const Keepalive& keepalive) {
+  grpc::ChannelArguments arguments = CommonArguments(keepalive);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   arguments.SetInt(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kWriteBufferBytes);
   return arguments;
 }
 
-grpc::ChannelArguments SessionChannelArguments() { return CommonArguments(); }
+grpc::ChannelArguments SessionChannelArguments() {
+  return CommonArguments(Keepalive());
+}
 
-void ApplyServerOptions(grpc::ServerBuilder* builder) {
+void ApplyServerOptions(grpc::ServerBuilder* builder,
+                        const Keepalive& keepalive) {
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kBdpProbe);
@@ -80,15 +81,18 @@ void ApplyServerOptions(grpc::ServerBuilder* builder) {
                               kWriteBufferBytes);
   // If two processes shared a port, each would get a part of the calls.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive.time_ms);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                              kKeepaliveTimeoutMs);
+                              keepalive.timeout_ms);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                               kHandshakeTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  // A peer that pings more often than this is at fault. Half the keepalive
+  // time, so that a delayed ping followed by a prompt one is not.
   builder->AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      kLeastPingIntervalMs);
+      keepalive.time_ms / 2);
 }
 
 }  // namespace sluice

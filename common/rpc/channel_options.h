@@ -4,6 +4,8 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include "absl/time/time.h"
+
 namespace sluice {
 
 // The largest message that either side accepts; a larger one is refused with
@@ -16,16 +18,30 @@ inline constexpr int kMaxMessageBytes = (6 << 20) + (128 << 10);
 // A peer that leaves a keepalive ping unanswered for this long is gone.
 inline constexpr int kKeepaliveTimeoutMs = 10000;
 
+// When a connection on which nothing comes ends.
+struct Keepalive {
+  // It is pinged. This is twice the default lease (5 s), which decides first.
+  // The ping only frees calls that would otherwise hang on a peer that vanished
+  // without closing its connection.
+  int time_ms = 10000;
+  int timeout_ms = kKeepaliveTimeoutMs;  // For the answer.
+
+  // So that a peer that is silent for `silence` is gone.
+  static Keepalive Within(absl::Duration silence);
+};
+
 // For weights and gradients. Each channel has its own connection, so that a
-// chunk never delays the messages of another channel.
-grpc::ChannelArguments BulkChannelArguments();
+// chunk never delays the messages of another channel. The server's keepalive
+// must be the same.
+grpc::ChannelArguments BulkChannelArguments(const Keepalive& keepalive = {});
 
 // For sessions: small messages that must not wait, on a connection of their own
 // that notices a vanished peer.
 grpc::ChannelArguments SessionChannelArguments();
 
 // The server's side of both. A port that another process listens on is refused.
-void ApplyServerOptions(grpc::ServerBuilder* builder);
+void ApplyServerOptions(grpc::ServerBuilder* builder,
+                        const Keepalive& keepalive = {});
 
 }  // namespace sluice
 

@@ -3,8 +3,10 @@
 of workers of one, whoever dies, and the books of every policy."""
 
 import json
+import re
 import signal
 import subprocess
+import time
 import unittest
 
 import cluster
@@ -72,6 +74,54 @@ class PipelineTest(unittest.TestCase):
                 self.assertEqual(self.sha(job, SYNC + more + group, 2, 2),
                                  whole, (more, group))
 
+    def test_each_member_moves_the_bytes_of_its_stage(self):
+        sets = [*SYNC, "stop.updates=5", "worker.micro_batch=8",
+                *stages(3, ["batch_norm1", "dense4"])]
+        job = harness.write_job(MLP)
+        members = json.loads(harness.tool(
+            "check", job, "--json", *harness.sets(sets)).stdout)["worker"][
+                "members"]
+        run = harness.train(job, "--workers=1", "--shards=2",
+                            *harness.sets(sets))
+        tasks = 5 * 4
+        for number, member in enumerate(members):
+            log = run.dir / f"worker-0{f'.{number}' if number else ''}.log"
+            for counter in ("pulled", "pushed"):
+                with self.subTest(member=number, counter=counter):
+                    bytes_moved = int(re.search(rf"{counter}_bytes_total=(\d+)",
+                                                log.read_text()).group(1))
+                    self.assertEqual(bytes_moved, tasks * 4 * member["floats"])
+
+    def test_the_timeline_has_the_passes_of_each_member(self):
+        run = harness.train(
+            harness.write_job(MLP), "--workers=2", "--timeline",
+            *harness.sets([*SYNC, "stop.updates=3", "worker.micro_batch=8",
+                           *stages(2, ["dense4"])]))
+        text = (run.dir / "timeline.json").read_text()
+        events = json.loads(text.rstrip().rstrip(",") + "]")
+        names = {e["pid"]: e["args"]["name"] for e in events
+                 if e["name"] == "process_name"}
+        self.assertEqual(names, {
+            2 * w + m: f"worker {w} member {m}"
+            for w in (0, 1) for m in (0, 1)})
+        for pid in names:
+            task = next(e for e in events
+                        if e["pid"] == pid and e["name"] == "task")
+            passes = sorted(
+                (e["ts"], e["name"]) for e in events
+                if e["pid"] == pid and e["name"] in ("forward", "backward")
+                and task["ts"] <= e["ts"] < task["ts"] + task["dur"])
+            # 1F1B: forwards that follow each other are one event.
+            order = re.sub("(.)\\1*", r"\1", "".join(n[0] for _, n in passes))
+            self.assertEqual(order, "fbfbfb" if pid % 2 == 0 else "fbfbfbfb")
+        picture = harness.scratch() / "pipeline.svg"
+        subprocess.run(
+            [harness.ROOT / "docs/make_pipeline_picture.py",
+             run.dir / "timeline.json", picture, "--worker=1"], check=True)
+        drawn = picture.read_text()
+        self.assertIn(">member 1</text>", drawn)
+        self.assertEqual(drawn.count('fill="#4477aa"'), 1 + 3 + 4)
+
     # ---- Deaths ----
 
     def disturbed(self, strike, sets=LONG, recoveries=0):
@@ -104,6 +154,18 @@ class PipelineTest(unittest.TestCase):
                       "again", output)
         self.assertIn('event=link_broken reason="member 1 of worker 1 is gone"',
                       run.log("worker-1"))
+
+    def test_a_member_that_stands_still(self):
+        def strike(run):
+            stopped = time.monotonic()
+            run.signal("worker-1.1", signal.SIGSTOP)
+            harness.wait_until(
+                lambda: "member 1 of worker 1 is gone" in run.log("worker-1"),
+                "the link to be given up", run.process)
+            # After limits.lease_s; a connection's own limit is 20 s.
+            self.assertLess(time.monotonic() - stopped, 10)
+            run.signal("worker-1.1", signal.SIGCONT)
+        self.disturbed(strike, LONG + ["limits.lease_s=2"])
 
     def test_the_first_member_that_is_killed(self):
         run, _ = self.disturbed(
@@ -194,6 +256,8 @@ class PipelineTest(unittest.TestCase):
                 (stages(6),
                  "worker.group.pipeline_stages: must be 1 to 5 (layers with "
                  "weights that can be apart), is 6"),
+                (stages(2) + ["delays.stage={ forward: 1 backward: 2 }"],
+                 "delays.stage: must be 2 (worker.group.pipeline_stages), are 1"),
                 (stages(2) + ["worker.device=CUDA"],
                  "worker.device: must be CPU or REFERENCE with "
                  "worker.group.pipeline_stages 2, is CUDA"),

@@ -55,13 +55,18 @@ absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
                                .fingerprint = job.fingerprint,
                                .job = FormatJob(job.job),
                                .process = ProcessName()};
+  // As a worker that is silent for so long is gone.
+  const auto keepalive =
+      Keepalive::Within(absl::Seconds(job.job.limits().lease_s()));
   if (!flags.upstream.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(links->before_,
-                            UpstreamLink::To(flags.upstream, self, security));
+    SLUICE_ASSIGN_OR_RETURN(
+        links->before_,
+        UpstreamLink::To(flags.upstream, self, security, keepalive));
   }
   if (!flags.listen.empty()) {
     SLUICE_ASSIGN_OR_RETURN(
-        links->behind_, DownstreamLink::Listen(flags.listen, self, security));
+        links->behind_,
+        DownstreamLink::Listen(flags.listen, self, security, keepalive));
   }
   return links;
 }

@@ -4,9 +4,9 @@
 // a queue, messages to a handler that must not block.
 //
 // A link breaks when its stream ends without Unlink: the neighbour's process is
-// gone, or has given the link up. Both sides hear of it within the time that
-// TCP takes to notice (at once for a process that dies;
-// common/rpc/channel_options for a host).
+// gone, or has given the link up. Both sides hear of it at once where a process
+// dies, and by the connection's keepalive where it stands still, or a host or
+// the network does.
 #include "worker/pipeline/member_link.h"
 
 #include <grpcpp/create_channel.h>
@@ -124,13 +124,14 @@ DownstreamLink::DownstreamLink(MemberIdentity self,
 
 absl::StatusOr<std::unique_ptr<DownstreamLink>> DownstreamLink::Listen(
     const std::string& address, MemberIdentity self,
-    const TransportSecurity& security, Clock* clock) {
+    const TransportSecurity& security, const Keepalive& keepalive,
+    Clock* clock) {
   SLUICE_RETURN_IF_ERROR(Allow(security, "--listen", address));
   std::unique_ptr<DownstreamLink> link(
       new DownstreamLink(std::move(self), security, clock));
   link->service_ = std::make_unique<Service>(link.get());
   grpc::ServerBuilder builder;
-  ApplyServerOptions(&builder);
+  ApplyServerOptions(&builder, keepalive);
   // One link, and whoever is to be told that it is taken.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
@@ -291,19 +292,21 @@ void DownstreamLink::Unlink() {
 
 absl::StatusOr<std::unique_ptr<UpstreamLink>> UpstreamLink::To(
     const std::string& address, MemberIdentity self,
-    const TransportSecurity& security, Clock* clock) {
+    const TransportSecurity& security, const Keepalive& keepalive,
+    Clock* clock) {
   SLUICE_RETURN_IF_ERROR(Allow(security, "--upstream", address));
   return std::unique_ptr<UpstreamLink>(
-      new UpstreamLink(address, std::move(self), security, clock));
+      new UpstreamLink(address, std::move(self), security, keepalive, clock));
 }
 
 UpstreamLink::UpstreamLink(std::string address, MemberIdentity self,
-                           const TransportSecurity& security, Clock* clock)
+                           const TransportSecurity& security,
+                           const Keepalive& keepalive, Clock* clock)
     : address_(std::move(address)),
       self_(std::move(self)),
       clock_(clock),
       channel_(grpc::CreateCustomChannel(address_, security.ToWorkers(),
-                                         BulkChannelArguments())),
+                                         BulkChannelArguments(keepalive))),
       stub_(proto::Member::NewStub(channel_)) {}
 
 UpstreamLink::~UpstreamLink() { Unlink(); }

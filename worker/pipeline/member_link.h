@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/rpc/channel_options.h"
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
 #include "worker/pipeline/activation_queue.h"
@@ -80,11 +81,12 @@ class LinkEnd : public Neighbour {
 // Not thread-safe otherwise: call from the thread that owns the life.
 class DownstreamLink final : public LinkEnd {
  public:
-  // Listens at `address`, "host:port" or "unix-abstract:NAME".
-  // kInvalidArgument: it may not, or cannot.
+  // Listens at `address`, "host:port" or "unix-abstract:NAME". `keepalive` is
+  // the neighbour's, too. kInvalidArgument: it may not, or cannot.
   static absl::StatusOr<std::unique_ptr<DownstreamLink>> Listen(
       const std::string& address, MemberIdentity self,
-      const TransportSecurity& security, Clock* clock = Clock::Real());
+      const TransportSecurity& security, const Keepalive& keepalive = {},
+      Clock* clock = Clock::Real());
   ~DownstreamLink() override;
 
   using Handlers = LinkHandlers<proto::ToCoordinator>;
@@ -141,11 +143,12 @@ class DownstreamLink final : public LinkEnd {
 // Not thread-safe otherwise: call from the thread that owns the life.
 class UpstreamLink final : public LinkEnd {
  public:
-  // `address` is that at which the member before listens. kInvalidArgument: it
-  // may not be connected to.
+  // `address` is that at which the member before listens; `keepalive` is its,
+  // too. kInvalidArgument: it may not be connected to.
   static absl::StatusOr<std::unique_ptr<UpstreamLink>> To(
       const std::string& address, MemberIdentity self,
-      const TransportSecurity& security, Clock* clock = Clock::Real());
+      const TransportSecurity& security, const Keepalive& keepalive = {},
+      Clock* clock = Clock::Real());
   ~UpstreamLink() override;
 
   using Handlers = LinkHandlers<proto::FromCoordinator>;
@@ -162,7 +165,8 @@ class UpstreamLink final : public LinkEnd {
       grpc::ClientReaderWriter<proto::ToUpstream, proto::ToDownstream>;
 
   UpstreamLink(std::string address, MemberIdentity self,
-               const TransportSecurity& security, Clock* clock);
+               const TransportSecurity& security, const Keepalive& keepalive,
+               Clock* clock);
   absl::Status LinkOnce();
   void Read(const Handlers& handlers);
   void WritePiece(proto::Activations piece) override;
