@@ -29,6 +29,7 @@ ResolvedJob JobOf(int members) {
   job.job.mutable_worker()->mutable_group()->set_pipeline_stages(members);
   job.job.mutable_limits()->set_start_timeout_s(30);
   job.job.mutable_limits()->set_rejoin_timeout_s(30);
+  job.job.mutable_limits()->set_lease_s(30);
   return job;
 }
 
