@@ -49,6 +49,14 @@ inline int MembersOf(const proto::Job& job) {
   return job.worker().group().pipeline_stages();
 }
 
+// Passes that stage `stage` of `stages` has begun and not ended, at most: as
+// many as 1F1B needs where all stages take equally long and links no time, and
+// but in the last stage one more, so that a stage behind has its next input
+// before it is done with the one before.
+inline int PassesAtOnce(int stages, int stage) {
+  return stage + 1 == stages ? 1 : stages - stage + 1;
+}
+
 // The floats from which each member but the first pushes, in the flat vector:
 // what divides the shards' chunks besides their size.
 std::vector<int64_t> MemberCuts(const ResolvedJob& job);

@@ -107,8 +107,8 @@ double PipelineTime::Batch(double whole) const {
   while (all[0].backwards < passes_) {
     for (int s = 0; s < stages; ++s) {
       Progress& at = all[s];
-      const bool forward =
-          at.forwards < passes_ && at.forwards <= at.backwards + stages - s - 1;
+      const bool forward = at.forwards < passes_ &&
+                           at.forwards < at.backwards + PassesAtOnce(stages, s);
       const int i = forward ? at.forwards : at.backwards;
       std::vector<double>& input = forward ? at.activations : at.gradients;
       if (i == passes_ || i >= static_cast<int>(input.size())) continue;

@@ -2,7 +2,9 @@
 // when a layer's gradient is final (flow.h). When it does so is all that is
 // looked at here: what lies between two parts' weights is the forward pass of
 // the first, and what lies between two final parts the backward pass of the
-// second.
+// second. Where a mini-batch has several micro-batches, two are computed:
+// forward is timed in the first, for whose weights is asked, and backward in
+// the second, whose gradient is added to the first's and then final.
 //
 //   asked for      part 0   part 1   part 2   backward begins
 //   forward          |  0     |  1     |  2     |
@@ -79,22 +81,27 @@ class TimedGradient final : public GradientSink {
   const absl::Span<float> values_;
 };
 
-absl::Time BackwardBegin(const TaskProgress& progress) {
-  return std::find_if(progress.spans().begin(), progress.spans().end(),
-                      [](const TaskProgress::Span& span) {
-                        return span.stage == Stage::kBackward;
-                      })
-      ->begin;
+// When the backward passes begin.
+std::vector<absl::Time> BackwardBegins(const TaskProgress& progress) {
+  std::vector<absl::Time> begins;
+  for (const TaskProgress::Span& span : progress.spans()) {
+    if (span.stage == Stage::kBackward) begins.push_back(span.begin);
+  }
+  return begins;
 }
 
-// One micro-batch's passes through `parts`.
+// A micro-batch's passes through `parts`, one of `several` or not.
 absl::StatusOr<std::vector<LayerTime>> TimePass(
-    const std::vector<ModelStage>& parts, const Batch& batch,
+    const std::vector<ModelStage>& parts, const Batch& batch, bool several,
     absl::Span<const float> weights, absl::Span<float> gradient, Model* model) {
   TimedWeights source(weights);
   TimedGradient sink(gradient);
   TaskProgress progress;
-  const auto next = [&batch] { return Model::Part{.batch = &batch}; };
+  int left = several ? 2 : 1;
+  const float share = 1.0F / static_cast<float>(left);
+  const auto next = [&] {
+    return Model::Part{.batch = &batch, .share = share, .last = --left == 0};
+  };
   SLUICE_RETURN_IF_ERROR(model
                              ->ComputeGradient({.next = next}, source, sink,
                                                CancelToken(), &progress)
@@ -102,8 +109,9 @@ absl::StatusOr<std::vector<LayerTime>> TimePass(
   progress.End();
   std::vector<LayerTime> times;
   for (const ModelStage& part : parts) times.push_back({.part = part});
-  absl::Time until = BackwardBegin(progress);
-  absl::Time since = until;
+  const std::vector<absl::Time> backward = BackwardBegins(progress);
+  absl::Time until = backward.front();
+  absl::Time since = backward.back();
   for (size_t i = parts.size(); i-- > 0;) {
     const absl::Time begin = source.BeginOf(parts[i]);
     const absl::Time end = sink.EndOf(parts[i]);
@@ -166,13 +174,14 @@ absl::StatusOr<std::vector<LayerTime>> MeasureLayers(const ResolvedJob& job,
   context.data->Gather(samples, &batch);
 
   const std::vector<ModelStage> parts = SmallestStages(job.model);
+  const bool several = JobMicroBatch(job) < job.job.data().batch_size();
   const absl::Time end = Clock::Real()->Now() + patience;
   std::vector<std::vector<LayerTime>> passes;
   // The first one touches memory for the first time.
   for (int pass = 0; pass <= kFewest || Clock::Real()->Now() < end; ++pass) {
     SLUICE_ASSIGN_OR_RETURN(
         std::vector<LayerTime> times,
-        TimePass(parts, batch, weights, absl::MakeSpan(gradient),
+        TimePass(parts, batch, several, weights, absl::MakeSpan(gradient),
                  context.model.get()));
     if (pass > 0) passes.push_back(std::move(times));
   }

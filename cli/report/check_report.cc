@@ -132,7 +132,7 @@ MemberReport ReportOfMember(const ResolvedJob& job, int member) {
   const ModelStage stage = StagesOf(job)[member];
   const ResolvedJob own = JobOfStage(job, member);
   const std::vector<LayerPlan>& layers = own.model.layers;
-  const int passes = MembersOf(job.job) - member;
+  const int passes = PassesAtOnce(MembersOf(job.job), member);
   const int64_t samples = std::min<int64_t>(job.job.data().batch_size(),
                                             job.job.worker().micro_batch());
   int64_t handed = 0;

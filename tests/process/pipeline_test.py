@@ -116,15 +116,15 @@ class PipelineTest(unittest.TestCase):
                 and task["ts"] <= e["ts"] < task["ts"] + task["dur"])
             # 1F1B: forwards that follow each other are one event.
             order = re.sub("(.)\\1*", r"\1", "".join(n[0] for _, n in passes))
-            self.assertEqual(order, "fbfbfb" if pid % 2 == 0 else "fbfbfbfb")
+            self.assertEqual(order, "fbfb" if pid % 2 == 0 else "fbfbfbfb")
         picture = harness.scratch() / "pipeline.svg"
         subprocess.run(
             [harness.ROOT / "docs/make_pipeline_picture.py",
              run.dir / "timeline.json", picture, "--worker=1"], check=True)
         drawn = picture.read_text()
         self.assertIn(">member 1</text>", drawn)
-        # One in the legend; the first member's forwards are 3, the other's 4.
-        self.assertGreaterEqual(drawn.count('fill="#4477aa"'), 1 + 3 + 4)
+        # One in the legend; the first member's forwards are 2, the other's 4.
+        self.assertGreaterEqual(drawn.count('fill="#4477aa"'), 1 + 2 + 4)
 
     # ---- Deaths ----
 

@@ -54,7 +54,8 @@ class StageGradient final : public TaskGradient {
  private:
   static NativeGradient::Options Native(const Options& options) {
     NativeGradient::Options native = options.native;
-    native.passes_at_once = options.place.stages - options.place.stage;
+    native.passes_at_once =
+        PassesAtOnce(options.place.stages, options.place.stage);
     return native;
   }
 

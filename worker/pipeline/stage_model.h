@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/resolved_job.h"
+#include "common/stage_plan.h"
 #include "kernels/device.h"
 #include "worker/model/model.h"
 #include "worker/pipeline/neighbour.h"
@@ -23,8 +24,8 @@ namespace sluice {
 // backward pass of micro-batch i come the forward passes up to
 // i + passes_at_once() - 1. Of three stages and four micro-batches:
 //
-//   stage 0   F0 F1 F2       B0 F3    B1    B2    B3
-//   stage 1      F0 F1    B0 F2    B1 F3 B2    B3
+//   stage 0   F0 F1 F2 F3    B0       B1    B2    B3
+//   stage 1      F0 F1 F2 B0 F3    B1    B2    B3
 //   stage 2         F0 B0    F1 B1    F2 B2 F3 B3
 //
 // Memory: passes_at_once() times the activations of one pass; with running
@@ -53,7 +54,9 @@ class StageModel final : public DeviceModel {
   // A task begins: its first pass is number 0.
   void BeginTask();
 
-  int passes_at_once() const override { return place_.stages - place_.stage; }
+  int passes_at_once() const override {
+    return PassesAtOnce(place_.stages, place_.stage);
+  }
   // The forward pass, from the neighbour before to the one behind. Waits for
   // all weights first, so nothing is made anew.
   absl::StatusOr<OrRestarted<int64_t>> Begin(const Batch& batch,
