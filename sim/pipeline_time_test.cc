@@ -73,6 +73,14 @@ TEST(PipelineTimeTest, ALinkSendsOneMicroBatchAfterTheOther) {
   EXPECT_NEAR(pipeline.Task(1e-9).seconds, 3 * 2 + 2, 1e-6);
 }
 
+// Equal stages, passes of 1 s forward and 2 s backward, 1 s from one to the
+// other. A member is far enough ahead (PassesAtOnce) that the second stage waits
+// for its first input alone, and the first one for the last gradient.
+TEST(PipelineTimeTest, LatencyIsWaitedForOnceEachWay) {
+  const PipelineTime pipeline(Stages(2, Stage(0.5)), 4, 1);
+  EXPECT_NEAR(pipeline.Task(24).seconds, (4 + 1) * 3 + 2, kNear);
+}
+
 TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {
   const auto job = ParseJob(R"pb(
                               data {

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// The stages of a task, in order. kWait: for another member of the worker, before
-// a forward or a backward pass.
+// The stages of a task, in order. kWait, for another member of the worker, may
+// come before a forward or a backward pass.
 enum class Stage { kPull, kForward, kBackward, kPush, kWait };
 
 inline absl::string_view StageName(Stage stage) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr double kNear = 1e-9;
 
-// Four mini-batches' worth of micro-batches; "tanh2" has no weights.
+// Four micro-batches a mini-batch; "tanh2" has no weights.
 ResolvedJob Job(const std::string& group) {
   const auto job = ParseJob(absl::StrCat(R"(
           data { linear_regression { features: 8 } batch_size: 20 }
