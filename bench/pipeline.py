@@ -11,7 +11,8 @@ what the profile says, about
     (T1 + T2) / max(T1, T2) x m / (m + 1)
 
 with T the time of each stage: its balance, and the pipeline that fills and runs
-empty once a mini-batch. Reported are both beside that limit, and beside one
+empty once a mini-batch. With three slots under ASYNC the next tasks fill that, and
+the balance alone is left. Reported are both beside that limit, and beside one
 process at the micro-batch that is best for it (the column `of_one`), and beside
 the rate that `sluice simulate` says, given the profile's times (`of_simulated`).
 `profiled`: the time of a mini-batch by the profile, of that in one process.
@@ -64,6 +65,7 @@ def transformer():
     """
 
 
+SLOTS = 3  # Under ASYNC; 1 slot is under SYNC.
 MODELS = {"VGG-16": vgg16, "transformer": transformer}
 
 
@@ -80,38 +82,45 @@ class Trial:
             "sync { policy: SYNC } optimizer { learning_rate: 0.001 }")
         self.runs = 0
 
-    def sets(self, micro, group="{pipeline_stages: 1}"):
+    def sets(self, micro, group="{pipeline_stages: 1}", slots=1):
+        """`slots`: above 1 they are under ASYNC."""
+        if slots > 1:
+            group = group[:-1] + f" slots: {slots}}}"
         return [f"--set=data.batch_size={self.batch}",
-                f"--set=stop={{updates: {self.args.updates + 1}}}",
+                f"--set=cluster.workers={slots}",
+                f"--set=sync={{policy: {'ASYNC' if slots > 1 else 'SYNC'}}}",
+                f"--set=stop={{updates: {(self.args.updates + 1) * slots}}}",
                 f"--set=worker.micro_batch={micro}",
                 f"--set=worker.group={group}",
                 f"--set=worker.instruction_set={self.args.instruction_set}"]
 
-    def rate(self, micro, group="{pipeline_stages: 1}", timeline=None):
-        """Samples per second, from the times of the updates but the first.
-        `timeline`: where to keep when each member did what."""
+    def rate(self, micro, group="{pipeline_stages: 1}", timeline=None, slots=1):
+        """Samples per second, from the times of the updates but each slot's
+        first. `timeline`: where to keep when each member did what."""
         self.runs += 1
         run = self.folder / f"run{self.runs}"
         programs.output_of([
             programs.built("cli/sluice"), "train", self.job,
-            f"--run-dir={run}", *self.sets(micro, group),
+            f"--run-dir={run}", *self.sets(micro, group, slots),
             *(["--timeline"] if timeline else []),
             "--set=output.metrics_every_s=0.1"])
         if timeline:
             shutil.copy(run / "timeline.json", timeline)
         lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-        first = next(line for line in lines if line["version"] >= 1)
+        first = next(line for line in lines if line["version"] >= slots)
         last = lines[-1]
         return ((last["version"] - first["version"]) * self.batch /
                 (last["seconds"] - first["seconds"]))
 
     def profile(self, micro):
-        """How long layers take, and where that cuts the model in two."""
+        """How long layers take while both cores compute, and where that cuts the
+        model in two."""
         return json.loads(programs.output_of([
             programs.built("cli/sluice"), "check", self.job, "--json",
-            "--profile", *self.sets(micro, "{pipeline_stages: 2}")]))["profile"]
+            "--profile", "--at-once=2",
+            *self.sets(micro, "{pipeline_stages: 2}")]))["profile"]
 
-    def simulated(self, micro, group, profile):
+    def simulated(self, micro, group, profile, slots=1):
         """Samples per second of two stages in virtual time."""
         stages = " ".join(
             f"stage {{forward: {stage['forward_seconds']} "
@@ -119,7 +128,7 @@ class Trial:
             for stage in profile["by_time"]["stages"])
         told = json.loads(programs.output_of([
             programs.built("cli/sluice"), "simulate", self.job, "--json",
-            "--timing-only", "--updates=33", *self.sets(micro, group),
+            "--timing-only", "--updates=33", *self.sets(micro, group, slots),
             "--set=delays={compute {constant {ms: "
             f"{1000 * profile['batch_seconds']}}}}} {stages}}}"]))
         return self.batch * told["updates_per_second"]
@@ -136,18 +145,24 @@ def measure(name, args, report):
         rounds = []
         for _ in range(args.rounds):
             one = {size: trial.rate(size) for size in args.micro(batch)}
-            two = trial.rate(micro, group, args.timelines and
-                             args.timelines / f"{name}.json")
-            rounds.append((two, one[micro], max(one.values())))
+            split = {slots: trial.rate(micro, group, args.timelines and
+                                     args.timelines / f"{name}_{slots}.json",
+                                     slots)
+                   for slots in (1, SLOTS)}
+            rounds.append((split, one[micro], max(one.values())))
         median = statistics.median
-        two = median(two for two, _, _ in rounds)
         same = median(same for _, same, _ in rounds)
-        simulated = trial.simulated(micro, group, profile)
-    report.add(f"{name}, 2 stages", "samples/s", "the limit",
-               cut["limit"] * same, two, limit=cut["limit"],
-               of_one=median(two / best for two, _, best in rounds),
-               of_simulated=two / simulated,
-               profiled=profile["batch_seconds"] * same / batch)
+        for slots in (1, SLOTS):
+            two = median(split[slots] for split, _, _ in rounds)
+            # Slots leave no bubble: the largest stage decides.
+            limit = cut["limit"] if slots == 1 else 2 * cut["balance"]
+            simulated = trial.simulated(micro, group, profile, slots)
+            report.add(f"{name}, 2 stages, {slots} slots", "samples/s",
+                       "the limit", limit * same, two, limit=limit,
+                       of_one=median(split[slots] / best
+                                     for split, _, best in rounds),
+                       of_simulated=two / simulated,
+                       profiled=profile["batch_seconds"] * same / batch)
 
 
 def main():

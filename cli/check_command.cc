@@ -18,6 +18,7 @@ struct CheckFlags {
   JobFlags job;
   bool json = false;
   bool profile = false;
+  int at_once = 1;
 };
 
 // How long layers are timed.
@@ -32,7 +33,7 @@ int Check(const CheckFlags& flags) {
   }
   std::optional<ProfileReport> profile;
   if (flags.profile) {
-    auto times = MeasureLayers(*job, kPatience);
+    auto times = MeasureLayers(*job, kPatience, flags.at_once);
     if (!times.ok()) {
       std::cerr << "--profile: " << times.status().message() << "\n";
       return 1;
@@ -55,6 +56,12 @@ void AddCheckCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--profile", flags->profile,
                     "Compute some mini-batches here, print how long each layer "
                     "takes, and where to cut the model");
+  command
+      ->add_option(
+          "--at-once", flags->at_once,
+          "With --profile: as many processes compute at a time on this "
+          "machine; default 1")
+      ->check(CLI::Range(1, 256));
   command->callback([flags, exit_code] { *exit_code = Check(*flags); });
 }
 

@@ -31,7 +31,11 @@ absl::Status CheckAnyNumber(const proto::Job& job) {
   }
   if (job.worker().group().pipeline_stages() > 1) {
     return Needed("worker.group.pipeline_stages",
-                  "the members of a worker know each other by its number");
+                  "the members of a group know each other by its number");
+  }
+  if (job.worker().group().slots() > 1) {
+    return Needed("worker.group.slots",
+                  "the slots of a group have theirs from its number");
   }
   return absl::OkStatus();
 }

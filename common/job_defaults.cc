@@ -183,13 +183,17 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT_ENUM(worker, device, proto::CPU);
   SLUICE_DEFAULT(worker, threads, 1);
   SLUICE_DEFAULT(worker, clip_norm, 0);
-  SLUICE_DEFAULT(worker->mutable_group(), pipeline_stages, 1);
+  proto::Group* group = worker->mutable_group();
+  SLUICE_DEFAULT(group, pipeline_stages, 1);
+  SLUICE_DEFAULT(group, slots, 1);
   SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
   SLUICE_DEFAULT_ENUM(worker, precision, proto::Worker::FP32);
   proto::Wire* wire = job->mutable_wire();
   SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);
   SLUICE_DEFAULT_ENUM(wire, push, proto::FP32);
-  ResolveSync(cluster->workers(), job->mutable_sync());
+  // A slot more is no mini-batch more to wait for.
+  ResolveSync(cluster->workers() / std::max(1, group->slots()),
+              job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());
   ResolveSchedule(job->mutable_schedule());
   ResolveData(job->mutable_data());

@@ -208,32 +208,73 @@ void CheckPrecision(const proto::Worker& worker, Checker* check) {
                               ": only GPUs have others"));
 }
 
-// What a worker of one process can do, and one of several cannot yet.
+// Of a group with several: what these cannot be.
+void CheckSlots(const proto::Job& job, Checker* check) {
+  const proto::Group& group = job.worker().group();
+  const int slots = group.slots();
+  check->Between("worker.group.slots", slots, 1, 64);
+  const int replicas = group.replicas_size();
+  check->Require(
+      replicas == 0 || replicas == group.pipeline_stages(),
+      "worker.group.replicas",
+      absl::StrCat("must be ", group.pipeline_stages(),
+                   " (worker.group.pipeline_stages), are ", replicas));
+  for (int s = 0; s < replicas; ++s) {
+    check->Between(absl::StrCat("worker.group.replicas[", s, "]"),
+                   group.replicas(s), 1, std::max(1, slots),
+                   " (worker.group.slots)");
+  }
+  if (slots <= 1) return;
+  const proto::Cluster& cluster = job.cluster();
+  check->Require(cluster.workers() % slots == 0, "cluster.workers",
+                 absl::StrCat("must be a multiple of ", slots,
+                              " (worker.group.slots), is ", cluster.workers()));
+  check->Require(cluster.max_workers() <= cluster.workers(),
+                 "cluster.max_workers",
+                 absl::StrCat("must be ", cluster.workers(),
+                              " (cluster.workers) with worker.group.slots ",
+                              slots, ", is ", cluster.max_workers()));
+  check->Require(job.data().sharding() != proto::Data::STATIC,
+                 "worker.group.slots",
+                 absl::StrCat("must be 1 with data.sharding STATIC, whose "
+                              "partitions belong to one process each, is ",
+                              slots));
+  check->Require(job.sync().warm_start_updates() == 0, "worker.group.slots",
+                 absl::StrCat("must be 1 with sync.warm_start_updates, during "
+                              "which one worker computes alone, is ",
+                              slots));
+}
+
+// What a worker that computes alone in its process can do, and others cannot
+// yet.
 void CheckGroup(const proto::Job& job, Checker* check) {
   const proto::Worker& worker = job.worker();
   const int stages = worker.group().pipeline_stages();
   check->Between("worker.group.pipeline_stages", stages, 1, 64);
+  CheckSlots(job, check);
   const int times = job.delays().stage_size();
   check->Require(times == 0 || times == stages, "delays.stage",
                  absl::StrCat("must be ", stages,
                               " (worker.group.pipeline_stages), are ", times));
-  if (stages == 1) {
-    check->Require(worker.group().cuts().empty(), "worker.group.cuts",
-                   "expected none with worker.group.pipeline_stages 1");
-    return;
-  }
-  const std::string with =
-      absl::StrCat(" with worker.group.pipeline_stages ", stages);
+  check->Require(stages > 1 || worker.group().cuts().empty(),
+                 "worker.group.cuts",
+                 "expected none with worker.group.pipeline_stages 1");
+  if (stages == 1 && worker.group().slots() == 1) return;
+  const std::string field =
+      stages > 1 ? "worker.group.pipeline_stages" : "worker.group.slots";
+  const int count = stages > 1 ? stages : worker.group().slots();
+  const std::string with = absl::StrCat(" with ", field, " ", count);
   check->Require(
-      !job.model().has_external(), "worker.group.pipeline_stages",
+      !job.model().has_external(), field,
       absl::StrCat("must be 1 with model.external, whose layers Sluice does "
                    "not know, is ",
-                   stages));
+                   count));
   check->Require(
       worker.device() == proto::CPU || worker.device() == proto::REFERENCE,
       "worker.device",
       absl::StrCat("must be CPU or REFERENCE", with, ", is ",
                    proto::Device_Name(worker.device())));
+  if (stages == 1) return;
   for (const auto& [name, type] : {std::pair("wire.pull", job.wire().pull()),
                                    std::pair("wire.push", job.wire().push())}) {
     check->Require(

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/decisive_job.h"
+#include "common/group.h"
 #include "common/job_text.h"
 #include "common/sha256.h"
 #include "common/stage_plan.h"
@@ -249,7 +250,7 @@ absl::StatusOr<ResolvedJob> ParseJob(
                           PlanModel(job.model(), data.input_shape));
   SLUICE_RETURN_IF_ERROR(
       Invalid(ApplyTensorGroups(job.optimizer(), &model.tensors)));
-  if (MembersOf(job) > 1) {
+  if (StageCount(job) > 1) {
     std::vector<std::string> violations;
     ResolveCuts(model, job.mutable_worker()->mutable_group(), &violations);
     SLUICE_RETURN_IF_ERROR(Invalid(violations));

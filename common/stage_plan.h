@@ -44,11 +44,6 @@ std::vector<ModelStage> SmallestStages(const ModelPlan& plan);
 // The stages of a job, one where its workers are one process each.
 std::vector<ModelStage> StagesOf(const ResolvedJob& job);
 
-// Processes that together are one worker of `job`.
-inline int MembersOf(const proto::Job& job) {
-  return job.worker().group().pipeline_stages();
-}
-
 // Passes that stage `stage` of `stages` has begun and not ended, at most: as
 // many as 1F1B needs where all stages take equally long and links no time, and
 // but in the last stage one more, so that a stage behind has its next input
@@ -61,9 +56,9 @@ inline int PassesAtOnce(int stages, int stage) {
 // what divides the shards' chunks besides their size.
 std::vector<int64_t> MemberCuts(const ResolvedJob& job);
 
-// `job` as its member `stage` sees it: the stage's layers, on inputs as the
-// layer before them makes them, and a layout of the stage's tensors alone
-// (ParameterLayout::Part). Job and fingerprint stay.
+// `job` as the members of stage `stage` see it: the stage's layers, on inputs
+// as the layer before them makes them, and a layout of the stage's tensors
+// alone (ParameterLayout::Part). Job and fingerprint stay.
 ResolvedJob JobOfStage(const ResolvedJob& job, int stage);
 
 }  // namespace sluice

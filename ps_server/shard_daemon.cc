@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/stage_plan.h"
+#include "common/group.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"
@@ -32,7 +32,7 @@ absl::Status ShardDaemon::Run() {
   SLUICE_ASSIGN_OR_RETURN(
       listener_,
       Listener::Open(listen, ConnectionLimits::ForJob(
-                                 MostWorkers(cluster) * MembersOf(job_.job) +
+                                 MostWorkers(cluster) * StageCount(job_.job) +
                                      cluster.shards() + 1,
                                  job_.job.limits().chunk_bytes())));
   SLUICE_RETURN_IF_ERROR(OpenPages());
@@ -52,7 +52,7 @@ absl::Status ShardDaemon::OpenPages() {
   const bool lead = flags_.shard == 0;
   SLUICE_ASSIGN_OR_RETURN(port_,
                           ProcessPort::Open(lead ? "" : flags_.http, "shard",
-                                            absl::StrCat(flags_.shard)));
+                                            {absl::StrCat(flags_.shard)}));
   if (!lead || flags_.http.empty()) return absl::OkStatus();
   SLUICE_ASSIGN_OR_RETURN(
       pages_,

@@ -31,6 +31,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/group.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -95,6 +96,7 @@ ClusterSimulation::ClusterSimulation(Options options)
     : options_(options.coordinator),
       compute_(std::move(options.compute)),
       pipeline_(std::move(options.pipeline)),
+      groups_(GroupsOf(options_.job), GroupSchedule(&pipeline_)),
       base_shards_(std::move(options.base_shards)),
       pull_bytes_(std::move(options.pull_bytes)),
       push_bytes_(std::move(options.push_bytes)),
@@ -218,6 +220,8 @@ void ClusterSimulation::Cancel(Worker& worker, int64_t sequence) {
     const double spent = Seconds(queue_.now() - worker.began);
     window_.Spent(worker.task.key.worker, spent);
     window_.wasted_seconds += spent;
+    const WorkerId id = worker.task.key.worker;
+    GroupOf(id).Cancel(SlotOf(id), Seconds(queue_.now()));
   }
   worker.computing = false;
   EndTask(worker);
@@ -235,7 +239,9 @@ void ClusterSimulation::Compute(const Event& event) {
   worker.computing = true;
   const int batches = worker.task.batches;
   const double whole = compute_.Draw(event.worker, event.number, batches);
-  const double seconds = pipeline_.Seconds(whole, batches);
+  const WorkerId id(event.worker);
+  const double seconds =
+      GroupOf(id).Begin(SlotOf(id), Seconds(queue_.now()), whole, batches);
   queue_.Add(std::llround(seconds * kSecond),
              {Kind::kComputed, 0, event.worker, event.number});
 }

@@ -53,9 +53,9 @@ struct SimulationWindow {
 
 // A cluster in virtual time: the production coordinator, workers that take as
 // long as the job's delays say (a group of processes: as long as its stages do,
-// which share that), shards that execute at once, a network, and an
-// evaluator that takes no time. Without a workload only times are simulated,
-// and there is no evaluator.
+// which share that, and its slots share these), shards that execute at once, a
+// network, and an evaluator that takes no time. Without a workload only times
+// are simulated, and there is no evaluator.
 //
 //   task -> pull from every shard -> compute -> push to every shard -> ready
 //
@@ -139,6 +139,13 @@ class ClusterSimulation {
     VirtualTime inbox = 0;
   };
 
+  // The group of worker `worker`, and its slot in it.
+  GroupSchedule& GroupOf(WorkerId worker) {
+    return groups_[worker.value() % groups_.size()];
+  }
+  int SlotOf(WorkerId worker) const {
+    return static_cast<int>(worker.value() / groups_.size());
+  }
   // Latency of a message that must not overtake earlier ones to the same inbox.
   VirtualTime InOrder(VirtualTime* inbox);
 
@@ -173,6 +180,7 @@ class ClusterSimulation {
   const CoordinatorOptions options_;
   const ComputeDelay compute_;
   const PipelineTime pipeline_;
+  std::vector<GroupSchedule> groups_;
   const std::vector<int> base_shards_;
   const std::vector<int64_t> pull_bytes_;
   const std::vector<int64_t> push_bytes_;

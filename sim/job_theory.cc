@@ -1,6 +1,6 @@
 #include "sim/job_theory.h"
 
-#include "common/stage_plan.h"
+#include "common/group.h"
 
 namespace sluice {
 namespace {
@@ -12,7 +12,7 @@ bool OnTheirGround(const proto::Job& job) {
   const proto::Sync& sync = job.sync();
   const proto::Delays& delays = job.delays();
   const proto::KSchedule& schedule = sync.k_schedule();
-  return MembersOf(job) == 1 && !delays.has_latency() &&
+  return StageCount(job) == 1 && SlotsOf(job) == 1 && !delays.has_latency() &&
          !delays.has_worker_bandwidth() && !delays.has_shard_bandwidth() &&
          delays.worker_factor_size() == 0 && !sync.has_staleness() &&
          sync.local_steps() == 1 && !schedule.has_by_version() &&

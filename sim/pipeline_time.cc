@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/delay_model.h"
+#include "common/group.h"
 #include "common/stage_plan.h"
 #include "common/status_macros.h"
 
@@ -52,18 +53,21 @@ std::vector<PipelineTime::Stage> Shares(const ResolvedJob& job) {
 double TaskUse::Bubble() const {
   double sum = 0;
   for (const double seconds : computing) sum += seconds;
-  const double all = seconds * static_cast<double>(computing.size());
+  const double all = period * static_cast<double>(computing.size());
   return all > 0 ? std::max(0.0, 1 - sum / all) : 0;
 }
 
 PipelineTime::PipelineTime(std::vector<Stage> stages, int passes,
-                           double latency)
-    : stages_(std::move(stages)), passes_(passes), latency_(latency) {
-  SLUICE_CHECK(!stages_.empty() && passes_ >= 1);
+                           double latency, int slots)
+    : stages_(std::move(stages)),
+      passes_(passes),
+      latency_(latency),
+      slots_(slots) {
+  SLUICE_CHECK(!stages_.empty() && passes_ >= 1 && slots_ >= 1);
 }
 
 absl::StatusOr<PipelineTime> PipelineTime::OfJob(const ResolvedJob& job) {
-  if (MembersOf(job.job) == 1) return PipelineTime();
+  if (!IsGroup(job.job)) return PipelineTime();
   SLUICE_ASSIGN_OR_RETURN(
       const DelayModel latency,
       DelayModel::Create(job.job.delays().latency(), job.job.seed(),
@@ -72,6 +76,9 @@ absl::StatusOr<PipelineTime> PipelineTime::OfJob(const ResolvedJob& job) {
   const auto samples = std::min<double>(job.job.data().batch_size(),
                                         job.job.worker().micro_batch());
   std::vector<Stage> stages = Shares(job);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    stages[s].replicas = ReplicasOf(job.job, static_cast<int>(s));
+  }
   for (size_t s = 0; bandwidth > 0 && s < stages.size(); ++s) {
     double floats = samples;
     const size_t end = StagesOf(job)[s].end;
@@ -82,47 +89,121 @@ absl::StatusOr<PipelineTime> PipelineTime::OfJob(const ResolvedJob& job) {
   }
   const double passes = std::ceil(job.job.data().batch_size() / samples);
   return PipelineTime(std::move(stages), static_cast<int>(passes),
-                      latency.Mean());
-}
-
-double PipelineTime::Seconds(double whole, int batches) const {
-  return stages_.size() == 1 ? whole : batches * Batch(whole / batches);
+                      latency.Mean(), SlotsOf(job.job));
 }
 
 TaskUse PipelineTime::Task(double whole, int batches) const {
+  GroupSchedule group(this);
   TaskUse use;
-  use.seconds = Seconds(whole, batches);
+  use.seconds = group.Begin(0, 0, whole, batches);
+  use.period = use.seconds;
+  if (slots_ > 1) {
+    // From when the slots have found their places among each other.
+    constexpr int kFirst = 20, kThen = 200;
+    std::vector<double> ends(slots_, 0);
+    ends[0] = use.seconds;
+    double begin = 0;
+    for (int task = 1; task < (kFirst + kThen) * slots_; ++task) {
+      const auto next = std::min_element(ends.begin(), ends.end());
+      const double now = *next;
+      use.seconds = group.Begin(static_cast<int>(next - ends.begin()), now,
+                                whole, batches);
+      *next = now + use.seconds;
+      if (task == kFirst * slots_) begin = now;
+      use.period = (now - begin) / (kThen * slots_ - 1);
+    }
+  }
   for (const Stage& stage : stages_) {
-    use.computing.push_back((stage.forward + stage.backward) * whole);
+    for (int replica = 0; replica < stage.replicas; ++replica) {
+      // Of the slots, its share; they take turns.
+      const int slots =
+          (slots_ - replica + stage.replicas - 1) / stage.replicas;
+      use.computing.push_back((stage.forward + stage.backward) * whole * slots /
+                              slots_);
+    }
   }
   return use;
 }
 
-double PipelineTime::Batch(double whole) const {
-  const int stages = static_cast<int>(stages_.size());
-  const double pass = whole / passes_;
-  std::vector<Progress> all(stages);
-  all[0].activations.assign(passes_, 0);
+GroupSchedule::GroupSchedule(const PipelineTime* time) : time_(*time) {
+  for (const PipelineTime::Stage& stage : time_.stages_) {
+    calendars_.emplace_back(stage.replicas);
+  }
+}
+
+double GroupSchedule::Begin(int slot, double now, double whole, int batches) {
+  if (time_.slots_ == 1) now = 0;  // Nobody is in its way.
+  if (time_.slots_ == 1 && time_.stages_.size() == 1) return whole;
+  for (std::vector<Calendar>& stage : calendars_) {
+    for (Calendar& calendar : stage) {
+      std::erase_if(calendar,
+                    [now](const Busy& busy) { return busy.end <= now; });
+    }
+  }
+  const double pass = whole / batches / time_.passes_;
+  double end = now;
+  for (int batch = 0; batch < batches; ++batch) end = Batch(slot, end, pass);
+  return end - now;
+}
+
+void GroupSchedule::Cancel(int slot, double now) {
+  for (std::vector<Calendar>& stage : calendars_) {
+    for (Calendar& calendar : stage) {
+      std::erase_if(calendar, [slot, now](const Busy& busy) {
+        return busy.slot == slot && busy.begin >= now;
+      });
+    }
+  }
+}
+
+double GroupSchedule::FreeFrom(const Calendar& calendar, double earliest,
+                               double seconds) {
+  for (const Busy& busy : calendar) {
+    if (busy.begin >= earliest + seconds) break;
+    earliest = std::max(earliest, busy.end);
+  }
+  return earliest;
+}
+
+double GroupSchedule::Batch(int slot, double now, double pass) {
+  const std::vector<PipelineTime::Stage>& stages = time_.stages_;
+  const int count = static_cast<int>(stages.size());
+  const int passes = time_.passes_;
+  std::vector<Progress> all(count);
+  for (Progress& at : all) at.free = at.link_down = at.link_up = now;
+  all[0].activations.assign(passes, now);
   // Each round makes a pass wherever one can be made.
-  while (all[0].backwards < passes_) {
-    for (int s = 0; s < stages; ++s) {
+  while (all[0].backwards < passes) {
+    for (int s = 0; s < count; ++s) {
       Progress& at = all[s];
-      const bool forward = at.forwards < passes_ &&
-                           at.forwards < at.backwards + PassesAtOnce(stages, s);
+      const bool forward = at.forwards < passes &&
+                           at.forwards < at.backwards + PassesAtOnce(count, s);
       const int i = forward ? at.forwards : at.backwards;
       std::vector<double>& input = forward ? at.activations : at.gradients;
-      if (i == passes_ || i >= static_cast<int>(input.size())) continue;
-      const double share = forward ? stages_[s].forward : stages_[s].backward;
-      at.free = std::max(at.free, input[i]) + share * pass;
+      if (i == passes || i >= static_cast<int>(input.size())) continue;
+      const double seconds =
+          pass * (forward ? stages[s].forward : stages[s].backward);
+      Calendar& calendar = calendars_[s][slot % stages[s].replicas];
+      const double begin =
+          FreeFrom(calendar, std::max(at.free, input[i]), seconds);
+      at.free = begin + seconds;
+      if (time_.slots_ > 1) {
+        const Busy busy = {begin, at.free, slot};
+        calendar.insert(
+            std::upper_bound(
+                calendar.begin(), calendar.end(), begin,
+                [](double at, const Busy& other) { return at < other.begin; }),
+            busy);
+      }
       ++(forward ? at.forwards : at.backwards);
-      if (forward && s + 1 < stages) {
-        at.link_down = std::max(at.link_down, at.free) + stages_[s].sending;
-        all[s + 1].activations.push_back(at.link_down + latency_);
+      if (forward && s + 1 < count) {
+        at.link_down = std::max(at.link_down, at.free) + stages[s].sending;
+        all[s + 1].activations.push_back(at.link_down + time_.latency_);
       } else if (forward) {
         at.gradients.push_back(at.free);  // The loss's own.
       } else if (s > 0) {
-        at.link_up = std::max(at.link_up, at.free) + stages_[s - 1].sending;
-        all[s - 1].gradients.push_back(at.link_up + latency_);
+        at.link_up = std::max(at.link_up, at.free) + stages[s - 1].sending;
+        all[s - 1].gradients.push_back(at.link_up + time_.latency_);
       }
     }
   }

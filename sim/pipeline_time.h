@@ -9,10 +9,13 @@
 namespace sluice {
 
 // What a task takes that the members of a group compute together, in the order
-// 1F1B with a flush after each mini-batch (docs/parallelism.md).
+// 1F1B with a flush after each mini-batch (docs/parallelism.md), while the
+// group's other slots have tasks like it.
 struct TaskUse {
-  double seconds = 0;             // From its first pass to its last.
-  std::vector<double> computing;  // Seconds in which each member computes.
+  double seconds = 0;  // From its first pass to its last.
+  double period = 0;   // From one task's end to the next one's, of any slot.
+  // Seconds of a period in which each member computes.
+  std::vector<double> computing;
   // Share of the members' time in which they do not.
   double Bubble() const;
 };
@@ -27,12 +30,14 @@ class PipelineTime {
     // Of one micro-batch's activations to the stage behind, and of their
     // gradient back; seconds. The link is free for the next one after that.
     double sending = 0;
+    int replicas = 1;  // Slot f is computed by f mod replicas.
   };
   // One process.
   PipelineTime() : PipelineTime({Stage()}, /*passes=*/1, /*latency=*/0) {}
   // `passes`: micro-batches of a mini-batch. `latency`: seconds from the end of
-  // the sending until it has arrived. REQUIRES: stages, passes >= 1.
-  PipelineTime(std::vector<Stage> stages, int passes, double latency);
+  // the sending until it has arrived. REQUIRES: stages, passes, slots >= 1.
+  PipelineTime(std::vector<Stage> stages, int passes, double latency,
+               int slots = 1);
   // Stages as delays.stage says, or else by their multiply-adds, of which a
   // third is forward: a backward pass makes two products where the forward pass
   // makes one. Links as delays.worker_bandwidth and the mean of delays.latency
@@ -43,15 +48,47 @@ class PipelineTime {
   // A task of `batches` mini-batches, which a worker of one process computes in
   // `whole` seconds.
   TaskUse Task(double whole, int batches = 1) const;
-  // Its `seconds` alone.
-  double Seconds(double whole, int batches) const;
 
  private:
-  double Batch(double whole) const;
+  friend class GroupSchedule;
 
   std::vector<Stage> stages_;
   int passes_;
   double latency_;
+  int slots_;
+};
+
+// The tasks that one group has in hand, of as many slots as it has. A task's
+// passes are made when their input is there and the stage's process is free of
+// the tasks that began before it; so what begins later never holds it up.
+//
+// Cost O(passes x stages x passes of the other slots' tasks) for a task. Pure.
+class GroupSchedule {
+ public:
+  // `time` must outlive it.
+  explicit GroupSchedule(const PipelineTime* time);
+
+  // `slot` begins a task at `now`, of `batches` mini-batches that a worker of
+  // one process computes in `whole` seconds. Returns how many seconds later it
+  // ends. REQUIRES: its task before that has ended; `now` does not go down.
+  double Begin(int slot, double now, double whole, int batches = 1);
+  // The slot's task ends now.
+  void Cancel(int slot, double now);
+
+ private:
+  struct Busy {
+    double begin, end;
+    int slot;
+  };
+  using Calendar = std::vector<Busy>;  // Of one process, in order of time.
+
+  double Batch(int slot, double now, double pass);
+  // When the process can make a pass of `seconds`, from `earliest` on.
+  static double FreeFrom(const Calendar& calendar, double earliest,
+                         double seconds);
+
+  const PipelineTime& time_;
+  std::vector<std::vector<Calendar>> calendars_;  // By stage and replica.
 };
 
 }  // namespace sluice

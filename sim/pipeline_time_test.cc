@@ -74,11 +74,51 @@ TEST(PipelineTimeTest, ALinkSendsOneMicroBatchAfterTheOther) {
 }
 
 // Equal stages, passes of 1 s forward and 2 s backward, 1 s from one to the
-// other. A member is far enough ahead (PassesAtOnce) that the second stage waits
-// for its first input alone, and the first one for the last gradient.
+// other. A member is far enough ahead (PassesAtOnce) that the second stage
+// waits for its first input alone, and the first one for the last gradient.
 TEST(PipelineTimeTest, LatencyIsWaitedForOnceEachWay) {
   const PipelineTime pipeline(Stages(2, Stage(0.5)), 4, 1);
   EXPECT_NEAR(pipeline.Task(24).seconds, (4 + 1) * 3 + 2, kNear);
+}
+
+// Equal stages, and enough tasks in hand: none of them ever waits.
+TEST(PipelineTimeTest, SlotsFillTheBubble) {
+  const PipelineTime alone(Stages(2, Stage(0.5)), 4, 0);
+  const PipelineTime slots(Stages(2, Stage(0.5)), 4, 0, /*slots=*/3);
+  EXPECT_NEAR(alone.Task(12).period, alone.Task(12).seconds, kNear);
+  EXPECT_NEAR(alone.Task(12).Bubble(), 1.0 / 5, kNear);
+  EXPECT_NEAR(slots.Task(12).Bubble(), 0, 0.01);
+  EXPECT_NEAR(slots.Task(12).period, 6, 0.06);
+  EXPECT_GT(slots.Task(12).seconds, alone.Task(12).seconds);
+}
+
+// PipeDream's replicated stage: the first takes three times the second's, and
+// has three processes.
+TEST(PipelineTimeTest, ReplicasShareAStagesTasks) {
+  std::vector<PipelineTime::Stage> stages = {Stage(0.75), Stage(0.25)};
+  stages[0].replicas = 3;
+  const TaskUse use = PipelineTime(stages, 1, 0, /*slots=*/6).Task(12);
+  EXPECT_NEAR(use.period, 3, 0.1);
+  EXPECT_THAT(use.computing, ElementsAre(3, 3, 3, 3));
+}
+
+// One process, one micro-batch of 3 s.
+TEST(GroupScheduleTest, WhatBeginsLaterTakesWhatIsLeft) {
+  const PipelineTime time({Stage(1)}, 1, 0, /*slots=*/2);
+  GroupSchedule group(&time);
+  EXPECT_NEAR(group.Begin(0, 10, 3), 3, kNear);
+  EXPECT_NEAR(group.Begin(1, 11, 3), 2 + 3, kNear);
+  // The first one's end leaves 13 to 16 to the second.
+  EXPECT_NEAR(group.Begin(0, 13, 3), 3 + 3, kNear);
+}
+
+TEST(GroupScheduleTest, ACancelledTaskLeavesItsTime) {
+  const PipelineTime time({Stage(1)}, 2, 0, /*slots=*/2);
+  GroupSchedule group(&time);
+  group.Begin(0, 0, 6);
+  // In the first backward pass, which is made to its end at 3 s.
+  group.Cancel(0, 2);
+  EXPECT_NEAR(group.Begin(1, 2, 6), 1 + 6, kNear);
 }
 
 TEST(PipelineTimeTest, AJobGivesStagesPassesAndLinks) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/group.h"
 #include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
@@ -14,7 +15,7 @@ namespace {
 // How many links' worth a worker has for weights and gradients: each member has
 // one of its own, and the member with the most weights is done last.
 double LinksOf(const ResolvedJob& job) {
-  if (MembersOf(job.job) == 1) return 1;
+  if (StageCount(job.job) == 1) return 1;
   int64_t most = 0;
   for (const ModelStage& stage : StagesOf(job)) {
     most = std::max(most, stage.parameters.size());

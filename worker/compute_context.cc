@@ -12,6 +12,7 @@
 #include "worker/measure.h"
 #include "worker/model/make_device.h"
 #include "worker/native_gradient.h"
+#include "worker/pipeline/slot_gradient.h"
 #include "worker/pipeline/stage_gradient.h"
 
 namespace sluice {
@@ -77,9 +78,9 @@ absl::StatusOr<ComputeContext> MakeWorkerContext(
   return context;
 }
 
-absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
-                                                 WorkerId id,
-                                                 GroupLinks* links) {
+absl::StatusOr<ComputeContext> MakeMemberContext(
+    const ResolvedJob& stage_job, WorkerId id,
+    std::shared_ptr<const DataSource> data, SlotTurn* turn, GroupLinks* links) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
                           MakeDevice(stage_job.job.worker(), id));
@@ -91,14 +92,14 @@ absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
   SLUICE_ASSIGN_OR_RETURN(
       context.model,
       Model::On(context.device.get(), stage_job.layout, std::move(stage)));
-  SLUICE_ASSIGN_OR_RETURN(context.data,
-                          OpenDataSource(stage_job.job.data(), Split::kTrain,
-                                         stage_job.job.seed()));
-  context.gradient = std::make_unique<StageGradient>(
-      StageGradient::Options{.native = JobNativeGradient(stage_job),
-                             .place = links->place(),
-                             .wake = [links] { links->Wake(); }},
-      context.data.get(), stage_model, context.model.get());
+  context.data = std::move(data);
+  context.gradient = std::make_unique<SlotGradient>(
+      std::make_unique<StageGradient>(
+          StageGradient::Options{.native = JobNativeGradient(stage_job),
+                                 .place = links->place(),
+                                 .wake = [links] { links->Wake(); }},
+          context.data.get(), stage_model, context.model.get()),
+      turn);
   return context;
 }
 

@@ -15,6 +15,7 @@
 #include "worker/evaluator.h"
 #include "worker/model/model.h"
 #include "worker/pipeline/group_links.h"
+#include "worker/pipeline/turns.h"
 #include "worker/task_gradient.h"
 #include "worker/version_measure.h"
 
@@ -56,11 +57,11 @@ absl::StatusOr<ComputeContext> MakeTrainingContext(
 absl::StatusOr<ComputeContext> MakeWorkerContext(
     const ResolvedJob& job, WorkerId id,
     const std::vector<std::string>& command);
-// The same for a member of a worker of several: of its stage's job, and beside
-// its neighbours, which outlive the context.
-absl::StatusOr<ComputeContext> MakeMemberContext(const ResolvedJob& stage_job,
-                                                 WorkerId id,
-                                                 GroupLinks* links);
+// The same for a slot of a group's member: of its stage's job, in the turns of
+// `turn`, and beside its neighbours, which outlive the context.
+absl::StatusOr<ComputeContext> MakeMemberContext(
+    const ResolvedJob& stage_job, WorkerId id,
+    std::shared_ptr<const DataSource> data, SlotTurn* turn, GroupLinks* links);
 
 // For measuring the test split, evaluation.batch_size samples at a time, on
 // worker 0's GPU if on any. `data` and errors as above.

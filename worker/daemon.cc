@@ -149,31 +149,44 @@ void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
 //
 //   Parted           false: another life may follow
 //   SIGTERM          nobody knows this process now: it ends at once
-void LeaveOnSignal::Joined(std::function<void(const std::string&)> leave) {
-  absl::MutexLock lock(&mu_);
-  leave_ = std::move(leave);
+void LeaveOnSignal::Joined(std::function<void(const std::string&)> leave,
+                           int slot) {
+  std::string left;
+  {
+    absl::MutexLock lock(&mu_);
+    left = left_;
+    if (left.empty()) leave_[slot] = leave;
+  }
+  if (!left.empty()) leave(left);
 }
 
-bool LeaveOnSignal::Parted() {
+bool LeaveOnSignal::Parted(int slot) {
   absl::MutexLock lock(&mu_);
-  leave_ = nullptr;
+  leave_.erase(slot);
   mu_.Await(absl::Condition(this, &LeaveOnSignal::NotLeaving));
-  return left_;
+  return !left_.empty();
+}
+
+bool LeaveOnSignal::left() {
+  absl::MutexLock lock(&mu_);
+  return !left_.empty();
 }
 
 void LeaveOnSignal::OnSignal(const std::string& name) {
-  std::function<void(const std::string&)> leave;
+  const std::string why = absl::StrCat("stopped by ", name);
+  std::map<int, std::function<void(const std::string&)>> leave;
   {
     absl::MutexLock lock(&mu_);
     leave = leave_;
-    leaving_ = left_ = leave != nullptr;
+    leaving_ = !leave.empty();
+    if (leaving_) left_ = why;
   }
-  spdlog::info("event=stopping signal={} joined={}", name, leave != nullptr);
-  if (leave == nullptr) {
+  spdlog::info("event=stopping signal={} joined={}", name, !leave.empty());
+  if (leave.empty()) {
     spdlog::shutdown();
     std::_Exit(EXIT_SUCCESS);
   }
-  leave(absl::StrCat("stopped by ", name));
+  for (const auto& [slot, call] : leave) call(why);
   absl::MutexLock lock(&mu_);
   leaving_ = false;
 }

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_DAEMON_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,8 +87,8 @@ absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
 // REQUIRES: `exchange` outlives `client`.
 void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);
 
-// Says good-bye on SIGINT or SIGTERM. While the process has not joined nobody
-// knows it, so it ends at once, with exit code 0.
+// Says good-bye on SIGINT or SIGTERM, for each slot of the process. While none
+// has joined nobody knows the process, so it ends at once, with exit code 0.
 // REQUIRES: StopSignal::Block was called; one at a time in a process.
 //
 // Thread-safe.
@@ -95,11 +96,14 @@ class LeaveOnSignal {
  public:
   LeaveOnSignal() = default;
 
-  // From now on a signal calls `leave` with the reason.
-  void Joined(std::function<void(const std::string&)> leave);
-  // Until the next Joined it does not; waits for a call that is under way.
-  // Whether `leave` was called.
-  bool Parted();
+  // From now on a signal calls `leave` with the reason, and if one has come
+  // already, this does.
+  void Joined(std::function<void(const std::string&)> leave, int slot = 0);
+  // Until the slot's next Joined it does not; waits for a call that is under
+  // way. Whether a signal has come.
+  bool Parted(int slot = 0);
+  // Whether a signal has come. Who waits for others before it joins asks.
+  bool left();
 
  private:
   void OnSignal(const std::string& name);
@@ -109,9 +113,10 @@ class LeaveOnSignal {
   }
 
   absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
-  std::function<void(const std::string&)> leave_ ABSL_GUARDED_BY(mu_);
+  std::map<int, std::function<void(const std::string&)>> leave_
+      ABSL_GUARDED_BY(mu_);                    // By slot.
   bool leaving_ ABSL_GUARDED_BY(mu_) = false;  // A call is under way.
-  bool left_ ABSL_GUARDED_BY(mu_) = false;
+  std::string left_ ABSL_GUARDED_BY(mu_);      // Why; empty: no signal yet.
 
   // Last: its thread uses what is above.
   StopSignal signal_{[this](const std::string& name) { OnSignal(name); }};

@@ -256,7 +256,7 @@ int main(int argc, char** argv) {
   const auto security =
       sluice::OpenSecurity(flags, *job, sluice::TlsRole::kEvaluator);
   if (!security.ok()) return sluice::UsageExitCode(security.status());
-  const auto port = sluice::ProcessPort::Open(flags.http, "evaluator", "0");
+  const auto port = sluice::ProcessPort::Open(flags.http, "evaluator", {"0"});
   if (!port.ok()) return sluice::UsageExitCode(port.status());
   return sluice::ExitCode(
       sluice::RunEvaluator(*job, *security, port->get(), run_dir, command));

@@ -12,12 +12,17 @@
 #include "worker/layer_times.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <numeric>
+#include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/initial_weights.h"
+#include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "worker/cancel_token.h"
 #include "worker/compute_context.h"
@@ -90,31 +95,68 @@ std::vector<absl::Time> BackwardBegins(const TaskProgress& progress) {
   return begins;
 }
 
-// A micro-batch's passes through `parts`, one of `several` or not.
-absl::StatusOr<std::vector<LayerTime>> TimePass(
-    const std::vector<ModelStage>& parts, const Batch& batch, bool several,
-    absl::Span<const float> weights, absl::Span<float> gradient, Model* model) {
-  TimedWeights source(weights);
-  TimedGradient sink(gradient);
+// A model with all that its passes need.
+class Subject {
+ public:
+  static absl::StatusOr<std::unique_ptr<Subject>> Make(const ResolvedJob& job) {
+    auto subject = std::make_unique<Subject>();
+    SLUICE_ASSIGN_OR_RETURN(subject->context_,
+                            MakeTrainingContext(job, WorkerId(0)));
+    const ComputeContext& context = subject->context_;
+    if (context.device->accelerator() != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker.device: layers are timed on the CPU only, this is ",
+          context.DeviceName()));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const InitialWeights first,
+                            InitialWeights::Open(job));
+    SLUICE_ASSIGN_OR_RETURN(subject->weights_,
+                            first.Read({0, job.layout.size()}));
+    subject->gradient_.resize(job.layout.size());
+    std::vector<int64_t> samples(
+        std::min<int64_t>(JobMicroBatch(job), context.data->size()));
+    std::iota(samples.begin(), samples.end(), 0);
+    context.data->Gather(samples, &subject->batch_);
+    subject->parts_ = SmallestStages(job.model);
+    subject->several_ = JobMicroBatch(job) < job.job.data().batch_size();
+    return subject;
+  }
+
+  // The thread that calls Time is to call it first.
+  void Enter() const { context_.Enter(); }
+  // A micro-batch's passes through the parts.
+  absl::StatusOr<std::vector<LayerTime>> Time();
+
+ private:
+  ComputeContext context_;
+  std::vector<float> weights_, gradient_;
+  Batch batch_;
+  std::vector<ModelStage> parts_;
+  bool several_ = false;  // Micro-batches in a mini-batch.
+};
+
+absl::StatusOr<std::vector<LayerTime>> Subject::Time() {
+  TimedWeights source(weights_);
+  TimedGradient sink(absl::MakeSpan(gradient_));
   TaskProgress progress;
-  int left = several ? 2 : 1;
+  int left = several_ ? 2 : 1;
   const float share = 1.0F / static_cast<float>(left);
   const auto next = [&] {
-    return Model::Part{.batch = &batch, .share = share, .last = --left == 0};
+    return Model::Part{.batch = &batch_, .share = share, .last = --left == 0};
   };
-  SLUICE_RETURN_IF_ERROR(model
+  SLUICE_RETURN_IF_ERROR(context_.model
                              ->ComputeGradient({.next = next}, source, sink,
                                                CancelToken(), &progress)
                              .status());
   progress.End();
   std::vector<LayerTime> times;
-  for (const ModelStage& part : parts) times.push_back({.part = part});
+  for (const ModelStage& part : parts_) times.push_back({.part = part});
   const std::vector<absl::Time> backward = BackwardBegins(progress);
   absl::Time until = backward.front();
   absl::Time since = backward.back();
-  for (size_t i = parts.size(); i-- > 0;) {
-    const absl::Time begin = source.BeginOf(parts[i]);
-    const absl::Time end = sink.EndOf(parts[i]);
+  for (size_t i = parts_.size(); i-- > 0;) {
+    const absl::Time begin = source.BeginOf(parts_[i]);
+    const absl::Time end = sink.EndOf(parts_[i]);
     times[i].forward = absl::ToDoubleSeconds(until - begin);
     times[i].backward = absl::ToDoubleSeconds(end - since);
     until = begin;
@@ -148,41 +190,37 @@ std::vector<LayerTime> Medians(
 }  // namespace
 
 absl::StatusOr<std::vector<LayerTime>> MeasureLayers(const ResolvedJob& job,
-                                                     absl::Duration patience) {
+                                                     absl::Duration patience,
+                                                     int at_once) {
   if (job.job.model().has_external()) {
     return absl::InvalidArgumentError(
         "model.external: expected layers of Sluice, whose times it can "
         "measure");
   }
-  SLUICE_ASSIGN_OR_RETURN(const ComputeContext context,
-                          MakeTrainingContext(job, WorkerId(0)));
-  if (context.device->accelerator() != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "worker.device: layers are timed on the CPU only, this is ",
-        context.DeviceName()));
+  std::vector<std::unique_ptr<Subject>> subjects;
+  for (int i = 0; i < at_once; ++i) {
+    SLUICE_ASSIGN_OR_RETURN(subjects.emplace_back(), Subject::Make(job));
   }
-  context.Enter();
-  SLUICE_ASSIGN_OR_RETURN(const InitialWeights first,
-                          InitialWeights::Open(job));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> weights,
-                          first.Read({0, job.layout.size()}));
-  std::vector<float> gradient(job.layout.size());
-  std::vector<int64_t> samples(
-      std::min<int64_t>(JobMicroBatch(job), context.data->size()));
-  std::iota(samples.begin(), samples.end(), 0);
-  Batch batch;
-  context.data->Gather(samples, &batch);
-
-  const std::vector<ModelStage> parts = SmallestStages(job.model);
-  const bool several = JobMicroBatch(job) < job.job.data().batch_size();
+  std::atomic<bool> over = false;
+  std::vector<std::thread> others;
+  const absl::Cleanup join = [&] {
+    over = true;
+    for (std::thread& other : others) other.join();
+  };
+  for (int i = 1; i < at_once; ++i) {
+    others.push_back(StartThread("beside", [&over, beside = subjects[i].get()] {
+      beside->Enter();
+      while (!over && beside->Time().ok()) {
+      }
+    }));
+  }
+  Subject& subject = *subjects[0];
+  subject.Enter();
   const absl::Time end = Clock::Real()->Now() + patience;
   std::vector<std::vector<LayerTime>> passes;
   // The first one touches memory for the first time.
   for (int pass = 0; pass <= kFewest || Clock::Real()->Now() < end; ++pass) {
-    SLUICE_ASSIGN_OR_RETURN(
-        std::vector<LayerTime> times,
-        TimePass(parts, batch, several, weights, absl::MakeSpan(gradient),
-                 context.model.get()));
+    SLUICE_ASSIGN_OR_RETURN(std::vector<LayerTime> times, subject.Time());
     if (pass > 0) passes.push_back(std::move(times));
   }
   return Medians(passes);

@@ -16,14 +16,17 @@ struct LayerTime {
   double forward = 0, backward = 0;  // Seconds.
 };
 
-// Measures the parts of `job`'s model (SmallestStages), whose members all
-// compute in this process and thread: the median of as many passes as
-// `patience` allows, three or more, over the first micro-batch of the training
-// split, at the first weights. The loss counts as forward. kInvalidArgument: a
-// model process computes the model, or a GPU, whose operations outlive the
-// calls that are timed. Else errors name the file or the device.
+// Measures the parts of `job`'s model (SmallestStages), computed as a whole in
+// this process: the median of as many passes as `patience` allows, three or
+// more, over the first micro-batch of the training split, at the first weights.
+// The loss counts as forward. Meanwhile `at_once` - 1 other threads compute the
+// same, as the processes beside it do on a machine that has several.
+// kInvalidArgument: a model process computes the model, or a GPU, whose
+// operations outlive the calls that are timed. Else errors name the file or the
+// device.
 absl::StatusOr<std::vector<LayerTime>> MeasureLayers(const ResolvedJob& job,
-                                                     absl::Duration patience);
+                                                     absl::Duration patience,
+                                                     int at_once = 1);
 
 }  // namespace sluice
 

@@ -43,7 +43,7 @@ TEST(LayerTimesTest, EachPartThatCouldBeAStageTakesTime) {
           "1 } } layer { batch_norm {} } } } layer { max_pool { kernel: 2 } } "
           "layer { flatten {} } layer { dense { units: 10 } }",
           kImages);
-  const auto times = MeasureLayers(job, absl::ZeroDuration());
+  const auto times = MeasureLayers(job, absl::ZeroDuration(), /*at_once=*/2);
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_THAT(FirstLayers(job, *times),
               ElementsAre("conv2d0", "batch_norm1", "residual3", "dense6"));

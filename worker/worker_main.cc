@@ -2,6 +2,7 @@
 // Exit codes: common/exit_codes.h.
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "common/delay_model.h"
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
+#include "common/group.h"
 #include "common/http/process_port.h"
 #include "common/ids.h"
 #include "common/model_command.h"
@@ -40,7 +42,10 @@
 #include "worker/cancel_token.h"
 #include "worker/compute_context.h"
 #include "worker/daemon.h"
+#include "worker/data/data_source.h"
 #include "worker/pipeline/group_links.h"
+#include "worker/pipeline/member_listener.h"
+#include "worker/pipeline/turns.h"
 #include "worker/rejoin_policy.h"
 #include "worker/task_inbox.h"
 #include "worker/timeline.h"
@@ -61,11 +66,17 @@ std::string CheckNumber(const std::string& number) {
 }
 
 // What --worker says; nullopt: any. kFailedPrecondition: any will not do.
+// kInvalidArgument: there is no such group.
 absl::StatusOr<std::optional<WorkerId>> ParseNumber(
     const std::string& number, const proto::Job& job,
     const std::string& timeline) {
   int64_t id = 0;
-  if (absl::SimpleAtoi(number, &id)) return WorkerId(id);
+  if (absl::SimpleAtoi(number, &id)) {
+    if (SlotsOf(job) == 1 || id < GroupsOf(job)) return WorkerId(id);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--worker: must be 0 to ", GroupsOf(job) - 1,
+        " (the groups, cluster.workers / worker.group.slots), is ", id));
+  }
   SLUICE_RETURN_IF_ERROR(CheckAnyNumber(job));
   if (timeline.empty()) return std::nullopt;
   return absl::FailedPreconditionError(
@@ -92,21 +103,35 @@ CounterMap Counted(const WorkerCounters& counters,
   return counted;
 }
 
-// What this process is: a worker, or one member of it.
-struct Self {
+// What this process is: a worker, or a member of a group.
+struct Process {
   const ResolvedJob& job;  // Of a member, its stage's.
   const TransportSecurity& security;
-  GroupLinks& links;
-  LeaveOnSignal& leave;
+  const MemberFlags& member;
   ProcessPort& port;
-  Timeline* timeline;
+  const std::string& timeline;  // Path; empty: none.
+  // Of the model process.
+  const std::vector<std::string>& command;
+  LeaveOnSignal leave = {};
+  // Of a member:
+  std::unique_ptr<MemberListener> listener = {};
+  std::shared_ptr<const DataSource> data = {};
+  Turns turns = {};
+};
+
+// One slot of it, which is a worker for the coordinator.
+struct Self {
+  Process& process;
+  int slot = 0;  // Its place among the process's.
+  GroupLinks& links;
+  Timeline* timeline = nullptr;
 
   // Under the number with which it was welcomed.
   std::string Name(int64_t number) const {
-    const int members = MembersOf(job.job);
+    const int members = MembersOf(process.job.job);
     return absl::StrCat(
         "worker ", number,
-        members == 1 ? "" : absl::StrCat(" member ", links.place().stage));
+        members == 1 ? "" : absl::StrCat(" member ", process.member.member));
   }
 };
 
@@ -122,15 +147,17 @@ class Tasks {
   GrpcExchange* exchange() { return exchange_.get(); }
   // After Open.
   CounterMap Counted() const {
-    return sluice::Counted(CountersOf(counters_, *exchange_), self_.security);
+    return sluice::Counted(CountersOf(counters_, *exchange_),
+                           self_.process.security);
   }
 
   // Comes before all else.
   absl::Status Open(const proto::Welcome& welcome) {
+    number_ = welcome.id();
     SLUICE_ASSIGN_OR_RETURN(
-        exchange_,
-        OpenExchange(self_.job, self_.security, self_.Name(welcome.id()),
-                     JobWireTypes(self_.job.job), welcome));
+        exchange_, OpenExchange(self_.process.job, self_.process.security,
+                                self_.Name(welcome.id()),
+                                JobWireTypes(self_.process.job.job), welcome));
     inbox_.set_wake([this] {
       exchange_->Wake();
       context_.gradient->Wake();
@@ -147,13 +174,14 @@ class Tasks {
       context_.Enter();
       Trainer trainer(options, context_.gradient.get(), exchange_.get());
       WorkerLoop loop(
-          self_.job.job.cluster().coordinator(), &inbox_, &trainer, &counters_,
+          self_.process.job.job.cluster().coordinator(), &inbox_, &trainer,
+          &counters_,
           [this](proto::ToCoordinator message) {
             self_.links.Up(std::move(message));
           },
           self_.timeline);
       *worked = AwaitReachable(
-          self_.job, rejoins, [this] { return inbox_.closed(); },
+          self_.process.job, rejoins, [this] { return inbox_.closed(); },
           exchange_.get());
       if (worked->ok()) *worked = loop.Run();
       if (worked->ok() && !inbox_.finish().has_value()) {
@@ -165,7 +193,8 @@ class Tasks {
   // After that thread has ended. Says what was counted.
   void Describe(LifeEnd* end) const {
     const WorkerCounters all = CountersOf(counters_, *exchange_);
-    spdlog::info("event=done {}", CountersText(kWorkerCounters, all));
+    spdlog::info("event=done worker={} {}", number_,
+                 CountersText(kWorkerCounters, all));
     end->finish = inbox_.finish();
     end->delivered = all.gradients_delivered > 0;
     end->gradient_broken = context_.gradient->broken();
@@ -177,6 +206,7 @@ class Tasks {
   const ComputeContext& context_;
   SharedCounters<WorkerCounters> counters_;
   TaskInbox inbox_;
+  int64_t number_ = 0;
   std::unique_ptr<GrpcExchange> exchange_;
 };
 
@@ -190,18 +220,23 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
   TaskInbox& inbox = tasks.inbox();
   const bool rejoins = session.rejoins;
   std::unique_ptr<CoordinatorClient> client;
-  SLUICE_RETURN_IF_ERROR(
-      self.links.BeginLife({.answer =
-                                [&client](proto::ToCoordinator answer) {
-                                  client->Send(std::move(answer));
-                                },
-                            .on_broken =
-                                [&inbox](const absl::Status& why) {
-                                  inbox.Close(std::string(why.message()));
-                                },
-                            .stopped = [] { return false; }},
-                           rejoins));
+  SLUICE_RETURN_IF_ERROR(self.links.BeginLife(
+      {.answer =
+           [&client](proto::ToCoordinator answer) {
+             client->Send(std::move(answer));
+           },
+       .on_broken =
+           [&inbox](const absl::Status& why) {
+             inbox.Close(std::string(why.message()));
+           },
+       .stopped = [&self] { return self.process.leave.left(); }},
+      rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
+  if (self.process.leave.left()) return LifeEnd{.told_to_leave = true};
+  if (IsGroup(self.process.job.job)) {
+    const auto processes = self.links.Processes();
+    session.join.mutable_members()->Assign(processes.begin(), processes.end());
+  }
   session.on_message = [&](const proto::FromCoordinator& message) {
     self.links.Down(message);
     inbox.Receive(message);
@@ -219,14 +254,18 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
   TellUnreached(tasks.exchange(), client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });
-  self.port.Rename(absl::StrCat(*number));
-  self.port.Joined([&tasks] { return tasks.Counted(); });
+  ProcessPort& port = self.process.port;
+  LeaveOnSignal& leave = self.process.leave;
+  port.Rename(absl::StrCat(*number), self.slot);
+  port.Joined([&tasks] { return tasks.Counted(); }, self.slot);
   self.links.Welcomed(welcome);
-  self.leave.Joined([&](const std::string& reason) {
-    inbox.Close(reason);
-    context.gradient->Abandon();
-    client->Leave(reason);
-  });
+  leave.Joined(
+      [&](const std::string& reason) {
+        inbox.Close(reason);
+        context.gradient->Abandon();
+        client->Leave(reason);
+      },
+      self.slot);
 
   LifeEnd end;
   std::thread compute =
@@ -236,8 +275,8 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
   inbox.Close("the session has ended");
   if (inbox.finish().has_value()) context.gradient->Abandon();
   compute.join();
-  end.told_to_leave = self.leave.Parted();
-  self.port.Parted();
+  end.told_to_leave = leave.Parted(self.slot);
+  port.Parted(self.slot);
   tasks.Describe(&end);
   return end;
 }
@@ -258,7 +297,7 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self,
            [&inbox](const absl::Status& why) {
              inbox.Close(std::string(why.message()));
            },
-       .stopped = [&inbox] { return inbox.closed(); }},
+       .stopped = [&] { return inbox.closed() || self.process.leave.left(); }},
       rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
   LifeEnd end;
@@ -268,54 +307,56 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self,
   if (!welcome.has_value()) {
     end.finish = inbox.finish();
     end.late = true;
+    end.told_to_leave = self.process.leave.left();
     return end;
   }
   if (rejoins) LogNewLife(*welcome);
   SLUICE_RETURN_IF_ERROR(tasks.Open(*welcome));
   self.links.Welcomed(*welcome);
-  self.port.Joined([&tasks] { return tasks.Counted(); });
-  self.leave.Joined([&](const std::string& reason) { inbox.Close(reason); });
+  ProcessPort& port = self.process.port;
+  LeaveOnSignal& leave = self.process.leave;
+  port.Joined([&tasks] { return tasks.Counted(); }, self.slot);
+  leave.Joined([&](const std::string& reason) { inbox.Close(reason); },
+               self.slot);
   std::thread compute =
       tasks.Start(options, rejoins, &end.worked, [](const std::string&) {});
   compute.join();
-  end.told_to_leave = self.leave.Parted();
-  self.port.Parted();
+  end.told_to_leave = leave.Parted(self.slot);
+  port.Parted(self.slot);
   tasks.Describe(&end);
   return end;
 }
 
+absl::StatusOr<ComputeContext> MakeContext(Process& process, WorkerId id,
+                                           SlotTurn* turn, GroupLinks* links) {
+  if (!IsGroup(process.job.job)) {
+    return MakeWorkerContext(process.job, id, process.command);
+  }
+  return MakeMemberContext(process.job, id, process.data, turn, links);
+}
+
 // Works for the job's coordinator as worker `given`, or as one that it gives a
-// number to, until the run is over, and adds what it does to the file
-// `timeline_path` (timeline.h), unless that is empty. `command` is that of the
-// model process, if the job has one. OK: it reached its end, or this process
-// was told to stop. Else says what went wrong, naming the culprit. Blocks.
-// REQUIRES: StopSignal::Block was called.
-absl::Status RunWorker(const ResolvedJob& job,
-                       const TransportSecurity& security,
-                       std::optional<WorkerId> given, GroupLinks* links,
-                       ProcessPort* port, const std::string& timeline_path,
-                       const std::vector<std::string>& command) {
+// number to, until the run is over. OK: it reached its end, or this process was
+// told to stop. Else says what went wrong, naming the culprit. Blocks.
+absl::Status RunWorker(Process& process, std::optional<WorkerId> given,
+                       int slot) {
+  const ResolvedJob& job = process.job;
   const WorkerId id = given.value_or(WorkerId(0));  // CheckAnyNumber.
-  const bool split = MembersOf(job.job) > 1;
-  const auto make_context = [&] {
-    return split ? MakeMemberContext(job, id, links)
-                 : MakeWorkerContext(job, id, command);
-  };
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context, make_context());
-  LeaveOnSignal leave;
-  Self self = {.job = job,
-               .security = security,
-               .links = *links,
-               .leave = leave,
-               .port = *port,
-               .timeline = nullptr};
+  SlotTurn turn(&process.turns);
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<GroupLinks> links,
+      GroupLinks::Open(process.member, job, id, process.listener.get(), &turn,
+                       process.security));
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          MakeContext(process, id, &turn, links.get()));
+  Self self = {.process = process, .slot = slot, .links = *links};
   std::unique_ptr<Timeline> timeline;
-  if (!timeline_path.empty()) {
+  if (!process.timeline.empty()) {
     const int64_t number =
-        id.value() * MembersOf(job.job) + links->place().stage;
+        id.value() * MembersOf(job.job) + process.member.member;
     SLUICE_ASSIGN_OR_RETURN(
         timeline,
-        Timeline::Open(timeline_path, {number, self.Name(id.value())}));
+        Timeline::Open(process.timeline, {number, self.Name(id.value())}));
     self.timeline = timeline.get();
   }
   spdlog::info("event=ready worker={} device=\"{}\" parameters={}",
@@ -324,7 +365,7 @@ absl::Status RunWorker(const ResolvedJob& job,
   Trainer::Options options;
   SLUICE_ASSIGN_OR_RETURN(options.delay, ComputeDelay::Create(job.job));
   CoordinatorClient::Options session = SessionOptions(
-      job, security, proto::WORKER, id.value(), /*rejoins=*/false);
+      job, process.security, proto::WORKER, id.value(), /*rejoins=*/false);
   session.join.set_any_number(!given.has_value());
   for (auto& [name, value] : context.Inputs()) {  // Once: it takes time.
     (*session.join.mutable_inputs())[name] = value;
@@ -343,9 +384,83 @@ absl::Status RunWorker(const ResolvedJob& job,
     CancelToken().WaitFor(rejoin.pause());
     const int64_t restarts = context.restarts + 1;
     context.gradient.reset();  // Before there are two of it.
-    SLUICE_ASSIGN_OR_RETURN(context, make_context());
+    SLUICE_ASSIGN_OR_RETURN(context,
+                            MakeContext(process, id, &turn, links.get()));
     context.restarts = restarts;
   }
+}
+
+// Runs all slots of a member of group `group`, each on a thread of its own. One
+// that fails ends the process, and with it the others, which are then lost as
+// those of a process that dies.
+int RunSlots(Process& process, int group) {
+  std::vector<std::thread> threads;
+  const proto::Job& job = process.job.job;
+  for (const int slot : SlotsOfMember(job, process.member.member)) {
+    threads.push_back(StartThread("slot", [&process, &job, group, slot,
+                                           place = threads.size()] {
+      const int code = ExitCode(RunWorker(
+          process, WorkerOfSlot(job, group, slot), static_cast<int>(place)));
+      if (code == EXIT_SUCCESS) return;
+      spdlog::shutdown();
+      std::_Exit(code);
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return EXIT_SUCCESS;
+}
+
+// What --worker says is the number of a group's first slot.
+std::vector<std::string> NumbersOf(const proto::Job& job,
+                                   const MemberFlags& member,
+                                   std::optional<WorkerId> given) {
+  if (!given.has_value()) return {kAny};
+  std::vector<std::string> numbers;
+  for (const int slot : SlotsOfMember(job, member.member)) {
+    numbers.push_back(absl::StrCat(
+        WorkerOfSlot(job, static_cast<int>(given->value()), slot).value()));
+  }
+  return numbers;
+}
+
+// Runs what the flags say, and returns the process's exit code. REQUIRES:
+// StopSignal::Block was called.
+int Run(const DaemonFlags& flags, const std::string& number,
+        const MemberFlags& member, const std::string& timeline,
+        const std::vector<std::string>& command) {
+  const auto job = LoadDaemonJob(flags);
+  if (!job.ok()) return UsageExitCode(job.status());
+  LetRead(job->job.output().mode());
+  const auto agrees = CheckModelCommand(job->job, command);
+  if (!agrees.ok()) return UsageExitCode(agrees);
+  const auto given = ParseNumber(number, job->job, timeline);
+  if (!given.ok()) return UsageExitCode(given.status());
+  const auto security = OpenSecurity(flags, *job, TlsRole::kWorker);
+  if (!security.ok()) return UsageExitCode(security.status());
+  const auto fits = CheckMemberFlags(member, job->job, *security);
+  if (!fits.ok()) return UsageExitCode(fits);
+  const auto port = ProcessPort::Open(flags.http, "worker",
+                                      NumbersOf(job->job, member, *given));
+  if (!port.ok()) return UsageExitCode(port.status());
+  const ResolvedJob own =
+      StageCount(job->job) == 1
+          ? *job
+          : JobOfStage(*job, StageOfMember(job->job, member.member));
+  Process process = {.job = own,
+                     .security = *security,
+                     .member = member,
+                     .port = **port,
+                     .timeline = timeline,
+                     .command = command};
+  if (!IsGroup(job->job)) return ExitCode(RunWorker(process, *given, 0));
+  const int group = static_cast<int>((*given)->value());
+  auto listener = ListenForMembers(member, job->job, group, *security);
+  if (!listener.ok()) return UsageExitCode(listener.status());
+  process.listener = *std::move(listener);
+  auto data = OpenDataSource(job->job.data(), Split::kTrain, job->job.seed());
+  if (!data.ok()) return ExitCode(data.status());
+  process.data = *std::move(data);
+  return RunSlots(process, group);
 }
 
 }  // namespace
@@ -361,17 +476,19 @@ int main(int argc, char** argv) {
   sluice::DaemonFlags flags;
   sluice::AddDaemonFlags(&app, &flags);
   std::string number;
-  app.add_option("--worker", number,
-                 "number of this worker, from 0; any: the lead gives it the "
-                 "lowest that no living worker has")
+  app.add_option(
+         "--worker", number,
+         "number of this worker, or of its group, from 0; any: the lead "
+         "gives it the lowest that no living worker has")
       ->required()
       ->check(sluice::CheckNumber);
   sluice::MemberFlags member;
   app.add_option("--member", member.member,
-                 "number of this process in a worker of several "
-                 "(worker.group), from 0");
+                 "number of this process in its group (worker.group), from 0");
   app.add_option("--upstream", member.upstream,
-                 "where the member before this one listens");
+                 "where the members of the stage before this one's listen, in "
+                 "order; repeatable")
+      ->allow_extra_args(false);
   app.add_option("--listen", member.listen,
                  "host:port, or unix-abstract:NAME, for the member behind");
   std::string timeline;
@@ -385,23 +502,5 @@ int main(int argc, char** argv) {
                    member.member == 0 ? "" : absl::StrCat(".", member.member));
   const sluice::DaemonLog log(name, flags.log, flags.debug);
 
-  const auto job = sluice::LoadDaemonJob(flags);
-  if (!job.ok()) return sluice::UsageExitCode(job.status());
-  sluice::LetRead(job->job.output().mode());
-  const auto agrees = sluice::CheckModelCommand(job->job, command);
-  if (!agrees.ok()) return sluice::UsageExitCode(agrees);
-  const auto given = sluice::ParseNumber(number, job->job, timeline);
-  if (!given.ok()) return sluice::UsageExitCode(given.status());
-  const auto security =
-      sluice::OpenSecurity(flags, *job, sluice::TlsRole::kWorker);
-  if (!security.ok()) return sluice::UsageExitCode(security.status());
-  const auto links = sluice::GroupLinks::Open(
-      member, *job, given->value_or(sluice::WorkerId(0)), *security);
-  if (!links.ok()) return sluice::UsageExitCode(links.status());
-  const sluice::ResolvedJob own =
-      sluice::MembersOf(job->job) == 1 ? *job : JobOfStage(*job, member.member);
-  const auto port = sluice::ProcessPort::Open(flags.http, "worker", number);
-  if (!port.ok()) return sluice::UsageExitCode(port.status());
-  return sluice::ExitCode(sluice::RunWorker(
-      own, *security, *given, links->get(), port->get(), timeline, command));
+  return sluice::Run(flags, number, member, timeline, command);
 }

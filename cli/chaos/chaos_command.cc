@@ -39,9 +39,9 @@
 #include "common/atomic_file.h"
 #include "common/batch_grid.h"
 #include "common/clock.h"
+#include "common/group.h"
 #include "common/model_command.h"
 #include "common/resolved_job.h"
-#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
@@ -104,13 +104,13 @@ int64_t CheckpointEveryFor(int64_t updates, int acts) {
   return std::max<int64_t>(1, updates / (3 * (acts + 1)));
 }
 
-// Those that have a network of their own: the members of a worker share one.
+// Those that have a network of their own: the members of a group share one.
 std::vector<std::string> PartsOf(const proto::Job& job) {
   std::vector<std::string> names;
   for (int s = 0; s < job.cluster().shards(); ++s) {
     names.push_back(NameOfPart(Part::kShard, s));
   }
-  for (int w = 0; w < job.cluster().workers(); ++w) {
+  for (int w = 0; w < GroupsOf(job); ++w) {
     names.push_back(NameOfPart(Part::kWorker, w));
   }
   if (job.evaluation().enabled()) {
@@ -157,7 +157,7 @@ class ChaosRun {
                    .stops = options_.stops,
                    .cuts = cuts,
                    .storage_faults = options_.storage_faults,
-                   .workers = job_.job.cluster().workers(),
+                   .workers = GroupsOf(job_.job),
                    .members = MembersOf(job_.job),
                    .shards = job_.job.cluster().shards(),
                    .evaluator = job_.job.evaluation().enabled(),

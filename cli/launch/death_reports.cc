@@ -20,11 +20,10 @@ proto::Role RoleOf(Part part) {
 }  // namespace
 
 void DeathReports::Add(const PartEnd& end, absl::Time now) {
-  // Of a member its neighbours know at once.
-  if (end.ok || end.part == Part::kLead || end.part == Part::kMember) return;
+  if (end.ok || end.part == Part::kLead) return;
   proto::DeathReport report;
   report.set_role(RoleOf(end.part));
-  report.set_id(end.number);
+  report.set_id(end.part == Part::kMember ? WorkerOf(end.number) : end.number);
   report.set_process(end.process);
   report.set_reason(end.how);
   pending_.emplace_back(now, std::move(report));

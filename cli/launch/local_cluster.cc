@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -72,11 +73,17 @@ std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
     return absl::StrCat("unix-abstract:sluice-", plan.run_id, "-", worker, ".",
                         upstream);
   };
-  if (member > 0) {
-    flags.push_back(absl::StrCat("--member=", member));
-    flags.push_back(absl::StrCat("--upstream=", link(member - 1)));
+  if (member > 0) flags.push_back(absl::StrCat("--member=", member));
+  int first = 0;  // Of the member's stage.
+  size_t stage = 0;
+  for (; member >= first + plan.replicas[stage]; ++stage) {
+    first += plan.replicas[stage];
   }
-  if (member + 1 < plan.members) {
+  for (int before = stage == 0 ? 0 : first - plan.replicas[stage - 1];
+       before < first; ++before) {
+    flags.push_back(absl::StrCat("--upstream=", link(before)));
+  }
+  if (stage + 1 < plan.replicas.size()) {
     flags.push_back(absl::StrCat("--listen=", link(member)));
   }
   if (plan.timeline) {
@@ -165,7 +172,9 @@ absl::Status LocalCluster::StartOthers(const std::string& lead) {
   }
   for (int worker = 0; worker < plan_.workers; ++worker) {
     SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, worker, lead));
-    for (int member = 1; member < plan_.members; ++member) {
+    const int members =
+        std::accumulate(plan_.replicas.begin(), plan_.replicas.end(), 0);
+    for (int member = 1; member < members; ++member) {
       SLUICE_RETURN_IF_ERROR(
           Start(Part::kMember, NumberOfMember(worker, member), lead));
     }

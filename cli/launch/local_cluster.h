@@ -22,9 +22,10 @@ struct ClusterPlan {
   std::string run_id;
   std::string job_path;  // The resolved job, which every child reads.
   int shards = 1;
-  int workers = 1;
+  int workers = 1;      // Or groups.
   int max_workers = 1;  // With workers that somebody else may start.
-  int members = 1;      // Processes of each worker.
+  // Processes of each stage of a group.
+  std::vector<int> replicas = {1};
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.
@@ -47,7 +48,7 @@ std::vector<std::string> LeadCommand(const ClusterPlan& plan,
                                      const std::string& lead = "");
 std::vector<std::string> ShardCommand(const ClusterPlan& plan, int shard,
                                       const std::string& lead);
-// `member`: of a worker of several; they find each other by a name that they
+// `member`: of a group of several; they find each other by a name that they
 // have from the run's id.
 std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
                                        const std::string& lead, int member = 0);

@@ -22,9 +22,9 @@
 #include "common/atomic_file.h"
 #include "common/file_mode.h"
 #include "common/file_operations.h"
+#include "common/group.h"
 #include "common/model_command.h"
 #include "common/run_id.h"
-#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/tls/transport_security.h"
 #include "ps_server/resume.h"
@@ -225,6 +225,14 @@ void Report(const TrainRun& run, const std::string& run_dir,
   }
 }
 
+std::vector<int> ProcessesOfStages(const proto::Job& job) {
+  std::vector<int> processes;
+  for (int stage = 0; stage < StageCount(job); ++stage) {
+    processes.push_back(ReplicasOf(job, stage));
+  }
+  return processes;
+}
+
 // The folder and the id of a run.
 struct RunPlace {
   std::string dir;
@@ -309,24 +317,25 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
     return 2;
   }
   out << "run folder " << run_dir << "\nrun id " << place->id << std::endl;
-  TrainRun run({.bin_dir = options.bin_dir,
-                .run_dir = run_dir,
-                .run_id = place->id,
-                .job_path = job_path,
-                .shards = job.job.cluster().shards(),
-                .workers = job.job.cluster().workers(),
-                .max_workers = MostWorkers(job.job.cluster()),
-                .members = MembersOf(job.job),
-                .evaluator = job.job.evaluation().enabled(),
-                .resume = options.resume,
-                .timeline = options.timeline,
-                .tls = options.tls,
-                .http = options.http,
-                .command = options.command,
-                .evaluator_command = EvaluatorHasModelProcess(job.job)
-                                         ? options.command
-                                         : std::vector<std::string>()},
-               *security, options.columns, clock, out);
+  TrainRun run(
+      {.bin_dir = options.bin_dir,
+       .run_dir = run_dir,
+       .run_id = place->id,
+       .job_path = job_path,
+       .shards = job.job.cluster().shards(),
+       .workers = GroupsOf(job.job),
+       .max_workers = MostWorkers(job.job.cluster()) / SlotsOf(job.job),
+       .replicas = ProcessesOfStages(job.job),
+       .evaluator = job.job.evaluation().enabled(),
+       .resume = options.resume,
+       .timeline = options.timeline,
+       .tls = options.tls,
+       .http = options.http,
+       .command = options.command,
+       .evaluator_command = EvaluatorHasModelProcess(job.job)
+                                ? options.command
+                                : std::vector<std::string>()},
+      *security, options.columns, clock, out);
   run.Run();
   Report(run, run_dir, options, out, err);
   return run.supervision().ExitCode();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data_shape.h"
+#include "common/group.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/stage_plan.h"
@@ -127,12 +128,16 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job, int passes = 1) {
   return memory;
 }
 
-// With what a member is handed by its neighbours, for each pass.
+// With what a member is handed by its neighbours, for each pass; and each slot
+// has memory of its own.
 MemberReport ReportOfMember(const ResolvedJob& job, int member) {
-  const ModelStage stage = StagesOf(job)[member];
-  const ResolvedJob own = JobOfStage(job, member);
+  const int number = StageOfMember(job.job, member);
+  const auto slots =
+      static_cast<int64_t>(SlotsOfMember(job.job, member).size());
+  const ModelStage stage = StagesOf(job)[number];
+  const ResolvedJob own = JobOfStage(job, number);
   const std::vector<LayerPlan>& layers = own.model.layers;
-  const int passes = PassesAtOnce(MembersOf(job.job), member);
+  const int passes = PassesAtOnce(StageCount(job.job), number);
   const int64_t samples = std::min<int64_t>(job.job.data().batch_size(),
                                             job.job.worker().micro_batch());
   int64_t handed = 0;
@@ -147,6 +152,10 @@ MemberReport ReportOfMember(const ResolvedJob& job, int member) {
   report.memory = MemoryOfWorker(own, passes);
   report.memory.activations += passes * samples * handed * kFloat;
   report.memory.batch *= passes;
+  for (int64_t* each : {&report.memory.weights, &report.memory.gradient,
+                        &report.memory.activations, &report.memory.batch}) {
+    *each *= slots;
+  }
   return report;
 }
 
@@ -217,6 +226,17 @@ std::vector<std::string> WarningsOf(const proto::Job& job,
         "et al. 2016), and the run may diverge; lower the momentum or the "
         "learning rate, or bound sync.staleness"));
   }
+  const int others = (GroupsOf(job) - 1) * SlotsOf(job);
+  const bool one_per_worker = job.sync().policy() == proto::K_SYNC ||
+                              job.sync().policy() == proto::K_ASYNC;
+  if (SlotsOf(job) > 1 && others > 0 && one_per_worker &&
+      job.sync().k() > others) {
+    warnings.push_back(absl::StrCat(
+        "sync.k is ", job.sync().k(), ", and while one of ", GroupsOf(job),
+        " groups is gone there are ", others,
+        " workers (worker.group.slots of each other group): updates then wait "
+        "for it, or take what there is (sync.on_shortage)"));
+  }
   return warnings;
 }
 
@@ -228,7 +248,7 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   const int64_t evaluators = job.evaluation().enabled() ? 1 : 0;
   const int64_t sessions = MostWorkers(job.cluster()) + evaluators;
   const int64_t clients =
-      MostWorkers(job.cluster()) * MembersOf(job) + evaluators;
+      MostWorkers(job.cluster()) * StageCount(job) + evaluators;
   return {.lead = sessions + clients + (shards - 1) + kOwn,
           .shard = clients + 1 + kOwn,
           .worker = shards + 1 + kOwn};
@@ -249,8 +269,7 @@ CheckReport MakeCheckReport(const ResolvedJob& job) {
     report.checkpoint_bytes = arrays * job.layout.size() * kFloat;
   }
   report.worker = MemoryOfWorker(job);
-  const int members = MembersOf(job.job);
-  for (int m = 0; members > 1 && m < members; ++m) {
+  for (int m = 0; IsGroup(job.job) && m < MembersOf(job.job); ++m) {
     report.members.push_back(ReportOfMember(job, m));
   }
   report.descriptors = DescriptorsOf(job.job);

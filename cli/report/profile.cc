@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/group.h"
 #include "common/stage_plan.h"
 #include "sim/pipeline_time.h"
 
@@ -51,14 +52,18 @@ Pipeline MakePipeline(const ResolvedJob& job, int passes,
   std::vector<PipelineTime::Stage> shares;
   for (const LayerTime& stage : pipeline.stages) {
     largest = std::max(largest, SecondsOf(stage));
-    shares.push_back({stage.forward / whole, stage.backward / whole});
+    const int number = static_cast<int>(shares.size());
+    shares.push_back({.forward = stage.forward / whole,
+                      .backward = stage.backward / whole,
+                      .replicas = ReplicasOf(job.job, number)});
   }
-  const TaskUse task = PipelineTime(std::move(shares), passes, /*latency=*/0)
-                           .Task(passes * whole);
+  const TaskUse task =
+      PipelineTime(std::move(shares), passes, /*latency=*/0, SlotsOf(job.job))
+          .Task(passes * whole);
   pipeline.balance =
       whole / static_cast<double>(pipeline.stages.size()) / largest;
   pipeline.bubble = task.Bubble();
-  pipeline.limit = passes * whole / task.seconds;
+  pipeline.limit = passes * whole / task.period;
   return pipeline;
 }
 
@@ -70,7 +75,7 @@ ResolvedJob CutByTime(const ResolvedJob& job,
   ResolvedJob cut = job;
   cut.job.mutable_worker()->mutable_group()->clear_cuts();
   for (const std::string& name :
-       CutsByCost(job.model, costs, MembersOf(job.job))) {
+       CutsByCost(job.model, costs, StageCount(job.job))) {
     cut.job.mutable_worker()->mutable_group()->add_cuts(name);
   }
   return cut;
@@ -150,7 +155,7 @@ ProfileReport MakeProfileReport(const ResolvedJob& job,
   report.passes = (batch + report.samples - 1) / report.samples;
   report.parts = std::move(parts);
   report.batch_seconds = report.passes * SecondsOf(report.parts);
-  if (MembersOf(job.job) == 1) return report;
+  if (StageCount(job.job) == 1) return report;
   report.of_job = MakePipeline(job, report.passes, report.parts);
   report.by_time =
       MakePipeline(CutByTime(job, report.parts), report.passes, report.parts);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/group.h"
 #include "nlohmann/json.hpp"
 #include "sim/job_theory.h"
 #include "sim/pipeline_time.h"
@@ -61,11 +62,11 @@ void AddRun(const SimulatedRun& run, const SimulationReport& report,
   (*json)["pictures"] = report.pictures;
 }
 
-// Share of a task's time in which each member of a group does not compute.
+// Share of the time in which each member of a group does not compute.
 std::vector<double> MemberIdle(const TaskUse& task) {
   std::vector<double> idle;
   for (const double seconds : task.computing) {
-    idle.push_back(task.seconds > 0 ? 1 - seconds / task.seconds : 0);
+    idle.push_back(task.period > 0 ? 1 - seconds / task.period : 0);
   }
   return idle;
 }
@@ -93,6 +94,7 @@ void PrintJson(const ResolvedJob& job, const SimulationReport& report,
       {"worker_idle", timing.worker_idle},
       {"scaling_efficiency", timing.scaling_efficiency},
       {"task_seconds", timing.task.seconds},
+      {"task_period", timing.task.period},
       {"bubble", timing.task.Bubble()},
       {"member_idle", MemberIdle(timing.task)},
       {"pull_bytes", timing.pull_bytes},
@@ -174,11 +176,13 @@ void PrintTimes(const ResolvedJob& job, const Timing& timing,
       100 * timing.wasted, 100 * timing.wasted_time, 100 * timing.idle,
       100 * LeastOf(timing.worker_idle), 100 * MostOf(timing.worker_idle),
       timing.scaling_efficiency);
-  if (timing.task.computing.size() > 1) {
-    out << absl::StrFormat(
-               "a task           %.6g s, of which bubble %.2f%%; "
-               "members idle ",
-               timing.task.seconds, 100 * timing.task.Bubble())
+  if (IsGroup(job.job)) {
+    out << absl::StrFormat("a task           %.6g s", timing.task.seconds);
+    if (SlotsOf(job.job) > 1) {
+      out << absl::StrFormat(", and one ends every %.6g s", timing.task.period);
+    }
+    out << absl::StrFormat(", of which bubble %.2f%%; members idle ",
+                           100 * timing.task.Bubble())
         << FormatPercents(MemberIdle(timing.task)) << "\n";
   }
   out << "each shard       pull " << FormatRates(timing.pull_bytes_per_second)

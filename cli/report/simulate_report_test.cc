@@ -30,7 +30,7 @@ nlohmann::json Reported(const std::string& delays,
   timing.mean_staleness = 1.5;
   timing.wasted = 0.5;
   timing.scaling_efficiency = 0.75;
-  timing.task = {.seconds = 8, .computing = {6, 4}};
+  timing.task = {.seconds = 8, .period = 8, .computing = {6, 4}};
   timing.events = 1000;
   std::ostringstream out;
   PrintSimulation(*job, report, /*json=*/true, out);

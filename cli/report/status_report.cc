@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/launch/progress.h"
 #include "cli/report/notable_counters.h"
 #include "common/counter_table.h"
@@ -88,6 +89,14 @@ std::string Recovery(const proto::JobStatus& status) {
   return text;
 }
 
+// "group 1, slot 2: host:17, host:18".
+std::string ProcessesOf(const proto::WorkerStatus& worker) {
+  std::string text = worker.place();
+  if (!text.empty()) absl::StrAppend(&text, ": ");
+  if (worker.members().empty()) return text + worker.process();
+  return text + absl::StrJoin(worker.members(), ", ");
+}
+
 }  // namespace
 
 std::string FormatStatus(const proto::JobStatus& status) {
@@ -134,7 +143,7 @@ std::string FormatStatus(const proto::JobStatus& status) {
     absl::StrAppendFormat(&text, "%-10s %-10s %10s %8s %s  %s\n",
                           absl::StrCat("worker ", worker.id()), worker.state(),
                           LastHeard(worker.state(), worker.last_heard_s()), "",
-                          Verdicts(CountsOf(worker)), worker.process());
+                          Verdicts(CountsOf(worker)), ProcessesOf(worker));
   }
   for (const proto::ShardStatus& shard : status.shard()) {
     absl::StrAppendFormat(&text, "%-10s %-10s %10s %8d %49s  %s\n",

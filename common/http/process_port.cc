@@ -24,12 +24,15 @@ absl::StatusOr<std::unique_ptr<HttpPort>> OpenHttpFlag(
   return port;
 }
 
-ProcessPort::ProcessPort(std::string role, std::string id)
-    : role_(std::move(role)), id_(std::move(id)) {}
+ProcessPort::ProcessPort(std::string role, const std::vector<std::string>& ids)
+    : role_(std::move(role)) {
+  for (const std::string& id : ids) slots_.push_back({.id = id});
+}
 
 absl::StatusOr<std::unique_ptr<ProcessPort>> ProcessPort::Open(
-    const std::string& flag, const std::string& role, const std::string& id) {
-  std::unique_ptr<ProcessPort> process(new ProcessPort(role, id));
+    const std::string& flag, const std::string& role,
+    const std::vector<std::string>& ids) {
+  std::unique_ptr<ProcessPort> process(new ProcessPort(role, ids));
   if (flag.empty()) return process;
   ProcessPort* shown = process.get();
   SLUICE_ASSIGN_OR_RETURN(
@@ -45,38 +48,46 @@ absl::StatusOr<std::unique_ptr<ProcessPort>> ProcessPort::Open(
   return process;
 }
 
-void ProcessPort::Rename(const std::string& id) {
+void ProcessPort::Rename(const std::string& id, int slot) {
   absl::MutexLock lock(&mu_);
-  id_ = id;
+  slots_[slot].id = id;
 }
 
-void ProcessPort::Joined(std::function<CounterMap()> counters) {
+void ProcessPort::Joined(std::function<CounterMap()> counters, int slot) {
   absl::MutexLock lock(&mu_);
-  counters_ = std::move(counters);
+  slots_[slot].counters = std::move(counters);
 }
 
-void ProcessPort::Parted() {
+void ProcessPort::Parted(int slot) {
   absl::MutexLock lock(&mu_);
-  if (counters_ == nullptr) return;
-  last_ = counters_();
-  counters_ = nullptr;
+  Slot& parted = slots_[slot];
+  if (parted.counters == nullptr) return;
+  parted.last = parted.counters();
+  parted.counters = nullptr;
 }
 
 HttpAnswer ProcessPort::Metrics() {
   PrometheusText text;
   absl::MutexLock lock(&mu_);
-  text.Gauge(absl::StrCat(role_, "_joined"),
-             absl::StrCat("1: this ", role_, " takes part in the run"),
-             counters_ == nullptr ? 0 : 1, {{role_, id_}});
-  text.ProcessCounters(role_, id_, counters_ == nullptr ? last_ : counters_());
+  for (const Slot& slot : slots_) {
+    const bool joined = slot.counters != nullptr;
+    text.Gauge(absl::StrCat(role_, "_joined"),
+               absl::StrCat("1: this ", role_, " takes part in the run"),
+               joined ? 1 : 0, {{role_, slot.id}});
+    text.ProcessCounters(role_, slot.id, joined ? slot.counters() : slot.last);
+  }
   return {.type = kPrometheusType, .body = text.Text()};
 }
 
 HttpAnswer ProcessPort::Ready() {
   absl::MutexLock lock(&mu_);
-  if (counters_ != nullptr) return {.body = "joined\n"};
-  return {.code = 503,
-          .body = absl::StrCat(role_, " ", id_, " has not joined the run\n")};
+  for (const Slot& slot : slots_) {
+    if (slot.counters != nullptr) continue;
+    return {
+        .code = 503,
+        .body = absl::StrCat(role_, " ", slot.id, " has not joined the run\n")};
+  }
+  return {.body = "joined\n"};
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -25,29 +26,38 @@ absl::StatusOr<std::unique_ptr<HttpPort>> OpenHttpFlag(
 //
 //   /metrics     what it counts, for Prometheus, named as at the lead
 //   /healthz     200: the process answers
-//   /readyz      200: it takes part in the run; else 503
+//   /readyz      200: it takes part in the run, with all its slots; else 503
 //
 // Thread-safe.
 class ProcessPort {
  public:
-  // Of number `id` ("3", or "any") of a role: "worker". Empty `flag`: there is
-  // no port, and nothing is shown. Errors as OpenHttpFlag's.
+  // Of number `ids` ("3", or "any") of a role: "worker"; several where the
+  // process has as many slots. Empty `flag`: there is no port, and nothing is
+  // shown. Errors as OpenHttpFlag's.
   static absl::StatusOr<std::unique_ptr<ProcessPort>> Open(
-      const std::string& flag, const std::string& role, const std::string& id);
+      const std::string& flag, const std::string& role,
+      const std::vector<std::string>& ids);
 
-  // The lead has given the process this number.
-  void Rename(const std::string& id);
-
-  // The process takes part from here on. `counters`: what it has counted; asked
-  // on another thread, until Parted has returned.
-  void Joined(std::function<CounterMap()> counters);
+  // `slot` is, throughout, a place in `ids`.
+  //
+  // The lead has given it this number.
+  void Rename(const std::string& id, int slot = 0);
+  // It takes part from here on. `counters`: what it has counted; asked on
+  // another thread, until Parted has returned.
+  void Joined(std::function<CounterMap()> counters, int slot = 0);
   // It takes no part any more. What it has counted stays until it joins again.
-  void Parted();
+  void Parted(int slot = 0);
 
   const HttpPort* http() const { return port_.get(); }  // Null: there is none.
 
  private:
-  ProcessPort(std::string role, std::string id);
+  struct Slot {
+    std::string id;
+    std::function<CounterMap()> counters = {};  // While joined.
+    CounterMap last = {};
+  };
+
+  ProcessPort(std::string role, const std::vector<std::string>& ids);
   HttpAnswer Metrics();
   HttpAnswer Ready();
 
@@ -55,9 +65,7 @@ class ProcessPort {
   const std::string role_;
 
   absl::Mutex mu_;  // Acquired before those of whoever counts.
-  std::string id_ ABSL_GUARDED_BY(mu_);
-  std::function<CounterMap()> counters_ ABSL_GUARDED_BY(mu_);  // While joined.
-  CounterMap last_ ABSL_GUARDED_BY(mu_);
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mu_);
 
   std::unique_ptr<HttpPort> port_;  // Asks for the above: ends first.
 };

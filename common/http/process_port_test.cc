@@ -17,7 +17,7 @@ using testing::Not;
 class ProcessPortTest : public testing::Test {
  protected:
   ProcessPortTest() {
-    auto opened = ProcessPort::Open("127.0.0.1:0", "worker", "3");
+    auto opened = ProcessPort::Open("127.0.0.1:0", "worker", {"3"});
     EXPECT_TRUE(opened.ok()) << opened.status();
     port_ = *std::move(opened);
   }
@@ -72,8 +72,25 @@ TEST_F(ProcessPortTest, WhatItHadCountedStaysUntilItJoinsAgain) {
   EXPECT_THAT(Metrics(), Contains("sluice_worker_pulls_total{worker=\"3\"} 0"));
 }
 
+TEST_F(ProcessPortTest, ItIsReadyWithAllItsSlots) {
+  const auto port = ProcessPort::Open("127.0.0.1:0", "worker", {"1", "3"});
+  ASSERT_TRUE(port.ok()) << port.status();
+  const auto get = [&](const std::string& path) {
+    return (*port)->http()->pages().at(path)(
+        [](const std::string&) { return ""; });
+  };
+  (*port)->Joined([] { return CounterMap{{"pulls_total", 7}}; }, 1);
+  EXPECT_EQ(get("/readyz").code, 503);
+  EXPECT_EQ(get("/readyz").body, "worker 1 has not joined the run\n");
+  (*port)->Joined([] { return CounterMap{{"pulls_total", 8}}; }, 0);
+  EXPECT_EQ(get("/readyz").body, "joined\n");
+  const std::string body = get("/metrics").body;
+  EXPECT_THAT(body, HasSubstr("sluice_worker_pulls_total{worker=\"1\"} 8"));
+  EXPECT_THAT(body, HasSubstr("sluice_worker_pulls_total{worker=\"3\"} 7"));
+}
+
 TEST_F(ProcessPortTest, ItsLabelIsTheNumberThatTheLeadGaveIt) {
-  const auto port = ProcessPort::Open("127.0.0.1:0", "worker", "any");
+  const auto port = ProcessPort::Open("127.0.0.1:0", "worker", {"any"});
   ASSERT_TRUE(port.ok()) << port.status();
   (*port)->Rename("5");
   (*port)->Joined([] { return CounterMap{{"pulls_total", 7}}; });
@@ -93,7 +110,7 @@ TEST_F(ProcessPortTest, HasNoPageForPeople) {
 }
 
 TEST(ProcessPortFlagTest, WithoutAFlagNothingListens) {
-  const auto port = ProcessPort::Open("", "shard", "1");
+  const auto port = ProcessPort::Open("", "shard", {"1"});
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->http(), nullptr);
   (*port)->Joined([] { return CounterMap(); });
@@ -101,7 +118,7 @@ TEST(ProcessPortFlagTest, WithoutAFlagNothingListens) {
 }
 
 TEST(ProcessPortFlagTest, ABadAddressIsNamed) {
-  const auto port = ProcessPort::Open("8080", "shard", "1");
+  const auto port = ProcessPort::Open("8080", "shard", {"1"});
   EXPECT_TRUE(absl::IsInvalidArgument(port.status()));
   EXPECT_THAT(std::string(port.status().message()), HasSubstr("--http: "));
 }

@@ -11,38 +11,10 @@ import unittest
 
 import cluster
 import harness
-import ledger
+from pipeline_jobs import LONG, MLP, SLOW, SYNC, sound, stages
 
 # Four passes of 16 samples follow each other through the stages.
 LENET = ["worker.micro_batch=16", "stop.updates=6"]
-SYNC = ["sync.policy=SYNC", "sync.gradients_per_update=4"]
-# Long enough to be interrupted in the middle.
-LONG = ["sync.policy=SYNC", "sync.gradients_per_update=2", "stop.epochs=20",
-        "checkpoint.every_updates=10", "worker.micro_batch=6"]
-SLOW = "--set=delays.compute.constant.ms=10"
-
-MLP = """
-data { linear_regression { features: 31 train_samples: 1280 test_samples: 64 }
-       batch_size: 32 }
-model {
-  loss: MEAN_SQUARED_ERROR
-  layer { dense { units: 24 } }
-  layer { batch_norm {} }
-  layer { tanh {} }
-  layer { dropout { rate: 0.2 } }
-  layer { dense { units: 16 } }
-  layer { tanh {} }
-  layer { dense { units: 1 } }
-}
-optimizer { learning_rate: 0.02 sgd { momentum: 0.9 } }
-stop { epochs: 2 }
-"""
-
-
-def stages(number, cuts=()):
-    text = f"worker.group={{ pipeline_stages: {number} "
-    return [text + " ".join(f'cuts: "{cut}"' for cut in cuts) + " }"]
-
 
 class PipelineTest(unittest.TestCase):
 
@@ -142,14 +114,8 @@ class PipelineTest(unittest.TestCase):
             for name in ("weights_sha256", "version", "samples", "test_loss"):
                 self.assertEqual(run.summary[name], calm[name], name)
             self.assertEqual(run.summary["generation"], 1 + recoveries)
-            self.sound(run)
+            sound(self, run)
             return run, output
-
-    def sound(self, run):
-        result = harness.tool("ledger", run.dir)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        result = harness.tool("replay", run.dir, "--json")
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_a_member_that_is_killed(self):
         run, output = self.disturbed(
@@ -197,7 +163,7 @@ class PipelineTest(unittest.TestCase):
                 *harness.sets([f"sync={sync}", "worker.micro_batch=8",
                                "optimizer.learning_rate=0.005"] + stages(2)))
             self.assertEqual(run.summary["samples"], 2 * 1280, sync)
-            self.sound(run)
+            sound(self, run)
 
     # ---- In virtual time ----
 
@@ -288,12 +254,12 @@ class PipelineTest(unittest.TestCase):
         two = harness.sets(stages(2))
         for args, words in (
                 ([*two, "--member=2"], "--member: must be 0 to 1"),
-                ([*two, "--member=1"], "--upstream: member 1 needs the address"),
+                ([*two, "--member=1"], "--upstream: member 1 needs 1 addresses"),
                 (two, "--listen: member 0 needs an address"),
                 (["--listen=127.0.0.1:0"],
                  "--listen: member 0 has none behind it, expected none"),
                 ([*two, "--worker=any", "--listen=unix-abstract:any"],
-                 "worker.group.pipeline_stages: the members of a worker know "
+                 "worker.group.pipeline_stages: the members of a group know "
                  "each other by its number"),
                 ([*two, "--listen=10.1.2.3:7000"],
                  "10.1.2.3:7000 is not on the loopback")):

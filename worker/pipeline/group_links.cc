@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
+#include "common/group.h"
 #include "common/process_name.h"
-#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -14,27 +14,9 @@ namespace {
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 
-absl::Status CheckFlags(const MemberFlags& flags, int members) {
-  if (flags.member < 0 || flags.member >= members) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--member: must be 0 to ", members - 1,
-        " (worker.group.pipeline_stages less 1), is ", flags.member));
-  }
-  const bool first = flags.member == 0;
-  const bool last = flags.member + 1 == members;
-  if (flags.upstream.empty() != first) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--upstream: member ", flags.member,
-        first ? " has none before it, expected none"
-              : " needs the address at which the member before it listens"));
-  }
-  if (flags.listen.empty() != last) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen: member ", flags.member,
-                     last ? " has none behind it, expected none"
-                          : " needs an address for the member behind it"));
-  }
-  return absl::OkStatus();
+// As a worker that is silent for so long is gone.
+Keepalive KeepaliveOf(const proto::Job& job) {
+  return Keepalive::Within(absl::Seconds(job.limits().lease_s()));
 }
 
 // Whether the members behind are to hear it.
@@ -45,37 +27,89 @@ bool GoesDown(const proto::FromCoordinator& message) {
 
 }  // namespace
 
+absl::Status CheckMemberFlags(const MemberFlags& flags, const proto::Job& job,
+                              const TransportSecurity& security) {
+  const int members = MembersOf(job);
+  if (flags.member < 0 || flags.member >= members) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--member: must be 0 to ", members - 1,
+                     " (the processes of a group less 1), is ", flags.member));
+  }
+  const int stage = StageOfMember(job, flags.member);
+  const size_t before = stage == 0 ? 0 : ReplicasOf(job, stage - 1);
+  if (flags.upstream.size() != before) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--upstream: member ", flags.member, " needs ", before,
+        " addresses, at which the members of the stage before it listen, has ",
+        flags.upstream.size()));
+  }
+  for (const std::string& address : flags.upstream) {
+    SLUICE_RETURN_IF_ERROR(AllowMember(security, "--upstream", address));
+  }
+  const bool last = stage + 1 == StageCount(job);
+  if (flags.listen.empty() != last) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen: member ", flags.member,
+                     last ? " has none behind it, expected none"
+                          : " needs an address for the member behind it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MemberListener>> ListenForMembers(
+    const MemberFlags& flags, const proto::Job& job, int group,
+    const TransportSecurity& security) {
+  if (flags.listen.empty()) return nullptr;
+  std::vector<int64_t> workers;
+  for (const int slot : SlotsOfMember(job, flags.member)) {
+    workers.push_back(WorkerOfSlot(job, group, slot).value());
+  }
+  return MemberListener::Listen(flags.listen, workers, security,
+                                KeepaliveOf(job));
+}
+
 absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
     const MemberFlags& flags, const ResolvedJob& job, WorkerId worker,
+    MemberListener* listener, SlotTurn* turn,
     const TransportSecurity& security) {
-  SLUICE_RETURN_IF_ERROR(CheckFlags(flags, MembersOf(job.job)));
   std::unique_ptr<GroupLinks> links(new GroupLinks(flags, job.job));
-  const MemberIdentity self = {.worker = worker.value(),
-                               .member = flags.member,
-                               .fingerprint = job.fingerprint,
-                               .job = FormatJob(job.job),
-                               .process = ProcessName()};
-  // As a worker that is silent for so long is gone.
-  const auto keepalive =
-      Keepalive::Within(absl::Seconds(job.job.limits().lease_s()));
+  const int slot = static_cast<int>(worker.value() / GroupsOf(job.job));
+  const int stage = StageOfMember(job.job, flags.member);
+  MemberIdentity self = {.worker = worker.value(),
+                         .member = flags.member,
+                         .fingerprint = job.fingerprint,
+                         .job = FormatJob(job.job),
+                         .process = ProcessName()};
+  if (stage > 0) self.before = MemberOfSlot(job.job, stage - 1, slot);
+  if (listener != nullptr) self.behind = MemberOfSlot(job.job, stage + 1, slot);
   if (!flags.upstream.empty()) {
     SLUICE_ASSIGN_OR_RETURN(
         links->before_,
-        UpstreamLink::To(flags.upstream, self, security, keepalive));
+        UpstreamLink::To(flags.upstream[slot % flags.upstream.size()], self,
+                         security, KeepaliveOf(job.job)));
+    links->slot_before_.emplace(links->before_.get(), turn);
   }
-  if (!flags.listen.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(
-        links->behind_,
-        DownstreamLink::Listen(flags.listen, self, security, keepalive));
+  if (listener != nullptr) {
+    links->behind_ = std::make_unique<DownstreamLink>(listener, self);
+    links->slot_behind_.emplace(links->behind_.get(), turn);
   }
   return links;
 }
 
-StageModel::Place GroupLinks::place() const {
-  return {.stage = flags_.member,
-          .stages = MembersOf(job_),
-          .before = before_.get(),
-          .behind = behind_.get()};
+StageModel::Place GroupLinks::place() {
+  return {.stage = StageOfMember(job_, flags_.member),
+          .stages = StageCount(job_),
+          .before = slot_before_ ? &*slot_before_ : nullptr,
+          .behind = slot_behind_ ? &*slot_behind_ : nullptr};
+}
+
+std::vector<std::string> GroupLinks::Processes() {
+  std::vector<std::string> processes = {ProcessName()};
+  if (behind_ == nullptr) return processes;
+  for (std::string& name : behind_->processes()) {
+    processes.push_back(std::move(name));
+  }
+  return processes;
 }
 
 LinkWait GroupLinks::WaitOf(bool rejoins) const {
@@ -153,7 +187,8 @@ absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
            [this](const proto::FromCoordinator& message) {
              OnUpstream(message);
            },
-       .on_broken = [this](const absl::Status& why) { Break(why); }}));
+       .on_broken = [this](const absl::Status& why) { Break(why); }},
+      behind_ != nullptr ? behind_->processes() : std::vector<std::string>()));
   const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return welcome_.has_value() || !broken_.ok() || over_;
   };

@@ -17,19 +17,35 @@
 #include "proto/coordinator.pb.h"
 #include "worker/pipeline/answer_merger.h"
 #include "worker/pipeline/member_link.h"
+#include "worker/pipeline/member_listener.h"
+#include "worker/pipeline/slot_gradient.h"
 #include "worker/pipeline/stage_model.h"
 
 namespace sluice {
 
-// Where a member is in its worker, as its flags say.
+// Where a process is in its group, as its flags say.
 struct MemberFlags {
   int member = 0;
-  std::string upstream;  // Address of the member before; the first has none.
-  std::string listen;    // For the one behind; the last listens nowhere.
+  // Addresses of the members of the stage before, in order; the first stage has
+  // none.
+  std::vector<std::string> upstream = {};
+  // For those of the stage behind; the last stage listens nowhere.
+  std::string listen = {};
 };
 
-// What links a member with those beside it. A worker of one member has none,
-// and everything here does nothing.
+// kInvalidArgument: the flags do not fit the job, or name an address off this
+// host without TLS.
+absl::Status CheckMemberFlags(const MemberFlags& flags, const proto::Job& job,
+                              const TransportSecurity& security);
+
+// Where the members behind link to this one of `group`, with all its slots.
+// Null: there are none. Errors are those of MemberListener::Listen.
+absl::StatusOr<std::unique_ptr<MemberListener>> ListenForMembers(
+    const MemberFlags& flags, const proto::Job& job, int group,
+    const TransportSecurity& security);
+
+// What links a member with those beside it, for the tasks of one slot. A worker
+// of one process has no links, and everything here does nothing.
 //
 // A life of the worker, as this member sees it:
 //
@@ -43,14 +59,21 @@ struct MemberFlags {
 // Not thread-safe otherwise: call from the thread that owns the life.
 class GroupLinks {
  public:
-  // kInvalidArgument: the flags do not fit the job.
+  // Of the slot that is `worker`, whose waits for a neighbour are away from
+  // `turn`. `listener` and `turn` must outlive it; null where there is nobody
+  // behind, and where there is no group. Errors are those of UpstreamLink::To.
+  // REQUIRES: CheckMemberFlags.
   static absl::StatusOr<std::unique_ptr<GroupLinks>> Open(
       const MemberFlags& flags, const ResolvedJob& job, WorkerId worker,
+      MemberListener* listener, SlotTurn* turn,
       const TransportSecurity& security);
   ~GroupLinks() { EndLife(); }
 
   bool first() const { return before_ == nullptr; }
-  StageModel::Place place() const;
+  StageModel::Place place();
+  // Names of this process and of those behind it, in the order of their stages.
+  // After BeginLife.
+  std::vector<std::string> Processes();
 
   // What a life hears. Each may be called on any thread until EndLife, and must
   // not block.
@@ -94,6 +117,8 @@ class GroupLinks {
   const proto::Job job_;
   std::unique_ptr<UpstreamLink> before_;
   std::unique_ptr<DownstreamLink> behind_;
+  // The same for who computes.
+  std::optional<SlotNeighbour> slot_before_, slot_behind_;
 
   Life life_;  // Constant between BeginLife and EndLife.
   std::unique_ptr<AnswerMerger> merger_;

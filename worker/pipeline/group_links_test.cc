@@ -26,6 +26,7 @@ using ::testing::HasSubstr;
 ResolvedJob JobOf(int members) {
   ResolvedJob job = MakeJob("layer { dense { units: 2 } }", {2});
   job.fingerprint = "f";
+  job.job.mutable_cluster()->set_workers(4);
   job.job.mutable_worker()->mutable_group()->set_pipeline_stages(members);
   job.job.mutable_limits()->set_start_timeout_s(30);
   job.job.mutable_limits()->set_rejoin_timeout_s(30);
@@ -38,7 +39,9 @@ MemberIdentity Member(int member) {
           .member = member,
           .fingerprint = "f",
           .job = "",
-          .process = "host:1"};
+          .process = "host:1",
+          .before = member - 1,
+          .behind = member + 1};
 }
 
 proto::FromCoordinator Task(int64_t first_batch) {
@@ -89,9 +92,19 @@ class GroupLinksTest : public ::testing::Test {
         .on_broken = [this](const absl::Status&) { broke_.Notify(); },
         .stopped = [] { return false; }};
   }
+  // The links of worker 3 with these flags, as one of `members`.
+  void Open(const MemberFlags& flags, int members) {
+    const ResolvedJob job = JobOf(members);
+    if (listener_ == nullptr) {
+      listener_ = *ListenForMembers(flags, job.job, /*group=*/3, {});
+    }
+    links_ = *GroupLinks::Open(flags, job, WorkerId(3),
+                               flags.listen.empty() ? nullptr : listener_.get(),
+                               &turn_, {});
+  }
   // A life of member 0 of two begins; `behind_` is the other one's end.
   void BeginFirst() {
-    links_ = *GroupLinks::Open({0, "", address_}, JobOf(2), WorkerId(3), {});
+    Open({0, {}, address_}, 2);
     behind_ = *UpstreamLink::To(address_, Member(1), {});
     std::thread links = StartThread("behind", [this] {
       EXPECT_TRUE(
@@ -119,7 +132,10 @@ class GroupLinksTest : public ::testing::Test {
   std::vector<std::string> heard_;
   std::vector<proto::ToCoordinator> answers_;
   absl::Notification heard_last_, answered_, broke_;
+  Turns turns_;
+  SlotTurn turn_{&turns_};
   // Last: their threads use what is above.
+  std::unique_ptr<MemberListener> listener_;
   std::unique_ptr<GroupLinks> links_;
   std::unique_ptr<DownstreamLink> before_;
   std::unique_ptr<UpstreamLink> behind_;
@@ -128,22 +144,21 @@ class GroupLinksTest : public ::testing::Test {
 TEST_F(GroupLinksTest, FlagsMustFitTheJob) {
   // Flags: --member, --upstream, --listen.
   const auto error = [](const MemberFlags& flags) {
-    return std::string(
-        GroupLinks::Open(flags, JobOf(2), WorkerId(3), {}).status().message());
+    return std::string(CheckMemberFlags(flags, JobOf(2).job, {}).message());
   };
-  EXPECT_THAT(error({2, "", ""}), HasSubstr("--member: must be 0 to 1"));
-  EXPECT_THAT(error({0, "", ""}),
+  EXPECT_THAT(error({2, {}, ""}), HasSubstr("--member: must be 0 to 1"));
+  EXPECT_THAT(error({0, {}, ""}),
               HasSubstr("--listen: member 0 needs an address"));
-  EXPECT_THAT(error({1, "", ""}),
-              HasSubstr("--upstream: member 1 needs the address"));
-  EXPECT_THAT(error({0, "a:1", address_}),
-              HasSubstr("--upstream: member 0 has none before it"));
-  EXPECT_THAT(error({1, address_, "a:1"}),
+  EXPECT_THAT(error({1, {}, ""}),
+              HasSubstr("--upstream: member 1 needs 1 addresses"));
+  EXPECT_THAT(error({0, {"a:1"}, address_}),
+              HasSubstr("--upstream: member 0 needs 0 addresses"));
+  EXPECT_THAT(error({1, {address_}, "a:1"}),
               HasSubstr("--listen: member 1 has none behind it"));
 }
 
 TEST_F(GroupLinksTest, AWorkerOfOneMemberAnswersByItself) {
-  links_ = *GroupLinks::Open({}, JobOf(1), WorkerId(3), {});
+  Open({}, 1);
   ASSERT_TRUE(links_->BeginLife(Life(), /*rejoins=*/false).ok());
   links_->Welcomed({});
   links_->Up(Ready(7));
@@ -205,8 +220,9 @@ TEST_F(GroupLinksTest, WhenTheRunIsOverNoLinkBreaks) {
 
 TEST_F(GroupLinksTest, AMemberIsWelcomedByTheOneBefore) {
   last_ = "finish";
-  before_ = *DownstreamLink::Listen(address_, Member(0), {});
-  links_ = *GroupLinks::Open({1, address_, ""}, JobOf(2), WorkerId(3), {});
+  listener_ = *MemberListener::Listen(address_, {3}, {});
+  before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0));
+  Open({1, {address_}, ""}, 2);
   std::thread links = StartThread("before", [this] {
     EXPECT_TRUE(before_
                     ->Await(Wait(), {.on_message =
@@ -236,8 +252,9 @@ TEST_F(GroupLinksTest, AMemberIsWelcomedByTheOneBefore) {
 }
 
 TEST_F(GroupLinksTest, AMemberWhoseRunIsOverIsNotWelcomed) {
-  before_ = *DownstreamLink::Listen(address_, Member(0), {});
-  links_ = *GroupLinks::Open({1, address_, ""}, JobOf(2), WorkerId(3), {});
+  listener_ = *MemberListener::Listen(address_, {3}, {});
+  before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0));
+  Open({1, {address_}, ""}, 2);
   std::thread links = StartThread("before", [this] {
     EXPECT_TRUE(before_
                     ->Await(Wait(), {.on_message = [](const auto&) {},

@@ -10,12 +10,10 @@
 #include "worker/pipeline/member_link.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
 #include "common/key_proto.h"
@@ -26,7 +24,6 @@
 #include "common/rpc/status_conversion.h"
 #include "common/session/client_session.h"
 #include "common/status_macros.h"
-#include "common/tls/rpc_access.h"
 #include "spdlog/spdlog.h"
 
 namespace sluice {
@@ -41,17 +38,6 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 constexpr absl::Duration kSayEvery = absl::Seconds(2);
 // For a member to hear that the run is over.
 constexpr absl::Duration kFarewell = absl::Seconds(2);
-
-bool IsUnixAddress(const std::string& address) {
-  return absl::StartsWith(address, "unix");
-}
-
-absl::Status Allow(const TransportSecurity& security, const std::string& what,
-                   const std::string& address) {
-  // Reached from this host alone, as the loopback is.
-  if (IsUnixAddress(address)) return absl::OkStatus();
-  return security.Allow(what, address);
-}
 
 // Says every 2 s for whom it waits, until `there` is so, the wait is stopped,
 // or its time is over.
@@ -107,58 +93,26 @@ absl::Status LinkEnd::Receive(int64_t pass, absl::Span<uint8_t> into,
 
 // ---- The member behind.
 
-class DownstreamLink::Service final : public proto::Member::Service {
- public:
-  explicit Service(DownstreamLink* link) : link_(*link) {}
-  grpc::Status Link(grpc::ServerContext* context, Stream* stream) override {
-    return ToGrpcStatus(link_.Serve(context, stream));
-  }
-
- private:
-  DownstreamLink& link_;
-};
-
-DownstreamLink::DownstreamLink(MemberIdentity self,
-                               const TransportSecurity& security, Clock* clock)
-    : self_(std::move(self)), security_(security), clock_(clock) {}
-
-absl::StatusOr<std::unique_ptr<DownstreamLink>> DownstreamLink::Listen(
-    const std::string& address, MemberIdentity self,
-    const TransportSecurity& security, const Keepalive& keepalive,
-    Clock* clock) {
-  SLUICE_RETURN_IF_ERROR(Allow(security, "--listen", address));
-  std::unique_ptr<DownstreamLink> link(
-      new DownstreamLink(std::move(self), security, clock));
-  link->service_ = std::make_unique<Service>(link.get());
-  grpc::ServerBuilder builder;
-  ApplyServerOptions(&builder, keepalive);
-  // One link, and whoever is to be told that it is taken.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  builder.AddListeningPort(address, security.ForServer());
-  builder.RegisterService(link->service_.get());
-  link->server_ = builder.BuildAndStart();
-  if (link->server_ == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen: ", address,
-        " cannot be listened on; is another process there already?"));
-  }
-  return link;
+DownstreamLink::DownstreamLink(MemberListener* listener, MemberIdentity self,
+                               Clock* clock)
+    : listener_(*listener), self_(std::move(self)), clock_(clock) {
+  listener_.Add(self_.worker,
+                [this](const auto& hello, auto* context, auto* stream) {
+                  return Serve(hello, context, stream);
+                });
 }
 
 DownstreamLink::~DownstreamLink() {
-  if (server_ == nullptr) return;
   Unlink();
-  server_->Shutdown(FromNow(absl::ZeroDuration()));
-  server_->Wait();
+  listener_.Remove(self_.worker);
 }
 
 std::string DownstreamLink::Name() const {
-  return absl::StrCat("member ", self_.member + 1, " of worker ", self_.worker);
+  return absl::StrCat("member ", self_.behind, " of worker ", self_.worker);
 }
 
 absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
-  if (hello.worker() != self_.worker || hello.member() != self_.member + 1) {
+  if (hello.member() != self_.behind) {
     return absl::FailedPreconditionError(
         absl::StrCat("member ", hello.member(), " of worker ", hello.worker(),
                      " comes where ", Name(), " is expected"));
@@ -172,14 +126,10 @@ absl::Status DownstreamLink::CheckHello(const proto::MemberHello& hello) const {
   return absl::OkStatus();
 }
 
-absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
+absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
+                                   grpc::ServerContext* context,
                                    Stream* stream) {
-  SLUICE_RETURN_IF_ERROR(security_.Admit(*context, Rpc::kLink).status());
-  proto::ToUpstream first;
-  if (!stream->Read(&first) || !first.has_hello()) {
-    return absl::InvalidArgumentError("the first message must be a hello");
-  }
-  SLUICE_RETURN_IF_ERROR(CheckHello(first.hello()));
+  SLUICE_RETURN_IF_ERROR(CheckHello(hello));
   Handlers handlers;
   {
     absl::MutexLock lock(&mu_);
@@ -194,6 +144,9 @@ absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
     context_ = context;
     finishing_ = false;
     handlers = handlers_;
+    processes_ = {hello.process()};
+    processes_.insert(processes_.end(), hello.behind().begin(),
+                      hello.behind().end());
     queue_.Open();
   }
   context->AddInitialMetadata(kLinked, "1");
@@ -202,8 +155,8 @@ absl::Status DownstreamLink::Serve(grpc::ServerContext* context,
     absl::MutexLock lock(&mu_);
     stream_ = stream;  // From now on others write to it.
   }
-  spdlog::info("event=linked member={} process=\"{}\"", self_.member + 1,
-               first.hello().process());
+  spdlog::info("event=linked worker={} member={} process=\"{}\"", self_.worker,
+               self_.behind, hello.process());
   proto::ToUpstream message;
   while (stream->Read(&message)) {
     if (message.has_gradient()) {
@@ -252,6 +205,11 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers) {
   return waited;
 }
 
+std::vector<std::string> DownstreamLink::processes() {
+  absl::MutexLock lock(&mu_);
+  return processes_;
+}
+
 void DownstreamLink::Tell(const proto::FromCoordinator& message) {
   proto::ToDownstream down;
   *down.mutable_from_coordinator() = message;
@@ -294,7 +252,7 @@ absl::StatusOr<std::unique_ptr<UpstreamLink>> UpstreamLink::To(
     const std::string& address, MemberIdentity self,
     const TransportSecurity& security, const Keepalive& keepalive,
     Clock* clock) {
-  SLUICE_RETURN_IF_ERROR(Allow(security, "--upstream", address));
+  SLUICE_RETURN_IF_ERROR(AllowMember(security, "--upstream", address));
   return std::unique_ptr<UpstreamLink>(
       new UpstreamLink(address, std::move(self), security, keepalive, clock));
 }
@@ -312,11 +270,11 @@ UpstreamLink::UpstreamLink(std::string address, MemberIdentity self,
 UpstreamLink::~UpstreamLink() { Unlink(); }
 
 std::string UpstreamLink::Name() const {
-  return absl::StrCat("member ", self_.member - 1, " of worker ", self_.worker,
+  return absl::StrCat("member ", self_.before, " of worker ", self_.worker,
                       " at ", address_);
 }
 
-absl::Status UpstreamLink::LinkOnce() {
+absl::Status UpstreamLink::LinkOnce(const std::vector<std::string>& behind) {
   auto context = std::make_unique<grpc::ClientContext>();
   std::unique_ptr<Stream> stream = stub_->Link(context.get());
   proto::ToUpstream first;
@@ -326,6 +284,7 @@ absl::Status UpstreamLink::LinkOnce() {
   hello->set_fingerprint(self_.fingerprint);
   hello->set_job(self_.job);
   hello->set_process(self_.process);
+  hello->mutable_behind()->Assign(behind.begin(), behind.end());
   stream->Write(first);
   // It sends them when it has taken the link.
   stream->WaitForInitialMetadata();
@@ -339,19 +298,26 @@ absl::Status UpstreamLink::LinkOnce() {
   return absl::OkStatus();
 }
 
-absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers) {
+absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers,
+                                const std::vector<std::string>& behind) {
   std::string last;
   SLUICE_RETURN_IF_ERROR(WaitFor(
       wait, clock_, [&] { return absl::StrCat(Name(), " (", last, ")"); },
       [&]() -> absl::StatusOr<bool> {
-        const absl::Status linked = LinkOnce();
+        const absl::Status linked = LinkOnce(behind);
         if (linked.ok()) return true;
         last = std::string(linked.message());
         if (!absl::IsUnavailable(linked) && !absl::IsCancelled(linked)) {
           return absl::Status(linked.code(),
                               absl::StrCat(Name(), ": ", linked.message()));
         }
-        CancelToken().WaitFor(kLookEvery);
+        // A connection that is being made makes progress only while somebody
+        // waits for the channel, and a call that fails at once does not.
+        if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+          CancelToken().WaitFor(kLookEvery);
+        } else {
+          channel_->WaitForConnected(FromNow(kLookEvery));
+        }
         return false;
       }));
   if (stream_ == nullptr) return absl::OkStatus();  // Stopped.

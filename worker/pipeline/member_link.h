@@ -1,12 +1,11 @@
 #ifndef SLUICE_WORKER_PIPELINE_MEMBER_LINK_H_
 #define SLUICE_WORKER_PIPELINE_MEMBER_LINK_H_
 
-#include <grpcpp/server.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -18,6 +17,7 @@
 #include "common/tls/transport_security.h"
 #include "proto/member.grpc.pb.h"
 #include "worker/pipeline/activation_queue.h"
+#include "worker/pipeline/member_listener.h"
 #include "worker/pipeline/neighbour.h"
 
 // The members of a worker form a chain: each is linked to the one before it
@@ -34,6 +34,9 @@ struct MemberIdentity {
   std::string fingerprint;  // Of the job, and the job itself.
   std::string job;
   std::string process;
+  // Which the one before and the one behind are: with replicas not the next
+  // numbers.
+  int before = 0, behind = 0;
 };
 
 // How a link is waited for.
@@ -81,12 +84,9 @@ class LinkEnd : public Neighbour {
 // Not thread-safe otherwise: call from the thread that owns the life.
 class DownstreamLink final : public LinkEnd {
  public:
-  // Listens at `address`, "host:port" or "unix-abstract:NAME". `keepalive` is
-  // the neighbour's, too. kInvalidArgument: it may not, or cannot.
-  static absl::StatusOr<std::unique_ptr<DownstreamLink>> Listen(
-      const std::string& address, MemberIdentity self,
-      const TransportSecurity& security, const Keepalive& keepalive = {},
-      Clock* clock = Clock::Real());
+  // Of what comes to `listener`, which must outlive it, the worker's.
+  DownstreamLink(MemberListener* listener, MemberIdentity self,
+                 Clock* clock = Clock::Real());
   ~DownstreamLink() override;
 
   using Handlers = LinkHandlers<proto::ToCoordinator>;
@@ -94,6 +94,8 @@ class DownstreamLink final : public LinkEnd {
   // behind it have. OK also where `wait` was stopped. kUnavailable: it has not
   // come for the timeout. The handlers stay until Unlink.
   absl::Status Await(const LinkWait& wait, Handlers handlers);
+  // Names of the process that has linked last and of those behind it, in order.
+  std::vector<std::string> processes();
   // Hands the member what the coordinator says; nothing where it is gone.
   void Tell(const proto::FromCoordinator& message);
   // Ends the link, if there is one: of a run that is over when the member has
@@ -101,31 +103,27 @@ class DownstreamLink final : public LinkEnd {
   void Unlink();
 
  private:
-  class Service;
-  using Stream =
-      grpc::ServerReaderWriter<proto::ToDownstream, proto::ToUpstream>;
+  using Stream = MemberListener::Stream;
 
-  DownstreamLink(MemberIdentity self, const TransportSecurity& security,
-                 Clock* clock);
   // Serves one call until it ends.
-  absl::Status Serve(grpc::ServerContext* context, Stream* stream);
+  absl::Status Serve(const proto::MemberHello& hello,
+                     grpc::ServerContext* context, Stream* stream);
   absl::Status CheckHello(const proto::MemberHello& hello) const;
   void WritePiece(proto::Activations piece) override;
   void Write(const proto::ToDownstream& message);
   std::string Name() const;  // "member 1 of worker 3"
 
-  // Constant after Listen.
+  // Constant after construction.
+  MemberListener& listener_;
   const MemberIdentity self_;
-  const TransportSecurity security_;
   Clock* const clock_;
-  std::unique_ptr<Service> service_;
-  std::unique_ptr<grpc::Server> server_;
 
   absl::Mutex mu_;
   bool awaited_ ABSL_GUARDED_BY(mu_) = false;
   bool serving_ ABSL_GUARDED_BY(mu_) = false;  // Handlers may be called.
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> processes_ ABSL_GUARDED_BY(mu_);
   // Of the call that is served; null: none is. The stream is there when its
   // initial metadata have been sent.
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
@@ -155,7 +153,9 @@ class UpstreamLink final : public LinkEnd {
   // Connects until the member before takes the link. OK also where `wait` was
   // stopped. kUnavailable: it has not for the timeout. kFailedPrecondition,
   // kPermissionDenied: its refusal.
-  absl::Status Link(const LinkWait& wait, Handlers handlers);
+  // `behind`: the processes behind this one.
+  absl::Status Link(const LinkWait& wait, Handlers handlers,
+                    const std::vector<std::string>& behind = {});
   // Hands it an answer for the coordinator; nothing where it is gone.
   void Tell(const proto::ToCoordinator& answer);
   void Unlink();
@@ -167,7 +167,7 @@ class UpstreamLink final : public LinkEnd {
   UpstreamLink(std::string address, MemberIdentity self,
                const TransportSecurity& security, const Keepalive& keepalive,
                Clock* clock);
-  absl::Status LinkOnce();
+  absl::Status LinkOnce(const std::vector<std::string>& behind);
   void Read(const Handlers& handlers);
   void WritePiece(proto::Activations piece) override;
   void Write(const proto::ToUpstream& message);

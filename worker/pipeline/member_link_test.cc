@@ -28,7 +28,9 @@ MemberIdentity Member(int member, const std::string& fingerprint = "f") {
           .member = member,
           .fingerprint = fingerprint,
           .job = "seed: 1",
-          .process = "host:1"};
+          .process = "host:1",
+          .before = member - 1,
+          .behind = member + 1};
 }
 
 class MemberLinkTest : public ::testing::Test {
@@ -36,9 +38,10 @@ class MemberLinkTest : public ::testing::Test {
   // As the worker does.
   static void SetUpTestSuite() { PollQueuesApart(); }
   MemberLinkTest() {
-    auto listening = DownstreamLink::Listen(address_, Member(0), {});
+    auto listening = MemberListener::Listen(address_, {3, 5}, {});
     EXPECT_TRUE(listening.ok()) << listening.status();
-    before_ = *std::move(listening);
+    listener_ = *std::move(listening);
+    before_ = std::make_unique<DownstreamLink>(listener_.get(), Member(0));
     behind_ = *UpstreamLink::To(address_, Member(1), {});
   }
 
@@ -88,6 +91,7 @@ class MemberLinkTest : public ::testing::Test {
   absl::Status broken_before_, broken_behind_;
   absl::Notification heard_down_, heard_up_, before_broke_, behind_broke_;
   // Last: their threads use what is above.
+  std::unique_ptr<MemberListener> listener_;
   std::unique_ptr<DownstreamLink> before_;  // Member 0's.
   std::unique_ptr<UpstreamLink> behind_;    // Member 1's.
 };
@@ -209,6 +213,14 @@ TEST_F(MemberLinkTest, AnotherJobOrPlaceIsRefused) {
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("member 2 of worker 3 comes where member 1 of worker 3 "
                         "is expected"));
+  MemberIdentity stranger = Member(1);
+  stranger.worker = 4;
+  refused = refusal(stranger);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(
+      std::string(refused.message()),
+      HasSubstr("member 1 of worker 4 comes where one of worker 3 or 5 is "
+                "expected"));
   EXPECT_TRUE(behind_
                   ->Link(Wait(), {.on_message = [](const auto&) {},
                                   .on_broken = [](const auto&) {}})
@@ -216,11 +228,75 @@ TEST_F(MemberLinkTest, AnotherJobOrPlaceIsRefused) {
   waits.join();
 }
 
+// Two slots of a member, one address: each has a link of its own.
+TEST_F(MemberLinkTest, ALinkIsOfItsWorker) {
+  MemberIdentity identity = Member(0);
+  identity.worker = 5;
+  DownstreamLink other_before(listener_.get(), identity);
+  identity = Member(1);
+  identity.worker = 5;
+  const auto other_behind = *UpstreamLink::To(address_, identity, {});
+  LinkBoth();
+  absl::Notification heard;
+  std::thread links = StartThread("links", [&] {
+    EXPECT_TRUE(other_behind
+                    ->Link(Wait(), {.on_message =
+                                        [&](const auto& message) {
+                                          EXPECT_TRUE(message.has_finish());
+                                          heard.Notify();
+                                        },
+                                    .on_broken = [](const auto&) {}})
+                    .ok());
+  });
+  EXPECT_TRUE(other_before
+                  .Await(Wait(), {.on_message = [](const auto&) {},
+                                  .on_broken = [](const auto&) {}})
+                  .ok());
+  links.join();
+  proto::FromCoordinator finish;
+  finish.mutable_finish();
+  other_before.Tell(finish);
+  heard.WaitForNotification();
+  EXPECT_FALSE(heard_down_.HasBeenNotified());
+  other_behind->Unlink();
+  other_before.Unlink();
+}
+
+// Three attempts are refused before it listens. A connection on which nobody
+// waited would be given up after 3 s, and made anew after that.
+TEST_F(MemberLinkTest, ALinkIsMadeAsSoonAsTheMemberBeforeListens) {
+  const std::string address = address_ + "-late";
+  const auto behind = *UpstreamLink::To(address, Member(1), {});
+  absl::Notification refused;
+  int asked = 0;
+  std::thread links = StartThread("links", [&] {
+    LinkWait wait = Wait(absl::Milliseconds(2900));
+    wait.stopped = [&] {
+      if (++asked == 4) refused.Notify();
+      return false;
+    };
+    const absl::Status linked = behind->Link(
+        wait,
+        {.on_message = [](const auto&) {}, .on_broken = [](const auto&) {}});
+    EXPECT_TRUE(linked.ok()) << linked;
+  });
+  refused.WaitForNotification();
+  const auto listener = *MemberListener::Listen(address, {3}, {});
+  DownstreamLink before(listener.get(), Member(0));
+  EXPECT_TRUE(before
+                  .Await(Wait(), {.on_message = [](const auto&) {},
+                                  .on_broken = [](const auto&) {}})
+                  .ok());
+  links.join();
+  behind->Unlink();
+  before.Unlink();
+}
+
 TEST_F(MemberLinkTest, AnAddressOffTheLoopbackWantsTls) {
-  EXPECT_THAT(std::string(DownstreamLink::Listen("10.1.2.3:1", Member(0), {})
-                              .status()
-                              .message()),
-              HasSubstr("--listen: 10.1.2.3:1 is not on the loopback"));
+  EXPECT_THAT(
+      std::string(
+          MemberListener::Listen("10.1.2.3:1", {3}, {}).status().message()),
+      HasSubstr("--listen: 10.1.2.3:1 is not on the loopback"));
   EXPECT_THAT(
       std::string(
           UpstreamLink::To("10.1.2.3:1", Member(1), {}).status().message()),

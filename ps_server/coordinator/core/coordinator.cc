@@ -128,8 +128,9 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
   }
   const absl::Status agrees = agreement_.Check(peer, request.inputs);
   if (!agrees.ok()) return agrees;
-  absl::StatusOr<Membership::Joined> joined = members_.Join(
-      peer, request.resume, request.address, request.process, awake_);
+  absl::StatusOr<Membership::Joined> joined =
+      members_.Join(peer, request.resume, request.address, request.process,
+                    awake_, request.members);
   if (!joined.ok()) return joined.status();
   if (joined->resumed) {
     if (peer.role == Role::kWorker) {
@@ -201,11 +202,17 @@ absl::Status Coordinator::DeathReported(Peer peer, const std::string& process,
   const Turn turn(this, now, out);
   absl::Status valid = members_.CheckPeer(peer);
   if (!valid.ok()) return valid;
-  const Membership::Member& member = members_.Get(peer);
-  if (over() || !member.living() || member.process != process) {
-    return absl::OkStatus();
+  if (over()) return absl::OkStatus();
+  std::vector<Peer> died;
+  for (const auto& [other, member] : members_.members()) {
+    if (other.role == peer.role && member.living() &&
+        member.process == process) {
+      died.push_back(other);
+    }
   }
-  EndLife(peer, absl::StrCat("died: ", reason));
+  for (const Peer& other : died) {
+    EndLife(other, absl::StrCat("died: ", reason));
+  }
   return absl::OkStatus();
 }
 

@@ -55,9 +55,10 @@ class Coordinator {
     bool any_number = false;  // Another worker's than the peer's will do.
     // The incarnation that resumes its session; 0 for a new life.
     Incarnation resume;
-    std::string address;  // Shards: of the Exchange service.
-    std::string process;  // Host and process id, for people.
-    Inputs inputs;        // What decides the bits besides the job.
+    std::string address;               // Shards: of the Exchange service.
+    std::string process;               // Host and process id, for people.
+    std::vector<std::string> members;  // Of a worker of several processes.
+    Inputs inputs;                     // What decides the bits besides the job.
   };
   struct JoinReply {
     Peer peer;  // As which it has joined.
@@ -95,8 +96,8 @@ class Coordinator {
   void Leave(Peer peer, Incarnation incarnation, const std::string& reason,
              absl::Time now, Actions* out);
 
-  // Whoever started `process` has seen it end: its incarnation is over. Changes
-  // nothing where `peer` is another process, or does not live.
+  // Whoever started `process` has seen it end: the incarnations of all that it
+  // is, of `peer`'s role, are over.
   // kInvalidArgument: no such peer.
   absl::Status DeathReported(Peer peer, const std::string& process,
                              const std::string& reason, absl::Time now,
@@ -247,6 +248,8 @@ class Coordinator {
   std::pair<std::string, absl::Time> WaitingFor() const;
   std::pair<std::string, absl::Time> StragglersWaitedFor() const;
   std::pair<std::string, absl::Time> IdlersWaitFor() const;
+  // "group 1, slot 2"; empty: groups have one slot.
+  std::string PlaceOf(int64_t worker) const;
   double Progress(absl::Time now) const;
   absl::Duration Running(absl::Time now) const;
 

@@ -13,9 +13,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/group.h"
 #include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
+
+std::string Coordinator::PlaceOf(int64_t worker) const {
+  if (SlotsOf(job_) == 1) return "";
+  return absl::StrCat("group ", worker % GroupsOf(job_), ", slot ",
+                      worker / GroupsOf(job_));
+}
 
 JobState Coordinator::State(absl::Time now) const {
   JobState state;
@@ -52,11 +59,11 @@ JobState Coordinator::State(absl::Time now) const {
     const absl::Time heard = member.last_heard + clock_.paused();
     switch (peer.role) {
       case Role::kWorker:
-        state.workers.push_back({WorkerId(peer.id), member.life,
-                                 tasks_.LiveOf(WorkerId(peer.id)) != nullptr,
-                                 member.incarnation, heard,
-                                 stats_.GradientsOf(WorkerId(peer.id)),
-                                 member.process, member.counters});
+        state.workers.push_back(
+            {WorkerId(peer.id), member.life,
+             tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
+             heard, stats_.GradientsOf(WorkerId(peer.id)), member.process,
+             member.counters, member.members, PlaceOf(peer.id)});
         break;
       case Role::kShard:
         state.shards.push_back(

@@ -16,9 +16,11 @@
 //   first
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/group.h"
 #include "common/learning_rate.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
@@ -66,17 +68,27 @@ bool Coordinator::AssignOne() {
   }
 }
 
-// Somebody who has not had the block before, if there is one. A block whose
-// gradient was bad also waits for somebody else who is still computing.
+// Somebody of a group that has not had the block before, if there is one. A
+// block whose gradient was bad also waits for such a one that still computes.
 std::optional<WorkerId> Coordinator::ChooseWorker(
     const BatchSchedule::Candidate& candidate) const {
-  const auto& holders = candidate.holders;
+  const int64_t groups =
+      SlotsOf(job_) == 1 ? std::numeric_limits<int64_t>::max() : GroupsOf(job_);
+  const auto is_new = [&](WorkerId worker) {
+    return std::none_of(candidate.holders.begin(), candidate.holders.end(),
+                        [&](WorkerId holder) {
+                          return holder.value() % groups ==
+                                 worker.value() % groups;
+                        });
+  };
   for (WorkerId worker : policy_.startable()) {
-    if (std::find(holders.begin(), holders.end(), worker) == holders.end()) {
-      return worker;
+    if (is_new(worker)) return worker;
+  }
+  if (candidate.rejected) {
+    for (const GradientKey& key : tasks_.AllLive()) {
+      if (is_new(key.worker)) return std::nullopt;
     }
   }
-  if (candidate.rejected && policy_.computing() > 0) return std::nullopt;
   return *policy_.startable().begin();
 }
 

@@ -37,7 +37,9 @@ struct WorkerState {
   absl::Time last_heard;
   GradientCounts gradients;
   std::string process;
-  CounterMap counters;  // Its own, as it has said last.
+  CounterMap counters;                    // Its own, as it has said last.
+  std::vector<std::string> members = {};  // Of several processes: all of them.
+  std::string place = {};  // "group 1, slot 2"; empty: groups have one slot.
 };
 
 struct ShardState {

@@ -86,11 +86,10 @@ int Membership::MostWorkers() const {
   return std::max(options_.workers, options_.max_workers);
 }
 
-absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
-                                                    Incarnation resume,
-                                                    const std::string& address,
-                                                    const std::string& process,
-                                                    absl::Time now) {
+absl::StatusOr<Membership::Joined> Membership::Join(
+    Peer peer, Incarnation resume, const std::string& address,
+    const std::string& process, absl::Time now,
+    const std::vector<std::string>& members) {
   absl::Status valid = CheckPeer(peer);
   if (!valid.ok()) return valid;
   Member& member = members_[peer];
@@ -118,6 +117,7 @@ absl::StatusOr<Membership::Joined> Membership::Join(Peer peer,
   member.last_heard = now;
   member.address = address;
   member.process = process;
+  member.members = members;
   member.cannot_reach.clear();
   member.counters.clear();
   member.silent = false;

@@ -53,9 +53,10 @@ class Membership {
     absl::Time last_heard;
     std::string address;
     std::string process;
-    std::string cannot_reach;  // As it has said last; empty: nobody.
-    absl::Time cut_off_since;  // While it cannot.
-    CounterMap counters;       // As it has said last.
+    std::vector<std::string> members;  // Of a worker of several processes.
+    std::string cannot_reach;          // As it has said last; empty: nobody.
+    absl::Time cut_off_since;          // While it cannot.
+    CounterMap counters;               // As it has said last.
     // The stream broke after a silence, so that nobody need have closed it.
     bool silent = false;
     // For the place of one who is alive.
@@ -78,7 +79,8 @@ class Membership {
   // kAborted (`resume` is over), kInvalidArgument (no such id).
   absl::StatusOr<Joined> Join(Peer peer, Incarnation resume,
                               const std::string& address,
-                              const std::string& process, absl::Time now);
+                              const std::string& process, absl::Time now,
+                              const std::vector<std::string>& members = {});
 
   // The number for `process`, a worker that has none: `wished` if that is free,
   // else the lowest that is. Free is one without a living process, up to the

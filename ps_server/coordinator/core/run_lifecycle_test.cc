@@ -186,16 +186,34 @@ TEST(LossTest, AReportedDeathEndsALifeAtOnce) {
   EXPECT_EQ(run.BatchOf(0), 0);
   EXPECT_TRUE(run.ReportDeath(kWorker0, "another").ok());
   EXPECT_FALSE(run.TaskOf(1).has_value()) << "it was not this process";
-  EXPECT_TRUE(run.ReportDeath(kWorker0, "test").ok());
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "worker 0").ok());
   EXPECT_EQ(run.BatchOf(1), 0);
   EXPECT_EQ(run.State().workers[0].life, PeerLife::kDead);
   ASSERT_EQ(run.All<EndSession>().size(), 1);
   EXPECT_EQ(run.All<EndSession>()[0].reason, "died: killed");
   run.Forget();
-  EXPECT_TRUE(run.ReportDeath(kWorker0, "test").ok()) << "a repeat";
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "worker 0").ok()) << "a repeat";
   EXPECT_TRUE(run.All<EndSession>().empty());
   EXPECT_TRUE(
-      absl::IsInvalidArgument(run.ReportDeath({Role::kShard, 7}, "test")));
+      absl::IsInvalidArgument(run.ReportDeath({Role::kShard, 7}, "shard 7")));
+}
+
+TEST(LossTest, AReportedDeathEndsAllSlotsOfTheProcess) {
+  Driver run(SmallJob(proto::ASYNC, 3, 1));
+  for (const auto& [worker, process] :
+       {std::pair(0, "host:1"), std::pair(1, "host:2"),
+        std::pair(2, "host:1")}) {
+    Coordinator::JoinRequest request;
+    request.peer = {Role::kWorker, worker};
+    request.process = process;
+    Actions out;
+    ASSERT_TRUE(run.coordinator().Join(request, run.now(), &out).ok());
+  }
+  EXPECT_TRUE(run.ReportDeath(kWorker0, "host:1").ok());
+  const JobState state = run.State();
+  EXPECT_EQ(state.workers[0].life, PeerLife::kDead);
+  EXPECT_EQ(state.workers[1].life, PeerLife::kAlive);
+  EXPECT_EQ(state.workers[2].life, PeerLife::kDead);
 }
 
 TEST(LossTest, APauseOfTheCoordinatorKillsNobody) {

@@ -85,9 +85,9 @@ TEST(TaskTest, TheRecordSaysWhetherTheWorkerWasLostBeforeItDelivered) {
   Driver run(SmallJob(proto::SYNC, 3, 3));
   run.Start();
   EXPECT_TRUE(run.Deliver(0).ok());
-  EXPECT_TRUE(run.ReportDeath({Role::kWorker, 0}, "test").ok());
+  EXPECT_TRUE(run.ReportDeath({Role::kWorker, 0}, "worker 0").ok());
   EXPECT_TRUE(run.All<RecordEnd>().empty()) << "every shard has its gradient";
-  EXPECT_TRUE(run.ReportDeath(kWorker1, "test").ok());
+  EXPECT_TRUE(run.ReportDeath(kWorker1, "worker 1").ok());
   run.RequestStop();
   const auto ends = run.All<RecordEnd>();
   ASSERT_EQ(ends.size(), 3);
@@ -276,6 +276,17 @@ TEST(PoisonTest, WaitsForAnotherWorkerThatIsStillComputing) {
   EXPECT_FALSE(run.TaskOf(0).has_value());
   EXPECT_TRUE(run.Deliver(1).ok());
   EXPECT_EQ(run.BatchOf(1), 0);
+}
+
+TEST(PoisonTest, AnotherGroupComputesTheMiniBatchOnceMore) {
+  CoordinatorOptions job = SmallJob(proto::SYNC, 4, 2);
+  Set(&job, "worker { group { slots: 2 } } cluster { max_workers: 4 }");
+  Driver run(job);
+  run.Start();
+  EXPECT_TRUE(run.Reject(0).ok());
+  // Workers 0 and 2 are slots of one group, 1 and 3 of the other.
+  EXPECT_FALSE(run.TaskOf(2).has_value());
+  EXPECT_EQ(run.BatchOf(3), 0);
 }
 
 TEST(PoisonTest, TheSameWorkerTriesAgainWhenThereIsNoOther) {

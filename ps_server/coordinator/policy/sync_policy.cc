@@ -4,10 +4,10 @@
 //
 //  - `ready_` holds the gradients that were delivered and have no verdict, in
 //    order of arrival: the first to arrive is the first in an update.
-//  - What else is counted (startable_, contributors_, counts_, computing_,
-//    open_, sources_) follows from `workers_` and `warm_up_` alone. Update() is
-//    the only place where a Worker changes, and it renews that worker's share
-//    of each count, so that no call has to look at all workers.
+//  - What else is counted (startable_, contributors_, counts_, open_,
+//    sources_) follows from `workers_` and `warm_up_` alone. Update() is the
+//    only place where a Worker changes, and it renews that worker's share of
+//    each count, so that no call has to look at all workers.
 //  - An update is due when as many gradients are ready as Needed() says: K, but
 //    never more than can still come. So no policy waits for what cannot come.
 //
@@ -86,7 +86,6 @@ void SyncPolicy::Count(const Worker& w, int sign) {
   const bool source = CanDeliver(w) && w.undecided == 0;
   if (source) sources_ += sign;
   if (source && w.present) open_ += sign;
-  if (w.present && w.busy) computing_ += sign;
 }
 
 bool SyncPolicy::MayStart(WorkerId id, const Worker& w) const {

@@ -57,8 +57,6 @@ class SyncPolicy {
   // Those that may start a task now. With STATIC data each has something to
   // start.
   const std::set<WorkerId>& startable() const { return startable_; }
-  // Living workers with a live task.
-  int computing() const { return computing_; }
 
   // ---- Gradients ----
   // An action on stale gradients that refuses belongs here, one that weighs
@@ -134,7 +132,6 @@ class SyncPolicy {
   std::set<WorkerId> startable_;
   // Present and part of the next update: can deliver, or waits for it.
   std::set<WorkerId> contributors_;
-  int computing_ = 0;
   int open_ = 0;     // Present, can deliver, no undecided gradient.
   int sources_ = 0;  // The same, present or not.
   std::optional<DeliveryCounts> counts_;  // WAIT only.

@@ -74,6 +74,9 @@ void AddWorker(const WorkerState& worker, absl::Time now,
   added->set_last_heard_s(SecondsSince(worker.last_heard, now));
   *added->mutable_gradients() = CountsToProto(worker.gradients);
   added->set_process(worker.process);
+  added->mutable_members()->Assign(worker.members.begin(),
+                                   worker.members.end());
+  added->set_place(worker.place);
   added->mutable_counters()->insert(worker.counters.begin(),
                                     worker.counters.end());
 }

@@ -34,7 +34,9 @@ JobState FullState(absl::Time now) {
                     now - absl::Seconds(2),
                     {6, 7, 8, 9, 10},
                     "host:1",
-                    {{"tasks", 11}, {"certificate_seconds_left", 7200}}}};
+                    {{"tasks", 11}, {"certificate_seconds_left", 7200}},
+                    {"host:1", "host:2"},
+                    "group 1, slot 0"}};
   state.shards = {{ShardId(1),
                    PeerLife::kAlive,
                    Version(39),
@@ -77,6 +79,8 @@ TEST(JobStatusTest, ItSaysAllThatIsKnown) {
           process: "host:1"
           counters { key: "certificate_seconds_left" value: 7200 }
           counters { key: "tasks" value: 11 }
+          members: [ "host:1", "host:2" ]
+          place: "group 1, slot 0"
         }
         shard {
           id: 1

@@ -29,13 +29,19 @@ Json VerdictsJson(const proto::GradientCounts& counts) {
 Json WorkersJson(const proto::JobStatus& status) {
   Json workers = Json::array();
   for (const proto::WorkerStatus& worker : status.worker()) {
-    workers.push_back({{"id", worker.id()},
-                       {"state", worker.state()},
-                       {"incarnation", worker.incarnation()},
-                       {"last_heard_s", worker.last_heard_s()},
-                       {"gradients", VerdictsJson(worker.gradients())},
-                       {"process", worker.process()},
-                       {"counters", Sorted(worker.counters())}});
+    Json json = {{"id", worker.id()},
+                 {"state", worker.state()},
+                 {"incarnation", worker.incarnation()},
+                 {"last_heard_s", worker.last_heard_s()},
+                 {"gradients", VerdictsJson(worker.gradients())},
+                 {"process", worker.process()},
+                 {"counters", Sorted(worker.counters())}};
+    if (!worker.members().empty()) {
+      json["members"] = std::vector<std::string>(worker.members().begin(),
+                                                 worker.members().end());
+    }
+    if (!worker.place().empty()) json["place"] = worker.place();
+    workers.push_back(std::move(json));
   }
   return workers;
 }

@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
 #include "common/grant.h"
+#include "common/group.h"
 #include "common/key_proto.h"
 #include "common/secret.h"
 #include "common/status_macros.h"
@@ -243,6 +244,10 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
   request.resume = resume;
   request.address = join.address();
   request.process = join.process();
+  const int most = StageCount(options_.job);
+  for (int i = 0; i < std::min(most, join.members_size()); ++i) {
+    request.members.push_back(join.members(i));
+  }
   request.inputs = {join.inputs().begin(), join.inputs().end()};
   return core_.Join(request, now, &actions_);
 }

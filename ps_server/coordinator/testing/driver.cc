@@ -29,7 +29,7 @@ absl::StatusOr<Coordinator::JoinReply> Driver::Join(
   Coordinator::JoinRequest request;
   request.peer = peer;
   request.resume = Incarnation(resume);
-  request.process = "test";
+  request.process = peer.ToString();
   request.inputs = inputs;
   return Ask(request);
 }

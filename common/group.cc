@@ -1,0 +1,65 @@
+#include "common/group.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+// The number of the stage's replica 0.
+int FirstMember(const proto::Job& job, int stage) {
+  int first = 0;
+  for (int s = 0; s < stage; ++s) first += ReplicasOf(job, s);
+  return first;
+}
+
+}  // namespace
+
+bool IsGroup(const proto::Job& job) {
+  return StageCount(job) > 1 || SlotsOf(job) > 1;
+}
+
+int SlotsOf(const proto::Job& job) {
+  return std::max(1, job.worker().group().slots());
+}
+
+int GroupsOf(const proto::Job& job) {
+  return job.cluster().workers() / SlotsOf(job);
+}
+
+WorkerId WorkerOfSlot(const proto::Job& job, int group, int slot) {
+  return WorkerId(int64_t{slot} * GroupsOf(job) + group);
+}
+
+int StageCount(const proto::Job& job) {
+  return job.worker().group().pipeline_stages();
+}
+
+int ReplicasOf(const proto::Job& job, int stage) {
+  const auto& replicas = job.worker().group().replicas();
+  return replicas.empty() ? 1 : replicas[stage];
+}
+
+int MembersOf(const proto::Job& job) {
+  return FirstMember(job, StageCount(job));
+}
+
+int StageOfMember(const proto::Job& job, int member) {
+  int stage = 0;
+  while (member >= FirstMember(job, stage + 1)) ++stage;
+  return stage;
+}
+
+std::vector<int> SlotsOfMember(const proto::Job& job, int member) {
+  const int stage = StageOfMember(job, member);
+  std::vector<int> slots;
+  for (int slot = 0; slot < SlotsOf(job); ++slot) {
+    if (MemberOfSlot(job, stage, slot) == member) slots.push_back(slot);
+  }
+  return slots;
+}
+
+int MemberOfSlot(const proto::Job& job, int stage, int slot) {
+  return FirstMember(job, stage) + slot % ReplicasOf(job, stage);
+}
+
+}  // namespace sluice

@@ -1,0 +1,117 @@
+#include "worker/pipeline/member_listener.h"
+
+#include <grpcpp/server_builder.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/rpc/deadline.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
+#include "common/tls/rpc_access.h"
+
+namespace sluice {
+
+absl::Status AllowMember(const TransportSecurity& security,
+                         const std::string& what, const std::string& address) {
+  // Reached from this host alone, as the loopback is.
+  if (absl::StartsWith(address, "unix")) return absl::OkStatus();
+  return security.Allow(what, address);
+}
+
+class MemberListener::Service final : public proto::Member::Service {
+ public:
+  explicit Service(MemberListener* listener) : listener_(*listener) {}
+  grpc::Status Link(grpc::ServerContext* context, Stream* stream) override {
+    return ToGrpcStatus(listener_.ServeCall(context, stream));
+  }
+
+ private:
+  MemberListener& listener_;
+};
+
+MemberListener::MemberListener(const TransportSecurity& security)
+    : security_(security), service_(std::make_unique<Service>(this)) {}
+
+absl::StatusOr<std::unique_ptr<MemberListener>> MemberListener::Listen(
+    const std::string& address, const std::vector<int64_t>& workers,
+    const TransportSecurity& security, const Keepalive& keepalive) {
+  SLUICE_RETURN_IF_ERROR(AllowMember(security, "--listen", address));
+  std::unique_ptr<MemberListener> listener(new MemberListener(security));
+  {
+    absl::MutexLock lock(&listener->mu_);
+    for (const int64_t worker : workers) listener->workers_[worker];
+  }
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(&builder, keepalive);
+  // The links, and whoever is to be told that one is taken.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(workers.size()) + 3);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  builder.AddListeningPort(address, security.ForServer());
+  builder.RegisterService(listener->service_.get());
+  listener->server_ = builder.BuildAndStart();
+  if (listener->server_ == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: ", address,
+        " cannot be listened on; is another process there already?"));
+  }
+  return listener;
+}
+
+MemberListener::~MemberListener() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(FromNow(absl::ZeroDuration()));
+  server_->Wait();
+}
+
+void MemberListener::Add(int64_t worker, Serve serve) {
+  absl::MutexLock lock(&mu_);
+  workers_[worker].serve = std::move(serve);
+}
+
+void MemberListener::Remove(int64_t worker) {
+  absl::MutexLock lock(&mu_);
+  Worker& removed = workers_[worker];
+  removed.serve = nullptr;
+  const auto idle = [&removed] { return removed.calls == 0; };
+  mu_.Await(absl::Condition(&idle));
+}
+
+absl::Status MemberListener::ServeCall(grpc::ServerContext* context,
+                                       Stream* stream) {
+  SLUICE_RETURN_IF_ERROR(security_.Admit(*context, Rpc::kLink).status());
+  proto::ToUpstream first;
+  if (!stream->Read(&first) || !first.has_hello()) {
+    return absl::InvalidArgumentError("the first message must be a hello");
+  }
+  const proto::MemberHello& hello = first.hello();
+  Serve serve;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto worker = workers_.find(hello.worker());
+    if (worker == workers_.end()) {
+      std::vector<int64_t> numbers;
+      for (const auto& [number, known] : workers_) numbers.push_back(number);
+      return absl::FailedPreconditionError(
+          absl::StrCat("member ", hello.member(), " of worker ", hello.worker(),
+                       " comes where one of worker ",
+                       absl::StrJoin(numbers, " or "), " is expected"));
+    }
+    if (worker->second.serve == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("worker ", hello.worker(), " is not ready for a link"));
+    }
+    serve = worker->second.serve;
+    ++worker->second.calls;
+  }
+  const absl::Status served = serve(hello, context, stream);
+  absl::MutexLock lock(&mu_);
+  --workers_[hello.worker()].calls;
+  return served;
+}
+
+}  // namespace sluice
