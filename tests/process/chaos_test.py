@@ -97,10 +97,10 @@ class ChaosTest(unittest.TestCase):
                               "--set=optimizer.learning_rate=0.005")
         self.assertGreater(report["generations"], 2)
 
-    def test_members_of_workers_die_under_sync(self):
+    def test_members_of_groups_with_slots_die_under_sync(self):
         _, report = self.held(
-            "--seed=2", "--kills=8", "--stops=1", "--cuts=0",
-            "--set=worker.group.pipeline_stages=2",
+            "--seed=2", "--kills=8", "--stops=1", "--cuts=0", "--workers=6",
+            "--set=worker.group={ pipeline_stages: 2 slots: 2 }",
             job=JOB.replace("model {", "model { layer { dense { units: 8 } }"))
         killed = {a["part"] for a in report["acts"] if a["kind"] == "kill"}
         self.assertLessEqual(

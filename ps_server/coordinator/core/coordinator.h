@@ -248,8 +248,6 @@ class Coordinator {
   std::pair<std::string, absl::Time> WaitingFor() const;
   std::pair<std::string, absl::Time> StragglersWaitedFor() const;
   std::pair<std::string, absl::Time> IdlersWaitFor() const;
-  // "group 1, slot 2"; empty: groups have one slot.
-  std::string PlaceOf(int64_t worker) const;
   double Progress(absl::Time now) const;
   absl::Duration Running(absl::Time now) const;
 
