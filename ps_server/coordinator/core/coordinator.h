@@ -97,8 +97,7 @@ class Coordinator {
              absl::Time now, Actions* out);
 
   // Whoever started `process` has seen it end: the incarnations of all that it
-  // is, of `peer`'s role, are over.
-  // kInvalidArgument: no such peer.
+  // is, of `peer`'s role, are over. kInvalidArgument: no such peer.
   absl::Status DeathReported(Peer peer, const std::string& process,
                              const std::string& reason, absl::Time now,
                              Actions* out);

@@ -17,12 +17,16 @@
 #include "ps_server/coordinator/core/coordinator.h"
 
 namespace sluice {
+namespace {
 
-std::string Coordinator::PlaceOf(int64_t worker) const {
-  if (SlotsOf(job_) == 1) return "";
-  return absl::StrCat("group ", worker % GroupsOf(job_), ", slot ",
-                      worker / GroupsOf(job_));
+// "group 1, slot 2"; empty: groups have one slot.
+std::string PlaceOf(const proto::Job& job, int64_t worker) {
+  if (SlotsOf(job) == 1) return "";
+  return absl::StrCat("group ", worker % GroupsOf(job), ", slot ",
+                      worker / GroupsOf(job));
 }
+
+}  // namespace
 
 JobState Coordinator::State(absl::Time now) const {
   JobState state;
@@ -63,7 +67,7 @@ JobState Coordinator::State(absl::Time now) const {
             {WorkerId(peer.id), member.life,
              tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
              heard, stats_.GradientsOf(WorkerId(peer.id)), member.process,
-             member.counters, member.members, PlaceOf(peer.id)});
+             member.counters, member.members, PlaceOf(job_, peer.id)});
         break;
       case Role::kShard:
         state.shards.push_back(
