@@ -1,9 +1,12 @@
 #ifndef SLUICE_COMMON_ATOMIC_FILE_H_
 #define SLUICE_COMMON_ATOMIC_FILE_H_
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/file_operations.h"
@@ -15,7 +18,6 @@ namespace sluice {
 // failure. The file is written as `path`.tmp.PID, fsynced and renamed, and the
 // folder is fsynced. So only one thread of a process at a time may write a
 // path.
-// thread of a process at a time may write a path.
 //
 // kUnavailable names the file, the operation and the system's reason, also if
 // the folder is missing. Then the temporary file has been removed and the old
@@ -27,6 +29,14 @@ absl::Status WriteFileAtomically(const std::string& path,
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileOperations* files);
+// The same of pieces that `next` returns until there are none; each is used
+// before the next one is asked for. Its errors end the writing, and leave the
+// old content.
+absl::Status WriteFileAtomically(
+    const std::string& path,
+    const std::function<absl::StatusOr<std::optional<absl::string_view>>()>&
+        next,
+    FileOperations* files);
 
 }  // namespace sluice
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,15 +53,32 @@ absl::Status CheckMatches(const std::string& path, const TensorSpec& tensor,
 absl::Status WriteSafetensors(const std::string& path,
                               const ParameterLayout& layout,
                               absl::Span<const float> weights) {
-  SLUICE_CHECK(static_cast<int64_t>(weights.size()) == layout.size());
+  return WriteSafetensors(path, layout, [weights] { return weights; });
+}
+
+absl::Status WriteSafetensors(
+    const std::string& path, const ParameterLayout& layout,
+    const std::function<absl::StatusOr<absl::Span<const float>>()>& next) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> tensors;
   for (const TensorSpec& tensor : layout.tensors()) {
     tensors.emplace_back(tensor.name, tensor.shape);
   }
-  const absl::string_view data(reinterpret_cast<const char*>(weights.data()),
-                               weights.size() * sizeof(float));
-  return WriteFileAtomically(path,
-                             {EncodeSafetensorsHeader(tensors, {}), data});
+  const std::string header = EncodeSafetensorsHeader(tensors, {});
+  bool begun = false;
+  int64_t left = layout.size();
+  FileOperations files;
+  return WriteFileAtomically(
+      path,
+      [&]() -> absl::StatusOr<std::optional<absl::string_view>> {
+        if (!std::exchange(begun, true)) return absl::string_view(header);
+        if (left == 0) return std::nullopt;
+        SLUICE_ASSIGN_OR_RETURN(const absl::Span<const float> part, next());
+        left -= static_cast<int64_t>(part.size());
+        SLUICE_CHECK(left >= 0);
+        return absl::string_view(reinterpret_cast<const char*>(part.data()),
+                                 part.size() * sizeof(float));
+      },
+      &files);
 }
 
 SafetensorsFile::SafetensorsFile(InputFile file) : file_(std::move(file)) {}

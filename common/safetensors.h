@@ -2,6 +2,7 @@
 #define SLUICE_COMMON_SAFETENSORS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ namespace sluice {
 absl::Status WriteSafetensors(const std::string& path,
                               const ParameterLayout& layout,
                               absl::Span<const float> weights);
+// The same, of weights that come in parts, from the first float to the last:
+// each is used before the next one is asked for. Else the errors of `next`.
+absl::Status WriteSafetensors(
+    const std::string& path, const ParameterLayout& layout,
+    const std::function<absl::StatusOr<absl::Span<const float>>()>& next);
 
 // A file opened for reading that has exactly the tensors of one layout, in any
 // order. Reads only what is asked for. While it is open the file must not be

@@ -30,11 +30,11 @@ absl::Status ShardDaemon::Run() {
   }
   const proto::Cluster& cluster = job_.job.cluster();
   SLUICE_ASSIGN_OR_RETURN(
-      listener_,
-      Listener::Open(listen, ConnectionLimits::ForJob(
-                                 MostWorkers(cluster) * StageCount(job_.job) +
-                                     cluster.shards() + 1,
-                                 job_.job.limits().chunk_bytes())));
+      listener_, Listener::Open(listen, ConnectionLimits::ForJob(
+                                            (MostWorkers(cluster) + 1) *
+                                                    StageCount(job_.job) +
+                                                cluster.shards(),
+                                            job_.job.limits().chunk_bytes())));
   SLUICE_RETURN_IF_ERROR(OpenPages());
   std::optional<EarlierLife> earlier;
   while (true) {

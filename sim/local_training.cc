@@ -220,7 +220,8 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   made->test_context_.Enter();
   made->evaluator_ = std::make_unique<Evaluator>(
       EvaluatorOptionsFromJob(job, weights_path), &made->job_.layout,
-      made->test_context_.measure.get(), made->observer_.get());
+      made->test_context_.measure.get(),
+      std::vector<Exchange*>{made->observer_.get()});
   return made;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/group.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
@@ -14,6 +15,7 @@
 #include "worker/native_gradient.h"
 #include "worker/pipeline/slot_gradient.h"
 #include "worker/pipeline/stage_gradient.h"
+#include "worker/pipeline/staged_measure.h"
 
 namespace sluice {
 namespace {
@@ -117,8 +119,28 @@ absl::StatusOr<ComputeContext> MakeTestContext(
   return context;
 }
 
+absl::StatusOr<ComputeContext> MakeStagedTestContext(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
+  ComputeContext context;
+  SLUICE_ASSIGN_OR_RETURN(context.device,
+                          MakeDevice(job.job.worker(), WorkerId(0)));
+  context.data = std::move(data);
+  if (context.data == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(
+        context.data,
+        OpenDataSource(job.job.data(), Split::kTest, job.job.seed()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      context.measure,
+      StagedMeasure::Create(job, context.data.get(), context.device.get()));
+  return context;
+}
+
 absl::StatusOr<ComputeContext> MakeEvaluatorContext(
     const ResolvedJob& job, const std::vector<std::string>& command) {
+  if (!job.job.model().has_external() && StageCount(job.job) > 1) {
+    return MakeStagedTestContext(job);
+  }
   if (!job.job.model().has_external()) return MakeTestContext(job);
   ComputeContext context;
   if (command.empty()) {

@@ -67,6 +67,9 @@ absl::StatusOr<ComputeContext> MakeMemberContext(
 // worker 0's GPU if on any. `data` and errors as above.
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
+// The same of one stage after the other, where the model is cut into several.
+absl::StatusOr<ComputeContext> MakeStagedTestContext(
+    const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 // The same for an evaluator that was given `command`: with model.external it
 // starts the model process as above, or measures nothing where the job has no
 // test samples, and `command` is empty.

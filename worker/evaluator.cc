@@ -5,18 +5,20 @@
 #include <utility>
 
 #include "common/safetensors.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "worker/rejoin_policy.h"
-#include "worker/weights_digest.h"
 
 namespace sluice {
 
 Evaluator::Evaluator(Options options, const ParameterLayout* layout,
-                     VersionMeasure* measure, Exchange* exchange)
+                     VersionMeasure* measure, std::vector<Exchange*> exchanges)
     : options_(std::move(options)),
       layout_(*layout),
       measure_(*measure),
-      exchange_(*exchange) {}
+      exchanges_(std::move(exchanges)) {
+  SLUICE_CHECK(static_cast<int>(exchanges_.size()) == measure_.parts());
+}
 
 absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
                                                 Generation generation,
@@ -24,28 +26,34 @@ absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
   proto::Evaluated answer;
   answer.set_version(request.version());
   const Version version(request.version());
-  absl::Status status = Pull(version, generation, cancel);
-  if (ShardIsLost(status)) return status;
-  if (status.ok() && request.final()) status = Save(&answer);
-  if (status.ok()) status = Measure(version, cancel, &answer);
+  const PullSpec spec = {.generation = generation,
+                         .version = version,
+                         .exact = true,
+                         .deadline = options_.clock->Now() + options_.deadline};
+  int loaded = -1;  // The part that is in the measure's memory.
+  const VersionMeasure::Load load = [&](int part) {
+    if (part == loaded) return absl::OkStatus();
+    loaded = -1;
+    SLUICE_RETURN_IF_ERROR(
+        exchanges_[part]->Pull(spec, measure_.Weights(part), cancel).status());
+    loaded = part;
+    return absl::OkStatus();
+  };
+  absl::Status status = load(0);
+  if (status.ok() && request.final()) status = Save(load, &answer);
+  if (status.ok()) status = Measure(version, load, cancel, &answer);
+  if (loaded < 0 && ShardIsLost(status)) return status;
   if (!status.ok() && measure_.broken()) return status;
   if (!status.ok()) answer.set_error(std::string(status.message()));
   return answer;
 }
 
-absl::Status Evaluator::Pull(Version version, Generation generation,
-                             const CancelToken& cancel) {
-  const PullSpec spec = {.generation = generation,
-                         .version = version,
-                         .exact = true,
-                         .deadline = options_.clock->Now() + options_.deadline};
-  return exchange_.Pull(spec, measure_.Weights(), cancel).status();
-}
-
-absl::Status Evaluator::Measure(Version version, const CancelToken& cancel,
+absl::Status Evaluator::Measure(Version version,
+                                const VersionMeasure::Load& load,
+                                const CancelToken& cancel,
                                 proto::Evaluated* answer) {
   SLUICE_ASSIGN_OR_RETURN(const Measurement measured,
-                          measure_.Measure(version, cancel));
+                          measure_.Measure(version, load, cancel));
   answer->set_samples(measured.samples);
   answer->set_loss(measured.loss);
   if (measured.accuracy.has_value()) answer->set_accuracy(*measured.accuracy);
@@ -54,10 +62,26 @@ absl::Status Evaluator::Measure(Version version, const CancelToken& cancel,
   return absl::OkStatus();
 }
 
-absl::Status Evaluator::Save(proto::Evaluated* answer) {
-  answer->set_weights_sha256(WeightsSha256(measure_.Weights()));
-  if (options_.weights_path.empty()) return absl::OkStatus();
-  return WriteSafetensors(options_.weights_path, layout_, measure_.Weights());
+absl::Status Evaluator::Save(const VersionMeasure::Load& load,
+                             proto::Evaluated* answer) {
+  Sha256 sha;
+  int part = 0;
+  const auto next = [&]() -> absl::StatusOr<absl::Span<const float>> {
+    SLUICE_RETURN_IF_ERROR(load(part));
+    const absl::Span<const float> weights = measure_.Weights(part++);
+    sha.Update(
+        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(weights.data()),
+                            weights.size() * sizeof(float)));
+    return weights;
+  };
+  if (options_.weights_path.empty()) {
+    while (part < measure_.parts()) SLUICE_RETURN_IF_ERROR(next().status());
+  } else {
+    SLUICE_RETURN_IF_ERROR(
+        WriteSafetensors(options_.weights_path, layout_, next));
+  }
+  answer->set_weights_sha256(sha.Hex());
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_EVALUATOR_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,9 +29,10 @@ class Evaluator {
     absl::Duration deadline = absl::Seconds(600);
     Clock* clock = Clock::Real();
   };
-  // All pointers must outlive the evaluator.
+  // `exchanges`: of each of the measure's parts. All pointers must outlive the
+  // evaluator.
   Evaluator(Options options, const ParameterLayout* layout,
-            VersionMeasure* measure, Exchange* exchange);
+            VersionMeasure* measure, std::vector<Exchange*> exchanges);
 
   // Blocks. What goes wrong is in the answer's `error`; the evaluator can go
   // on. An error instead of an answer: a shard is lost (ShardIsLost), or what
@@ -40,17 +42,15 @@ class Evaluator {
                                        const CancelToken& cancel);
 
  private:
-  absl::Status Pull(Version version, Generation generation,
-                    const CancelToken& cancel);
-  absl::Status Measure(Version version, const CancelToken& cancel,
-                       proto::Evaluated* answer);
-  absl::Status Save(proto::Evaluated* answer);
+  absl::Status Measure(Version version, const VersionMeasure::Load& load,
+                       const CancelToken& cancel, proto::Evaluated* answer);
+  absl::Status Save(const VersionMeasure::Load& load, proto::Evaluated* answer);
 
   // Constant after construction.
   const Options options_;
   const ParameterLayout& layout_;
   VersionMeasure& measure_;
-  Exchange& exchange_;
+  const std::vector<Exchange*> exchanges_;
 };
 
 }  // namespace sluice

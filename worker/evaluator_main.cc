@@ -23,6 +23,7 @@
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/session/coordinator_client.h"
+#include "common/stage_plan.h"
 #include "common/status_macros.h"
 #include "common/stop_signal.h"
 #include "common/tls/transport_security.h"
@@ -130,6 +131,46 @@ CounterMap Counted(const TransportSecurity& security) {
   return counted;
 }
 
+// An exchange for each part of the flat vector that the measure holds at a
+// time.
+class PartExchanges {
+ public:
+  absl::Status Open(const ResolvedJob& job, int parts,
+                    const TransportSecurity& security,
+                    const proto::Welcome& welcome) {
+    for (int part = 0; part < parts; ++part) {
+      jobs_.push_back(std::make_unique<ResolvedJob>(
+          parts == 1 ? job : JobOfStage(job, part)));
+      SLUICE_ASSIGN_OR_RETURN(exchanges_.emplace_back(),
+                              OpenExchange(*jobs_.back(), security, "evaluator",
+                                           WireTypes(), welcome));
+    }
+    return absl::OkStatus();
+  }
+
+  GrpcExchange* first() const { return exchanges_[0].get(); }
+  std::vector<Exchange*> all() const {
+    std::vector<Exchange*> all;
+    for (const auto& exchange : exchanges_) all.push_back(exchange.get());
+    return all;
+  }
+  absl::Status AwaitReachable(bool rejoins,
+                              const std::function<bool()>& stopped) const {
+    for (size_t part = 0; part < exchanges_.size(); ++part) {
+      SLUICE_RETURN_IF_ERROR(sluice::AwaitReachable(
+          *jobs_[part], rejoins, stopped, exchanges_[part].get()));
+    }
+    return absl::OkStatus();
+  }
+  void Wake() const {
+    for (const auto& exchange : exchanges_) exchange->Wake();
+  }
+
+ private:
+  std::vector<std::unique_ptr<ResolvedJob>> jobs_;  // Which exchanges point to.
+  std::vector<std::unique_ptr<GrpcExchange>> exchanges_;
+};
+
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security,
@@ -139,8 +180,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              ProcessPort* port) {
   Mailbox<proto::FromCoordinator> mailbox;
   CancelToken over;
-  std::atomic<bool> finished = false;      // The run is.
-  std::unique_ptr<GrpcExchange> exchange;  // Outlives the client.
+  std::atomic<bool> finished = false;  // The run is.
+  PartExchanges exchanges;             // Outlives the client.
   CoordinatorClient::Options session =
       SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
   session.on_message = [&](const proto::FromCoordinator& message) {
@@ -156,9 +197,9 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                    .session = client->Wait()};
   }
   if (rejoins) LogNewLife(welcome);
-  SLUICE_ASSIGN_OR_RETURN(
-      exchange, OpenExchange(job, security, "evaluator", WireTypes(), welcome));
-  TellUnreached(exchange.get(), client.get());
+  SLUICE_RETURN_IF_ERROR(
+      exchanges.Open(job, context.measure->parts(), security, welcome));
+  TellUnreached(exchanges.first(), client.get());
   const auto count = [&security] { return Counted(security); };
   client->TellCounters(count);
   port->Joined(count);
@@ -168,12 +209,12 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   });
 
   Evaluator evaluator(EvaluatorOptionsFromJob(job, weights_path), &job.layout,
-                      context.measure.get(), exchange.get());
+                      context.measure.get(), exchanges.all());
   LifeEnd end;
   std::thread compute = StartThread("compute", [&] {
     context.Enter();
-    end.worked = AwaitReachable(
-        job, rejoins, [&] { return over.cancelled(); }, exchange.get());
+    end.worked =
+        exchanges.AwaitReachable(rejoins, [&] { return over.cancelled(); });
     if (end.worked.ok()) {
       Serve(
           &mailbox,
@@ -188,7 +229,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   });
   end.session = client->Wait();
   over.Cancel();
-  exchange->Wake();
+  exchanges.Wake();
   context.measure->Wake();
   if (finished) context.measure->Abandon();
   mailbox.Close();

@@ -51,14 +51,16 @@ class EvaluatorTest : public ::testing::Test {
   CancelToken token_;
   NativeMeasure measure_{
       {.batch_size = 4, .parameters = 4}, &test_, model_.get()};
-  Evaluator evaluator_{Options(), &layout_, &measure_, &exchange_};
+  Evaluator evaluator_{Options(), &layout_, &measure_, {&exchange_}};
 };
 
 // As a model process that dies in each evaluation.
 class BrokenMeasure final : public VersionMeasure {
  public:
-  absl::Span<float> Weights() override { return absl::MakeSpan(weights_); }
-  absl::StatusOr<Measurement> Measure(Version version,
+  absl::Span<float> Weights(int part) override {
+    return absl::MakeSpan(weights_);
+  }
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                       const CancelToken& cancel) override {
     broken_ = true;
     return absl::UnavailableError("killed by signal 9");
@@ -102,7 +104,7 @@ TEST_F(EvaluatorTest, ARegressionHasNoAccuracy) {
   NativeMeasure measure(
       {.batch_size = 4, .classification = false, .parameters = 4}, &test_,
       model_.get());
-  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
+  Evaluator evaluator(Options(), &layout_, &measure, {&exchange_});
   EXPECT_FALSE(
       evaluator.Run(proto::Evaluate(), Generation(2), token_)->has_accuracy());
 }
@@ -137,7 +139,7 @@ TEST_F(EvaluatorTest, ALostShardIsNoAnswer) {
 TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
   Evaluator::Options options = Options();
   options.weights_path = "/nowhere/weights.safetensors";
-  Evaluator evaluator(options, &layout_, &measure_, &exchange_);
+  Evaluator evaluator(options, &layout_, &measure_, {&exchange_});
   proto::Evaluate request;
   request.set_final(true);
   EXPECT_THAT(evaluator.Run(request, Generation(2), token_)->error(),
@@ -146,7 +148,7 @@ TEST_F(EvaluatorTest, WeightsThatCannotBeSavedAreAFailure) {
 
 TEST_F(EvaluatorTest, WithoutATestSplitTheFinalVersionIsSavedAndNotMeasured) {
   NoMeasure measure(4);
-  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
+  Evaluator evaluator(Options(), &layout_, &measure, {&exchange_});
   proto::Evaluate request;
   request.set_final(true);
   const auto answer = evaluator.Run(request, Generation(2), token_);
@@ -160,7 +162,7 @@ TEST_F(EvaluatorTest, WithoutATestSplitTheFinalVersionIsSavedAndNotMeasured) {
 TEST_F(EvaluatorTest, WhereWhatMeasuresIsBrokenThereIsNoAnswerButTheWeights) {
   std::filesystem::remove(path_);
   BrokenMeasure measure;
-  Evaluator evaluator(Options(), &layout_, &measure, &exchange_);
+  Evaluator evaluator(Options(), &layout_, &measure, {&exchange_});
   proto::Evaluate request;
   request.set_final(true);
   EXPECT_EQ(evaluator.Run(request, Generation(2), token_).status().message(),

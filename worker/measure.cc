@@ -8,6 +8,18 @@
 
 namespace sluice {
 
+Measurement MeasurementOf(const Model::Result& result, bool classification,
+                          int64_t labels) {
+  Measurement measurement;
+  measurement.samples = result.samples;
+  measurement.loss = result.loss;
+  if (classification) {
+    measurement.accuracy =
+        static_cast<double>(result.correct) / static_cast<double>(labels);
+  }
+  return measurement;
+}
+
 absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
                                     bool classification,
                                     absl::Span<const float> weights,
@@ -27,14 +39,7 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
   SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
                           model->Evaluate(next, weights));
   if (at < test.size()) return absl::AbortedError("the run is over");
-  Measurement measurement;
-  measurement.samples = test.size();
-  measurement.loss = result.loss;
-  if (classification) {
-    measurement.accuracy =
-        static_cast<double>(result.correct) / static_cast<double>(labels);
-  }
-  return measurement;
+  return MeasurementOf(result, classification, labels);
 }
 
 }  // namespace sluice

@@ -13,6 +13,11 @@
 
 namespace sluice {
 
+// What `result`, of the whole test split, says of a version; `labels`: how many
+// there are in it.
+Measurement MeasurementOf(const Model::Result& result, bool classification,
+                          int64_t labels);
+
 // Measures `model` at `weights` on all of `test`, `batch_size` samples a
 // forward pass, always in the same order: the same bits every time. kAborted
 // when `cancel` is set. REQUIRES: `test` is not empty, and `model` prepared for
@@ -39,8 +44,10 @@ class NativeMeasure final : public VersionMeasure {
         model_(*model),
         weights_(options.parameters) {}
 
-  absl::Span<float> Weights() override { return absl::MakeSpan(weights_); }
-  absl::StatusOr<Measurement> Measure(Version version,
+  absl::Span<float> Weights(int part) override {
+    return absl::MakeSpan(weights_);
+  }
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                       const CancelToken& cancel) override {
     return sluice::Measure(test_, options_.batch_size, options_.classification,
                            weights_, cancel, &model_);

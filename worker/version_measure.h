@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_VERSION_MEASURE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Measurement {
 // weights lie, so that they can be where it computes:
 //
 //   NativeMeasure    the job's layers, in this process
+//   StagedMeasure    the same, of one stage after the other
 //   ExternalMeasure  a process of the user's, in memory that both share
 //   NoMeasure        nothing: versions are only pulled
 //
@@ -36,11 +38,17 @@ class VersionMeasure {
  public:
   virtual ~VersionMeasure() = default;
 
-  // Memory for the flat vector. The same in each call, with anything in it.
-  virtual absl::Span<float> Weights() = 0;
-  // Measures `version`, which is in Weights(). Blocks. kAborted: `cancel` was
-  // set.
-  virtual absl::StatusOr<Measurement> Measure(Version version,
+  // Into how many parts it divides the flat vector, of which it holds one at a
+  // time; 1: it holds all of it.
+  virtual int parts() const { return 1; }
+  // Memory for part `part` of the flat vector, which may be another's as well.
+  // The same in each call, with anything in it.
+  virtual absl::Span<float> Weights(int part) = 0;
+  // Brings a part of the version that is measured into Weights(part).
+  using Load = std::function<absl::Status(int part)>;
+  // Measures `version`, of which the last part that was asked for is there, or
+  // the only one. Blocks. kAborted: `cancel` was set. Else as `load`.
+  virtual absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                               const CancelToken& cancel) = 0;
 
   // Makes a waiting Measure look at its cancel token. From any thread.
@@ -59,8 +67,10 @@ class NoMeasure final : public VersionMeasure {
  public:
   explicit NoMeasure(int64_t parameters) : weights_(parameters) {}
 
-  absl::Span<float> Weights() override { return absl::MakeSpan(weights_); }
-  absl::StatusOr<Measurement> Measure(Version version,
+  absl::Span<float> Weights(int part) override {
+    return absl::MakeSpan(weights_);
+  }
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                       const CancelToken& cancel) override {
     return Measurement();
   }

@@ -248,7 +248,7 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   const int64_t evaluators = job.evaluation().enabled() ? 1 : 0;
   const int64_t sessions = MostWorkers(job.cluster()) + evaluators;
   const int64_t clients =
-      MostWorkers(job.cluster()) * StageCount(job) + evaluators;
+      (MostWorkers(job.cluster()) + evaluators) * StageCount(job);
   return {.lead = sessions + clients + (shards - 1) + kOwn,
           .shard = clients + 1 + kOwn,
           .worker = shards + 1 + kOwn};

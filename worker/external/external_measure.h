@@ -25,9 +25,9 @@ class ExternalMeasure final : public VersionMeasure {
   static absl::StatusOr<std::unique_ptr<ExternalMeasure>> Start(
       const ResolvedJob& job, std::vector<std::string> command);
 
-  absl::Span<float> Weights() override { return process_->weights(0); }
+  absl::Span<float> Weights(int part) override { return process_->weights(0); }
   // Errors as ModelProcess::Evaluate.
-  absl::StatusOr<Measurement> Measure(Version version,
+  absl::StatusOr<Measurement> Measure(Version version, const Load& load,
                                       const CancelToken& cancel) override {
     return process_->Evaluate(version, process_->weights(0), cancel);
   }

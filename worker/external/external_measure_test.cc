@@ -49,7 +49,7 @@ class ExternalMeasureTest : public testing::Test {
     measure_ = *std::move(started);
   }
   absl::StatusOr<Measurement> Measure() {
-    return measure_->Measure(Version(70), cancel_);
+    return measure_->Measure(Version(70), {}, cancel_);
   }
   std::string Said() { return std::string(Measure().status().message()); }
 
@@ -79,7 +79,7 @@ TEST_P(LinearMeasureTest, TheTestSamplesAreMeasuredAtTheWeights) {
   Start(GetParam());
   for (const std::vector<double>& weights :
        {std::vector<double>{0.5, -1, 2, 0.125}, {0, 0, 0, 0}}) {
-    std::copy(weights.begin(), weights.end(), measure_->Weights().begin());
+    std::copy(weights.begin(), weights.end(), measure_->Weights(0).begin());
     const auto measured = Measure();
     ASSERT_TRUE(measured.ok()) << measured.status().message().data();
     double loss = 0, near = 0;

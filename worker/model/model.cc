@@ -19,24 +19,20 @@
 #include "worker/model/clip_norm.h"
 
 namespace sluice {
-namespace {
-
-void AddTo(Model::Result* total, const Model::Result& result) {
-  if (total->samples == 0) {
-    *total = result;
+void DeviceModel::Result::Add(const Result& more) {
+  if (samples == 0) {
+    *this = more;
     return;
   }
-  const auto loss_of = [](const Model::Result& of) {
+  const auto loss_of = [](const Result& of) {
     return of.loss * static_cast<double>(of.samples);
   };
-  const double loss = loss_of(*total) + loss_of(result);
-  total->samples += result.samples;
-  total->loss = loss / static_cast<double>(total->samples);
-  total->correct += result.correct;
-  total->overflows += result.overflows;
+  const double sum = loss_of(*this) + loss_of(more);
+  samples += more.samples;
+  loss = sum / static_cast<double>(samples);
+  correct += more.correct;
+  overflows += more.overflows;
 }
-
-}  // namespace
 
 // A gradient by itself, in `scratch`, of which a sum gets `share` times what is
 // final: added to it, or in place of it if this is the first term. What the sum
@@ -165,7 +161,7 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeGradient(
     SLUICE_ASSIGN_OR_RETURN(const auto computed,
                             ComputeStep(steps, cancel, progress, *into));
     if (IsRestarted(computed)) return Restarted{};
-    AddTo(&total, std::get<Result>(computed));
+    total.Add(std::get<Result>(computed));
     if (last) break;
     SLUICE_RETURN_IF_ERROR(trained_->Add(
         {0, floats_}, -steps.rate, into->values().data(), weights_->Own()));
@@ -215,7 +211,7 @@ absl::StatusOr<OrRestarted<Model::Result>> Model::ComputeStep(
                                        progress));
     if (IsRestarted(computed)) return Restarted{};
     begun.pop_front();
-    AddTo(&total, std::get<Result>(computed));
+    total.Add(std::get<Result>(computed));
     if (part.last) break;
   }
   if (!clips) return total;
@@ -265,7 +261,7 @@ absl::StatusOr<Model::Result> Model::Evaluate(
     SLUICE_ASSIGN_OR_RETURN(
         const Result result,
         device_model_->Evaluate(*batch, weights_->values()));
-    AddTo(&total, result);
+    total.Add(result);
   }
   return total;
 }

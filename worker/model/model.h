@@ -58,6 +58,9 @@ class DeviceModel {
     // Times that the gradient was computed again because FP16 overflowed.
     int overflows = 0;
     LoggedValues logged = {};  // Of a model process.
+
+    // Samples more: the loss becomes the mean over all of them.
+    void Add(const Result& more);
   };
 
   // Mean gradient over the batch, written whole into `gradient`. `weights` and

@@ -126,10 +126,10 @@ absl::StatusOr<std::unique_ptr<StageModel::Slot>> StageModel::MakeSlot(
 
 void StageModel::BeginTask() { begun_ = returned_ = 0; }
 
-absl::Status StageModel::ShareTokens(WeightSource& weights,
+absl::Status StageModel::ShareTokens(absl::Span<const float> weights,
                                      const CancelToken& cancel) {
   if (tokens_bytes_ == 0) return absl::OkStatus();
-  const void* tokens = weights.values().data();
+  const void* tokens = weights.data();
   if (place_.before != nullptr) {
     tokens = tokens_->data();
     SLUICE_RETURN_IF_ERROR(place_.before->Receive(
@@ -182,7 +182,7 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
   }
   if (place_.before != nullptr) progress->Enter(Stage::kWait);
   if (batch.first == 0) {
-    SLUICE_RETURN_IF_ERROR(ShareTokens(weights, cancel));
+    SLUICE_RETURN_IF_ERROR(ShareTokens(weights.values(), cancel));
   }
   Slot& slot = *slots_[begun_ % slots_.size()];
   SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, cancel, &slot));
@@ -285,8 +285,29 @@ absl::StatusOr<double> StageModel::SumOverTensors(absl::Span<const double> own,
 }
 
 absl::StatusOr<DeviceModel::Result> StageModel::Evaluate(
-    const Batch&, absl::Span<const float>) {
-  return absl::FailedPreconditionError("a stage alone measures nothing");
+    const Batch& batch, absl::Span<const float> weights) {
+  const CancelToken never;
+  if (begun_ == 0) SLUICE_RETURN_IF_ERROR(ShareTokens(weights, never));
+  Slot& slot = *slots_[0];
+  SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, never, &slot));
+  const Pass pass = {.samples = batch.samples,
+                     .weights = weights.data(),
+                     .cancel = never,
+                     .tokens = tokens_ ? tokens_->floats() : nullptr};
+  SLUICE_RETURN_IF_ERROR(slot.layers->BeginPass(pass));
+  SLUICE_RETURN_IF_ERROR(slot.layers->Forward(pass, slot.in));
+  const void* y = slot.layers->Output(slot.in);
+  Result result = {.samples = batch.samples};
+  if (place_.behind != nullptr) {
+    place_.behind->Send(begun_, BytesAt(y, batch.samples * output_bytes_));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
+                            slot.loss->Run(batch, y, 1, nullptr));
+    result.loss = loss.loss;
+    result.correct = loss.correct;
+  }
+  ++begun_;
+  return result;
 }
 
 }  // namespace sluice

@@ -44,6 +44,7 @@ class StageModel final : public DeviceModel {
     int stages = 1;
     Neighbour* before = nullptr;  // Outlives the model, as does `behind`.
     Neighbour* behind = nullptr;
+    bool trains = true;  // Else it only evaluates, and has memory for that.
   };
   // As DeviceModel::Create of `job`, which is the stage's own.
   static absl::StatusOr<std::unique_ptr<StageModel>> Create(
@@ -55,7 +56,7 @@ class StageModel final : public DeviceModel {
   void BeginTask();
 
   int passes_at_once() const override {
-    return PassesAtOnce(place_.stages, place_.stage);
+    return place_.trains ? PassesAtOnce(place_.stages, place_.stage) : 1;
   }
   // The forward pass, from the neighbour before to the one behind. Waits for
   // all weights first, so nothing is made anew.
@@ -71,7 +72,8 @@ class StageModel final : public DeviceModel {
   // Passes the stages from the first to the last, and back.
   absl::StatusOr<double> SumOverTensors(absl::Span<const double> own,
                                         const CancelToken& cancel) override;
-  // kFailedPrecondition: a stage alone measures nothing.
+  // From the neighbour before to the one behind, the passes counted as a
+  // task's. Only the last stage's result has a loss.
   absl::StatusOr<Result> Evaluate(const Batch& batch,
                                   absl::Span<const float> weights) override;
 
@@ -86,8 +88,9 @@ class StageModel final : public DeviceModel {
   absl::StatusOr<const void*> Enter(const Batch& batch,
                                     const CancelToken& cancel, Slot* slot);
   // At a mini-batch's begin: the tokens that a tied output shares, from the
-  // first stage to the last.
-  absl::Status ShareTokens(WeightSource& weights, const CancelToken& cancel);
+  // first stage, at the begin of its weights, to the last.
+  absl::Status ShareTokens(absl::Span<const float> weights,
+                           const CancelToken& cancel);
   // Of each pass: the tied output's part of their gradient, from the last stage
   // to the first, where it becomes the begin of `gradient`.
   absl::Status ReturnTokens(GradientSink& gradient, const CancelToken& cancel);

@@ -1,0 +1,110 @@
+#include "worker/pipeline/staged_measure.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/stage_plan.h"
+#include "common/status_macros.h"
+#include "worker/measure.h"
+#include "worker/model/layer_stack.h"
+
+namespace sluice {
+
+// Keeps what one stage sends until the next one takes it.
+class StagedMeasure::Shelf final : public Neighbour {
+ public:
+  void Begin(const GradientKey&) override {}
+  void Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
+    kept_.emplace_back(bytes.begin(), bytes.end());
+  }
+  absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
+                       const CancelToken& cancel) override {
+    SLUICE_CHECK(!kept_.empty() && kept_.front().size() == into.size());
+    std::memcpy(into.data(), kept_.front().data(), into.size());
+    kept_.pop_front();
+    return absl::OkStatus();
+  }
+  // Of an evaluation that was cut short.
+  void Clear() { kept_.clear(); }
+
+ private:
+  std::deque<std::vector<uint8_t>> kept_;
+};
+
+StagedMeasure::StagedMeasure(int batch_size, bool classification,
+                             const DataSource* test)
+    : batch_size_(batch_size), classification_(classification), test_(*test) {}
+
+StagedMeasure::~StagedMeasure() = default;
+
+absl::StatusOr<std::unique_ptr<StagedMeasure>> StagedMeasure::Create(
+    const ResolvedJob& job, const DataSource* test, kernels::Device* device,
+    int64_t block_bytes) {
+  std::unique_ptr<StagedMeasure> measure(new StagedMeasure(
+      job.job.evaluation().batch_size(), job.data.classification, test));
+  const int count = static_cast<int>(StagesOf(job).size());
+  for (int s = 0; s + 1 < count; ++s) {
+    measure->shelves_.push_back(std::make_unique<Shelf>());
+  }
+  int64_t largest = 0, sample_bytes = 1;
+  for (int s = 0; s < count; ++s) {
+    const ResolvedJob part = JobOfStage(job, s);
+    const StageModel::Place place = {
+        .stage = s,
+        .stages = count,
+        .before = s > 0 ? measure->shelves_[s - 1].get() : nullptr,
+        .behind = s + 1 < count ? measure->shelves_[s].get() : nullptr,
+        .trains = false};
+    Stage& stage = measure->stages_.emplace_back();
+    SLUICE_ASSIGN_OR_RETURN(
+        stage.model,
+        StageModel::Create(part, place, measure->batch_size_, device));
+    stage.floats = part.layout.size();
+    largest = std::max(largest, stage.floats);
+    sample_bytes =
+        std::max(sample_bytes, SizeOf(part.model.layers.back().output_shape) *
+                                   device->activation_bytes());
+  }
+  measure->weights_.resize(largest);
+  const int64_t bytes = std::max<int64_t>(
+      block_bytes, largest * static_cast<int64_t>(sizeof(float)));
+  measure->block_samples_ =
+      std::max<int64_t>(1, bytes / sample_bytes / measure->batch_size_) *
+      measure->batch_size_;
+  return measure;
+}
+
+absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
+                                                   const Load& load,
+                                                   const CancelToken& cancel) {
+  for (const auto& shelf : shelves_) shelf->Clear();
+  Model::Result total;
+  int64_t labels = 0;
+  Batch batch;
+  std::vector<int64_t> indices;
+  for (int64_t block = 0; block < test_.size(); block += block_samples_) {
+    const int64_t end = std::min(test_.size(), block + block_samples_);
+    for (int s = 0; s < parts(); ++s) {
+      SLUICE_RETURN_IF_ERROR(load(s));
+      stages_[s].model->BeginTask();
+      for (int64_t at = block; at < end; at += batch.samples) {
+        if (cancel.cancelled()) return absl::AbortedError("the run is over");
+        indices.resize(std::min<int64_t>(batch_size_, end - at));
+        std::iota(indices.begin(), indices.end(), at);
+        test_.Gather(indices, &batch);
+        SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
+                                stages_[s].model->Evaluate(batch, Weights(s)));
+        if (s + 1 < parts()) continue;
+        total.Add(result);
+        labels += static_cast<int64_t>(batch.labels.size());
+      }
+    }
+  }
+  return MeasurementOf(total, classification_, labels);
+}
+
+}  // namespace sluice
