@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """Draws one task of a worker of several processes: when each member computed
-forward, backward, and waited. From the timeline.json of a run with --timeline."""
+forward, backward, and waited; with --slots also what it computed for the group's
+other slots meanwhile. From the timeline.json of a run with --timeline."""
 
 import argparse
 import json
@@ -26,18 +27,41 @@ def members_of(events, worker):
 
 
 def bars_of(events, members, number):
-    """Member -> (stage, begin, end) in its task `number`, by the machine's clock,
-    in seconds."""
+    """Member -> (stage, begin, end, text) in its task `number`, by the machine's
+    clock, in seconds."""
     bars = {}
     for pid in members:
         task = [e for e in events if e["pid"] == pid and e["name"] == "task"
                 and e["args"]["outcome"] == "delivered"][number]
         begin, end = task["ts"], task["ts"] + task["dur"]
-        bars[pid] = [(e["name"], e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6)
+        bars[pid] = [(e["name"], e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, "")
                      for e in events
                      if e["pid"] == pid and e["name"] in COLOURS
                      and begin <= e["ts"] < end and e["tid"] == 0]
     return bars
+
+
+def bars_of_slots(events, slots, window):
+    """The same of all `slots` in a window of time, and of passes alone. `slots`:
+    worker -> its members; each has as many. The text is the worker."""
+    begin, end = window
+    first, *_ = slots.values()
+    bars = {pid: [] for pid in first}
+    for worker, members in slots.items():
+        for row, pid in zip(first, members):
+            bars[row] += [
+                (e["name"], max(begin, e["ts"] / 1e6),
+                 min(end, (e["ts"] + e["dur"]) / 1e6), str(worker))
+                for e in events
+                if e["pid"] == pid and e["name"] in ("forward", "backward")
+                and e["tid"] == 0 and e["ts"] / 1e6 < end
+                and (e["ts"] + e["dur"]) / 1e6 > begin]
+    return bars
+
+
+def window_of(bars):
+    return (min(b for rows in bars.values() for _, b, _, _ in rows),
+            max(e for rows in bars.values() for _, _, e, _ in rows))
 
 
 def nice_step(seconds):
@@ -52,8 +76,7 @@ def nice_step(seconds):
 
 
 def draw(members, bars):
-    first = min(b for rows in bars.values() for _, b, _ in rows)
-    last = max(e for rows in bars.values() for _, _, e in rows)
+    first, last = window_of(bars)
     scale = (WIDTH - LEFT - 20) / (last - first)
     bottom = TOP + ROW * len(members)
     svg = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
@@ -68,11 +91,15 @@ def draw(members, bars):
         y = TOP + ROW * row + (ROW - BAR) / 2
         svg.append(f'<text x="8" y="{y + BAR / 2 + 5}">'
                    f'{name.split(" ", 2)[2]}</text>')
-        for stage, begin, end in bars[pid]:
+        for stage, begin, end, text in bars[pid]:
+            x, width = LEFT + (begin - first) * scale, (end - begin) * scale
             svg.append(
-                f'<rect x="{LEFT + (begin - first) * scale:.1f}" y="{y}" '
-                f'width="{(end - begin) * scale:.1f}" height="{BAR}" '
+                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" '
                 f'fill="{COLOURS[stage]}" stroke="white" stroke-width="0.5"/>')
+            if text and width > 9:
+                svg.append(f'<text x="{x + width / 2:.1f}" y="{y + BAR / 2 + 4}" '
+                           f'font-size="11" text-anchor="middle" fill="white">'
+                           f'{text}</text>')
     step = nice_step(last - first)
     for tick in range(int((last - first) / step) + 1):
         x = LEFT + tick * step * scale
@@ -90,6 +117,9 @@ def main():
     parser.add_argument("timeline", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--worker", type=int, default=0)
+    parser.add_argument("--slots", type=int, nargs="+", metavar="WORKER",
+                        help="the group's workers, of which --worker is one: "
+                        "each pass bears its worker's number")
     parser.add_argument("--task", type=int, default=-1,
                         help="the worker's n-th from 0; default: its last")
     args = parser.parse_args()
@@ -98,7 +128,12 @@ def main():
     if not members:
         parser.error(f"{args.timeline}: expected members of worker "
                      f"{args.worker}, has none")
-    args.out.write_text(draw(members, bars_of(events, members, args.task)))
+    bars = bars_of(events, members, args.task)
+    if args.slots:
+        slots = {worker: members_of(events, worker) for worker in args.slots}
+        members = next(iter(slots.values()))
+        bars = bars_of_slots(events, slots, window_of(bars))
+    args.out.write_text(draw(members, bars))
 
 
 if __name__ == "__main__":

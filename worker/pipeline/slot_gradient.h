@@ -21,13 +21,9 @@ class SlotNeighbour final : public Neighbour {
 
   void Begin(const GradientKey& task) override { neighbour_.Begin(task); }
   void Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
-    const Stage stage = turn_.progress().stage();
-    turn_.progress().Enter(Stage::kWait);
-    turn_.Away([&] {
-      neighbour_.Send(pass, bytes);  // Where the link is full it waits.
-      return 0;
-    });
-    turn_.progress().Enter(stage);
+    // In its turn: that of another slot would find its weights gone from the
+    // cache.
+    neighbour_.Send(pass, bytes);
   }
   absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
                        const CancelToken& cancel) override {

@@ -76,7 +76,6 @@ class SlotTurn {
     return result;
   }
   void Wake() { turns_.Wake(); }
-  TaskProgress& progress() { return *progress_; }
 
  private:
   // Until its turn comes the task is in the stage kWait.
