@@ -249,9 +249,10 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   const int64_t sessions = MostWorkers(job.cluster()) + evaluators;
   const int64_t clients =
       (MostWorkers(job.cluster()) + evaluators) * StageCount(job);
+  const int64_t links = StageCount(job) > 1 ? 2 : 0;  // Of each slot.
   return {.lead = sessions + clients + (shards - 1) + kOwn,
           .shard = clients + 1 + kOwn,
-          .worker = shards + 1 + kOwn};
+          .worker = (shards + 1 + links) * SlotsOf(job) + kOwn};
 }
 
 }  // namespace

@@ -233,7 +233,7 @@ RECOVERY = Core(
             "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
             "data_shape", "data_validation", "delay_model",
             "delay_validation", "external_validation",
-            "file_mode", "file_operations", "grant", "host_port", "idx_file",
+            "file_mode", "file_operations", "grant", "group", "host_port", "idx_file",
             "initial_weights", "input_file", "job_checker", "job_defaults",
             "job_difference", "job_learning_rate",
             "job_text", "job_validation", "layers/attention",

@@ -12,6 +12,7 @@ import unittest
 import cluster
 import harness
 import ledger
+import pipeline_jobs
 
 # Long enough to be killed in the middle: 400 updates of two mini-batches, with
 # any number of workers.
@@ -95,6 +96,14 @@ class ResumeTest(unittest.TestCase):
 
     def test_momentum_on_other_numbers_of_workers_and_shards(self):
         self.same_bits(harness.LINEAR_JOB, LONG, "--workers=3", "--shards=3")
+
+    def test_other_cuts_slots_and_shards(self):
+        self.same_bits(
+            pipeline_jobs.MLP,
+            [*pipeline_jobs.LONG, *pipeline_jobs.stages(2, ["dense4"])],
+            "--workers=4", "--shards=3", *harness.sets(
+                ["worker.group={ pipeline_stages: 3 slots: 2 "
+                 'cuts: ["batch_norm1", "dense6"] }']))
 
     def test_adam_with_batch_norm_and_dropout_on_one_shard(self):
         self.same_bits(harness.BATCH_NORM_JOB, LONG, "--workers=1",
