@@ -402,7 +402,7 @@ int RunSlots(Process& process, int group) {
       const int code = ExitCode(RunWorker(
           process, WorkerOfSlot(job, group, slot), static_cast<int>(place)));
       if (code == EXIT_SUCCESS) return;
-      spdlog::shutdown();
+      spdlog::default_logger()->flush();  // Others may still log.
       std::_Exit(code);
     }));
   }
