@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/report/check_report.h"
 #include "common/exit_codes.h"
+#include "common/group.h"
 #include "common/model_command.h"
 #include "yaml-cpp/yaml.h"
 
@@ -442,7 +443,13 @@ class Manifests {
   const CheckReport check_;
 };
 
-absl::Status CheckOptions(const KubernetesOptions& options) {
+absl::Status CheckOptions(const proto::Job& job,
+                          const KubernetesOptions& options) {
+  if (IsGroup(job)) {
+    return absl::InvalidArgumentError(
+        "worker.group: expected pipeline_stages 1 and slots 1, since each "
+        "worker is one pod here");
+  }
   const std::string& name = options.name;
   const bool label =
       !name.empty() && name.size() <= kLongestName &&
@@ -525,7 +532,7 @@ void Emit(const Json& value, YAML::Emitter* out) {
 
 absl::StatusOr<std::vector<Json>> KubernetesManifests(
     const ResolvedJob& job, const KubernetesOptions& options) {
-  const absl::Status good = CheckOptions(options);
+  const absl::Status good = CheckOptions(job.job, options);
   if (!good.ok()) return good;
   return Manifests(job, options).All();
 }

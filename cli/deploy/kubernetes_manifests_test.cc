@@ -243,6 +243,15 @@ TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
   EXPECT_FALSE(KubernetesManifests(*job, pods).ok());
 }
 
+TEST(KubernetesManifestsTest, RefusesAGroup) {
+  const auto job =
+      ParseJob(kJob, "job", {"cluster.workers=4", "worker.group={ slots: 2 }"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(
+      std::string(KubernetesManifests(*job, Options()).status().message()),
+      HasSubstr("worker.group: expected pipeline_stages 1"));
+}
+
 // The same value, as far as YAML tells scalars apart.
 void ExpectSame(const Json& wanted, const YAML::Node& got) {
   if (wanted.is_object()) {
