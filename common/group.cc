@@ -30,6 +30,15 @@ WorkerId WorkerOfSlot(const proto::Job& job, int group, int slot) {
   return WorkerId(int64_t{slot} * GroupsOf(job) + group);
 }
 
+int64_t GroupOf(const proto::Job& job, WorkerId worker) {
+  return SlotsOf(job) == 1 ? worker.value() : worker.value() % GroupsOf(job);
+}
+
+int SlotOf(const proto::Job& job, WorkerId worker) {
+  return SlotsOf(job) == 1 ? 0
+                           : static_cast<int>(worker.value() / GroupsOf(job));
+}
+
 int StageCount(const proto::Job& job) {
   return job.worker().group().pipeline_stages();
 }

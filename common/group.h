@@ -1,6 +1,7 @@
 #ifndef SLUICE_COMMON_GROUP_H_
 #define SLUICE_COMMON_GROUP_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "common/ids.h"
@@ -17,14 +18,21 @@
 // Pure functions of a resolved job.
 namespace sluice {
 
+// Processes of one group.
+inline constexpr int kMostMembers = 64;
+
 // Whether a worker is not one process that computes its tasks alone.
 bool IsGroup(const proto::Job& job);
 
 // 1 where it is not set.
 int SlotsOf(const proto::Job& job);
-// How many there are in the cluster. Worker w is of group w mod GroupsOf.
+// How many there are in the cluster.
 int GroupsOf(const proto::Job& job);
+// Slot f of group g is worker f x GroupsOf + g; where there is one slot, each
+// worker is the group of its number.
 WorkerId WorkerOfSlot(const proto::Job& job, int group, int slot);
+int64_t GroupOf(const proto::Job& job, WorkerId worker);
+int SlotOf(const proto::Job& job, WorkerId worker);
 
 int StageCount(const proto::Job& job);
 int ReplicasOf(const proto::Job& job, int stage);

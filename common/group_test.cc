@@ -23,6 +23,8 @@ TEST(GroupTest, AWorkerOfOneProcessIsAGroupOfItsOwn) {
   EXPECT_EQ(GroupsOf(job), 3);
   EXPECT_EQ(MembersOf(job), 1);
   EXPECT_EQ(WorkerOfSlot(job, 2, 0), WorkerId(2));
+  EXPECT_EQ(GroupOf(job, WorkerId(7)), 7);  // Of cluster.max_workers.
+  EXPECT_EQ(SlotOf(job, WorkerId(7)), 0);
 }
 
 // The header's example, of two groups.
@@ -34,6 +36,8 @@ TEST(GroupTest, SlotsTakeTurnsAmongReplicas) {
   EXPECT_EQ(GroupsOf(job), 2);
   EXPECT_EQ(MembersOf(job), 3);
   EXPECT_EQ(WorkerOfSlot(job, 1, 2), WorkerId(5));
+  EXPECT_EQ(GroupOf(job, WorkerId(5)), 1);
+  EXPECT_EQ(SlotOf(job, WorkerId(5)), 2);
   EXPECT_EQ(StageOfMember(job, 0), 0);
   EXPECT_EQ(StageOfMember(job, 1), 0);
   EXPECT_EQ(StageOfMember(job, 2), 1);

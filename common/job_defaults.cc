@@ -3,6 +3,7 @@
 #include "common/cifar_file.h"
 #include "common/data_shape.h"
 #include "common/fill_default.h"
+#include "common/group.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
 
@@ -192,8 +193,7 @@ void ResolveDefaults(proto::Job* job) {
   SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);
   SLUICE_DEFAULT_ENUM(wire, push, proto::FP32);
   // A slot more is no mini-batch more to wait for.
-  ResolveSync(cluster->workers() / std::max(1, group->slots()),
-              job->mutable_sync());
+  ResolveSync(GroupsOf(*job), job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());
   ResolveSchedule(job->mutable_schedule());
   ResolveData(job->mutable_data());

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_shape.h"
 #include "common/file_mode.h"
+#include "common/group.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
 #include "common/layers/layer_kind.h"
@@ -224,6 +227,11 @@ void CheckSlots(const proto::Job& job, Checker* check) {
                    group.replicas(s), 1, std::max(1, slots),
                    " (worker.group.slots)");
   }
+  const int64_t members = std::accumulate(group.replicas().begin(),
+                                          group.replicas().end(), int64_t{0});
+  check->Require(
+      members <= kMostMembers, "worker.group.replicas",
+      absl::StrCat("must be at most ", kMostMembers, " in all, are ", members));
   if (slots <= 1) return;
   const proto::Cluster& cluster = job.cluster();
   check->Require(cluster.workers() % slots == 0, "cluster.workers",
@@ -250,7 +258,7 @@ void CheckSlots(const proto::Job& job, Checker* check) {
 void CheckGroup(const proto::Job& job, Checker* check) {
   const proto::Worker& worker = job.worker();
   const int stages = worker.group().pipeline_stages();
-  check->Between("worker.group.pipeline_stages", stages, 1, 64);
+  check->Between("worker.group.pipeline_stages", stages, 1, kMostMembers);
   CheckSlots(job, check);
   const int times = job.delays().stage_size();
   check->Require(times == 0 || times == stages, "delays.stage",

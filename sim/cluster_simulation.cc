@@ -31,7 +31,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/group.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -221,7 +220,7 @@ void ClusterSimulation::Cancel(Worker& worker, int64_t sequence) {
     window_.Spent(worker.task.key.worker, spent);
     window_.wasted_seconds += spent;
     const WorkerId id = worker.task.key.worker;
-    GroupOf(id).Cancel(SlotOf(id), Seconds(queue_.now()));
+    ScheduleOf(id).Cancel(SlotOf(options_.job, id), Seconds(queue_.now()));
   }
   worker.computing = false;
   EndTask(worker);
@@ -240,8 +239,8 @@ void ClusterSimulation::Compute(const Event& event) {
   const int batches = worker.task.batches;
   const double whole = compute_.Draw(event.worker, event.number, batches);
   const WorkerId id(event.worker);
-  const double seconds =
-      GroupOf(id).Begin(SlotOf(id), Seconds(queue_.now()), whole, batches);
+  const double seconds = ScheduleOf(id).Begin(
+      SlotOf(options_.job, id), Seconds(queue_.now()), whole, batches);
   queue_.Add(std::llround(seconds * kSecond),
              {Kind::kComputed, 0, event.worker, event.number});
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "common/batch_grid.h"
 #include "common/delay_model.h"
+#include "common/group.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
@@ -139,12 +140,8 @@ class ClusterSimulation {
     VirtualTime inbox = 0;
   };
 
-  // The group of worker `worker`, and its slot in it.
-  GroupSchedule& GroupOf(WorkerId worker) {
-    return groups_[worker.value() % groups_.size()];
-  }
-  int SlotOf(WorkerId worker) const {
-    return static_cast<int>(worker.value() / groups_.size());
+  GroupSchedule& ScheduleOf(WorkerId worker) {
+    return groups_[GroupOf(options_.job, worker)];
   }
   // Latency of a message that must not overtake earlier ones to the same inbox.
   VirtualTime InOrder(VirtualTime* inbox);

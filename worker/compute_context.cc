@@ -119,17 +119,13 @@ absl::StatusOr<ComputeContext> MakeTestContext(
   return context;
 }
 
-absl::StatusOr<ComputeContext> MakeStagedTestContext(
-    const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
+absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
                           MakeDevice(job.job.worker(), WorkerId(0)));
-  context.data = std::move(data);
-  if (context.data == nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(
-        context.data,
-        OpenDataSource(job.job.data(), Split::kTest, job.job.seed()));
-  }
+  SLUICE_ASSIGN_OR_RETURN(
+      context.data,
+      OpenDataSource(job.job.data(), Split::kTest, job.job.seed()));
   SLUICE_ASSIGN_OR_RETURN(
       context.measure,
       StagedMeasure::Create(job, context.data.get(), context.device.get()));

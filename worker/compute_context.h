@@ -68,8 +68,7 @@ absl::StatusOr<ComputeContext> MakeMemberContext(
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
 // The same of one stage after the other, where the model is cut into several.
-absl::StatusOr<ComputeContext> MakeStagedTestContext(
-    const ResolvedJob& job, std::shared_ptr<const DataSource> data = nullptr);
+absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job);
 // The same for an evaluator that was given `command`: with model.external it
 // starts the model process as above, or measures nothing where the job has no
 // test samples, and `command` is empty.

@@ -42,6 +42,7 @@ absl::StatusOr<proto::Evaluated> Evaluator::Run(const proto::Evaluate& request,
   absl::Status status = load(0);
   if (status.ok() && request.final()) status = Save(load, &answer);
   if (status.ok()) status = Measure(version, load, cancel, &answer);
+  // Else the disk or the user's program failed, with the weights here.
   if (loaded < 0 && ShardIsLost(status)) return status;
   if (!status.ok() && measure_.broken()) return status;
   if (!status.ok()) answer.set_error(std::string(status.message()));

@@ -46,6 +46,16 @@ TEST(DeathReportsTest, AnOldDeathIsNewsToNobody) {
   EXPECT_TRUE(reports.Due(kStart + DeathReports::kTryFor).empty());
 }
 
+TEST(DeathReportsTest, AMembersDeathIsToldUnderItsGroupsNumber) {
+  DeathReports reports;
+  reports.Add(Killed(Part::kMember, NumberOfMember(3, 1), "host:17"), kStart);
+  const auto due = reports.Due(kStart);
+  ASSERT_EQ(due.size(), 1);
+  EXPECT_EQ(due[0].role(), proto::WORKER);
+  EXPECT_EQ(due[0].id(), 3);
+  EXPECT_EQ(due[0].process(), "host:17");
+}
+
 TEST(DeathReportsTest, WhoEndedWellAndTheLeadAreNotReported) {
   DeathReports reports;
   PartEnd well = Killed(Part::kWorker, 0, "host:17");

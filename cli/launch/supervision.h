@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/group.h"
 
 namespace sluice {
 
 // A worker of several processes is its first member; the others are kMember.
 enum class Part { kLead, kShard, kWorker, kMember, kEvaluator };
 
-// Members of one worker at most (worker.group.pipeline_stages).
-inline constexpr int kMostMembers = 64;
 // The number of a kMember, and what it says.
 inline int NumberOfMember(int worker, int member) {
   return worker * kMostMembers + member;

@@ -165,7 +165,9 @@ class SlotsTest(unittest.TestCase):
                  "(worker.group.pipeline_stages), are 1"),
                 (slots(2, 2, "replicas: [3, 1]"),
                  "worker.group.replicas[0]: must be 1 to 2 "
-                 "(worker.group.slots), is 3")):
+                 "(worker.group.slots), is 3"),
+                (["cluster.workers=40", *slots(40, 2, "replicas: [40, 25]")],
+                 "worker.group.replicas: must be at most 64 in all, are 65")):
             result = harness.tool("check", self.job, "--workers=4",
                                   *harness.sets(sets))
             self.assertEqual(result.returncode, 2, result.stdout)

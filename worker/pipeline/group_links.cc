@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
     MemberListener* listener, SlotTurn* turn,
     const TransportSecurity& security) {
   std::unique_ptr<GroupLinks> links(new GroupLinks(flags, job.job));
-  const int slot = static_cast<int>(worker.value() / GroupsOf(job.job));
+  const int slot = SlotOf(job.job, worker);
   const int stage = StageOfMember(job.job, flags.member);
   MemberIdentity self = {.worker = worker.value(),
                          .member = flags.member,

@@ -1,10 +1,10 @@
-// A slot is what one pass needs between its forward and its backward: layers of
-// its own with their activations, what came in and what came back. Pass i has
-// slot i modulo their number, which is free again when pass i -
+// A PassMemory is what one pass needs between its forward and its backward:
+// layers of its own with their activations, what came in and what came back.
+// Pass i has memory i modulo their number, which is free again when pass i -
 // passes_at_once() has come back, and that is just before pass i begins.
 //
 // Running statistics are written by forward into the pass's gradient. The sum
-// that a gradient is part of is known in backward only, so a slot with
+// that a gradient is part of is known in backward only, so a memory with
 // statistics has a vector for them, from which backward takes them over.
 #include "worker/pipeline/stage_model.h"
 
@@ -32,7 +32,7 @@ absl::Span<uint8_t> BytesAt(void* data, int64_t size) {
 
 }  // namespace
 
-struct StageModel::Slot {
+struct StageModel::PassMemory {
   std::unique_ptr<LayerStack> layers;
   std::unique_ptr<kernels::InputOp> input;      // First stage; may be nullptr.
   std::unique_ptr<kernels::Buffer> x;           // What input or `before` makes.
@@ -77,51 +77,52 @@ absl::Status StageModel::Prepare(const ResolvedJob& job, int max_samples) {
     SLUICE_ASSIGN_OR_RETURN(tokens_gradient_, device_->Allocate(tokens_bytes_));
   }
   for (int i = 0; i < passes_at_once(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(slots_.emplace_back(), MakeSlot(job, max_samples));
+    SLUICE_ASSIGN_OR_RETURN(memories_.emplace_back(),
+                            MakePassMemory(job, max_samples));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<StageModel::Slot>> StageModel::MakeSlot(
-    const ResolvedJob& job, int max_samples) {
+absl::StatusOr<std::unique_ptr<StageModel::PassMemory>>
+StageModel::MakePassMemory(const ResolvedJob& job, int max_samples) {
   const LayerContext context = {.plan = job.model,
                                 .seed = job.job.seed(),
                                 .max_samples = max_samples,
                                 .device = device_};
-  auto slot = std::make_unique<Slot>();
-  SLUICE_ASSIGN_OR_RETURN(slot->layers,
+  auto memory = std::make_unique<PassMemory>();
+  SLUICE_ASSIGN_OR_RETURN(memory->layers,
                           LayerStack::Create(context, job.model.layers));
   if (place_.before != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(slot->x,
+    SLUICE_ASSIGN_OR_RETURN(memory->x,
                             device_->Allocate(max_samples * input_bytes_));
   } else if (!job.model.layers[0].layer.has_embedding()) {
     const ImageSize in = ImageSizeOf(job.model.input_shape);
     SLUICE_ASSIGN_OR_RETURN(
-        slot->input,
+        memory->input,
         device_->Prepare(kernels::InputShape{in.channels, in.pixels},
                          max_samples));
-    if (slot->input != nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(slot->x,
+    if (memory->input != nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(memory->x,
                               device_->Allocate(max_samples * input_bytes_));
     }
   }
   if (place_.behind != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(slot->dy,
+    SLUICE_ASSIGN_OR_RETURN(memory->dy,
                             device_->Allocate(max_samples * output_bytes_));
   } else {
     const std::vector<int64_t>& output = job.model.layers.back().output_shape;
     SLUICE_ASSIGN_OR_RETURN(
-        slot->loss, MakeLoss(job.job.model().loss(), job.data.classification,
-                             SizeOf(output) / output.back(), output.back(),
-                             max_samples, device_));
+        memory->loss, MakeLoss(job.job.model().loss(), job.data.classification,
+                               SizeOf(output) / output.back(), output.back(),
+                               max_samples, device_));
   }
   if (!job.layout.statistics().empty()) {
     SLUICE_ASSIGN_OR_RETURN(
-        slot->statistics,
+        memory->statistics,
         device_->Allocate(job.layout.size() *
                           static_cast<int64_t>(sizeof(float))));
   }
-  return slot;
+  return memory;
 }
 
 void StageModel::BeginTask() { begun_ = returned_ = 0; }
@@ -159,17 +160,17 @@ absl::Status StageModel::ReturnTokens(GradientSink& gradient,
 
 absl::StatusOr<const void*> StageModel::Enter(const Batch& batch,
                                               const CancelToken& cancel,
-                                              Slot* slot) {
+                                              PassMemory* memory) {
   if (place_.before != nullptr) {
     SLUICE_RETURN_IF_ERROR(place_.before->Receive(
-        begun_, BytesAt(slot->x->data(), batch.samples * input_bytes_),
+        begun_, BytesAt(memory->x->data(), batch.samples * input_bytes_),
         cancel));
-    return slot->x->data();
+    return memory->x->data();
   }
-  if (slot->input == nullptr) return batch.inputs.data();
-  SLUICE_RETURN_IF_ERROR(
-      slot->input->Run(batch.samples, batch.inputs.data(), slot->x->data()));
-  return slot->x->data();
+  if (memory->input == nullptr) return batch.inputs.data();
+  SLUICE_RETURN_IF_ERROR(memory->input->Run(batch.samples, batch.inputs.data(),
+                                            memory->x->data()));
+  return memory->x->data();
 }
 
 absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
@@ -184,8 +185,8 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
   if (batch.first == 0) {
     SLUICE_RETURN_IF_ERROR(ShareTokens(weights.values(), cancel));
   }
-  Slot& slot = *slots_[begun_ % slots_.size()];
-  SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, cancel, &slot));
+  PassMemory& memory = *memories_[begun_ % memories_.size()];
+  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, cancel, &memory));
   progress->Enter(Stage::kForward);
   const Pass pass = {
       .samples = batch.samples,
@@ -194,11 +195,11 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
       .batch = batch.id,
       .first = batch.first,
       .tokens = tokens_ ? tokens_->floats() : nullptr,
-      .gradient = slot.statistics ? slot.statistics->floats() : nullptr};
-  SLUICE_RETURN_IF_ERROR(slot.layers->BeginPass(pass));
-  SLUICE_RETURN_IF_ERROR(slot.layers->Forward(pass, slot.in));
+      .gradient = memory.statistics ? memory.statistics->floats() : nullptr};
+  SLUICE_RETURN_IF_ERROR(memory.layers->BeginPass(pass));
+  SLUICE_RETURN_IF_ERROR(memory.layers->Forward(pass, memory.in));
   if (place_.behind != nullptr) {
-    place_.behind->Send(begun_, BytesAt(slot.layers->Output(slot.in),
+    place_.behind->Send(begun_, BytesAt(memory.layers->Output(memory.in),
                                         batch.samples * output_bytes_));
   }
   ++begun_;
@@ -207,36 +208,37 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
 
 absl::StatusOr<const void*> StageModel::Return(const Batch& batch,
                                                const CancelToken& cancel,
-                                               Slot* slot, Result* result) {
+                                               PassMemory* memory,
+                                               Result* result) {
   if (place_.behind != nullptr) {
     SLUICE_RETURN_IF_ERROR(place_.behind->Receive(
-        returned_, BytesAt(slot->dy->data(), batch.samples * output_bytes_),
+        returned_, BytesAt(memory->dy->data(), batch.samples * output_bytes_),
         cancel));
-    return slot->dy->data();
+    return memory->dy->data();
   }
   SLUICE_ASSIGN_OR_RETURN(
       const kernels::LossResult loss,
-      slot->loss->Run(batch, slot->layers->Output(slot->in), /*scale=*/1,
-                      slot->layers->scratch()));
+      memory->loss->Run(batch, memory->layers->Output(memory->in), /*scale=*/1,
+                        memory->layers->scratch()));
   result->loss = loss.loss;
   result->correct = loss.correct;
-  return slot->layers->scratch();
+  return memory->layers->scratch();
 }
 
 absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
     const Batch& batch, WeightSource& weights, GradientSink& gradient,
     const CancelToken& cancel, TaskProgress* progress) {
   SLUICE_CHECK(returned_ < begun_);
-  Slot& slot = *slots_[returned_ % slots_.size()];
+  PassMemory& memory = *memories_[returned_ % memories_.size()];
   Result result = {.samples = batch.samples};
   if (place_.behind != nullptr) progress->Enter(Stage::kWait);
   SLUICE_ASSIGN_OR_RETURN(const void* dy,
-                          Return(batch, cancel, &slot, &result));
+                          Return(batch, cancel, &memory, &result));
   progress->Enter(Stage::kBackward);
-  if (slot.statistics != nullptr) {
+  if (memory.statistics != nullptr) {
     const auto floats = static_cast<int64_t>(gradient.values().size());
     SLUICE_RETURN_IF_ERROR(statistics_->Scale(
-        {0, floats}, 1, slot.statistics->floats(), gradient.values().data()));
+        {0, floats}, 1, memory.statistics->floats(), gradient.values().data()));
   }
   const Pass pass = {.samples = batch.samples,
                      .weights = weights.values().data(),
@@ -254,8 +256,8 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
   }
   SLUICE_ASSIGN_OR_RETURN(
       const void* dx,
-      slot.layers->Backward(pass, slot.in, dy,
-                            /*wants_dx=*/place_.before != nullptr));
+      memory.layers->Backward(pass, memory.in, dy,
+                              /*wants_dx=*/place_.before != nullptr));
   if (place_.before != nullptr) {
     place_.before->Send(returned_, BytesAt(dx, batch.samples * input_bytes_));
     SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
@@ -288,21 +290,21 @@ absl::StatusOr<DeviceModel::Result> StageModel::Evaluate(
     const Batch& batch, absl::Span<const float> weights) {
   const CancelToken never;
   if (begun_ == 0) SLUICE_RETURN_IF_ERROR(ShareTokens(weights, never));
-  Slot& slot = *slots_[0];
-  SLUICE_ASSIGN_OR_RETURN(slot.in, Enter(batch, never, &slot));
+  PassMemory& memory = *memories_[0];
+  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, never, &memory));
   const Pass pass = {.samples = batch.samples,
                      .weights = weights.data(),
                      .cancel = never,
                      .tokens = tokens_ ? tokens_->floats() : nullptr};
-  SLUICE_RETURN_IF_ERROR(slot.layers->BeginPass(pass));
-  SLUICE_RETURN_IF_ERROR(slot.layers->Forward(pass, slot.in));
-  const void* y = slot.layers->Output(slot.in);
+  SLUICE_RETURN_IF_ERROR(memory.layers->BeginPass(pass));
+  SLUICE_RETURN_IF_ERROR(memory.layers->Forward(pass, memory.in));
+  const void* y = memory.layers->Output(memory.in);
   Result result = {.samples = batch.samples};
   if (place_.behind != nullptr) {
     place_.behind->Send(begun_, BytesAt(y, batch.samples * output_bytes_));
   } else {
     SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
-                            slot.loss->Run(batch, y, 1, nullptr));
+                            memory.loss->Run(batch, y, 1, nullptr));
     result.loss = loss.loss;
     result.correct = loss.correct;
   }

@@ -78,15 +78,16 @@ class StageModel final : public DeviceModel {
                                   absl::Span<const float> weights) override;
 
  private:
-  struct Slot;
+  struct PassMemory;
 
   StageModel(const Place& place, kernels::Device* device);
   absl::Status Prepare(const ResolvedJob& job, int max_samples);
-  absl::StatusOr<std::unique_ptr<Slot>> MakeSlot(const ResolvedJob& job,
-                                                 int max_samples);
-  // The slot's input, from the batch or the neighbour.
+  absl::StatusOr<std::unique_ptr<PassMemory>> MakePassMemory(
+      const ResolvedJob& job, int max_samples);
+  // The pass's input, from the batch or the neighbour.
   absl::StatusOr<const void*> Enter(const Batch& batch,
-                                    const CancelToken& cancel, Slot* slot);
+                                    const CancelToken& cancel,
+                                    PassMemory* memory);
   // At a mini-batch's begin: the tokens that a tied output shares, from the
   // first stage, at the begin of its weights, to the last.
   absl::Status ShareTokens(absl::Span<const float> weights,
@@ -94,17 +95,18 @@ class StageModel final : public DeviceModel {
   // Of each pass: the tied output's part of their gradient, from the last stage
   // to the first, where it becomes the begin of `gradient`.
   absl::Status ReturnTokens(GradientSink& gradient, const CancelToken& cancel);
-  // The gradient at the slot's output, from the loss or the neighbour.
+  // The gradient at the pass's output, from the loss or the neighbour.
   absl::StatusOr<const void*> Return(const Batch& batch,
-                                     const CancelToken& cancel, Slot* slot,
-                                     Result* result);
+                                     const CancelToken& cancel,
+                                     PassMemory* memory, Result* result);
 
   // Constant after Prepare.
   const Place place_;
   kernels::Device* const device_;
   int64_t input_bytes_ = 0;  // Of one sample.
   int64_t output_bytes_ = 0;
-  std::vector<std::unique_ptr<Slot>> slots_;  // passes_at_once() of them.
+  std::vector<std::unique_ptr<PassMemory>>
+      memories_;  // passes_at_once() of them.
   std::unique_ptr<kernels::VectorOp> statistics_;
   int64_t tokens_bytes_ =
       0;  // Those that a tied output shares; 0: there is none.

@@ -20,10 +20,10 @@ namespace sluice {
 namespace {
 
 // "group 1, slot 2"; empty: groups have one slot.
-std::string PlaceOf(const proto::Job& job, int64_t worker) {
+std::string PlaceOf(const proto::Job& job, WorkerId worker) {
   if (SlotsOf(job) == 1) return "";
-  return absl::StrCat("group ", worker % GroupsOf(job), ", slot ",
-                      worker / GroupsOf(job));
+  return absl::StrCat("group ", GroupOf(job, worker), ", slot ",
+                      SlotOf(job, worker));
 }
 
 }  // namespace
@@ -67,7 +67,8 @@ JobState Coordinator::State(absl::Time now) const {
             {WorkerId(peer.id), member.life,
              tasks_.LiveOf(WorkerId(peer.id)) != nullptr, member.incarnation,
              heard, stats_.GradientsOf(WorkerId(peer.id)), member.process,
-             member.counters, member.members, PlaceOf(job_, peer.id)});
+             member.counters, member.members,
+             PlaceOf(job_, WorkerId(peer.id))});
         break;
       case Role::kShard:
         state.shards.push_back(

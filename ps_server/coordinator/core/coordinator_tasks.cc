@@ -16,7 +16,6 @@
 //   first
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,13 +71,10 @@ bool Coordinator::AssignOne() {
 // block whose gradient was bad also waits for such a one that still computes.
 std::optional<WorkerId> Coordinator::ChooseWorker(
     const BatchSchedule::Candidate& candidate) const {
-  const int64_t groups =
-      SlotsOf(job_) == 1 ? std::numeric_limits<int64_t>::max() : GroupsOf(job_);
   const auto is_new = [&](WorkerId worker) {
     return std::none_of(candidate.holders.begin(), candidate.holders.end(),
                         [&](WorkerId holder) {
-                          return holder.value() % groups ==
-                                 worker.value() % groups;
+                          return GroupOf(job_, holder) == GroupOf(job_, worker);
                         });
   };
   for (WorkerId worker : policy_.startable()) {
