@@ -233,6 +233,12 @@ void CheckSlots(const proto::Job& job, Checker* check) {
       members <= kMostMembers, "worker.group.replicas",
       absl::StrCat("must be at most ", kMostMembers, " in all, are ", members));
   if (slots <= 1) return;
+  const proto::Worker& worker = job.worker();
+  check->Require(
+      worker.device() == proto::CPU || worker.device() == proto::REFERENCE,
+      "worker.device",
+      absl::StrCat("must be CPU or REFERENCE with worker.group.slots ", slots,
+                   ", is ", proto::Device_Name(worker.device())));
   const proto::Cluster& cluster = job.cluster();
   check->Require(cluster.workers() % slots == 0, "cluster.workers",
                  absl::StrCat("must be a multiple of ", slots,
@@ -277,12 +283,11 @@ void CheckGroup(const proto::Job& job, Checker* check) {
       absl::StrCat("must be 1 with model.external, whose layers Sluice does "
                    "not know, is ",
                    count));
-  check->Require(
-      worker.device() == proto::CPU || worker.device() == proto::REFERENCE,
-      "worker.device",
-      absl::StrCat("must be CPU or REFERENCE", with, ", is ",
-                   proto::Device_Name(worker.device())));
   if (stages == 1) return;
+  check->Require(worker.precision() != proto::Worker::FP16, "worker.precision",
+                 absl::StrCat("must be FP32, TF32 or BF16", with,
+                              ", is FP16: its loss is scaled for a model of "
+                              "one process"));
   for (const auto& [name, type] : {std::pair("wire.pull", job.wire().pull()),
                                    std::pair("wire.push", job.wire().push())}) {
     check->Require(

@@ -228,9 +228,9 @@ class PipelineTest(unittest.TestCase):
                  "weights that can be apart), is 6"),
                 (stages(2) + ["delays.stage=[{ forward: 1 backward: 2 }]"],
                  "delays.stage: must be 2 (worker.group.pipeline_stages), are 1"),
-                (stages(2) + ["worker.device=CUDA"],
-                 "worker.device: must be CPU or REFERENCE with "
-                 "worker.group.pipeline_stages 2, is CUDA"),
+                (stages(2) + ["worker.device=CUDA", "worker.precision=FP16"],
+                 "worker.precision: must be FP32, TF32 or BF16 with "
+                 "worker.group.pipeline_stages 2, is FP16"),
                 (stages(2) + ["wire.push=FP16"],
                  "wire.push: must be FP32 or BF16 with "
                  "worker.group.pipeline_stages 2, is FP16")):

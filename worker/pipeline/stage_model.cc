@@ -8,9 +8,11 @@
 // statistics has a vector for them, from which backward takes them over.
 #include "worker/pipeline/stage_model.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/status_macros.h"
+#include "worker/model/accelerator/host_array.h"
 #include "worker/model/layer_stack.h"
 #include "worker/model/layers.h"
 
@@ -22,29 +24,27 @@ namespace {
 constexpr int64_t kSum = -1;
 constexpr int64_t kTokens = -2;
 
-absl::Span<const uint8_t> BytesAt(const void* data, int64_t size) {
-  return {static_cast<const uint8_t*>(data), static_cast<size_t>(size)};
-}
-
-absl::Span<uint8_t> BytesAt(void* data, int64_t size) {
-  return {static_cast<uint8_t*>(data), static_cast<size_t>(size)};
-}
-
 }  // namespace
 
 struct StageModel::PassMemory {
   std::unique_ptr<LayerStack> layers;
-  std::unique_ptr<kernels::InputOp> input;      // First stage; may be nullptr.
+  // First stage:
+  std::optional<HostArray> batch;
+  std::unique_ptr<kernels::InputOp> input;  // May be nullptr.
+  // Each:
   std::unique_ptr<kernels::Buffer> x;           // What input or `before` makes.
   std::unique_ptr<kernels::Buffer> dy;          // What `behind` returns.
   std::unique_ptr<Loss> loss;                   // Last stage.
   std::unique_ptr<kernels::Buffer> statistics;  // Where there are such.
 
-  const void* in = nullptr;  // Of the pass: x, or the batch's own inputs.
+  const void* in = nullptr;  // Of the pass: x, or the batch's own.
 };
 
 StageModel::StageModel(const Place& place, kernels::Device* device)
-    : place_(place), device_(device) {}
+    : place_(place),
+      device_(device),
+      before_(place.before, device),
+      behind_(place.behind, device) {}
 
 StageModel::~StageModel() = default;
 
@@ -53,7 +53,6 @@ absl::StatusOr<std::unique_ptr<StageModel>> StageModel::Create(
     kernels::Device* device) {
   SLUICE_CHECK((place.before == nullptr) == (place.stage == 0));
   SLUICE_CHECK((place.behind == nullptr) == (place.stage + 1 == place.stages));
-  SLUICE_CHECK(device->accelerator() == nullptr);  // The job's validation.
   std::unique_ptr<StageModel> model(new StageModel(place, device));
   SLUICE_RETURN_IF_ERROR(model->Prepare(job, max_samples));
   return model;
@@ -72,7 +71,7 @@ absl::Status StageModel::Prepare(const ResolvedJob& job, int max_samples) {
     tokens_bytes_ =
         job.model.tensors[0].size * static_cast<int64_t>(sizeof(float));
   }
-  if (tokens_bytes_ > 0 && place_.before != nullptr) {
+  if (tokens_bytes_ > 0 && before_.there()) {
     SLUICE_ASSIGN_OR_RETURN(tokens_, device_->Allocate(tokens_bytes_));
     SLUICE_ASSIGN_OR_RETURN(tokens_gradient_, device_->Allocate(tokens_bytes_));
   }
@@ -92,10 +91,16 @@ StageModel::MakePassMemory(const ResolvedJob& job, int max_samples) {
   auto memory = std::make_unique<PassMemory>();
   SLUICE_ASSIGN_OR_RETURN(memory->layers,
                           LayerStack::Create(context, job.model.layers));
-  if (place_.before != nullptr) {
+  if (before_.there()) {
     SLUICE_ASSIGN_OR_RETURN(memory->x,
                             device_->Allocate(max_samples * input_bytes_));
-  } else if (!job.model.layers[0].layer.has_embedding()) {
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(
+        memory->batch,
+        HostArray::Create(device_, max_samples * SizeOf(job.model.input_shape) *
+                                       sizeof(float)));
+  }
+  if (!before_.there() && !job.model.layers[0].layer.has_embedding()) {
     const ImageSize in = ImageSizeOf(job.model.input_shape);
     SLUICE_ASSIGN_OR_RETURN(
         memory->input,
@@ -106,7 +111,7 @@ StageModel::MakePassMemory(const ResolvedJob& job, int max_samples) {
                               device_->Allocate(max_samples * input_bytes_));
     }
   }
-  if (place_.behind != nullptr) {
+  if (behind_.there()) {
     SLUICE_ASSIGN_OR_RETURN(memory->dy,
                             device_->Allocate(max_samples * output_bytes_));
   } else {
@@ -131,45 +136,43 @@ absl::Status StageModel::ShareTokens(absl::Span<const float> weights,
                                      const CancelToken& cancel) {
   if (tokens_bytes_ == 0) return absl::OkStatus();
   const void* tokens = weights.data();
-  if (place_.before != nullptr) {
+  if (before_.there()) {
     tokens = tokens_->data();
-    SLUICE_RETURN_IF_ERROR(place_.before->Receive(
-        kTokens, BytesAt(tokens_->data(), tokens_bytes_), cancel));
+    SLUICE_RETURN_IF_ERROR(
+        before_.Receive(kTokens, tokens_->data(), tokens_bytes_, cancel));
   }
-  if (place_.behind != nullptr) {
-    place_.behind->Send(kTokens, BytesAt(tokens, tokens_bytes_));
-  }
-  return absl::OkStatus();
+  if (!behind_.there()) return absl::OkStatus();
+  return behind_.Send(kTokens, tokens, tokens_bytes_);
 }
 
 absl::Status StageModel::ReturnTokens(GradientSink& gradient,
                                       const CancelToken& cancel) {
   if (tokens_bytes_ == 0) return absl::OkStatus();
-  void* const here = place_.before == nullptr
+  void* const here = !before_.there()
                          ? static_cast<void*>(gradient.values().data())
                          : tokens_gradient_->data();
-  if (place_.behind != nullptr) {
+  if (behind_.there()) {
     SLUICE_RETURN_IF_ERROR(
-        place_.behind->Receive(kTokens, BytesAt(here, tokens_bytes_), cancel));
+        behind_.Receive(kTokens, here, tokens_bytes_, cancel));
   }
-  if (place_.before != nullptr) {
-    place_.before->Send(kTokens, BytesAt(here, tokens_bytes_));
-  }
-  return absl::OkStatus();
+  if (!before_.there()) return absl::OkStatus();
+  return before_.Send(kTokens, here, tokens_bytes_);
 }
 
 absl::StatusOr<const void*> StageModel::Enter(const Batch& batch,
                                               const CancelToken& cancel,
+                                              TaskProgress* progress,
                                               PassMemory* memory) {
-  if (place_.before != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.before->Receive(
-        begun_, BytesAt(memory->x->data(), batch.samples * input_bytes_),
-        cancel));
+  if (before_.there()) {
+    SLUICE_RETURN_IF_ERROR(before_.Receive(
+        begun_, memory->x->data(), batch.samples * input_bytes_, cancel));
     return memory->x->data();
   }
-  if (memory->input == nullptr) return batch.inputs.data();
-  SLUICE_RETURN_IF_ERROR(memory->input->Run(batch.samples, batch.inputs.data(),
-                                            memory->x->data()));
+  SLUICE_ASSIGN_OR_RETURN(const float* inputs, memory->batch->ToDevice<float>(
+                                                   batch.inputs, progress));
+  if (memory->input == nullptr) return inputs;
+  SLUICE_RETURN_IF_ERROR(
+      memory->input->Run(batch.samples, inputs, memory->x->data()));
   return memory->x->data();
 }
 
@@ -181,12 +184,12 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
     SLUICE_ASSIGN_OR_RETURN(const auto waited, weights.WaitUntil(all));
     if (!IsRestarted(waited)) break;  // Nothing was computed from them.
   }
-  if (place_.before != nullptr) progress->Enter(Stage::kWait);
+  if (before_.there()) progress->Enter(Stage::kWait);
   if (batch.first == 0) {
     SLUICE_RETURN_IF_ERROR(ShareTokens(weights.values(), cancel));
   }
   PassMemory& memory = *memories_[begun_ % memories_.size()];
-  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, cancel, &memory));
+  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, cancel, progress, &memory));
   progress->Enter(Stage::kForward);
   const Pass pass = {
       .samples = batch.samples,
@@ -198,8 +201,9 @@ absl::StatusOr<OrRestarted<int64_t>> StageModel::Begin(
       .gradient = memory.statistics ? memory.statistics->floats() : nullptr};
   SLUICE_RETURN_IF_ERROR(memory.layers->BeginPass(pass));
   SLUICE_RETURN_IF_ERROR(memory.layers->Forward(pass, memory.in));
-  if (place_.behind != nullptr) {
-    place_.behind->Send(begun_, BytesAt(memory.layers->Output(memory.in),
+  if (behind_.there()) {
+    SLUICE_RETURN_IF_ERROR(behind_.Send(begun_,
+                                        memory.layers->Output(memory.in),
                                         batch.samples * output_bytes_));
   }
   ++begun_;
@@ -210,10 +214,9 @@ absl::StatusOr<const void*> StageModel::Return(const Batch& batch,
                                                const CancelToken& cancel,
                                                PassMemory* memory,
                                                Result* result) {
-  if (place_.behind != nullptr) {
-    SLUICE_RETURN_IF_ERROR(place_.behind->Receive(
-        returned_, BytesAt(memory->dy->data(), batch.samples * output_bytes_),
-        cancel));
+  if (behind_.there()) {
+    SLUICE_RETURN_IF_ERROR(behind_.Receive(
+        returned_, memory->dy->data(), batch.samples * output_bytes_, cancel));
     return memory->dy->data();
   }
   SLUICE_ASSIGN_OR_RETURN(
@@ -231,7 +234,7 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
   SLUICE_CHECK(returned_ < begun_);
   PassMemory& memory = *memories_[returned_ % memories_.size()];
   Result result = {.samples = batch.samples};
-  if (place_.behind != nullptr) progress->Enter(Stage::kWait);
+  if (behind_.there()) progress->Enter(Stage::kWait);
   SLUICE_ASSIGN_OR_RETURN(const void* dy,
                           Return(batch, cancel, &memory, &result));
   progress->Enter(Stage::kBackward);
@@ -251,15 +254,15 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
                                             : nullptr,
                      .gradient = gradient.values().data(),
                      .sink = &gradient};
-  if (place_.before == nullptr) {  // The embedding adds to what is there.
+  if (!before_.there()) {  // The embedding adds to what is there.
     SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
   }
   SLUICE_ASSIGN_OR_RETURN(
-      const void* dx,
-      memory.layers->Backward(pass, memory.in, dy,
-                              /*wants_dx=*/place_.before != nullptr));
-  if (place_.before != nullptr) {
-    place_.before->Send(returned_, BytesAt(dx, batch.samples * input_bytes_));
+      const void* dx, memory.layers->Backward(pass, memory.in, dy,
+                                              /*wants_dx=*/before_.there()));
+  if (before_.there()) {
+    SLUICE_RETURN_IF_ERROR(
+        before_.Send(returned_, dx, batch.samples * input_bytes_));
     SLUICE_RETURN_IF_ERROR(ReturnTokens(gradient, cancel));
   }
   ++returned_;
@@ -269,20 +272,15 @@ absl::StatusOr<OrRestarted<DeviceModel::Result>> StageModel::ComputeGradient(
 absl::StatusOr<double> StageModel::SumOverTensors(absl::Span<const double> own,
                                                   const CancelToken& cancel) {
   double sum = 0;
-  const int64_t size = sizeof(sum);
-  if (place_.before != nullptr) {
-    SLUICE_RETURN_IF_ERROR(
-        place_.before->Receive(kSum, BytesAt(&sum, size), cancel));
+  if (before_.there()) {
+    SLUICE_RETURN_IF_ERROR(before_.ReceiveNumber(kSum, &sum, cancel));
   }
   for (const double term : own) sum += term;
-  if (place_.behind != nullptr) {
-    place_.behind->Send(kSum, BytesAt(&sum, size));
-    SLUICE_RETURN_IF_ERROR(
-        place_.behind->Receive(kSum, BytesAt(&sum, size), cancel));
+  if (behind_.there()) {
+    behind_.SendNumber(kSum, sum);
+    SLUICE_RETURN_IF_ERROR(behind_.ReceiveNumber(kSum, &sum, cancel));
   }
-  if (place_.before != nullptr) {
-    place_.before->Send(kSum, BytesAt(&sum, size));
-  }
+  if (before_.there()) before_.SendNumber(kSum, sum);
   return sum;
 }
 
@@ -291,7 +289,7 @@ absl::StatusOr<DeviceModel::Result> StageModel::Evaluate(
   const CancelToken never;
   if (begun_ == 0) SLUICE_RETURN_IF_ERROR(ShareTokens(weights, never));
   PassMemory& memory = *memories_[0];
-  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, never, &memory));
+  SLUICE_ASSIGN_OR_RETURN(memory.in, Enter(batch, never, nullptr, &memory));
   const Pass pass = {.samples = batch.samples,
                      .weights = weights.data(),
                      .cancel = never,
@@ -300,8 +298,9 @@ absl::StatusOr<DeviceModel::Result> StageModel::Evaluate(
   SLUICE_RETURN_IF_ERROR(memory.layers->Forward(pass, memory.in));
   const void* y = memory.layers->Output(memory.in);
   Result result = {.samples = batch.samples};
-  if (place_.behind != nullptr) {
-    place_.behind->Send(begun_, BytesAt(y, batch.samples * output_bytes_));
+  if (behind_.there()) {
+    SLUICE_RETURN_IF_ERROR(
+        behind_.Send(begun_, y, batch.samples * output_bytes_));
   } else {
     SLUICE_ASSIGN_OR_RETURN(const kernels::LossResult loss,
                             memory.loss->Run(batch, y, 1, nullptr));

@@ -11,6 +11,7 @@
 #include "common/stage_plan.h"
 #include "kernels/device.h"
 #include "worker/model/model.h"
+#include "worker/pipeline/device_neighbour.h"
 #include "worker/pipeline/neighbour.h"
 
 namespace sluice {
@@ -87,7 +88,7 @@ class StageModel final : public DeviceModel {
   // The pass's input, from the batch or the neighbour.
   absl::StatusOr<const void*> Enter(const Batch& batch,
                                     const CancelToken& cancel,
-                                    PassMemory* memory);
+                                    TaskProgress* progress, PassMemory* memory);
   // At a mini-batch's begin: the tokens that a tied output shares, from the
   // first stage, at the begin of its weights, to the last.
   absl::Status ShareTokens(absl::Span<const float> weights,
@@ -103,7 +104,8 @@ class StageModel final : public DeviceModel {
   // Constant after Prepare.
   const Place place_;
   kernels::Device* const device_;
-  int64_t input_bytes_ = 0;  // Of one sample.
+  DeviceNeighbour before_, behind_;  // The place's.
+  int64_t input_bytes_ = 0;          // Of one sample.
   int64_t output_bytes_ = 0;
   std::vector<std::unique_ptr<PassMemory>>
       memories_;  // passes_at_once() of them.

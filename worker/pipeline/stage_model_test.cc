@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,7 +16,9 @@
 #include "common/stage_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/testing/emulated_gpu.h"
 #include "worker/model/testing/model_testing.h"
+#include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {
 namespace {
@@ -48,21 +52,28 @@ class Way {
   std::deque<Sent> sent_ ABSL_GUARDED_BY(mu_);
 };
 
+// Waits without `turn`, which whoever calls it holds.
 class FakeNeighbour final : public Neighbour {
  public:
-  FakeNeighbour(Way* out, Way* in) : out_(*out), in_(*in) {}
+  FakeNeighbour(Way* out, Way* in, absl::Mutex* turn)
+      : out_(*out), in_(*in), turn_(*turn) {}
   void Begin(const GradientKey&) override {}
   void Send(int64_t pass, absl::Span<const uint8_t> bytes) override {
     out_.Put(pass, bytes);
   }
   absl::Status Receive(int64_t pass, absl::Span<uint8_t> into,
-                       const CancelToken&) override {
-    return in_.Take(pass, into);
+                       const CancelToken&) override
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    turn_.Unlock();
+    const absl::Status taken = in_.Take(pass, into);
+    turn_.Lock();
+    return taken;
   }
 
  private:
   Way& out_;
   Way& in_;
+  absl::Mutex& turn_;
 };
 
 struct Computed {
@@ -71,9 +82,13 @@ struct Computed {
   int64_t samples = 0;
 };
 
+using MakeDevice = std::function<std::unique_ptr<kernels::Device>()>;
+
+std::unique_ptr<kernels::Device> OneCpu() { return Cpu(); }
+
 Computed Unsplit(const ResolvedJob& job, const Work& work, float rate,
-                 double clip_norm = 0) {
-  const auto device = Cpu();
+                 double clip_norm = 0, const MakeDevice& make = OneCpu) {
+  const auto device = make();
   const auto model = Create(job, 8, device.get());
   Computed computed{std::vector<float>(job.layout.size(), std::nanf(""))};
   const auto result =
@@ -85,9 +100,11 @@ Computed Unsplit(const ResolvedJob& job, const Work& work, float rate,
   return computed;
 }
 
-// The same by stages that begin with the layers `cuts`, a thread each.
+// The same by stages that begin with the layers `cuts`, a thread each. One at a
+// time computes, as the emulated GPU wants it.
 Computed Split(ResolvedJob job, const std::vector<std::string>& cuts,
-               const Work& work, float rate, double clip_norm = 0) {
+               const Work& work, float rate, double clip_norm = 0,
+               const MakeDevice& make = OneCpu) {
   proto::Group* group = job.job.mutable_worker()->mutable_group();
   const int stages = static_cast<int>(cuts.size()) + 1;
   group->set_pipeline_stages(stages);
@@ -99,14 +116,16 @@ Computed Split(ResolvedJob job, const std::vector<std::string>& cuts,
   const std::vector<float> weights = InitialWeights(job);
   Computed computed{std::vector<float>(weights.size(), std::nanf(""))};
   std::vector<Way> down(stages), up(stages);  // Behind stage s.
+  absl::Mutex turn;
   std::vector<std::thread> threads;
   for (int s = 0; s < stages; ++s) {
     threads.push_back(StartThread("stage", [&, s] {
+      absl::MutexLock lock(&turn);
       std::optional<FakeNeighbour> before, behind;
-      if (s > 0) before.emplace(&up[s - 1], &down[s - 1]);
-      if (s + 1 < stages) behind.emplace(&down[s], &up[s]);
+      if (s > 0) before.emplace(&up[s - 1], &down[s - 1], &turn);
+      if (s + 1 < stages) behind.emplace(&down[s], &up[s], &turn);
       const ResolvedJob own = JobOfStage(job, s);
-      const auto device = Cpu();
+      const auto device = make();
       auto stage = StageModel::Create(own,
                                       {.stage = s,
                                        .stages = stages,
@@ -241,6 +260,38 @@ TEST(StageModelTest, ATransformersStagesHaveItsBits) {
   ExpectSameBits(
       Split(job, {"repeat1.0.residual0", "repeat1.2.residual0"}, work, 0),
       whole);
+}
+
+// What lies between stages passes through the host's memory.
+TEST(StageModelTest, OnADeviceWithMemoryOfItsOwnStagesHaveTheModelsBits) {
+  const MakeDevice devices[] = {
+      [] { return std::make_unique<SeparateMemoryDevice>(); },
+      [] {
+        return kernels::cuda::MakeEmulatedGpu(true, kernels::Precision::kFp32);
+      },
+      [] {
+        return kernels::cuda::MakeEmulatedGpu(true, kernels::Precision::kBf16);
+      }};
+  const ResolvedJob images = MakeJob(kSmallResNet, {3, 6, 6});
+  const Work pictures = MakeWork(images, {{2, 2, 2, 1}, {2}});
+  const ResolvedJob text = MakeJob(R"(
+    layer { embedding { vocabulary: 11 features: 6 } }
+    layer { dense { units: 6 } }
+    layer { tanh {} }
+    layer { layer_norm {} }
+    layer { tied_output {} }
+  )",
+                                   {5});
+  const Work sentences = MakeWork(text, {{2, 2, 1}});
+  for (const MakeDevice& make : devices) {
+    SCOPED_TRACE(make()->Description());
+    ExpectSameBits(
+        Split(images, {"residual5", "residual7"}, pictures, 0.5f, 0.3, make),
+        Unsplit(images, pictures, 0.5f, 0.3, make));
+    ExpectSameBits(
+        Split(text, {"dense1", "layer_norm3"}, sentences, 0, 0, make),
+        Unsplit(text, sentences, 0, 0, make));
+  }
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ absl::StatusOr<std::unique_ptr<StagedMeasure>> StagedMeasure::Create(
                                    device->activation_bytes());
   }
   measure->weights_.resize(largest);
+  SLUICE_ASSIGN_OR_RETURN(
+      measure->weights_on_device_,
+      HostArray::Create(device, largest * static_cast<int64_t>(sizeof(float))));
   const int64_t bytes = std::max<int64_t>(
       block_bytes, largest * static_cast<int64_t>(sizeof(float)));
   measure->block_samples_ =
@@ -90,14 +93,18 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
     const int64_t end = std::min(test_.size(), block + block_samples_);
     for (int s = 0; s < parts(); ++s) {
       SLUICE_RETURN_IF_ERROR(load(s));
+      const absl::Span<const float> loaded = Weights(s);
+      SLUICE_ASSIGN_OR_RETURN(const float* values,
+                              weights_on_device_->ToDevice(loaded));
       stages_[s].model->BeginTask();
       for (int64_t at = block; at < end; at += batch.samples) {
         if (cancel.cancelled()) return absl::AbortedError("the run is over");
         indices.resize(std::min<int64_t>(batch_size_, end - at));
         std::iota(indices.begin(), indices.end(), at);
         test_.Gather(indices, &batch);
-        SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
-                                stages_[s].model->Evaluate(batch, Weights(s)));
+        SLUICE_ASSIGN_OR_RETURN(
+            const Model::Result result,
+            stages_[s].model->Evaluate(batch, {values, loaded.size()}));
         if (s + 1 < parts()) continue;
         total.Add(result);
         labels += static_cast<int64_t>(batch.labels.size());

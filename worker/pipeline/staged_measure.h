@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,6 +11,7 @@
 #include "common/resolved_job.h"
 #include "kernels/device.h"
 #include "worker/data/data_source.h"
+#include "worker/model/accelerator/host_array.h"
 #include "worker/pipeline/stage_model.h"
 #include "worker/version_measure.h"
 
@@ -64,7 +66,9 @@ class StagedMeasure final : public VersionMeasure {
       shelves_;  // Behind each stage but the last.
   std::vector<Stage> stages_;
 
-  std::vector<float> weights_;  // Of one stage; written before they are read.
+  // Of one stage; written before they are read.
+  std::vector<float> weights_;
+  std::optional<HostArray> weights_on_device_;
 };
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/compute_context.h"
+#include "worker/model/testing/separate_memory_device.h"
 
 namespace sluice {
 namespace {
@@ -126,6 +127,25 @@ TEST(StagedMeasureTest, BlocksFollowEachOther) {
   const Measurement measured = MeasureBy(by_stages, job, weights, &loads);
   EXPECT_EQ(measured.loss, expected.loss);
   EXPECT_THAT(loads, ElementsAre(0, 1, 0, 1, 0, 1, 0, 1, 0, 1));
+}
+
+TEST(StagedMeasureTest, ADeviceWithMemoryOfItsOwnHoldsOneStagesWeights) {
+  const std::string text =
+      std::string(kConvolutions) + " worker { device: REFERENCE }";
+  const ResolvedJob whole = Job(text, 1);
+  const ResolvedJob job = Job(text, 3);
+  const std::vector<float> weights = Weights(whole);
+  const auto context = MakeTestContext(whole);
+  std::vector<int> loads;
+  const Measurement expected = MeasureBy(*context, whole, weights, &loads);
+  SeparateMemoryDevice device;  // The reference as well.
+  auto staged = StagedMeasure::Create(job, context->data.get(), &device);
+  ASSERT_TRUE(staged.ok()) << staged.status();
+  ComputeContext by_stages;
+  by_stages.measure = *std::move(staged);
+  const Measurement measured = MeasureBy(by_stages, job, weights, &loads);
+  EXPECT_EQ(measured.loss, expected.loss);
+  EXPECT_EQ(measured.accuracy, expected.accuracy);
 }
 
 }  // namespace
