@@ -1,6 +1,8 @@
 #include "common/group.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -65,6 +67,20 @@ std::vector<int> SlotsOfMember(const proto::Job& job, int member) {
     if (MemberOfSlot(job, stage, slot) == member) slots.push_back(slot);
   }
   return slots;
+}
+
+std::vector<MemberLinks> LinksOfMembers(const proto::Job& job) {
+  std::vector<MemberLinks> members;
+  std::vector<int> before;  // Members of the stage before.
+  for (int stage = 0; stage < StageCount(job); ++stage) {
+    std::vector<int> these(ReplicasOf(job, stage));
+    std::iota(these.begin(), these.end(), FirstMember(job, stage));
+    members.insert(
+        members.end(), these.size(),
+        {.upstreams = before, .listens = stage + 1 < StageCount(job)});
+    before = std::move(these);
+  }
+  return members;
 }
 
 int MemberOfSlot(const proto::Job& job, int stage, int slot) {

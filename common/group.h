@@ -44,6 +44,14 @@ std::vector<int> SlotsOfMember(const proto::Job& job, int member);
 // Which member computes a stage of a slot's tasks.
 int MemberOfSlot(const proto::Job& job, int stage, int slot);
 
+// Whom a member calls, and whether others call it.
+struct MemberLinks {
+  std::vector<int> upstreams;  // Those of the stage before, in order.
+  bool listens = false;        // For those of the stage behind.
+};
+// Of each member of a group.
+std::vector<MemberLinks> LinksOfMembers(const proto::Job& job);
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMMON_GROUP_H_

@@ -8,6 +8,7 @@ namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 proto::Job Job(const std::string& text) {
   proto::Job job;
@@ -46,6 +47,32 @@ TEST(GroupTest, SlotsTakeTurnsAmongReplicas) {
   EXPECT_THAT(SlotsOfMember(job, 2), ElementsAre(0, 1, 2));
   EXPECT_EQ(MemberOfSlot(job, 0, 2), 0);
   EXPECT_EQ(MemberOfSlot(job, 1, 2), 2);
+}
+
+TEST(GroupTest, EachMemberCallsThoseOfTheStageBefore) {
+  const auto links = LinksOfMembers(Job(R"(
+    cluster { workers: 2 }
+    worker { group { pipeline_stages: 3 slots: 2 replicas: [ 2, 1, 2 ] } })"));
+  ASSERT_EQ(links.size(), 5);
+  for (const int member : {0, 1}) {
+    EXPECT_THAT(links[member].upstreams, IsEmpty());
+    EXPECT_TRUE(links[member].listens);
+  }
+  EXPECT_THAT(links[2].upstreams, ElementsAre(0, 1));
+  EXPECT_TRUE(links[2].listens);
+  for (const int member : {3, 4}) {
+    EXPECT_THAT(links[member].upstreams, ElementsAre(2));
+    EXPECT_FALSE(links[member].listens);
+  }
+}
+
+TEST(GroupTest, AProcessAloneCallsNobody) {
+  const auto links =
+      LinksOfMembers(Job("cluster { workers: 4 } "
+                         "worker { group { pipeline_stages: 1 slots: 2 } }"));
+  ASSERT_EQ(links.size(), 1);
+  EXPECT_THAT(links[0].upstreams, IsEmpty());
+  EXPECT_FALSE(links[0].listens);
 }
 
 }  // namespace

@@ -44,9 +44,15 @@ constexpr int kMostPods = 100;
 // What Kubernetes puts in place of this is the pod's number within its Job.
 constexpr char kIndex[] = "$(JOB_COMPLETION_INDEX)";
 
-// The processes of one role.
+// Of a worker, or of one member of it.
+std::string NameOfMember(int member) {
+  return member == 0 ? "worker" : absl::StrCat("member-", member);
+}
+
+// The processes of one role, or of one member of all groups.
 struct Part {
   std::string role;  // As in its certificate.
+  int member = 0;    // Of a group.
   int count = 1;
   std::string program;
   Words args = {};
@@ -54,6 +60,10 @@ struct Part {
   int threads = 1;          // Of which it makes use.
   bool computes = false;    // With a GPU, if there is one.
   bool run_folder = false;  // Reads and writes it.
+
+  std::string name() const {
+    return role == "worker" ? NameOfMember(member) : role;
+  }
 };
 
 // `words` as Kubernetes is to hand them on: it would replace $(NAME).
@@ -71,7 +81,10 @@ void Append(const Words& more, Words* words) {
 class Manifests {
  public:
   Manifests(const ResolvedJob& job, const KubernetesOptions& options)
-      : job_(job), options_(options), check_(MakeCheckReport(job)) {}
+      : job_(job),
+        options_(options),
+        check_(MakeCheckReport(job)),
+        links_(LinksOfMembers(job.job)) {}
 
   std::vector<Json> All() const {
     const std::vector<Part> parts = Parts();
@@ -89,13 +102,13 @@ class Manifests {
       all.push_back(Secret(role, files));
     }
     if (options_.holder == PodHolder::kJobs) all.push_back(Service());
-    for (const Part& part : parts) {
-      if (part.role != "evaluator" && part.count > 0) {
-        // Without the lead or a shard nobody trains; without one worker the
-        // others do.
-        const int least = part.role == "worker" ? part.count - 1 : part.count;
-        if (least > 0) all.push_back(DisruptionBudget(part.role, least));
-      }
+    // Without the lead or a shard nobody trains; without one worker the others
+    // do.
+    const int members = static_cast<int>(links_.size());
+    for (const auto& [role, least] :
+         {std::pair("lead", 1), std::pair("shard", shards() - 1),
+          std::pair("worker", (GroupsOf(job_.job) - 1) * members)}) {
+      if (least > 0) all.push_back(DisruptionBudget(role, least));
     }
     if (options_.pod_monitor) all.push_back(PodMonitor());
     if (options_.holder == PodHolder::kJobSet) {
@@ -156,15 +169,20 @@ class Manifests {
       Append(run, &others.args);
       parts.push_back(std::move(others));
     }
-    Part workers{.role = "worker",
-                 .count = job_.job.cluster().workers(),
-                 .program = "worker",
-                 .args = to_lead,
-                 .bytes = check_.worker.total(),
-                 .threads = threads,
-                 .computes = true};
-    Append(program, &workers.args);
-    parts.push_back(std::move(workers));
+    for (size_t m = 0; m < links_.size(); ++m) {
+      Part workers{.role = "worker",
+                   .member = static_cast<int>(m),
+                   .count = GroupsOf(job_.job),
+                   .program = "worker",
+                   .args = to_lead,
+                   .bytes = check_.members.empty()
+                                ? check_.worker.total()
+                                : check_.members[m].memory.total(),
+                   .threads = threads,
+                   .computes = true};
+      Append(program, &workers.args);
+      parts.push_back(std::move(workers));
+    }
     if (job_.job.evaluation().enabled()) {
       Part evaluator{.role = "evaluator",
                      .program = "evaluator",
@@ -192,11 +210,30 @@ class Manifests {
               "exec ps_server --shard=$$((JOB_COMPLETION_INDEX + 1)) \"$@\"",
               "ps_server"};
     }
-    if (part.role == "worker") {
-      return {"worker", pods() ? absl::StrCat("--worker=", index)
-                               : absl::StrCat("--worker=", kIndex)};
-    }
+    if (part.role == "worker") return WorkerCommand(part.member, index);
     return {part.program};
+  }
+
+  Words WorkerCommand(int member, int index) const {
+    const std::string group = pods() ? absl::StrCat(index) : kIndex;
+    // Bare pods share the ports of their host.
+    const auto port = [&](int of) {
+      return pods() ? kPort + shards() +
+                          index * static_cast<int>(links_.size()) + of
+                    : kPort;
+    };
+    Words words = {"worker", absl::StrCat("--worker=", group)};
+    if (member > 0) words.push_back(absl::StrCat("--member=", member));
+    for (const int upstream : links_[member].upstreams) {
+      words.push_back(
+          absl::StrCat("--upstream=", Host(NameOfMember(upstream), group), ":",
+                       port(upstream)));
+    }
+    if (links_[member].listens) {
+      words.push_back(absl::StrCat(
+          "--listen=", pods() ? "127.0.0.1" : "0.0.0.0", ":", port(member)));
+    }
+    return words;
   }
 
   Words Arguments(const Part& part) const {
@@ -351,7 +388,8 @@ class Manifests {
     if (pods()) return container;
     container["resources"] = Resources(part);
     container["ports"] = {{{"name", "http"}, {"containerPort", kHttpPort}}};
-    if (part.role == "lead" || part.role == "shard") {
+    if (part.role == "lead" || part.role == "shard" ||
+        (part.role == "worker" && links_[part.member].listens)) {
       container["ports"].push_back(
           {{"name", "grpc"}, {"containerPort", kPort}});
     }
@@ -387,8 +425,8 @@ class Manifests {
   }
 
   Json BarePod(const Part& part, int index) const {
-    Json object = Object("v1", "Pod", absl::StrCat("-", part.role, "-", index),
-                         part.role);
+    Json object = Object("v1", "Pod",
+                         absl::StrCat("-", part.name(), "-", index), part.role);
     object["spec"] = PodSpec(part, index);
     return object;
   }
@@ -415,7 +453,7 @@ class Manifests {
 
   Json IndexedJob(const Part& part) const {
     Json object =
-        Object("batch/v1", "Job", absl::StrCat("-", part.role), part.role);
+        Object("batch/v1", "Job", absl::StrCat("-", part.name()), part.role);
     object["spec"] = JobSpec(part);
     return object;
   }
@@ -424,7 +462,7 @@ class Manifests {
     Json object = Object("jobset.x-k8s.io/v1alpha2", "JobSet", "");
     Json jobs = Json::array();
     for (const Part& part : parts) {
-      jobs.push_back({{"name", part.role},
+      jobs.push_back({{"name", part.name()},
                       {"replicas", 1},
                       {"template", {{"spec", JobSpec(part)}}}});
     }
@@ -441,15 +479,10 @@ class Manifests {
   const ResolvedJob& job_;
   const KubernetesOptions& options_;
   const CheckReport check_;
+  const std::vector<MemberLinks> links_;  // Of each group.
 };
 
-absl::Status CheckOptions(const proto::Job& job,
-                          const KubernetesOptions& options) {
-  if (IsGroup(job)) {
-    return absl::InvalidArgumentError(
-        "worker.group: expected pipeline_stages 1 and slots 1, since each "
-        "worker is one pod here");
-  }
+absl::Status CheckOptions(const KubernetesOptions& options) {
   const std::string& name = options.name;
   const bool label =
       !name.empty() && name.size() <= kLongestName &&
@@ -532,7 +565,7 @@ void Emit(const Json& value, YAML::Emitter* out) {
 
 absl::StatusOr<std::vector<Json>> KubernetesManifests(
     const ResolvedJob& job, const KubernetesOptions& options) {
-  const absl::Status good = CheckOptions(job.job, options);
+  const absl::Status good = CheckOptions(options);
   if (!good.ok()) return good;
   return Manifests(job, options).All();
 }

@@ -243,13 +243,45 @@ TEST(KubernetesManifestsTest, RefusesWhatKubernetesWould) {
   EXPECT_FALSE(KubernetesManifests(*job, pods).ok());
 }
 
-TEST(KubernetesManifestsTest, RefusesAGroup) {
-  const auto job =
-      ParseJob(kJob, "job", {"cluster.workers=4", "worker.group={ slots: 2 }"});
-  ASSERT_TRUE(job.ok()) << job.status();
+std::vector<std::string> CommandOf(const Json& pod) {
+  return pod["containers"][0]["command"];
+}
+
+TEST(KubernetesManifestsTest, TheProcessesOfAGroupFindEachOther) {
+  const std::vector<std::string> group = {
+      "cluster.workers=4", "worker.micro_batch=10",
+      "worker.group={ pipeline_stages: 2 slots: 2 replicas: [ 2, 1 ] }",
+      "model={ layer { dense { units: 3 } } layer { dense { units: 1 } } }"};
+  const auto objects = Made(Options(), group);
+  auto jobs = OfKind("Job", objects);
+  for (const char* name :
+       {"linear-worker", "linear-member-1", "linear-member-2"}) {
+    EXPECT_EQ(jobs[name]["spec"]["completions"], 2) << name;
+    EXPECT_EQ(PodOf(jobs[name])["volumes"][1]["secret"]["secretName"],
+              "linear-worker-tls");
+  }
+  const std::string worker = "--worker=$(JOB_COMPLETION_INDEX)";
+  EXPECT_THAT(CommandOf(PodOf(jobs["linear-worker"])),
+              ElementsAre("worker", worker, "--listen=0.0.0.0:7000"));
   EXPECT_THAT(
-      std::string(KubernetesManifests(*job, Options()).status().message()),
-      HasSubstr("worker.group: expected pipeline_stages 1"));
+      CommandOf(PodOf(jobs["linear-member-2"])),
+      ElementsAre(
+          "worker", worker, "--member=2",
+          "--upstream=linear-worker-$(JOB_COMPLETION_INDEX).linear:7000",
+          "--upstream=linear-member-1-$(JOB_COMPLETION_INDEX).linear:7000"));
+  EXPECT_EQ(OfKind("PodDisruptionBudget",
+                   objects)["linear-worker"]["spec"]["minAvailable"],
+            3);
+
+  KubernetesOptions bare = Options();
+  bare.holder = PodHolder::kPods;
+  auto pods = OfKind("Pod", Made(bare, group));  // Three shards.
+  EXPECT_THAT(
+      CommandOf(pods["linear-member-2-1"]["spec"]),
+      ElementsAre("worker", "--worker=1", "--member=2",
+                  "--upstream=127.0.0.1:7006", "--upstream=127.0.0.1:7007"));
+  EXPECT_THAT(CommandOf(pods["linear-worker-1"]["spec"]),
+              ElementsAre("worker", "--worker=1", "--listen=127.0.0.1:7006"));
 }
 
 // The same value, as far as YAML tells scalars apart.

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -69,21 +68,15 @@ std::vector<std::string> WorkerCommand(const ClusterPlan& plan, int worker,
                                        const std::string& lead, int member) {
   std::vector<std::string> flags = {absl::StrCat("--worker=", worker),
                                     Coordinator(lead)};
-  const auto link = [&](int upstream) {
+  const auto link = [&](int listening) {
     return absl::StrCat("unix-abstract:sluice-", plan.run_id, "-", worker, ".",
-                        upstream);
+                        listening);
   };
   if (member > 0) flags.push_back(absl::StrCat("--member=", member));
-  int first = 0;  // Of the member's stage.
-  size_t stage = 0;
-  for (; member >= first + plan.replicas[stage]; ++stage) {
-    first += plan.replicas[stage];
+  for (const int upstream : plan.members[member].upstreams) {
+    flags.push_back(absl::StrCat("--upstream=", link(upstream)));
   }
-  for (int before = stage == 0 ? 0 : first - plan.replicas[stage - 1];
-       before < first; ++before) {
-    flags.push_back(absl::StrCat("--upstream=", link(before)));
-  }
-  if (stage + 1 < plan.replicas.size()) {
+  if (plan.members[member].listens) {
     flags.push_back(absl::StrCat("--listen=", link(member)));
   }
   if (plan.timeline) {
@@ -172,8 +165,7 @@ absl::Status LocalCluster::StartOthers(const std::string& lead) {
   }
   for (int worker = 0; worker < plan_.workers; ++worker) {
     SLUICE_RETURN_IF_ERROR(Start(Part::kWorker, worker, lead));
-    const int members =
-        std::accumulate(plan_.replicas.begin(), plan_.replicas.end(), 0);
+    const int members = static_cast<int>(plan_.members.size());
     for (int member = 1; member < members; ++member) {
       SLUICE_RETURN_IF_ERROR(
           Start(Part::kMember, NumberOfMember(worker, member), lead));

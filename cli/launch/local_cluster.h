@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "cli/launch/child_process.h"
 #include "cli/launch/supervision.h"
+#include "common/group.h"
 
 namespace sluice {
 
@@ -24,8 +25,7 @@ struct ClusterPlan {
   int shards = 1;
   int workers = 1;      // Or groups.
   int max_workers = 1;  // With workers that somebody else may start.
-  // Processes of each stage of a group.
-  std::vector<int> replicas = {1};
+  std::vector<MemberLinks> members = {{}};  // Of each group.
   bool evaluator = true;
   bool resume = false;    // The lead goes on with the run in `run_dir`.
   bool timeline = false;  // Workers write RUN_DIR/timeline.json.

@@ -225,14 +225,6 @@ void Report(const TrainRun& run, const std::string& run_dir,
   }
 }
 
-std::vector<int> ProcessesOfStages(const proto::Job& job) {
-  std::vector<int> processes;
-  for (int stage = 0; stage < StageCount(job); ++stage) {
-    processes.push_back(ReplicasOf(job, stage));
-  }
-  return processes;
-}
-
 // The folder and the id of a run.
 struct RunPlace {
   std::string dir;
@@ -325,7 +317,7 @@ int RunTraining(ResolvedJob job, const TrainOptions& options, Clock* clock,
        .shards = job.job.cluster().shards(),
        .workers = GroupsOf(job.job),
        .max_workers = MostWorkers(job.job.cluster()) / SlotsOf(job.job),
-       .replicas = ProcessesOfStages(job.job),
+       .members = LinksOfMembers(job.job),
        .evaluator = job.job.evaluation().enabled(),
        .resume = options.resume,
        .timeline = options.timeline,

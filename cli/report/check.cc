@@ -106,7 +106,8 @@ Json ToJson(const ResolvedJob& job, const CheckReport& report,
       {"total", report.worker.total()}};
   for (const MemberReport& member : report.members) {
     json["worker"]["members"].push_back(
-        {{"layers", member.layers},
+        {{"stage", member.stage},
+         {"layers", member.layers},
          {"floats", member.floats},
          {"multiply_adds", member.multiply_adds},
          {"memory_bytes", member.memory.total()}});

@@ -146,6 +146,7 @@ MemberReport ReportOfMember(const ResolvedJob& job, int member) {
     handed += Product(layers.back().output_shape);
   }
   MemberReport report;
+  report.stage = number;
   report.layers = absl::StrCat(layers.front().name, " to ", layers.back().name);
   report.floats = own.layout.size();
   report.multiply_adds = stage.multiply_adds;

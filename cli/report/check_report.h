@@ -36,6 +36,7 @@ struct WorkerMemory {
 
 // One member of a worker of several.
 struct MemberReport {
+  int stage = 0;
   std::string layers;        // "conv2d3 to relu6"
   int64_t floats = 0;        // Of its weights.
   double multiply_adds = 0;  // Of a sample's forward pass.

@@ -9,6 +9,7 @@ import re
 import unittest
 
 import harness
+import pipeline_jobs
 from tls_run import certs
 
 MADE = harness.ROOT / "deploy/kubernetes"
@@ -77,8 +78,8 @@ def command(spec, number, places):
 
 class KubernetesTest(unittest.TestCase):
 
-    def train(self, items, places):
-        """Runs the pods of `items`; `places` by what they replace."""
+    def train(self, items, places, pods=2 + 2 + 1):
+        """Runs the `pods` of `items`; `places` by what they replace."""
         folder = harness.scratch()
         (folder / "run").mkdir()
         [text] = [i["data"]["job.textproto"] for i in items
@@ -88,7 +89,7 @@ class KubernetesTest(unittest.TestCase):
                   "/home/sluice/run": folder / "run", **places}
         commands = {name: command(spec, number, places)
                     for name, number, spec in pods_of(items)}
-        self.assertEqual(len(commands), 2 + 2 + 1)
+        self.assertEqual(len(commands), pods)
         harness.run_together(commands, folder)
         summary = json.loads((folder / "run/summary.json").read_text())
         self.assertEqual(summary["failure"], "")
@@ -124,6 +125,16 @@ class KubernetesTest(unittest.TestCase):
                         "--pods")
         self.train(items, {f":{port}$": f":{harness.reserve_port()}"
                            for port in (7000, 7001, 8080)})
+
+    def test_the_pods_of_groups_train(self):
+        items = objects(
+            harness.write_job(pipeline_jobs.MLP), "--name=mlp", "--pods",
+            "--workers=4", "--shards=2", "--set=stop.updates=20",
+            "--set=worker.micro_batch=8", "--set=sync.policy=ASYNC",
+            "--set=worker.group={pipeline_stages: 2 slots: 2 replicas: [2, 1]}")
+        self.train(items, {f":{port}$": f":{harness.reserve_port()}"
+                           for port in (*range(7000, 7008), 8080)},
+                   pods=2 + 2 * 3 + 1)
 
     def test_the_files_of_the_tree_are_what_is_printed(self):
         self.assertEqual({f.name for f in MADE.glob("*.yaml")}, set(FLAGS))

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import harness
+import pipeline_jobs
 
 SCRIPT = harness.ROOT / "deploy/slurm/sluice.sbatch"
 # What of Slurm the script calls; `scancel` reaches the lead's step.
@@ -89,6 +90,22 @@ class SlurmTest(unittest.TestCase):
             self.assertEqual(status, 0, said)
             self.assertIn("worker-1: ended with 137; starting it again", said)
             self.assertEqual(job.summary()["version"], 300)
+            ledger = harness.tool("ledger", job.dir)
+            self.assertEqual(ledger.returncode, 0, ledger.stdout)
+
+    def test_the_processes_of_a_group_are_steps(self):
+        with Allocation(
+                "delays.compute.constant.ms=20", "stop={updates:400}",
+                "cluster.workers=4", "optimizer.learning_rate=0.001",
+                "worker.group={pipeline_stages:2,slots:2,replicas:[2,1]}",
+                "worker.micro_batch=8", "sync.policy=ASYNC",
+                JOB=str(harness.write_job(pipeline_jobs.MLP))) as job:
+            job.await_version(20)
+            os.kill(job.pid("worker=1 --member=2"), signal.SIGKILL)
+            status, said = job.end()
+            self.assertEqual(status, 0, said)
+            self.assertIn("worker-1.2: ended with 137; starting it again", said)
+            self.assertEqual(job.summary()["version"], 400)
             ledger = harness.tool("ledger", job.dir)
             self.assertEqual(ledger.returncode, 0, ledger.stdout)
 
