@@ -18,6 +18,12 @@
 // times the quotient of the bytes. Their rates count the vector's bytes as
 // FP32.
 //
+// With --shared-memory worker and shard map each other's memory, and calls say
+// only where floats lie. A minimal program that does so moves each float three
+// times: copied and checked, applied, copied away. Sluice has the same passes,
+// so of 64 MiB it should reach 0.8 of that program's rate; a few calls of gRPC
+// are the rest.
+//
 // With --tls the same is measured over TLS, beside Sluice in plain text and
 // beside a minimal program that moves the chunks over one gRPC stream with TLS.
 // Each byte is then encrypted and decrypted (AES-GCM, 2 to 5 GB/s for a core)
@@ -45,6 +51,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/exchange_memory.h"
 #include "bench/exchange_plain.h"
 #include "bench/exchange_sluice.h"
 #include "bench/exchange_stream.h"
@@ -64,6 +71,7 @@ struct Options {
   bool tiny = false;
   bool untuned_malloc = false;
   bool tls = false;
+  bool shared_memory = false;
   std::string congestion;  // Empty: the machine's default.
   double seconds = 1.5;    // Time of measuring, for each row and side.
   int64_t chunk_kib = 1024;
@@ -264,6 +272,46 @@ void CompareTls(const ExchangePlan& plan, const Options& options,
   add("a gRPC stream over TLS", stream);
 }
 
+// With memory that both map, compared with gRPC and with a minimal program.
+void CompareMemory(ExchangePlan plan, const Options& options, Report* report) {
+  Side sent(plan, SluiceSide());
+  plan.shares_memory = true;
+  Side shared(plan, SluiceSide());
+  Side least(plan, MemorySide(plan));
+  const int64_t bytes = plan.floats * sizeof(float);
+  MeasureInTurns(bytes, options, {&shared, &sent, &least});
+  const double moved = static_cast<double>(bytes) / 1e9;
+  const auto add = [&](const std::string& beside, const Side& side) {
+    const auto cpu = [&](const Side& of) {
+      return of.cpu_seconds /
+             (2 * moved * static_cast<double>(of.rounds.size()));
+    };
+    report->Add(
+        {.what = absl::StrCat("1x1 in turn ", SizeName(bytes), ", memory"),
+         .unit = "GB/s each way",
+         .expected_from = beside,
+         .expected = moved / side.Quantile(0.5, &Note::seconds),
+         .measured = moved / shared.Quantile(0.5, &Note::seconds),
+         .more = {
+             {"p50_us", shared.Quantile(0.5, &Note::seconds) * 1e6},
+             {"push_us", shared.Quantile(0.5, &Note::push_seconds) * 1e6},
+             {"beside_p50_us", side.Quantile(0.5, &Note::seconds) * 1e6},
+             {"beside_push_us", side.Quantile(0.5, &Note::push_seconds) * 1e6},
+             {"cpu_s_per_gb", cpu(shared)},
+             {"beside_cpu_s_per_gb", cpu(side)}}});
+  };
+  add("gRPC alone", sent);
+  add("a minimal program", least);
+}
+
+void RunMemory(const Options& options, Report* report) {
+  for (const int64_t kib : options.kib) {
+    CompareMemory({.floats = (kib << 10) / static_cast<int64_t>(sizeof(float)),
+                   .chunk_bytes = options.chunk_kib << 10},
+                  options, report);
+  }
+}
+
 // Certificates for this run, in a folder of their own.
 class BenchCertificates {
  public:
@@ -318,7 +366,13 @@ void Run(const Options& options) {
   Report report("exchange",
                 "How fast do gradients and weights move between workers and "
                 "shards, beside plain sockets?");
-  options.tls ? RunTls(options, &report) : RunPlainText(options, &report);
+  if (options.tls) {
+    RunTls(options, &report);
+  } else if (options.shared_memory) {
+    RunMemory(options, &report);
+  } else {
+    RunPlainText(options, &report);
+  }
   report.Note(absl::StrCat(
       "WxS: W workers and S shards, each a process; TCP over loopback with ",
       CongestionControl(), " on both sides; chunks of ", options.chunk_kib,
@@ -337,6 +391,9 @@ int main(int argc, char** argv) {
   app.add_flag("--tiny", options.tiny, "Small and few, for tests");
   app.add_flag("--tls", options.tls,
                "Over TLS, beside plain text and a gRPC stream over TLS");
+  app.add_flag("--shared-memory", options.shared_memory,
+               "With memory that worker and shard share, beside gRPC and a "
+               "minimal program over shared memory");
   app.add_flag("--untuned-malloc", options.untuned_malloc,
                "Leave malloc as it is; the daemons tune it");
   app.add_option("--congestion", options.congestion,

@@ -3,6 +3,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -15,9 +16,11 @@
 #include "common/grant.h"
 #include "common/parameter_layout.h"
 #include "common/rpc/channel_options.h"
+#include "common/shared_memory.h"
 #include "common/tls/pem.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/shard/shared_chunks.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/grpc_exchange.h"
@@ -56,6 +59,26 @@ Commit CommitOf(const ExchangePlan& plan, int64_t round) {
   return commit;
 }
 
+// As a daemon's.
+std::shared_ptr<SharedChunks> SharedWeights(const ShardOptions& options) {
+  const int64_t floats = options.layout.range(options.id).size();
+  const int64_t chunk =
+      options.chunk_bytes / static_cast<int64_t>(sizeof(float));
+  auto shared = SharedChunks::Create(
+      std::min(chunk, floats),
+      static_cast<int>((floats + chunk - 1) / chunk) * (options.max_held + 2));
+  Check(shared.status());
+  return *shared;
+}
+
+SharedMemory NewMemory(int64_t floats) {
+  auto memory = SharedMemory::Create(
+      "bench gradient", floats * static_cast<int64_t>(sizeof(float)),
+      SharedMemory::Others::kRead);
+  Check(memory.status());
+  return *std::move(memory);
+}
+
 void RunShard(const std::string& certificates, const ExchangePlan& plan,
               int index, const Control& control) {
   const TransportSecurity security = SecurityOf(certificates, TlsRole::kLead);
@@ -69,6 +92,7 @@ void RunShard(const std::string& certificates, const ExchangePlan& plan,
   options.chunk_bytes = plan.chunk_bytes;
   options.push_type = plan.type;
   options.staged_gradients = 2 * plan.workers;
+  if (plan.shares_memory) options.shared_weights = SharedWeights(options);
   Shard shard(options);
   ExchangeService exchange(&shard, Clock::Real(), absl::Seconds(30), security);
   grpc::ServerBuilder builder;
@@ -111,7 +135,8 @@ class Worker {
         index_(index),
         control_(control),
         layout_(LayoutOf(plan)),
-        gradient_(plan.floats),
+        memory_(NewMemory(plan.floats)),
+        gradient_(memory_.As<float>()),
         weights_(plan.floats) {
     std::vector<std::string> addresses;
     for (int s = 0; s < plan.shards; ++s) {
@@ -133,6 +158,9 @@ class Worker {
                  ? std::make_unique<GrpcExchange>(&layout_, addresses, options)
                  : nullptr;
     Pull(Version(0), true);  // Connects.
+    if (!plan.shares_memory) return;
+    pushes_->ShareMemory({&memory_});
+    if (pulls_) pulls_->ShareMemory({});
   }
 
   void Round(const Note& go) {
@@ -190,7 +218,8 @@ class Worker {
   const Control control_;
   const ParameterLayout layout_;
   const CancelToken never_;
-  std::vector<float> gradient_;
+  const SharedMemory memory_;
+  const absl::Span<float> gradient_;  // In it.
   std::vector<float> weights_;
   std::unique_ptr<GrpcExchange> pushes_;
   std::unique_ptr<GrpcExchange> pulls_;

@@ -24,6 +24,7 @@ struct ExchangePlan {
   bool at_once = false;
   int64_t chunk_bytes = 1 << 20;
   FloatType type = FloatType::kFp32;  // In both directions; for Sluice only.
+  bool shares_memory = false;         // For Sluice only.
 };
 
 // One tensor, initially all 1, and its division among the shards.

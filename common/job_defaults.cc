@@ -192,6 +192,7 @@ void ResolveDefaults(proto::Job* job) {
   proto::Wire* wire = job->mutable_wire();
   SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);
   SLUICE_DEFAULT_ENUM(wire, push, proto::FP32);
+  SLUICE_DEFAULT_ENUM(wire, shared_memory, proto::Wire::AUTO);
   // A slot more is no mini-batch more to wait for.
   ResolveSync(GroupsOf(*job), job->mutable_sync());
   ResolveOptimizer(job->mutable_optimizer());

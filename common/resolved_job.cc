@@ -182,6 +182,7 @@ proto::Job DecisiveJob(const proto::Job& job) {
     decisive.mutable_worker()->clear_micro_batch();
   }
   decisive.mutable_worker()->clear_gpus();
+  decisive.mutable_wire()->clear_shared_memory();
   decisive.mutable_sync()->clear_shortage_timeout_s();
   proto::Limits* limits = decisive.mutable_limits();
   limits->clear_lease_s();

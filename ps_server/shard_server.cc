@@ -15,7 +15,9 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -54,6 +56,22 @@ absl::Duration StorageTimeout(const ResolvedJob& job) {
   return absl::Seconds(job.job.limits().storage_timeout_s());
 }
 
+// Memory for the shard's weights that workers of this host can read: for the
+// newest version, those that are held, and one that is made meanwhile. nullptr:
+// the job wants none, or there is none.
+std::shared_ptr<SharedChunks> SharedWeights(const ResolvedJob& job,
+                                            const ShardOptions& options) {
+  if (job.job.wire().shared_memory() != proto::Wire::AUTO) return nullptr;
+  const ChunkGrid grid(options.layout.range(options.id).size(),
+                       ChunkFloats(job));
+  auto shared = SharedChunks::Create(std::max<int64_t>(1, grid.size(0)),
+                                     grid.count() * (options.max_held + 2));
+  if (shared.ok()) return *std::move(shared);
+  spdlog::warn("event=no_shared_memory reason=\"{}\"",
+               std::string(shared.status().message()));
+  return nullptr;
+}
+
 // `restoring`: what it waits in, on the exchange thread, for a disk to answer.
 // Nobody is served before a Restore; sessions have threads of their own.
 ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
@@ -61,6 +79,7 @@ ShardOptions OptionsOf(const Flags& flags, const ResolvedJob& job,
                        StoppablePause* restoring) {
   ShardOptions options =
       ShardOptionsFromJob(job, ShardId(flags.shard), std::move(weights));
+  options.shared_weights = SharedWeights(job, options);
   const std::string run_dir = RunFolderOf(flags, job.job);
   if (run_dir.empty() && flags.checkpoint_dir.empty()) return options;
   options.stored_version = [job, run_dir, restoring](const Restore& of,

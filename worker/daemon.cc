@@ -131,6 +131,14 @@ absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
                                         "limits.start_timeout_s", stopped);
 }
 
+void ShareMemory(const ResolvedJob& job, const SharedMemory* gradient,
+                 GrpcExchange* exchange) {
+  if (job.job.wire().shared_memory() != proto::Wire::AUTO) return;
+  std::vector<const SharedMemory*> gradients;
+  if (gradient != nullptr) gradients.push_back(gradient);
+  exchange->ShareMemory(gradients);
+}
+
 void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
   client->TellUnreached(
       [exchange]() -> std::optional<CoordinatorClient::Unreached> {

@@ -83,6 +83,11 @@ absl::Status AwaitReachable(const ResolvedJob& job, bool rejoins,
                             const std::function<bool()>& stopped,
                             GrpcExchange* exchange);
 
+// Shares memory with the shards of this host, if the job is to, and this:
+// `gradient`, or nothing.
+void ShareMemory(const ResolvedJob& job, const SharedMemory* gradient,
+                 GrpcExchange* exchange);
+
 // Has `client`'s heartbeats name the shard that `exchange` cannot reach.
 // REQUIRES: `exchange` outlives `client`.
 void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);

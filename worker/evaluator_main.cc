@@ -159,6 +159,8 @@ class PartExchanges {
     for (size_t part = 0; part < exchanges_.size(); ++part) {
       SLUICE_RETURN_IF_ERROR(sluice::AwaitReachable(
           *jobs_[part], rejoins, stopped, exchanges_[part].get()));
+      if (stopped()) break;
+      ShareMemory(*jobs_[part], /*gradient=*/nullptr, exchanges_[part].get());
     }
     return absl::OkStatus();
   }

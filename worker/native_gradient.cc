@@ -30,6 +30,23 @@ NativeGradient::NativeGradient(Options options, const DataSource* data,
   SLUICE_CHECK(options_.micro_batch >= 1);
 }
 
+const SharedMemory* NativeGradient::SharedGradient() {
+  if (!shared_gradient_.has_value() && gradient_.empty()) {
+    auto memory = SharedMemory::Create(
+        "sluice gradient",
+        options_.parameters * static_cast<int64_t>(sizeof(float)),
+        SharedMemory::Others::kRead);
+    // Without it the gradient is in memory that nobody else maps.
+    if (memory.ok()) shared_gradient_.emplace(*std::move(memory));
+  }
+  return shared_gradient_.has_value() ? &*shared_gradient_ : nullptr;
+}
+
+absl::Span<float> NativeGradient::Gradient() {
+  const SharedMemory* const shared = SharedGradient();
+  return shared == nullptr ? Sized(&gradient_) : shared->As<float>();
+}
+
 absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
     const Batches& batches, WeightSource& weights, GradientSink& gradient,
     const CancelToken& cancel, TaskProgress* progress) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "common/shared_memory.h"
 #include "worker/cancel_token.h"
 #include "worker/data/augmentation.h"
 #include "worker/data/batch_samples.h"
@@ -58,7 +59,8 @@ class NativeGradient final : public TaskGradient {
   absl::Span<float> Weights(int which) override {
     return Sized(&weights_[which]);
   }
-  absl::Span<float> Gradient() override { return Sized(&gradient_); }
+  absl::Span<float> Gradient() override;
+  const SharedMemory* SharedGradient() override;
   // The first part's samples are read before its forward pass begins, and all
   // others', on a thread of their own, while the part before them is computed.
   absl::StatusOr<OrRestarted<Model::Result>> Compute(
@@ -93,7 +95,10 @@ class NativeGradient final : public TaskGradient {
   const DataSource& data_;
   Model& model_;
 
-  std::vector<float> weights_[2], gradient_;  // Empty until they are asked for.
+  std::vector<float> weights_[2];  // Empty until they are asked for.
+  // One of these two, then.
+  std::optional<SharedMemory> shared_gradient_;
+  std::vector<float> gradient_;
 
   // Written by each call before they are read. While `reading_` runs only it
   // touches what is behind `computed_`.

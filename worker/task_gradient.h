@@ -4,6 +4,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
+#include "common/shared_memory.h"
 #include "worker/cancel_token.h"
 #include "worker/flow.h"
 #include "worker/model/model.h"
@@ -30,6 +31,8 @@ class TaskGradient {
   // it; the first one may allocate it. REQUIRES: `which` is 0 or 1.
   virtual absl::Span<float> Weights(int which) = 0;
   virtual absl::Span<float> Gradient() = 0;
+  // The memory of Gradient(), where other processes could map it; else nullptr.
+  virtual const SharedMemory* SharedGradient() { return nullptr; }
 
   // Consecutive mini-batches, with steps of plain SGD between them.
   struct Batches {

@@ -183,6 +183,10 @@ class Tasks {
       *worked = AwaitReachable(
           self_.process.job, rejoins, [this] { return inbox_.closed(); },
           exchange_.get());
+      if (worked->ok() && !inbox_.closed()) {
+        ShareMemory(self_.process.job, context_.gradient->SharedGradient(),
+                    exchange_.get());
+      }
       if (worked->ok()) *worked = loop.Run();
       if (worked->ok() && !inbox_.finish().has_value()) {
         *worked = self_.links.broken();

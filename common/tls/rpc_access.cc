@@ -20,6 +20,8 @@ absl::string_view RpcName(Rpc rpc) {
       return "Push";
     case Rpc::kLink:
       return "Link";
+    case Rpc::kShare:
+      return "Share";
   }
   return "";
 }
@@ -36,6 +38,7 @@ bool May(TlsRole role, Rpc rpc) {
     case Rpc::kReportDeath:
       return role == TlsRole::kOperator;
     case Rpc::kPull:
+    case Rpc::kShare:
       return role == TlsRole::kWorker || role == TlsRole::kEvaluator;
     case Rpc::kPush:
     case Rpc::kLink:

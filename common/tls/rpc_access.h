@@ -18,7 +18,8 @@ enum class Rpc {
   kReportDeath,
   kPull,
   kPush,
-  kLink
+  kLink,
+  kShare
 };
 
 // As the .proto files name it: "Session".

@@ -131,12 +131,23 @@ bool TakeApart(const std::vector<grpc::Slice>& slices, std::string* others,
 FloatType TypeOf(int value) { return static_cast<FloatType>(value); }
 
 PullChunkHeader HeaderOf(const proto::PullChunk& chunk) {
-  return {Version(chunk.version()), chunk.offset(), TypeOf(chunk.type())};
+  PullChunkHeader header = {Version(chunk.version()), chunk.offset(),
+                            TypeOf(chunk.type())};
+  for (const proto::Slot& slot : chunk.slots()) {
+    header.slots.push_back({slot.number(), slot.writes()});
+  }
+  return header;
 }
 
 PushChunkHeader HeaderOf(const proto::PushChunk& chunk) {
-  return {KeyFromProto(chunk.key()), chunk.grant(), chunk.offset(),
-          TypeOf(chunk.type())};
+  PushChunkHeader header = {KeyFromProto(chunk.key()), chunk.grant(),
+                            chunk.offset(), TypeOf(chunk.type())};
+  if (chunk.has_shared()) {
+    const proto::SharedFloats& shared = chunk.shared();
+    header.shared = {shared.link(), shared.memory(), shared.at(),
+                     shared.count()};
+  }
+  return header;
 }
 
 // `Chunk` is the message of proto/exchange.proto for `Header`.
@@ -191,6 +202,11 @@ grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header,
   chunk.set_offset(header.offset);
   chunk.set_checksum(data.checksum);
   chunk.set_type(static_cast<proto::FloatType>(header.type));
+  for (const SlotState& state : header.slots) {
+    proto::Slot* const slot = chunk.add_slots();
+    slot->set_number(state.slot);
+    slot->set_writes(state.writes);
+  }
   return Joined(chunk, std::move(data.bytes));
 }
 
@@ -202,6 +218,13 @@ grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
   chunk.set_offset(header.offset);
   chunk.set_checksum(data.checksum);
   chunk.set_type(static_cast<proto::FloatType>(header.type));
+  if (header.shared.has_value()) {
+    proto::SharedFloats* const shared = chunk.mutable_shared();
+    shared->set_link(header.shared->link);
+    shared->set_memory(header.shared->memory);
+    shared->set_at(header.shared->at);
+    shared->set_count(header.shared->count);
+  }
   return Joined(chunk, std::move(data.bytes));
 }
 

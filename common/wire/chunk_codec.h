@@ -51,7 +51,8 @@ ChunkData InPlace(absl::Span<const float> floats,
 ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,
                  absl::Span<const float> floats);
 
-// Encodes a message. REQUIRES: `data` is of the header's type.
+// Encodes a message. REQUIRES: `data` is of the header's type, or the header
+// says where the floats are and there is none.
 grpc::ByteBuffer EncodePullChunk(const PullChunkHeader& header, ChunkData data);
 grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header, ChunkData data);
 

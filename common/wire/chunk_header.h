@@ -2,10 +2,13 @@
 #define SLUICE_COMMON_WIRE_CHUNK_HEADER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/wire/float_type.h"
+#include "common/wire/shared_slots.h"
 
 namespace sluice {
 
@@ -14,8 +17,20 @@ struct PullChunkHeader {
   Version version;
   int64_t offset = 0;  // Floats from the start of the shard's range.
   FloatType type = FloatType::kUnspecified;
+  // In place of a payload: of the chunks from `offset` on.
+  std::vector<SlotState> slots = {};
 
   bool operator==(const PullChunkHeader&) const = default;
+};
+
+// Floats in memory that a worker shares with the shard.
+struct SharedFloats {
+  uint64_t link = 0;
+  int memory = 0;  // Which of the link's.
+  int64_t at = 0;  // Floats behind its begin.
+  int64_t count = 0;
+
+  bool operator==(const SharedFloats&) const = default;
 };
 
 // PushChunk without its payload.
@@ -24,6 +39,7 @@ struct PushChunkHeader {
   std::string grant;
   int64_t offset = 0;  // Floats from the start of the shard's range.
   FloatType type = FloatType::kUnspecified;
+  std::optional<SharedFloats> shared = std::nullopt;  // In place of a payload.
 
   bool operator==(const PushChunkHeader&) const = default;
 };

@@ -68,6 +68,12 @@ Payload::Payload(std::vector<absl::Span<const uint8_t>> parts,
   for (const auto& part : parts_) bytes_ += part.size();
 }
 
+Payload Payload::Shared(absl::Span<const uint8_t> bytes) {
+  Payload payload({bytes}, 0);
+  payload.checksum_.reset();
+  return payload;
+}
+
 absl::Status Payload::CopyTo(absl::Span<float> to) const {
   return CopyTo(absl::MakeSpan(reinterpret_cast<uint8_t*>(to.data()),
                                to.size() * sizeof(float)));
@@ -78,13 +84,20 @@ absl::Status Payload::CopyTo(absl::Span<uint8_t> to) const {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk has ", bytes_, " bytes, expected ", to.size()));
   }
+  if (!checksum_.has_value()) {
+    for (const auto& part : parts_) {
+      std::memcpy(to.data(), part.data(), part.size());
+      to.remove_prefix(part.size());
+    }
+    return absl::OkStatus();
+  }
   HashingCopy copy(to.data());
   for (const auto& part : parts_) copy.Append(part);
   const uint64_t checksum = copy.checksum();
   if (checksum == checksum_) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("chunk's checksum is ",
                                           absl::Hex(checksum), ", sent was ",
-                                          absl::Hex(checksum_)));
+                                          absl::Hex(*checksum_)));
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ class Payload {
   Payload() = default;
   // `checksum` is the one the sender computed.
   Payload(std::vector<absl::Span<const uint8_t>> parts, uint64_t checksum);
+  // Of memory that its sender shares: there is nothing on the way that could
+  // damage it, so it has no checksum.
+  static Payload Shared(absl::Span<const uint8_t> bytes);
 
   size_t bytes() const { return bytes_; }
   const std::vector<absl::Span<const uint8_t>>& parts() const { return parts_; }
@@ -42,7 +46,7 @@ class Payload {
  private:
   std::vector<absl::Span<const uint8_t>> parts_;
   size_t bytes_ = 0;
-  uint64_t checksum_ = 0;
+  std::optional<uint64_t> checksum_ = 0;
 };
 
 }  // namespace sluice

@@ -5,8 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "common/wire/shared_slots.h"
+#include "ps_server/shard/shared_chunks.h"
 
 namespace sluice {
 
@@ -36,8 +40,13 @@ inline AlignedFloats MakeAlignedFloats(int64_t count) {
 class ChunkRef {
  public:
   ChunkRef() = default;
-  // New floats, with undefined contents.
-  static ChunkRef Make(int64_t floats) { return ChunkRef(new Chunk(floats)); }
+  // New floats, with undefined contents, in a slot of `shared` where there is
+  // one left.
+  static ChunkRef Make(int64_t floats,
+                       const std::shared_ptr<SharedChunks>& shared = nullptr) {
+    const int slot = shared == nullptr ? -1 : shared->Take();
+    return ChunkRef(slot < 0 ? new Chunk(floats) : new Chunk(shared, slot));
+  }
 
   ChunkRef(const ChunkRef& other) : chunk_(other.chunk_) {
     if (chunk_) chunk_->references.fetch_add(1, std::memory_order_relaxed);
@@ -55,18 +64,38 @@ class ChunkRef {
     }
   }
 
-  const float* data() const { return chunk_->floats.get(); }
-  // REQUIRES: IsUnique().
-  float* mutable_data() const { return chunk_->floats.get(); }
+  const float* data() const { return chunk_->floats; }
+  // To be written from now on. REQUIRES: IsUnique().
+  float* mutable_data() const {
+    if (chunk_->shared != nullptr) chunk_->shared->BeginWrite(chunk_->slot);
+    return chunk_->floats;
+  }
+  // Where others find the floats as they are now; nullopt: nowhere.
+  std::optional<SlotState> slot() const {
+    if (chunk_->shared == nullptr) return std::nullopt;
+    return SlotState{chunk_->slot, chunk_->shared->Writes(chunk_->slot)};
+  }
   bool IsUnique() const {
     return chunk_->references.load(std::memory_order_acquire) == 1;
   }
 
  private:
   struct Chunk {
-    explicit Chunk(int64_t count) : floats(MakeAlignedFloats(count)) {}
+    explicit Chunk(int64_t count)
+        : own(MakeAlignedFloats(count)), floats(own.get()) {}
+    Chunk(std::shared_ptr<SharedChunks> memory, int number)
+        : shared(std::move(memory)),
+          slot(number),
+          floats(shared->floats(number)) {}
+    ~Chunk() {
+      if (shared != nullptr) shared->Return(slot);
+    }
     std::atomic<int> references{1};
-    AlignedFloats floats;
+    // One of these two.
+    const AlignedFloats own;
+    const std::shared_ptr<SharedChunks> shared;
+    const int slot = -1;
+    float* const floats;
   };
 
   explicit ChunkRef(Chunk* chunk) : chunk_(chunk) {}
@@ -82,7 +111,10 @@ class ChunkRef {
 // Not thread-safe: call from the exchange thread.
 class ChunkPool {
  public:
-  explicit ChunkPool(int64_t floats) : floats_(floats) {}
+  // `shared`: where they are made while it has slots, of so many floats.
+  explicit ChunkPool(int64_t floats,
+                     std::shared_ptr<SharedChunks> shared = nullptr)
+      : floats_(floats), shared_(std::move(shared)) {}
 
   // One that nobody else holds, with undefined contents.
   ChunkRef Take() {
@@ -93,7 +125,7 @@ class ChunkPool {
       retired_.pop_back();
       return taken;
     }
-    return ChunkRef::Make(floats_);
+    return ChunkRef::Make(floats_, shared_);
   }
 
   // Makes room at `slot`: the chunk there, which may be held still, is replaced
@@ -105,6 +137,7 @@ class ChunkPool {
 
  private:
   const int64_t floats_;
+  const std::shared_ptr<SharedChunks> shared_;
   std::vector<ChunkRef> retired_;  // Some are held, others not.
 };
 

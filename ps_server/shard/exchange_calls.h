@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -26,6 +27,7 @@
 #include "common/wire/chunk_codec.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/shard/shared_links.h"
 
 // The calls of a shard's Exchange service, and what they share.
 namespace sluice {
@@ -39,6 +41,7 @@ using RawStream =
 // Their places in ExchangeContext::service.
 inline constexpr int kPullNumber = 0;
 inline constexpr int kPushNumber = 1;
+inline constexpr int kShareNumber = 2;
 
 // What the calls of one shard share. All but `counters` belongs to the
 // exchange thread.
@@ -55,7 +58,9 @@ struct ExchangeContext {
   const absl::Duration stall;
   Admission admission;
   StreamService service{"/sluice.proto.Exchange/Pull",
-                        "/sluice.proto.Exchange/Push"};
+                        "/sluice.proto.Exchange/Push",
+                        "/sluice.proto.Exchange/Share"};
+  std::unique_ptr<SharedLinks> links;  // Null: no memory is shared.
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   SharedCounters<ExchangeCounters> counters;
   // Calls whose request, or first chunk, is to come, and pulls that are sent.
@@ -80,8 +85,10 @@ struct ExchangeContext {
 };
 
 // One Pull: judge the caller, wait for the version if need be, then send its
-// chunks from where they lie, all or from where an earlier call broke off.
-// Given up when the caller says or takes nothing for too long. Deletes itself.
+// chunks from where they lie, all or from where an earlier call broke off; or
+// say where they lie to whoever shares memory, and hold them until the caller
+// has closed its side. Given up when the caller says or takes nothing for too
+// long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PullCall : public QueuedCall, private StallWatch::Watched {
@@ -101,6 +108,7 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   void OnCall(bool ok);
   void OnRequest(bool ok);
   void OnSent(bool ok);
+  void OnClosed(bool ok);
   void OnAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
@@ -113,12 +121,18 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   void Park();
   void Unpark();
   void SendNext();
+  // Where the next chunks lie, as many as lie where the caller can read them.
+  std::vector<SlotState> TakeSlots();
+  ParameterRange NextPart() const;
   // What a message carries of one chunk, in floats of the shard's range.
   // REQUIRES: `read_`.
   ChunkData DataOf(ParameterRange part) const;
   void LetGo();
   void Refuse(const absl::Status& status);
   void Finish(const absl::Status& status);
+  // Of a caller that has read where it was told, and of a read that was ended.
+  void FinishTold();
+  void FinishEnded();
   // How long the call may wait for its version.
   absl::Duration ParkTime() const;
 
@@ -130,6 +144,7 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   Tag<PullCall, &PullCall::OnCall> on_call_{this};
   Tag<PullCall, &PullCall::OnRequest> on_request_{this};
   Tag<PullCall, &PullCall::OnSent> on_sent_{this};
+  Tag<PullCall, &PullCall::OnClosed> on_closed_{this};
   Tag<PullCall, &PullCall::OnAlarm> on_alarm_{this};
   Tag<PullCall, &PullCall::OnFinished> on_finished_{this};
   Tag<PullCall, &PullCall::OnDone> on_done_{this};
@@ -140,7 +155,10 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   // While sending. The read is ended, and `ended_` set, if too many are held.
   std::optional<WeightStore::Read> read_;
   ParameterRange rest_;  // What is still to be sent, in the shard's range.
+  std::shared_ptr<const SharedLink> link_;  // Of the caller, if it has one.
+  bool closed_ = false;                     // The caller's side.
   bool ended_ = false;
+  bool sending_ = false;
   bool finished_ = false;
 };
 
@@ -167,6 +185,10 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   void ReadChunk();
   // Stages a chunk; whether all of its part of the gradient is staged now.
   absl::StatusOr<bool> Stage(const grpc::ByteBuffer& message);
+  absl::StatusOr<bool> Stage(const PushChunkHeader& header,
+                             const Payload& payload);
+  // The same of chunks in memory that the caller shares.
+  absl::StatusOr<bool> StageShared(PushChunkHeader header);
   void Accept();
   void EndEarly();
   void Refuse(const absl::Status& status);
@@ -186,6 +208,40 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   int64_t offset_ = 0;              // Of the last.
   bool finished_ = false;
   bool ended_early_ = false;
+};
+
+// One Share: judge the caller and tell it where to come. Given up when its
+// request takes too long. Deletes itself.
+//
+// Not thread-safe: call from the exchange thread.
+class ShareCall : public QueuedCall, private StallWatch::Watched {
+ public:
+  // Accepts one call, and listens again when it came.
+  static void Listen(ExchangeContext* context);
+
+ private:
+  explicit ShareCall(ExchangeContext* context);
+  ~ShareCall() override;
+
+  void OnCall(bool ok);
+  void OnRequest(bool ok);
+  void OnFinished(bool ok) {}
+  void OnDone(bool ok) { context_->watch.End(this); }
+  void OnStalled(absl::Duration silent) override;
+
+  void Refuse(const absl::Status& status);
+
+  ExchangeContext* const context_;
+  grpc::ServerContext call_;
+  grpc::ByteBuffer request_;
+  RawStream stream_;
+  Admission::Place place_;
+  Tag<ShareCall, &ShareCall::OnCall> on_call_{this};
+  Tag<ShareCall, &ShareCall::OnRequest> on_request_{this};
+  Tag<ShareCall, &ShareCall::OnFinished> on_finished_{this};
+  Tag<ShareCall, &ShareCall::OnDone> on_done_{this};
+
+  bool finished_ = false;
 };
 
 }  // namespace sluice

@@ -26,6 +26,8 @@ struct ExchangeCounters {
   int64_t pushes_refused = 0;
   int64_t pushes_cancelled = 0;
 
+  int64_t shared_bytes = 0;
+
   int64_t decisions = 0;
   int64_t chunks_copied = 0;
 };
@@ -56,6 +58,10 @@ inline constexpr CounterRow<ExchangeCounters> kExchangeCounters[] = {
     {"pushes_refused", "pushes refused", &ExchangeCounters::pushes_refused},
     {"pushes_cancelled", "pushes cancelled by the caller, or cut off",
      &ExchangeCounters::pushes_cancelled},
+    {"shared_bytes_total",
+     "bytes of both that were read where they lie, in shared memory, and not "
+     "sent",
+     &ExchangeCounters::shared_bytes},
     {"decisions", "decisions executed", &ExchangeCounters::decisions},
     {"chunks_copied",
      "chunks that an update copied because somebody held the old one",

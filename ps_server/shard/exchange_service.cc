@@ -30,6 +30,7 @@
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
 #include "ps_server/shard/exchange_calls.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice {
 
@@ -47,6 +48,7 @@ class ExchangeService::Impl {
   }
 
   void Start() {
+    OpenLinks();
     thread_ = StartThread("exchange", [this] { Run(); });
   }
 
@@ -75,6 +77,19 @@ class ExchangeService::Impl {
   ExchangeCounters counters() const { return context_.counters.Get(); }
 
  private:
+  // Where workers of this host are to share memory with the shard.
+  void OpenLinks() {
+    const SharedChunks* const weights = context_.shard->shared_weights();
+    if (weights == nullptr) return;
+    auto links = SharedLinks::Open(weights);
+    if (links.ok()) {
+      context_.links = *std::move(links);
+    } else {
+      spdlog::warn("event=no_shared_memory reason=\"{}\"",
+                   std::string(links.status().message()));
+    }
+  }
+
   // Brings what is posted onto the exchange thread.
   class Wake : public CompletionTag {
    public:
@@ -118,6 +133,7 @@ class ExchangeService::Impl {
     kernels::SetNumericMode();  // Updates are computed here.
     PullCall::Listen(&context_);
     PushCall::Listen(&context_);
+    ShareCall::Listen(&context_);
     ServeQueue(context_.queue.get());
   }
 

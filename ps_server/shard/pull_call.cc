@@ -1,4 +1,4 @@
-// A pull is in one of four states, and leaves each exactly once:
+// A pull is in one of five states, and leaves each exactly once:
 //
 //   asking     its caller may pull, its request is on the way: refused when
 //              that takes too long
@@ -6,6 +6,8 @@
 //              Retry after each decision; NOT_YET when the alarm rings
 //   sending    it has a read and is in `reading`. EndRead when too many old
 //              versions are held; given up when the peer takes nothing
+//   told       the caller reads the chunks in the shard's memory: it has its
+//              read until the caller's side is closed
 //   finished   its status is on its way; it holds neither read nor place
 //
 // Alarms that are cancelled ring as well, later: each handler looks whether the
@@ -83,6 +85,10 @@ absl::Status PullCall::Parse() {
         absl::StrCat("the pull's type is ", request.type(),
                      ", expected a FloatType: FP32, BF16 or FP16"));
   }
+  if (request.link() != 0 && type_ == FloatType::kFp32 &&
+      context_->links != nullptr) {
+    link_ = context_->links->Find(request.link(), place_.caller().key);
+  }
   query_ = {Generation(request.generation()), Version(request.version()),
             request.exact()};
   // Members' parts begin and end where their pushes do.
@@ -119,6 +125,7 @@ void PullCall::Answer() {
   Unpark();
   read_ = *std::move(read);
   context_->reading.emplace(read_->id, this);
+  if (link_ != nullptr) stream_.Read(&request_, on_closed_.Begin());
   SendNext();
 }
 
@@ -165,19 +172,48 @@ ChunkData PullCall::DataOf(ParameterRange part) const {
                 floats);
 }
 
-void PullCall::SendNext() {
+ParameterRange PullCall::NextPart() const {
   const int64_t chunk_floats = context_->shard->grid().chunk_floats();
-  const ParameterRange part = {
-      rest_.begin,
-      std::min((rest_.begin / chunk_floats + 1) * chunk_floats, rest_.end)};
-  rest_.begin = part.end;
-  ChunkData data = DataOf(part);
-  place_.Gave(static_cast<int64_t>(data.bytes.size()));
-  context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
-  const grpc::ByteBuffer message = EncodePullChunk(
-      {read_->snapshot->version, part.begin, type_}, std::move(data));
-  if (rest_.size() > 0) {
+  return {rest_.begin,
+          std::min((rest_.begin / chunk_floats + 1) * chunk_floats, rest_.end)};
+}
+
+std::vector<SlotState> PullCall::TakeSlots() {
+  const ChunkGrid& grid = context_->shard->grid();
+  std::vector<SlotState> slots;
+  while (link_ != nullptr && rest_.size() > 0) {
+    // A member's part may begin within a chunk; then its floats are sent.
+    const int chunk = grid.ChunkAt(rest_.begin);
+    if (chunk < 0) break;
+    const auto slot = read_->snapshot->chunks[chunk].slot();
+    if (!slot.has_value()) break;
+    slots.push_back(*slot);
+    rest_.begin = NextPart().end;
+  }
+  return slots;
+}
+
+void PullCall::SendNext() {
+  PullChunkHeader header = {read_->snapshot->version, rest_.begin, type_};
+  const int64_t before = rest_.begin;
+  header.slots = TakeSlots();
+  ChunkData data;
+  if (header.slots.empty()) {
+    const ParameterRange part = NextPart();
+    rest_.begin = part.end;
+    data = DataOf(part);
+    place_.Gave(static_cast<int64_t>(data.bytes.size()));
+    context_->counters.Add(&ExchangeCounters::pull_bytes, data.bytes.size());
+  } else {
+    const int64_t bytes =
+        (rest_.begin - before) * static_cast<int64_t>(sizeof(float));
+    context_->counters.Add(&ExchangeCounters::pull_bytes, bytes);
+    context_->counters.Add(&ExchangeCounters::shared_bytes, bytes);
+  }
+  const grpc::ByteBuffer message = EncodePullChunk(header, std::move(data));
+  if (rest_.size() > 0 || link_ != nullptr) {
     context_->watch.Begin(this);
+    sending_ = true;
     stream_.Write(message, on_sent_.Begin());
     return;
   }
@@ -186,6 +222,13 @@ void PullCall::SendNext() {
   context_->counters.Add(&ExchangeCounters::pulls_served);
   stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK,
                          on_finished_.Begin());
+}
+
+// The caller says nothing behind its request; it has read all that it was told
+// of, or is gone.
+void PullCall::OnClosed(bool ok) {
+  closed_ = true;
+  if (!sending_) FinishTold();
 }
 
 void PullCall::OnStalled(absl::Duration silent) {
@@ -204,20 +247,32 @@ void PullCall::OnStalled(absl::Duration silent) {
 }
 
 void PullCall::OnSent(bool ok) {
+  sending_ = false;
   // The client is gone, which OnDone counts, or has been given up.
   if (!ok || (!read_ && !ended_)) return LetGo();
-  if (ended_) {
-    return Finish(absl::ResourceExhaustedError(
-        absl::StrCat("the read of version ", query_.version.value(),
-                     " or newer was ended: too many old versions were held")));
-  }
-  SendNext();
+  if (ended_) return FinishEnded();
+  if (rest_.size() > 0) return SendNext();
+  if (closed_) FinishTold();
+}
+
+void PullCall::FinishTold() {
+  if (!read_) return;
+  context_->counters.Add(&ExchangeCounters::pulls_served);
+  LetGo();
+  Finish(absl::OkStatus());
+}
+
+void PullCall::FinishEnded() {
+  Finish(absl::ResourceExhaustedError(
+      absl::StrCat("the read of version ", query_.version.value(),
+                   " or newer was ended: too many old versions were held")));
 }
 
 void PullCall::EndRead() {
   context_->counters.Add(&ExchangeCounters::pulls_ended);
   ended_ = true;
   LetGo();
+  if (!sending_) return FinishEnded();
   context_->watch.Begin(this);  // A chunk is still under way.
 }
 

@@ -74,16 +74,48 @@ void PushCall::OnRead(bool ok) {
 
 absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
   SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePushChunk(message));
-  context_->counters.Add(&ExchangeCounters::push_bytes, chunk.payload.bytes());
   if (!key_) key_ = chunk.header.key;
   if (chunk.header.key != *key_) {
     return absl::InvalidArgumentError(
         absl::StrCat("one push carries gradients ", key_->ToString(), " and ",
                      chunk.header.key.ToString()));
   }
-  offset_ = chunk.header.offset;
+  if (chunk.header.shared.has_value()) return StageShared(chunk.header);
+  return Stage(chunk.header, chunk.payload);
+}
+
+absl::StatusOr<bool> PushCall::StageShared(PushChunkHeader header) {
+  const SharedFloats& floats = *header.shared;
+  const auto link =
+      context_->links == nullptr
+          ? nullptr
+          : context_->links->Find(floats.link, place_.caller().key);
+  if (link == nullptr) {
+    return absl::UnavailableError(absl::StrCat(
+        "gradient ", header.key.ToString(),
+        " lies in memory of a link that is none, or not any more"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(absl::Span<const uint8_t> rest, link->Find(floats));
+  context_->counters.Add(&ExchangeCounters::shared_bytes, rest.size());
+  const ChunkGrid& grid = context_->shard->staging().grid();
+  while (true) {
+    const int chunk = grid.ChunkAt(header.offset);
+    const size_t bytes =
+        chunk < 0 ? rest.size() : grid.size(chunk) * sizeof(float);
+    SLUICE_ASSIGN_OR_RETURN(
+        const bool all, Stage(header, Payload::Shared(rest.subspan(0, bytes))));
+    if (bytes >= rest.size()) return all;
+    rest.remove_prefix(bytes);
+    header.offset += grid.size(chunk);
+  }
+}
+
+absl::StatusOr<bool> PushCall::Stage(const PushChunkHeader& header,
+                                     const Payload& payload) {
+  context_->counters.Add(&ExchangeCounters::push_bytes, payload.bytes());
+  offset_ = header.offset;
   const auto staged =
-      context_->shard->Stage(chunk.header, chunk.payload, place_.caller().key);
+      context_->shard->Stage(header, payload, place_.caller().key);
   context_->counters.Set(&ExchangeCounters::duplicate_chunks,
                          context_->shard->staging().duplicate_chunks());
   return staged;

@@ -44,7 +44,7 @@ Shard::Shard(ShardOptions options)
       range_(options_.layout.range(options_.id)),
       grid_(range_.size(), options_.chunk_bytes / sizeof(float)),
       wire_format_(options_.layout.statistics()),
-      store_(grid_, options_.max_held),
+      store_(grid_, options_.max_held, options_.shared_weights),
       staging_(&options_.layout, range_, PushGrid(options_, range_),
                options_.push_type, options_.staged_gradients),
       optimizer_(options_.optimizer, options_.layout, range_, grid_) {}

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/optimizer.h"
+#include "ps_server/shard/shared_chunks.h"
 #include "ps_server/shard/staging.h"
 #include "ps_server/shard/weight_store.h"
 
@@ -48,6 +50,9 @@ struct ShardOptions {
   std::vector<int64_t> member_cuts = {};
   // Versions between two whose digests are taken; 0: none are.
   int64_t digest_every = 0;
+  // Where weights are, for workers of this host; nullptr: in memory of their
+  // own.
+  std::shared_ptr<SharedChunks> shared_weights = nullptr;
   // Called at a Restore of such a version; without it that is refused.
   StoredVersion stored_version = nullptr;
 };
@@ -130,6 +135,10 @@ class Shard {
   // The newest version. REQUIRES: restored().
   HeldVersion Hold();
 
+  // nullptr: nobody else can read the weights where they are.
+  const SharedChunks* shared_weights() const {
+    return options_.shared_weights.get();
+  }
   const WeightStore& store() const { return store_; }
   const Staging& staging() const { return staging_; }
 

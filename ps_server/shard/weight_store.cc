@@ -30,8 +30,11 @@
 
 namespace sluice {
 
-WeightStore::WeightStore(ChunkGrid grid, int max_held)
-    : grid_(grid), max_held_(max_held), pool_(grid.size(0)) {}
+WeightStore::WeightStore(ChunkGrid grid, int max_held,
+                         std::shared_ptr<SharedChunks> shared)
+    : grid_(grid),
+      max_held_(max_held),
+      pool_(grid.size(0), std::move(shared)) {}
 
 void WeightStore::Initialize(Version version, absl::Span<const float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == grid_.floats());

@@ -40,7 +40,9 @@ class WeightStore {
   };
 
   // `max_held`: old versions that may be held at once, by reads or pins.
-  WeightStore(ChunkGrid grid, int max_held);
+  // `shared`: where chunks are, as far as it has slots (of the grid's size).
+  WeightStore(ChunkGrid grid, int max_held,
+              std::shared_ptr<SharedChunks> shared = nullptr);
 
   // Starts anew with `weights` as `version`. Ends all reads and pins.
   // REQUIRES: weights.size() == grid.floats().

@@ -151,6 +151,14 @@ grpc::Status Push(const std::shared_ptr<grpc::Channel>& channel) {
   return writer->Finish();
 }
 
+grpc::Status Share(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  SetTimeout(kPatience, &context);
+  proto::ShareReply reply;
+  return proto::Exchange::NewStub(channel)->Share(
+      &context, proto::ShareRequest(), &reply);
+}
+
 using Call =
     std::function<grpc::Status(const std::shared_ptr<grpc::Channel>& channel)>;
 
@@ -175,6 +183,7 @@ std::map<std::string, Call> Calls() {
        [](const auto& channel) { return Unary(&Stub::ReportDeath, channel); }},
       {"Pull", Pull},
       {"Push", Push},
+      {"Share", Share},
   };
 }
 

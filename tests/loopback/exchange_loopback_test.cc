@@ -1,7 +1,10 @@
-// The worker's exchange against real shards, over real gRPC.
+// The worker's exchange against real shards, over real gRPC, with chunks that
+// are sent and with memory that both share.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,10 +13,12 @@
 #include "common/clock.h"
 #include "common/exchange_error.h"
 #include "common/grant.h"
+#include "common/shared_memory.h"
 #include "common/wire/wire_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/shard/shared_chunks.h"
 #include "tests/loopback/served_shard.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/grpc_exchange.h"
@@ -53,8 +58,31 @@ ShardOptions OptionsOf(int64_t id) {
   return options;
 }
 
-class ExchangeLoopbackTest : public ::testing::Test {
+std::shared_ptr<SharedChunks> NewChunks() {
+  auto chunks = SharedChunks::Create(kChunkBytes / sizeof(float), /*slots=*/12);
+  EXPECT_TRUE(chunks.ok()) << chunks.status();
+  return *chunks;
+}
+
+SharedMemory NewGradient() {
+  auto memory = SharedMemory::Create("gradient", kFloats * sizeof(float),
+                                     SharedMemory::Others::kRead);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return *std::move(memory);
+}
+
+// The parameter: whether memory is shared.
+class ExchangeLoopbackTest : public ::testing::TestWithParam<bool> {
  protected:
+  ExchangeLoopbackTest() {
+    if (GetParam()) exchange_.ShareMemory({&memory_});
+  }
+
+  static ShardOptions ShardOf(int64_t id) {
+    ShardOptions options = OptionsOf(id);
+    if (GetParam()) options.shared_weights = NewChunks();
+    return options;
+  }
   static GradientKey Key(int64_t sequence) {
     return {Generation(1), WorkerId(0), Incarnation(1), Sequence(sequence)};
   }
@@ -73,13 +101,21 @@ class ExchangeLoopbackTest : public ::testing::Test {
   }
   absl::Status Push(int64_t sequence, const std::vector<float>& gradient) {
     exchange_.BeginPush(Key(sequence), GrantFor(kSecret, Key(sequence)),
-                        gradient);
+                        InMemory(gradient));
     // Like backward: from the end, in steps that do not match chunks.
     for (int64_t from = kFloats; from > 0; from -= 700) {
       exchange_.PushFrom(from);
     }
     exchange_.PushFrom(0);
     return exchange_.FinishPush(token_);
+  }
+  // In memory that is shared, if any is.
+  absl::Span<const float> InMemory(const std::vector<float>& gradient) {
+    std::copy(gradient.begin(), gradient.end(), memory_.As<float>().begin());
+    return memory_.As<const float>();
+  }
+  int64_t shared_bytes() const {
+    return shard0_.counters().shared_bytes + shard1_.counters().shared_bytes;
   }
   void Commit1(int64_t version, int64_t sequence) {
     for (ServedShard* shard : {&shard0_, &shard1_}) {
@@ -88,15 +124,16 @@ class ExchangeLoopbackTest : public ::testing::Test {
   }
 
   const ParameterLayout layout_ = Layout();
-  ServedShard shard0_{OptionsOf(0)};
-  ServedShard shard1_{OptionsOf(1)};
+  ServedShard shard0_{ShardOf(0)};
+  ServedShard shard1_{ShardOf(1)};
+  const SharedMemory memory_ = NewGradient();
   CancelToken token_;
   std::vector<float> weights_ = std::vector<float>(kFloats);
   GrpcExchange exchange_{
       &layout_, {shard0_.address(), shard1_.address()}, Options()};
 };
 
-TEST_F(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
+TEST_P(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
   ASSERT_TRUE(Pull(0).ok());
   EXPECT_THAT(weights_, Each(2.0f));
   std::vector<float> gradient(kFloats);
@@ -109,9 +146,57 @@ TEST_F(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
   for (int64_t i = 0; i < kFloats; ++i) {
     ASSERT_EQ(weights_[i], 2 - 0.5f * gradient[i]) << i;
   }
+  // Two pulls and a push.
+  EXPECT_EQ(shared_bytes(), GetParam() ? 3 * kFloats * 4 : 0);
 }
 
-TEST_F(ExchangeLoopbackTest, APullWaitsForAVersionThatIsDecidedLater) {
+TEST_P(ExchangeLoopbackTest, AGradientThatLiesElsewhereIsSent) {
+  const std::vector<float> gradient(kFloats, 2);
+  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), gradient);
+  exchange_.PushFrom(0);
+  ASSERT_TRUE(exchange_.FinishPush(token_).ok());
+  EXPECT_EQ(shared_bytes(), 0);
+  Commit1(/*version=*/1, /*sequence=*/1);
+  ASSERT_TRUE(Pull(1).ok());
+  EXPECT_THAT(weights_, Each(1.0f));
+}
+
+// More versions than there are slots for, each pulled while the next is made.
+TEST_P(ExchangeLoopbackTest, VersionsFollowEachOther) {
+  for (int64_t version = 1; version <= 20; ++version) {
+    ASSERT_TRUE(Push(version, std::vector<float>(kFloats, 2)).ok());
+    Commit1(version, version);
+    const auto versions = Pull(version);
+    ASSERT_TRUE(versions.ok()) << versions.status();
+    ASSERT_THAT(weights_, Each(2.0f - static_cast<float>(version)));
+  }
+  EXPECT_EQ(shared_bytes(), GetParam() ? 40 * kFloats * 4 : 0);
+}
+
+// What a pull was told of is held until it has been read: the update that is
+// made meanwhile goes elsewhere.
+TEST_P(ExchangeLoopbackTest, APullIsOfOneVersionWhileOthersAreMade) {
+  for (int64_t version = 1; version <= 50; ++version) {
+    ASSERT_TRUE(Push(version, std::vector<float>(kFloats, 2)).ok());
+    exchange_.BeginPull({.generation = Generation(1),
+                         .version = Version(version - 1),
+                         .exact = false,
+                         .deadline = Clock::Real()->Now() + kLong},
+                        absl::MakeSpan(weights_));
+    Commit1(version, version);
+    const auto versions = exchange_.FinishPull(token_);
+    ASSERT_TRUE(versions.ok()) << versions.status();
+    for (const int shard : {0, 1}) {
+      const ParameterRange range = layout_.range(ShardId(shard));
+      const float expected = 2.0f - (*versions)[shard].value();
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        ASSERT_EQ(weights_[i], expected) << i;
+      }
+    }
+  }
+}
+
+TEST_P(ExchangeLoopbackTest, APullWaitsForAVersionThatIsDecidedLater) {
   ASSERT_TRUE(Push(1, std::vector<float>(kFloats, 2)).ok());
   std::thread committer([this] { Commit1(/*version=*/1, /*sequence=*/1); });
   EXPECT_TRUE(Pull(1).ok());
@@ -119,7 +204,7 @@ TEST_F(ExchangeLoopbackTest, APullWaitsForAVersionThatIsDecidedLater) {
   EXPECT_THAT(weights_, Each(1.0f));
 }
 
-TEST_F(ExchangeLoopbackTest, APrefetchThatWasAbortedWritesNothing) {
+TEST_P(ExchangeLoopbackTest, APrefetchThatWasAbortedWritesNothing) {
   std::vector<float> ahead(kFloats, -1);
   exchange_.Prefetch({.generation = Generation(1),
                       .version = Version(1),
@@ -135,7 +220,7 @@ TEST_F(ExchangeLoopbackTest, APrefetchThatWasAbortedWritesNothing) {
   EXPECT_THAT(ahead, Each(-1.0f));
 }
 
-TEST_F(ExchangeLoopbackTest, AVersionThatIsGoneAborts) {
+TEST_P(ExchangeLoopbackTest, AVersionThatIsGoneAborts) {
   ASSERT_TRUE(Push(1, std::vector<float>(kFloats)).ok());
   Commit1(/*version=*/1, /*sequence=*/1);
   const absl::Status status = Pull(0).status();
@@ -143,7 +228,7 @@ TEST_F(ExchangeLoopbackTest, AVersionThatIsGoneAborts) {
   EXPECT_EQ(ReasonOf(status), proto::ExchangeError::VERSION_GONE);
 }
 
-TEST_F(ExchangeLoopbackTest, ARepeatedPushIsStagedOnce) {
+TEST_P(ExchangeLoopbackTest, ARepeatedPushIsStagedOnce) {
   const std::vector<float> gradient(kFloats, 2);
   ASSERT_TRUE(Push(1, gradient).ok());
   ASSERT_TRUE(Push(1, gradient).ok());
@@ -152,7 +237,7 @@ TEST_F(ExchangeLoopbackTest, ARepeatedPushIsStagedOnce) {
   EXPECT_THAT(weights_, Each(1.0f));
 }
 
-TEST_F(ExchangeLoopbackTest, AGradientWithNanIsRefusedByTensorAndPosition) {
+TEST_P(ExchangeLoopbackTest, AGradientWithNanIsRefusedByTensorAndPosition) {
   std::vector<float> gradient(kFloats);
   gradient[2900] = std::numeric_limits<float>::quiet_NaN();
   const absl::Status status = Push(1, gradient);
@@ -162,7 +247,7 @@ TEST_F(ExchangeLoopbackTest, AGradientWithNanIsRefusedByTensorAndPosition) {
                     HasSubstr("2900")));
 }
 
-TEST_F(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
+TEST_P(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
   for (ServedShard* shard : {&shard0_, &shard1_}) {
     shard->Execute(Discard{Key(1)});
   }
@@ -170,9 +255,9 @@ TEST_F(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
             absl::StatusCode::kAborted);
 }
 
-TEST_F(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
+TEST_P(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   const std::vector<float> gradient(kFloats, 2);
-  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), gradient);
+  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), InMemory(gradient));
   exchange_.PushFrom(2000);
   exchange_.AbortPush();
   for (ServedShard* shard : {&shard0_, &shard1_}) {
@@ -183,6 +268,11 @@ TEST_F(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   ASSERT_TRUE(Pull(1).ok());
   EXPECT_THAT(weights_, Each(1.0f));
 }
+
+INSTANTIATE_TEST_SUITE_P(Memory, ExchangeLoopbackTest, ::testing::Bool(),
+                         [](const auto& info) {
+                           return std::string(info.param ? "Shared" : "Sent");
+                         });
 
 // Weights that start at 2, with a running statistic between them that lies on
 // both shards.

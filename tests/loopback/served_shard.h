@@ -49,6 +49,7 @@ class ServedShard {
   }
 
   std::string address() const { return address_; }
+  ExchangeCounters counters() const { return service_.counters(); }
 
   template <typename What>
   void Execute(What what) {

@@ -50,6 +50,10 @@ std::vector<std::string> Names(const ParameterLayout& layout,
 
 constexpr char kPushMethod[] = "/sluice.proto.Exchange/Push";
 
+// Of one message that says where they lie: a shard does nothing else while it
+// stages them, which takes some milliseconds.
+constexpr int64_t kMostSharedFloats = 4 << 20;
+
 }  // namespace
 
 // One attempt to push one shard's slice: its chunks as they become final, then
@@ -73,6 +77,7 @@ class GrpcExchange::PushAttempt {
         shard_(shard),
         range_(exchange->layout_.range(ShardId(shard))),
         offset_(exchange->layout_.slices()[shard].offset),
+        shared_(SharedOf(*exchange, shard)),
         feed_(range_, exchange->chunk_floats_, offset_) {}
 
   // Everything of the gradient from float `from` on is final.
@@ -87,9 +92,15 @@ class GrpcExchange::PushAttempt {
   void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
 
   void SendChunk(ParameterRange chunk);
+  // A message with the chunk's floats, or one that says where they lie.
+  grpc::ByteBuffer MessageOf(ParameterRange chunk) const;
+  // The next chunk to send, or where memory is shared several as one.
+  std::optional<ParameterRange> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendWhole(const grpc::ByteBuffer& message);
   void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
   absl::Status Outcome() const;
+  // The shard, if it can read what is pushed where it lies.
+  static const SharedShard* SharedOf(const GrpcExchange& exchange, int shard);
 
   // Constant after construction.
   const GrpcExchange& exchange_;
@@ -97,7 +108,8 @@ class GrpcExchange::PushAttempt {
   CallDriver& calls_;
   const int shard_;
   const ParameterRange range_;
-  const int64_t offset_;  // Of its first float in the shard's range.
+  const int64_t offset_;             // Of its first float in the shard's range.
+  const SharedShard* const shared_;  // nullptr: chunks are sent.
 
   // Of whoever holds the mark.
   grpc::ClientContext context_;
@@ -119,13 +131,23 @@ class GrpcExchange::PushAttempt {
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+const SharedShard* GrpcExchange::PushAttempt::SharedOf(
+    const GrpcExchange& exchange, int shard) {
+  const SharedShard* const shared = exchange.shared_[shard].get();
+  return shared != nullptr &&
+                 exchange.options_.types.push == FloatType::kFp32 &&
+                 shared->Find(exchange.pushed_).has_value() && shared->alive()
+             ? shared
+             : nullptr;
+}
+
 void GrpcExchange::PushAttempt::Offer(int64_t from) {
   std::optional<ParameterRange> chunk;
   {
     absl::MutexLock lock(&mu_);
     feed_.MarkFinal(from);
     if (busy_ || cancelled_) return;
-    chunk = feed_.Take();
+    chunk = Take();
     if (!chunk.has_value()) return;
     busy_ = true;
   }
@@ -151,16 +173,7 @@ void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
   floats_sent_ += chunk.size();
   calls_.OnProgress(shard_, floats_sent_);
   bytes_ += exchange_.format_.Bytes(exchange_.options_.types.push, chunk);
-  // The transport may hold a message beyond the end of its call, when the
-  // gradient's memory already takes the next gradient: hence the copy.
-  const FloatType type = exchange_.options_.types.push;
-  const grpc::ByteBuffer message = EncodePushChunk(
-      {.key = exchange_.pushed_key_,
-       .grant = exchange_.pushed_grant_,
-       .offset = offset_ + chunk.begin - range_.begin,
-       .type = type},
-      CopyOf(exchange_.format_, type, chunk,
-             exchange_.pushed_.subspan(chunk.begin, chunk.size())));
+  const grpc::ByteBuffer message = MessageOf(chunk);
   if (chunk.size() == range_.size()) return SendWhole(message);
   if (stream_ == nullptr) {
     // Opening and first chunk travel together.
@@ -174,6 +187,35 @@ void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
   } else {
     stream_->Write(message, on_chunk_sent_.address());
   }
+}
+
+grpc::ByteBuffer GrpcExchange::PushAttempt::MessageOf(
+    ParameterRange chunk) const {
+  const FloatType type = exchange_.options_.types.push;
+  const auto floats = exchange_.pushed_.subspan(chunk.begin, chunk.size());
+  PushChunkHeader header = {.key = exchange_.pushed_key_,
+                            .grant = exchange_.pushed_grant_,
+                            .offset = offset_ + chunk.begin - range_.begin,
+                            .type = type};
+  if (shared_ != nullptr) {
+    header.shared = shared_->Find(floats);
+    return EncodePushChunk(header, {});
+  }
+  // The transport may hold a message beyond the end of its call, when the
+  // gradient's memory already takes the next gradient: hence the copy.
+  return EncodePushChunk(header,
+                         CopyOf(exchange_.format_, type, chunk, floats));
+}
+
+std::optional<ParameterRange> GrpcExchange::PushAttempt::Take() {
+  std::optional<ParameterRange> taken = feed_.Take();
+  if (shared_ == nullptr || !taken.has_value()) return taken;
+  while (taken->size() < kMostSharedFloats) {
+    const auto before = feed_.Take();  // They come from the last to the first.
+    if (!before.has_value()) break;
+    taken->begin = before->begin;
+  }
+  return taken;
 }
 
 void GrpcExchange::PushAttempt::SendWhole(const grpc::ByteBuffer& message) {
@@ -193,7 +235,7 @@ void GrpcExchange::PushAttempt::OnChunkSent(bool ok) {
   {
     absl::MutexLock lock(&mu_);
     if (!cancelled_) {
-      chunk = feed_.Take();
+      chunk = Take();
       busy_ = chunk.has_value();
       if (!busy_) {  // Rests until the next Offer.
         calls_.OnRest(shard_);
@@ -242,6 +284,21 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
     channels_.push_back(grpc::CreateCustomChannel(
         addresses[slice.shard.value()], credentials, BulkChannelArguments()));
     stubs_.push_back(std::make_unique<grpc::GenericStub>(channels_.back()));
+  }
+  shared_.resize(stubs_.size());
+}
+
+void GrpcExchange::ShareMemory(
+    const std::vector<const SharedMemory*>& gradients) {
+  for (size_t s = 0; s < channels_.size(); ++s) {
+    auto shared = SharedShard::Link(channels_[s], options_.client, gradients);
+    if (shared.ok()) {
+      shared_[s] = *std::move(shared);
+      spdlog::info("event=shares_memory with=\"{}\"", names_[s]);
+    } else {
+      spdlog::info("event=shares_no_memory with=\"{}\" reason=\"{}\"",
+                   names_[s], std::string(shared.status().message()));
+    }
   }
 }
 
@@ -298,6 +355,7 @@ VectorPull::Path GrpcExchange::PullPath() const {
           .format = &format_,
           .type = options_.types.pull,
           .stubs = &stubs_,
+          .shared = &shared_,
           .queue = loop_->queue()};
 }
 

@@ -21,12 +21,14 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
+#include "common/shared_memory.h"
 #include "common/wire/wire_format.h"
 #include "worker/cancel_token.h"
 #include "worker/exchange/call_driver.h"
 #include "worker/exchange/completion_loop.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/pull_assembly.h"
+#include "worker/exchange/shared_shard.h"
 
 namespace sluice {
 
@@ -46,6 +48,8 @@ class VectorPull {
     const WireFormat* format = nullptr;
     FloatType type = FloatType::kFp32;
     const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
+    // Of each shard; nullptr: it shares no memory.
+    const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
     grpc::CompletionQueue* queue = nullptr;
   };
   // `names`, `limits` and `clock`: as CallDriver's.
@@ -117,6 +121,11 @@ class VectorPull {
 // the socket), so nothing of the gradient is read once a call has ended, and
 // a cancelled push needs to wait for no buffer that the transport still holds.
 //
+// With a shard on this host memory is shared (ShareMemory): what travels as
+// FP32 is then copied once, by whoever receives it, and calls say only where it
+// lies. A shard may still read of a push that was given up; what it reads then
+// belongs to no gradient that anybody says is ready.
+//
 // A call lasts as long as something moves; one that has stalled, or whose shard
 // cannot be reached, is repeated until the shard has not been heard of for
 // limits.partition. A pull goes on where it broke off.
@@ -153,6 +162,12 @@ class GrpcExchange final : public Exchange {
   // names those shards. REQUIRES: nothing is under way.
   absl::Status AwaitReachable(absl::Duration timeout, const std::string& field,
                               const std::function<bool()>& stopped);
+
+  // Shares memory with those shards of this host that would, and says which.
+  // `gradients`, in which gradients may lie, must outlive the exchange; what
+  // lies elsewhere is sent. Blocks for a few seconds at most. REQUIRES: nothing
+  // is under way, and it has not been called before.
+  void ShareMemory(const std::vector<const SharedMemory*>& gradients);
 
   void BeginPull(const PullSpec& spec, absl::Span<float> weights) override;
   absl::StatusOr<OrRestarted<int64_t>> AwaitPulled(
@@ -202,6 +217,7 @@ class GrpcExchange final : public Exchange {
   const std::vector<std::string> names_;  // "shard 1 at host:port"
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
+  std::vector<std::unique_ptr<SharedShard>> shared_;  // Or nullptr, each.
   // Ends, if it is nobody else's, after all that uses its queue.
   const std::shared_ptr<CompletionLoop> loop_;
 

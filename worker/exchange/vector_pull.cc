@@ -30,6 +30,9 @@ namespace sluice {
 namespace {
 
 constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
+// Floats of a slice of one chunk from which on it is read where it lies: the
+// call takes one way more, as long as some 256 KiB take over the network.
+constexpr int64_t kLeastShared = (256 << 10) / sizeof(float);
 
 }  // namespace
 
@@ -66,13 +69,26 @@ class VectorPull::Attempt {
  private:
   void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
   void OnChunk(bool ok);
+  // The same of chunks that lie in the shard's memory.
+  void OnToldChunks(bool ok);
+  void OnClosed(bool ok) { AskStatus(); }
   void OnWhole(bool ok);
   void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
 
-  void ReadChunk() { stream_->Read(&chunk_, on_chunk_.address()); }
+  void ReadChunk() {
+    stream_->Read(&chunk_, shared_ == nullptr ? on_chunk_.address()
+                                              : on_told_chunks_.address());
+  }
   void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
   // Checks a chunk and brings its floats to their place.
   absl::Status Copy(const grpc::ByteBuffer& message);
+  // The same of each that the header says the place of.
+  absl::Status CopySlots(const PullChunkHeader& header);
+  // What is expected next.
+  ParameterRange NextRange() const {
+    const int64_t at = assembly_.received();
+    return {range_.begin + at, range_.begin + ChunkEnd(at)};
+  }
   void Progressed();
   absl::Status Outcome();
   // Where the chunk ends that float `at` of the range lies in.
@@ -90,6 +106,8 @@ class VectorPull::Attempt {
   PullAssembly& assembly_;        // The chunks that are here.
   std::atomic<int64_t>& bytes_;
   CallDriver& calls_;
+  // The shard, if its weights are read where they lie.
+  const SharedShard* shared_ = nullptr;
 
   // Of the loop's thread after Start.
   grpc::ClientContext context_;
@@ -98,6 +116,8 @@ class VectorPull::Attempt {
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
   MethodTag<Attempt, &Attempt::OnRequestSent> on_request_sent_{this};
   MethodTag<Attempt, &Attempt::OnChunk> on_chunk_{this};
+  MethodTag<Attempt, &Attempt::OnToldChunks> on_told_chunks_{this};
+  MethodTag<Attempt, &Attempt::OnClosed> on_closed_{this};
   MethodTag<Attempt, &Attempt::OnWhole> on_whole_{this};
   MethodTag<Attempt, &Attempt::OnStatus> on_status_{this};
   grpc::ByteBuffer chunk_;
@@ -115,11 +135,17 @@ void VectorPull::Attempt::Start(Generation generation) {
   request.set_offset(offset_ + question.offset);
   if (path_.layout->is_part()) request.set_end(offset_ + range_.size());
   request.set_type(static_cast<proto::FloatType>(path_.type));
-  const grpc::ByteBuffer message = EncodeMessage(request);
   grpc::GenericStub* const stub = (*path_.stubs)[shard_].get();
   calls_.OnAsked(shard_);
-  if (ChunkEnd(0) == range_.size()) {
-    whole_ = stub->PrepareUnaryCall(&context_, kMethod, message, path_.queue);
+  const bool whole = ChunkEnd(0) == range_.size();  // In one chunk.
+  const SharedShard* const shared = (*path_.shared)[shard_].get();
+  if (shared != nullptr && path_.type == FloatType::kFp32 &&
+      (!whole || range_.size() >= kLeastShared) && shared->alive()) {
+    shared_ = shared;
+    request.set_link(shared->link());
+  } else if (whole) {
+    whole_ = stub->PrepareUnaryCall(&context_, kMethod, EncodeMessage(request),
+                                    path_.queue);
     whole_->StartCall();
     whole_->Finish(&chunk_, &status_, on_whole_.address());
     return;
@@ -128,7 +154,25 @@ void VectorPull::Attempt::Start(Generation generation) {
   context_.set_initial_metadata_corked(true);
   stream_ = stub->PrepareCall(&context_, kMethod, path_.queue);
   stream_->StartCall(nullptr);
-  stream_->WriteLast(message, grpc::WriteOptions(), on_request_sent_.address());
+  const grpc::ByteBuffer message = EncodeMessage(request);
+  if (shared_ == nullptr) {
+    stream_->WriteLast(message, grpc::WriteOptions(),
+                       on_request_sent_.address());
+  } else {
+    stream_->Write(message, on_request_sent_.address());
+  }
+}
+
+// What the shard has told of it holds until this side is closed.
+void VectorPull::Attempt::OnToldChunks(bool ok) {
+  if (!ok) return AskStatus();
+  problem_ = Copy(std::exchange(chunk_, {}));
+  if (!problem_.ok()) {
+    context_.TryCancel();
+    return AskStatus();
+  }
+  if (assembly_.received() < range_.size()) return ReadChunk();
+  stream_->WritesDone(on_closed_.address());
 }
 
 void VectorPull::Attempt::OnChunk(bool ok) {
@@ -138,13 +182,11 @@ void VectorPull::Attempt::OnChunk(bool ok) {
   const grpc::ByteBuffer message = std::exchange(chunk_, {});
   ReadChunk();
   problem_ = Copy(message);
-  if (problem_.ok()) return Progressed();
-  context_.TryCancel();  // The read under way ends soon.
+  if (!problem_.ok()) context_.TryCancel();  // The read under way ends soon.
 }
 
 void VectorPull::Attempt::OnWhole(bool ok) {
   if (chunk_.Valid()) problem_ = Copy(chunk_);
-  if (chunk_.Valid() && problem_.ok()) Progressed();
   calls_.OnCallEnded(shard_, Outcome());
 }
 
@@ -155,9 +197,9 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
                                             NameOf(chunk.header.type),
                                             ", expected ", NameOf(path_.type)));
   }
-  const int64_t at = assembly_.received();
-  const int64_t floats = ChunkEnd(at) - at;
-  const ParameterRange range = {range_.begin + at, range_.begin + at + floats};
+  if (!chunk.header.slots.empty()) return CopySlots(chunk.header);
+  const ParameterRange range = NextRange();
+  const int64_t at = range.begin - range_.begin;
   const int64_t expected = path_.format->Bytes(path_.type, range);
   if (static_cast<int64_t>(chunk.payload.bytes()) != expected) {
     return absl::DataLossError(absl::StrCat("a chunk at ", at, " has ",
@@ -165,10 +207,34 @@ absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
                                             " bytes, expected ", expected));
   }
   SLUICE_RETURN_IF_ERROR(assembly_.Accept(
-      chunk.header.version, chunk.header.offset - offset_, floats));
+      chunk.header.version, chunk.header.offset - offset_, range.size()));
   bytes_ += expected;
-  return path_.format->Decode(path_.type, range, chunk.payload,
-                              into_.subspan(at, floats));
+  SLUICE_RETURN_IF_ERROR(path_.format->Decode(path_.type, range, chunk.payload,
+                                              into_.subspan(at, range.size())));
+  Progressed();
+  return absl::OkStatus();
+}
+
+absl::Status VectorPull::Attempt::CopySlots(const PullChunkHeader& header) {
+  if (shared_ == nullptr) {
+    return absl::DataLossError("a chunk came as slots, expected its data");
+  }
+  int64_t offset = header.offset - offset_;
+  for (const SlotState& slot : header.slots) {
+    const ParameterRange range = NextRange();
+    if (range.size() == 0) {
+      return absl::DataLossError("more slots came than there are chunks");
+    }
+    // What is counted as received stays: so it is copied first.
+    SLUICE_RETURN_IF_ERROR(shared_->Copy(
+        slot, into_.subspan(range.begin - range_.begin, range.size())));
+    SLUICE_RETURN_IF_ERROR(
+        assembly_.Accept(header.version, offset, range.size()));
+    offset += range.size();
+    bytes_ += range.size() * static_cast<int64_t>(sizeof(float));
+    Progressed();
+  }
+  return absl::OkStatus();
 }
 
 void VectorPull::Attempt::Progressed() {

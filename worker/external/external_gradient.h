@@ -40,6 +40,9 @@ class ExternalGradient final : public TaskGradient {
     return process_->weights(which);
   }
   absl::Span<float> Gradient() override { return process_->gradient(0); }
+  const SharedMemory* SharedGradient() override {
+    return &process_->gradient_memory(0);
+  }
 
   // The process begins when all weights are there. It is told of cancels as
   // ModelProcess::Compute says, whose errors these are.

@@ -15,10 +15,10 @@
 #include "absl/types/span.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/shared_memory.h"
 #include "worker/cancel_token.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_protocol.h"
-#include "worker/external/shared_memory.h"
 #include "worker/external/subprocess.h"
 #include "worker/flow.h"
 #include "worker/model/model.h"
@@ -77,6 +77,9 @@ class ModelProcess {
   // REQUIRES: 0 <= `buffer` < kWeights, or options.gradients.
   absl::Span<float> weights(int buffer) const {
     return weights_[buffer].As<float>();
+  }
+  const SharedMemory& gradient_memory(int buffer) const {
+    return gradients_[buffer];
   }
   absl::Span<float> gradient(int buffer) const {
     return gradients_[buffer].As<float>();

@@ -1,30 +1,18 @@
 #include "worker/external/packet.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <cstdint>
+
+#include "common/shared_memory.h"
 
 namespace sluice {
 
 using model_protocol::Kind;
 
-bool SendHello(int socket, model_protocol::Hello hello,
+bool SendHello(int socket, const model_protocol::Hello& hello,
                const std::vector<int>& descriptors) {
-  iovec bytes = {.iov_base = &hello, .iov_len = sizeof hello};
-  const size_t size = descriptors.size() * sizeof(int);
-  std::vector<char> control(CMSG_SPACE(size));
-  msghdr message = {};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(size);
-  std::memcpy(CMSG_DATA(header), descriptors.data(), size);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof hello;
+  return SendWithDescriptors(
+      socket, {reinterpret_cast<const uint8_t*>(&hello), sizeof hello},
+      descriptors);
 }
 
 std::string KindName(Kind kind) {

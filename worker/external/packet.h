@@ -16,7 +16,7 @@ namespace sluice {
 
 // Sends `hello` over the Unix socket `socket`, and with it the descriptors.
 // False: errno says why not.
-bool SendHello(int socket, model_protocol::Hello hello,
+bool SendHello(int socket, const model_protocol::Hello& hello,
                const std::vector<int>& descriptors);
 
 // As docs/model_process.md names it: "RESULT".

@@ -71,6 +71,9 @@ class SlotGradient final : public TaskGradient {
     return gradient_->Weights(which);
   }
   absl::Span<float> Gradient() override { return gradient_->Gradient(); }
+  const SharedMemory* SharedGradient() override {
+    return gradient_->SharedGradient();
+  }
   absl::StatusOr<OrRestarted<Model::Result>> Compute(
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override {

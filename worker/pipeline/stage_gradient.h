@@ -39,6 +39,9 @@ class StageGradient final : public TaskGradient {
     return native_.Weights(which);
   }
   absl::Span<float> Gradient() override { return native_.Gradient(); }
+  const SharedMemory* SharedGradient() override {
+    return native_.SharedGradient();
+  }
   absl::StatusOr<OrRestarted<Model::Result>> Compute(
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override {

@@ -1,4 +1,4 @@
-#include "worker/external/shared_memory.h"
+#include "common/shared_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
