@@ -42,6 +42,11 @@ struct SlotState {
   bool operator==(const SlotState&) const = default;
 };
 
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer does not know fences; nothing here relies on what it sees.
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
 // Copies the first floats of a slot in `memory`, which is laid out as above.
 // False: it was written meanwhile, and what was copied is of no use.
 // REQUIRES: the slot is one, and has so many floats.
