@@ -62,6 +62,7 @@
 #include "common/rpc/polling.h"
 #include "common/tls/certificate_folder.h"
 #include "common/wire/float_code.h"
+#include "spdlog/spdlog.h"
 
 namespace sluice::bench {
 namespace {
@@ -360,6 +361,7 @@ void RunPlainText(const Options& options, Report* report) {
 }
 
 void Run(const Options& options) {
+  spdlog::set_level(spdlog::level::warn);
   if (!options.untuned_malloc) TuneMallocForChunks();
   PollQueuesApart();
   if (!options.congestion.empty()) SetCongestionControl(options.congestion);

@@ -52,16 +52,20 @@ class BenchmarksTest(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.check(json.loads(result.stdout), name)
 
-    def test_an_exchange_over_tls_is_compared_with_two_others(self):
-        result = subprocess.run(
-            [BENCH / "exchange", "--tls", "--tiny", "--json"],
-            timeout=harness.TIMEOUT_S, capture_output=True, text=True,
-            check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        report = json.loads(result.stdout)
-        self.check(report, "exchange")
-        self.assertEqual({row["expected_from"] for row in report["rows"]},
-                         {"plain text", "a gRPC stream over TLS"})
+    def test_other_exchanges_are_compared_with_two_others_each(self):
+        for how, others in (
+                ("--tls", {"plain text", "a gRPC stream over TLS"}),
+                ("--shared-memory", {"gRPC alone", "a minimal program"})):
+            with self.subTest(how):
+                result = subprocess.run(
+                    [BENCH / "exchange", how, "--tiny", "--json"],
+                    timeout=harness.TIMEOUT_S, capture_output=True, text=True,
+                    check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                report = json.loads(result.stdout)
+                self.check(report, "exchange")
+                self.assertEqual(
+                    {row["expected_from"] for row in report["rows"]}, others)
 
     def kernels(self, *args):
         result = subprocess.run(

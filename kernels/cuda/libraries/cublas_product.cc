@@ -168,6 +168,12 @@ absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
                           CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
                           CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
                           CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+  // One that takes either type of 16 bits has both flags, and takes factors as
+  // they are given.
+  if (Is16Bit(precision) && (flags & AllowedInput(precision)) != 0) {
+    flags &= ~uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
+                       CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF};
+  }
   return (flags & narrow & ~AllowedInput(precision)) == 0;
 }
 

@@ -138,9 +138,13 @@ class CudaGpu : public GpuDevice {
 
 // Whether there is a GPU of this index.
 absl::Status CheckIndex(int index) {
+  int driver = 0;
+  SLUICE_RETURN_IF_ERROR(
+      CudaStatus(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
+  SLUICE_RETURN_IF_ERROR(CheckDriver(driver, CUDART_VERSION));
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+  if (error == cudaErrorNoDevice) {
     return absl::NotFoundError(
         absl::StrCat("no CUDA device: ", cudaGetErrorString(error)));
   }

@@ -191,7 +191,9 @@ class CudnnConvolution : public Convolution {
     SLUICE_ASSIGN_OR_RETURN(settings_, MakeSettings(precision, s));
     std::vector<ConvolutionCandidate> candidates;
     const cudnnStatus_t searched = Search(&candidates);
-    if (CUDNN_STATUS_CATEGORY(searched) != CUDNN_STATUS_NOT_SUPPORTED) {
+    // Some shapes that it has no algorithm for are bad parameters to it.
+    if (CUDNN_STATUS_CATEGORY(searched) != CUDNN_STATUS_NOT_SUPPORTED &&
+        CUDNN_STATUS_CATEGORY(searched) != CUDNN_STATUS_BAD_PARAM) {
       SLUICE_RETURN_IF_ERROR(
           CudnnStatus(searched, "cudnnGetConvolution*Algorithm_v7"));
     }

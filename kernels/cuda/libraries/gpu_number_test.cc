@@ -25,5 +25,17 @@ TEST(GpuNumberTest, AMachineWithoutAGpuIsToldApart) {
   EXPECT_EQ(none.message(), "no CUDA device: this machine has no GPU");
 }
 
+TEST(GpuNumberTest, AnOldDriverIsNoMissingOne) {
+  EXPECT_TRUE(CheckDriver(13000, 13000).ok());
+  EXPECT_TRUE(CheckDriver(13000, 13020).ok());
+  EXPECT_TRUE(CheckDriver(14010, 13000).ok());
+  EXPECT_EQ(CheckDriver(0, 13000).code(), absl::StatusCode::kNotFound);
+  const absl::Status old = CheckDriver(12080, 13000);
+  EXPECT_EQ(old.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(old.message(),
+            "the NVIDIA driver is for CUDA 12.8, expected one for CUDA 13.0 or "
+            "later: this build is with CUDA 13.0");
+}
+
 }  // namespace
 }  // namespace sluice::kernels::cuda

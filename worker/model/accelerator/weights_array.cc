@@ -2,20 +2,30 @@
 // float once; only what is new is sent, beside the operations on what was
 // there:
 //
-//   WaitUntil(10)   the host has 12: sends [0, 12)
+//   WaitUntil(10)   the host has 12, all within kLeastSent: sends [0, 12)
 //   WaitUntil(11)   nothing
 //   WaitUntil(15)   sends [12, 15)
+//
+// No more is sent at once than is waited for, or kLeastSent: what an operation
+// needs must not wait for the copy of what later ones do.
 //
 // Where device memory is host memory nothing is sent, and values() are the
 // host's own. Local steps move weights, though, and what was pulled is not
 // theirs to change: Own() makes the copy that they move, once for each vector.
 #include "worker/model/accelerator/weights_array.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/status_macros.h"
 
 namespace sluice {
+namespace {
+
+// Floats: a copy of fewer takes as long.
+constexpr int64_t kLeastSent = 1 << 18;
+
+}  // namespace
 
 absl::StatusOr<WeightsArray> WeightsArray::Create(kernels::Device* device,
                                                   int64_t floats) {
@@ -59,10 +69,11 @@ absl::StatusOr<OrRestarted<int64_t>> WeightsArray::WaitUntil(int64_t end) {
     there_ = 0;  // What was sent may be another version's.
     return Restarted{};
   }
-  const int64_t there = std::get<int64_t>(waited);
+  int64_t there = std::get<int64_t>(waited);
   SLUICE_CHECK(there >= end);
+  if (upload_ == nullptr) return there_ = there;
+  there = std::min(there, std::max(end, there_ + kLeastSent));
   const int64_t before = std::exchange(there_, there);
-  if (upload_ == nullptr) return there;
   progress_->BeginCopy(Transfer::kToDevice);
   SLUICE_RETURN_IF_ERROR(
       upload_->Send(host_->values().data() + before, buffer_->floats() + before,

@@ -101,13 +101,26 @@ TEST_F(WeightsArrayTest, WhatHasComeIsBroughtToAGpu) {
   ExpectPartsThenAll();
 }
 
-TEST_F(WeightsArrayTest, WeightsInPlaceAreAllThereAtOnce) {
+// All have come, and the first operation does not wait for the copy of all.
+TEST_F(WeightsArrayTest, WhatNoOperationNeedsYetIsNotSent) {
+  constexpr int64_t kLeast = 1 << 18;
   UseEmulation();
   WeightsInPlace host(values_);
   ASSERT_TRUE(array_->Begin(&host, &progress_).ok());
-  ASSERT_TRUE(array_->WaitUntil(1).ok());
-  EXPECT_TRUE(array_->complete());
-  EXPECT_EQ(OnDevice(kFloats), values_);
+  for (const auto& [end, there] :
+       {std::pair<int64_t, int64_t>{1, kLeast},
+        {kLeast, kLeast},
+        {kLeast + 1, 2 * kLeast},
+        {4 * kLeast + 5, 4 * kLeast + 5},
+        {kFloats - 1, kFloats - 1},
+        {kFloats, kFloats}}) {
+    const auto waited = array_->WaitUntil(end);
+    ASSERT_TRUE(waited.ok()) << waited.status();
+    EXPECT_EQ(std::get<int64_t>(*waited), there);
+    EXPECT_EQ(array_->complete(), there == kFloats);
+    EXPECT_EQ(OnDevice(there), Values(there));
+  }
+  EXPECT_THAT(progress_.travels(), SizeIs(5));
 }
 
 TEST_F(WeightsArrayTest, WhatEndsAWaitIsTold) {
