@@ -17,7 +17,7 @@ expected is
 for any n: each shard has an n-th of the weights, which n workers pull. Goyal et
 al. reach 0.90 from 8 to 256 GPUs over 50 Gbit/s for 8 of them, and overlap. With
 times that vary (log-normal, sigma 0.1) SYNC waits for the slowest; K_SYNC with a K
-of 0.94 n does not, and drops the rest.
+of 0.94 n does not, and drops the rest; ASYNC waits for nobody.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DELAY_MS = 100
 STEP_MS, SIGMA = 232, 0.1
 LATENCY_MS = 0.02
 SPARE = 1 / 16  # Of the workers, for which K_SYNC does not wait.
-COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee"]
+COLOURS = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377"]
 
 
 def daemons(policy, workers, updates):
@@ -67,7 +67,7 @@ def simulated(policy, workers, gbit, sigma, args):
     printed = subprocess.run(
         [programs.built("cli/sluice"), "simulate", RESNET, "--timing-only",
          "--json", f"--workers={workers}", f"--shards={workers}",
-         f"--updates={args.updates}",
+         f"--updates={args.updates * (workers if policy == 'ASYNC' else 1)}",
          f"--set=sync={{policy: {policy}{f' k: {k}' * (policy == 'K_SYNC')}}}",
          f"--set=delays={{ compute {{ {compute} }} "
          f"latency {{ constant {{ ms: {LATENCY_MS} }} }} "
@@ -92,7 +92,8 @@ def virtual_rows(report, args):
     curves = {}
     for policy, gbit, sigma in [("SYNC", 10, 0), ("SYNC", 25, 0),
                                 ("SYNC", 100, 0), ("SYNC", 100, SIGMA),
-                                ("K_SYNC", 100, SIGMA)]:
+                                ("K_SYNC", 100, SIGMA),
+                                ("ASYNC", 100, SIGMA)]:
         name = f"{policy}, {gbit} Gbit/s" + (", varying" if sigma else "")
         alone = None
         for workers in args.virtual_workers:
@@ -115,7 +116,7 @@ def virtual_rows(report, args):
 
 def draw(curves, path):
     """Efficiency against workers, on a logarithmic axis, as SVG."""
-    width, height, left, top, right = 640, 360, 60, 20, 190
+    width, height, left, top, right = 720, 360, 60, 20, 260
     workers = [w for w, _ in next(iter(curves.values()))]
     inner = width - left - right
     x = {w: left + inner * i / max(1, len(workers) - 1)
@@ -161,9 +162,9 @@ def main():
                         help="of the daemons")
     parser.add_argument("--real-updates", type=int, default=60)
     parser.add_argument("--virtual-workers", type=int, nargs="+",
-                        default=[1, 2, 4, 8, 16, 32, 64, 128, 256])
+                        default=[1, 4, 16, 64, 256])
     parser.add_argument("--updates", type=int, default=33,
-                        help="that are measured in virtual time")
+                        help="of all workers, measured in virtual time")
     parser.add_argument("--floats", type=int, default=25_583_592,
                         help="of ResNet-50 with its statistics")
     parser.add_argument("--svg", type=pathlib.Path, help="where to draw it")
