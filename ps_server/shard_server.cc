@@ -216,7 +216,7 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   if (lead) {
     endpoint_ =
         std::make_unique<CoordinatorEndpoint>(nullptr, security_, &listener_);
-    endpoint_->Register(&builder);
+    endpoint_->Register(&builder, /*alone=*/false);
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {

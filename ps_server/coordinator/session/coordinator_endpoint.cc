@@ -116,9 +116,9 @@ CoordinatorEndpoint::~CoordinatorEndpoint() {
   SLUICE_CHECK(!thread_.joinable());
 }
 
-void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder) {
+void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder, bool alone) {
   builder->RegisterService(&context_.service);
-  context_.queue = builder->AddCompletionQueue();
+  context_.queue = builder->AddCompletionQueue(/*is_frequently_polled=*/alone);
 }
 
 void CoordinatorEndpoint::Start() {
