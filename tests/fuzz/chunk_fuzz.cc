@@ -63,8 +63,12 @@ struct Pull {
     return EncodePullChunk(header, InPlace(data, nullptr));
   }
   static Header HeaderOf(const Message& message) {
-    return {Version(message.version()), message.offset(),
-            static_cast<FloatType>(message.type())};
+    Header header = {Version(message.version()), message.offset(),
+                     static_cast<FloatType>(message.type())};
+    for (const proto::Slot& slot : message.slots()) {
+      header.slots.push_back({slot.number(), slot.writes()});
+    }
+    return header;
   }
 };
 struct Push {
@@ -79,11 +83,18 @@ struct Push {
   }
   static Header HeaderOf(const Message& message) {
     const proto::Key& key = message.key();
-    return {{Generation(key.generation()), WorkerId(key.worker()),
-             Incarnation(key.incarnation()), Sequence(key.sequence())},
-            message.grant(),
-            message.offset(),
-            static_cast<FloatType>(message.type())};
+    Header header = {
+        {Generation(key.generation()), WorkerId(key.worker()),
+         Incarnation(key.incarnation()), Sequence(key.sequence())},
+        message.grant(),
+        message.offset(),
+        static_cast<FloatType>(message.type())};
+    if (message.has_shared()) {
+      const proto::SharedFloats& shared = message.shared();
+      header.shared = {shared.link(), shared.memory(), shared.at(),
+                       shared.count()};
+    }
+    return header;
   }
 };
 
