@@ -1,9 +1,11 @@
 #include "common/shared_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,8 +31,8 @@ absl::Status SystemError(const std::string& name, int64_t bytes, int error) {
 }  // namespace
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(const std::string& name,
-                                                  int64_t bytes,
-                                                  Others others) {
+                                                  int64_t bytes, Others others,
+                                                  Pages pages) {
   SLUICE_CHECK(bytes >= 1);
   const int descriptor =
       memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -44,7 +46,10 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(const std::string& name,
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW |
                     (others == Others::kRead ? F_SEAL_FUTURE_WRITE : 0) |
                     F_SEAL_SEAL;
-  if (memory == MAP_FAILED || fcntl(descriptor, F_ADD_SEALS, seals) != 0) {
+  // Reserved only when it is mapped, which refuses what is far too large.
+  if (memory == MAP_FAILED ||
+      (pages == Pages::kNow && fallocate(descriptor, 0, 0, bytes) != 0) ||
+      fcntl(descriptor, F_ADD_SEALS, seals) != 0) {
     const int error = errno;
     if (memory != MAP_FAILED) munmap(memory, bytes);
     close(descriptor);
@@ -59,6 +64,10 @@ SharedMemory::SharedMemory(SharedMemory&& other)
       memory_(std::exchange(other.memory_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
+bool SharedMemory::Reserve(int64_t at, int64_t bytes) const {
+  return fallocate(descriptor_, 0, at, bytes) == 0;
+}
+
 SharedMemory::~SharedMemory() {
   if (descriptor_ < 0) return;
   munmap(memory_, bytes_);
@@ -69,15 +78,25 @@ Descriptor::~Descriptor() {
   if (valid()) close(number_);
 }
 
-absl::StatusOr<SharedView> SharedView::Open(const Descriptor& descriptor) {
+absl::StatusOr<SharedView> SharedView::Open(const Descriptor& descriptor,
+                                            int64_t most_bytes) {
   constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
   const int seals = fcntl(descriptor.number(), F_GET_SEALS);
   struct stat status = {};
+  struct statfs system = {};
+  // Of huge pages there may be none left, and then an access raises SIGBUS.
   if (seals < 0 || (seals & kSize) != kSize ||
-      fstat(descriptor.number(), &status) != 0 || status.st_size == 0) {
+      fstat(descriptor.number(), &status) != 0 || status.st_size == 0 ||
+      fstatfs(descriptor.number(), &system) != 0 ||
+      system.f_type != TMPFS_MAGIC) {
     return absl::InvalidArgumentError(
         "expected shared memory whose size is sealed, got a descriptor of "
         "something else");
+  }
+  if (status.st_size > most_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shared memory of ", status.st_size,
+                     " bytes, expected at most ", most_bytes));
   }
   void* const memory = mmap(nullptr, status.st_size, PROT_READ, MAP_SHARED,
                             descriptor.number(), 0);
@@ -126,10 +145,8 @@ absl::StatusOr<std::vector<Descriptor>> ReceiveWithDescriptors(
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   const ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (received <= 0) {
-    return absl::UnavailableError(received == 0 ? "the socket has ended"
-                                                : strerror(errno));
-  }
+  if (received < 0) return absl::UnavailableError(strerror(errno));
+  // Also of a message of 0 bytes, which may bring some.
   std::vector<Descriptor> descriptors;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
@@ -143,6 +160,7 @@ absl::StatusOr<std::vector<Descriptor>> ReceiveWithDescriptors(
       descriptors.emplace_back(number);
     }
   }
+  if (received == 0) return absl::UnavailableError("the socket has ended");
   if (received == static_cast<ssize_t>(bytes.size()) &&
       (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
     return descriptors;

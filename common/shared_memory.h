@@ -20,15 +20,22 @@ class SharedMemory {
  public:
   // Whether the processes that are given the descriptor may write.
   enum class Others { kRead, kWrite };
+  // Whether all of it is there from the start. What is not must be reserved
+  // before it is touched: without memory left, an access raises SIGBUS.
+  enum class Pages { kNow, kWhenReserved };
 
   // `name` is what /proc/PID/maps shows. kResourceExhausted: no memory or
   // descriptor is left. kUnavailable: the system refuses otherwise.
   // REQUIRES: bytes >= 1.
   static absl::StatusOr<SharedMemory> Create(const std::string& name,
-                                             int64_t bytes, Others others);
+                                             int64_t bytes, Others others,
+                                             Pages pages = Pages::kNow);
   SharedMemory(SharedMemory&& other);
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
+
+  // Takes memory for these bytes of it; false: none is left.
+  bool Reserve(int64_t at, int64_t bytes) const;
 
   int descriptor() const { return descriptor_; }
   int64_t bytes() const { return bytes_; }
@@ -75,9 +82,10 @@ class Descriptor {
 class SharedView {
  public:
   // Of what SharedMemory::descriptor() of the other process is here.
-  // kInvalidArgument: it is no memory whose size is sealed. kResourceExhausted:
-  // there is no room to map it.
-  static absl::StatusOr<SharedView> Open(const Descriptor& descriptor);
+  // kInvalidArgument: it is no memory whose size is sealed, or of more than
+  // `most_bytes`. kResourceExhausted: there is no room to map it.
+  static absl::StatusOr<SharedView> Open(const Descriptor& descriptor,
+                                         int64_t most_bytes = INT64_MAX);
   SharedView(SharedView&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
   SharedView& operator=(SharedView&&) = delete;

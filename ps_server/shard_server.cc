@@ -64,8 +64,10 @@ std::shared_ptr<SharedChunks> SharedWeights(const ResolvedJob& job,
   if (job.job.wire().shared_memory() != proto::Wire::AUTO) return nullptr;
   const ChunkGrid grid(options.layout.range(options.id).size(),
                        ChunkFloats(job));
-  auto shared = SharedChunks::Create(std::max<int64_t>(1, grid.size(0)),
-                                     grid.count() * (options.max_held + 2));
+  auto shared = SharedChunks::Create(
+      std::max<int64_t>(1, grid.size(0)),
+      static_cast<int>(std::min<int64_t>(
+          int64_t{grid.count()} * (options.max_held + 2), 1 << 30)));
   if (shared.ok()) return *std::move(shared);
   spdlog::warn("event=no_shared_memory reason=\"{}\"",
                std::string(shared.status().message()));

@@ -251,9 +251,12 @@ DescriptorNeeds DescriptorsOf(const proto::Job& job) {
   const int64_t clients =
       (MostWorkers(job.cluster()) + evaluators) * StageCount(job);
   const int64_t links = StageCount(job) > 1 ? 2 : 0;  // Of each slot.
-  return {.lead = sessions + clients + (shards - 1) + kOwn,
-          .shard = clients + 1 + kOwn,
-          .worker = (shards + 1 + links) * SlotsOf(job) + kOwn};
+  // With clients of the same host a shard shares memory over a socket.
+  const int64_t shared = job.wire().shared_memory() == proto::Wire::OFF ? 0 : 1;
+  const int64_t bulk = clients * (1 + shared);
+  return {.lead = sessions + bulk + (shards - 1) + kOwn,
+          .shard = bulk + 1 + kOwn,
+          .worker = (shards * (1 + shared) + 1 + links) * SlotsOf(job) + kOwn};
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #define SLUICE_COMMON_WIRE_SHARED_HANDSHAKE_H_
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <string>
 
 #include "common/status_macros.h"
@@ -19,6 +21,20 @@
 namespace sluice {
 
 inline constexpr int kSharedSecretBytes = 16;
+
+// The boot and the network namespace of this process: names of abstract sockets
+// are of these alone. So a worker that has the same connects to the shard that
+// it was told of, or to nobody, and not to whoever has taken that name on its
+// own host. Empty: the system does not tell.
+inline std::string HostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  struct stat space = {};
+  if (!std::getline(file, boot) || stat("/proc/self/ns/net", &space) != 0) {
+    return "";
+  }
+  return boot + "/" + std::to_string(space.st_ino);
+}
 
 struct SharedHello {
   uint8_t secret[kSharedSecretBytes] = {};

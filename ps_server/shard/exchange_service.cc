@@ -81,7 +81,9 @@ class ExchangeService::Impl {
   void OpenLinks() {
     const SharedChunks* const weights = context_.shard->shared_weights();
     if (weights == nullptr) return;
-    auto links = SharedLinks::Open(weights);
+    auto links =
+        SharedLinks::Open(weights, context_.shard->vector_floats() *
+                                       static_cast<int64_t>(sizeof(float)));
     if (links.ok()) {
       context_.links = *std::move(links);
     } else {

@@ -33,6 +33,10 @@ constexpr double kShareOfDeadline = 0.75;
 // For calls without a deadline, or with one far away. The other half is for
 // what comes when the version does: a first chunk on a slow link.
 constexpr double kShareOfStall = 0.5;
+// What one message tells of: some milliseconds of copying, and a few bytes for
+// each slot, of which a message has room for many more.
+constexpr int64_t kMostToldFloats = 16 << 20;
+constexpr int64_t kMostSlots = 4096;
 
 }  // namespace
 
@@ -180,8 +184,10 @@ ParameterRange PullCall::NextPart() const {
 
 std::vector<SlotState> PullCall::TakeSlots() {
   const ChunkGrid& grid = context_->shard->grid();
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(
+      kMostToldFloats / grid.chunk_floats(), 1, kMostSlots));
   std::vector<SlotState> slots;
-  while (link_ != nullptr && rest_.size() > 0) {
+  while (link_ != nullptr && rest_.size() > 0 && slots.size() < most) {
     // A member's part may begin within a chunk; then its floats are sent.
     const int chunk = grid.ChunkAt(rest_.begin);
     if (chunk < 0) break;

@@ -112,6 +112,7 @@ class Shard {
   const ChunkGrid& grid() const { return grid_; }
   // Of the flat vector.
   const ParameterRange& range() const { return range_; }
+  int64_t vector_floats() const { return options_.layout.size(); }
   const WireFormat& wire_format() const { return wire_format_; }
 
   // Takes one chunk of a gradient; returns whether all of it, or of its

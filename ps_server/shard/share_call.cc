@@ -3,6 +3,7 @@
 
 #include "common/rpc/status_conversion.h"
 #include "common/wire/chunk_codec.h"
+#include "common/wire/shared_handshake.h"
 #include "proto/exchange.pb.h"
 #include "ps_server/shard/exchange_calls.h"
 
@@ -47,6 +48,7 @@ void ShareCall::OnRequest(bool ok) {
         "this shard shares no memory (wire.shared_memory)"));
   }
   proto::ShareReply reply;
+  reply.set_host(HostIdentity());
   reply.set_socket(context_->links->socket_name());
   reply.set_secret(context_->links->Invite(place_.caller().key));
   finished_ = true;

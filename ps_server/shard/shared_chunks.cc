@@ -11,7 +11,11 @@ absl::StatusOr<std::shared_ptr<SharedChunks>> SharedChunks::Create(
   SLUICE_ASSIGN_OR_RETURN(
       SharedMemory memory,
       SharedMemory::Create("sluice weights", geometry.bytes(),
-                           SharedMemory::Others::kRead));
+                           SharedMemory::Others::kRead,
+                           SharedMemory::Pages::kWhenReserved));
+  if (!memory.Reserve(0, geometry.FloatsAt(0))) {
+    return absl::ResourceExhaustedError("no memory is left to share");
+  }
   return std::shared_ptr<SharedChunks>(
       new SharedChunks(geometry, std::move(memory)));
 }
@@ -25,6 +29,9 @@ int SharedChunks::Take() {
   absl::MutexLock lock(&mu_);
   if (free_.empty()) return -1;
   const int slot = free_.back();
+  if (!memory_.Reserve(geometry_.FloatsAt(slot), geometry_.SlotBytes())) {
+    return -1;
+  }
   free_.pop_back();
   return slot;
 }

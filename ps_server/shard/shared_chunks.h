@@ -17,7 +17,7 @@ namespace sluice {
 
 // Memory for the chunks of a shard's weights that processes of the same host
 // can read: slots of one size, each with a count of the times that somebody
-// began to write it (common/wire/shared_slots.h). Pages that were never written
+// began to write it (common/wire/shared_slots.h). Slots that were never taken
 // take no memory.
 //
 // Thread-safe.
@@ -27,7 +27,7 @@ class SharedChunks {
   static absl::StatusOr<std::shared_ptr<SharedChunks>> Create(
       int64_t chunk_floats, int slots);
 
-  // A slot that nobody has; -1: none is left.
+  // A slot that nobody has; -1: none is left, or no memory for it.
   int Take();
   void Return(int slot);
 

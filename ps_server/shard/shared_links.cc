@@ -3,7 +3,7 @@
 // memory, so a link that ends meanwhile takes nothing from under it.
 #include "ps_server/shard/shared_links.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -26,13 +26,12 @@ namespace {
 
 // Those that have not said their secret yet. They may be anybody's.
 constexpr size_t kMostStrangers = 64;
+constexpr int kPauseMs = 100;
 
 absl::Status SystemError(const char* what) {
   return absl::UnavailableError(
       absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
 }
-
-Descriptor OpenSpare() { return Descriptor(open("/dev/null", O_CLOEXEC)); }
 
 bool Await(const Descriptor& events, const Descriptor& of) {
   epoll_event event = {.events = EPOLLIN, .data = {.fd = of.number()}};
@@ -50,6 +49,7 @@ uint64_t DrawLink() {
 
 struct SharedLinks::Guest {
   Descriptor socket;
+  int64_t came = 0;   // Their order.
   uint64_t link = 0;  // 0: a stranger.
 };
 
@@ -72,7 +72,7 @@ absl::StatusOr<absl::Span<const uint8_t>> SharedLink::Find(
 }
 
 absl::StatusOr<std::unique_ptr<SharedLinks>> SharedLinks::Open(
-    const SharedChunks* weights) {
+    const SharedChunks* weights, int64_t most_bytes) {
   constexpr int kType = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
   const std::string name =
       absl::StrCat("sluice-", absl::BytesToHexString(DrawSecret(16)));
@@ -89,18 +89,20 @@ absl::StatusOr<std::unique_ptr<SharedLinks>> SharedLinks::Open(
       !Await(events, stop)) {
     return SystemError("epoll");
   }
-  return std::unique_ptr<SharedLinks>(new SharedLinks(
-      weights, name, std::move(socket), std::move(stop), std::move(events)));
+  return std::unique_ptr<SharedLinks>(
+      new SharedLinks(weights, most_bytes, name, std::move(socket),
+                      std::move(stop), std::move(events)));
 }
 
-SharedLinks::SharedLinks(const SharedChunks* weights, std::string name,
-                         Descriptor socket, Descriptor stop, Descriptor events)
+SharedLinks::SharedLinks(const SharedChunks* weights, int64_t most_bytes,
+                         std::string name, Descriptor socket, Descriptor stop,
+                         Descriptor events)
     : weights_(*weights),
+      most_bytes_(most_bytes),
       name_(std::move(name)),
       socket_(std::move(socket)),
       stop_(std::move(stop)),
       events_(std::move(events)),
-      spare_(OpenSpare()),
       thread_(StartThread("shared links", [this] { Serve(); })) {}
 
 SharedLinks::~SharedLinks() {
@@ -134,18 +136,29 @@ void SharedLinks::Accept() {
   Descriptor socket(accept4(socket_.number(), nullptr, nullptr,
                             SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) {
-    if (errno != EMFILE && errno != ENFILE) return;
-    // Else it would be found again at once.
-    spare_ = Descriptor();
-    { const Descriptor closed(accept(socket_.number(), nullptr, nullptr)); }
-    spare_ = OpenSpare();
+    // Where no descriptor is left it is still there, and found again at once.
+    pollfd stop = {.fd = stop_.number(), .events = POLLIN, .revents = 0};
+    poll(&stop, 1, kPauseMs);
     return;
   }
-  size_t strangers = 0;
-  for (const auto& [number, guest] : guests_) strangers += guest->link == 0;
-  if (strangers >= kMostStrangers || !Await(events_, socket)) return;
+  MakeRoom();
+  if (!Await(events_, socket)) return;
   const int number = socket.number();
-  guests_[number] = std::make_unique<Guest>(Guest{std::move(socket)});
+  guests_[number] = std::make_unique<Guest>(
+      Guest{.socket = std::move(socket), .came = ++came_});
+}
+
+void SharedLinks::MakeRoom() {
+  size_t strangers = 0;
+  auto first = guests_.end();
+  for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
+    if (guest->second->link != 0) continue;
+    ++strangers;
+    if (first == guests_.end() || guest->second->came < first->second->came) {
+      first = guest;
+    }
+  }
+  if (strangers >= kMostStrangers) guests_.erase(first);
 }
 
 bool SharedLinks::Hear(Guest* guest) {
@@ -160,12 +173,12 @@ bool SharedLinks::Hear(Guest* guest) {
     absl::MutexLock lock(&mu_);
     auto invited = invited_.extract(std::string(
         reinterpret_cast<const char*>(hello.secret), sizeof hello.secret));
-    if (invited.empty()) return false;
+    if (invited.empty() || links_.size() >= kMostLinks) return false;
     holder = std::move(invited.mapped());
   }
   std::vector<SharedView> memories;
   for (const Descriptor& descriptor : *descriptors) {
-    auto memory = SharedView::Open(descriptor);
+    auto memory = SharedView::Open(descriptor, most_bytes_);
     if (!memory.ok()) {
       spdlog::warn("event=shared_memory_refused reason=\"{}\"",
                    std::string(memory.status().message()));

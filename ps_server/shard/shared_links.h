@@ -50,10 +50,13 @@ class SharedLinks {
  public:
   // Invitations that nobody has taken yet; then the oldest is forgotten.
   static constexpr size_t kMostInvited = 1024;
+  // Links at once; whoever comes then is closed, and sends its floats.
+  static constexpr size_t kMostLinks = 4096;
 
-  // `weights` must outlive it. Errors are the system's.
+  // `weights` must outlive it. A guest's memories may have `most_bytes` each.
+  // Errors are the system's.
   static absl::StatusOr<std::unique_ptr<SharedLinks>> Open(
-      const SharedChunks* weights);
+      const SharedChunks* weights, int64_t most_bytes);
   // Ends all links; the memory of those that are in use stays until then.
   ~SharedLinks();
 
@@ -70,21 +73,24 @@ class SharedLinks {
  private:
   struct Guest;
 
-  SharedLinks(const SharedChunks* weights, std::string name, Descriptor socket,
-              Descriptor stop, Descriptor events);
+  SharedLinks(const SharedChunks* weights, int64_t most_bytes, std::string name,
+              Descriptor socket, Descriptor stop, Descriptor events);
   void Serve();
   void Accept();
+  // Closes the stranger that came first, where there are too many.
+  void MakeRoom();
   // What came on the socket of a guest; false: it is to be closed.
   bool Hear(Guest* guest);
 
   // Constant after construction.
   const SharedChunks& weights_;
+  const int64_t most_bytes_;
   const std::string name_;
   const Descriptor socket_, stop_, events_;
 
   // Of the thread.
-  Descriptor spare_;  // For one more guest than there are descriptors for.
   absl::flat_hash_map<int, std::unique_ptr<Guest>> guests_;  // By socket.
+  int64_t came_ = 0;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   absl::flat_hash_map<std::string, std::string> invited_

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,7 +64,8 @@ class SharedLinksTest : public ::testing::Test {
   }
 
   const std::shared_ptr<SharedChunks> chunks_ = *SharedChunks::Create(16, 3);
-  const std::unique_ptr<SharedLinks> links_ = *SharedLinks::Open(chunks_.get());
+  const std::unique_ptr<SharedLinks> links_ =
+      *SharedLinks::Open(chunks_.get(), 4 * kFloats);
   Descriptor weights_;
 };
 
@@ -187,15 +189,43 @@ TEST_F(SharedLinksTest, WhoTalksOutOfTurnIsClosed) {
   EXPECT_EQ(links_->count(), 0);
 }
 
-TEST_F(SharedLinksTest, StrangersDoNotKeepAGuestOut) {
+TEST_F(SharedLinksTest, SilentStrangersDoNotKeepAGuestOut) {
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 100; ++i) strangers.push_back(Connect());
-  strangers.clear();
-  // They are gone, as soon as the thread has seen it.
-  while (true) {
-    const Descriptor socket = Connect();
-    if (Say(links_->Invite(""), {}, socket).ok()) break;
+  const Descriptor socket = Connect();
+  EXPECT_TRUE(Say(links_->Invite(""), {}, socket).ok());
+  AwaitEnd(strangers[0]);  // The one that came first made room.
+}
+
+TEST_F(SharedLinksTest, MemoryLargerThanTheVectorIsRefused) {
+  auto large = SharedMemory::Create("large", (kFloats + 1) * sizeof(float),
+                                    SharedMemory::Others::kRead);
+  ASSERT_TRUE(large.ok()) << large.status();
+  const Descriptor socket = Connect();
+  EXPECT_FALSE(Say(links_->Invite(""), {large->descriptor()}, socket).ok());
+  EXPECT_EQ(links_->count(), 0);
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
   }
+  return count;
+}
+
+// A message of no bytes may bring descriptors as well.
+TEST_F(SharedLinksTest, DescriptorsOfAnEmptyMessageAreClosed) {
+  const SharedMemory memory = NewMemory();
+  const int before = OpenDescriptors();
+  {
+    const Descriptor socket = Connect();
+    const int descriptors[] = {memory.descriptor(), memory.descriptor()};
+    ASSERT_TRUE(SendWithDescriptors(socket.number(), {}, descriptors));
+    AwaitEnd(socket);
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
 }
 
 }  // namespace

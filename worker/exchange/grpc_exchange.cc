@@ -12,6 +12,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -50,6 +51,8 @@ std::vector<std::string> Names(const ParameterLayout& layout,
 
 constexpr char kPushMethod[] = "/sluice.proto.Exchange/Push";
 
+// For linking with all shards; the others are sent to.
+constexpr absl::Duration kLinkingTime = absl::Seconds(5);
 // Of one message that says where they lie: a shard does nothing else while it
 // stages them, which takes some milliseconds.
 constexpr int64_t kMostSharedFloats = 4 << 20;
@@ -290,8 +293,12 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
 
 void GrpcExchange::ShareMemory(
     const std::vector<const SharedMemory*>& gradients) {
+  const absl::Time end = options_.clock->Now() + kLinkingTime;
   for (size_t s = 0; s < channels_.size(); ++s) {
-    auto shared = SharedShard::Link(channels_[s], options_.client, gradients);
+    const absl::Duration left =
+        std::max(end - options_.clock->Now(), absl::Milliseconds(1));
+    auto shared =
+        SharedShard::Link(channels_[s], options_.client, gradients, left);
     if (shared.ok()) {
       shared_[s] = *std::move(shared);
       spdlog::info("event=shares_memory with=\"{}\"", names_[s]);

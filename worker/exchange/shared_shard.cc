@@ -18,14 +18,15 @@
 namespace sluice {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(2);
-constexpr int64_t kMostSlots = 1 << 30;
-constexpr int64_t kMostSlotFloats = int64_t{1} << 40;
+// So that no sum of their bytes overflows.
+constexpr uint64_t kMostSlots = 1 << 30;
+constexpr uint64_t kMostSlotFloats = 1 << 26;
 
 absl::StatusOr<proto::ShareReply> Ask(
-    const std::shared_ptr<grpc::Channel>& channel, const std::string& client) {
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
+    absl::Duration patience) {
   grpc::ClientContext context;
-  context.set_deadline(FromNow(kPatience));
+  context.set_deadline(FromNow(patience));
   proto::ShareRequest request;
   request.set_client(client);
   proto::ShareReply reply;
@@ -40,10 +41,11 @@ absl::StatusOr<proto::ShareReply> Ask(
                    " bytes, expected ", kSharedSecretBytes));
 }
 
-absl::StatusOr<Descriptor> Connect(const std::string& name) {
+absl::StatusOr<Descriptor> Connect(const std::string& name,
+                                   absl::Duration most) {
   Descriptor connected(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const AbstractAddress address(name);
-  const timeval patience = absl::ToTimeval(kPatience);
+  const timeval patience = absl::ToTimeval(most);
   if (connected.valid() &&
       setsockopt(connected.number(), SOL_SOCKET, SO_RCVTIMEO, &patience,
                  sizeof patience) == 0 &&
@@ -52,9 +54,6 @@ absl::StatusOr<Descriptor> Connect(const std::string& name) {
       connect(connected.number(), address.get(), address.size) == 0) {
     return connected;
   }
-  if (errno == ECONNREFUSED) {
-    return absl::NotFoundError("the shard is on another host");
-  }
   return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
 }
 
@@ -62,9 +61,13 @@ absl::StatusOr<Descriptor> Connect(const std::string& name) {
 
 absl::StatusOr<std::unique_ptr<SharedShard>> SharedShard::Link(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
-    const std::vector<const SharedMemory*>& memories) {
-  SLUICE_ASSIGN_OR_RETURN(const proto::ShareReply reply, Ask(channel, client));
-  SLUICE_ASSIGN_OR_RETURN(Descriptor socket, Connect(reply.socket()));
+    const std::vector<const SharedMemory*>& memories, absl::Duration patience) {
+  SLUICE_ASSIGN_OR_RETURN(const proto::ShareReply reply,
+                          Ask(channel, client, patience));
+  if (reply.host().empty() || reply.host() != HostIdentity()) {
+    return absl::NotFoundError("the shard is on another host");
+  }
+  SLUICE_ASSIGN_OR_RETURN(Descriptor socket, Connect(reply.socket(), patience));
   SharedHello hello;
   reply.secret().copy(reinterpret_cast<char*>(hello.secret),
                       sizeof hello.secret);

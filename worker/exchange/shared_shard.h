@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/shared_memory.h"
 #include "common/wire/chunk_header.h"
@@ -26,13 +27,15 @@ namespace sluice {
 class SharedShard {
  public:
   // Links with the shard at the other end of `channel`, and shares `memories`
-  // with it, which must outlive this. Blocks for a few seconds at most. Errors
+  // with it, which must outlive this. Blocks for `patience`, above 0, for the
+  // call and for each message on the socket. Errors
   // say why memory cannot be shared: kNotFound where the shard is not in this
   // network namespace, kFailedPrecondition where it shares none, others of the
   // call, of the system, and of a shard that answers with something else.
   static absl::StatusOr<std::unique_ptr<SharedShard>> Link(
       const std::shared_ptr<grpc::Channel>& channel, const std::string& client,
-      const std::vector<const SharedMemory*>& memories);
+      const std::vector<const SharedMemory*>& memories,
+      absl::Duration patience);
 
   uint64_t link() const { return link_; }
   // Whether the shard's process still holds its end.
