@@ -287,10 +287,11 @@ MUTATIONS = [
 
 EXCHANGE = Core(
     sources=[SHARD + s + ".cc" for s in ("shard", "staging", "weight_store",
-                                         "tensor_digests", "optimizer")] + [
+                                         "tensor_digests", "optimizer",
+                                         "shared_chunks")] + [
         "kernels/optimizer_kernels.cc", "common/grant.cc",
         "common/parameter_layout.cc", "common/random.cc",
-        "common/secret.cc",
+        "common/secret.cc", "common/shared_memory.cc",
         "common/wire/float_code.cc", "common/wire/payload.cc",
         "common/wire/wire_format.cc", SESSION + "client_session.cc",
         WORKER + "exchange/pull_assembly.cc",
@@ -311,5 +312,5 @@ EXCHANGE = Core(
             "proto/key.proto", "proto/status_details.proto"],
     # One instruction set is enough to notice a broken rule.
     flags=["-DHWY_COMPILE_ONLY_STATIC"],
-    libraries=["-lhwy", "-lprotobuf", "-lcrypto"],
+    libraries=["-lhwy", "-lprotobuf", "-lcrypto", "-labsl_synchronization"],
     mutations=MUTATIONS)

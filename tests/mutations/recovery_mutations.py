@@ -226,8 +226,8 @@ RECOVERY = Core(
         CHECKPOINT + p + ".cc" for p in (
             "background_writer", "checkpoint", "manifest", "shard_file")] + [
         SHARD + p + ".cc" for p in (
-            "optimizer", "shard", "staging", "tensor_digests",
-            "weight_store")] + [
+            "optimizer", "shard", "shared_chunks", "staging",
+            "tensor_digests", "weight_store")] + [
         "common/" + p + ".cc" for p in (
             "any_number", "logged_values", "tensor_groups",
             "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
@@ -245,7 +245,7 @@ RECOVERY = Core(
             "layers/shape_inference", "layers/weights", "learning_rate",
             "parameter_layout", "process_name", "random", "resolved_job",
             "safetensors", "safetensors_header", "secret",
-            "session/client_session",
+            "session/client_session", "shared_memory",
             "sha256", "stage_plan", "storage_retry", "sync_validation",
             "testing/faulty_files", "testing/faulty_reads", "text_file",
             "wire/float_code", "wire/payload", "wire/wire_format")] + [
