@@ -82,6 +82,12 @@ class PartitionTest(unittest.TestCase):
     def test_workers_that_are_cut_off_from_one_shard_wait_and_go_on(self):
         with networks.Networks(Hosts.NAMES) as network, Hosts(network) as run:
             run.await_training()
+            for host in ("w0", "w1"):  # Each a network of its own.
+                self.assertIn('event=shares_no_memory with="shard 0',
+                              run.log(host))
+                self.assertIn('reason="the shard is on another host"',
+                              run.log(host))
+                self.assertNotIn("event=shares_memory", run.log(host))
             cut = time.monotonic()
             network.cut(["w0", "w1"], ["other"])
             status = run.await_status(
