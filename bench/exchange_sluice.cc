@@ -3,7 +3,6 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "common/rpc/channel_options.h"
 #include "common/shared_memory.h"
 #include "common/tls/pem.h"
+#include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shared_chunks.h"
@@ -59,14 +59,11 @@ Commit CommitOf(const ExchangePlan& plan, int64_t round) {
   return commit;
 }
 
-// As a daemon's.
 std::shared_ptr<SharedChunks> SharedWeights(const ShardOptions& options) {
-  const int64_t floats = options.layout.range(options.id).size();
-  const int64_t chunk =
-      options.chunk_bytes / static_cast<int64_t>(sizeof(float));
-  auto shared = SharedChunks::Create(
-      std::min(chunk, floats),
-      static_cast<int>((floats + chunk - 1) / chunk) * (options.max_held + 2));
+  auto shared = SharedChunks::CreateFor(
+      ChunkGrid(options.layout.range(options.id).size(),
+                options.chunk_bytes / static_cast<int64_t>(sizeof(float))),
+      options.max_held);
   Check(shared.status());
   return *shared;
 }

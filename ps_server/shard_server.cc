@@ -15,7 +15,6 @@
 
 #include <grpcpp/server_builder.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -56,18 +55,14 @@ absl::Duration StorageTimeout(const ResolvedJob& job) {
   return absl::Seconds(job.job.limits().storage_timeout_s());
 }
 
-// Memory for the shard's weights that workers of this host can read: for the
-// newest version, those that are held, and one that is made meanwhile. nullptr:
+// Memory for the shard's weights that workers of this host can read. nullptr:
 // the job wants none, or there is none.
 std::shared_ptr<SharedChunks> SharedWeights(const ResolvedJob& job,
                                             const ShardOptions& options) {
   if (job.job.wire().shared_memory() != proto::Wire::AUTO) return nullptr;
-  const ChunkGrid grid(options.layout.range(options.id).size(),
-                       ChunkFloats(job));
-  auto shared = SharedChunks::Create(
-      std::max<int64_t>(1, grid.size(0)),
-      static_cast<int>(std::min<int64_t>(
-          int64_t{grid.count()} * (options.max_held + 2), 1 << 30)));
+  auto shared = SharedChunks::CreateFor(
+      ChunkGrid(options.layout.range(options.id).size(), ChunkFloats(job)),
+      options.max_held);
   if (shared.ok()) return *std::move(shared);
   spdlog::warn("event=no_shared_memory reason=\"{}\"",
                std::string(shared.status().message()));

@@ -1,5 +1,7 @@
 #include "ps_server/shard/shared_chunks.h"
 
+#include <algorithm>
+
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -20,20 +22,32 @@ absl::StatusOr<std::shared_ptr<SharedChunks>> SharedChunks::Create(
       new SharedChunks(geometry, std::move(memory)));
 }
 
+absl::StatusOr<std::shared_ptr<SharedChunks>> SharedChunks::CreateFor(
+    const ChunkGrid& grid, int max_held) {
+  constexpr int64_t kMostSlots = 1 << 30;
+  return Create(std::max<int64_t>(1, grid.size(0)),
+                static_cast<int>(std::min(
+                    int64_t{grid.count()} * (max_held + 2), kMostSlots)));
+}
+
 SharedChunks::SharedChunks(SlotGeometry geometry, SharedMemory memory)
     : geometry_(geometry), memory_(std::move(memory)) {
   for (int slot = geometry.slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
 
 int SharedChunks::Take() {
-  absl::MutexLock lock(&mu_);
-  if (free_.empty()) return -1;
-  const int slot = free_.back();
-  if (!memory_.Reserve(geometry_.FloatsAt(slot), geometry_.SlotBytes())) {
-    return -1;
+  int slot;
+  {
+    absl::MutexLock lock(&mu_);
+    if (free_.empty()) return -1;
+    slot = free_.back();
+    free_.pop_back();
   }
-  free_.pop_back();
-  return slot;
+  if (memory_.Reserve(geometry_.FloatsAt(slot), geometry_.SlotBytes())) {
+    return slot;
+  }
+  Return(slot);
+  return -1;
 }
 
 void SharedChunks::Return(int slot) {

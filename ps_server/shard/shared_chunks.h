@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/shared_memory.h"
 #include "common/wire/shared_slots.h"
+#include "ps_server/shard/chunk_grid.h"
 
 namespace sluice {
 
@@ -26,6 +27,11 @@ class SharedChunks {
   // Errors as SharedMemory::Create. REQUIRES: both are at least 1.
   static absl::StatusOr<std::shared_ptr<SharedChunks>> Create(
       int64_t chunk_floats, int slots);
+
+  // For the weights of a shard: the newest version, those that are held, and
+  // one that is made meanwhile.
+  static absl::StatusOr<std::shared_ptr<SharedChunks>> CreateFor(
+      const ChunkGrid& grid, int max_held);
 
   // A slot that nobody has; -1: none is left, or no memory for it.
   int Take();
