@@ -1,6 +1,7 @@
-// Errors fall into three classes that callers treat differently: "not there"
+// Errors fall into classes that callers treat differently: "not there"
 // (kNotFound), "no room" (kResourceExhausted) and "the system cannot say"
-// (kUnavailable). The third is never taken for an empty disk.
+// (kUnavailable). The third is never taken for an empty disk. A path that no
+// file can have is a mistake of whoever wrote it (kInvalidArgument).
 //
 // "Not there" can be wrong on a network file system, whose client caches names.
 // So a caller that is about to conclude from a missing file that there is no
@@ -36,9 +37,15 @@ absl::Status SystemError(const std::string& path, absl::string_view operation) {
 }
 
 absl::Status ReadError(const std::string& path, absl::string_view operation) {
-  if (errno == ENOENT) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+  const std::string text =
+      absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
+  switch (errno) {
+    case ENOENT:
+      return absl::NotFoundError(text);
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+      return absl::InvalidArgumentError(text);
   }
   return SystemError(path, absl::StrCat("cannot be read: ", operation));
 }

@@ -54,7 +54,8 @@ class FileOperations {
   virtual absl::Status Remove(const std::string& path);
 
   // Opens `path` for reading; the caller closes it. kNotFound: the system says
-  // that it does not exist, possibly from a stale cache.
+  // that it does not exist, possibly from a stale cache. kInvalidArgument: no
+  // file can have this path, as "a.txt/".
   virtual absl::StatusOr<int> OpenToRead(const std::string& path);
   // Reads from `offset` until `to` is full or the file ends. Returns the bytes
   // read.

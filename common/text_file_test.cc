@@ -68,6 +68,16 @@ TEST(TextFileTest, AMissingOrEmptyFileIsNamed) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(TextFileTest, APathThatNoFileCanHaveIsAMistakeAndNotTriedAgain) {
+  const std::string text = Write("text", "12345678");
+  for (const std::string& path : {text + "/", std::string(5000, 'a')}) {
+    const absl::Status refused = CountTextSamples(Paths({path}), 2).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(path + ": cannot be opened: "));
+  }
+}
+
 TEST(DataShapeTest, TextHasALabelForEachByte) {
   proto::Data data;
   data.mutable_text()->add_train(Write("train", "123456789"));
