@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/cifar_file.h"
 #include "common/idx_file.h"
+#include "common/image_list.h"
 #include "common/status_macros.h"
 #include "common/text_file.h"
 
@@ -67,6 +68,15 @@ absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
   return data;
 }
 
+absl::StatusOr<DataShape> ReadJpeg(const proto::Jpeg& jpeg) {
+  SLUICE_ASSIGN_OR_RETURN(const JpegLists lists, ListJpegs(jpeg));
+  DataShape data;
+  data.input_shape = {kJpegChannels, jpeg.size(), jpeg.size()};
+  data.train_samples = lists.train.size();
+  data.test_samples = lists.test.size();
+  return data;
+}
+
 absl::StatusOr<DataShape> ReadText(const proto::Text& text) {
   DataShape data;
   data.input_shape = {text.length()};
@@ -88,6 +98,8 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       return ReadIdx(data.idx());
     case proto::Data::kCifar:
       return ReadCifar(data.cifar());
+    case proto::Data::kJpeg:
+      return ReadJpeg(data.jpeg());
     case proto::Data::kText:
       return ReadText(data.text());
     case proto::Data::kSyntheticImages: {
@@ -118,7 +130,7 @@ absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data) {
       break;
   }
   return absl::InvalidArgumentError(
-      "data: names no reader (idx, cifar, synthetic_images, text, "
+      "data: names no reader (idx, cifar, jpeg, synthetic_images, text, "
       "linear_regression or external)");
 }
 

@@ -27,13 +27,14 @@ struct DataShape {
   }
 };
 
-// Reads only the headers. `data` has its defaults filled in. kNotFound,
+// Reads only headers, and of JPEG images their names. `data` has its defaults
+// filled in. kNotFound,
 // kInvalidArgument (also if no reader is named) and kDataLoss name the file,
-// what was expected and what was found, as in ReadIdxShape, CountCifarImages
-// and CountTextSamples.
+// what was expected and what was found, as in ReadIdxShape, CountCifarImages,
+// ListJpegs and CountTextSamples.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
-// Whether the reader reads images with one byte per pixel and channel.
+// Whether the reader keeps images in memory, one byte per pixel and channel.
 inline bool HasImages(const proto::Data& data) {
   return data.has_idx() || data.has_cifar();
 }

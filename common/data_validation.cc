@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "common/cifar_file.h"
 #include "common/data_shape.h"
+#include "common/image_list.h"
 #include "common/job_checker.h"
 
 namespace sluice {
@@ -50,25 +51,52 @@ void CheckText(const proto::Text& text, bool evaluated, Checker* check) {
   check->Between("data.text.length", text.length(), 1, 65536);
 }
 
-void CheckCifar(const proto::Cifar& cifar, bool evaluated, Checker* check) {
-  const std::string prefix = "data.cifar";
-  CheckFiles(Path(prefix, "train"), cifar.train(), true, check);
-  CheckFiles(Path(prefix, "test"), cifar.test(), evaluated, check);
+// Of proto::Cifar or proto::Jpeg, whose images are red, green and blue.
+template <typename Reader>
+void CheckColours(const std::string& prefix, const Reader& reader,
+                  bool evaluated, Checker* check) {
+  CheckFiles(Path(prefix, "train"), reader.train(), true, check);
+  CheckFiles(Path(prefix, "test"), reader.test(), evaluated, check);
   const auto channels = [&](const char* field, int values) {
     check->Require(values == kCifarChannels, Path(prefix, field),
                    absl::StrCat("must have ", kCifarChannels,
                                 " values (red, green, blue), has ", values));
   };
-  channels("mean", cifar.mean_size());
-  channels("deviation", cifar.deviation_size());
-  for (int i = 0; i < cifar.mean_size(); ++i) {
-    check->Between(absl::StrCat(prefix, ".mean[", i, "]"), cifar.mean(i), -1e6,
+  channels("mean", reader.mean_size());
+  channels("deviation", reader.deviation_size());
+  for (int i = 0; i < reader.mean_size(); ++i) {
+    check->Between(absl::StrCat(prefix, ".mean[", i, "]"), reader.mean(i), -1e6,
                    1e6);
   }
-  for (int i = 0; i < cifar.deviation_size(); ++i) {
+  for (int i = 0; i < reader.deviation_size(); ++i) {
     check->AboveZero(absl::StrCat(prefix, ".deviation[", i, "]"),
-                     cifar.deviation(i), 1e6);
+                     reader.deviation(i), 1e6);
   }
+}
+
+void CheckJpeg(const proto::Jpeg& jpeg, bool evaluated, Checker* check) {
+  const std::string prefix = "data.jpeg";
+  CheckColours(prefix, jpeg, evaluated, check);
+  check->Between(Path(prefix, "size"), jpeg.size(), 1, kMostJpegSize);
+  check->Between(Path(prefix, "resize"), jpeg.resize(), jpeg.size(),
+                 kMostJpegResize, " from data.jpeg.size");
+  check->Between(Path(prefix, "threads"), jpeg.threads(), 0, 1024);
+}
+
+void CheckAugmentation(const proto::Data& data, Checker* check) {
+  const std::string prefix = "data.augmentation";
+  const proto::Augmentation& augmentation = data.augmentation();
+  check->Require(HasImages(data) || data.has_jpeg(), prefix,
+                 "needs images that are read: data.idx, data.cifar or "
+                 "data.jpeg");
+  check->Between(Path(prefix, "crop_padding"), augmentation.crop_padding(), 0,
+                 data.has_jpeg() ? 0 : kMany,
+                 data.has_jpeg() ? " with data.jpeg" : "");
+  if (!augmentation.has_random_resized_crop()) return;
+  check->Require(data.has_jpeg(), Path(prefix, "random_resized_crop"),
+                 "needs data.jpeg");
+  const double area = augmentation.random_resized_crop().min_area();
+  check->AboveZero(Path(prefix, "random_resized_crop.min_area"), area, 1);
 }
 
 constexpr int64_t kMostFloats = int64_t{1} << 32;
@@ -128,7 +156,10 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
       CheckIdx(data.idx(), evaluated, check);
       break;
     case proto::Data::kCifar:
-      CheckCifar(data.cifar(), evaluated, check);
+      CheckColours("data.cifar", data.cifar(), evaluated, check);
+      break;
+    case proto::Data::kJpeg:
+      CheckJpeg(data.jpeg(), evaluated, check);
       break;
     case proto::Data::kText:
       CheckText(data.text(), evaluated, check);
@@ -146,17 +177,14 @@ void CheckData(const proto::Data& data, bool evaluated, Checker* check) {
                      data.external().test_samples(), 0);
       break;
     case proto::Data::READER_NOT_SET:
-      check->Add("data",
-                 "must name a reader: idx, cifar, synthetic_images, text, "
-                 "linear_regression or external");
+      check->Add(
+          "data",
+          "must name a reader: idx, cifar, jpeg, synthetic_images, text, "
+          "linear_regression or external");
       break;
   }
   check->Between("data.batch_size", data.batch_size(), 1, kMany);
-  if (!data.has_augmentation()) return;
-  check->Require(HasImages(data), "data.augmentation",
-                 "needs images that are read: data.idx or data.cifar");
-  check->Between("data.augmentation.crop_padding",
-                 data.augmentation().crop_padding(), 0, kMany);
+  if (data.has_augmentation()) CheckAugmentation(data, check);
 }
 
 }  // namespace sluice

@@ -38,6 +38,8 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
        {"idx { train_images: 'a' train_labels: 'b' test_images: 'c' "
         "test_labels: 'd' } augmentation {}",
         "cifar { train: 'a' test: 'b' } augmentation {}",
+        "jpeg { train: 'a' test: 'b' } "
+        "augmentation { random_resized_crop {} }",
         "text { train: 'a' test: 'b' }", "synthetic_images { height: 8 }",
         "linear_regression { features: 3 }"}) {
     EXPECT_THAT(Violations(data), IsEmpty()) << data;
@@ -48,9 +50,10 @@ TEST(DataValidationTest, EveryReaderIsValidWithLittle) {
 }
 
 TEST(DataValidationTest, OneOfTheReadersMustBeNamed) {
-  EXPECT_THAT(Violations(""),
-              ElementsAre("data: must name a reader: idx, cifar, "
-                          "synthetic_images, text, linear_regression or external"));
+  EXPECT_THAT(
+      Violations(""),
+      ElementsAre("data: must name a reader: idx, cifar, jpeg, "
+                  "synthetic_images, text, linear_regression or external"));
 }
 
 TEST(DataValidationTest, IdxTestFilesAreBothOrNone) {
@@ -113,8 +116,36 @@ TEST(DataValidationTest, AugmentationIsForImagesThatAreRead) {
                                    "linear_regression { features: 3 }"}) {
     EXPECT_THAT(Violations(reader + " augmentation {}"),
                 ElementsAre("data.augmentation: needs images that are read: "
-                            "data.idx or data.cifar"));
+                            "data.idx, data.cifar or data.jpeg"));
   }
+}
+
+TEST(DataValidationTest, JpegImagesAreCroppedAtRandomAndOthersPadded) {
+  EXPECT_THAT(Violations("cifar { train: 'a' test: 'b' } "
+                         "augmentation { random_resized_crop {} }"),
+              ElementsAre("data.augmentation.random_resized_crop: needs "
+                          "data.jpeg"));
+  EXPECT_THAT(Violations("jpeg { train: 'a' test: 'b' } augmentation { "
+                         "crop_padding: 4 random_resized_crop { min_area: 2 } "
+                         "}"),
+              ElementsAre("data.augmentation.crop_padding: must be 0 to 0 with "
+                          "data.jpeg, is 4",
+                          "data.augmentation.random_resized_crop.min_area: "
+                          "must be above 0 and at most 1, is 2"));
+}
+
+TEST(DataValidationTest, JpegSizesAreSaidWithTheirBounds) {
+  EXPECT_THAT(Violations("jpeg { size: 5000 threads: -1 mean: 0.5 }"),
+              ElementsAre("data.jpeg.train: must name a file, is not set",
+                          "data.jpeg.test: must name a file, is not set",
+                          "data.jpeg.mean: must have 3 values (red, green, "
+                          "blue), has 1",
+                          "data.jpeg.size: must be 1 to 4096, is 5000",
+                          "data.jpeg.threads: must be 0 to 1024, is -1"));
+  EXPECT_THAT(
+      Violations("jpeg { train: 'a' test: 'b' size: 224 resize: 200 }"),
+      ElementsAre("data.jpeg.resize: must be 224 to 8192 from data.jpeg.size, "
+                  "is 200"));
 }
 
 }  // namespace

@@ -7,8 +7,9 @@ namespace sluice {
 
 // The job without the fields in which processes may differ because they change
 // no bit of an update: cluster.coordinator, worker.gpus,
-// wire.shared_memory, output, evaluation, delays, checkpoint, timeouts, and a
-// micro_batch that splits nothing. REQUIRES: defaults are filled in.
+// data.jpeg.threads, wire.shared_memory, output, evaluation, delays,
+// checkpoint, timeouts, and a micro_batch that splits nothing. REQUIRES:
+// defaults are filled in.
 proto::Job DecisiveJob(const proto::Job& job);
 
 // The job without the fields that may change from one generation of a run to

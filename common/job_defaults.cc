@@ -4,6 +4,7 @@
 #include "common/data_shape.h"
 #include "common/fill_default.h"
 #include "common/group.h"
+#include "common/image_list.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
 
@@ -93,6 +94,21 @@ void ResolveSchedule(proto::Schedule* schedule) {
   SLUICE_DEFAULT(schedule, linear_scaling, false);
 }
 
+// Of test images before their centre is taken: 256 for 224, as everybody does.
+int ShorterSide(int64_t size) {
+  return static_cast<int>(
+      std::clamp<int64_t>((size * 8 + 6) / 7, 1, kMostJpegResize));
+}
+
+// Of proto::Cifar or proto::Jpeg.
+template <typename Reader>
+void ResolvePixels(int channels, Reader* reader) {
+  if (reader->mean().empty()) reader->mutable_mean()->Resize(channels, 0);
+  if (reader->deviation().empty()) {
+    reader->mutable_deviation()->Resize(channels, 1);
+  }
+}
+
 void ResolveData(proto::Data* data) {
   if (data->has_idx()) {
     SLUICE_DEFAULT(data->mutable_idx(), mean, 0);
@@ -101,12 +117,15 @@ void ResolveData(proto::Data* data) {
   if (data->has_cifar()) {
     proto::Cifar* cifar = data->mutable_cifar();
     SLUICE_DEFAULT_ENUM(cifar, classes, proto::Cifar::CIFAR10);
-    if (cifar->mean().empty()) {
-      cifar->mutable_mean()->Resize(kCifarChannels, 0);
-    }
-    if (cifar->deviation().empty()) {
-      cifar->mutable_deviation()->Resize(kCifarChannels, 1);
-    }
+    ResolvePixels(kCifarChannels, cifar);
+  }
+  if (data->has_jpeg()) {
+    proto::Jpeg* jpeg = data->mutable_jpeg();
+    SLUICE_DEFAULT(jpeg, size, 224);
+    SLUICE_DEFAULT(jpeg, resize, ShorterSide(jpeg->size()));
+    SLUICE_DEFAULT_ENUM(jpeg, on_damage, proto::Jpeg::FAIL);
+    SLUICE_DEFAULT(jpeg, threads, 0);
+    ResolvePixels(kJpegChannels, jpeg);
   }
   if (data->has_synthetic_images()) {
     proto::SyntheticImages* images = data->mutable_synthetic_images();
@@ -133,6 +152,11 @@ void ResolveData(proto::Data* data) {
   if (data->has_augmentation()) {
     SLUICE_DEFAULT(data->mutable_augmentation(), crop_padding, 0);
     SLUICE_DEFAULT(data->mutable_augmentation(), horizontal_flip, false);
+    if (data->augmentation().has_random_resized_crop()) {
+      SLUICE_DEFAULT(
+          data->mutable_augmentation()->mutable_random_resized_crop(), min_area,
+          0.08);
+    }
   }
 }
 

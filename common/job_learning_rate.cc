@@ -12,6 +12,9 @@ LearningRateOptions JobLearningRate(const proto::Job& job,
     case proto::Schedule::kStep:
       options.kind = LearningRateOptions::Kind::kStep;
       options.step_samples = schedule.step().every_epochs() * epoch_samples;
+      for (const double epochs : schedule.step().at_epochs()) {
+        options.step_at.push_back(epochs * epoch_samples);
+      }
       options.step_factor = schedule.step().factor();
       break;
     case proto::Schedule::kCosine:

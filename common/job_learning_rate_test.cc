@@ -38,6 +38,10 @@ TEST(JobLearningRateTest, EpochsBecomeSamples) {
   EXPECT_EQ(step.kind, LearningRateOptions::Kind::kStep);
   EXPECT_EQ(step.step_samples, 2000);
   EXPECT_EQ(step.step_factor, 0.5);
+  schedule->mutable_step()->add_at_epochs(3);
+  schedule->mutable_step()->add_at_epochs(4.5);
+  EXPECT_EQ(JobLearningRate(job, 1000).step_at,
+            std::vector<double>({3000, 4500}));
 }
 
 }  // namespace

@@ -107,7 +107,19 @@ void CheckSchedule(const proto::Job& job, Checker* check) {
   const proto::Schedule& schedule = job.schedule();
   if (schedule.has_step()) {
     const proto::StepDecay& step = schedule.step();
-    check->AboveZero("schedule.step.every_epochs", step.every_epochs());
+    if (step.at_epochs().empty()) {
+      check->AboveZero("schedule.step.every_epochs", step.every_epochs());
+    } else {
+      check->Require(!step.has_every_epochs(), "schedule.step.every_epochs",
+                     "must not be set with schedule.step.at_epochs");
+    }
+    for (int i = 0; i < step.at_epochs_size(); ++i) {
+      const double least = i == 0 ? 0 : step.at_epochs(i - 1);
+      check->Require(step.at_epochs(i) > least && step.at_epochs(i) <= 1e6,
+                     absl::StrCat("schedule.step.at_epochs[", i, "]"),
+                     absl::StrCat("must be above ", least,
+                                  " and at most 1e6, is ", step.at_epochs(i)));
+    }
     check->AboveZero("schedule.step.factor", step.factor(), 1);
   }
   if (schedule.has_cosine()) {

@@ -300,7 +300,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"schedule { step { every_epochs: 1 factor: 2 } }",
              "schedule.step.factor: must be above 0 and at most 1, is 2"},
         Case{"schedule { step {} }",
-             "schedule.step.every_epochs: must be above 0"}));
+             "schedule.step.every_epochs: must be above 0"},
+        Case{"schedule { step { every_epochs: 1 at_epochs: 2 } }",
+             "schedule.step.every_epochs: must not be set with "
+             "schedule.step.at_epochs"},
+        Case{"schedule { step { at_epochs: [2, 2] } }",
+             "schedule.step.at_epochs[1]: must be above 2 and at most 1e6, is "
+             "2"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Model, ViolationTest,

@@ -15,12 +15,19 @@
 namespace sluice {
 namespace {
 
+double Decays(const LearningRateOptions& o, double samples) {
+  if (o.step_at.empty()) return std::floor(samples / o.step_samples);
+  return static_cast<double>(
+      std::count_if(o.step_at.begin(), o.step_at.end(),
+                    [&](double at) { return at <= samples; }));
+}
+
 double Decay(const LearningRateOptions& o, double samples) {
   switch (o.kind) {
     case LearningRateOptions::Kind::kConstant:
       return 1;
     case LearningRateOptions::Kind::kStep:
-      return std::pow(o.step_factor, std::floor(samples / o.step_samples));
+      return std::pow(o.step_factor, Decays(o, samples));
     case LearningRateOptions::Kind::kCosine: {
       const double done = std::min(1.0, samples / o.cosine_samples);
       const double wave = (1 + std::cos(std::numbers::pi * done)) / 2;

@@ -2,6 +2,7 @@
 #define SLUICE_COMMON_LEARNING_RATE_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace sluice {
 
@@ -12,12 +13,13 @@ struct LearningRateOptions {
   enum class Kind { kConstant, kStep, kCosine };
   double base = 0.01;  // Rate of one gradient.
   Kind kind = Kind::kConstant;
-  double step_samples = 0;      // kStep: samples between two decays; above 0.
-  double step_factor = 0.1;     // kStep: factor of each decay.
-  double cosine_samples = 0;    // kCosine: until the final rate; above 0.
-  double cosine_final = 0;      // kCosine: final share of the full rate.
-  double warmup_samples = 0;    // Linear rise over so many samples.
-  bool linear_scaling = false;  // Goyal et al. 2017.
+  double step_samples = 0;  // kStep: samples between two decays; above 0,
+  std::vector<double> step_at = {};  // or else those after which there is one.
+  double step_factor = 0.1;          // kStep: factor of each decay.
+  double cosine_samples = 0;         // kCosine: until the final rate; above 0.
+  double cosine_final = 0;           // kCosine: final share of the full rate.
+  double warmup_samples = 0;         // Linear rise over so many samples.
+  bool linear_scaling = false;       // Goyal et al. 2017.
 };
 
 // The rate of an update of `gradients` gradients after `samples` samples have
@@ -26,6 +28,7 @@ struct LearningRateOptions {
 //   full  = base * (linear_scaling ? gradients : 1)
 //   decay = 1                                              kConstant
 //           step_factor^floor(samples / step_samples)      kStep
+//           or ^(how many of step_at are at most `samples`)
 //           f + (1 - f) (1 + cos(pi t)) / 2                kCosine
 //   rate  = full * decay
 //

@@ -22,6 +22,15 @@ TEST(LearningRateTest, StepDecaysAtTheSampleThatEndsThePeriod) {
   EXPECT_EQ(LearningRate(options, 250, 1), 0.25);
 }
 
+TEST(LearningRateTest, StepsMayBeUneven) {
+  const LearningRateOptions options{
+      .base = 1, .kind = Kind::kStep, .step_at = {30, 80}, .step_factor = 0.5};
+  EXPECT_EQ(LearningRate(options, 29, 1), 1);
+  EXPECT_EQ(LearningRate(options, 30, 1), 0.5);
+  EXPECT_EQ(LearningRate(options, 79, 1), 0.5);
+  EXPECT_EQ(LearningRate(options, 1000, 1), 0.25);
+}
+
 TEST(LearningRateTest, CosineFallsToItsFinalShareAndStays) {
   const LearningRateOptions options{.base = 2,
                                     .kind = Kind::kCosine,

@@ -182,6 +182,9 @@ proto::Job DecisiveJob(const proto::Job& job) {
     decisive.mutable_worker()->clear_micro_batch();
   }
   decisive.mutable_worker()->clear_gpus();
+  if (decisive.data().has_jpeg()) {
+    decisive.mutable_data()->mutable_jpeg()->clear_threads();
+  }
   decisive.mutable_wire()->clear_shared_memory();
   decisive.mutable_sync()->clear_shortage_timeout_s();
   proto::Limits* limits = decisive.mutable_limits();

@@ -128,6 +128,7 @@ void ExpectAllSet(const Message& message, const std::string& prefix) {
       continue;
     }
     if (field->is_repeated()) {
+      if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
       for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
         ExpectAllSet(reflection->GetRepeatedMessage(message, field, j),
                      path + ".");
@@ -156,12 +157,15 @@ TEST(ResolvedJobTest, NoFieldIsLeftWithoutAValue) {
   ExpectAllSet(Resolve({"schedule.step.every_epochs=2"}).job, "");
   proto::Job images;
   images.mutable_data()->mutable_idx();
-  images.mutable_data()->mutable_augmentation();
+  images.mutable_data()->mutable_augmentation()->mutable_random_resized_crop();
   proto::Conv2d* conv2d = images.mutable_model()->add_layer()->mutable_conv2d();
   conv2d->set_channels(2);
   conv2d->set_kernel(3);
   images.mutable_model()->add_layer()->mutable_max_pool()->set_kernel(2);
   images.mutable_model()->add_layer()->mutable_average_pool()->set_kernel(2);
+  ResolveDefaults(&images);
+  ExpectAllSet(images, "");
+  images.mutable_data()->mutable_jpeg();
   ResolveDefaults(&images);
   ExpectAllSet(images, "");
 }

@@ -1,9 +1,12 @@
 #include "worker/compute_context.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "common/group.h"
+#include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "kernels/numerics.h"
 #include "spdlog/spdlog.h"
@@ -24,6 +27,19 @@ void LogRefusal(const absl::Status& why) {
   spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
 }
 
+// Ever less often, as they become many.
+void LogDamage(const absl::Status& damage, int64_t total) {
+  if ((total & (total - 1)) != 0) return;
+  spdlog::warn("event=sample_damaged reason=\"{}\" damaged_samples_total={}",
+               std::string(damage.message()), total);
+}
+
+int64_t DecodingThreads(const proto::Job& job) {
+  const int threads = job.data().jpeg().threads();
+  return threads > 0 ? threads
+                     : std::max(1U, std::thread::hardware_concurrency());
+}
+
 absl::StatusOr<ComputeContext> MakeContext(
     const ResolvedJob& job, WorkerId id, int batch_size, Split split,
     std::shared_ptr<const DataSource> data) {
@@ -34,12 +50,27 @@ absl::StatusOr<ComputeContext> MakeContext(
                                         {.on_refused = LogRefusal}));
   context.data = std::move(data);
   if (context.data != nullptr) return context;
-  SLUICE_ASSIGN_OR_RETURN(
-      context.data, OpenDataSource(job.job.data(), split, job.job.seed()));
+  SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, split));
   return context;
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const ResolvedJob& job,
+                                                     Split split) {
+  return OpenDataSource(
+      job.job.data(), split, job.job.seed(),
+      {.on_damage = LogDamage,
+       .run = [threads = DecodingThreads(job.job)](int64_t most,
+                                                   const auto& work) {
+         std::vector<std::thread> others;
+         for (int64_t t = 1; t < std::min(threads, most); ++t) {
+           others.push_back(StartThread("decode samples", work));
+         }
+         work();
+         for (std::thread& other : others) other.join();
+       }});
+}
 
 void ComputeContext::Enter() const {
   kernels::SetNumericMode();
@@ -123,9 +154,7 @@ absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
                           MakeDevice(job.job.worker(), WorkerId(0)));
-  SLUICE_ASSIGN_OR_RETURN(
-      context.data,
-      OpenDataSource(job.job.data(), Split::kTest, job.job.seed()));
+  SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, Split::kTest));
   SLUICE_ASSIGN_OR_RETURN(
       context.measure,
       StagedMeasure::Create(job, context.data.get(), context.device.get()));

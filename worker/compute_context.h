@@ -44,6 +44,10 @@ struct ComputeContext {
   std::map<std::string, std::string> Inputs() const;
 };
 
+// A split of the job's data, as OpenDataSource. Damaged samples are logged.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const ResolvedJob& job,
+                                                     Split split);
+
 // For worker `id`'s gradients of the training split, JobMicroBatch(job) samples
 // at a time. `data`: the split, where it is open already. Errors name the file
 // or the device.

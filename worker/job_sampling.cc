@@ -46,7 +46,10 @@ NativeGradient::Options JobNativeGradient(const ResolvedJob& resolved) {
   options.micro_batch = JobMicroBatch(resolved);
   options.parameters = resolved.layout.size();
   options.clip_norm = resolved.job.worker().clip_norm();
-  if (resolved.job.data().has_augmentation()) {
+  options.batches_per_round = int64_t{resolved.job.sync().local_steps()} *
+                              resolved.job.cluster().workers();
+  if (resolved.job.data().has_augmentation() &&
+      !resolved.job.data().has_jpeg()) {  // Which varies its images itself.
     options.augmentation = JobAugmentation(resolved);
   }
   return options;

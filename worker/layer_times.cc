@@ -116,7 +116,7 @@ class Subject {
     std::vector<int64_t> samples(
         std::min<int64_t>(JobMicroBatch(job), context.data->size()));
     std::iota(samples.begin(), samples.end(), 0);
-    context.data->Gather(samples, &subject->batch_);
+    SLUICE_RETURN_IF_ERROR(context.data->Gather(samples, &subject->batch_));
     subject->parts_ = SmallestStages(job.model);
     subject->several_ = JobMicroBatch(job) < job.job.data().batch_size();
     return subject;

@@ -27,17 +27,20 @@ absl::StatusOr<Measurement> Measure(const DataSource& test, int batch_size,
   int64_t at = 0, labels = 0;
   Batch batch;
   std::vector<int64_t> indices;
+  absl::Status read;
   const auto next = [&]() -> const Batch* {
     if (at == test.size() || cancel.cancelled()) return nullptr;
     indices.resize(std::min<int64_t>(batch_size, test.size() - at));
     std::iota(indices.begin(), indices.end(), at);
-    test.Gather(indices, &batch);
+    read = test.Gather(indices, &batch);
+    if (!read.ok()) return nullptr;
     at += batch.samples;
     labels += static_cast<int64_t>(batch.labels.size());
     return &batch;
   };
   SLUICE_ASSIGN_OR_RETURN(const Model::Result result,
                           model->Evaluate(next, weights));
+  SLUICE_RETURN_IF_ERROR(read);
   if (at < test.size()) return absl::AbortedError("the run is over");
   return MeasurementOf(result, classification, labels);
 }

@@ -11,6 +11,10 @@
 //   Next      gives 4[3..5], share 3/8; the thread reads 4[6..7]
 //   Next      gives 4[6..7], share 2/8, last of its mini-batch; 5[0..1]
 //   Next      5[0..1] from where it was read: nothing follows
+//
+// If samples are worth guessing, something always follows: the last Next starts
+// the thread with the first part of the likely next task. Compute takes it if
+// the guess was right.
 #include "worker/native_gradient.h"
 
 #include <algorithm>
@@ -26,6 +30,7 @@ NativeGradient::NativeGradient(Options options, const DataSource* data,
     : options_(std::move(options)),
       data_(*data),
       model_(*model),
+      likely_(options_.batches_per_round),
       computed_(options_.passes_at_once) {
   SLUICE_CHECK(options_.micro_batch >= 1);
 }
@@ -50,10 +55,16 @@ absl::Span<float> NativeGradient::Gradient() {
 absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
     const Batches& batches, WeightSource& weights, GradientSink& gradient,
     const CancelToken& cancel, TaskProgress* progress) {
-  AwaitReading();  // For a task that was cut short.
-  batches_ = batches;
-  samples_.clear();
-  ReadOne();
+  AwaitReading();
+  likely_batches_ = batches;
+  likely_batches_.first = likely_.After(batches.first, batches.count);
+  if (std::exchange(guessed_, std::nullopt) == batches.first) {
+    batches_.count = batches.count - (ahead_.last ? 1 : 0);
+  } else {  // The first task, a wrong guess, or after one that was cut short.
+    batches_ = batches;
+    samples_.clear();
+    ReadOne();
+  }
   return model_.ComputeGradient({.count = batches.count,
                                  .rate = batches.rate,
                                  .clip_norm = options_.clip_norm,
@@ -61,10 +72,15 @@ absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
                                 weights, gradient, cancel, progress);
 }
 
-Model::Part NativeGradient::Next() {
+absl::StatusOr<Model::Part> NativeGradient::Next() {
   AwaitReading();
-  // Where no part follows there is no need of memory for two.
-  if (batches_.count == 0) return ahead_.part();
+  SLUICE_RETURN_IF_ERROR(read_);
+  if (batches_.count == 0) {
+    // Where no part follows there is no need of memory for two.
+    if (!data_.worth_guessing()) return ahead_.part();
+    batches_ = likely_batches_;
+    guessed_ = batches_.first;
+  }
   Read& given = computed_[oldest_];
   oldest_ = (oldest_ + 1) % computed_.size();
   std::swap(given, ahead_);
@@ -83,8 +99,9 @@ void NativeGradient::ReadOne() {
   Batch& batch = ahead_.batch;
   batch.id = batches_.first;
   batch.first = first_;
-  data_.Gather(absl::MakeConstSpan(samples_).subspan(first_, count), &batch);
-  if (options_.augmentation.has_value()) {
+  read_ = data_.Gather(absl::MakeConstSpan(samples_).subspan(first_, count),
+                       &batch);
+  if (read_.ok() && options_.augmentation.has_value()) {
     options_.augmentation->Apply(batch.id, batch.first, &batch);
   }
   ahead_.share = static_cast<float>(static_cast<double>(count) /

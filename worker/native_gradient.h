@@ -14,6 +14,7 @@
 #include "worker/data/batch_samples.h"
 #include "worker/data/data_source.h"
 #include "worker/flow.h"
+#include "worker/likely_batches.h"
 #include "worker/model/model.h"
 #include "worker/task_gradient.h"
 #include "worker/task_progress.h"
@@ -27,8 +28,9 @@ namespace sluice {
 // Memory   that of a forward and backward pass of micro_batch samples; where
 //          there are several micro-batches, one more gradient; where there are
 //          several mini-batches, another one, and on a device with host memory
-//          a copy of the weights; in both cases the samples of one pass more
-//          than stay (passes_at_once).
+//          a copy of the weights; in both cases, and where the next samples
+//          are guessed, the samples of one pass more than stay
+//          (passes_at_once).
 // Numerics a function of the mini-batches, the weights and micro_batch alone.
 //          A mini-batch's gradient in micro-batches differs from the unsplit
 //          one by rounding only: of one dense layer, in each element, by at
@@ -50,6 +52,8 @@ class NativeGradient final : public TaskGradient {
     int64_t parameters = 0;  // Floats of Weights and Gradient.
     // Parts whose samples stay while the model computes, at least 1.
     int passes_at_once = 1;
+    // Mini-batches that all workers are given in turn.
+    int64_t batches_per_round = 1;
   };
   // `data` and `model`, which is prepared for the samples of one micro-batch,
   // must outlive this.
@@ -63,6 +67,9 @@ class NativeGradient final : public TaskGradient {
   const SharedMemory* SharedGradient() override;
   // The first part's samples are read before its forward pass begins, and all
   // others', on a thread of their own, while the part before them is computed.
+  // If samples are worth guessing, the first part of the task that is likely
+  // the next is read during the last part of this one. Errors are also those of
+  // DataSource::Gather.
   absl::StatusOr<OrRestarted<Model::Result>> Compute(
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) override;
@@ -82,8 +89,8 @@ class NativeGradient final : public TaskGradient {
     vector->resize(options_.parameters);
     return absl::MakeSpan(*vector);
   }
-  // The part that was read; if one follows it begins to be.
-  Model::Part Next();
+  // The part that was read; if one follows, or is likely to, it begins to be.
+  absl::StatusOr<Model::Part> Next();
   // Reads part after part of `batches_` into `ahead_`.
   void ReadOne();
   void AwaitReading() {
@@ -96,6 +103,7 @@ class NativeGradient final : public TaskGradient {
   Model& model_;
 
   std::vector<float> weights_[2];  // Empty until they are asked for.
+  LikelyBatches likely_;
   // One of these two, then.
   std::optional<SharedMemory> shared_gradient_;
   std::vector<float> gradient_;
@@ -108,6 +116,10 @@ class NativeGradient final : public TaskGradient {
   Batches batches_;               // Those that are still to be read.
   std::vector<int64_t> samples_;  // Of the first of them; empty: not begun.
   int64_t first_ = 0;             // Of `samples_`, those that were read.
+  absl::Status read_;             // How reading `ahead_` ended.
+  // The first mini-batch of the task that was guessed, if `ahead_` is its.
+  std::optional<BatchId> guessed_;
+  Batches likely_batches_;  // What is guessed while a task is computed.
   std::thread reading_;
 };
 

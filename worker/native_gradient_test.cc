@@ -206,14 +206,15 @@ TEST_F(NativeGradientTest, EachPartKnowsItsPlaceInTheRun) {
 class MeetingSource final : public DataSource {
  public:
   int64_t size() const override { return source_.size(); }
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     EXPECT_TRUE(kernels::NumericModeIsSet());
     absl::MutexLock lock(&mu_);
     EXPECT_TRUE(Await([this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
       return computed_ >= read_;
     }));
-    source_.Gather(indices, batch);
     ++read_;
+    return source_.Gather(indices, batch);
   }
   // To be called when a part is computed, and so many will have been read.
   void Compute(int read) {
@@ -287,16 +288,87 @@ TEST_F(NativeGradientTest, ACancelBetweenMicroBatchesStops) {
   EXPECT_THAT(offers, IsEmpty());
 }
 
+// Says which samples were read, and fails on one of them.
+class SlowSource final : public DataSource {
+ public:
+  int64_t size() const override { return source_.size(); }
+  bool worth_guessing() const override { return true; }
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
+    absl::MutexLock lock(&mu_);
+    reads_.emplace_back(indices.begin(), indices.end());
+    for (const int64_t i : indices) {
+      if (i == fails_on) return absl::DataLossError("sample is damaged");
+    }
+    return source_.Gather(indices, batch);
+  }
+  std::vector<std::vector<int64_t>> reads() const {
+    absl::MutexLock lock(&mu_);
+    return reads_;
+  }
+
+  int64_t fails_on = -1;  // Set before anything is read.
+
+ private:
+  const FakeDataSource source_{10};
+  mutable absl::Mutex mu_;
+  mutable std::vector<std::vector<int64_t>> reads_ ABSL_GUARDED_BY(mu_);
+};
+
+TEST_F(NativeGradientTest, ARightGuessIsReadOnceAndAWrongOneAgain) {
+  SlowSource source;
+  const auto compute =
+      std::make_unique<NativeGradient>(InOrder(8), &source, model_.get());
+  // Mini-batches of 8 and 2: after 0 comes 1, then, wrongly guessed, not 2.
+  for (const int64_t batch : {0, 1, 1}) {
+    ASSERT_TRUE(Compute(compute.get(), {.first = BatchId(batch)}).ok());
+  }
+  const std::vector<int64_t> zero = {0, 1, 2, 3, 4, 5, 6, 7}, one = {8, 9};
+  EXPECT_THAT(Passes(), ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7),
+                                    ElementsAre(8, 9), ElementsAre(8, 9)));
+  const auto reads = source.reads();  // And perhaps what is guessed behind it.
+  ASSERT_GE(reads.size(), 4);
+  EXPECT_THAT(std::vector(reads.begin(), reads.begin() + 4),
+              ElementsAre(zero, one, zero, one));
+}
+
+TEST_F(NativeGradientTest, ARightGuessIsTheFirstOfSeveralParts) {
+  SlowSource source;
+  NativeGradient compute(InOrder(3), &source, model_.get());
+  for (const int64_t batch : {0, 1, 2}) {
+    ASSERT_TRUE(Compute(&compute, {.first = BatchId(batch)}).ok());
+  }
+  EXPECT_THAT(Passes(), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5),
+                                    ElementsAre(6, 7), ElementsAre(8, 9),
+                                    ElementsAre(0, 1, 2), ElementsAre(3, 4, 5),
+                                    ElementsAre(6, 7)));
+}
+
+TEST_F(NativeGradientTest, ASampleThatCannotBeReadEndsItsTaskAndNoOther) {
+  SlowSource source;
+  source.fails_on = 9;
+  NativeGradient compute(InOrder(3), &source, model_.get());
+  // Mini-batch 1, which fails, is guessed and then not asked for.
+  for (const int64_t batch : {0, 2}) {
+    ASSERT_TRUE(Compute(&compute, {.first = BatchId(batch)}).ok());
+  }
+  const absl::Status status = Compute(&compute, {.first = BatchId(3)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(), "sample is damaged");
+}
+
 // Images of 1 x 4 pixels that count on.
 class FakeImages final : public DataSource {
  public:
   int64_t size() const override { return 10; }
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.clear();
     for (const int64_t i : indices) {
       for (int p = 0; p < 4; ++p) batch->inputs.push_back(10 * i + p);
     }
+    return absl::OkStatus();
   }
 };
 

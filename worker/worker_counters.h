@@ -22,6 +22,7 @@ struct WorkerCounters {
   int64_t pushed_bytes = 0;
   int64_t repeated_calls = 0;
   int64_t model_restarts = 0;
+  int64_t damaged_samples = 0;
   int64_t compute_microseconds = 0;
   int64_t saved_microseconds = 0;
 };
@@ -51,6 +52,9 @@ inline constexpr CounterRow<WorkerCounters> kWorkerCounters[] = {
     {"model_restarts_total",
      "model processes started again, since the worker's own start",
      &WorkerCounters::model_restarts},
+    {"damaged_samples_total",
+     "damaged samples that others stood in for, since the worker's own start",
+     &WorkerCounters::damaged_samples},
     {"compute_microseconds_total", "microseconds of computing",
      &WorkerCounters::compute_microseconds},
     {"saved_microseconds_total",

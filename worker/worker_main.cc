@@ -86,11 +86,13 @@ absl::StatusOr<std::optional<WorkerId>> ParseNumber(
 
 // All that a worker counts.
 WorkerCounters CountersOf(const SharedCounters<WorkerCounters>& counters,
+                          const ComputeContext& context,
                           const GrpcExchange& exchange) {
   WorkerCounters all = counters.Get();
   all.pulled_bytes = exchange.pulled_bytes_total();
   all.pushed_bytes = exchange.pushed_bytes_total();
   all.repeated_calls = exchange.repeated_calls_total();
+  if (context.data != nullptr) all.damaged_samples = context.data->damaged();
   return all;
 }
 
@@ -147,7 +149,7 @@ class Tasks {
   GrpcExchange* exchange() { return exchange_.get(); }
   // After Open.
   CounterMap Counted() const {
-    return sluice::Counted(CountersOf(counters_, *exchange_),
+    return sluice::Counted(CountersOf(counters_, context_, *exchange_),
                            self_.process.security);
   }
 
@@ -196,7 +198,7 @@ class Tasks {
   }
   // After that thread has ended. Says what was counted.
   void Describe(LifeEnd* end) const {
-    const WorkerCounters all = CountersOf(counters_, *exchange_);
+    const WorkerCounters all = CountersOf(counters_, context_, *exchange_);
     spdlog::info("event=done worker={} {}", number_,
                  CountersText(kWorkerCounters, all));
     end->finish = inbox_.finish();
@@ -461,7 +463,7 @@ int Run(const DaemonFlags& flags, const std::string& number,
   auto listener = ListenForMembers(member, job->job, group, *security);
   if (!listener.ok()) return UsageExitCode(listener.status());
   process.listener = *std::move(listener);
-  auto data = OpenDataSource(job->job.data(), Split::kTrain, job->job.seed());
+  auto data = OpenData(*job, Split::kTrain);
   if (!data.ok()) return ExitCode(data.status());
   process.data = *std::move(data);
   return RunSlots(process, group);

@@ -158,7 +158,7 @@ absl::Status OneWorker::Prepare() {
   task_gradient_.emplace(JobNativeGradient(job_), data_.get(), model_.get());
   std::vector<int64_t> samples(job_.job.data().batch_size());
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = i;
-  data_->Gather(samples, &batch_);
+  SLUICE_RETURN_IF_ERROR(data_->Gather(samples, &batch_));
   weights_ = job_.layout.InitialWeights(1, {0, job_.layout.size()});
   // No value is 0, because zeros would hide a wrong product.
   const Random random(1, "bench");

@@ -7,9 +7,6 @@
 // Input: one byte (bits 0 and 1: dimensions less 1; bit 2: the rest is the file
 // as it is, which may be a damaged .gz), then the file.
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <string>
@@ -20,26 +17,10 @@
 #include "common/idx_file.h"
 #include "common/status_macros.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/memory_file.h"
 
 namespace sluice {
 namespace {
-
-// A file in memory that has a path; removed by the destructor.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& bytes)
-      : file_(memfd_create("idx", MFD_CLOEXEC)) {
-    SLUICE_CHECK(file_ >= 0);
-    SLUICE_CHECK(write(file_, bytes.data(), bytes.size()) ==
-                 static_cast<ssize_t>(bytes.size()));
-  }
-  ~MemoryFile() { close(file_); }
-
-  std::string path() const { return absl::StrCat("/proc/self/fd/", file_); }
-
- private:
-  const int file_;
-};
 
 std::string Packed(const std::string& bytes) {
   z_stream stream = {};
@@ -80,7 +61,7 @@ void CheckError(const absl::Status& status, const std::string& path) {
 }
 
 absl::StatusOr<IdxFile> Read(const std::string& bytes, int dimensions) {
-  const MemoryFile file(bytes);
+  const fuzz::MemoryFile file(bytes);
   const auto shape = ReadIdxShape(file.path(), dimensions);
   auto idx = ReadIdxFile(file.path(), dimensions);
   if (!shape.ok()) CheckError(shape.status(), file.path());

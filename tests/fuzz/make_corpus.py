@@ -7,9 +7,13 @@ change. Findings in the corpus, which are not made from seeds, are left alone.
 """
 
 import gzip
+import io
 import pathlib
 import struct
 import subprocess
+import tarfile
+
+from PIL import Image
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -185,6 +189,40 @@ def idx_files():
     seed("idx", "packed_damaged", b"\x06" + packed[:20] + b"x" + packed[21:])
 
 
+def images():
+    def tar(format, *members):
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w", format=format) as file:
+            for name, content in members:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                file.addfile(member, io.BytesIO(content))
+        return archive.getvalue()[:4096]
+
+    def jpeg(mode, **options):
+        picture = Image.new(mode, (20, 18))
+        picture.putdata([(7 * i % 256,) * len(mode) if len(mode) > 1
+                         else 7 * i % 256 for i in range(360)])
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=30, **options)
+        return file.getvalue()
+    sample = (("1.cls", b"3"), ("1.jpg", b"pixels"))
+    for name, format in (("ustar", tarfile.USTAR_FORMAT),
+                         ("gnu", tarfile.GNU_FORMAT),
+                         ("pax", tarfile.PAX_FORMAT)):
+        seed("images", name, b"\0" + tar(format, *sample))
+    long = "n" * 120
+    for name, format in (("gnu_long", tarfile.GNU_FORMAT),
+                         ("pax_long", tarfile.PAX_FORMAT)):
+        seed("images", name, b"\0" + tar(format, (long + ".cls", b"3"),
+                                         (long + ".jpg", b"")))
+    for name, image in (("colours", jpeg("RGB")), ("grey", jpeg("L")),
+                        ("cmyk", jpeg("CMYK")),
+                        ("progressive", jpeg("RGB", progressive=True)),
+                        ("cut", jpeg("RGB")[:-60])):
+        seed("images", name, bytes([1, 3, 5, 9, 8]) + image)
+
+
 # ---- Jobs. ----
 
 def jobs():
@@ -203,4 +241,5 @@ if __name__ == "__main__":
     client_sessions()
     coordinator_sessions()
     idx_files()
+    images()
     jobs()

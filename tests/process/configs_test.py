@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """Every job in configs/ trains: a few updates through the real daemons."""
 
+import subprocess
 import unittest
 
 import harness
@@ -31,6 +32,16 @@ def text(folder):
     return ["--set", f'data.text={{train: "{path}" test: "{path}"}}']
 
 
+def image_tree(folder):
+    """Overrides that set a job's images to a tree of a few, and one worker."""
+    subprocess.run([harness.ROOT / "tools/make_image_tree.py", folder,
+                    "--train", "40", "--test", "8"], check=True)
+    return harness.sets([
+        f'data.jpeg={{train: "{folder}/train" test: "{folder}/test" '
+        'on_damage: SKIP}', "data.batch_size=1", "cluster={workers: 1}",
+        "sync.gradients_per_update=1", "evaluation.batch_size=1"])
+
+
 def trains(job):
     def test(self):
         words = ["--set", f"stop={{updates: {UPDATES}}}"]
@@ -38,6 +49,8 @@ def trains(job):
             words += cifar(harness.scratch())
         if job.stem.startswith("text"):
             words += text(harness.scratch())
+        if job.stem == "imagenet_resnet50":
+            words += image_tree(harness.scratch())
         if job.stem == "synthetic_resnet50":
             words += ["--set", "data.batch_size=1",
                       "--set", "data.synthetic_images.test_samples=1"]

@@ -1,7 +1,3 @@
-// A draw depends on (seed, mini-batch, position) only. So an image gets the
-// same crop whichever worker computes its mini-batch, however the mini-batch is
-// split into micro-batches, and when a run is replayed.
-//
 // A crop is a copy row by row. With crop_padding 2, down = -2 and right = 1, on
 // a 5 x 5 image: rows 0 and 1 of the result are background, row 2 is image row
 // 0 without its first column, and its last column is background.
@@ -12,21 +8,9 @@
 
 #include "common/random.h"
 #include "common/status_macros.h"
+#include "worker/data/sample_draw.h"
 
 namespace sluice {
-namespace {
-
-// A mini-batch has at most 2^20 samples (data.batch_size), and a run has fewer
-// than 2^43 mini-batches.
-constexpr int kPositionBits = 20;
-
-// Uniform in 0..count-1.
-int Below(uint32_t random, int count) {
-  return static_cast<int>(uint64_t{random} * static_cast<uint64_t>(count) >>
-                          32);
-}
-
-}  // namespace
 
 Augmentation::Augmentation(const AugmentationOptions& options)
     : options_(options) {
@@ -37,15 +21,12 @@ Augmentation::Augmentation(const AugmentationOptions& options)
 }
 
 AugmentationDraw Augmentation::Draw(BatchId batch, int64_t position) const {
-  SLUICE_CHECK(position >= 0 && position < int64_t{1} << kPositionBits);
   const std::array<uint32_t, 4> random =
-      Random(options_.seed, "augmentation")
-          .Block(static_cast<uint64_t>(batch.value()) << kPositionBits |
-                 static_cast<uint64_t>(position));
+      Random(options_.seed, "augmentation").Block(SampleIndex(batch, position));
   const int padding = options_.crop_padding;
   AugmentationDraw draw;
-  draw.down = Below(random[0], 2 * padding + 1) - padding;
-  draw.right = Below(random[1], 2 * padding + 1) - padding;
+  draw.down = static_cast<int>(Below(random[0], 2 * padding + 1)) - padding;
+  draw.right = static_cast<int>(Below(random[1], 2 * padding + 1)) - padding;
   draw.flip = options_.horizontal_flip && Below(random[2], 2) == 1;
   return draw;
 }

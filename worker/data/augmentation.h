@@ -38,8 +38,7 @@ class Augmentation {
  public:
   explicit Augmentation(const AugmentationOptions& options);
 
-  // A pure function of (seed, mini-batch, position in it). The probability of
-  // an offset differs from 1 / (2 crop_padding + 1) by less than 2^-32.
+  // A pure function of (seed, mini-batch, position in it).
   // REQUIRES: 0 <= position < 2^20.
   AugmentationDraw Draw(BatchId batch, int64_t position) const;
 

@@ -42,7 +42,7 @@ TEST(IdxSourceTest, PixelsAreScaledAndGatheredInTheOrderAsked) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 3);
   Batch batch;
-  (*source)->Gather({2, 0}, &batch);
+  EXPECT_TRUE((*source)->Gather({2, 0}, &batch).ok());
   EXPECT_EQ(batch.samples, 2);
   EXPECT_THAT(batch.labels, ElementsAre(2, 4));
   EXPECT_THAT(batch.targets, IsEmpty());
@@ -56,11 +56,11 @@ TEST(IdxSourceTest, ABatchIsReusedAtAnotherSize) {
   const auto source = OpenDataSource(Images(), Split::kTrain, 1);
   ASSERT_TRUE(source.ok());
   Batch batch;
-  (*source)->Gather({0, 1, 2}, &batch);
-  (*source)->Gather({1}, &batch);
+  EXPECT_TRUE((*source)->Gather({0, 1, 2}, &batch).ok());
+  EXPECT_TRUE((*source)->Gather({1}, &batch).ok());
   EXPECT_EQ(batch.inputs.size(), 2);
   EXPECT_THAT(batch.labels, ElementsAre(0));
-  (*source)->Gather({}, &batch);
+  EXPECT_TRUE((*source)->Gather({}, &batch).ok());
   EXPECT_EQ(batch.samples, 0);
   EXPECT_THAT(batch.inputs, IsEmpty());
 }
@@ -128,7 +128,7 @@ TEST(CifarSourceTest, EachChannelIsNormalisedByItsOwn) {
   const auto source = OpenDataSource(data, Split::kTrain, 1);
   ASSERT_TRUE(source.ok()) << source.status();
   Batch batch;
-  (*source)->Gather({1, 0}, &batch);
+  EXPECT_TRUE((*source)->Gather({1, 0}, &batch).ok());
   EXPECT_THAT(batch.labels, ElementsAre(9, 4));
   ASSERT_EQ(batch.inputs.size(), 2 * 3072);
   for (const size_t image : {0, 3072}) {
@@ -163,7 +163,7 @@ double Residual(const proto::Data& data, Split split, uint64_t seed) {
   Batch batch;
   double sum = 0;
   for (int64_t i = 0; i < (*source)->size(); ++i) {
-    (*source)->Gather({i}, &batch);
+    EXPECT_TRUE((*source)->Gather({i}, &batch).ok());
     double y = 0;
     for (size_t j = 0; j < w.size(); ++j) y += double{w[j]} * batch.inputs[j];
     sum += (batch.targets[0] - y) * (batch.targets[0] - y);
@@ -189,7 +189,7 @@ TEST(LinearRegressionTest, SamplesDependOnSeedAndSplitOnly) {
   Batch b;
   const auto gather = [](Split split, uint64_t seed, Batch* batch) {
     const auto source = OpenDataSource(Linear(0.1), split, seed);
-    (*source)->Gather({3}, batch);
+    EXPECT_TRUE((*source)->Gather({3}, batch).ok());
     EXPECT_EQ((*source)->size(), split == Split::kTrain ? 400 : 100);
     EXPECT_THAT(batch->labels, IsEmpty());
   };
@@ -218,7 +218,8 @@ proto::SyntheticImages Synthetic(double noise) {
 Batch GatherFrom(const proto::SyntheticImages& images, Split split,
                  uint64_t seed, const std::vector<int64_t>& indices) {
   Batch batch;
-  MakeSyntheticImages(images, split, seed)->Gather(indices, &batch);
+  EXPECT_TRUE(
+      MakeSyntheticImages(images, split, seed)->Gather(indices, &batch).ok());
   EXPECT_EQ(batch.inputs.size(), indices.size() * 3 * 5 * 7);
   EXPECT_THAT(batch.targets, IsEmpty());
   return batch;
@@ -282,7 +283,7 @@ TEST(TextSourceTest, ALabelIsTheByteThatFollows) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 2);
   Batch batch;
-  (*source)->Gather({1, 0}, &batch);
+  EXPECT_TRUE((*source)->Gather({1, 0}, &batch).ok());
   EXPECT_EQ(batch.samples, 2);
   EXPECT_THAT(batch.inputs, ElementsAre(255, 'e', 'f', 'a', 'b', 'c'));
   EXPECT_THAT(batch.labels, ElementsAre('e', 'f', 'g', 'b', 'c', 255));

@@ -51,7 +51,8 @@ class ImageSource final : public DataSource {
     return sha.Hex();
   }
 
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     const int64_t image = images_.channels * plane_;
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.resize(indices.size() * image);
@@ -66,6 +67,7 @@ class ImageSource final : public DataSource {
       }
       batch->labels[i] = images_.labels[indices[i]];
     }
+    return absl::OkStatus();
   }
 
  private:

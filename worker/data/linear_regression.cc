@@ -26,7 +26,8 @@ class LinearRegressionSource final : public DataSource {
     return static_cast<int64_t>(targets_.size());
   }
 
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.resize(indices.size() * features_);
     batch->labels.clear();
@@ -37,6 +38,7 @@ class LinearRegressionSource final : public DataSource {
                   batch->inputs.begin() + i * features_);
       batch->targets[i] = targets_[indices[i]];
     }
+    return absl::OkStatus();
   }
 
  private:

@@ -25,6 +25,16 @@ float NormalisedPixel(const proto::Data& data, int channel, int pixel);
 absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(const proto::Data& data,
                                                        Split split);
 
+// ---- JPEG images that are read when they are needed: jpeg_source.cc
+
+// Lists the images of one split. A mini-batch's are decoded when it is
+// gathered, and those of training varied as data.augmentation says: a pure
+// function of the images, (seed, mini-batch, position). Errors are those of
+// OpenDataSource; those of Gather name the image.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenJpeg(const proto::Data& data,
+                                                     Split split, uint64_t seed,
+                                                     ReadOptions options);
+
 // ---- Text: text_source.cc
 
 // Reads one split's text into memory, as bytes. `text` has its defaults filled

@@ -43,7 +43,8 @@ class SyntheticImages final : public DataSource {
 
   int64_t size() const override { return samples_; }
 
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.resize(indices.size() * pixels_);
     batch->labels.resize(indices.size());
@@ -55,6 +56,7 @@ class SyntheticImages final : public DataSource {
       Draw(indices[i], patterns_.data() + label * pixels_,
            batch->inputs.data() + i * pixels_);
     }
+    return absl::OkStatus();
   }
 
  private:

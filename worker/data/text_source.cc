@@ -30,7 +30,8 @@ class TextSource final : public DataSource {
     return sha.Hex();
   }
 
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.resize(indices.size() * length_);
     batch->labels.resize(indices.size() * length_);
@@ -41,6 +42,7 @@ class TextSource final : public DataSource {
       std::copy_n(from, length_, batch->inputs.begin() + i * length_);
       std::copy_n(from + 1, length_, batch->labels.begin() + i * length_);
     }
+    return absl::OkStatus();
   }
 
  private:

@@ -1,7 +1,6 @@
 #include "worker/external/external_gradient.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/time/time.h"
 #include "common/status_macros.h"
@@ -86,31 +85,17 @@ absl::StatusOr<std::unique_ptr<ExternalGradient>> ExternalGradient::Start(
       sampling, steps * job.job.cluster().workers(), std::move(process)));
 }
 
-ModelProcess::Batches ExternalGradient::BatchesFrom(int64_t first,
+ModelProcess::Batches ExternalGradient::BatchesFrom(BatchId first,
                                                     int count) const {
-  ModelProcess::Batches batches = {.first = BatchId(first)};
+  ModelProcess::Batches batches = {.first = first};
   for (int i = 0; i < count; ++i) {
     const std::vector<int64_t> samples =
-        BatchSamples(sampling_, BatchId(first + i));
+        BatchSamples(sampling_, BatchId(first.value() + i));
     batches.sizes.push_back(samples.size());
     batches.indices.insert(batches.indices.end(), samples.begin(),
                            samples.end());
   }
   return batches;
-}
-
-// Workers of one speed take turns, in an order that changes. One that is faster
-// than the others gets more, so its tasks are nearer to each other.
-int64_t ExternalGradient::LikelyNext(const Batches& batches) {
-  constexpr double kWeight = 0.125;  // Of the newest, in the average.
-  const int64_t first = batches.first.value();
-  if (last_first_.has_value() && first > *last_first_) {
-    const auto stride = static_cast<double>(first - *last_first_);
-    stride_ += kWeight * (stride - stride_);
-  }
-  last_first_ = first;
-  const auto tasks = static_cast<int64_t>(std::round(stride_ / batches.count));
-  return first + batches.count * std::max<int64_t>(1, tasks);
 }
 
 absl::StatusOr<OrRestarted<Model::Result>> ExternalGradient::Compute(
@@ -120,9 +105,10 @@ absl::StatusOr<OrRestarted<Model::Result>> ExternalGradient::Compute(
                           weights.WaitUntil(weights.values().size()));
   if (IsRestarted(there)) return Restarted{};
   const ModelProcess::Task task = {
-      .batches = BatchesFrom(batches.first.value(), batches.count),
+      .batches = BatchesFrom(batches.first, batches.count),
       .rate = batches.rate,
-      .next = BatchesFrom(LikelyNext(batches), batches.count)};
+      .next = BatchesFrom(likely_.After(batches.first, batches.count),
+                          batches.count)};
   progress->Enter(Stage::kForward);
   TimedGradient timed(&gradient, progress);
   SLUICE_ASSIGN_OR_RETURN(

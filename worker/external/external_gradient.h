@@ -13,6 +13,7 @@
 #include "worker/data/batch_samples.h"
 #include "worker/external/model_description.h"
 #include "worker/external/model_process.h"
+#include "worker/likely_batches.h"
 #include "worker/task_gradient.h"
 
 namespace sluice {
@@ -58,19 +59,15 @@ class ExternalGradient final : public TaskGradient {
                    std::unique_ptr<ModelProcess> process)
       : sampling_(sampling),
         process_(std::move(process)),
-        stride_(batches_per_round) {}
+        likely_(batches_per_round) {}
 
   // `count` mini-batches with their samples.
-  ModelProcess::Batches BatchesFrom(int64_t first, int count) const;
-  // The first mini-batch that the worker is likely to be given after `batches`.
-  int64_t LikelyNext(const Batches& batches);
+  ModelProcess::Batches BatchesFrom(BatchId first, int count) const;
 
   const BatchSampling sampling_;  // Constant after construction.
 
   const std::unique_ptr<ModelProcess> process_;
-  // From a task's first mini-batch to that of the next, a moving average.
-  double stride_;
-  std::optional<int64_t> last_first_;
+  LikelyBatches likely_;
 };
 
 }  // namespace sluice

@@ -175,7 +175,8 @@ absl::StatusOr<OrRestarted<int64_t>> Model::BeginAhead(
     std::deque<Part>* begun) {
   while ((begun->empty() || !begun->back().last) &&
          static_cast<int>(begun->size()) < device_model_->passes_at_once()) {
-    begun->push_back(steps.next());
+    SLUICE_ASSIGN_OR_RETURN(const Part part, steps.next());
+    begun->push_back(part);
     // Else forward begins with the first weights.
     if (weights_->complete()) progress->Enter(Stage::kForward);
     SLUICE_ASSIGN_OR_RETURN(

@@ -144,8 +144,9 @@ class Model {
     // Largest norm of each mini-batch's gradient (clip_norm.h); 0: any.
     double clip_norm = 0;
     // The next part, of one mini-batch after the other. Its batch stays for as
-    // many calls as DeviceModel::passes_at_once() says.
-    std::function<Part()> next;
+    // many calls as DeviceModel::passes_at_once() says. Its errors end the
+    // computation.
+    std::function<absl::StatusOr<Part>()> next;
   };
 
   // The sum over mini-batches i of their gradients G_i, and of running

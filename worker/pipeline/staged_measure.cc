@@ -101,7 +101,7 @@ absl::StatusOr<Measurement> StagedMeasure::Measure(Version version,
         if (cancel.cancelled()) return absl::AbortedError("the run is over");
         indices.resize(std::min<int64_t>(batch_size_, end - at));
         std::iota(indices.begin(), indices.end(), at);
-        test_.Gather(indices, &batch);
+        SLUICE_RETURN_IF_ERROR(test_.Gather(indices, &batch));
         SLUICE_ASSIGN_OR_RETURN(
             const Model::Result result,
             stages_[s].model->Evaluate(batch, {values, loaded.size()}));

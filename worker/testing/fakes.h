@@ -33,11 +33,13 @@ class FakeDataSource final : public DataSource {
  public:
   explicit FakeDataSource(int64_t size) : size_(size) {}
   int64_t size() const override { return size_; }
-  void Gather(absl::Span<const int64_t> indices, Batch* batch) const override {
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
     batch->samples = static_cast<int64_t>(indices.size());
     batch->inputs.assign(indices.begin(), indices.end());
     batch->targets = batch->inputs;
     batch->labels.assign(indices.size(), 0);
+    return absl::OkStatus();
   }
 
  private:

@@ -1,0 +1,95 @@
+#ifndef SLUICE_COMMON_IMAGE_LIST_H_
+#define SLUICE_COMMON_IMAGE_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+
+namespace sluice {
+
+constexpr int kJpegChannels = 3;       // Red, green, blue.
+constexpr int kMostJpegSize = 4096;    // data.jpeg.size
+constexpr int kMostJpegResize = 8192;  // data.jpeg.resize
+
+// JPEG files and their labels, without their bytes: some 60 bytes an image.
+// A path that is listed is one of
+//
+//   a folder with a folder for each class, whose .jpg and .jpeg files are its
+//     images (torchvision's ImageFolder); labels are the classes' places in
+//     the order of their names
+//   a tar file, or a folder of tar files (WebDataset): NAME.jpg or NAME.jpeg,
+//     then or before it NAME.cls with the label as decimal text; other members
+//     are passed over
+//
+// Images are in the order of their paths, within one in the order of class and
+// file names, or of the archives' names and of their members.
+//
+// Immutable after it is made, therefore thread-safe.
+class ImageList {
+ public:
+  ImageList() = default;
+
+  // Lists `paths`. Class folders get the labels of `classes`; if it is empty,
+  // they make the classes. Reads folders and archives' headers and .cls
+  // members, no image. kNotFound, kInvalidArgument and kDataLoss name the path,
+  // what was expected and what was found.
+  static absl::StatusOr<ImageList> Read(
+      const std::vector<std::string>& paths,
+      const std::vector<std::string>& classes);
+
+  int64_t size() const { return static_cast<int64_t>(images_.size()); }
+  // Names of the class folders, in order; empty if labels are in archives.
+  const std::vector<std::string>& classes() const { return classes_; }
+  // REQUIRES, below: 0 <= i < size().
+  int label(int64_t i) const { return images_[i].label; }
+  // "train/cat/1.jpg" or "train-0.tar: 1.jpg".
+  std::string PathOf(int64_t i) const;
+  // The bytes of image i. kNotFound, kUnavailable and kDataLoss, which is a
+  // file of more than 256 MiB, name it.
+  absl::StatusOr<std::string> Bytes(int64_t i) const;
+  // SHA-256 (hex) over names, labels and order.
+  std::string Digest() const;
+
+ private:
+  struct Image {
+    int32_t container;  // The folder or archive.
+    int32_t label;
+    int64_t name;        // Where its name begins in `names_`.
+    int64_t offset;      // In the archive.
+    int64_t bytes = -1;  // A file of its own: as many as it has.
+  };
+  struct Container {
+    std::string path;
+    bool archive = false;
+  };
+
+  absl::Status AddFolder(const std::string& path);
+  absl::Status AddClass(const std::string& folder, int label);
+  absl::Status AddArchive(const std::string& path);
+  void Add(int label, absl::string_view name, int64_t offset, int64_t bytes);
+  absl::string_view NameOf(const Image& image) const {
+    return names_.data() + image.name;
+  }
+
+  std::vector<std::string> classes_;
+  std::vector<Container> containers_;
+  std::vector<Image> images_;
+  std::string names_;  // One behind the other, each ended by NUL.
+};
+
+// The lists of a job's splits; `test` with the classes of `train`, and empty if
+// the job names none. Errors as above.
+struct JpegLists {
+  ImageList train;
+  ImageList test;
+};
+absl::StatusOr<JpegLists> ListJpegs(const proto::Jpeg& jpeg);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_IMAGE_LIST_H_

@@ -1,0 +1,145 @@
+#include "common/image_list.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/data_shape.h"
+#include "common/testing/tar.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ImageListTest : public testing::Test {
+ protected:
+  ImageListTest() : root_(testing::TempDir() + "/images") {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+
+  std::string Folder(const std::string& name, const FileMap& files) {
+    WriteFiles(root_ + "/" + name, files);
+    return root_ + "/" + name;
+  }
+  std::string Tar(const std::string& name, const FileMap& files) {
+    WriteTar(root_ + "/" + name, files);
+    return root_ + "/" + name;
+  }
+  static std::vector<std::string> Described(const ImageList& list) {
+    std::vector<std::string> all;
+    for (int64_t i = 0; i < list.size(); ++i) {
+      all.push_back(std::to_string(list.label(i)) + " " + *list.Bytes(i));
+    }
+    return all;
+  }
+  static std::string Refusal(const std::vector<std::string>& paths,
+                             const std::vector<std::string>& classes = {}) {
+    const auto list = ImageList::Read(paths, classes);
+    EXPECT_FALSE(list.ok());
+    return std::string(list.status().message());
+  }
+
+  const std::string root_;
+};
+
+TEST_F(ImageListTest, ClassesAreFoldersInTheOrderOfTheirNames) {
+  const std::string folder = Folder("train", {{"dog/2.JPEG", "d2"},
+                                              {"dog/1.jpg", "d1"},
+                                              {"cat/9.jpeg", "c9"},
+                                              {"cat/notes.txt", ""},
+                                              {".hidden/1.jpg", ""},
+                                              {"README", ""}});
+  const auto list = ImageList::Read({folder}, {});
+  ASSERT_TRUE(list.ok()) << list.status().message().data();
+  EXPECT_THAT(list->classes(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(Described(*list), ElementsAre("0 c9", "1 d1", "1 d2"));
+  EXPECT_EQ(list->PathOf(1), folder + "/dog/1.jpg");
+}
+
+TEST_F(ImageListTest, ATestFolderWithFewerClassesHasTheLabelsOfTraining) {
+  const auto list =
+      ImageList::Read({Folder("test", {{"dog/1.jpg", "d"}})}, {"cat", "dog"});
+  ASSERT_TRUE(list.ok());
+  EXPECT_EQ(list->label(0), 1);
+  EXPECT_THAT(Refusal({Folder("other", {{"cow/1.jpg", ""}})}, {"cat", "dog"}),
+              HasSubstr("/other/cow: is no class of the first training folder, "
+                        "which has 2 from cat to dog"));
+}
+
+TEST_F(ImageListTest, ArchivesHaveSamplesOfMembersThatShareAName) {
+  const std::string first = Tar("a-0.tar", {{"s0.cls", "3\n"},
+                                            {"s0.jpg", "zero"},
+                                            {"s0.json", "{}"},
+                                            {"s1.cls", "1"},
+                                            {"s1.jpg", "one"}});
+  Tar("a-1.tar", {{"deep.er/s2.cls", "0"}, {"deep.er/s2.jpg", "two"}});
+  const auto list = ImageList::Read({root_}, {});
+  ASSERT_TRUE(list.ok()) << list.status().message().data();
+  EXPECT_THAT(list->classes(), IsEmpty());
+  EXPECT_THAT(Described(*list), ElementsAre("3 zero", "1 one", "0 two"));
+  EXPECT_EQ(list->PathOf(0), first + ": ./s0.jpg");
+  const auto alone = ImageList::Read({first}, {});
+  EXPECT_EQ(alone->size(), 2);
+}
+
+TEST_F(ImageListTest, TheDigestIsOfNamesAndLabelsInOrder) {
+  const auto digest = [&](const std::string& folder) {
+    return ImageList::Read({folder}, {})->Digest();
+  };
+  const std::string one = digest(Folder("one", {{"a/1.jpg", "x"}}));
+  EXPECT_EQ(digest(Folder("two", {{"a/1.jpg", "y"}})), one);
+  EXPECT_NE(digest(Folder("three", {{"a/2.jpg", "x"}})), one);
+  EXPECT_NE(digest(Folder("four", {{"A/0.jpg", ""}, {"a/1.jpg", ""}})), one);
+}
+
+TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
+  EXPECT_EQ(ImageList::Read({root_ + "/none"}, {}).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_THAT(Refusal({root_}), HasSubstr("has 0 folders and 0 tar files"));
+  EXPECT_THAT(Refusal({Folder("flat", {{"1.jpg", ""}})}),
+              HasSubstr("expected it in a folder named after its class"));
+  EXPECT_THAT(Refusal({Folder("bare", {{"a/1.jpg", ""}, {"b/x.txt", ""}})}),
+              HasSubstr("/bare/b: has no .jpg or .jpeg file"));
+  EXPECT_THAT(Refusal({Folder("png", {{"a/1.png", ""}})}),
+              HasSubstr("/png/a/1.png: expected .jpg or .jpeg, only JPEG"));
+  EXPECT_THAT(Refusal({Tar("png.tar", {{"1.png", ""}, {"1.cls", "0"}})}),
+              HasSubstr("png.tar: ./1.png: expected .jpg"));
+  EXPECT_THAT(Refusal({Tar("bare.tar", {{"1.jpg", ""}})}),
+              HasSubstr("bare.tar: ./1.jpg: expected ./1.cls, its label"));
+  EXPECT_THAT(Refusal({Tar("text.tar", {{"1.cls", "dog"}, {"1.jpg", ""}})}),
+              HasSubstr("text.tar: ./1.cls: expected a label"));
+  EXPECT_THAT(Refusal({Tar("none.tar", {{"1.cls", "0"}})}),
+              HasSubstr("none.tar: has no .jpg or .jpeg member"));
+}
+
+TEST_F(ImageListTest, AFileThatIsGoneIsNamed) {
+  const std::string folder = Folder("gone", {{"a/1.jpg", "x"}});
+  const auto list = ImageList::Read({folder}, {});
+  std::filesystem::remove(folder + "/a/1.jpg");
+  const auto bytes = list->Bytes(0);
+  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("/a/1.jpg"));
+}
+
+TEST_F(ImageListTest, AJobsShapeIsThatOfItsLists) {
+  proto::Data data;
+  data.mutable_jpeg()->add_train(
+      Folder("train", {{"a/1.jpg", ""}, {"b/1.jpg", ""}, {"b/2.jpg", ""}}));
+  data.mutable_jpeg()->add_test(Folder("test", {{"b/1.jpg", ""}}));
+  data.mutable_jpeg()->set_size(32);
+  const auto shape = ReadDataShape(data);
+  ASSERT_TRUE(shape.ok());
+  EXPECT_EQ(shape->train_samples, 3);
+  EXPECT_EQ(shape->test_samples, 1);
+  EXPECT_THAT(shape->input_shape, ElementsAre(3, 32, 32));
+}
+
+}  // namespace
+}  // namespace sluice

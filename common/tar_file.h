@@ -1,0 +1,31 @@
+#ifndef SLUICE_COMMON_TAR_FILE_H_
+#define SLUICE_COMMON_TAR_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/input_file.h"
+
+namespace sluice {
+
+// A regular file inside a tar archive.
+struct TarMember {
+  std::string name;
+  int64_t offset = 0;  // Of its first byte in the archive.
+  int64_t bytes = 0;
+};
+
+// Calls `use` with each regular file of an archive that is not compressed, in
+// order; whatever else it holds is passed over. Reads the headers alone. The
+// formats are ustar, GNU's and pax (POSIX.1-2001), so names may be long and
+// files larger than 8 GiB. An error of `use` ends the walk and is returned.
+// kDataLoss names the archive and the position of what is no header, a member
+// that ends behind the archive, or a name above 64 KiB.
+absl::Status WalkTar(const InputFile& archive,
+                     const std::function<absl::Status(TarMember)>& use);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMMON_TAR_FILE_H_

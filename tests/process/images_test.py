@@ -1,0 +1,86 @@
+#!/usr/bin/python3 -B
+"""data.jpeg: whole runs on a small tree of images (docs/data.md)."""
+
+import re
+import shutil
+import subprocess
+import unittest
+
+import harness
+
+SCRIPT = harness.ROOT / "tools/make_image_tree.py"
+JOB = re.findall(r"^```textproto\n(.*?)^```$",
+                 (harness.ROOT / "docs/data.md").read_text(), re.M | re.S)[0]
+SYNC = ["stop.updates=8", "evaluation.every_epochs=0"]
+
+
+def tree(*args):
+    folder = harness.scratch() / "images"
+    subprocess.run([SCRIPT, folder, "--train", "300", "--test", "60", *args],
+                   check=True)
+    return folder
+
+
+def train(folder, *overrides):
+    """Trains the document's job on a tree."""
+    return harness.Run(harness.write_job(JOB.replace('"images/', f'"{folder}/')),
+                       *harness.sets(overrides))
+
+
+class ImagesTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tree()
+
+    def test_the_bits_are_those_of_any_workers_threads_and_archives(self):
+        tars = tree("--tar")
+        hashes = {
+            what: train(folder, *SYNC, *more).check().summary[
+                "weights_sha256"]
+            for what, folder, more in (
+                ("folder", self.folder, []),
+                ("one worker", self.folder,
+                 ["cluster.workers=1", "data.sharding=DYNAMIC",
+                  "data.jpeg.threads=1", "worker.micro_batch=32"]),
+                ("dynamic", self.folder, ["data.sharding=DYNAMIC"]),
+                ("tar files, two shards", tars, ["cluster.shards=2"]))}
+        self.assertEqual(hashes["folder"], hashes["tar files, two shards"])
+        self.assertEqual(hashes["one worker"], hashes["dynamic"])
+
+    def test_it_learns_and_can_be_replayed(self):
+        run = train(self.folder).check()
+        self.assertGreater(run.summary["test_accuracy"], 0.4)
+        replayed = harness.tool("replay", run.dir)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+
+    def test_damaged_images_fail_or_are_skipped_and_counted(self):
+        folder = harness.scratch() / "damaged"
+        shutil.copytree(self.folder, folder)
+        images = sorted((folder / "train").glob("*/*.jpg"))
+        for i, image in enumerate(images[::10]):
+            image.write_bytes(b"" if i % 2 else image.read_bytes()[:300])
+        runs = [train(folder, *SYNC).check() for _ in range(2)]
+        self.assertEqual(runs[0].summary["weights_sha256"],
+                         runs[1].summary["weights_sha256"])
+        logs = "".join(log.read_text() for log in runs[0].dir.glob("worker-*"))
+        self.assertRegex(logs, r"event=sample_damaged reason=\S*.*\.jpg: ")
+        self.assertRegex(logs, r"damaged_samples_total=[1-9]")
+        failed = train(folder, *SYNC, "data.jpeg.on_damage=FAIL").result
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertRegex(failed.stdout + failed.stderr, r"/train/\S+\.jpg: ")
+
+    def test_a_tree_that_is_none_is_refused(self):
+        folder = harness.scratch() / "wrong"
+        shutil.copytree(self.folder, folder)
+        (folder / "test/cow").mkdir()
+        shutil.copy(next((folder / "test/bag").iterdir()), folder / "test/cow")
+        refused = train(folder).result
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(f"{folder}/test/cow: is no class of the first training "
+                      "folder, which has 10 from ankle-boot to trouser",
+                      refused.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,146 @@
+// The images of a mini-batch are decoded by several threads, each of which
+// takes the next one that nobody has. What an image becomes depends on its
+// place in the mini-batch alone, and so does the error that is returned, which
+// is that of the first damaged one.
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/data_shape.h"
+#include "common/image_list.h"
+#include "common/status_macros.h"
+#include "worker/data/jpeg_crop.h"
+#include "worker/data/jpeg_decoder.h"
+#include "worker/data/readers.h"
+#include "worker/data/resize.h"
+
+namespace sluice {
+namespace {
+
+// Damaged images one behind the other after which something else is wrong.
+constexpr int kMostDamaged = 100;
+
+class JpegSource final : public DataSource {
+ public:
+  JpegSource(const proto::Data& data, ImageList images, Split split,
+             uint64_t seed, ReadOptions options)
+      : jpeg_(data.jpeg()),
+        images_(std::move(images)),
+        seed_(seed),
+        mirrors_(split == Split::kTrain &&
+                 data.augmentation().horizontal_flip()),
+        options_(std::move(options)) {
+    if (split == Split::kTrain &&
+        data.augmentation().has_random_resized_crop()) {
+      random_crop_.emplace(seed, data.augmentation().random_resized_crop());
+    }
+    resize_.size = jpeg_.size();
+    for (int c = 0; c < 3; ++c) {
+      resize_.mean[c] = static_cast<float>(jpeg_.mean(c));
+      resize_.deviation[c] = static_cast<float>(jpeg_.deviation(c));
+    }
+  }
+
+  int64_t size() const override { return images_.size(); }
+  std::string Digest() const override { return images_.Digest(); }
+  bool worth_guessing() const override { return true; }
+  int64_t damaged() const override { return damaged_; }
+
+  absl::Status Gather(absl::Span<const int64_t> indices,
+                      Batch* batch) const override {
+    batch->samples = static_cast<int64_t>(indices.size());
+    batch->inputs.resize(batch->samples * floats());
+    batch->labels.resize(batch->samples);
+    batch->targets.clear();
+    std::vector<absl::Status> ends(indices.size());
+    std::atomic<size_t> next = 0;
+    const auto work = [&] {
+      Decoding decoding(resize_);
+      for (size_t i = next++; i < indices.size(); i = next++) {
+        ends[i] = ReadOrReplace(indices[i], i, &decoding, batch);
+      }
+    };
+    options_.run(batch->samples, work);
+    for (const absl::Status& end : ends) SLUICE_RETURN_IF_ERROR(end);
+    return absl::OkStatus();
+  }
+
+ private:
+  // What a thread decodes with.
+  struct Decoding {
+    explicit Decoding(const Resize::Options& options) : resize(options) {}
+    JpegDecoder decoder;
+    Resize resize;
+  };
+
+  int64_t floats() const { return 3 * resize_.size * resize_.size; }
+
+  // Reads sample `index` to place `i` of the batch; with SKIP, in place of a
+  // damaged one the next in order that is whole.
+  absl::Status ReadOrReplace(int64_t index, int64_t i, Decoding* decoding,
+                             Batch* batch) const {
+    absl::Status read;
+    for (int damaged = 0; damaged < kMostDamaged; ++damaged) {
+      read = Read(index, i, decoding, batch);
+      if (!absl::IsDataLoss(read) || jpeg_.on_damage() != proto::Jpeg::SKIP) {
+        return read;
+      }
+      options_.on_damage(read, ++damaged_);
+      index = (index + 1) % size();
+    }
+    return absl::DataLossError(
+        absl::StrCat("data.jpeg.on_damage: ", kMostDamaged,
+                     " images one behind the other are damaged; the last: ",
+                     read.message()));
+  }
+
+  absl::Status Read(int64_t index, int64_t i, Decoding* decoding,
+                    Batch* batch) const {
+    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, images_.Bytes(index));
+    const auto named = [&](const absl::Status& status) {
+      return absl::Status(status.code(), absl::StrCat(images_.PathOf(index),
+                                                      ": ", status.message()));
+    };
+    const absl::StatusOr<ImageSize> size = decoding->decoder.Begin(bytes);
+    if (!size.ok()) return named(size.status());
+    const int64_t position = batch->first + i;
+    const absl::StatusOr<PixelView> pixels = decoding->decoder.Decode(
+        random_crop_.has_value()
+            ? random_crop_->Draw(batch->id, position, *size)
+            : CentreCrop(*size, jpeg_.size(), jpeg_.resize()));
+    if (!pixels.ok()) return named(pixels.status());
+    decoding->resize.Run(*pixels,
+                         mirrors_ && DrawMirrored(seed_, batch->id, position),
+                         batch->inputs.data() + i * floats());
+    batch->labels[i] = images_.label(index);
+    return absl::OkStatus();
+  }
+
+  // Constant after construction.
+  const proto::Jpeg jpeg_;
+  const ImageList images_;
+  const uint64_t seed_;
+  const bool mirrors_;
+  std::optional<RandomResizedCrop> random_crop_;
+  Resize::Options resize_;
+  const ReadOptions options_;
+
+  mutable std::atomic<int64_t> damaged_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataSource>> OpenJpeg(const proto::Data& data,
+                                                     Split split, uint64_t seed,
+                                                     ReadOptions options) {
+  SLUICE_ASSIGN_OR_RETURN(JpegLists lists, ListJpegs(data.jpeg()));
+  ImageList& images = split == Split::kTrain ? lists.train : lists.test;
+  return std::make_unique<JpegSource>(data, std::move(images), split, seed,
+                                      std::move(options));
+}
+
+}  // namespace sluice
