@@ -180,9 +180,11 @@ def add_row(report, what, about, measured, ratios):
 
 def why_not(way):
     """The reason why this machine cannot compute in this way, or None."""
+    command = sluice("lenet", 64, way)
     tried = subprocess.run(
-        [str(word) for word in sluice("lenet", 64, way)], text=True,
-        stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        [str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
+        capture_output=True, check=False,
+        env=programs.environment_of(command))
     return tried.stderr.strip() if tried.returncode != 0 else None
 
 

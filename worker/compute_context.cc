@@ -27,6 +27,10 @@ void LogRefusal(const absl::Status& why) {
   spdlog::warn("event=not_recorded reason=\"{}\"", std::string(why.message()));
 }
 
+void LogFallback(const std::string& what) {
+  spdlog::info("event=library_fallback what=\"{}\"", what);
+}
+
 // Ever less often, as they become many.
 void LogDamage(const absl::Status& damage, int64_t total) {
   if ((total & (total - 1)) != 0) return;
@@ -44,7 +48,8 @@ absl::StatusOr<ComputeContext> MakeContext(
     const ResolvedJob& job, WorkerId id, int batch_size, Split split,
     std::shared_ptr<const DataSource> data) {
   ComputeContext context;
-  SLUICE_ASSIGN_OR_RETURN(context.device, MakeDevice(job.job.worker(), id));
+  SLUICE_ASSIGN_OR_RETURN(context.device,
+                          MakeDevice(job.job.worker(), id, LogFallback));
   SLUICE_ASSIGN_OR_RETURN(context.model,
                           Model::Create(job, batch_size, context.device.get(),
                                         {.on_refused = LogRefusal}));
@@ -116,7 +121,7 @@ absl::StatusOr<ComputeContext> MakeMemberContext(
     std::shared_ptr<const DataSource> data, SlotTurn* turn, GroupLinks* links) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
-                          MakeDevice(stage_job.job.worker(), id));
+                          MakeDevice(stage_job.job.worker(), id, LogFallback));
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<StageModel> stage,
       StageModel::Create(stage_job, links->place(), JobMicroBatch(stage_job),
@@ -152,8 +157,8 @@ absl::StatusOr<ComputeContext> MakeTestContext(
 
 absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job) {
   ComputeContext context;
-  SLUICE_ASSIGN_OR_RETURN(context.device,
-                          MakeDevice(job.job.worker(), WorkerId(0)));
+  SLUICE_ASSIGN_OR_RETURN(
+      context.device, MakeDevice(job.job.worker(), WorkerId(0), LogFallback));
   SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, Split::kTest));
   SLUICE_ASSIGN_OR_RETURN(
       context.measure,

@@ -33,6 +33,15 @@ def built(path):
     return beside if beside.is_file() else ROOT / "bazel-bin" / path
 
 
+def environment_of(command):
+    """What a program runs with. A bundle brings libraries for Sluice's own, which
+    Python and PyTorch must not load in place of theirs."""
+    libraries = os.environ.get("SLUICE_LIBRARY_PATH")
+    if libraries is None or ROOT not in pathlib.Path(command[0]).parents:
+        return ENVIRONMENT
+    return {**ENVIRONMENT, "LD_LIBRARY_PATH": libraries}
+
+
 def has_torch():
     return subprocess.run([*PYTHON, "-c", "import numpy, torch"],
                           stderr=subprocess.DEVNULL).returncode == 0
@@ -55,7 +64,7 @@ def torch(name, instruction_set):
 def output_of(command):
     """The output of a program, which must succeed."""
     result = subprocess.run([str(word) for word in command], text=True,
-                            capture_output=True, env=ENVIRONMENT)
+                            capture_output=True, env=environment_of(command))
     if result.returncode != 0:
         sys.exit(f"{command}: {result.stdout}\n{result.stderr}")
     return result.stdout
@@ -67,7 +76,7 @@ class Contestant:
     def __init__(self, command):
         self.process = subprocess.Popen(
             [str(word) for word in command], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+            stdout=subprocess.PIPE, text=True, env=environment_of(command))
         self.about = json.loads(self._line())
 
     def __enter__(self):

@@ -1,6 +1,7 @@
 #ifndef SLUICE_KERNELS_CUDA_CUDA_DEVICE_H_
 #define SLUICE_KERNELS_CUDA_CUDA_DEVICE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,10 @@ namespace sluice::kernels {
 struct CudaOptions {
   int index = 0;  // Of the GPU, as CUDA numbers those the process sees.
   Precision precision = Precision::kFp32;
+  // Hears, once of each, what a library cannot do and what is done instead:
+  // "conv2d 3x3 ... of 64 samples: in FP32: cuDNN has no algorithm ...".
+  std::function<void(const std::string& what)> on_fallback =
+      [](const std::string&) {};
 };
 
 // A GPU: cuBLASLt for products, cuDNN for convolution, own kernels for the

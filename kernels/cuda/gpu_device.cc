@@ -92,6 +92,13 @@ absl::Status GpuDevice::Launched(const std::string& name, int error) const {
   return absl::InternalError(absl::StrCat(name, ": CUDA: ", ErrorText(error)));
 }
 
+void GpuDevice::FellBack(const std::string& name, const std::string& instead,
+                         const absl::Status& why) {
+  const std::string what =
+      absl::StrCat(name, ": ", instead, ": ", why.message());
+  if (told_.insert(what).second) on_fallback_(what);
+}
+
 absl::Status Named(const std::string& name, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(),

@@ -2,8 +2,11 @@
 #define SLUICE_KERNELS_CUDA_GPU_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -83,8 +86,11 @@ class Convolution : public Prepared {
 // Thread-compatible.
 class GpuDevice : public Accelerator {
  public:
-  // What products compute in, and activations are stored in.
-  explicit GpuDevice(Precision precision) : precision_(precision) {}
+  // What products compute in, and activations are stored in, and who hears of
+  // fallbacks (CudaOptions).
+  GpuDevice(Precision precision,
+            std::function<void(const std::string&)> on_fallback)
+      : precision_(precision), on_fallback_(std::move(on_fallback)) {}
 
   std::string Description() const final;
   int64_t activation_bytes() const final { return BytesOf(precision_); }
@@ -122,6 +128,9 @@ class GpuDevice : public Accelerator {
   absl::StatusOr<Pair> WaitForTotal(
       const std::string& name, int64_t count,
       absl::FunctionRef<int(Pair* parts, Pair* total)> launch);
+  // An operation called `name` computes `instead`, because of `why`.
+  void FellBack(const std::string& name, const std::string& instead,
+                const absl::Status& why);
   // What the launch of a kernel of operation `name` returned, as a status.
   absl::Status Launched(const std::string& name, int error) const;
 
@@ -137,6 +146,8 @@ class GpuDevice : public Accelerator {
 
  private:
   const Precision precision_;
+  const std::function<void(const std::string&)> on_fallback_;
+  std::set<std::string> told_;  // To it.
   // Grows to what the largest call needs; recordings keep what they use.
   std::shared_ptr<Buffer> scratch_;
   int64_t scratch_bytes_ = 0;

@@ -3,9 +3,11 @@
 built from."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -15,9 +17,10 @@ WITH_CUDA = (harness.ROOT / "kernels/cuda/libsluice_cuda.so").exists()
 MOST_BYTES = 60e6
 
 
-def run_bundle(folder, *args):
+def run_bundle(folder, *args, **kwargs):
     return subprocess.run([folder / "run.py", *args], capture_output=True,
-                          text=True, timeout=harness.TIMEOUT_S, check=False)
+                          text=True, timeout=harness.TIMEOUT_S, check=False,
+                          **kwargs)
 
 
 @unittest.skipUnless(WITH_CUDA, "SKIPPED: built without a CUDA toolkit")
@@ -52,6 +55,19 @@ class GpuBundleTest(unittest.TestCase):
             ["ldd", worker], capture_output=True, text=True, check=True,
             env={"LD_LIBRARY_PATH": str(results / "programs/lib")}).stdout
         self.assertIn(f"{results}/programs/lib/libgrpc++.so", listed)
+
+    def test_python_runs_with_its_own_libraries(self):
+        folder = harness.scratch()
+        python = folder / "python3"
+        python.write_text(f'#!/bin/sh\necho "<$LD_LIBRARY_PATH>" >>{folder}/seen\n'
+                          f'exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        ran = run_bundle(self.folder, "--only", "overlap", "--device=CPU",
+                         "--tiny", f"--results={folder}/measured",
+                         env={**os.environ, "LD_LIBRARY_PATH": "",
+                              "PATH": f"{folder}:{os.environ['PATH']}"})
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(set((folder / "seen").read_text().split()), {"<>"})
 
     def test_the_benchmarks_of_the_bundle_find_all_they_need(self):
         ran = run_bundle(self.folder, "--only", "overlap", "kernels",

@@ -97,8 +97,10 @@ class Runner:
             with tarfile.open(BUNDLE / "programs.tar.xz") as tar:
                 tar.extractall(self.tree)
         known = os.environ.get("LD_LIBRARY_PATH", "")
-        self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(
-            [str(self.tree / "lib"), *library_folders, *filter(None, [known])])}
+        # For Sluice's programs alone: Python and PyTorch have libraries of
+        # their own.
+        self.libraries = ":".join(
+            [str(self.tree / "lib"), *library_folders, *filter(None, [known])])
 
     def say(self, part, result):
         print(f"{part:44} {result}", flush=True)
@@ -107,14 +109,16 @@ class Runner:
         self.failed = True
         self.say(part, f"FAILED: {why}")
 
-    def run(self, name, command, timeout_s=TIMEOUT_S):
-        """Returns the exit status. The output goes to NAME.log."""
+    def run(self, name, command, timeout_s=TIMEOUT_S,
+            libraries="LD_LIBRARY_PATH"):
+        """Returns the exit status. The output goes to NAME.log. `libraries` is
+        the variable in which the command finds Sluice's libraries."""
         with open(self.args.results / f"{name}.log", "w") as log:
             try:
                 return subprocess.run(
                     list(map(str, command)), stdout=log, cwd=self.tree,
-                    stderr=subprocess.STDOUT, env=self.environment,
-                    timeout=timeout_s).returncode
+                    stderr=subprocess.STDOUT, timeout=timeout_s,
+                    env={**os.environ, libraries: self.libraries}).returncode
             except subprocess.TimeoutExpired:
                 return f"no end within {timeout_s} s"
 
@@ -193,10 +197,11 @@ class Runner:
         if max(accuracy.values()) - min(accuracy.values()) > ACCURACY_APART:
             self.fail("train", f"expected accuracies within {ACCURACY_APART}")
 
-    def measure(self, name, command, timeout_s=TIMEOUT_S):
+    def measure(self, name, command, timeout_s=TIMEOUT_S, **libraries):
         """Runs a benchmark and prints its table."""
         code = self.run(name, [*command, f"--device={self.args.device.lower()}",
-                               *["--tiny"] * self.args.tiny], timeout_s)
+                               *["--tiny"] * self.args.tiny], timeout_s,
+                        **libraries)
         print(self.log_of(name))
         if code != 0:
             self.fail(name, f"ended with {code}")
@@ -216,8 +221,9 @@ class Runner:
 
     def script(self, name, options=(), timeout_s=TIMEOUT_S):
         python = shutil.which("python3") or sys.executable
+        # bench/peers/programs.py hands them on.
         self.measure(name, [python, "-B", self.tree / f"bench/{name}.py", *options],
-                     timeout_s)
+                     timeout_s, libraries="SLUICE_LIBRARY_PATH")
 
 
 def main():

@@ -104,7 +104,8 @@ absl::Status SequentialModel::Prepare(const ResolvedJob& job,
   first_scale_ = FirstLossScale(job.job.worker(), loss_->mean_places());
   SLUICE_ASSIGN_OR_RETURN(
       inputs_on_device_,
-      HostArray::Create(device_, max_samples_ * input_size_ * sizeof(float)));
+      HostArray::CreateBeside(device_,
+                              max_samples_ * input_size_ * sizeof(float)));
   SLUICE_ASSIGN_OR_RETURN(trained_,
                           device_->PrepareVector(job.layout.trained()));
   return absl::OkStatus();

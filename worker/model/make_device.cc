@@ -56,9 +56,11 @@ int GpuOf(const proto::Worker& worker, WorkerId id) {
 }
 
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
-    const proto::Worker& worker, WorkerId id) {
+    const proto::Worker& worker, WorkerId id,
+    std::function<void(const std::string&)> on_fallback) {
   const kernels::CudaOptions cuda = {.index = GpuOf(worker, id),
-                                     .precision = PrecisionOf(worker)};
+                                     .precision = PrecisionOf(worker),
+                                     .on_fallback = std::move(on_fallback)};
   switch (worker.device()) {
     case proto::REFERENCE:
       return kernels::MakeReferenceDevice();

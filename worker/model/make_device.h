@@ -1,7 +1,9 @@
 #ifndef SLUICE_WORKER_MODEL_MAKE_DEVICE_H_
 #define SLUICE_WORKER_MODEL_MAKE_DEVICE_H_
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
@@ -18,9 +20,12 @@ int GpuOf(const proto::Worker& worker, WorkerId id);
 // has a GPU, else the CPU. kFailedPrecondition where this build or machine
 // lacks it, saying why and what there is instead, or where a GPU that is there
 // cannot be used; with AUTO also where the job's precision needs a GPU and
-// there is none.
+// there is none. `on_fallback` hears once of each shape that a GPU's libraries
+// cannot compute, and what is done instead.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(
-    const proto::Worker& worker, WorkerId id);
+    const proto::Worker& worker, WorkerId id,
+    std::function<void(const std::string&)> on_fallback =
+        [](const std::string&) {});
 
 }  // namespace sluice
 

@@ -251,7 +251,8 @@ TEST(ModelStepsOnDeviceTest, WeightsAndTheSumTravelOnceHoweverManySteps) {
             Sum(near.get(), steps, weights));
   EXPECT_EQ(awaited, job.layout.size());
   const int64_t bytes = job.layout.size() * sizeof(float);
-  EXPECT_EQ(device.uploaded, bytes);
+  constexpr int kInputs = 3 + 2 + 4 + 2 + 1;  // Of all parts, of 4 floats each.
+  EXPECT_EQ(device.uploaded, bytes + kInputs * 4 * sizeof(float));
   EXPECT_EQ(device.downloaded, bytes);
 }
 
@@ -278,7 +279,8 @@ TEST(ModelStepsOnDeviceTest, AnEvaluationTakesTheWeightsOnceForAllBatches) {
   EXPECT_EQ(all->samples, 8);
   EXPECT_DOUBLE_EQ(all->loss, loss / 8);
   EXPECT_EQ(all->correct, correct);
-  EXPECT_EQ(device.uploaded, job.layout.size() * sizeof(float));
+  // And 8 inputs of 4 floats.
+  EXPECT_EQ(device.uploaded, (job.layout.size() + 8 * 4) * sizeof(float));
 }
 
 TEST(ModelStepsOnDeviceTest, WithoutMemoryForASumAGradientByItselfIsComputed) {

@@ -35,6 +35,9 @@ int Launch(void (*kernel)(Parameters...), Grid grid, Stream stream,
 template <typename... Parameters, typename... Arguments>
 int Launch(void (*kernel)(Parameters...), Grid grid, Stream,
            const Arguments&... arguments) {
+  if (!(emulation::MayBeGiven(arguments) && ...)) {
+    return emulation::kNotOnDevice;
+  }
   emulation::Execute([=] {
     emulation::Run({grid.width, grid.height}, kBlock,
                    [&] { kernel(arguments...); });
@@ -71,6 +74,11 @@ template <typename Type, typename F>
 int MapAs(Stream stream, int64_t size, const F& f, const void* a, const void* b,
           void* out) {
   using Stored = typename Type::Stored;
+#if !defined(__CUDACC__)
+  for (const void* array : {a, b, static_cast<const void*>(out)}) {
+    if (!emulation::MayBeGiven(array)) return emulation::kNotOnDevice;
+  }
+#endif
   const auto numbers = static_cast<uint32_t>(size);
   const bool vector = Aligned(a) && Aligned(b) && Aligned(out);
   return ForEach(stream, Ceiling(numbers, Pack<Type>::kSize),

@@ -26,6 +26,12 @@ __device__ inline void ForGroups(const ParameterRange& piece, const F& f) {
   }
 }
 
+// Where the flat vectors begin: memory may hold their pieces and no more.
+struct Beginnings {
+  const float* x;
+  float* y;
+};
+
 struct ScaleFloat {
   float a;
   __device__ float operator()(float x, float) const { return a * x; }
@@ -40,14 +46,14 @@ struct AddFloat {
 template <bool kReads, typename F>
 __global__ void __launch_bounds__(kBlock)
     MapVectorKernel(const ParameterRange* pieces, ParameterRange within, F f,
-                    bool vector, const float* x, float* y) {
+                    bool vector, Beginnings at) {
   ForGroups(Overlap(pieces[blockIdx.x], within),
             [&](int64_t begin, uint32_t count) {
               const bool whole = vector && count == 4;
-              Quad u = Load<Fp32>(x + begin, count, whole), v = {};
-              if (kReads) v = Load<Fp32>(y + begin, count, whole);
+              Quad u = Load<Fp32>(at.x + begin, count, whole), v = {};
+              if (kReads) v = Load<Fp32>(at.y + begin, count, whole);
               for (uint32_t j = 0; j < 4; ++j) u.v[j] = f(u.v[j], v.v[j]);
-              Store<Fp32>(u, count, whole, y + begin);
+              Store<Fp32>(u, count, whole, at.y + begin);
             });
 }
 
@@ -57,17 +63,18 @@ int MapVector(Stream stream, int64_t count, const ParameterRange* pieces,
               float* y) {
   if (count == 0) return 0;
   return Launch(MapVectorKernel<kReads, F>, {static_cast<uint32_t>(count)},
-                stream, pieces, within, f, Aligned(x) && Aligned(y), x, y);
+                stream, pieces, within, f, Aligned(x) && Aligned(y),
+                Beginnings{x, y});
 }
 
 // A square of a float is exact in double.
 __global__ void __launch_bounds__(kBlock)
-    SquaresKernel(const ParameterRange* pieces, bool vector, const float* x,
+    SquaresKernel(const ParameterRange* pieces, bool vector, Beginnings at,
                   Pair* parts) {
   double sum = 0;
   ForGroups(pieces[blockIdx.x], [&](int64_t begin, uint32_t count) {
     // What a group does not have is zero and changes no sum of squares.
-    const Quad u = Load<Fp32>(x + begin, count, vector && count == 4);
+    const Quad u = Load<Fp32>(at.x + begin, count, vector && count == 4);
     for (uint32_t j = 0; j < 4; ++j) {
       sum += static_cast<double>(u.v[j]) * u.v[j];
     }
@@ -91,8 +98,8 @@ int AddVector(Stream stream, int64_t count, const ParameterRange* pieces,
 int SquaresOfVector(Stream stream, int64_t count, const ParameterRange* pieces,
                     const float* x, Pair* parts, Pair* total) {
   const auto blocks = static_cast<uint32_t>(count);
-  const int error =
-      Launch(SquaresKernel, {blocks}, stream, pieces, Aligned(x), x, parts);
+  const int error = Launch(SquaresKernel, {blocks}, stream, pieces, Aligned(x),
+                           Beginnings{x, nullptr}, parts);
   if (error != 0) return error;
   return Total(stream, blocks, parts, total);
 }

@@ -42,7 +42,8 @@ class GpuBuffer : public Buffer {
 class CudaGpu : public GpuDevice {
  public:
   explicit CudaGpu(const CudaOptions& options)
-      : GpuDevice(options.precision), index_(options.index) {}
+      : GpuDevice(options.precision, options.on_fallback),
+        index_(options.index) {}
   ~CudaGpu() override {
     FreeScratch();
     if (cudnn_ != nullptr) cudnnDestroy(cudnn_);

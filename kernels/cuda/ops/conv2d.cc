@@ -128,8 +128,9 @@ class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
     const auto prepare = [&](ConvolutionKind kind) {
       auto convolution =
           gpu_.PrepareConvolution(kind, precision, shape, samples);
-      return Is16Bit(precision) ? std::move(convolution)
-                                : OrNone(std::move(convolution));
+      return Is16Bit(precision)
+                 ? std::move(convolution)
+                 : this->OrNone(std::move(convolution), "by its own kernel");
     };
     SLUICE_ASSIGN_OR_RETURN(made->forward, prepare(ConvolutionKind::kForward));
     SLUICE_ASSIGN_OR_RETURN(made->input_gradient,

@@ -94,7 +94,8 @@ class Dense : public LibraryOp<DenseShape, DenseProducts> {
     if (shape_.bias) {
       SLUICE_ASSIGN_OR_RETURN(
           made->forward,
-          OrNone(prepare(ForwardProduct(shape_, samples, true), narrow)));
+          this->OrNone(prepare(ForwardProduct(shape_, samples, true), narrow),
+                       "its bias added by a kernel of its own"));
       made->fused_bias = made->forward != nullptr;
     }
     if (made->forward == nullptr) {

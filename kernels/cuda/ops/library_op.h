@@ -115,10 +115,13 @@ class LibraryOp : public GpuOp<Shape> {
     auto found = prepared_.For(samples, [this](int64_t n) {
       const Precision wanted = this->precision();
       auto made = PrepareIn(wanted, n);
-      const bool cannot = absl::IsUnimplemented(made.status());
-      return cannot && wanted != Precision::kFp32
-                 ? PrepareIn(Precision::kFp32, n)
-                 : std::move(made);
+      if (!absl::IsUnimplemented(made.status()) || wanted == Precision::kFp32) {
+        return made;
+      }
+      this->gpu_.FellBack(this->name_,
+                          absl::StrCat("with ", n, " samples in FP32"),
+                          made.status());
+      return PrepareIn(Precision::kFp32, n);
     });
     if (!found.ok()) return Named(this->name_, found.status());
     return found;
@@ -128,18 +131,19 @@ class LibraryOp : public GpuOp<Shape> {
   // kUnimplemented where the library cannot do the shape in that precision.
   virtual absl::StatusOr<std::unique_ptr<Prepared>> PrepareIn(
       Precision precision, int64_t samples) = 0;
+  // What a library prepared, or nullptr where it cannot do the shape, and
+  // `instead` is done.
+  template <typename T>
+  absl::StatusOr<std::unique_ptr<T>> OrNone(
+      absl::StatusOr<std::unique_ptr<T>> prepared, const std::string& instead) {
+    if (!absl::IsUnimplemented(prepared.status())) return prepared;
+    this->gpu_.FellBack(this->name_, instead, prepared.status());
+    return std::unique_ptr<T>();
+  }
 
  private:
   PerSamples<Prepared> prepared_;
 };
-
-// A library's prepared work, or nullptr where it cannot do the shape.
-template <typename T>
-absl::StatusOr<std::unique_ptr<T>> OrNone(
-    absl::StatusOr<std::unique_ptr<T>> prepared) {
-  if (absl::IsUnimplemented(prepared.status())) return std::unique_ptr<T>();
-  return prepared;
-}
 
 }  // namespace sluice::kernels::cuda
 

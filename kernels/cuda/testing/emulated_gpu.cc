@@ -1,7 +1,8 @@
 // The kernels of the .cu files, compiled for the host, so that tests on a
 // machine without a GPU run this very code. What would go unnoticed on a GPU is
-// made to fail here: memory and workspaces begin as NaN (0xff), a download is
-// read as late as it may be, and whatever CUDA forbids while a stream is
+// made to fail here: memory and workspaces begin as NaN (0xff), operations and
+// downloads are done as late as they may be and uploads as soon, pointers must
+// be into the device's memory, and whatever CUDA forbids while a stream is
 // captured is an error. With `libraries` false nothing of cuBLASLt or cuDNN
 // beyond the plainest is there, as for shapes that they refuse.
 #include "kernels/cuda/testing/emulated_gpu.h"
@@ -29,13 +30,23 @@
 namespace sluice::kernels::cuda {
 namespace {
 
+emulation::Stream& TheStream() {
+  static auto* const stream = new emulation::Stream;
+  return *stream;
+}
+
 class HostBuffer : public Buffer {
  public:
   explicit HostBuffer(int64_t bytes)
       : data_(std::aligned_alloc(256, (bytes + 256) / 256 * 256)) {
     std::memset(data_, 0xff, bytes);
+    TheStream().Allocated(data_, bytes);
   }
-  ~HostBuffer() override { std::free(data_); }
+  ~HostBuffer() override {
+    TheStream().Wait();  // As cudaFree does.
+    TheStream().Freed(data_);
+    std::free(data_);
+  }
   void* data() override { return data_; }
 
  private:
@@ -48,13 +59,24 @@ absl::Status CheckExecuting() {
   return absl::InternalError("not while operations are recorded");
 }
 
+// What is used by the device and by nothing else.
+absl::Status CheckOnDevice(std::initializer_list<const void*> arrays) {
+  for (const void* array : arrays) {
+    if (!TheStream().Holds(array)) {
+      return absl::InternalError("an array not in the device's memory");
+    }
+  }
+  return absl::OkStatus();
+}
+
 class EmulatedRecording : public Recording {
  public:
   explicit EmulatedRecording(emulation::Calls calls)
       : calls_(std::move(calls)) {}
+  ~EmulatedRecording() override { TheStream().Wait(); }
   absl::Status Run() override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
-    for (const auto& call : calls_) call();
+    for (const auto& call : calls_) TheStream().Push(call);
     return absl::OkStatus();
   }
 
@@ -62,11 +84,12 @@ class EmulatedRecording : public Recording {
   const emulation::Calls calls_;
 };
 
-absl::Status CheckAligned(std::initializer_list<const void*> arrays) {
+// What a library takes.
+absl::Status CheckArrays(std::initializer_list<const void*> arrays) {
   for (const void* array : arrays) {
     if (!Aligned(array)) return absl::InternalError("an array not aligned");
   }
-  return absl::OkStatus();
+  return CheckOnDevice(arrays);
 }
 
 constexpr int64_t kWorkspace = 1000;  // Some, which is overwritten.
@@ -108,13 +131,15 @@ void Store(Precision precision, float value, void* array, int64_t i) {
 class LoopProduct : public Product {
  public:
   explicit LoopProduct(const ProductShape& shape) : Product(shape) {}
+  ~LoopProduct() override { TheStream().Wait(); }
   int64_t workspace_bytes() const override { return kWorkspace; }
 
   absl::Status Run(const void* all_a, const void* all_b, const void* bias,
                    void* d, void* workspace) override {
+    SLUICE_RETURN_IF_ERROR(CheckArrays({all_a, all_b, bias, d, workspace}));
     emulation::Execute(
         [=, this] { Multiply(all_a, all_b, bias, d, workspace); });
-    return CheckAligned({all_a, all_b, bias, d});
+    return absl::OkStatus();
   }
 
  private:
@@ -155,12 +180,14 @@ class LoopConvolution : public Convolution {
   LoopConvolution(ConvolutionKind kind, Precision precision,
                   const Conv2dShape& shape, int64_t samples)
       : kind_(kind), precision_(precision), shape_(shape), samples_(samples) {}
+  ~LoopConvolution() override { TheStream().Wait(); }
   int64_t workspace_bytes() const override { return kWorkspace; }
 
   absl::Status Run(const void* first, const void* second, void* out,
                    void* workspace) override {
+    SLUICE_RETURN_IF_ERROR(CheckArrays({first, second, out, workspace}));
     emulation::Execute([=, this] { Convolve(first, second, out, workspace); });
-    return CheckAligned({first, second, out});
+    return absl::OkStatus();
   }
 
  private:
@@ -244,6 +271,7 @@ class LateDownload : public Download {
 
   absl::Status Begin(const void* device, int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
     begun_ = parts_.empty() ? bytes : begun_ + bytes;
     if (begun_ > bytes_) return absl::InternalError("no room for the part");
     parts_.push_back({device, bytes});
@@ -253,6 +281,7 @@ class LateDownload : public Download {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     Part& part = parts_.front();
     if (!wait && !std::exchange(part.asked_for, true)) return false;
+    TheStream().Wait();
     if (part.bytes > 0) std::memcpy(host, part.device, part.bytes);
     parts_.pop_front();
     return true;
@@ -274,11 +303,16 @@ class LateDownload : public Download {
   std::deque<Part> parts_;
 };
 
-class EmulatedUpload : public Upload {
+// What is sent arrives before any operation that was called since Begin.
+class EarlyUpload : public Upload {
  public:
-  absl::Status Begin() override { return CheckExecuting(); }
+  absl::Status Begin() override {
+    TheStream().Wait();
+    return CheckExecuting();
+  }
   absl::Status Send(const void* host, void* device, int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
     if (bytes > 0) std::memcpy(device, host, bytes);
     return absl::OkStatus();
   }
@@ -286,8 +320,17 @@ class EmulatedUpload : public Upload {
 
 class EmulatedGpu : public GpuDevice {
  public:
-  EmulatedGpu(bool libraries, Precision precision)
-      : GpuDevice(precision), libraries_(libraries) {}
+  EmulatedGpu(bool libraries, Precision precision,
+              std::function<void(const std::string&)> on_fallback)
+      : GpuDevice(precision, std::move(on_fallback)), libraries_(libraries) {
+    ++devices_;
+    emulation::stream = &TheStream();
+  }
+  ~EmulatedGpu() override {
+    FreeScratch();
+    TheStream().Wait();
+    if (--devices_ == 0) emulation::stream = nullptr;
+  }
 
   void EnterThread() override {}
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
@@ -297,37 +340,55 @@ class EmulatedGpu : public GpuDevice {
   absl::Status CopyToDevice(const void* host, void* device,
                             int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
-    return Copy(host, device, bytes);
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
+    const auto* from = static_cast<const char*>(host);
+    TheStream().Push([device, kept = std::vector<char>(from, from + bytes)] {
+      if (!kept.empty()) std::memcpy(device, kept.data(), kept.size());
+    });
+    return absl::OkStatus();
   }
   absl::Status CopyToHost(const void* device, void* host,
                           int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
-    return Copy(device, host, bytes);
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({device}));
+    TheStream().Wait();
+    if (bytes > 0) std::memcpy(host, device, bytes);
+    return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Upload>> PrepareUpload() override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
-    return std::make_unique<EmulatedUpload>();
+    return std::make_unique<EarlyUpload>();
   }
   absl::StatusOr<std::unique_ptr<Download>> PrepareDownload(
       int64_t bytes) override {
     SLUICE_RETURN_IF_ERROR(CheckExecuting());
     return std::make_unique<LateDownload>(bytes);
   }
-  absl::Status Synchronize() override { return CheckExecuting(); }
-  absl::Status Pace(int ahead) override { return CheckExecuting(); }
+  absl::Status Synchronize() override {
+    TheStream().Wait();
+    return CheckExecuting();
+  }
+  absl::Status Pace(int ahead) override {
+    TheStream().Pace(ahead);
+    return CheckExecuting();
+  }
   Stream stream() const override { return nullptr; }
   absl::Status Copy(const void* from, void* to, int64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();  // Nothing may be nowhere.
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({from, to}));
     emulation::Execute([=] { std::memcpy(to, from, bytes); });
     return absl::OkStatus();
   }
   absl::Status Zero(void* to, int64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
+    SLUICE_RETURN_IF_ERROR(CheckOnDevice({to}));
     emulation::Execute([=] { std::memset(to, 0, bytes); });
     return absl::OkStatus();
   }
   std::string ErrorText(int error) const override {
-    return absl::StrCat("error ", error);
+    return error == emulation::kNotOnDevice
+               ? std::string("an array not in the device's memory")
+               : absl::StrCat("error ", error);
   }
 
   absl::StatusOr<std::unique_ptr<Product>> PrepareProduct(
@@ -367,14 +428,18 @@ class EmulatedGpu : public GpuDevice {
     return s.stride_a() % 8 == 0 && s.stride_b() % 8 == 0;
   }
 
+  static inline int devices_ = 0;
+
   const bool libraries_;
 };
 
 }  // namespace
 
-std::unique_ptr<Accelerator> MakeEmulatedGpu(bool libraries,
-                                             Precision precision) {
-  return std::make_unique<EmulatedGpu>(libraries, precision);
+std::unique_ptr<Accelerator> MakeEmulatedGpu(
+    bool libraries, Precision precision,
+    std::function<void(const std::string&)> on_fallback) {
+  return std::make_unique<EmulatedGpu>(libraries, precision,
+                                       std::move(on_fallback));
 }
 
 }  // namespace sluice::kernels::cuda

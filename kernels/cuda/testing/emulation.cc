@@ -10,6 +10,7 @@
 // or goes unnoticed. Here the check at the end of Run fails.
 #include "kernels/cuda/testing/emulation.h"
 
+#include <iterator>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -75,6 +76,41 @@ void Context::SwitchTo(Context* next) {
 }
 
 #endif
+
+void Stream::WaitFor(size_t calls) {
+  for (; calls > 0; --calls) {
+    const std::function<void()> call = std::move(calls_.front());
+    calls_.pop_front();
+    call();
+    if (counted_ == 0) continue;
+    --counted_;
+    while (!stretches_.empty() && stretches_.front() == 0) {
+      stretches_.pop_front();
+    }
+    if (!stretches_.empty()) --stretches_.front();
+  }
+}
+
+void Stream::Pace(size_t ahead) {
+  stretches_.push_back(calls_.size() - counted_);
+  counted_ = calls_.size();
+  while (stretches_.size() > ahead) {
+    WaitFor(stretches_.front());
+    while (stretches_.size() > ahead && stretches_.front() == 0) {
+      stretches_.pop_front();
+    }
+  }
+}
+
+void Stream::Allocated(const void* array, int64_t bytes) {
+  memory_[array] = static_cast<const char*>(array) + bytes;
+}
+
+bool Stream::Holds(const void* pointer) const {
+  if (pointer == nullptr) return true;
+  const auto behind = memory_.upper_bound(pointer);
+  return behind != memory_.begin() && pointer <= std::prev(behind)->second;
+}
 
 Block* block = nullptr;
 

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -132,15 +135,56 @@ using Calls = std::vector<std::function<void()>>;
 // Where calls go instead of being executed; nullptr: nowhere.
 inline Calls* recording = nullptr;
 
-// Executes `call`, now or when what is recorded runs.
+// An emulated GPU's memory, and what it has been called to do and has not done.
+// As on a GPU, a call returns before it is done; here it is done as late as it
+// may be, when somebody waits. All emulated GPUs share one of these.
+class Stream {
+ public:
+  void Push(std::function<void()> call) { calls_.push_back(std::move(call)); }
+  void Wait() { WaitFor(calls_.size()); }
+  // Between two stretches of calls: waits for all but the last `ahead`.
+  void Pace(size_t ahead);
+
+  void Allocated(const void* array, int64_t bytes);
+  void Freed(const void* array) { memory_.erase(array); }
+  // Whether a pointer is into an array or at its end, or nullptr.
+  bool Holds(const void* pointer) const;
+
+ private:
+  void WaitFor(size_t calls);
+
+  std::deque<std::function<void()>> calls_;
+  std::deque<size_t> stretches_;  // Calls of each that was not waited for.
+  size_t counted_ = 0;            // Calls of these together.
+  std::map<const void*, const void*> memory_;  // Beginnings and ends.
+};
+
+// That of the emulated GPUs; nullptr where there is none: kernels that are
+// called by themselves run at once, on any memory.
+inline Stream* stream = nullptr;
+
+// Executes `call`: when the stream comes to it, or when what is recorded runs.
 template <typename F>
 void Execute(F call) {
-  if (recording == nullptr) {
-    call();
-  } else {
+  if (recording != nullptr) {
     recording->push_back(std::move(call));
+  } else if (stream != nullptr) {
+    stream->Push(std::move(call));
+  } else {
+    call();
   }
 }
+
+// Whether a kernel may be given `argument`.
+template <typename T>
+bool MayBeGiven(const T& argument) {
+  if constexpr (std::is_pointer_v<T>) {
+    return stream == nullptr || stream->Holds(argument);
+  }
+  return true;
+}
+
+inline constexpr int kNotOnDevice = 700;  // An illegal address, as CUDA has it.
 
 template <typename F>
 void ForEachBlock(Index3 grid, const F& run) {

@@ -9,8 +9,9 @@
 //   1       kPrepare: layer by layer; what is made at first use is made now
 //   2       kMeasure: layer by layer, each timed; then joined to segments
 //   3       kRecorded: each segment is recorded as its turn comes, and run
-//   4 ...   kRecorded: a launch for each segment; with other arrays, which a
-//           recording does not know, layer by layer (kPlain)
+//   4       the same on the second of two input buffers
+//   5 ...   kRecorded: a launch for each segment; with other arrays, which no
+//           recording knows, layer by layer (kPlain)
 //
 // A device that cannot record runs every pass layer by layer (Mode::kPlain):
 // that is the whole story on the CPU.
@@ -27,6 +28,9 @@ namespace {
 // One runs and one waits behind it: the device need not wait for the host, and
 // a cancelled task costs no more than these two.
 constexpr int kSegmentsAhead = 1;
+
+// Inputs lie in two buffers by turns (HostArray::CreateBeside).
+constexpr size_t kMostPasses = 2;
 
 // Keeps what would be said to a pass's sink, to say it later: while layers are
 // recorded nothing of the gradient is there, and while they are measured its
@@ -105,12 +109,27 @@ const std::vector<Segment>& RecordedLayers::Begin(const Pass& pass,
     mode_ = Mode::kPrepare;
   } else if (segments_.empty()) {
     mode_ = Mode::kMeasure;
-    arrays_ = arrays;
     seconds_.clear();
   } else {
-    mode_ = arrays_ == arrays ? Mode::kRecorded : Mode::kPlain;
+    pass_ = PassOn(arrays);
+    mode_ = pass_ != nullptr ? Mode::kRecorded : Mode::kPlain;
   }
   return mode_ == Mode::kRecorded ? segments_ : layers_;
+}
+
+RecordedLayers::RecordedPass* RecordedLayers::PassOn(const Arrays& arrays) {
+  for (RecordedPass& pass : passes_) {
+    if (pass.arrays == arrays) return &pass;
+  }
+  if (passes_.size() == kMostPasses) return nullptr;
+  RecordedPass* const made = &passes_.emplace_back(
+      RecordedPass{arrays, std::vector<Recorded>(segments_.size())});
+  // What was refused once is not asked for again.
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Recorded& first = passes_.front().segments[i];
+    made->segments[i].tried = first.tried && first.recording == nullptr;
+  }
+  return made;
 }
 
 absl::StatusOr<const void*> RecordedLayers::Run(Segment part, const Pass& pass,
@@ -146,7 +165,6 @@ absl::StatusOr<const void*> RecordedLayers::Measure(Segment layer,
   SLUICE_RETURN_IF_ERROR(Report(pass, final_from));
   if (layer == layers_.back()) {
     segments_ = JoinLayers(seconds_);
-    recorded_.resize(segments_.size());
   }
   return out;
 }
@@ -175,7 +193,7 @@ absl::StatusOr<const void*> RecordedLayers::RunSegment(Segment layers,
                                                        const void* x,
                                                        const void* in) {
   const auto segment = std::find(segments_.begin(), segments_.end(), layers);
-  Recorded& recorded = recorded_[segment - segments_.begin()];
+  Recorded& recorded = pass_->segments[segment - segments_.begin()];
   if (!recorded.tried) Record(layers, pass, x, in, &recorded);
   if (recorded.recording == nullptr) return run_(pass, layers, x, in);
   SLUICE_RETURN_IF_ERROR(PauseBetween(device_, kSegmentsAhead, pass));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -49,9 +50,10 @@ using OnRefused = std::function<void(const absl::Status& why)>;
 // part by part, so that its caller may wait for weights before each. The first
 // pass runs the layers as they are, so that everything is prepared; the second
 // measures each; the third records them in segments (JoinLayers), which it
-// and later ones run. Before a segment it waits until at most one is not done,
-// and looks whether the pass is cancelled. A segment that cannot be recorded,
-// and a pass on other arrays than those recorded, runs layer by layer.
+// and later ones run; so does the next one on other arrays, because inputs lie
+// in two buffers by turns. Before a segment it waits until at most one is not
+// done, and looks whether the pass is cancelled. A segment that cannot be
+// recorded, and a pass on yet other arrays, runs layer by layer.
 //
 //   for (const Segment& part : layers.Begin(pass, x, in)) {
 //     ...  // Wait for what `part` reads.
@@ -100,7 +102,14 @@ class RecordedLayers {
     const void* out = nullptr;
     std::vector<int64_t> final_from;  // What its layers report, in order.
   };
+  // A pass's segments on the arrays that they were recorded with.
+  struct RecordedPass {
+    Arrays arrays;
+    std::vector<Recorded> segments;
+  };
 
+  // The one on these arrays, or a new one; nullptr: there are enough.
+  RecordedPass* PassOn(const Arrays& arrays);
   absl::StatusOr<const void*> Measure(Segment layer, const Pass& pass,
                                       const void* x, const void* in);
   void Record(Segment layers, const Pass& pass, const void* x, const void* in,
@@ -116,11 +125,11 @@ class RecordedLayers {
   std::vector<Segment> layers_;  // Each by itself.
 
   Mode mode_ = Mode::kPlain;
-  bool prepared_ = false;           // All layers have run.
-  Arrays arrays_ = {};              // With which they were measured.
-  std::vector<double> seconds_;     // What each took, so far.
-  std::vector<Segment> segments_;   // Empty until all were measured.
-  std::vector<Recorded> recorded_;  // Of each segment.
+  bool prepared_ = false;          // All layers have run.
+  std::vector<double> seconds_;    // What each took, so far.
+  std::vector<Segment> segments_;  // Empty until all were measured.
+  std::deque<RecordedPass> passes_;
+  RecordedPass* pass_ = nullptr;  // Of these, this pass with kRecorded.
 };
 
 // A model's outermost layers, whose training passes over full mini-batches are

@@ -112,13 +112,20 @@ TEST_F(RecordedLayersTest, APassThatWasCutShortPreparesOrMeasuresNothing) {
   EXPECT_THAT(calls_, ElementsAre(Segment{0, 2}, Segment{2, 3}));
 }
 
-TEST_F(RecordedLayersTest, APassOnOtherArraysRunsLayerByLayer) {
-  const float others[4] = {};
+TEST_F(RecordedLayersTest, PassesOnTwoSetsOfArraysAreRecordedAndOthersAreNot) {
+  const float second[4] = {}, third[4] = {};
   for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(Run(numbers_).ok());
-  ASSERT_TRUE(Run(others).ok());
-  EXPECT_THAT(calls_, ElementsAre(Segment{0, 1}, Segment{1, 2}, Segment{2, 3}));
-  ASSERT_TRUE(Run(numbers_).ok());
-  EXPECT_THAT(calls_, IsEmpty());
+  ASSERT_TRUE(Run(second).ok());
+  EXPECT_THAT(calls_, ElementsAre(Segment{0, 2}, Segment{2, 3}));
+  for (int pass = 0; pass < 2; ++pass) {
+    ASSERT_TRUE(Run(third).ok());
+    EXPECT_THAT(calls_,
+                ElementsAre(Segment{0, 1}, Segment{1, 2}, Segment{2, 3}));
+  }
+  for (const float* recorded : {numbers_, second}) {
+    ASSERT_TRUE(Run(recorded).ok());
+    EXPECT_THAT(calls_, IsEmpty());
+  }
 }
 
 }  // namespace
