@@ -28,12 +28,12 @@ Pixel Load(const float* values) {
 }
 
 // The weighted sum of `taps` rows of `width` pixels, from `first` on. Those of
-// weight 0 are not read: they may lie behind the image. Vectors of eight floats
-// where the machine has them give the same bits, as nothing is contracted to
-// an fma.
-__attribute__((target_clones("avx2", "default"))) void SumRows(
-    const uint8_t* first, int64_t row_bytes, int64_t width,
-    const float* weights, int taps, float* sum) {
+// weight 0 are not read: they may lie behind the image.
+__attribute__((always_inline)) inline void SumRowsOf(const uint8_t* first,
+                                                     int64_t row_bytes,
+                                                     int64_t width,
+                                                     const float* weights,
+                                                     int taps, float* sum) {
   const int64_t values = width * kPixelBytes;
   for (int64_t i = 0; i < values; ++i) {
     sum[i] = weights[0] * static_cast<float>(first[i]);
@@ -44,6 +44,22 @@ __attribute__((target_clones("avx2", "default"))) void SumRows(
       sum[i] += weights[tap] * static_cast<float>(row[i]);
     }
   }
+}
+
+// Eight floats at a time, to the same bits, as nothing is contracted to an fma.
+__attribute__((target("avx2"))) void SumRowsAvx2(const uint8_t* first,
+                                                 int64_t row_bytes,
+                                                 int64_t width,
+                                                 const float* weights, int taps,
+                                                 float* sum) {
+  SumRowsOf(first, row_bytes, width, weights, taps, sum);
+}
+
+void SumRows(const uint8_t* first, int64_t row_bytes, int64_t width,
+             const float* weights, int taps, float* sum) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  (has_avx2 ? SumRowsAvx2 : SumRowsOf)(first, row_bytes, width, weights, taps,
+                                       sum);
 }
 
 }  // namespace
