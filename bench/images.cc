@@ -107,7 +107,7 @@ int Main(Options options) {
                 "How fast do mini-batches of data.jpeg come, beside the "
                 "decoder alone?");
   const Tree tree(options.folder, options.images);
-  const auto list = ImageList::Read({tree.folder()}, {});
+  const auto list = ImageList::Read({tree.folder()}, {"class"});
   Check(list.status());
   proto::Data data;
   proto::Jpeg& jpeg = *data.mutable_jpeg();

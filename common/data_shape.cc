@@ -69,11 +69,19 @@ absl::StatusOr<DataShape> ReadCifar(const proto::Cifar& cifar) {
 }
 
 absl::StatusOr<DataShape> ReadJpeg(const proto::Jpeg& jpeg) {
-  SLUICE_ASSIGN_OR_RETURN(const JpegLists lists, ListJpegs(jpeg));
+  SLUICE_ASSIGN_OR_RETURN(const ImageList train, ListTrainingJpegs(jpeg));
+  SLUICE_ASSIGN_OR_RETURN(const ImageList test, ListTestJpegs(jpeg));
   DataShape data;
   data.input_shape = {kJpegChannels, jpeg.size(), jpeg.size()};
-  data.train_samples = lists.train.size();
-  data.test_samples = lists.test.size();
+  data.train_samples = train.size();
+  data.test_samples = test.size();
+  for (const ImageList* list : {&train, &test}) {
+    for (int64_t i = 0; i < list->size(); ++i) {
+      if (list->label(i) < data.classes) continue;
+      data.classes = int64_t{list->label(i)} + 1;
+      data.largest_label_at = list->PathOf(i);
+    }
+  }
   return data;
 }
 

@@ -2,6 +2,7 @@
 #define SLUICE_COMMON_DATA_SHAPE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,10 @@ struct DataShape {
                                      // (features); empty for data.external.
   bool classification = true;        // Has labels; otherwise real targets.
   int64_t labels = 1;                // Labels of a sample, if it has labels.
+  // Labels are below this, and where the largest is, for messages; 0: only
+  // reading the samples can tell.
+  int64_t classes = 0;
+  std::string largest_label_at = {};
   // Inputs are whole numbers below this; 0: real numbers.
   int64_t vocabulary = 0;
 
@@ -28,10 +33,9 @@ struct DataShape {
 };
 
 // Reads only headers, and of JPEG images their names. `data` has its defaults
-// filled in. kNotFound,
-// kInvalidArgument (also if no reader is named) and kDataLoss name the file,
-// what was expected and what was found, as in ReadIdxShape, CountCifarImages,
-// ListJpegs and CountTextSamples.
+// filled in. kNotFound, kInvalidArgument (also if no reader is named) and
+// kDataLoss name the file, what was expected and what was found, as in
+// ReadIdxShape, CountCifarImages, ListTrainingJpegs and CountTextSamples.
 absl::StatusOr<DataShape> ReadDataShape(const proto::Data& data);
 
 // Whether the reader keeps images in memory, one byte per pixel and channel.

@@ -51,6 +51,8 @@ void CheckText(const proto::Text& text, bool evaluated, Checker* check) {
   check->Between("data.text.length", text.length(), 1, 65536);
 }
 
+static_assert(kCifarChannels == kJpegChannels);
+
 // Of proto::Cifar or proto::Jpeg, whose images are red, green and blue.
 template <typename Reader>
 void CheckColours(const std::string& prefix, const Reader& reader,
@@ -58,8 +60,8 @@ void CheckColours(const std::string& prefix, const Reader& reader,
   CheckFiles(Path(prefix, "train"), reader.train(), true, check);
   CheckFiles(Path(prefix, "test"), reader.test(), evaluated, check);
   const auto channels = [&](const char* field, int values) {
-    check->Require(values == kCifarChannels, Path(prefix, field),
-                   absl::StrCat("must have ", kCifarChannels,
+    check->Require(values == kJpegChannels, Path(prefix, field),
+                   absl::StrCat("must have ", kJpegChannels,
                                 " values (red, green, blue), has ", values));
   };
   channels("mean", reader.mean_size());
@@ -79,7 +81,7 @@ void CheckJpeg(const proto::Jpeg& jpeg, bool evaluated, Checker* check) {
   CheckColours(prefix, jpeg, evaluated, check);
   check->Between(Path(prefix, "size"), jpeg.size(), 1, kMostJpegSize);
   check->Between(Path(prefix, "resize"), jpeg.resize(), jpeg.size(),
-                 kMostJpegResize, " from data.jpeg.size");
+                 kMostJpegResize, " (at least data.jpeg.size)");
   check->Between(Path(prefix, "threads"), jpeg.threads(), 0, 1024);
 }
 
@@ -90,8 +92,12 @@ void CheckAugmentation(const proto::Data& data, Checker* check) {
                  "needs images that are read: data.idx, data.cifar or "
                  "data.jpeg");
   check->Between(Path(prefix, "crop_padding"), augmentation.crop_padding(), 0,
-                 data.has_jpeg() ? 0 : kMany,
-                 data.has_jpeg() ? " with data.jpeg" : "");
+                 kMany);
+  check->Require(!data.has_jpeg() || augmentation.crop_padding() == 0,
+                 Path(prefix, "crop_padding"),
+                 absl::StrCat("must be 0 with data.jpeg, which has "
+                              "random_resized_crop, is ",
+                              augmentation.crop_padding()));
   if (!augmentation.has_random_resized_crop()) return;
   check->Require(data.has_jpeg(), Path(prefix, "random_resized_crop"),
                  "needs data.jpeg");

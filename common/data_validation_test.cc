@@ -128,8 +128,8 @@ TEST(DataValidationTest, JpegImagesAreCroppedAtRandomAndOthersPadded) {
   EXPECT_THAT(Violations("jpeg { train: 'a' test: 'b' } augmentation { "
                          "crop_padding: 4 random_resized_crop { min_area: 2 } "
                          "}"),
-              ElementsAre("data.augmentation.crop_padding: must be 0 to 0 with "
-                          "data.jpeg, is 4",
+              ElementsAre("data.augmentation.crop_padding: must be 0 with "
+                          "data.jpeg, which has random_resized_crop, is 4",
                           "data.augmentation.random_resized_crop.min_area: "
                           "must be above 0 and at most 1, is 2"));
 }
@@ -142,10 +142,9 @@ TEST(DataValidationTest, JpegSizesAreSaidWithTheirBounds) {
                           "blue), has 1",
                           "data.jpeg.size: must be 1 to 4096, is 5000",
                           "data.jpeg.threads: must be 0 to 1024, is -1"));
-  EXPECT_THAT(
-      Violations("jpeg { train: 'a' test: 'b' size: 224 resize: 200 }"),
-      ElementsAre("data.jpeg.resize: must be 224 to 8192 from data.jpeg.size, "
-                  "is 200"));
+  EXPECT_THAT(Violations("jpeg { train: 'a' test: 'b' size: 224 resize: 200 }"),
+              ElementsAre("data.jpeg.resize: must be 224 to 8192 (at least "
+                          "data.jpeg.size), is 200"));
 }
 
 }  // namespace

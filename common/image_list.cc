@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr int64_t kMostImageBytes = 256 << 20;
 constexpr int64_t kMostLabelBytes = 32;
+constexpr int kMostDepth = 32;  // Of folders in a class: links may be circles.
 
 // The part of a file's name behind its last dot, in lower case.
 std::string Extension(absl::string_view name) {
@@ -36,24 +38,44 @@ std::string Extension(absl::string_view name) {
   return absl::AsciiStrToLower(name.substr(dot + 1));
 }
 
-bool IsJpeg(absl::string_view name) {
-  const std::string extension = Extension(name);
+bool IsJpeg(absl::string_view extension) {
   return extension == "jpg" || extension == "jpeg";
 }
 
 // What somebody may take for an image that is read.
-bool IsOtherImage(absl::string_view name) {
-  const std::string extension = Extension(name);
-  for (const char* other :
-       {"png", "webp", "bmp", "gif", "tif", "tiff", "ppm"}) {
+bool IsOtherImage(absl::string_view extension) {
+  for (const char* other : {"png", "webp", "bmp", "gif", "tif", "tiff", "ppm",
+                            "pgm", "jfif", "jpe", "jp2", "heic", "avif"}) {
     if (extension == other) return true;
   }
   return false;
 }
 
+bool IsHidden(absl::string_view name) { return absl::StartsWith(name, "."); }
+
+// For messages and logs, which must be UTF-8 of one line: in ASCII.
+std::string Readable(absl::string_view name) {
+  return absl::CHexEscape(name);
+}
+
 absl::Status RefuseOther(absl::string_view path) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": expected .jpg or .jpeg, only JPEG is read"));
+}
+
+// A tar file that is compressed, by its name: "a.tar.gz".
+bool IsPacked(absl::string_view name) {
+  const std::string extension = Extension(name);
+  if (extension == "tgz" || extension.empty()) return extension == "tgz";
+  name.remove_suffix(extension.size() + 1);
+  return Extension(name) == "tar";
+}
+
+absl::Status RefusePacked(absl::string_view path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   ": is compressed, expected a plain tar file, whose "
+                   "members can be read where they lie"));
 }
 
 absl::StatusOr<bool> IsFolder(const std::string& path) {
@@ -69,21 +91,73 @@ absl::StatusOr<bool> IsFolder(const std::string& path) {
 struct Sample {
   std::optional<TarMember> image;
   std::optional<int> label;
+  std::string other;  // An image that is none for us.
 };
 
 absl::StatusOr<int> ReadLabel(const InputFile& archive,
                               const TarMember& member) {
-  std::string text(std::min(member.bytes, kMostLabelBytes), '\0');
-  SLUICE_RETURN_IF_ERROR(
-      archive.ReadAt(member.offset, std::ssize(text), text.data()));
-  int label = 0;
-  if (absl::SimpleAtoi(text, &label) && label >= 0) return label;
+  int label = -1;
+  if (member.bytes <= kMostLabelBytes) {
+    std::string text(member.bytes, '\0');
+    SLUICE_RETURN_IF_ERROR(
+        archive.ReadAt(member.offset, std::ssize(text), text.data()));
+    if (!absl::SimpleAtoi(text, &label)) label = -1;
+  }
+  if (label >= 0) return label;
   return absl::DataLossError(
-      absl::StrCat(archive.path(), ": ", member.name,
+      absl::StrCat(archive.path(), ": ", Readable(member.name),
                    ": expected a label, a whole number of 0 or more"));
 }
 
+// What a path that is listed has: one of these.
+struct Contents {
+  std::vector<std::string> archives;  // Paths.
+  std::vector<std::string> classes;   // Names of folders.
+};
+
+absl::StatusOr<Contents> ReadContents(const std::string& path) {
+  Contents contents;
+  SLUICE_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(path));
+  if (!is_folder) {
+    if (IsPacked(path)) return RefusePacked(path);
+    contents.archives.push_back(path);
+    return contents;
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          FileOperations::Real()->List(path));
+  for (const std::string& name : names) {
+    if (IsHidden(name)) continue;
+    const std::string inside = absl::StrCat(path, "/", name);
+    if (Extension(name) == "tar") {
+      contents.archives.push_back(inside);
+      continue;
+    }
+    if (IsPacked(name)) return RefusePacked(Readable(inside));
+    if (IsJpeg(Extension(name))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Readable(inside), ": expected it in a folder named after its class"));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const bool folder, IsFolder(inside));
+    if (folder) contents.classes.push_back(name);
+  }
+  if (contents.archives.empty() == contents.classes.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": has ", contents.classes.size(), " folders and ",
+                     contents.archives.size(),
+                     " tar files, expected a folder for each class, or tar "
+                     "files"));
+  }
+  return contents;
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ImageList::ReadClasses(
+    const std::vector<std::string>& paths) {
+  if (paths.empty()) return std::vector<std::string>();
+  SLUICE_ASSIGN_OR_RETURN(Contents contents, ReadContents(paths.front()));
+  return std::move(contents.classes);
+}
 
 absl::StatusOr<ImageList> ImageList::Read(
     const std::vector<std::string>& paths,
@@ -91,71 +165,71 @@ absl::StatusOr<ImageList> ImageList::Read(
   ImageList list;
   list.classes_ = classes;
   for (const std::string& path : paths) {
-    SLUICE_ASSIGN_OR_RETURN(const bool folder, IsFolder(path));
-    SLUICE_RETURN_IF_ERROR(folder ? list.AddFolder(path)
-                                  : list.AddArchive(path));
+    SLUICE_ASSIGN_OR_RETURN(const Contents contents, ReadContents(path));
+    if (contents.classes.empty() != classes.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has ",
+          classes.empty() ? "class folders, expected tar files"
+                          : "tar files, expected class folders",
+          " as the first training path: their labels would have nothing to do "
+          "with each other"));
+    }
+    for (const std::string& archive : contents.archives) {
+      SLUICE_RETURN_IF_ERROR(list.AddArchive(archive));
+    }
+    for (const std::string& name : contents.classes) {
+      const auto found = std::lower_bound(classes.begin(), classes.end(), name);
+      if (found == classes.end() || *found != name) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            path, "/", Readable(name),
+            ": is no class of the first training folder, which has ",
+            classes.size(), " (", Readable(classes.front()), " to ",
+            Readable(classes.back()), ")"));
+      }
+      SLUICE_RETURN_IF_ERROR(
+          list.AddClassFolder(absl::StrCat(path, "/", name),
+                              static_cast<int>(found - classes.begin())));
+    }
   }
   return list;
 }
 
-absl::Status ImageList::AddFolder(const std::string& path) {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          FileOperations::Real()->List(path));
-  std::vector<std::string> archives, folders;
-  for (const std::string& name : names) {
-    if (absl::StartsWith(name, ".")) continue;
-    if (Extension(name) == "tar") {
-      archives.push_back(absl::StrCat(path, "/", name));
-      continue;
-    }
-    if (IsJpeg(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, "/", name, ": expected it in a folder named after its class"));
-    }
-    SLUICE_ASSIGN_OR_RETURN(const bool folder,
-                            IsFolder(absl::StrCat(path, "/", name)));
-    if (folder) folders.push_back(name);
-  }
-  if (archives.empty() == folders.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": has ", folders.size(), " folders and ", archives.size(),
-        " tar files, expected a folder for each class, or tar files"));
-  }
-  for (const std::string& archive : archives) {
-    SLUICE_RETURN_IF_ERROR(AddArchive(archive));
-  }
-  if (classes_.empty()) classes_ = folders;
-  for (const std::string& folder : folders) {
-    const auto found =
-        std::lower_bound(classes_.begin(), classes_.end(), folder);
-    if (found == classes_.end() || *found != folder) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, "/", folder, ": is no class of the first training folder, ",
-          "which has ", classes_.size(), " from ", classes_.front(), " to ",
-          classes_.back()));
-    }
-    SLUICE_RETURN_IF_ERROR(
-        AddClass(absl::StrCat(path, "/", folder),
-                 static_cast<int>(found - classes_.begin())));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ImageList::AddClass(const std::string& folder, int label) {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          FileOperations::Real()->List(folder));
+absl::Status ImageList::AddClassFolder(const std::string& folder, int label) {
   containers_.push_back({.path = folder});
   const int64_t before = size();
-  for (const std::string& name : names) {
-    if (absl::StartsWith(name, ".")) continue;
-    if (IsOtherImage(name)) return RefuseOther(absl::StrCat(folder, "/", name));
-    if (IsJpeg(name)) Add(label, name, 0, -1);
-  }
+  SLUICE_RETURN_IF_ERROR(AddFolderBelow("", label, 0));
   if (size() > before) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(folder,
-                   ": has no .jpg or .jpeg file, expected the images "
-                   "of a class"));
+      absl::StrCat(Readable(folder),
+                   ": has no .jpg or .jpeg file, expected "
+                   "the images of a class"));
+}
+
+absl::Status ImageList::AddFolderBelow(const std::string& below, int label,
+                                       int depth) {
+  const std::string folder = absl::StrCat(containers_.back().path, "/", below);
+  if (depth > kMostDepth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Readable(folder), ": expected at most ", kMostDepth,
+                     " folders in each other"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          FileOperations::Real()->List(folder));
+  for (const std::string& name : names) {
+    if (IsHidden(name)) continue;
+    const std::string inside = absl::StrCat(folder, name);
+    const std::string extension = Extension(name);
+    if (IsOtherImage(extension)) return RefuseOther(Readable(inside));
+    if (IsJpeg(extension)) {
+      Add(label, absl::StrCat(below, name), 0, -1);
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(inside));
+    if (!is_folder) continue;
+    SLUICE_RETURN_IF_ERROR(
+        AddFolderBelow(absl::StrCat(below, name, "/"), label, depth + 1));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ImageList::AddArchive(const std::string& path) {
@@ -166,11 +240,14 @@ absl::Status ImageList::AddArchive(const std::string& path) {
   Sample sample;
   const auto end_sample = [&]() -> absl::Status {
     const Sample ended = std::exchange(sample, {});
-    if (!ended.image.has_value()) return absl::OkStatus();
+    if (!ended.image.has_value()) {
+      if (ended.other.empty()) return absl::OkStatus();
+      return RefuseOther(absl::StrCat(path, ": ", Readable(ended.other)));
+    }
     if (!ended.label.has_value()) {
-      return absl::DataLossError(absl::StrCat(path, ": ", ended.image->name,
-                                              ": expected ", key,
-                                              ".cls, its label, beside it"));
+      return absl::DataLossError(
+          absl::StrCat(path, ": ", Readable(ended.image->name), ": expected ",
+                       Readable(key), ".cls, its label, beside it"));
     }
     Add(*ended.label, ended.image->name, ended.image->offset,
         ended.image->bytes);
@@ -179,22 +256,24 @@ absl::Status ImageList::AddArchive(const std::string& path) {
   SLUICE_RETURN_IF_ERROR(WalkTar(archive, [&](TarMember member) {
     const size_t slash = member.name.rfind('/');
     const size_t file = slash == std::string::npos ? 0 : slash + 1;
-    const std::string of = member.name.substr(0, member.name.find('.', file));
+    const size_t dot = member.name.find('.', file);
+    if (dot == file || dot == std::string::npos) return absl::OkStatus();
+    const std::string of = member.name.substr(0, dot);
+    const std::string kind = absl::AsciiStrToLower(member.name.substr(dot + 1));
     if (of != key) {
       SLUICE_RETURN_IF_ERROR(end_sample());
       key = of;
     }
-    if (IsOtherImage(member.name)) {
-      return RefuseOther(absl::StrCat(path, ": ", member.name));
-    }
-    if (IsJpeg(member.name)) {
+    if (IsJpeg(kind)) {
       if (sample.image.has_value()) {
-        return absl::DataLossError(
-            absl::StrCat(path, ": ", member.name, ": expected one image named ",
-                         key, ", there is ", sample.image->name));
+        return absl::DataLossError(absl::StrCat(
+            path, ": ", Readable(member.name), ": expected one image named ",
+            Readable(key), ", there is ", Readable(sample.image->name)));
       }
       sample.image = std::move(member);
-    } else if (Extension(member.name) == "cls") {
+    } else if (IsOtherImage(kind)) {
+      sample.other = std::move(member.name);
+    } else if (kind == "cls") {
       SLUICE_ASSIGN_OR_RETURN(sample.label, ReadLabel(archive, member));
     }
     return absl::OkStatus();
@@ -219,7 +298,7 @@ void ImageList::Add(int label, absl::string_view name, int64_t offset,
 std::string ImageList::PathOf(int64_t i) const {
   const Container& container = containers_[images_[i].container];
   return absl::StrCat(container.path, container.archive ? ": " : "/",
-                      NameOf(images_[i]));
+                      Readable(NameOf(images_[i])));
 }
 
 absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
@@ -227,7 +306,9 @@ absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
   const Container& container = containers_[image.container];
   SLUICE_ASSIGN_OR_RETURN(
       const InputFile file,
-      InputFile::Open(container.archive ? container.path : PathOf(i)));
+      InputFile::Open(container.archive
+                          ? container.path
+                          : absl::StrCat(container.path, "/", NameOf(image))));
   const int64_t bytes = image.bytes < 0 ? file.size() : image.bytes;
   if (bytes > kMostImageBytes) {
     return absl::DataLossError(absl::StrCat(PathOf(i), ": has ", bytes,
@@ -243,23 +324,34 @@ absl::StatusOr<std::string> ImageList::Bytes(int64_t i) const {
 // images in other places.
 std::string ImageList::Digest() const {
   Sha256 sha;
-  sha.Update(absl::StrCat(size(), " images\n"));
+  sha.Update(
+      absl::StrCat(size(), " images of ", classes_.size(), " class folders\n"));
+  for (const std::string& name : classes_) sha.Update(absl::StrCat(name, "\n"));
   for (const Image& image : images_) {
     sha.Update(absl::StrCat(image.label, " ", NameOf(image), "\n"));
   }
   return sha.Hex();
 }
 
-absl::StatusOr<JpegLists> ListJpegs(const proto::Jpeg& jpeg) {
-  const auto paths = [](const auto& named) {
-    return std::vector<std::string>(named.begin(), named.end());
-  };
-  JpegLists lists;
-  SLUICE_ASSIGN_OR_RETURN(lists.train,
-                          ImageList::Read(paths(jpeg.train()), {}));
+namespace {
+
+absl::StatusOr<ImageList> List(
+    const google::protobuf::RepeatedPtrField<std::string>& paths,
+    const proto::Jpeg& jpeg) {
   SLUICE_ASSIGN_OR_RETURN(
-      lists.test, ImageList::Read(paths(jpeg.test()), lists.train.classes()));
-  return lists;
+      const std::vector<std::string> classes,
+      ImageList::ReadClasses({jpeg.train().begin(), jpeg.train().end()}));
+  return ImageList::Read({paths.begin(), paths.end()}, classes);
+}
+
+}  // namespace
+
+absl::StatusOr<ImageList> ListTrainingJpegs(const proto::Jpeg& jpeg) {
+  return List(jpeg.train(), jpeg);
+}
+
+absl::StatusOr<ImageList> ListTestJpegs(const proto::Jpeg& jpeg) {
+  return List(jpeg.test(), jpeg);
 }
 
 }  // namespace sluice

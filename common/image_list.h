@@ -16,15 +16,20 @@ constexpr int kJpegChannels = 3;       // Red, green, blue.
 constexpr int kMostJpegSize = 4096;    // data.jpeg.size
 constexpr int kMostJpegResize = 8192;  // data.jpeg.resize
 
-// JPEG files and their labels, without their bytes: some 60 bytes an image.
-// A path that is listed is one of
+// What `sluice check` counts for each image of a list.
+constexpr int64_t kListedImageBytes = 64;
+
+// JPEG files and their labels, without their bytes. A path that is listed is
+// one of
 //
-//   a folder with a folder for each class, whose .jpg and .jpeg files are its
-//     images (torchvision's ImageFolder); labels are the classes' places in
-//     the order of their names
+//   a folder with a folder for each class, whose .jpg and .jpeg files, also in
+//     folders below it, are its images (torchvision's ImageFolder); labels are
+//     the classes' places in the order of their names
 //   a tar file, or a folder of tar files (WebDataset): NAME.jpg or NAME.jpeg,
-//     then or before it NAME.cls with the label as decimal text; other members
-//     are passed over
+//     then or before it NAME.cls with the label as decimal text; NAME has no
+//     dot behind its last slash. Other members are passed over
+//
+// and names that begin with a dot are passed over.
 //
 // Images are in the order of their paths, within one in the order of class and
 // file names, or of the archives' names and of their members.
@@ -34,10 +39,14 @@ class ImageList {
  public:
   ImageList() = default;
 
-  // Lists `paths`. Class folders get the labels of `classes`; if it is empty,
-  // they make the classes. Reads folders and archives' headers and .cls
-  // members, no image. kNotFound, kInvalidArgument and kDataLoss name the path,
-  // what was expected and what was found.
+  // The names of the class folders of the first path, in order; none if it is
+  // of tar files. Errors as below.
+  static absl::StatusOr<std::vector<std::string>> ReadClasses(
+      const std::vector<std::string>& paths);
+  // Lists `paths`: class folders that are among `classes`, or tar files if
+  // these are none. Reads folders and archives' headers and .cls members, no
+  // image. kNotFound, kInvalidArgument and kDataLoss name the path, what was
+  // expected and what was found.
   static absl::StatusOr<ImageList> Read(
       const std::vector<std::string>& paths,
       const std::vector<std::string>& classes);
@@ -47,12 +56,12 @@ class ImageList {
   const std::vector<std::string>& classes() const { return classes_; }
   // REQUIRES, below: 0 <= i < size().
   int label(int64_t i) const { return images_[i].label; }
-  // "train/cat/1.jpg" or "train-0.tar: 1.jpg".
+  // "train/cat/1.jpg" or "train-0.tar: 1.jpg", with what is not ASCII escaped.
   std::string PathOf(int64_t i) const;
   // The bytes of image i. kNotFound, kUnavailable and kDataLoss, which is a
   // file of more than 256 MiB, name it.
   absl::StatusOr<std::string> Bytes(int64_t i) const;
-  // SHA-256 (hex) over names, labels and order.
+  // SHA-256 (hex) over classes, names, labels and order.
   std::string Digest() const;
 
  private:
@@ -68,8 +77,10 @@ class ImageList {
     bool archive = false;
   };
 
-  absl::Status AddFolder(const std::string& path);
-  absl::Status AddClass(const std::string& folder, int label);
+  absl::Status AddClassFolder(const std::string& folder, int label);
+  // Those of the class folder that was added last in its folder `below`, which
+  // is "" or ends with a slash and lies `depth` folders down.
+  absl::Status AddFolderBelow(const std::string& below, int label, int depth);
   absl::Status AddArchive(const std::string& path);
   void Add(int label, absl::string_view name, int64_t offset, int64_t bytes);
   absl::string_view NameOf(const Image& image) const {
@@ -82,13 +93,10 @@ class ImageList {
   std::string names_;  // One behind the other, each ended by NUL.
 };
 
-// The lists of a job's splits; `test` with the classes of `train`, and empty if
-// the job names none. Errors as above.
-struct JpegLists {
-  ImageList train;
-  ImageList test;
-};
-absl::StatusOr<JpegLists> ListJpegs(const proto::Jpeg& jpeg);
+// The images that a job trains or tests on, both with the classes of the
+// training paths; empty if it names no test paths. Errors as above.
+absl::StatusOr<ImageList> ListTrainingJpegs(const proto::Jpeg& jpeg);
+absl::StatusOr<ImageList> ListTestJpegs(const proto::Jpeg& jpeg);
 
 }  // namespace sluice
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/data_shape.h"
+#include "common/status_macros.h"
 #include "common/testing/tar.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -39,9 +40,20 @@ class ImageListTest : public testing::Test {
     }
     return all;
   }
-  static std::string Refusal(const std::vector<std::string>& paths,
-                             const std::vector<std::string>& classes = {}) {
-    const auto list = ImageList::Read(paths, classes);
+  // As of training paths.
+  static absl::StatusOr<ImageList> Read(const std::string& path) {
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                            ImageList::ReadClasses({path}));
+    return ImageList::Read({path}, classes);
+  }
+  static std::string Refusal(const std::string& path) {
+    const auto list = Read(path);
+    EXPECT_FALSE(list.ok());
+    return std::string(list.status().message());
+  }
+  static std::string RefusalWith(const std::string& path,
+                                 const std::vector<std::string>& classes) {
+    const auto list = ImageList::Read({path}, classes);
     EXPECT_FALSE(list.ok());
     return std::string(list.status().message());
   }
@@ -56,7 +68,7 @@ TEST_F(ImageListTest, ClassesAreFoldersInTheOrderOfTheirNames) {
                                               {"cat/notes.txt", ""},
                                               {".hidden/1.jpg", ""},
                                               {"README", ""}});
-  const auto list = ImageList::Read({folder}, {});
+  const auto list = Read(folder);
   ASSERT_TRUE(list.ok()) << list.status().message().data();
   EXPECT_THAT(list->classes(), ElementsAre("cat", "dog"));
   EXPECT_THAT(Described(*list), ElementsAre("0 c9", "1 d1", "1 d2"));
@@ -68,9 +80,9 @@ TEST_F(ImageListTest, ATestFolderWithFewerClassesHasTheLabelsOfTraining) {
       ImageList::Read({Folder("test", {{"dog/1.jpg", "d"}})}, {"cat", "dog"});
   ASSERT_TRUE(list.ok());
   EXPECT_EQ(list->label(0), 1);
-  EXPECT_THAT(Refusal({Folder("other", {{"cow/1.jpg", ""}})}, {"cat", "dog"}),
+  EXPECT_THAT(RefusalWith(Folder("other", {{"cow/1.jpg", ""}}), {"cat", "dog"}),
               HasSubstr("/other/cow: is no class of the first training folder, "
-                        "which has 2 from cat to dog"));
+                        "which has 2 (cat to dog)"));
 }
 
 TEST_F(ImageListTest, ArchivesHaveSamplesOfMembersThatShareAName) {
@@ -80,18 +92,58 @@ TEST_F(ImageListTest, ArchivesHaveSamplesOfMembersThatShareAName) {
                                             {"s1.cls", "1"},
                                             {"s1.jpg", "one"}});
   Tar("a-1.tar", {{"deep.er/s2.cls", "0"}, {"deep.er/s2.jpg", "two"}});
-  const auto list = ImageList::Read({root_}, {});
+  const auto list = Read(root_);
   ASSERT_TRUE(list.ok()) << list.status().message().data();
   EXPECT_THAT(list->classes(), IsEmpty());
   EXPECT_THAT(Described(*list), ElementsAre("3 zero", "1 one", "0 two"));
   EXPECT_EQ(list->PathOf(0), first + ": ./s0.jpg");
-  const auto alone = ImageList::Read({first}, {});
+  const auto alone = Read(first);
   EXPECT_EQ(alone->size(), 2);
+}
+
+TEST_F(ImageListTest, ImagesMayLieInFoldersOfTheirClass) {
+  const auto list = Read(Folder(
+      "deep",
+      {{"cat/1.jpg", "1"}, {"cat/b/2.jpg", "2"}, {"dog/a/b/3.jpg", "3"}}));
+  ASSERT_TRUE(list.ok()) << list.status().message().data();
+  EXPECT_THAT(Described(*list), ElementsAre("0 1", "0 2", "1 3"));
+  EXPECT_THAT(list->PathOf(2), HasSubstr("/deep/dog/a/b/3.jpg"));
+  std::filesystem::create_symlink("..", root_ + "/deep/dog/a/circle");
+  EXPECT_THAT(Refusal(root_ + "/deep"),
+              HasSubstr("expected at most 32 folders in each other"));
+}
+
+TEST_F(ImageListTest, WhatIsBesideAnImageInAnArchiveIsPassedOver) {
+  const auto list = Read(Tar("beside.tar", {{"0.cls", "1"},
+                                            {"0.jpg", "zero"},
+                                            {"0.seg.png", "mask"},
+                                            {"0.left.jpg", "another"},
+                                            {"._0.jpg", "of macOS"},
+                                            {"._0.cls", "of macOS"}}));
+  ASSERT_TRUE(list.ok()) << list.status().message().data();
+  EXPECT_THAT(Described(*list), ElementsAre("1 zero"));
+}
+
+TEST_F(ImageListTest, FoldersAndArchivesAreNotMixed) {
+  const std::string folder = Folder("folders", {{"a/1.jpg", ""}});
+  const std::string tar = Tar("archive.tar", {{"1.cls", "0"}, {"1.jpg", ""}});
+  EXPECT_THAT(RefusalWith(tar, {"a"}),
+              HasSubstr("archive.tar: has tar files, expected class folders as "
+                        "the first training path"));
+  EXPECT_THAT(RefusalWith(folder, {}),
+              HasSubstr("/folders: has class folders, expected tar files"));
+}
+
+TEST_F(ImageListTest, ANameThatIsNoUtf8CanBeSaidAndRead) {
+  const auto list = Read(Folder("odd", {{"a/\xff\n.jpg", "x"}}));
+  ASSERT_TRUE(list.ok());
+  EXPECT_THAT(list->PathOf(0), HasSubstr("/odd/a/\\xff\\n.jpg"));
+  EXPECT_EQ(*list->Bytes(0), "x");
 }
 
 TEST_F(ImageListTest, TheDigestIsOfNamesAndLabelsInOrder) {
   const auto digest = [&](const std::string& folder) {
-    return ImageList::Read({folder}, {})->Digest();
+    return Read(folder)->Digest();
   };
   const std::string one = digest(Folder("one", {{"a/1.jpg", "x"}}));
   EXPECT_EQ(digest(Folder("two", {{"a/1.jpg", "y"}})), one);
@@ -100,28 +152,33 @@ TEST_F(ImageListTest, TheDigestIsOfNamesAndLabelsInOrder) {
 }
 
 TEST_F(ImageListTest, WhatIsNoTreeOfImagesIsRefusedByName) {
-  EXPECT_EQ(ImageList::Read({root_ + "/none"}, {}).status().code(),
-            absl::StatusCode::kNotFound);
-  EXPECT_THAT(Refusal({root_}), HasSubstr("has 0 folders and 0 tar files"));
-  EXPECT_THAT(Refusal({Folder("flat", {{"1.jpg", ""}})}),
+  EXPECT_EQ(Read(root_ + "/none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Refusal(root_), HasSubstr("has 0 folders and 0 tar files"));
+  EXPECT_THAT(Refusal(Folder("flat", {{"1.jpg", ""}})),
               HasSubstr("expected it in a folder named after its class"));
-  EXPECT_THAT(Refusal({Folder("bare", {{"a/1.jpg", ""}, {"b/x.txt", ""}})}),
+  EXPECT_THAT(Refusal(Folder("bare", {{"a/1.jpg", ""}, {"b/x.txt", ""}})),
               HasSubstr("/bare/b: has no .jpg or .jpeg file"));
-  EXPECT_THAT(Refusal({Folder("png", {{"a/1.png", ""}})}),
+  EXPECT_THAT(Refusal(Folder("png", {{"a/1.png", ""}})),
               HasSubstr("/png/a/1.png: expected .jpg or .jpeg, only JPEG"));
-  EXPECT_THAT(Refusal({Tar("png.tar", {{"1.png", ""}, {"1.cls", "0"}})}),
+  EXPECT_THAT(Refusal(Tar("png.tar", {{"1.png", ""}, {"1.cls", "0"}})),
               HasSubstr("png.tar: ./1.png: expected .jpg"));
-  EXPECT_THAT(Refusal({Tar("bare.tar", {{"1.jpg", ""}})}),
+  EXPECT_THAT(Refusal(Tar("bare.tar", {{"1.jpg", ""}})),
               HasSubstr("bare.tar: ./1.jpg: expected ./1.cls, its label"));
-  EXPECT_THAT(Refusal({Tar("text.tar", {{"1.cls", "dog"}, {"1.jpg", ""}})}),
+  EXPECT_THAT(Refusal(Tar("text.tar", {{"1.cls", "dog"}, {"1.jpg", ""}})),
               HasSubstr("text.tar: ./1.cls: expected a label"));
-  EXPECT_THAT(Refusal({Tar("none.tar", {{"1.cls", "0"}})}),
+  EXPECT_THAT(
+      Refusal(Tar("long.tar", {{"1.cls", std::string(31, '0') + "15"}})),
+      HasSubstr("long.tar: ./1.cls: expected a label"));
+  EXPECT_THAT(
+      Refusal(Folder("packed", {{"0.tar", ""}, {"1.tar.gz", ""}})),
+      HasSubstr("/packed/1.tar.gz: is compressed, expected a plain tar"));
+  EXPECT_THAT(Refusal(Tar("none.tar", {{"1.cls", "0"}})),
               HasSubstr("none.tar: has no .jpg or .jpeg member"));
 }
 
 TEST_F(ImageListTest, AFileThatIsGoneIsNamed) {
   const std::string folder = Folder("gone", {{"a/1.jpg", "x"}});
-  const auto list = ImageList::Read({folder}, {});
+  const auto list = Read(folder);
   std::filesystem::remove(folder + "/a/1.jpg");
   const auto bytes = list->Bytes(0);
   EXPECT_EQ(bytes.status().code(), absl::StatusCode::kNotFound);
@@ -139,6 +196,8 @@ TEST_F(ImageListTest, AJobsShapeIsThatOfItsLists) {
   EXPECT_EQ(shape->train_samples, 3);
   EXPECT_EQ(shape->test_samples, 1);
   EXPECT_THAT(shape->input_shape, ElementsAre(3, 32, 32));
+  EXPECT_EQ(shape->classes, 2);
+  EXPECT_THAT(shape->largest_label_at, HasSubstr("/train/b/1.jpg"));
 }
 
 }  // namespace

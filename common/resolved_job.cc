@@ -66,6 +66,13 @@ void CheckModelFits(const ResolvedJob& resolved,
   }
   const LayerPlan& last = resolved.model.layers.back();
   const std::vector<int64_t>& output = last.output_shape;
+  if (output.size() == 1 && output[0] < data.classes) {
+    violations->push_back(
+        absl::StrCat("model.layer: the last layer must have ", data.classes,
+                     " outputs or more, because ", data.largest_label_at,
+                     " has label ", data.classes - 1, "; it has ", output[0]));
+    return;
+  }
   if (data.vocabulary == 0) {
     if (data.classification || output == std::vector<int64_t>{1}) return;
     violations->push_back(

@@ -14,11 +14,13 @@ const char* __tsan_default_suppressions() {
       "called_from_lib:libabsl_strings.so\n"
       "called_from_lib:libabsl_synchronization.so\n"
       "called_from_lib:libabsl_time.so\n"
+      "called_from_lib:libcrypto.so\n"
       "called_from_lib:libdnnl.so\n"
       "called_from_lib:libgpr.so\n"
       "called_from_lib:libgrpc++.so\n"
       "called_from_lib:libgrpc.so\n"
       "called_from_lib:libprotobuf.so\n"
+      "called_from_lib:libssl.so\n"
       "called_from_lib:libupb.so\n"
       // gRPC lets go of a slice in whichever thread was the last to use it, by
       // a reference count that is not seen.

@@ -30,7 +30,7 @@ NativeGradient::NativeGradient(Options options, const DataSource* data,
     : options_(std::move(options)),
       data_(*data),
       model_(*model),
-      likely_(options_.batches_per_round),
+      likely_(options_.sampling, options_.batches_per_round),
       computed_(options_.passes_at_once) {
   SLUICE_CHECK(options_.micro_batch >= 1);
 }

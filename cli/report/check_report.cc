@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_shape.h"
 #include "common/group.h"
+#include "common/image_list.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/stage_plan.h"
@@ -93,6 +94,7 @@ int64_t TrainingData(const ResolvedJob& job, int64_t input) {
     return data.synthetic_images().classes() * input * kFloat;
   }
   if (data.has_text()) return job.data.train_samples * input;
+  if (data.has_jpeg()) return job.data.train_samples * kListedImageBytes;
   // Images are kept as bytes.
   return job.data.train_samples * (input + 1) *
          (HasImages(data) ? int64_t{1} : kFloat);
@@ -122,8 +124,9 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job, int passes = 1) {
   memory.gradient = vector * (1 + steps + parts);
   memory.activations = passes * Activations(job, samples, input);
   // With its labels, or one target a sample; and the next to be computed.
-  memory.batch = samples * (input + job.data.labels) * kFloat *
-                 (steps + parts > 0 ? 2 : 1);
+  const bool ahead = steps + parts > 0 || job.job.data().has_jpeg();
+  memory.batch =
+      samples * (input + job.data.labels) * kFloat * (ahead ? 2 : 1);
   memory.training_data = TrainingData(job, input);
   return memory;
 }

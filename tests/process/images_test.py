@@ -78,8 +78,17 @@ class ImagesTest(unittest.TestCase):
         refused = train(folder).result
         self.assertEqual(refused.returncode, 2)
         self.assertIn(f"{folder}/test/cow: is no class of the first training "
-                      "folder, which has 10 from ankle-boot to trouser",
+                      "folder, which has 10 (ankle-boot to trouser)",
                       refused.stderr)
+
+    def test_a_label_without_an_output_is_refused(self):
+        refused = train(self.folder,
+                        "model.layer[7].dense.units=5").result
+        self.assertEqual(refused.returncode, 2)
+        self.assertRegex(
+            refused.stderr,
+            "the last layer must have 10 outputs or more, because "
+            r"\S*/train/trouser/\S*\.jpg has label 9; it has 5")
 
 
 if __name__ == "__main__":

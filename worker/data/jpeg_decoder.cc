@@ -51,16 +51,21 @@ struct JpegDecoder::State {
     (*image->err->format_message)(image, state.message);
     std::longjmp(state.failed, 1);
   }
-  // A warning is damage that the library makes up pixels for; but bytes too
-  // many between markers are in many images that are whole.
+  // A warning is damage that the library makes up pixels for, but for those
+  // that lose none: bytes too many between markers, and what careless encoders
+  // write into headers.
   static void Warn(j_common_ptr image, int level) {
     if (level >= 0) return;
-    if (image->err->msg_code == JWRN_EXTRANEOUS_DATA ||
-        image->err->msg_code == JWRN_BOGUS_PROGRESSION ||
-        image->err->msg_code == JWRN_ADOBE_XFORM) {
-      return;
+    switch (image->err->msg_code) {
+      case JWRN_EXTRANEOUS_DATA:
+      case JWRN_BOGUS_PROGRESSION:
+      case JWRN_ADOBE_XFORM:
+      case JWRN_JFIF_MAJOR:
+      case JWRN_NOT_SEQUENTIAL:
+        return;
+      default:
+        Fail(image);
     }
-    Fail(image);
   }
   static void Progress(j_common_ptr image) {
     if (reinterpret_cast<j_decompress_ptr>(image)->input_scan_number <=
@@ -83,6 +88,8 @@ struct JpegDecoder::State {
                       image.jpeg_color_space == JCS_YCCK;
     image.out_color_space = four ? JCS_CMYK : JCS_EXT_RGBX;
     image.dct_method = JDCT_ISLOW;
+    // It looks at blocks beside the crop.
+    image.do_block_smoothing = FALSE;
     return true;
   }
   // Starts to decode columns from `*left` on, `*width` of them; sets both to

@@ -29,10 +29,11 @@ class JpegDecoder {
   absl::StatusOr<ImageSize> Begin(absl::string_view image);
 
   // Decodes the part `crop` of the image that was begun, once; the same pixels
-  // as of the whole. Rows above and below it, and columns beside it but for a
-  // few, are not decoded, so damage behind it goes unseen. kDataLoss: the image
-  // is damaged or ends early. REQUIRES: `crop` is not empty and inside the
-  // image.
+  // as of the whole. Of an image that is not progressive nothing is read below
+  // it, so damage there goes unseen. kDataLoss: the image is damaged or ends
+  // early. Memory: the part's pixels; of a progressive image six bytes for each
+  // of its pixels, or eight if it is CMYK. REQUIRES: `crop` is not empty and
+  // inside the image.
   absl::StatusOr<PixelView> Decode(const Rectangle& crop);
 
  private:

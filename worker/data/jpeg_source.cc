@@ -1,7 +1,6 @@
-// The images of a mini-batch are decoded by several threads, each of which
-// takes the next one that nobody has. What an image becomes depends on its
-// place in the mini-batch alone, and so does the error that is returned, which
-// is that of the first damaged one.
+// Whoever decodes takes the next image of the mini-batch that nobody has. What
+// an image becomes depends on its place in the mini-batch alone, and so does
+// the error that is returned, which is that of the first damaged one.
 #include <atomic>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data_shape.h"
 #include "common/image_list.h"
+#include "common/random.h"
 #include "common/status_macros.h"
 #include "worker/data/jpeg_crop.h"
 #include "worker/data/jpeg_decoder.h"
@@ -24,18 +24,23 @@ namespace {
 // Damaged images one behind the other after which something else is wrong.
 constexpr int kMostDamaged = 100;
 
+// Of random numbers: no epoch's (batch_samples.cc).
+constexpr uint64_t kOrderStream = ~uint64_t{0};
+
+// A list is in the order of its classes. Training samples are not, so that each
+// STATIC partition, which has consecutive ones, has images of all classes.
 class JpegSource final : public DataSource {
  public:
   JpegSource(const proto::Data& data, ImageList images, Split split,
              uint64_t seed, ReadOptions options)
       : jpeg_(data.jpeg()),
         images_(std::move(images)),
+        trains_(split == Split::kTrain),
+        order_(seed, kOrderStream, images_.size()),
         seed_(seed),
-        mirrors_(split == Split::kTrain &&
-                 data.augmentation().horizontal_flip()),
+        mirrors_(trains_ && data.augmentation().horizontal_flip()),
         options_(std::move(options)) {
-    if (split == Split::kTrain &&
-        data.augmentation().has_random_resized_crop()) {
+    if (trains_ && data.augmentation().has_random_resized_crop()) {
       random_crop_.emplace(seed, data.augmentation().random_resized_crop());
     }
     resize_.size = jpeg_.size();
@@ -98,8 +103,10 @@ class JpegSource final : public DataSource {
                      read.message()));
   }
 
-  absl::Status Read(int64_t index, int64_t i, Decoding* decoding,
+  absl::Status Read(int64_t sample, int64_t i, Decoding* decoding,
                     Batch* batch) const {
+    const int64_t index =
+        trains_ ? static_cast<int64_t>(order_(sample)) : sample;
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, images_.Bytes(index));
     const auto named = [&](const absl::Status& status) {
       return absl::Status(status.code(), absl::StrCat(images_.PathOf(index),
@@ -123,6 +130,8 @@ class JpegSource final : public DataSource {
   // Constant after construction.
   const proto::Jpeg jpeg_;
   const ImageList images_;
+  const bool trains_;
+  const Permutation order_;  // From a training sample to its image.
   const uint64_t seed_;
   const bool mirrors_;
   std::optional<RandomResizedCrop> random_crop_;
@@ -137,8 +146,13 @@ class JpegSource final : public DataSource {
 absl::StatusOr<std::unique_ptr<DataSource>> OpenJpeg(const proto::Data& data,
                                                      Split split, uint64_t seed,
                                                      ReadOptions options) {
-  SLUICE_ASSIGN_OR_RETURN(JpegLists lists, ListJpegs(data.jpeg()));
-  ImageList& images = split == Split::kTrain ? lists.train : lists.test;
+  SLUICE_ASSIGN_OR_RETURN(ImageList images, split == Split::kTrain
+                                                ? ListTrainingJpegs(data.jpeg())
+                                                : ListTestJpegs(data.jpeg()));
+  if (images.size() == 0) {
+    return absl::InvalidArgumentError(
+        "data.jpeg.test: must name a folder or a tar file, is not set");
+  }
   return std::make_unique<JpegSource>(data, std::move(images), split, seed,
                                       std::move(options));
 }

@@ -1,5 +1,6 @@
 // data.jpeg, from files to mini-batches.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -88,7 +89,7 @@ class JpegSourceTest : public testing::Test {
 };
 
 TEST_F(JpegSourceTest, AMiniBatchHasThreeChannelsOfTheSizeTheModelWants) {
-  const auto source = Open();
+  const auto source = Open(Split::kTest);
   EXPECT_EQ(source->size(), 8);
   const Batch batch = Gather(*source, {0, 7, 3});
   EXPECT_EQ(batch.samples, 3);
@@ -126,6 +127,15 @@ TEST_F(JpegSourceTest, OnlyTrainingImagesAreVaried) {
   EXPECT_NE(Gather(*Open(), {4}, 1).inputs, plain);
 }
 
+// STATIC partitions are consecutive samples.
+TEST_F(JpegSourceTest, TrainingSamplesAreNotInTheOrderOfTheirClasses) {
+  const std::vector<int32_t> labels = Gather(*Open(), {0, 1, 2, 3}).labels;
+  EXPECT_THAT(labels, testing::Contains(0));
+  EXPECT_THAT(labels, testing::Contains(1));
+  const Batch all = Gather(*Open(), {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(std::count(all.labels.begin(), all.labels.end(), 1), 4);
+}
+
 TEST_F(JpegSourceTest, AnArchiveHasTheBitsOfTheFolder) {
   Augment();
   const auto folder = Open();
@@ -148,7 +158,7 @@ TEST_F(JpegSourceTest, AnArchiveHasTheBitsOfTheFolder) {
 TEST_F(JpegSourceTest, DamageFailsWithTheFirstImageOfTheMiniBatchThatHasIt) {
   files_["even/2.jpg"] = "no image";
   files_["odd/5.jpg"].resize(200);
-  const auto source = Open();
+  const auto source = Open(Split::kTest);
   Batch batch;
   const absl::Status status = source->Gather({0, 6, 1, 3}, &batch);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
@@ -162,7 +172,7 @@ TEST_F(JpegSourceTest, WithSkipTheNextWholeImageStandsInAndItIsCounted) {
   files_["even/6.jpg"] = "no image";
   files_["odd/1.jpg"] = "";
   data_.mutable_jpeg()->set_on_damage(proto::Jpeg::SKIP);
-  const auto source = Open();
+  const auto source = Open(Split::kTest);
   const Batch batch = Gather(*source, {2, 3, 4});
   EXPECT_THAT(batch.labels, ElementsAre(0, 1, 1));
   const std::vector<float> third = Gather(*source, {5}).inputs;
@@ -186,9 +196,18 @@ TEST_F(JpegSourceTest, SkippingEndsWhereNothingIsWhole) {
               HasSubstr("100 images one behind the other are damaged"));
 }
 
+TEST_F(JpegSourceTest, WithoutTestImagesThereIsNothingToOpen) {
+  Open();
+  data_.mutable_jpeg()->clear_test();
+  const auto source = OpenDataSource(data_, Split::kTest, 5);
+  EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(source.status().message()),
+              HasSubstr("data.jpeg.test: must name a folder"));
+}
+
 TEST_F(JpegSourceTest, AnImageThatCannotBeReadIsNotTakenForADamagedOne) {
   data_.mutable_jpeg()->set_on_damage(proto::Jpeg::SKIP);
-  const auto source = Open();
+  const auto source = Open(Split::kTest);
   std::filesystem::remove(root_ + "/train/even/0.jpg");
   Batch batch;
   EXPECT_EQ(source->Gather({0}, &batch).code(), absl::StatusCode::kNotFound);

@@ -102,6 +102,35 @@ TEST(JpegDecoderTest, ACropHasThePixelsOfTheWhole) {
   }
 }
 
+// As some programs leave them: it ends well, and its blocks lack detail, which
+// the library would smooth over with what lies beside them.
+TEST(JpegDecoderTest, ACropOfAnImageWithFewScansHasThePixelsOfTheWhole) {
+  std::string jpeg = WritePicture(64, 64, 2, {.progressive = true});
+  size_t scan = jpeg.find("\xff\xda");
+  for (int i = 0; i < 3; ++i) scan = jpeg.find("\xff\xda", scan + 2);
+  ASSERT_NE(scan, std::string::npos);
+  jpeg = jpeg.substr(0, jpeg.rfind("\xff\xc4", scan)) + "\xff\xd9";
+  JpegDecoder decoder;
+  const Image whole = DecodeAll(jpeg, &decoder);
+  const Image part = Decode(jpeg, {24, 24, 8, 8}, &decoder);
+  for (int64_t y = 0; y < 8; ++y) {
+    const auto row = whole.rgb.begin() + ((24 + y) * 64 + 24) * 3;
+    EXPECT_TRUE(std::equal(row, row + 24, part.rgb.begin() + y * 24)) << y;
+  }
+}
+
+TEST(JpegDecoderTest, WhatLosesNoPixelIsNoDamage) {
+  JpegDecoder decoder;
+  const std::string jpeg = WritePicture(16, 16, 1);
+  const Image whole = DecodeAll(jpeg, &decoder);
+  std::string revision = jpeg;
+  revision[jpeg.find("JFIF") + 5] = 2;
+  EXPECT_EQ(DecodeAll(revision, &decoder).rgb, whole.rgb);
+  std::string selection = jpeg;  // The last coefficient of the scan.
+  selection[jpeg.find("\xff\xda") + 12] = 0;
+  EXPECT_EQ(DecodeAll(selection, &decoder).rgb, whole.rgb);
+}
+
 TEST(JpegDecoderTest, DamageIsAnErrorAndTheNextImageIsWhole) {
   JpegDecoder decoder;
   const std::string jpeg = WritePicture(64, 64, 1);

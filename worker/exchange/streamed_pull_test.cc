@@ -141,10 +141,12 @@ TEST_F(StreamedPullTest, TheFirstFloatsCountWhateverTheSecondShardHasSent) {
 }
 
 TEST_F(StreamedPullTest, ABrokenPullGoesOnWhereItBrokeOff) {
+  absl::Mutex mu;
   std::vector<proto::PullRequest> asked;
   FakeShard::Behaviour behaviour = HeldBefore(2, /*breaks=*/true);
   behaviour.on_pull = [&](const proto::PullRequest& request) {
-    asked.push_back(request);  // One call at a time.
+    absl::MutexLock lock(&mu);
+    asked.push_back(request);
     return grpc::Status::OK;
   };
   shard0_.set_behaviour(behaviour);
@@ -156,6 +158,7 @@ TEST_F(StreamedPullTest, ABrokenPullGoesOnWhereItBrokeOff) {
   EXPECT_EQ(Await(kFloats), kFloats);
   FinishAndExpectAll();
   EXPECT_EQ(exchange_.repeated_calls_total(), 1);
+  absl::MutexLock lock(&mu);
   ASSERT_EQ(asked.size(), 2u);
   EXPECT_EQ(asked[0].offset(), 0);
   EXPECT_FALSE(asked[0].exact());

@@ -59,7 +59,7 @@ class ExternalGradient final : public TaskGradient {
                    std::unique_ptr<ModelProcess> process)
       : sampling_(sampling),
         process_(std::move(process)),
-        likely_(batches_per_round) {}
+        likely_(sampling, batches_per_round) {}
 
   // `count` mini-batches with their samples.
   ModelProcess::Batches BatchesFrom(BatchId first, int count) const;
