@@ -10,7 +10,7 @@ of it:
   T = K            ASYNC (K = 1), K_ASYNC, K_BATCH_ASYNC
 
 Each task pulls W and each gradient pushes W, so an update costs W T and W K
-bytes. A shard executes one Commit and X Discards. The daemons train the linear
+bytes. A shard executes one Commit, and one Discard where X is not 0. The daemons train the linear
 job with a delay in each task, so that cancelled tasks have pulled but not yet
 pushed.
 """
@@ -79,6 +79,7 @@ def measure(args, policy):
     def total(name):
         return sum(shard[name] for shard in shards)
 
+    decisions = 1 if tasks == k else 2
     started = sum(summary["gradients"].values()) / updates
     lost = started - k
     return {
@@ -88,11 +89,11 @@ def measure(args, policy):
         "pulled_measured": total("pull_bytes_total") / weights / updates,
         "pushed": k,
         "pushed_measured": total("push_bytes_total") / weights / updates,
-        "decisions": 1 + tasks - k,
+        "decisions": decisions,
         "decisions_measured": total("decisions") / SHARDS / updates,
         # Task and Verdict; Ready; Cancel; each decision and its Executed. One
         # Executed may acknowledge several decisions that arrived together.
-        "messages": 2 * tasks + k + (tasks - k) + 2 * SHARDS * (1 + tasks - k),
+        "messages": 2 * tasks + k + (tasks - k) + 2 * SHARDS * decisions,
         "messages_measured": (2 * started + k + lost +
                               2 * total("decisions") / updates),
     }

@@ -48,8 +48,8 @@ Decision DecisionStream::Append(AnyDecision what, absl::Time now) {
     SLUICE_CHECK(commit->version == decided_ + 1);
     decided_ = commit->version;
     pending.frees = static_cast<int>(commit->entries.size());
-  } else if (std::holds_alternative<Discard>(what)) {
-    pending.frees = 1;
+  } else if (const auto* discard = std::get_if<Discard>(&what)) {
+    pending.frees = static_cast<int>(discard->keys.size());
   }
   pending.version = decided_;
   pending_.push_back(pending);

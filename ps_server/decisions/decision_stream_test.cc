@@ -33,7 +33,7 @@ class DecisionStreamTest : public testing::Test {
 TEST_F(DecisionStreamTest, NumbersFromOneWithoutGaps) {
   EXPECT_EQ(Restored(), 1);
   EXPECT_EQ(Commit(1), 2);
-  EXPECT_EQ(stream_.Append(Discard{Key(1)}, kStart).number, 3);
+  EXPECT_EQ(stream_.Append(Discard{{Key(1)}}, kStart).number, 3);
   EXPECT_EQ(stream_.Append(Pin{Version(1)}, kStart).number, 4);
   EXPECT_EQ(stream_.Append(Release{Version(1)}, kStart).number, 5);
 }
@@ -45,13 +45,13 @@ TEST_F(DecisionStreamTest, RoomComesBackWhenEveryShardHasExecuted) {
     stream_.TakeRoom();
   }
   EXPECT_FALSE(stream_.HasRoom());
-  Commit(1, 2);                             // Decision 2.
-  stream_.Append(Discard{Key(9)}, kStart);  // Decision 3.
+  Commit(1, 1);                                       // Decision 2.
+  stream_.Append(Discard{{Key(8), Key(9)}}, kStart);  // Decision 3.
   EXPECT_FALSE(stream_.HasRoom());
   EXPECT_TRUE(Executed(0, 3, 1).ok());
   EXPECT_FALSE(stream_.HasRoom());
   EXPECT_TRUE(Executed(1, 2, 1).ok());
-  EXPECT_EQ(stream_.room_taken(), 1);
+  EXPECT_EQ(stream_.room_taken(), 2);
   EXPECT_TRUE(Executed(1, 3, 1).ok());
   EXPECT_EQ(stream_.room_taken(), 0);
   EXPECT_TRUE(stream_.idle());

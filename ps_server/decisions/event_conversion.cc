@@ -53,7 +53,9 @@ struct DecisionWriter {
     }
   }
   void operator()(const Discard& discard) {
-    *out->mutable_discard() = KeyToProto(discard.key);
+    for (const GradientKey& key : discard.keys) {
+      *out->mutable_discard()->add_key() = KeyToProto(key);
+    }
   }
   void operator()(const Pin& pin) { out->set_pin(pin.version.value()); }
   void operator()(const Release& release) {
@@ -66,6 +68,14 @@ struct DecisionWriter {
     message->set_oldest_version(store.oldest.second.value());
   }
 };
+
+Discard DiscardFromProto(const proto::Discard& message) {
+  Discard discard;
+  for (const proto::Key& key : message.key()) {
+    discard.keys.push_back(KeyFromProto(key));
+  }
+  return discard;
+}
 
 Commit CommitFromProto(const proto::Commit& message) {
   Commit commit;
@@ -238,7 +248,7 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
       out.what = CommitFromProto(decision.commit());
       return out;
     case proto::Decision::kDiscard:
-      out.what = Discard{KeyFromProto(decision.discard())};
+      out.what = DiscardFromProto(decision.discard());
       return out;
     case proto::Decision::kPin:
       out.what = Pin{Version(decision.pin())};

@@ -42,7 +42,9 @@ std::vector<DecisionCase> Decisions() {
        "commit { version: 7 learning_rate: 0.125 pin: true "
        "entry { key { generation: 1 worker: 9 incarnation: 3 sequence: 4 } "
        "weight: 0.5 } entry { key { KEY } weight: 0.25 } }"},
-      {Discard{kKey}, "discard { KEY }"},
+      {Discard{{second, kKey}},
+       "discard { key { generation: 1 worker: 9 incarnation: 3 sequence: 4 } "
+       "key { KEY } }"},
       {Pin{Version(7)}, "pin: 7"},
       {Release{Version(7)}, "release: 7"},
       {Store{Version(7), {Generation(2), Version(4)}},
@@ -121,7 +123,7 @@ TEST(EventConversionTest, TheEndOfTheRunSaysWhyAndWhatFailed) {
 TEST(EventConversionTest, ADeliveryNamesTheBaseOnEveryShard) {
   proto::Ready ready;
   *ready.mutable_key() =
-      DecisionToProto({1, Discard{kKey}}).decision().discard();
+      DecisionToProto({1, Discard{{kKey}}}).decision().discard().key(0);
   ready.add_shard_base(5);
   ready.add_shard_base(6);
   ready.set_samples(64);

@@ -98,9 +98,9 @@ struct Commit {
 
   bool operator==(const Commit&) const = default;
 };
-// The task has ended: drop what is staged of it.
+// The tasks have ended: drop what is staged of them. At least one.
 struct Discard {
-  GradientKey key;
+  std::vector<GradientKey> keys;
 
   bool operator==(const Discard&) const = default;
 };

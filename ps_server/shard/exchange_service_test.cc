@@ -126,7 +126,7 @@ TEST_F(ExchangeServiceTest,
   ASSERT_TRUE(Push(client_.get(), Gradient(Key(2), grid_, 1)).ok());
   std::vector<int64_t> sent;
   loopback_.ExecuteTogether(
-      {Commit{Version(1), 1, {{Key(1), 1}}}, Discard{Key(3)},
+      {Commit{Version(1), 1, {{Key(1), 1}}}, Discard{{Key(3)}},
        Commit{Version(2), 1, {{Key(2), 1}}}},
       [&] { sent.push_back(loopback_.counters().pull_bytes); });
   EXPECT_THAT(sent, ElementsAre(0, 0, 256));  // A chunk.
@@ -188,7 +188,7 @@ TEST_F(ExchangeServiceTest, APushThatEndsEarlySaysSo) {
 }
 
 TEST_F(ExchangeServiceTest, ALateChunkAfterADiscardIsRefused) {
-  ASSERT_TRUE(loopback_.Execute(Discard{Key(1)}).ok());
+  ASSERT_TRUE(loopback_.Execute(Discard{{Key(1)}}).ok());
   EXPECT_EQ(Push(client_.get(), Gradient(Key(1), grid_, 1)),
             absl::AbortedError("shard 0: task g1/w0/i1/s1 has ended"));
 }

@@ -81,7 +81,7 @@ class Loopback {
   void ExecuteTogether(std::vector<AnyDecision> decisions,
                        const std::function<void()>& after) {
     std::promise<void> all_there, done;
-    exchange_.Execute({++number_, Discard{Key(1000 + number_)}},
+    exchange_.Execute({++number_, Discard{{Key(1000 + number_)}}},
                       [&](const absl::StatusOr<Shard::Executed>&, int64_t,
                           Version) { all_there.get_future().wait(); });
     const int64_t last = number_ + static_cast<int64_t>(decisions.size());

@@ -165,7 +165,7 @@ std::vector<ReadId> Shard::Apply(const Commit& commit,
 }
 
 absl::StatusOr<Shard::Executed> Shard::Do(const Discard& discard) {
-  staging_.End(discard.key);
+  for (const GradientKey& key : discard.keys) staging_.End(key);
   return Executed();
 }
 

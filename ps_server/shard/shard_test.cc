@@ -172,7 +172,7 @@ TEST_F(ShardTest, OnlyRestoreIsAcceptedByAFreshShard) {
   EXPECT_EQ(shard_.Stage(HeaderOf(Key(1), 0), Payload()).status().code(),
             absl::StatusCode::kFailedPrecondition);
   Shard other(testing::SmallOptions());
-  EXPECT_EQ(other.Execute({1, Discard{Key(1)}}).status().code(),
+  EXPECT_EQ(other.Execute({1, Discard{{Key(1)}}}).status().code(),
             absl::StatusCode::kFailedPrecondition);
   RestoreFirst();
   EXPECT_EQ(shard_.version(), Version(0));
@@ -217,9 +217,9 @@ TEST_F(ShardTest, ARepeatedDecisionChangesNothing) {
 
 TEST_F(ShardTest, AGapInTheNumbersIsAFaultThatLatches) {
   RestoreFirst();
-  const absl::Status gap = shard_.Execute({3, Discard{Key(1)}}).status();
+  const absl::Status gap = shard_.Execute({3, Discard{{Key(1)}}}).status();
   EXPECT_EQ(gap.message(), "shard 0: decision 3 came, expected 2");
-  EXPECT_EQ(shard_.Execute({2, Discard{Key(1)}}).status(), gap);
+  EXPECT_EQ(shard_.Execute({2, Discard{{Key(1)}}}).status(), gap);
   EXPECT_EQ(shard_.executed(), 1);
 }
 
@@ -253,7 +253,7 @@ TEST_F(ShardTest, ACommitThatNamesAGradientTwiceIsAFault) {
 TEST_F(ShardTest, ADiscardFreesTheRoomAndRefusesLateChunks) {
   RestoreFirst();
   StageAll(Key(1), 1);
-  ASSERT_TRUE(Do(Discard{Key(1)}).ok());
+  ASSERT_TRUE(Do(Discard{{Key(1)}}).ok());
   EXPECT_EQ(shard_.staging().held(), 0);
   const std::vector<float> floats(64, 1);
   EXPECT_EQ(

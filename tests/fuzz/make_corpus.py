@@ -100,8 +100,8 @@ def client_sessions():
         frame(f"sequence: 2 decision {{ number: 2 commit {{ version: 1 "
               f"learning_rate: 0.1 pin: true entry {{ {KEY % (0, 1)} "
               f"weight: 0.5 }} entry {{ {KEY % (1, 1)} weight: 0.5 }} }} }}"),
-        frame("sequence: 3 decision { number: 3 discard { generation: 1 "
-              "worker: 2 incarnation: 1 sequence: 1 } }"),
+        frame("sequence: 3 decision { number: 3 discard { key { generation: 1 "
+              "worker: 2 incarnation: 1 sequence: 1 } } }"),
         frame("sequence: 4 decision { number: 4 pin: 1 }"),
         frame("sequence: 5 decision { number: 5 release: 1 }"),
         frame('sequence: 6 finish { failure: "diverged" }')]

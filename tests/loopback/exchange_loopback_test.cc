@@ -249,7 +249,7 @@ TEST_P(ExchangeLoopbackTest, AGradientWithNanIsRefusedByTensorAndPosition) {
 
 TEST_P(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
   for (ServedShard* shard : {&shard0_, &shard1_}) {
-    shard->Execute(Discard{Key(1)});
+    shard->Execute(Discard{{Key(1)}});
   }
   EXPECT_EQ(Push(1, std::vector<float>(kFloats)).code(),
             absl::StatusCode::kAborted);
@@ -261,7 +261,7 @@ TEST_P(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   exchange_.PushFrom(2000);
   exchange_.AbortPush();
   for (ServedShard* shard : {&shard0_, &shard1_}) {
-    shard->Execute(Discard{Key(1)});
+    shard->Execute(Discard{{Key(1)}});
   }
   ASSERT_TRUE(Push(2, gradient).ok());
   Commit1(/*version=*/1, /*sequence=*/2);

@@ -143,7 +143,8 @@ MUTATIONS = [
           "  if (commit.pin) SLUICE_RETURN_IF_ERROR(store_.Pin(commit.version));"
           "\n", ""),
     shard("a Discard frees the room", "nothing happens",
-          "  staging_.End(discard.key);\n", ""),
+          "  for (const GradientKey& key : discard.keys) staging_.End(key);\n",
+          ""),
     shard("a fresh shard accepts only Restore", "any decision",
           "if (!restored() && !std::holds_alternative<Restore>(decision.what)) "
           "{", "if (false) {"),

@@ -192,12 +192,15 @@ MUTATIONS = [
 
     # ---- Decisions that a generation must carry out ----
     change("a Discard drops what is staged", "nothing happens",
-           SHARD + "shard.cc", "  staging_.End(discard.key);\n", ""),
+           SHARD + "shard.cc",
+           "  for (const GradientKey& key : discard.keys) staging_.End(key);\n", ""),
     change("a Discard is of its own key", "of the worker's next",
-           SHARD + "shard.cc", "  staging_.End(discard.key);\n",
-           "  GradientKey other = discard.key;\n"
-           "  other.sequence = other.sequence + 1;\n"
-           "  staging_.End(other);\n"),
+           SHARD + "shard.cc", "staging_.End(key);\n",
+           "{\n"
+           "    GradientKey other = key;\n"
+           "    other.sequence = other.sequence + 1;\n"
+           "    staging_.End(other);\n"
+           "  }\n"),
     change("late chunks of a discarded key are refused", "they are staged",
            SHARD + "staging.cc", "key.sequence <= ended->second",
            "key.sequence < ended->second"),
@@ -233,7 +236,7 @@ RECOVERY = Core(
             "atomic_file", "await_for", "batch_grid", "cifar_file", "clock",
             "data_shape", "data_validation", "delay_model",
             "delay_validation", "external_validation",
-            "file_mode", "file_operations", "grant", "group", "host_port", "idx_file",
+            "file_mode", "file_operations", "grant", "group", "host_port", "idx_file", "image_list",
             "initial_weights", "input_file", "job_checker", "job_defaults",
             "job_difference", "job_learning_rate",
             "job_text", "job_validation", "layers/attention",
@@ -244,7 +247,7 @@ RECOVERY = Core(
             "layers/pool", "layers/repeat", "layers/residual",
             "layers/shape_inference", "layers/weights", "learning_rate",
             "parameter_layout", "process_name", "random", "resolved_job",
-            "safetensors", "safetensors_header", "secret",
+            "safetensors", "safetensors_header", "secret", "tar_file",
             "session/client_session", "shared_memory",
             "sha256", "stage_plan", "storage_retry", "sync_validation",
             "testing/faulty_files", "testing/faulty_reads", "text_file",

@@ -161,9 +161,7 @@ class DocumentsTest(unittest.TestCase):
                 self.assertTrue(f"`{word}`" in text, word)
             for body in re.findall(r"oneof \w+ \{(.*?)\n  \}", proto, re.S):
                 for kind in re.findall(r"^ +([A-Z]\w+) \w+ = ", body, re.M):
-                    # A Discard names its gradient by the key.
-                    if kind != "Key":
-                        self.assertTrue(f"`{kind}`" in text, kind)
+                    self.assertTrue(f"`{kind}`" in text, kind)
 
     def test_the_files_of_a_run_are_as_the_protocol_says(self):
         text = (harness.ROOT / "docs/protocol.md").read_text()

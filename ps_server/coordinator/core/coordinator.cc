@@ -105,6 +105,7 @@ void Coordinator::Settle() {
     AssignTasks();
     WatchShortage();
   }
+  DecideDiscard();
   ProgressFinish();
 }
 

@@ -42,8 +42,7 @@ namespace sluice {
 // `now` never decreases from call to call. Every method appends to `*out`,
 // which is not cleared.
 //
-// Not thread-safe: call from one thread, or under one lock (in the daemon that
-// of CoordinatorService).
+// Not thread-safe: call under one lock (in the daemon CoordinatorService's).
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, absl::Time now);
@@ -148,9 +147,8 @@ class Coordinator {
   JobState State(absl::Time now) const;
 
  private:
-  // Every event is handled in the same way: its method begins with a Turn,
-  // which takes the time, changes the parts, and returns; the Turn's end does
-  // all that follows, until nothing more does.
+  // Every event is handled in the same way: its method begins with a Turn and
+  // changes the parts; the Turn's end does all that follows.
   class Turn {
    public:
     Turn(Coordinator* of, absl::Time now, Actions* out, bool is_tick = false)
@@ -209,6 +207,7 @@ class Coordinator {
   bool Short() const;
   std::string DescribeShortage() const;
   void WatchShortage();
+  void DecideDiscard();
   void Decide(AnyDecision what);
 
   // coordinator_checkpoints.cc
@@ -262,6 +261,7 @@ class Coordinator {
   absl::Time now_;
   absl::Time awake_;  // AwakeClock's time: leases and deadlines run on it.
   Actions* out_ = nullptr;
+  std::vector<GradientKey> discarded_;  // Since the last decision.
 
   // How the run stands: the parts, and what is left for the whole.
   AwakeClock clock_;

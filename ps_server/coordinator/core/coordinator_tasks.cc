@@ -234,7 +234,7 @@ OpenTask Coordinator::EndTask(GradientKey key, Outcome outcome,
     Emit(SendCancel{key, reason});
   }
   SendVerdictTo(key, outcome, reason, Version(0));
-  Decide(Discard{key});
+  discarded_.push_back(key);
   return ended;
 }
 
@@ -297,6 +297,7 @@ void Coordinator::EndAllTasks(Outcome outcome, const std::string& reason) {
   for (const GradientKey& key : tasks_.AllReady()) {
     EndAndReturn(key, outcome, reason);
   }
+  DecideDiscard();  // Before the end of the run or the generation.
 }
 
 // Tells the policy whose partitions have something that may go out.

@@ -248,7 +248,15 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
   return status;
 }
 
+// Tasks that end one after the other, as those that an update outdates, are one
+// decision.
+void Coordinator::DecideDiscard() {
+  if (discarded_.empty()) return;
+  Decide(Discard{std::exchange(discarded_, {})});
+}
+
 void Coordinator::Decide(AnyDecision what) {
+  DecideDiscard();
   Emit(SendDecision{stream_.Append(std::move(what), awake_)});
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/testing/driver.h"
 #include "ps_server/coordinator/testing/jobs.h"
@@ -12,6 +13,8 @@
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 using Batches = std::vector<std::vector<int64_t>>;
 
 const Peer kWorker0{Role::kWorker, 0};
@@ -133,7 +136,20 @@ TEST(TaskTest, AnUnappliedGradientIsDiscardedEverywhere) {
   const Task straggler = *run.TaskOf(1);
   EXPECT_TRUE(run.Deliver(0).ok());
   ASSERT_EQ(run.Decisions<Discard>().size(), 1);
-  EXPECT_EQ(run.Decisions<Discard>()[0].key, straggler.key);
+  EXPECT_THAT(run.Decisions<Discard>()[0].keys, ElementsAre(straggler.key));
+}
+
+TEST(TaskTest, AllThatAnUpdateOutdatesIsDiscardedAtOnce) {
+  Driver run(SmallJob(proto::K_SYNC, 4, 1));
+  run.Start();
+  std::vector<GradientKey> others;
+  for (const int worker : {0, 1, 3}) {
+    others.push_back(run.TaskOf(worker)->key);
+  }
+  EXPECT_TRUE(run.Deliver(2).ok());
+  ASSERT_EQ(run.Decisions<Discard>().size(), 1);
+  EXPECT_THAT(run.Decisions<Discard>()[0].keys,
+              UnorderedElementsAreArray(others));
 }
 
 TEST(TaskTest, ANewIncarnationEndsTheOlderTask) {

@@ -175,8 +175,11 @@ void InvariantChecker::See(const SendDecision& action) {
   } else if (const auto* commit = std::get_if<Commit>(&decision.what)) {
     SeeCommit(*commit);
   } else if (const auto* discard = std::get_if<Discard>(&decision.what)) {
-    Expect(ended_.contains(discard->key), "only ended tasks are discarded");
-    frees_[decision.number] = {discard->key};
+    Expect(!discard->keys.empty(), "a Discard is of something");
+    for (const GradientKey& key : discard->keys) {
+      Expect(ended_.contains(key), "only ended tasks are discarded");
+      frees_[decision.number].push_back(key);
+    }
   } else if (const auto* pin = std::get_if<Pin>(&decision.what)) {
     Expect(pin->version == decided_, "the newest version is pinned");
     pinned_.insert(pin->version.value());
