@@ -248,6 +248,10 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
       out.what = CommitFromProto(decision.commit());
       return out;
     case proto::Decision::kDiscard:
+      if (decision.discard().key().empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("decision ", decision.number(), " discards nothing"));
+      }
       out.what = DiscardFromProto(decision.discard());
       return out;
     case proto::Decision::kPin:

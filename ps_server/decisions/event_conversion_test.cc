@@ -73,6 +73,9 @@ TEST(EventConversionTest, ADecisionOfNoKindIsRefused) {
   const absl::Status status = DecisionFromProto(decision).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "decision 12 is of no known kind");
+  decision.mutable_discard();
+  EXPECT_EQ(DecisionFromProto(decision).status().message(),
+            "decision 12 discards nothing");
 }
 
 TEST(EventConversionTest, ATaskIsSentWhole) {
