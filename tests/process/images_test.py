@@ -83,12 +83,12 @@ class ImagesTest(unittest.TestCase):
 
     def test_a_label_without_an_output_is_refused(self):
         refused = train(self.folder,
-                        "model.layer[7].dense.units=5").result
+                        "model.layer[7].dense.units=9").result
         self.assertEqual(refused.returncode, 2)
         self.assertRegex(
             refused.stderr,
             "the last layer must have 10 outputs or more, because "
-            r"\S*/train/trouser/\S*\.jpg has label 9; it has 5")
+            r"\S*/train/trouser/\S*\.jpg has label 9; it has 9")
 
 
 if __name__ == "__main__":

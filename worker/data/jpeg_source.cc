@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/data_shape.h"
 #include "common/image_list.h"
 #include "common/random.h"
 #include "common/status_macros.h"

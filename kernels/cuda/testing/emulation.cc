@@ -77,29 +77,17 @@ void Context::SwitchTo(Context* next) {
 
 #endif
 
-void Stream::WaitFor(size_t calls) {
-  for (; calls > 0; --calls) {
+void Stream::WaitUntil(size_t done) {
+  for (; done_ < done; ++done_) {
     const std::function<void()> call = std::move(calls_.front());
     calls_.pop_front();
     call();
-    if (counted_ == 0) continue;
-    --counted_;
-    while (!stretches_.empty() && stretches_.front() == 0) {
-      stretches_.pop_front();
-    }
-    if (!stretches_.empty()) --stretches_.front();
   }
 }
 
 void Stream::Pace(size_t ahead) {
-  stretches_.push_back(calls_.size() - counted_);
-  counted_ = calls_.size();
-  while (stretches_.size() > ahead) {
-    WaitFor(stretches_.front());
-    while (stretches_.size() > ahead && stretches_.front() == 0) {
-      stretches_.pop_front();
-    }
-  }
+  marks_.push_back(called());
+  for (; marks_.size() > ahead; marks_.pop_front()) WaitUntil(marks_.front());
 }
 
 void Stream::Allocated(const void* array, int64_t bytes) {

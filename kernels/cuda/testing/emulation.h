@@ -141,7 +141,7 @@ inline Calls* recording = nullptr;
 class Stream {
  public:
   void Push(std::function<void()> call) { calls_.push_back(std::move(call)); }
-  void Wait() { WaitFor(calls_.size()); }
+  void Wait() { WaitUntil(called()); }
   // Between two stretches of calls: waits for all but the last `ahead`.
   void Pace(size_t ahead);
 
@@ -151,11 +151,13 @@ class Stream {
   bool Holds(const void* pointer) const;
 
  private:
-  void WaitFor(size_t calls);
+  size_t called() const { return done_ + calls_.size(); }
+  // Until so many of all calls are done.
+  void WaitUntil(size_t done);
 
-  std::deque<std::function<void()>> calls_;
-  std::deque<size_t> stretches_;  // Calls of each that was not waited for.
-  size_t counted_ = 0;            // Calls of these together.
+  std::deque<std::function<void()>> calls_;  // That are not done.
+  size_t done_ = 0;
+  std::deque<size_t> marks_;  // called() at each Pace that was not waited for.
   std::map<const void*, const void*> memory_;  // Beginnings and ends.
 };
 
