@@ -261,7 +261,7 @@ class Coordinator {
   absl::Time now_;
   absl::Time awake_;  // AwakeClock's time: leases and deadlines run on it.
   Actions* out_ = nullptr;
-  std::vector<GradientKey> discarded_;  // Since the last decision.
+  std::vector<GradientKey> discarded_;
 
   // How the run stands: the parts, and what is left for the whole.
   AwakeClock clock_;

@@ -248,7 +248,7 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
   return status;
 }
 
-// Tasks that end one after the other, as those that an update outdates, are one
+// All tasks that one event ends, as those that an update outdates, are one
 // decision.
 void Coordinator::DecideDiscard() {
   if (discarded_.empty()) return;
@@ -256,7 +256,6 @@ void Coordinator::DecideDiscard() {
 }
 
 void Coordinator::Decide(AnyDecision what) {
-  DecideDiscard();
   Emit(SendDecision{stream_.Append(std::move(what), awake_)});
 }
 
