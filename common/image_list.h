@@ -52,8 +52,6 @@ class ImageList {
       const std::vector<std::string>& classes);
 
   int64_t size() const { return static_cast<int64_t>(images_.size()); }
-  // Names of the class folders, in order; empty if labels are in archives.
-  const std::vector<std::string>& classes() const { return classes_; }
   // REQUIRES, below: 0 <= i < size().
   int label(int64_t i) const { return images_[i].label; }
   // "train/cat/1.jpg" or "train-0.tar: 1.jpg", with what is not ASCII escaped.
@@ -87,7 +85,7 @@ class ImageList {
     return names_.data() + image.name;
   }
 
-  std::vector<std::string> classes_;
+  std::vector<std::string> classes_;  // None if labels are in archives.
   std::vector<Container> containers_;
   std::vector<Image> images_;
   std::string names_;  // One behind the other, each ended by NUL.

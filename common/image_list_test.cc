@@ -70,7 +70,7 @@ TEST_F(ImageListTest, ClassesAreFoldersInTheOrderOfTheirNames) {
                                               {"README", ""}});
   const auto list = Read(folder);
   ASSERT_TRUE(list.ok()) << list.status().message().data();
-  EXPECT_THAT(list->classes(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(*ImageList::ReadClasses({folder}), ElementsAre("cat", "dog"));
   EXPECT_THAT(Described(*list), ElementsAre("0 c9", "1 d1", "1 d2"));
   EXPECT_EQ(list->PathOf(1), folder + "/dog/1.jpg");
 }
@@ -94,7 +94,7 @@ TEST_F(ImageListTest, ArchivesHaveSamplesOfMembersThatShareAName) {
   Tar("a-1.tar", {{"deep.er/s2.cls", "0"}, {"deep.er/s2.jpg", "two"}});
   const auto list = Read(root_);
   ASSERT_TRUE(list.ok()) << list.status().message().data();
-  EXPECT_THAT(list->classes(), IsEmpty());
+  EXPECT_THAT(*ImageList::ReadClasses({root_}), IsEmpty());
   EXPECT_THAT(Described(*list), ElementsAre("3 zero", "1 one", "0 two"));
   EXPECT_EQ(list->PathOf(0), first + ": ./s0.jpg");
   const auto alone = Read(first);

@@ -332,6 +332,17 @@ TEST_F(NativeGradientTest, ARightGuessIsReadOnceAndAWrongOneAgain) {
               ElementsAre(zero, one, zero, one));
 }
 
+TEST_F(NativeGradientTest, WhileGuessesAreRightEachMiniBatchIsReadOnce) {
+  SlowSource source;
+  {
+    NativeGradient compute(InOrder(8), &source, model_.get());
+    for (int64_t batch = 0; batch < 5; ++batch) {
+      ASSERT_TRUE(Compute(&compute, {.first = BatchId(batch)}).ok());
+    }
+  }
+  EXPECT_EQ(source.reads().size(), 5 + 1);  // And what would come next.
+}
+
 TEST_F(NativeGradientTest, ARightGuessIsTheFirstOfSeveralParts) {
   SlowSource source;
   NativeGradient compute(InOrder(3), &source, model_.get());
