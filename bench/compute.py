@@ -13,14 +13,15 @@ product. Small layers, and everything that only moves memory, keep both below
 it.
 
 On the CPU rates are per second of CPU time. Each row compares with a PyTorch
-that is restricted to the same vector instructions. If that is a restriction,
-`of the unrestricted` compares with a PyTorch that uses the machine's widest
-ones.
+that is restricted to the same vector instructions; `of the compiled` with its
+torch.compile, where that is new enough (run this file with the Python that has
+it). If the instructions are a restriction, `of the unrestricted` compares with a
+PyTorch that uses the machine's widest ones.
 
 With --device=cuda rates are per second of wall time. As in a worker, Sluice's
 include copying weights from and gradients to the host's memory; PyTorch's stay
 on the GPU. PyTorch runs eagerly, with channels-last images and cuDNN's fastest
-algorithms; `of the compiled` compares with torch.compile. For BF16 it uses
+algorithms. For BF16 it uses
 autocast, which also keeps activations in BF16; Sluice's activations are FP32.
 """
 
@@ -97,8 +98,8 @@ def ways(device):
     peers = {name: programs.torch("torch_compute", name)
              for name in ("AVX2", "AVX512")}
     narrow, wide = (
-        Way(name, [f"worker.instruction_set={name}"], {"PyTorch": peer},
-            CPU_TOLERANCE)
+        Way(name, [f"worker.instruction_set={name}"],
+            {"PyTorch": peer, COMPILED: [*peer, "--compiled"]}, CPU_TOLERANCE)
         for name, peer in peers.items())
     if "avx512bw" not in pathlib.Path("/proc/cpuinfo").read_text():
         return [narrow]
@@ -197,11 +198,11 @@ def why_no_torch(device):
     return None
 
 
-def why_not_compiled():
+def why_not_compiled(device):
     """The reason why torch.compile cannot take part, or None. It may be
     missing, or the compiler that it needs."""
     return programs.why_torch_cannot(
-        "torch.compile(torch.sin)(torch.ones(8, device='cuda'))")
+        f"torch.compile(torch.sin)(torch.ones(8, device='{device}'))")
 
 
 def leave_out_peers(report, device, all_ways):
@@ -210,7 +211,7 @@ def leave_out_peers(report, device, all_ways):
         report.note(f"SKIPPED: PyTorch ({why})")
         for way in all_ways:
             way.peers.clear()
-    elif device == "cuda" and (why := why_not_compiled()):
+    elif why := why_not_compiled(device):
         report.note(f"SKIPPED: PyTorch compiled ({why})")
         for way in all_ways:
             del way.peers[COMPILED]
@@ -236,7 +237,7 @@ def main():
         report.print(args.json)
         return
     report.note("named are the model, its mini-batch and the precision, or the "
-                "vector instructions of both (a job's default is AVX2)")
+                "vector instructions of both (a job's default is the widest of all workers)")
     leave_out_peers(report, args.device, all_ways)
     devices = {}  # A dictionary instead of a set keeps the order.
     for model in args.models or MODELS[args.device]:

@@ -5,7 +5,9 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -212,3 +214,4 @@ OpOr<ActivationShape> MakeCpuOp(const OneDnnContext* context,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -4,10 +4,11 @@
 
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/linear_op.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 // Products and softmax by oneDNN, a sample at a time with all its heads: their
 // rows are taken where they lie in x and y, and the scores of one sample stay
 // in cache.
@@ -175,8 +176,8 @@ class CpuAttention : public MapOp {
     prepared_->to_values.Run(context_, p, dy, dx + 2 * f);
     prepared_->to_probabilities.Run(context_, dy, x + 2 * f, g);
     ForEachRow(2 * s_.length, [&](int64_t place, int64_t at) {
-      const auto mean = static_cast<float>(SumInLanes(
-          place + 1, [=](int64_t j) { return p[at + j] * g[at + j]; }));
+      const auto mean = static_cast<float>(
+          SumInLanes(at, at + place + 1, [=](auto j) { return j(p) * j(g); }));
       for (int64_t j = 0; j <= place; ++j) {
         g[at + j] = scale_ * (p[at + j] * (g[at + j] - mean));
       }
@@ -218,3 +219,4 @@ OpOr<AttentionShape> MakeCpuOp(const OneDnnContext* context,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -1,11 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -28,13 +30,14 @@ class CpuBatchNorm : public BatchNormOp {
     std::fill_n(variance, s_.channels, 0.0f);
     if (samples == 0) return absl::OkStatus();
     const double count = static_cast<double>(samples * s_.pixels);
-    SumChannels(samples, &sums_, [=](int64_t i, int64_t) { return x[i]; });
+    SumChannels<1>(samples, {&sums_},
+                   [=](auto at, int64_t) { return std::array{at(x)}; });
     for (int64_t c = 0; c < s_.channels; ++c) {
       mean[c] = static_cast<float>(sums_[c] / count);
     }
-    SumChannels(samples, &sums_, [=](int64_t i, int64_t c) {
-      const float d = x[i] - mean[c];
-      return d * d;
+    SumChannels<1>(samples, {&sums_}, [=](auto at, int64_t c) {
+      const auto d = at(x) - mean[c];
+      return std::array{d * d};
     });
     for (int64_t c = 0; c < s_.channels; ++c) {
       variance[c] = static_cast<float>(sums_[c] / count);
@@ -54,12 +57,13 @@ class CpuBatchNorm : public BatchNormOp {
           .height = beta[c]};
     }
     if (s_.relu) {
-      ForEachElement(samples, [=](int64_t i, const Line& line) {
-        y[i] = ReluOf(line.At(x[i]));
+      ForEachElement(samples, [=](auto at, const Line& line) {
+        at.Put(y, ReluOf(line.Of(at(x))));
       });
     } else {
-      ForEachElement(
-          samples, [=](int64_t i, const Line& line) { y[i] = line.At(x[i]); });
+      ForEachElement(samples, [=](auto at, const Line& line) {
+        at.Put(y, line.Of(at(x)));
+      });
     }
     return absl::OkStatus();
   }
@@ -71,9 +75,9 @@ class CpuBatchNorm : public BatchNormOp {
     const float* const x = AsFloats(x_in);
     const float* const dy = AsFloats(dy_in);
     float* const dx = AsFloats(dx_out);
-    SumChannels(samples, &sums_, [=](int64_t i, int64_t) { return dy[i]; });
-    SumChannels(samples, &products_,
-                [=](int64_t i, int64_t c) { return dy[i] * (x[i] - mean[c]); });
+    SumChannels<2>(samples, {&sums_, &products_}, [=](auto at, int64_t c) {
+      return std::array{at(dy), at(dy) * (at(x) - mean[c])};
+    });
     const double count =
         static_cast<double>(std::max<int64_t>(samples * s_.pixels, 1));
     for (int64_t c = 0; c < s_.channels; ++c) {
@@ -89,8 +93,8 @@ class CpuBatchNorm : public BatchNormOp {
           .factor = static_cast<float>(factor)};
     }
     if (dx == nullptr) return absl::OkStatus();
-    ForEachElement(samples, [=](int64_t i, const Line& line) {
-      dx[i] = line.factor * dy[i] + line.At(x[i]);
+    ForEachElement(samples, [=](auto at, const Line& line) {
+      at.Put(dx, line.factor * at(dy) + line.Of(at(x)));
     });
     return absl::OkStatus();
   }
@@ -103,28 +107,35 @@ class CpuBatchNorm : public BatchNormOp {
     float height = 0;
     float factor = 0;  // Of dy.
 
-    float At(float x) const { return slope * (x - center) + height; }
+    template <typename T>
+    T Of(T x) const {
+      return slope * (x - center) + height;
+    }
   };
 
   double Deviation(float variance) const {
     return std::sqrt(variance + s_.epsilon);
   }
 
-  // (*sums)[c] = the sum of term(i, c) over the elements i of channel c.
-  template <typename F>
-  void SumChannels(int64_t samples, std::vector<double>* sums, F term) {
-    double* const to = sums->data();
+  // (*sums[n])[c] = the sum of terms(at, c)[n] over the elements of channel c.
+  template <int N, typename F>
+  void SumChannels(int64_t samples,
+                   const std::array<std::vector<double>*, N>& sums, F terms) {
     const auto add = [&](int64_t begin, int64_t end) {
-      std::fill(to + begin, to + end, 0.0);
+      for (auto* const to : sums) {
+        std::fill(&(*to)[begin], &(*to)[end], 0.0);
+      }
       for (int64_t n = 0; n < samples; ++n) {
-        const int64_t row = n * s_.channels;
         for (int64_t c = begin; c < end; ++c) {
+          const int64_t first = (n * s_.channels + c) * s_.pixels;
           if (s_.pixels == 1) {
-            to[c] += term(row + c, c);
+            const auto more = terms(At<float>{first}, c);
+            for (int k = 0; k < N; ++k) (*sums[k])[c] += more[k];
           } else {
-            const int64_t first = (row + c) * s_.pixels;
-            to[c] += SumInLanes(s_.pixels,
-                                [=](int64_t i) { return term(first + i, c); });
+            const auto more =
+                SumsInLanes<N>(first, first + s_.pixels,
+                               [=](auto at) { return terms(at, c); });
+            for (int k = 0; k < N; ++k) (*sums[k])[c] += more[k];
           }
         }
       }
@@ -132,7 +143,7 @@ class CpuBatchNorm : public BatchNormOp {
     ParallelFor(context_.threads, s_.channels, samples * s_.pixels, add);
   }
 
-  // f(i, line of i's channel) for every element i.
+  // f(at, line of its channel) for every element.
   template <typename F>
   void ForEachElement(int64_t samples, F f) {
     const Line* const lines = lines_.data();
@@ -142,7 +153,7 @@ class CpuBatchNorm : public BatchNormOp {
         for (int64_t c = 0; c < channels; ++c) {
           const Line line = lines[c];
           const int64_t first = (row * channels + c) * pixels;
-          for (int64_t i = first; i < first + pixels; ++i) f(i, line);
+          ForEachAt(first, first + pixels, [&](auto at) { f(at, line); });
         }
       }
     };
@@ -166,3 +177,4 @@ OpOr<BatchNormShape> MakeCpuOp(const OneDnnContext* context,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -5,7 +5,9 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/linear_op.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -208,3 +210,4 @@ OpOr<Conv2dShape> MakeCpuOp(const OneDnnContext* context,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

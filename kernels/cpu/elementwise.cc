@@ -7,7 +7,9 @@
 #include "common/random.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -106,3 +108,4 @@ OpOr<SumShape> MakeCpuOp(const OneDnnContext* context, const SumShape& shape,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -2,7 +2,9 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -73,3 +75,4 @@ OpOr<EmbeddingShape> MakeCpuOp(const OneDnnContext* context,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -1,36 +1,216 @@
+// Rows come in packs, each of one thread, whose sums over rows are in float;
+// those of all packs are added in double, in order. The packs do not depend on
+// the threads, so the bits do not either.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cpu/lane_sums.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
-// What x of a group becomes before gamma: (x - mean) inverse.
+// What x of a group becomes before gamma: (x - mean) inverse. Layer norm's
+// groups are rows.
 struct Group {
   float mean;
   float inverse;  // Of the deviation.
+
+  template <typename T>
+  T Of(T x) const {
+    return (x - mean) * inverse;
+  }
 };
 
-// Groups lie one behind the other; layer norm's are rows.
+// The means of `count` groups of `size` floats, one behind the other.
+void FindMeans(const float* x, int64_t count, int64_t size, Group* groups) {
+  for (int64_t g = 0; g < count; ++g) {
+    const double sum =
+        SumInLanes(g * size, (g + 1) * size, [=](auto at) { return at(x); });
+    groups[g].mean = static_cast<float>(sum / static_cast<double>(size));
+  }
+}
+
+float InverseDeviation(double squares, int64_t size, double epsilon) {
+  return static_cast<float>(
+      1 / std::sqrt(squares / static_cast<double>(size) + epsilon));
+}
+
+// After FindMeans. Each step is taken for all groups before the next one, so
+// that no group waits for the end of its own sum.
+void FindDeviations(const float* x, int64_t count, int64_t size, double epsilon,
+                    Group* groups) {
+  for (int64_t g = 0; g < count; ++g) {
+    const float mean = groups[g].mean;
+    const double squares = SumInLanes(g * size, (g + 1) * size, [=](auto at) {
+      const auto d = at(x) - mean;
+      return d * d;
+    });
+    groups[g].inverse = InverseDeviation(squares, size, epsilon);
+  }
+}
+
+// What Backward subtracts of a group.
+struct Slope {
+  float mean;
+  float slope;
+
+  template <typename T>
+  T Of(const Group& of, T g, T h) const {
+    return of.inverse * ((g - mean) - h * slope);
+  }
+};
+
+// Of d = x - mean and g = gamma dy over a group: the sums of d^2, g and g d.
+using Products = std::array<double, 3>;
+
+template <typename T>
+std::array<T, 3> ProductsAt(T d, T g) {
+  return {d * d, g, g * d};
+}
+
+// Its deviation and slope.
+Slope SlopeOf(const Products& sums, int64_t size, double epsilon,
+              Group* group) {
+  group->inverse = InverseDeviation(sums[0], size, epsilon);
+  const double weight = 1 / static_cast<double>(size);
+  return {static_cast<float>(sums[1] * weight),
+          static_cast<float>(sums[2] * group->inverse * weight)};
+}
+
+// Of rows.
 class CpuLayerNorm : public LayerNormOp {
  public:
   CpuLayerNorm(const OneDnnContext* context, const LayerNormShape& shape)
-      : context_(*context),
-        s_(shape),
-        gamma_sums_(shape.features),
-        beta_sums_(shape.features) {}
+      : context_(*context), s_(shape) {}
+
+  absl::Status Forward(int64_t samples, const void* x, const float* gamma,
+                       const float* beta, void* y) override {
+    ForEachPack(samples, 4, [&](int64_t pack, int64_t begin, int64_t rows) {
+      const float* const from = AsFloats(x) + begin * s_.features;
+      float* const to = AsFloats(y) + begin * s_.features;
+      Group groups[kPack];
+      FindMeans(from, rows, s_.features, groups);
+      FindDeviations(from, rows, s_.features, s_.epsilon, groups);
+      for (int64_t row = 0; row < rows; ++row) {
+        const Group of = groups[row];
+        const int64_t first = row * s_.features;
+        ForEachAt(0, s_.features, [=](auto at) {
+          at.Put(to + first, at(gamma) * of.Of(at(from + first)) + at(beta));
+        });
+      }
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(int64_t samples, const void* x, const float* gamma,
+                        const void* dy, void* dx, float* dgamma,
+                        float* dbeta) override {
+    const int64_t features = s_.features;
+    const int64_t packs = (samples * s_.rows + kPack - 1) / kPack;
+    sums_.assign(2 * packs * features, 0);
+    ForEachPack(samples, 8, [&](int64_t pack, int64_t begin, int64_t rows) {
+      const int64_t at = begin * features;
+      BackwardPack(rows, AsFloats(x) + at, gamma, AsFloats(dy) + at,
+                   dx != nullptr ? AsFloats(dx) + at : nullptr,
+                   &sums_[2 * pack * features]);
+    });
+    totals_.assign(2 * features, 0);
+    double* const totals = totals_.data();
+    for (int64_t pack = 0; pack < packs; ++pack) {
+      const float* const sums = &sums_[2 * pack * features];
+      for (int64_t c = 0; c < 2 * features; ++c) totals[c] += sums[c];
+    }
+    for (int64_t c = 0; c < features; ++c) {
+      dgamma[c] = static_cast<float>(totals[c]);
+      dbeta[c] = static_cast<float>(totals[features + c]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kPack = 64;  // Rows.
+
+  // f(pack, its first row, its rows) for each pack; `work`: floats touched for
+  // each of its own.
+  template <typename F>
+  void ForEachPack(int64_t samples, int64_t work, F f) const {
+    const int64_t rows = samples * s_.rows;
+    ParallelFor(context_.threads, (rows + kPack - 1) / kPack,
+                work * kPack * s_.features, [&](int64_t begin, int64_t end) {
+                  for (int64_t pack = begin; pack < end; ++pack) {
+                    const int64_t first = pack * kPack;
+                    f(pack, first, std::min(kPack, rows - first));
+                  }
+                });
+  }
+
+  // `sums`: the pack's, of each feature for gamma, then for beta.
+  void BackwardPack(int64_t rows, const float* x, const float* gamma,
+                    const float* dy, float* dx, float* sums) const {
+    const int64_t features = s_.features;
+    Group groups[kPack];
+    FindMeans(x, rows, features, groups);
+    Slope slopes[kPack];
+    for (int64_t row = 0; row < rows; ++row) {
+      const float mean = groups[row].mean;
+      const float* const from = x + row * features;
+      const float* const above = dy + row * features;
+      const Products sums = SumsInLanes<3>(0, features, [=](auto at) {
+        return ProductsAt(at(from) - mean, at(gamma) * at(above));
+      });
+      slopes[row] = SlopeOf(sums, features, s_.epsilon, &groups[row]);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      const Group of = groups[row];
+      const Slope slope = slopes[row];
+      const float* const from = x + row * features;
+      const float* const above = dy + row * features;
+      float* const to = dx + row * features;
+      float* const of_gamma = sums;
+      float* const of_beta = sums + features;
+      const bool input_too = dx != nullptr;
+      ForEachAt(0, features, [=](auto at) {
+        const auto h = of.Of(at(from)), a = at(above);
+        at.Put(of_gamma, at(of_gamma) + a * h);
+        at.Put(of_beta, at(of_beta) + a);
+        if (input_too) at.Put(to, slope.Of(of, at(gamma) * a, h));
+      });
+    }
+  }
+
+  const OneDnnContext& context_;
+  const LayerNormShape s_;
+
+  // Scratch, written by every Backward.
+  std::vector<float> sums_;
+  std::vector<double> totals_;
+};
+
+// Of groups of channels, each of which is a plane; a group lies behind the
+// other.
+class CpuGroupNorm : public LayerNormOp {
+ public:
+  CpuGroupNorm(const OneDnnContext* context, const LayerNormShape& shape)
+      : context_(*context), s_(shape) {}
 
   absl::Status Forward(int64_t samples, const void* x, const float* gamma,
                        const float* beta, void* y) override {
     ForEachGroup(samples, [&](int64_t group) {
       const float* from = AsFloats(x) + group * s_.group_size();
       float* to = AsFloats(y) + group * s_.group_size();
-      const Group of = StatisticsOf(from);
-      ForEachNumber(group, [=](int64_t i, int64_t c) {
-        to[i] = gamma[c] * ((from[i] - of.mean) * of.inverse) + beta[c];
+      Group of;
+      FindMeans(from, 1, s_.group_size(), &of);
+      FindDeviations(from, 1, s_.group_size(), s_.epsilon, &of);
+      ForEachPlane(group, [&](int64_t first, int64_t channel) {
+        const float factor = gamma[channel], height = beta[channel];
+        ForEachAt(first, first + s_.pixels, [=](auto at) {
+          at.Put(to, factor * of.Of(at(from)) + height);
+        });
       });
     });
     return absl::OkStatus();
@@ -44,23 +224,18 @@ class CpuLayerNorm : public LayerNormOp {
     groups_.resize(samples * s_.rows * s_.groups);
     ForEachGroup(samples, [&](int64_t group) {
       const int64_t at = group * s_.group_size();
-      groups_[group] = StatisticsOf(x + at);
-      if (dx != nullptr) {
-        InputGradient(group, x + at, gamma, dy + at, AsFloats(dx) + at);
-      }
+      InputGradient(group, x + at, gamma, dy + at,
+                    dx != nullptr ? AsFloats(dx) + at : nullptr);
     });
-    // Each thread has some of the features and adds up all rows in order.
+    // Each thread has some of the channels and adds up all rows in order.
     ParallelFor(context_.threads, s_.features,
                 2 * samples * s_.rows * s_.pixels,
                 [&](int64_t begin, int64_t end) {
-                  std::fill(&gamma_sums_[begin], &gamma_sums_[end], 0.0);
-                  std::fill(&beta_sums_[begin], &beta_sums_[end], 0.0);
-                  for (int64_t row = 0; row < samples * s_.rows; ++row) {
-                    AddRow(row, x, dy, begin, end);
-                  }
                   for (int64_t c = begin; c < end; ++c) {
-                    dgamma[c] = static_cast<float>(gamma_sums_[c]);
-                    dbeta[c] = static_cast<float>(beta_sums_[c]);
+                    const auto [of_gamma, of_beta] =
+                        ChannelSums(samples * s_.rows, c, x, dy);
+                    dgamma[c] = static_cast<float>(of_gamma);
+                    dbeta[c] = static_cast<float>(of_beta);
                   }
                 });
     return absl::OkStatus();
@@ -75,110 +250,69 @@ class CpuLayerNorm : public LayerNormOp {
                 });
   }
 
-  // Of the group's channels.
-  int64_t FirstChannel(int64_t group) const {
-    return group % s_.groups * s_.group_features();
-  }
-
-  // Calls f(i, c) for each number i of the group, and its channel c.
+  // Calls f(first, channel) for each plane of the group, which begins at
+  // `first` in it.
   template <typename F>
-  void ForEachNumber(int64_t group, F f) const {
-    const int64_t channels = s_.group_features(), first = FirstChannel(group);
-    if (s_.pixels == 1) {  // A loop over channels, which vectors do.
-      for (int64_t c = 0; c < channels; ++c) f(c, first + c);
-      return;
-    }
-    for (int64_t i = 0, c = 0; c < channels; ++c) {
-      for (const int64_t end = i + s_.pixels; i < end; ++i) f(i, first + c);
-    }
-  }
-
-  // The sum of term(i, c) over them.
-  template <typename F>
-  double Sum(int64_t group, F term) const {
-    const int64_t channels = s_.group_features(), first = FirstChannel(group);
-    if (s_.pixels == 1) {
-      return SumInLanes(channels,
-                        [=](int64_t c) { return term(c, first + c); });
-    }
-    double sum = 0;
+  void ForEachPlane(int64_t group, F f) const {
+    const int64_t channels = s_.group_features();
     for (int64_t c = 0; c < channels; ++c) {
-      sum += SumInLanes(s_.pixels, [=, this](int64_t p) {
-        return term(c * s_.pixels + p, first + c);
-      });
+      f(c * s_.pixels, group % s_.groups * channels + c);
     }
-    return sum;
   }
 
-  Group StatisticsOf(const float* x) const {
-    const auto m = static_cast<double>(s_.group_size());
-    const auto mean = static_cast<float>(
-        SumInLanes(s_.group_size(), [=](int64_t i) { return x[i]; }) / m);
-    const double squares = SumInLanes(s_.group_size(), [=](int64_t i) {
-      const float d = x[i] - mean;
-      return d * d;
-    });
-    return {mean, static_cast<float>(1 / std::sqrt(squares / m + s_.epsilon))};
-  }
-
+  // Writes groups_[group], and dx unless it is null.
   void InputGradient(int64_t group, const float* x, const float* gamma,
-                     const float* dy, float* dx) const {
-    const Group of = groups_[group];
-    const auto m = static_cast<double>(s_.group_size());
-    const double sum =
-        Sum(group, [=](int64_t i, int64_t c) { return gamma[c] * dy[i]; });
-    const double product = Sum(group, [=](int64_t i, int64_t c) {
-      return gamma[c] * dy[i] * ((x[i] - of.mean) * of.inverse);
+                     const float* dy, float* dx) {
+    Group& of = groups_[group];
+    FindMeans(x, 1, s_.group_size(), &of);
+    Products sums = {};
+    ForEachPlane(group, [&, mean = of.mean](int64_t first, int64_t channel) {
+      const float factor = gamma[channel];
+      const Products more = SumsInLanes<3>(
+          first, first + s_.pixels,
+          [=](auto at) { return ProductsAt(at(x) - mean, factor * at(dy)); });
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
     });
-    const auto mean = static_cast<float>(sum / m);
-    const auto slope = static_cast<float>(product / m);
-    ForEachNumber(group, [=](int64_t i, int64_t c) {
-      const float h = (x[i] - of.mean) * of.inverse;
-      dx[i] = of.inverse * ((gamma[c] * dy[i] - mean) - h * slope);
+    const Slope slope = SlopeOf(sums, s_.group_size(), s_.epsilon, &of);
+    if (dx == nullptr) return;
+    ForEachPlane(group, [&](int64_t first, int64_t channel) {
+      const float factor = gamma[channel];
+      ForEachAt(first, first + s_.pixels, [=](auto at) {
+        at.Put(dx, slope.Of(of, factor * at(dy), of.Of(at(x))));
+      });
     });
   }
 
-  // Adds one row to the sums of the features [begin, end), after groups_ has
-  // been written.
-  void AddRow(int64_t row, const float* x, const float* dy, int64_t begin,
-              int64_t end) {
-    double* const gamma = gamma_sums_.data();
-    double* const beta = beta_sums_.data();
-    x += row * s_.features * s_.pixels;
-    dy += row * s_.features * s_.pixels;
-    if (s_.groups == 1 && s_.pixels == 1) {
-      const Group of = groups_[row];
-      for (int64_t c = begin; c < end; ++c) {
-        gamma[c] += dy[c] * ((x[c] - of.mean) * of.inverse);
-        beta[c] += dy[c];
-      }
-      return;
-    }
-    for (int64_t c = begin; c < end; ++c) {
-      const Group of = groups_[row * s_.groups + c / s_.group_features()];
-      const float* const from = x + c * s_.pixels;
-      const float* const above = dy + c * s_.pixels;
-      gamma[c] += SumInLanes(s_.pixels, [=](int64_t p) {
-        return above[p] * ((from[p] - of.mean) * of.inverse);
+  // Of dy times what x becomes, and of dy; after groups_ has been written.
+  std::array<double, 2> ChannelSums(int64_t rows, int64_t channel,
+                                    const float* x, const float* dy) const {
+    std::array<double, 2> sums = {};
+    for (int64_t row = 0; row < rows; ++row) {
+      const Group of = groups_[row * s_.groups + channel / s_.group_features()];
+      const int64_t first = (row * s_.features + channel) * s_.pixels;
+      const auto more = SumsInLanes<2>(first, first + s_.pixels, [=](auto at) {
+        return std::array{at(dy) * of.Of(at(x)), at(dy)};
       });
-      beta[c] += SumInLanes(s_.pixels, [=](int64_t p) { return above[p]; });
+      sums = {sums[0] + more[0], sums[1] + more[1]};
     }
+    return sums;
   }
 
   const OneDnnContext& context_;
   const LayerNormShape s_;
 
-  // Scratch, written by every call before it is read.
-  std::vector<Group> groups_;
-  std::vector<double> gamma_sums_;
-  std::vector<double> beta_sums_;
+  std::vector<Group> groups_;  // Scratch, written by Backward.
 };
 
 }  // namespace
 
 OpOr<LayerNormShape> MakeCpuOp(const OneDnnContext* context,
                                const LayerNormShape& shape, int64_t) {
-  return std::make_unique<CpuLayerNorm>(context, shape);
+  if (shape.groups == 1 && shape.pixels == 1) {
+    return std::make_unique<CpuLayerNorm>(context, shape);
+  }
+  return std::make_unique<CpuGroupNorm>(context, shape);
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

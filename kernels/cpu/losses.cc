@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/vector_loops.h"
 
+SLUICE_AVX2_BEGIN
 // The losses touch a few floats per sample, so they stay on one thread: the
 // sum over the samples is then in their order. Formulas: reference/losses.h.
 namespace sluice::kernels {
@@ -88,3 +90,4 @@ OpOr<MeanSquaredErrorShape> MakeCpuOp(const OneDnnContext*,
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END

@@ -9,9 +9,11 @@
 #include "absl/types/span.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector_loops.h"
 #include "kernels/host_vector_op.h"
 #include "kernels/optimizer_kernels.h"
 
+SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
@@ -89,3 +91,4 @@ std::unique_ptr<VectorOp> MakeCpuVectorOp(
 }
 
 }  // namespace sluice::kernels
+SLUICE_AVX2_END
