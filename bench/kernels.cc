@@ -277,7 +277,7 @@ void NoteInMemory(const Options& options, const KernelBench& bench,
 absl::Status RunCpu(const Options& options, Report* report) {
   kernels::CpuOptions cpu;
   if (options.avx512) {
-    cpu.instruction_set = kernels::CpuOptions::InstructionSet::kAvx512;
+    cpu.instruction_set = kernels::InstructionSet::kAvx512;
   }
   SLUICE_ASSIGN_OR_RETURN(const auto device, kernels::MakeCpuDevice(cpu));
   device->EnterThread();

@@ -211,7 +211,7 @@ void ResolveDefaults(proto::Job* job) {
   proto::Group* group = worker->mutable_group();
   SLUICE_DEFAULT(group, pipeline_stages, 1);
   SLUICE_DEFAULT(group, slots, 1);
-  SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::AVX2);
+  SLUICE_DEFAULT_ENUM(worker, instruction_set, proto::WIDEST);
   SLUICE_DEFAULT_ENUM(worker, precision, proto::Worker::FP32);
   proto::Wire* wire = job->mutable_wire();
   SLUICE_DEFAULT_ENUM(wire, pull, proto::FP32);

@@ -65,6 +65,7 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
   if (!resumption.has_value()) return {};
   core->generation = resumption->generation;
   core->resume = resumption->point;
+  core->instruction_set = resumption->instruction_set;
   for (const CheckpointId& id : resumption->there) {
     core->earlier_checkpoints.there.emplace_back(id.generation, id.version);
   }
@@ -79,7 +80,8 @@ GenerationStart BeginGeneration(const std::optional<Resumption>& resumption,
           .restored = resumption->point.version,
           .tasks = resumption->tasks,
           .updates_lost = resumption->updates_lost,
-          .reason = recovery.reason};
+          .reason = recovery.reason,
+          .instruction_set = resumption->instruction_set};
 }
 
 }  // namespace sluice

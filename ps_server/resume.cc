@@ -209,6 +209,7 @@ Resumption GoOnFrom(Past past) {
   resumption.there = std::move(past.newest.there);
   resumption.damaged = std::move(past.newest.damaged);
   resumption.run_id = past.sums.run_id;
+  resumption.instruction_set = past.sums.instruction_set;
   resumption.tasks = past.sums.tasks;
   ResumePoint& point = past.point;
   resumption.generation =

@@ -36,6 +36,8 @@ struct Resumption {
   std::vector<CheckpointId> damaged;
   // Empty: the run is of before there were any.
   std::string run_id;
+  // What it has agreed to compute with; unspecified: nothing yet.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 };
 
 // What whoever looks already knows of the run; what is found must fit it.

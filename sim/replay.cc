@@ -41,6 +41,7 @@
 #include "ps_server/coordinator/log/generations.h"
 #include "ps_server/shard/tensor_digests.h"
 #include "sim/local_training.h"
+#include "worker/model/make_device.h"
 #include "worker/weights_digest.h"
 
 namespace sluice {
@@ -156,6 +157,7 @@ absl::StatusOr<ReplayPlan> PlanReplay(const CommitLog& log,
         break;
       case proto::LogRecord::kHeader:
       case proto::LogRecord::kEnd:
+      case proto::LogRecord::kInstructionSet:
       case proto::LogRecord::KIND_NOT_SET:
         break;
     }
@@ -398,6 +400,30 @@ void CompareFinal(const std::string& run_dir, const ParameterLayout& layout,
   }
 }
 
+// Has `job` compute with what the workers of the run agreed on, if they did.
+// kFailedPrecondition: this machine lacks it.
+absl::Status TakeInstructions(const Lineage& lineage, proto::Job* job) {
+  proto::InstructionSet agreed = proto::INSTRUCTION_SET_UNSPECIFIED;
+  for (const CommitLog& log : lineage.logs) {
+    agreed = std::max(agreed, log.header.past().instruction_set());
+    for (const proto::LogRecord& record : log.records) {
+      agreed = std::max(agreed, record.instruction_set());
+    }
+  }
+  const proto::InstructionSet own = OwnInstructionSet(*job);
+  if (std::min(own, agreed) == proto::INSTRUCTION_SET_UNSPECIFIED) {
+    return absl::OkStatus();
+  }
+  if (own < agreed) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the run computed with ", proto::InstructionSet_Name(agreed),
+        ", this machine has no wider instructions than ",
+        proto::InstructionSet_Name(own)));
+  }
+  job->mutable_worker()->set_instruction_set(agreed);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
@@ -411,6 +437,7 @@ absl::StatusOr<ReplayReport> ReplayRun(const std::string& run_dir) {
         run_dir, ": the commit log is of job ", newest.job_fingerprint(),
         ", job.textproto is ", job.fingerprint));
   }
+  SLUICE_RETURN_IF_ERROR(TakeInstructions(lineage, &job.job));
   ReplayReport report;
   std::vector<std::vector<float>> arrays;
   for (const CommitLog& log : lineage.logs) {

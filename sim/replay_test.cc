@@ -1,10 +1,12 @@
 #include "sim/replay.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kJob[] = R"(
 cluster { workers: 4 shards: 2 }
@@ -281,6 +284,29 @@ TEST(ReplayTest, AnotherJobsLogIsRefused) {
   std::filesystem::copy_file(other + "/commit_log", folder + "/commit_log",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_TRUE(absl::IsDataLoss(ReplayRun(folder).status()));
+}
+
+TEST(ReplayTest, WhatTheRunComputedWithMustBeHere) {
+  const std::string folder = Simulate({});
+  const auto rewrite = [&](proto::InstructionSet agreed) {
+    bool first = true;
+    Rewrite(folder, [&](proto::LogRecord* record) {
+      if (std::exchange(first, false)) record->set_instruction_set(agreed);
+      return true;
+    });
+  };
+  ASSERT_EQ(setenv("ONEDNN_MAX_CPU_ISA", "AVX2", /*overwrite=*/1), 0);
+  rewrite(proto::AVX512);
+  const absl::Status wide = ReplayRun(folder).status();
+  rewrite(proto::AVX2);
+  const absl::Status narrow = ReplayRun(folder).status();
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  EXPECT_EQ(wide.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(wide.message(),
+            "the run computed with AVX512, this machine has no wider "
+            "instructions than AVX2");
+  EXPECT_THAT(std::string(narrow.message()),
+              Not(HasSubstr("the run computed with")));
 }
 
 TEST(ReplayTest, AFolderWithoutARunIsNamed) {

@@ -44,19 +44,69 @@ int64_t DecodingThreads(const proto::Job& job) {
                      : std::max(1U, std::thread::hardware_concurrency());
 }
 
-absl::StatusOr<ComputeContext> MakeContext(
-    const ResolvedJob& job, WorkerId id, int batch_size, Split split,
+// The device of worker `id`, and the data, unless it is given.
+absl::StatusOr<ComputeContext> OpenContext(
+    const ResolvedJob& job, WorkerId id, Split split,
     std::shared_ptr<const DataSource> data) {
   ComputeContext context;
   SLUICE_ASSIGN_OR_RETURN(context.device,
                           MakeDevice(job.job.worker(), id, LogFallback));
-  SLUICE_ASSIGN_OR_RETURN(context.model,
-                          Model::Create(job, batch_size, context.device.get(),
-                                        {.on_refused = LogRefusal}));
   context.data = std::move(data);
   if (context.data != nullptr) return context;
   SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, split));
   return context;
+}
+
+absl::Status BuildGradient(const ResolvedJob& job, ComputeContext* context) {
+  SLUICE_ASSIGN_OR_RETURN(
+      context->model,
+      Model::Create(job, JobMicroBatch(job), context->device.get(),
+                    {.on_refused = LogRefusal}));
+  context->gradient = std::make_unique<NativeGradient>(
+      JobNativeGradient(job), context->data.get(), context->model.get());
+  return absl::OkStatus();
+}
+
+absl::Status BuildMeasure(const ResolvedJob& job, ComputeContext* context) {
+  NativeMeasure::Options options;
+  options.batch_size = job.job.evaluation().batch_size();
+  options.classification = job.data.classification;
+  options.parameters = job.layout.size();
+  SLUICE_ASSIGN_OR_RETURN(
+      context->model,
+      Model::Create(job, options.batch_size, context->device.get(),
+                    {.on_refused = LogRefusal}));
+  context->measure = std::make_unique<NativeMeasure>(
+      options, context->data.get(), context->model.get());
+  return absl::OkStatus();
+}
+
+absl::Status BuildStagedMeasure(const ResolvedJob& job,
+                                ComputeContext* context) {
+  SLUICE_ASSIGN_OR_RETURN(
+      context->measure,
+      StagedMeasure::Create(job, context->data.get(), context->device.get()));
+  return absl::OkStatus();
+}
+
+absl::Status BuildStage(const ResolvedJob& stage_job, SlotTurn* turn,
+                        GroupLinks* links, ComputeContext* context) {
+  SLUICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<StageModel> stage,
+      StageModel::Create(stage_job, links->place(), JobMicroBatch(stage_job),
+                         context->device.get()));
+  StageModel* const stage_model = stage.get();
+  SLUICE_ASSIGN_OR_RETURN(
+      context->model,
+      Model::On(context->device.get(), stage_job.layout, std::move(stage)));
+  context->gradient = std::make_unique<SlotGradient>(
+      std::make_unique<StageGradient>(
+          StageGradient::Options{.native = JobNativeGradient(stage_job),
+                                 .place = links->place(),
+                                 .wake = [links] { links->Wake(); }},
+          context->data.get(), stage_model, context->model.get()),
+      turn);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -94,91 +144,83 @@ std::map<std::string, std::string> ComputeContext::Inputs() const {
   return inputs;
 }
 
+absl::Status ComputeContext::Build(const proto::Job& job,
+                                   proto::InstructionSet run) {
+  if (build == nullptr) return absl::OkStatus();
+  SLUICE_RETURN_IF_ERROR(ComputeWith(job, run));
+  return std::exchange(build, nullptr)(this);
+}
+
 absl::StatusOr<ComputeContext> MakeTrainingContext(
     const ResolvedJob& job, WorkerId id,
     std::shared_ptr<const DataSource> data) {
-  SLUICE_ASSIGN_OR_RETURN(
-      ComputeContext context,
-      MakeContext(job, id, JobMicroBatch(job), Split::kTrain, std::move(data)));
-  context.gradient = std::make_unique<NativeGradient>(
-      JobNativeGradient(job), context.data.get(), context.model.get());
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          OpenContext(job, id, Split::kTrain, std::move(data)));
+  SLUICE_RETURN_IF_ERROR(BuildGradient(job, &context));
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeWorkerContext(
     const ResolvedJob& job, WorkerId id,
     const std::vector<std::string>& command) {
-  if (!job.job.model().has_external()) return MakeTrainingContext(job, id);
-  ComputeContext context;
-  SLUICE_ASSIGN_OR_RETURN(
-      context.gradient,
-      ExternalGradient::Start(job, JobSampling(job), id, command));
+  if (job.job.model().has_external()) {
+    ComputeContext context;
+    SLUICE_ASSIGN_OR_RETURN(
+        context.gradient,
+        ExternalGradient::Start(job, JobSampling(job), id, command));
+    return context;
+  }
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          OpenContext(job, id, Split::kTrain, nullptr));
+  context.build = [&job](ComputeContext* to) { return BuildGradient(job, to); };
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeMemberContext(
     const ResolvedJob& stage_job, WorkerId id,
     std::shared_ptr<const DataSource> data, SlotTurn* turn, GroupLinks* links) {
-  ComputeContext context;
-  SLUICE_ASSIGN_OR_RETURN(context.device,
-                          MakeDevice(stage_job.job.worker(), id, LogFallback));
   SLUICE_ASSIGN_OR_RETURN(
-      std::unique_ptr<StageModel> stage,
-      StageModel::Create(stage_job, links->place(), JobMicroBatch(stage_job),
-                         context.device.get()));
-  StageModel* const stage_model = stage.get();
-  SLUICE_ASSIGN_OR_RETURN(
-      context.model,
-      Model::On(context.device.get(), stage_job.layout, std::move(stage)));
-  context.data = std::move(data);
-  context.gradient = std::make_unique<SlotGradient>(
-      std::make_unique<StageGradient>(
-          StageGradient::Options{.native = JobNativeGradient(stage_job),
-                                 .place = links->place(),
-                                 .wake = [links] { links->Wake(); }},
-          context.data.get(), stage_model, context.model.get()),
-      turn);
+      ComputeContext context,
+      OpenContext(stage_job, id, Split::kTrain, std::move(data)));
+  context.build = [&stage_job, turn, links](ComputeContext* to) {
+    return BuildStage(stage_job, turn, links, to);
+  };
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeTestContext(
     const ResolvedJob& job, std::shared_ptr<const DataSource> data) {
-  NativeMeasure::Options options;
-  options.batch_size = job.job.evaluation().batch_size();
-  options.classification = job.data.classification;
-  options.parameters = job.layout.size();
-  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
-                          MakeContext(job, WorkerId(0), options.batch_size,
-                                      Split::kTest, std::move(data)));
-  context.measure = std::make_unique<NativeMeasure>(options, context.data.get(),
-                                                    context.model.get());
+  SLUICE_ASSIGN_OR_RETURN(
+      ComputeContext context,
+      OpenContext(job, WorkerId(0), Split::kTest, std::move(data)));
+  SLUICE_RETURN_IF_ERROR(BuildMeasure(job, &context));
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeStagedTestContext(const ResolvedJob& job) {
-  ComputeContext context;
-  SLUICE_ASSIGN_OR_RETURN(
-      context.device, MakeDevice(job.job.worker(), WorkerId(0), LogFallback));
-  SLUICE_ASSIGN_OR_RETURN(context.data, OpenData(job, Split::kTest));
-  SLUICE_ASSIGN_OR_RETURN(
-      context.measure,
-      StagedMeasure::Create(job, context.data.get(), context.device.get()));
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          OpenContext(job, WorkerId(0), Split::kTest, nullptr));
+  SLUICE_RETURN_IF_ERROR(BuildStagedMeasure(job, &context));
   return context;
 }
 
 absl::StatusOr<ComputeContext> MakeEvaluatorContext(
     const ResolvedJob& job, const std::vector<std::string>& command) {
-  if (!job.job.model().has_external() && StageCount(job.job) > 1) {
-    return MakeStagedTestContext(job);
-  }
-  if (!job.job.model().has_external()) return MakeTestContext(job);
-  ComputeContext context;
-  if (command.empty()) {
-    context.measure = std::make_unique<NoMeasure>(job.layout.size());
+  if (job.job.model().has_external()) {
+    ComputeContext context;
+    if (command.empty()) {
+      context.measure = std::make_unique<NoMeasure>(job.layout.size());
+      return context;
+    }
+    SLUICE_ASSIGN_OR_RETURN(context.measure,
+                            ExternalMeasure::Start(job, command));
     return context;
   }
-  SLUICE_ASSIGN_OR_RETURN(context.measure,
-                          ExternalMeasure::Start(job, command));
+  SLUICE_ASSIGN_OR_RETURN(ComputeContext context,
+                          OpenContext(job, WorkerId(0), Split::kTest, nullptr));
+  const auto build =
+      StageCount(job.job) > 1 ? BuildStagedMeasure : BuildMeasure;
+  context.build = [&job, build](ComputeContext* to) { return build(job, to); };
   return context;
 }
 

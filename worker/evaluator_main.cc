@@ -34,6 +34,7 @@
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
 #include "worker/mailbox.h"
+#include "worker/model/make_device.h"
 #include "worker/rejoin_policy.h"
 
 namespace sluice {
@@ -176,7 +177,7 @@ class PartExchanges {
 // From one Join to the end of that session. An error: it did not come to that.
 absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                              const TransportSecurity& security,
-                             const ComputeContext& context,
+                             ComputeContext& context,
                              const std::string& weights_path, bool rejoins,
                              bool last_try, LeaveOnSignal* leave,
                              ProcessPort* port) {
@@ -186,6 +187,7 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   PartExchanges exchanges;             // Outlives the client.
   CoordinatorClient::Options session =
       SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
+  session.join.set_instruction_set(OwnInstructionSet(job.job));
   session.on_message = [&](const proto::FromCoordinator& message) {
     if (message.has_finish()) finished = true;
     mailbox.Put(message);
@@ -199,6 +201,11 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                    .session = client->Wait()};
   }
   if (rejoins) LogNewLife(welcome);
+  const absl::Status built = context.Build(job.job, welcome.instruction_set());
+  if (!built.ok()) {
+    client->Leave(std::string(built.message()));
+    return built;
+  }
   SLUICE_RETURN_IF_ERROR(
       exchanges.Open(job, context.measure->parts(), security, welcome));
   TellUnreached(exchanges.first(), client.get());

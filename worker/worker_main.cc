@@ -218,7 +218,7 @@ class Tasks {
 
 // From one Join to the end of that session. An error: it did not come to that.
 // `number` becomes that under which the worker was welcomed.
-absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
+absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
                              const Trainer::Options& options,
                              CoordinatorClient::Options session,
                              int64_t* number) {
@@ -243,6 +243,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
     const auto processes = self.links.Processes();
     session.join.mutable_members()->Assign(processes.begin(), processes.end());
   }
+  session.join.set_instruction_set(self.links.InstructionSet());
   session.on_message = [&](const proto::FromCoordinator& message) {
     self.links.Down(message);
     inbox.Receive(message);
@@ -257,6 +258,12 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
   *number = welcome.id();
   if (rejoins) LogNewLife(welcome);
   spdlog::info("event=welcome worker={}", *number);
+  const absl::Status built =
+      context.Build(self.process.job.job, welcome.instruction_set());
+  if (!built.ok()) {
+    client->Leave(std::string(built.message()));
+    return built;
+  }
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
   TellUnreached(tasks.exchange(), client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });
@@ -288,8 +295,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, const ComputeContext& context,
 }
 
 // The same of a member behind the first, from its link to the end of that.
-absl::StatusOr<LifeEnd> LiveAsMember(const Self& self,
-                                     const ComputeContext& context,
+absl::StatusOr<LifeEnd> LiveAsMember(const Self& self, ComputeContext& context,
                                      const Trainer::Options& options,
                                      bool rejoins) {
   Tasks tasks(self, context);
@@ -317,6 +323,8 @@ absl::StatusOr<LifeEnd> LiveAsMember(const Self& self,
     return end;
   }
   if (rejoins) LogNewLife(*welcome);
+  SLUICE_RETURN_IF_ERROR(
+      context.Build(self.process.job.job, welcome->instruction_set()));
   SLUICE_RETURN_IF_ERROR(tasks.Open(*welcome));
   self.links.Welcomed(*welcome);
   ProcessPort& port = self.process.port;

@@ -123,8 +123,9 @@ absl::StatusOr<ClientSession::Event> ClientSession::OnFrame(
   return *is_new ? Event::kMessage : Event::kNothing;
 }
 
-// A worker that joined before all shards had gets two Welcomes. Only the second
-// one has the addresses.
+// A worker that joined before all shards had gets another Welcome, which has
+// the addresses; one that agrees with others on its instructions, another when
+// all have.
 absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
     const proto::FromCoordinator& frame) {
   const proto::Welcome& welcome = frame.welcome();
@@ -148,8 +149,11 @@ absl::StatusOr<ClientSession::Event> ClientSession::OnWelcome(
     queue_.Reconnect();
     next_heartbeat_ = last_heard_;
   }
+  const bool agreed =
+      options_.join.instruction_set() == proto::INSTRUCTION_SET_UNSPECIFIED ||
+      welcome.instruction_set() != proto::INSTRUCTION_SET_UNSPECIFIED;
   welcomed_ |= options_.join.role() == proto::SHARD ||
-               welcome.shard_addresses_size() > 0;
+               (welcome.shard_addresses_size() > 0 && agreed);
   return Event::kWelcome;
 }
 

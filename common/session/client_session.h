@@ -120,7 +120,8 @@ class ClientSession {
 
   bool contacted() const { return contacted_; }  // A Welcome has come.
   // A complete Welcome has come. For peers other than shards, complete means
-  // that it names the shards' addresses.
+  // that it names the shards' addresses, and for those whose Join names their
+  // instruction set also the run's.
   bool welcomed() const { return welcomed_; }
   const proto::Welcome& welcome() const { return welcome_; }
   const std::optional<proto::Finish>& finish() const { return finish_; }

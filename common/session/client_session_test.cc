@@ -56,6 +56,18 @@ TEST(ClientSessionTest, AWorkerIsWelcomedOnlyWithTheShardsAddresses) {
   EXPECT_TRUE(session.welcomed());
 }
 
+TEST(ClientSessionTest, WhoNamesItsInstructionsIsWelcomedOnlyWithTheRuns) {
+  ClientSession::Options options = WorkerOptions();
+  options.join.set_instruction_set(proto::AVX512);
+  ClientSession session(options, kStart);
+  proto::FromCoordinator welcome = Welcome(1);
+  ASSERT_TRUE(session.OnFrame(welcome, kStart).ok());
+  EXPECT_FALSE(session.welcomed());
+  welcome.mutable_welcome()->set_instruction_set(proto::AVX2);
+  ASSERT_TRUE(session.OnFrame(welcome, kStart).ok());
+  EXPECT_TRUE(session.welcomed());
+}
+
 TEST(ClientSessionTest, AReconnectResumesWithTheLastNumberReceived) {
   ClientSession session = Joined();
   ASSERT_EQ(*session.OnFrame(TaskFrame(1), kStart), Event::kMessage);

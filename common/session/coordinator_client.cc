@@ -154,7 +154,7 @@ absl::Status CoordinatorClient::Impl::AwaitWelcome() {
       contacted = session_.contacted();
     }
     spdlog::info("event=waiting for=\"{}\" address={} seconds={:.0f}",
-                 contacted ? "the shards to join" : "the coordinator",
+                 contacted ? "the others to join" : "the coordinator",
                  options_.address,
                  absl::ToDoubleSeconds(options_.clock->Now() - start_));
   }

@@ -56,7 +56,8 @@ class CoordinatorClient {
 
   // Joins. Blocks until the coordinator's Welcome has come, for a worker and an
   // evaluator until all shards have joined (the Welcome then has their
-  // addresses). Logs every 2 s what it waits for. If the run is over, it
+  // addresses), and where the Join names an instruction set until all who
+  // compute have. Logs every 2 s what it waits for. If the run is over, it
   // returns once the Finish has been handed on and the session has ended.
   // Errors:
   //   kUnavailable         no coordinator at the address for start_timeout, or

@@ -2,26 +2,39 @@
 #define SLUICE_KERNELS_CPU_CPU_DEVICE_H_
 
 #include <memory>
+#include <optional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/device.h"
 
 namespace sluice::kernels {
 
+// A ceiling: no wider vector instructions than these, also where the machine
+// has them. The same ceiling gives the same bits on different machines.
+enum class InstructionSet { kAvx2, kAvx512 };
+
+// The widest that this machine has and, as for oneDNN's other users, the
+// environment's ONEDNN_MAX_CPU_ISA allows.
+InstructionSet WidestInstructionSet();
+
+// Sets the ceiling of all CPU devices of this process. Repeated, it must be the
+// same. kFailedPrecondition: oneDNN already computes with another one.
+absl::Status LimitInstructions(InstructionSet ceiling);
+
 struct CpuOptions {
-  enum class InstructionSet { kAvx2, kAvx512 };
   int threads = 1;  // Compute threads; 1 or more.
-  // No wider vector instructions than these, also where the machine has them:
-  // the same ceiling gives the same bits on different machines.
-  InstructionSet instruction_set = InstructionSet::kAvx2;
+  // Nullopt: the process's, that of LimitInstructions; where nobody calls that
+  // before the first operation is prepared, the widest.
+  std::optional<InstructionSet> instruction_set = InstructionSet::kAvx2;
 };
 
 // The CPU: oneDNN for products, convolution and pooling, plain loops for the
 // rest. Results depend on the arguments and on what Description() says, also
 // across processes.
 //
-// The ceiling holds for the whole process: kFailedPrecondition when oneDNN
-// already computes with another one. kInvalidArgument for `threads`.
+// Errors as LimitInstructions's; kInvalidArgument for `threads`;
+// kFailedPrecondition: the machine lacks AVX2.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(
     const CpuOptions& options);
 

@@ -244,9 +244,8 @@ TEST(CpuDeviceTest, TheDescriptionSaysWhatDecidesTheBits) {
 TEST(CpuDeviceTest, AProcessHasOneCeiling) {
   const std::string here = Cpu()->Description();
   const auto other =
-      MakeCpuDevice({1, kIsa == CpuOptions::InstructionSet::kAvx2
-                            ? CpuOptions::InstructionSet::kAvx512
-                            : CpuOptions::InstructionSet::kAvx2});
+      MakeCpuDevice({1, kIsa == InstructionSet::kAvx2 ? InstructionSet::kAvx512
+                                                      : InstructionSet::kAvx2});
   if (other.ok()) {  // A machine without the wider instructions.
     EXPECT_EQ((*other)->Description(), here);
   } else {

@@ -12,7 +12,7 @@
 namespace sluice::kernels {
 
 // The build compiles these tests once for each ceiling: a process has one.
-inline constexpr auto kIsa = CpuOptions::InstructionSet::SLUICE_TEST_ISA;
+inline constexpr auto kIsa = InstructionSet::SLUICE_TEST_ISA;
 
 inline std::unique_ptr<Device> Cpu(int threads = 1) {
   auto device = MakeCpuDevice({threads, kIsa});

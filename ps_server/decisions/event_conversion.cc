@@ -337,6 +337,12 @@ proto::LogRecord RecordToProto(const RecordDigests& record) {
   return out;
 }
 
+proto::LogRecord RecordToProto(const RecordInstructionSet& record) {
+  proto::LogRecord out;
+  out.set_instruction_set(record.agreed);
+  return out;
+}
+
 std::optional<Version> StoredIn(const Actions& actions) {
   std::optional<Version> version;
   for (const Action& action : actions) {
@@ -360,6 +366,8 @@ std::vector<proto::LogRecord> RecordsOf(const Actions& actions,
       records.push_back(RecordToProto(*commit));
     } else if (const auto* digests = std::get_if<RecordDigests>(&action)) {
       records.push_back(RecordToProto(*digests));
+    } else if (const auto* set = std::get_if<RecordInstructionSet>(&action)) {
+      records.push_back(RecordToProto(*set));
     } else {
       continue;
     }

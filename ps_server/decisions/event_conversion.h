@@ -54,6 +54,7 @@ proto::LogRecord RecordToProto(const RecordTask& record);
 proto::LogRecord RecordToProto(const RecordEnd& record);
 proto::LogRecord RecordToProto(const RecordCommit& record);
 proto::LogRecord RecordToProto(const RecordDigests& record);
+proto::LogRecord RecordToProto(const RecordInstructionSet& record);
 // The version whose checkpoint `actions` decide; nullopt: of none. The commit
 // log's next file begins behind them.
 std::optional<Version> StoredIn(const Actions& actions);

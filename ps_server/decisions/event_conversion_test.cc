@@ -272,6 +272,15 @@ TEST(EventConversionTest, AnEndIsRecordedWhole) {
               {"seconds"});
 }
 
+TEST(EventConversionTest, WhatTheRunComputesWithIsRecorded) {
+  const std::vector<proto::LogRecord> records =
+      RecordsOf({RecordInstructionSet{proto::AVX512}}, 2.5);
+  ASSERT_EQ(records.size(), 1);
+  EXPECT_TRUE(records[0].has_instruction_set());
+  EXPECT_EQ(records[0].instruction_set(), proto::AVX512);
+  EXPECT_EQ(records[0].seconds(), 2.5);
+}
+
 TEST(EventConversionTest, DigestsAreRecordedAsTheShardSentThem) {
   proto::Executed executed;
   executed.set_version(100);

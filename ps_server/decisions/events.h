@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/ids.h"
 #include "common/logged_values.h"
+#include "proto/job.pb.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
 // The service turns them into messages, the simulator into calls.
@@ -223,6 +224,10 @@ struct RecordDigests {
   Version version;
   std::vector<uint64_t> digests;  // Of its tensors, in order.
 };
+// What the run's workers compute with from now on: the widest that all have.
+struct RecordInstructionSet {
+  proto::InstructionSet agreed = proto::INSTRUCTION_SET_UNSPECIFIED;
+};
 // What computing one mini-batch took the worker of a gradient that it has
 // delivered, the job's delay included; with local steps, the mean over them.
 struct RecordComputeTime {
@@ -282,8 +287,9 @@ struct EndGeneration {
 using Action =
     std::variant<SendTask, SendCancel, SendVerdict, SendDecision, SendEvaluate,
                  RecordTask, RecordEnd, RecordCommit, RecordDigests,
-                 RecordComputeTime, RecordEvaluation, StoreManifest,
-                 RemoveStored, Announce, EndSession, FinishRun, EndGeneration>;
+                 RecordInstructionSet, RecordComputeTime, RecordEvaluation,
+                 StoreManifest, RemoveStored, Announce, EndSession, FinishRun,
+                 EndGeneration>;
 using Actions = std::vector<Action>;
 
 }  // namespace sluice

@@ -4,6 +4,9 @@ data, augmentation), and `sluice eval` and `inspect`, which examine its
 results."""
 
 import json
+import os
+import pathlib
+import re
 import struct
 import subprocess
 import unittest
@@ -288,6 +291,56 @@ class InspectTest(unittest.TestCase):
             self.assertIn("passed over", error)
             self.assertIn("checkpoints/1-10/manifest: cannot be opened", error)
             self.assertIn(f"{folder}: has no whole checkpoint", error)
+
+
+class InstructionsTest(unittest.TestCase):
+    """worker.instruction_set: WIDEST, which is the default."""
+
+    OVERRIDES = ["cluster.shards=1", "evaluation.enabled=false"]
+    HAS_AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
+
+    def run_with(self, narrow, overrides=()):
+        """The folder of a run in which workers `narrow` have AVX2 only."""
+        folder = harness.scratch()
+        lead = f"127.0.0.1:{harness.reserve_port()}"
+        common = [f"--job={harness.write_job(harness.LINEAR_JOB)}",
+                  *harness.sets([*self.OVERRIDES, *overrides])]
+        commands = {"ps_server-0": [harness.PS_SERVER, *common, "--shard=0",
+                                    f"--listen={lead}", f"--run-dir={folder}"]}
+        for worker in range(2):
+            commands[f"worker-{worker}"] = [
+                harness.WORKER, *common, f"--worker={worker}",
+                f"--coordinator={lead}"]
+        harness.run_together(
+            commands, folder,
+            {f"worker-{w}": {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+             for w in narrow})
+        return folder
+
+    def agreed(self, folder):
+        said = re.findall(r"event=instructions_agreed set=(\w+)",
+                          (folder / "ps_server-0.log").read_text())
+        self.assertEqual(len(said), 1, said)
+        return said[0]
+
+    def weights(self, folder):
+        return json.loads(harness.tool("replay", "--json", folder).stdout)
+
+    def test_all_compute_with_what_the_narrowest_has(self):
+        mixed = self.run_with(narrow=[1])
+        self.assertEqual(self.agreed(mixed), "AVX2")
+        fixed = self.run_with(narrow=[], overrides=[
+            "worker.instruction_set=AVX2"])
+        self.assertEqual(self.weights(mixed)["weights_sha256"],
+                         self.weights(fixed)["weights_sha256"])
+        self.assertNotIn("instructions_agreed",
+                         (fixed / "ps_server-0.log").read_text())
+
+    def test_where_all_have_the_widest_it_is_that(self):
+        widest = self.run_with(narrow=[])
+        self.assertEqual(self.agreed(widest),
+                         "AVX512" if self.HAS_AVX512 else "AVX2")
+        self.assertEqual(harness.tool("replay", widest).returncode, 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "worker/model/make_device.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +16,9 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCpu(
   kernels::CpuOptions options;
   if (worker.has_threads()) options.threads = worker.threads();
   if (worker.instruction_set() == proto::AVX512) {
-    options.instruction_set = kernels::CpuOptions::InstructionSet::kAvx512;
+    options.instruction_set = kernels::InstructionSet::kAvx512;
+  } else if (worker.instruction_set() == proto::WIDEST) {
+    options.instruction_set.reset();
   }
   return kernels::MakeCpuDevice(options);
 }
@@ -49,6 +52,28 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> MakeCuda(
 }
 
 }  // namespace
+
+proto::InstructionSet OwnInstructionSet(const proto::Job& job) {
+  const proto::Worker& worker = job.worker();
+  const bool agrees =
+      !job.model().has_external() &&
+      (worker.device() == proto::CPU || worker.device() == proto::AUTO) &&
+      worker.instruction_set() == proto::WIDEST;
+  if (!agrees) return proto::INSTRUCTION_SET_UNSPECIFIED;
+  return kernels::WidestInstructionSet() == kernels::InstructionSet::kAvx512
+             ? proto::AVX512
+             : proto::AVX2;
+}
+
+absl::Status ComputeWith(const proto::Job& job, proto::InstructionSet run) {
+  const proto::InstructionSet own = OwnInstructionSet(job);
+  if (std::min(own, run) == proto::INSTRUCTION_SET_UNSPECIFIED) {
+    return absl::OkStatus();
+  }
+  return kernels::LimitInstructions(std::min(own, run) == proto::AVX512
+                                        ? kernels::InstructionSet::kAvx512
+                                        : kernels::InstructionSet::kAvx2);
+}
 
 int GpuOf(const proto::Worker& worker, WorkerId id) {
   if (worker.gpus().empty()) return 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "kernels/device.h"
@@ -15,6 +16,16 @@ namespace sluice {
 // The number of the GPU that is worker `id`'s: worker.gpus in turn, 0 where the
 // job names none. Processes that are no workers take worker 0's.
 int GpuOf(const proto::Worker& worker, WorkerId id);
+
+// The widest vector instructions that this machine has, where the job's
+// processes compute with what they agree on when the run begins; else
+// unspecified.
+proto::InstructionSet OwnInstructionSet(const proto::Job& job);
+
+// From now on this process computes with those of its own that are no wider
+// than `run`; where either is unspecified, nothing changes. Errors as
+// kernels::LimitInstructions's.
+absl::Status ComputeWith(const proto::Job& job, proto::InstructionSet run);
 
 // The device the job asks for, of worker `id`; AUTO is CUDA where the machine
 // has a GPU, else the CPU. kFailedPrecondition where this build or machine

@@ -1,5 +1,6 @@
 #include "worker/pipeline/group_links.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "common/process_name.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
+#include "worker/model/make_device.h"
 
 namespace sluice {
 namespace {
@@ -73,13 +75,15 @@ absl::StatusOr<std::unique_ptr<GroupLinks>> GroupLinks::Open(
     MemberListener* listener, SlotTurn* turn,
     const TransportSecurity& security) {
   std::unique_ptr<GroupLinks> links(new GroupLinks(flags, job.job));
+  links->instruction_set_ = OwnInstructionSet(job.job);
   const int slot = SlotOf(job.job, worker);
   const int stage = StageOfMember(job.job, flags.member);
   MemberIdentity self = {.worker = worker.value(),
                          .member = flags.member,
                          .fingerprint = job.fingerprint,
                          .job = FormatJob(job.job),
-                         .process = ProcessName()};
+                         .process = ProcessName(),
+                         .instruction_set = links->instruction_set_};
   if (stage > 0) self.before = MemberOfSlot(job.job, stage - 1, slot);
   if (listener != nullptr) self.behind = MemberOfSlot(job.job, stage + 1, slot);
   if (!flags.upstream.empty()) {
@@ -106,10 +110,16 @@ StageModel::Place GroupLinks::place() {
 std::vector<std::string> GroupLinks::Processes() {
   std::vector<std::string> processes = {ProcessName()};
   if (behind_ == nullptr) return processes;
-  for (std::string& name : behind_->processes()) {
+  for (std::string& name : behind_->members().processes) {
     processes.push_back(std::move(name));
   }
   return processes;
+}
+
+proto::InstructionSet GroupLinks::InstructionSet() {
+  return behind_ == nullptr
+             ? instruction_set_
+             : std::min(instruction_set_, behind_->members().instruction_set);
 }
 
 LinkWait GroupLinks::WaitOf(bool rejoins) const {
@@ -188,7 +198,7 @@ absl::StatusOr<std::optional<proto::Welcome>> GroupLinks::AwaitWelcome(
              OnUpstream(message);
            },
        .on_broken = [this](const absl::Status& why) { Break(why); }},
-      behind_ != nullptr ? behind_->processes() : std::vector<std::string>()));
+      behind_ != nullptr ? behind_->members() : MembersBehind()));
   const auto there = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return welcome_.has_value() || !broken_.ok() || over_;
   };

@@ -74,6 +74,8 @@ class GroupLinks {
   // Names of this process and of those behind it, in the order of their stages.
   // After BeginLife.
   std::vector<std::string> Processes();
+  // The narrowest of theirs, as in Join. After BeginLife.
+  proto::InstructionSet InstructionSet();
 
   // What a life hears. Each may be called on any thread until EndLife, and must
   // not block.
@@ -115,6 +117,7 @@ class GroupLinks {
   // Constant after Open.
   const MemberFlags flags_;
   const proto::Job job_;
+  proto::InstructionSet instruction_set_ = proto::INSTRUCTION_SET_UNSPECIFIED;
   std::unique_ptr<UpstreamLink> before_;
   std::unique_ptr<DownstreamLink> behind_;
   // The same for who computes.

@@ -144,9 +144,10 @@ absl::Status DownstreamLink::Serve(const proto::MemberHello& hello,
     context_ = context;
     finishing_ = false;
     handlers = handlers_;
-    processes_ = {hello.process()};
-    processes_.insert(processes_.end(), hello.behind().begin(),
-                      hello.behind().end());
+    members_ = {.processes = {hello.process()},
+                .instruction_set = hello.instruction_set()};
+    members_.processes.insert(members_.processes.end(), hello.behind().begin(),
+                              hello.behind().end());
     queue_.Open();
   }
   context->AddInitialMetadata(kLinked, "1");
@@ -205,9 +206,9 @@ absl::Status DownstreamLink::Await(const LinkWait& wait, Handlers handlers) {
   return waited;
 }
 
-std::vector<std::string> DownstreamLink::processes() {
+MembersBehind DownstreamLink::members() {
   absl::MutexLock lock(&mu_);
-  return processes_;
+  return members_;
 }
 
 void DownstreamLink::Tell(const proto::FromCoordinator& message) {
@@ -274,7 +275,7 @@ std::string UpstreamLink::Name() const {
                       " at ", address_);
 }
 
-absl::Status UpstreamLink::LinkOnce(const std::vector<std::string>& behind) {
+absl::Status UpstreamLink::LinkOnce(const MembersBehind& behind) {
   auto context = std::make_unique<grpc::ClientContext>();
   std::unique_ptr<Stream> stream = stub_->Link(context.get());
   proto::ToUpstream first;
@@ -284,7 +285,12 @@ absl::Status UpstreamLink::LinkOnce(const std::vector<std::string>& behind) {
   hello->set_fingerprint(self_.fingerprint);
   hello->set_job(self_.job);
   hello->set_process(self_.process);
-  hello->mutable_behind()->Assign(behind.begin(), behind.end());
+  hello->mutable_behind()->Assign(behind.processes.begin(),
+                                  behind.processes.end());
+  hello->set_instruction_set(
+      behind.processes.empty()
+          ? self_.instruction_set
+          : std::min(self_.instruction_set, behind.instruction_set));
   stream->Write(first);
   // It sends them when it has taken the link.
   stream->WaitForInitialMetadata();
@@ -299,7 +305,7 @@ absl::Status UpstreamLink::LinkOnce(const std::vector<std::string>& behind) {
 }
 
 absl::Status UpstreamLink::Link(const LinkWait& wait, Handlers handlers,
-                                const std::vector<std::string>& behind) {
+                                const MembersBehind& behind) {
   std::string last;
   SLUICE_RETURN_IF_ERROR(WaitFor(
       wait, clock_, [&] { return absl::StrCat(Name(), " (", last, ")"); },

@@ -37,6 +37,15 @@ struct MemberIdentity {
   // Which the one before and the one behind are: with replicas not the next
   // numbers.
   int before = 0, behind = 0;
+  // As in Join, its own.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+};
+
+// What is known of the members behind one.
+struct MembersBehind {
+  std::vector<std::string> processes = {};  // In the order of their stages.
+  // The narrowest of theirs; of nobody: unspecified.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 };
 
 // How a link is waited for.
@@ -94,8 +103,8 @@ class DownstreamLink final : public LinkEnd {
   // behind it have. OK also where `wait` was stopped. kUnavailable: it has not
   // come for the timeout. The handlers stay until Unlink.
   absl::Status Await(const LinkWait& wait, Handlers handlers);
-  // Names of the process that has linked last and of those behind it, in order.
-  std::vector<std::string> processes();
+  // The one that has linked last, and those behind it.
+  MembersBehind members();
   // Hands the member what the coordinator says; nothing where it is gone.
   void Tell(const proto::FromCoordinator& message);
   // Ends the link, if there is one: of a run that is over when the member has
@@ -123,7 +132,7 @@ class DownstreamLink final : public LinkEnd {
   bool serving_ ABSL_GUARDED_BY(mu_) = false;  // Handlers may be called.
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
   Handlers handlers_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::string> processes_ ABSL_GUARDED_BY(mu_);
+  MembersBehind members_ ABSL_GUARDED_BY(mu_);
   // Of the call that is served; null: none is. The stream is there when its
   // initial metadata have been sent.
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
@@ -153,9 +162,9 @@ class UpstreamLink final : public LinkEnd {
   // Connects until the member before takes the link. OK also where `wait` was
   // stopped. kUnavailable: it has not for the timeout. kFailedPrecondition,
   // kPermissionDenied: its refusal.
-  // `behind`: the processes behind this one.
+  // `behind`: those behind this one.
   absl::Status Link(const LinkWait& wait, Handlers handlers,
-                    const std::vector<std::string>& behind = {});
+                    const MembersBehind& behind = {});
   // Hands it an answer for the coordinator; nothing where it is gone.
   void Tell(const proto::ToCoordinator& answer);
   void Unlink();
@@ -167,7 +176,7 @@ class UpstreamLink final : public LinkEnd {
   UpstreamLink(std::string address, MemberIdentity self,
                const TransportSecurity& security, const Keepalive& keepalive,
                Clock* clock);
-  absl::Status LinkOnce(const std::vector<std::string>& behind);
+  absl::Status LinkOnce(const MembersBehind& behind);
   void Read(const Handlers& handlers);
   void WritePiece(proto::Activations piece) override;
   void Write(const proto::ToUpstream& message);

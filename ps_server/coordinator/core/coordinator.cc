@@ -75,6 +75,8 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
       clock_(options_.tick, now),
       members_(MembershipOptions(job_)),
       agreement_(InputsThatMayDiffer(job_.sync().policy())),
+      instructions_(options_.instruction_set,
+                    /*exact=*/job_.sync().policy() == proto::SYNC),
       schedule_(
           JobSchedule(job_, options_.train_samples, begins_.snapshot.schedule)),
       policy_(job_.sync(), job_.cluster().workers(), grid_.partitions()),
@@ -98,6 +100,7 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
 
 void Coordinator::Settle() {
   MaybeStart();
+  AgreeOnInstructions();
   CheckStop();
   if (phase_ == Phase::kRunning) {
     DecideUpdates();
@@ -129,6 +132,7 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
   }
   const absl::Status agrees = agreement_.Check(peer, request.inputs);
   if (!agrees.ok()) return agrees;
+  SLUICE_RETURN_IF_ERROR(instructions_.Check(peer, request.instruction_set));
   absl::StatusOr<Membership::Joined> joined =
       members_.Join(peer, request.resume, request.address, request.process,
                     awake_, request.members);
@@ -151,6 +155,7 @@ absl::StatusOr<Coordinator::JoinReply> Coordinator::Join(
       policy_.WorkerJoined(WorkerId(peer.id));
     }
   }
+  instructions_.Joined(peer, request.instruction_set);
   for (const std::string& difference :
        agreement_.Joined(peer, request.inputs)) {
     Say(Announce::Level::kWarning,
@@ -253,6 +258,7 @@ void Coordinator::PeerLost(Peer peer, const std::string& why) {
       absl::StrCat("event=lost peer=\"", peer.ToString(), "\" reason=\"", why,
                    "\""));
   agreement_.Lost(peer);
+  instructions_.Lost(peer);
   switch (peer.role) {
     case Role::kWorker:
       return WorkerLost(WorkerId(peer.id), why);

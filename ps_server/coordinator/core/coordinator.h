@@ -22,6 +22,7 @@
 #include "ps_server/coordinator/core/coordinator_options.h"
 #include "ps_server/coordinator/core/evaluations.h"
 #include "ps_server/coordinator/core/input_agreement.h"
+#include "ps_server/coordinator/core/instruction_agreement.h"
 #include "ps_server/coordinator/core/job_state.h"
 #include "ps_server/coordinator/core/membership.h"
 #include "ps_server/coordinator/core/task_table.h"
@@ -58,6 +59,8 @@ class Coordinator {
     std::string process;               // Host and process id, for people.
     std::vector<std::string> members;  // Of a worker of several processes.
     Inputs inputs;                     // What decides the bits besides the job.
+    // The widest that it has, where it computes with what the run agrees on.
+    proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
   };
   struct JoinReply {
     Peer peer;  // As which it has joined.
@@ -70,8 +73,9 @@ class Coordinator {
   // over and the next one follows, or whether the one who has the id lives will
   // be known within its lease), kInvalidArgument (no such shard),
   // kFailedPrecondition (the run is over; another input than a process before
-  // it: devices may differ under all policies but SYNC; or the job does not
-  // allow any_number), kResourceExhausted (no number is left).
+  // it: devices may differ under all policies but SYNC; under SYNC, narrower
+  // instructions than the run's; or the job does not allow any_number),
+  // kResourceExhausted (no number is left).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 
@@ -224,7 +228,9 @@ class Coordinator {
   void MaybeStart();
   bool GoesOn() const;
   std::vector<Peer> Expected() const;
+  bool AllHere() const;
   bool MayBegin() const;
+  void AgreeOnInstructions();
   std::optional<std::string> StopReason() const;
   void CheckStop();
   void BeginFinish(const std::string& reason);
@@ -267,6 +273,7 @@ class Coordinator {
   AwakeClock clock_;
   Membership members_;
   InputAgreement agreement_;
+  InstructionAgreement instructions_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
   TaskTable tasks_;

@@ -66,6 +66,8 @@ struct CoordinatorOptions {
   std::optional<ResumePoint> resume;
   RecoveryOptions recovery;
   EarlierCheckpoints earlier_checkpoints;
+  // What the run has agreed to compute with; unspecified: nothing yet.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 
   absl::Duration finish_timeout = absl::Seconds(60);  // For the evaluator.
   absl::Duration tick = absl::Milliseconds(100);

@@ -79,19 +79,31 @@ std::vector<Peer> Coordinator::Expected() const {
   return peers;
 }
 
+// With whom a run begins, whichever workers they are.
+bool Coordinator::AllHere() const {
+  return members_.living(Role::kWorker) >= job_.cluster().workers() &&
+         (!job_.evaluation().enabled() ||
+          members_.living(Role::kEvaluator) > 0);
+}
+
+// Before any task goes out; who has joined waits for it, so as early as may be.
+void Coordinator::AgreeOnInstructions() {
+  if (over() || (phase_ == Phase::kStarting && !AllHere())) return;
+  const auto agreed = instructions_.Agree();
+  if (!agreed.has_value()) return;
+  Emit(RecordInstructionSet{*agreed});
+  Say(Announce::Level::kInfo,
+      absl::StrCat("event=instructions_agreed set=",
+                   proto::InstructionSet_Name(*agreed)));
+}
+
 // The shards have their weights. A run that goes on does so with those who are
 // left, after a wait for those who are on their way; what they are too few for
 // is a shortage like any other.
 bool Coordinator::MayBegin() const {
   if (StopReason().has_value()) return true;  // Nobody needs to compute.
-  const int workers = members_.living(Role::kWorker);
-  if (!GoesOn()) {
-    // Whichever they are.
-    return workers >= job_.cluster().workers() &&
-           (!job_.evaluation().enabled() ||
-            members_.living(Role::kEvaluator) > 0);
-  }
-  if (workers == 0) return false;
+  if (!GoesOn()) return AllHere();
+  if (members_.living(Role::kWorker) == 0) return false;
   return members_.Missing(Expected()).empty() ||
          awake_ - *restored_ >=
              absl::Seconds(job_.limits().regroup_timeout_s());

@@ -131,6 +131,9 @@ void CommitLogWriter::Count(const proto::LogRecord& record) {
   proto::LogPast* past = header_.mutable_past();
   if (record.has_task()) past->set_tasks(past->tasks() + 1);
   if (record.has_commit()) past->set_newest_version(record.commit().version());
+  if (record.has_instruction_set()) {
+    past->set_instruction_set(record.instruction_set());
+  }
 }
 
 absl::Status CommitLogWriter::Fail(const absl::Status& failure) {

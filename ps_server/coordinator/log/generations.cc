@@ -199,6 +199,7 @@ struct Tally {
   proto::LogHeader header;
   int64_t tasks = 0;
   Version newest;  // That was decided; 0: none.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 
   // `past` is what came before it, as far as its header does not say so.
   void AddTo(PastGenerations* past) const {
@@ -214,6 +215,9 @@ struct Tally {
           std::max<int64_t>(0, past->newest.value() - restored.value());
       past->newest = restored;
     }
+    const proto::InstructionSet agreed =
+        std::max(header.past().instruction_set(), instruction_set);
+    if (agreed != 0) past->instruction_set = agreed;
     past->tasks += tasks;
     if (newest > Version(0)) past->newest = newest;
   }
@@ -233,6 +237,9 @@ absl::StatusOr<std::optional<Tally>> Count(const std::string& path,
     if (record->has_task()) ++tally.tasks;
     if (record->has_commit()) {
       tally.newest = Version(record->commit().version());
+    }
+    if (record->has_instruction_set()) {
+      tally.instruction_set = record->instruction_set();
     }
   }
 }

@@ -94,6 +94,8 @@ struct PastGenerations {
   Version newest;
   // Of the run, as the newest log that has one says; empty: none does.
   std::string run_id;
+  // What it computes with, where its workers have agreed on that.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
   // Whether the last one went on from a checkpoint.
   bool had_checkpoint = false;
 };

@@ -196,6 +196,24 @@ TEST_F(GenerationsTest, TasksAndLostUpdatesAreSummedUpOverAllLogs) {
   EXPECT_THAT(std::string(problems[0].message()), HasSubstr("commit_log-3"));
 }
 
+TEST_F(GenerationsTest, WhatTheRunComputesWithIsInARecordOrTheNextHeader) {
+  proto::LogHeader header;
+  header.set_generation(1);
+  {
+    const auto log =
+        *CommitLogWriter::Create(CommitLogPath(run_, Generation(1)), header);
+    proto::LogRecord agreed;
+    agreed.set_instruction_set(proto::AVX512);
+    ASSERT_TRUE(log->Append({agreed}).ok());
+    std::vector<absl::Status> problems;
+    EXPECT_EQ(SumUp(run_, &problems)->instruction_set, proto::AVX512);
+    ASSERT_TRUE(log->Cut(Version(5)).ok());
+  }
+  std::vector<absl::Status> problems;
+  EXPECT_EQ(SumUp(run_, &problems)->instruction_set, proto::AVX512);
+  EXPECT_TRUE(problems.empty());
+}
+
 // ---- A log of several files. ----
 
 // Generation 3, which goes on from version 100 of generation 1, of `files`

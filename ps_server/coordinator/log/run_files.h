@@ -33,6 +33,8 @@ struct GenerationStart {
   // Why the one before it ended, as far as it is known.
   std::string reason = {};
   std::string run_id = {};
+  // What the run has agreed to compute with; unspecified: nothing yet.
+  proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
 };
 
 // What a run's coordinator leaves in the run folder, real or simulated:

@@ -5,7 +5,8 @@
 //  - What a peer says of an incarnation that is over ends its connection, and
 //    changes nothing (Heard comes before Dispatch).
 //  - Who joins before the last shard has is sent a second Welcome, with all the
-//    addresses, when it does: nobody polls.
+//    addresses, when it does: nobody polls. Likewise when it is agreed which
+//    instructions the run computes with, and that is in the commit log.
 //
 // A worker's process dies and is started again before the lease ends:
 //
@@ -83,6 +84,7 @@ absl::Status Malformed(const Peer& peer, const std::string& what) {
 CoordinatorSessions::CoordinatorSessions(CoordinatorOptions options,
                                          absl::Time now)
     : options_(std::move(options)),
+      instruction_set_(options_.instruction_set),
       core_(options_, now),
       table_(options_.job.cluster().shards()) {}
 
@@ -161,6 +163,11 @@ absl::Status CoordinatorSessions::OnJoin(
       (peer.role != Role::kWorker || join.incarnation() != 0)) {
     return Malformed(peer, "any_number is for the new life of a worker");
   }
+  if (join.instruction_set() < 0 || join.instruction_set() > proto::AVX512) {
+    return Malformed(peer,
+                     absl::StrCat("instruction_set is ", join.instruction_set(),
+                                  ", expected AVX2 or AVX512"));
+  }
   if (end_.has_value() && !finish_.has_value()) {
     return absl::UnavailableError(absl::StrCat(
         peer.ToString(), ": generation ", options_.generation.value(),
@@ -185,10 +192,14 @@ absl::Status CoordinatorSessions::OnJoin(
     return absl::OkStatus();
   }
   // Whoever came before the last shard gets the addresses now.
+  WelcomeAgain();
+  return absl::OkStatus();
+}
+
+void CoordinatorSessions::WelcomeAgain() {
   for (Seat* seat : table_.ConnectedClients()) {
     table_.SendUnnumbered(*seat, WelcomeFrame(seat->peer, seat->incarnation));
   }
-  return absl::OkStatus();
 }
 
 // Nobody works any more, so one that is gone need not come back.
@@ -249,6 +260,7 @@ absl::StatusOr<Coordinator::JoinReply> CoordinatorSessions::JoinCore(
     request.members.push_back(join.members(i));
   }
   request.inputs = {join.inputs().begin(), join.inputs().end()};
+  request.instruction_set = join.instruction_set();
   return core_.Join(request, now, &actions_);
 }
 
@@ -259,6 +271,7 @@ proto::FromCoordinator CoordinatorSessions::WelcomeFrame(
   welcome->set_generation(options_.generation.value());
   welcome->set_incarnation(incarnation.value());
   welcome->set_id(peer.id);
+  welcome->set_instruction_set(instruction_set_);
   for (const std::string& address : table_.ShardAddresses()) {
     welcome->add_shard_addresses(address);
   }
@@ -400,6 +413,9 @@ void CoordinatorSessions::Send(const Action& action, absl::Time now) {
     table_.SendToShards(DecisionToProto(decision->decision));
   } else if (const auto* evaluate = std::get_if<SendEvaluate>(&action)) {
     table_.SendToEvaluator(EvaluateToProto(*evaluate));
+  } else if (const auto* set = std::get_if<RecordInstructionSet>(&action)) {
+    instruction_set_ = set->agreed;
+    WelcomeAgain();
   } else if (const auto* end = std::get_if<EndSession>(&action)) {
     Seat* seat = table_.Find(end->peer);
     if (seat != nullptr && seat->incarnation == end->incarnation) {

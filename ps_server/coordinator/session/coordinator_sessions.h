@@ -119,6 +119,8 @@ class CoordinatorSessions {
   // As whom a worker joins then to whom any number will do.
   Peer AnyWorkerAfterTheEnd();
   proto::FromCoordinator WelcomeFrame(Peer peer, Incarnation incarnation) const;
+  // Something is known that those who joined before wait for.
+  void WelcomeAgain();
   // This generation ends so: everybody's session ends, and he may join the next
   // one.
   void EndWith(const GenerationEnd& end, const std::string& why);
@@ -129,6 +131,7 @@ class CoordinatorSessions {
 
   const CoordinatorOptions options_;  // Constant after construction.
 
+  proto::InstructionSet instruction_set_;  // The run's, once it is recorded.
   Coordinator core_;
   SessionTable table_;
   Actions actions_;

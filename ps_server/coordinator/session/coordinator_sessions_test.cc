@@ -17,6 +17,8 @@
 namespace sluice {
 namespace {
 
+using ::testing::HasSubstr;
+
 const absl::Time kStart = absl::UnixEpoch();
 
 class FakeConnection final : public FrameSink {
@@ -143,6 +145,80 @@ TEST_F(CoordinatorSessionsTest, OnlyAWorkersNewLifeMayHaveAnyNumber) {
   frame.mutable_join()->set_any_number(true);
   EXPECT_TRUE(
       absl::IsInvalidArgument(sessions_.OnFrame(Connect(), frame, kStart)));
+}
+
+// ---- Which vector instructions the run computes with. ----
+
+class InstructionsTest : public CoordinatorSessionsTest {
+ protected:
+  InstructionsTest() { Begin(SmallJob(proto::SYNC, 2, 1)); }
+
+  void Begin(const CoordinatorOptions& options) {
+    run_ = std::make_unique<CoordinatorSessions>(options, kStart);
+  }
+  absl::Status JoinWith(const std::shared_ptr<FakeConnection>& connection,
+                        int64_t worker, int set) {
+    proto::ToCoordinator frame;
+    frame.mutable_join()->set_role(proto::WORKER);
+    frame.mutable_join()->set_id(worker);
+    frame.mutable_join()->set_process(absl::StrCat("host:", worker));
+    frame.mutable_join()->set_session_secret(SecretOf(absl::StrCat(worker)));
+    frame.mutable_join()->set_instruction_set(
+        static_cast<proto::InstructionSet>(set));
+    return run_->OnFrame(connection, frame, kStart);
+  }
+  // Carries out what has been decided; how many records there were of it.
+  int CarryOut() {
+    int records = 0;
+    for (const Action& action : run_->TakeActions()) {
+      records += std::holds_alternative<RecordInstructionSet>(action) ? 1 : 0;
+      run_->Send(action, kStart);
+    }
+    return records;
+  }
+  static proto::InstructionSet ToldOn(const FakeConnection& connection) {
+    return connection.frames.back().welcome().instruction_set();
+  }
+
+  std::unique_ptr<CoordinatorSessions> run_;
+};
+
+TEST_F(InstructionsTest, AreToldWhenAllHaveJoinedAndTheyAreRecorded) {
+  const auto first = Connect(), second = Connect(), late = Connect();
+  ASSERT_EQ(JoinWith(first, 0, proto::AVX512), absl::OkStatus());
+  EXPECT_EQ(CarryOut(), 0);
+  EXPECT_EQ(ToldOn(*first), proto::INSTRUCTION_SET_UNSPECIFIED);
+  ASSERT_EQ(JoinWith(second, 1, proto::AVX2), absl::OkStatus());
+  EXPECT_EQ(ToldOn(*second), proto::INSTRUCTION_SET_UNSPECIFIED)
+      << "it is not in the commit log";
+  EXPECT_EQ(CarryOut(), 1);
+  EXPECT_EQ(ToldOn(*first), proto::AVX2);
+  EXPECT_EQ(ToldOn(*second), proto::AVX2);
+  // Whoever comes later is told at once.
+  ASSERT_EQ(JoinWith(late, 2, proto::AVX512), absl::OkStatus());
+  EXPECT_EQ(ToldOn(*late), proto::AVX2);
+  EXPECT_EQ(CarryOut(), 0);
+}
+
+TEST_F(InstructionsTest, OfAnEarlierGenerationHold) {
+  CoordinatorOptions options = SmallJob(proto::SYNC, 2, 1);
+  options.instruction_set = proto::AVX512;
+  Begin(options);
+  const auto wide = Connect();
+  ASSERT_EQ(JoinWith(wide, 0, proto::AVX512), absl::OkStatus());
+  EXPECT_EQ(ToldOn(*wide), proto::AVX512);
+  EXPECT_EQ(CarryOut(), 0);
+  const absl::Status narrow = JoinWith(Connect(), 1, proto::AVX2);
+  EXPECT_EQ(narrow.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(narrow.message()), HasSubstr("AVX512"));
+}
+
+TEST_F(InstructionsTest, MustBeSomeThatThereAre) {
+  for (const int set : {-1, 3, 77}) {
+    EXPECT_EQ(JoinWith(Connect(), 0, set).ToString(),
+              absl::StrCat("INVALID_ARGUMENT: worker 0: instruction_set is ",
+                           set, ", expected AVX2 or AVX512"));
+  }
 }
 
 // A generation that is over, in two ways.

@@ -92,6 +92,7 @@ class InvariantChecker {
   void See(const SendEvaluate& action);
   void See(const EndSession&) {}
   void See(const RecordDigests&) {}
+  void See(const RecordInstructionSet&) {}
   void See(const RecordComputeTime&) {}
   void See(const RecordEvaluation&) {}
   void See(const StoreManifest& action) { checkpoints_.See(action); }
