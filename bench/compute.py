@@ -13,10 +13,10 @@ product. Small layers, and everything that only moves memory, keep both below
 it.
 
 On the CPU rates are per second of CPU time. Each row compares with a PyTorch
-that is restricted to the same vector instructions; `of the compiled` with its
-torch.compile, where that is new enough (run this file with the Python that has
-it). If the instructions are a restriction, `of the unrestricted` compares with a
-PyTorch that uses the machine's widest ones.
+that is restricted to the same vector instructions. If that is a restriction,
+`of the unrestricted` compares with a PyTorch that uses the machine's widest
+ones. With these, `of the compiled` compares with torch.compile, where there is
+one (run this file with the Python that has it).
 
 With --device=cuda rates are per second of wall time. As in a worker, Sluice's
 include copying weights from and gradients to the host's memory; PyTorch's stay
@@ -99,9 +99,11 @@ def ways(device):
              for name in ("AVX2", "AVX512")}
     narrow, wide = (
         Way(name, [f"worker.instruction_set={name}"],
-            {"PyTorch": peer, COMPILED: [*peer, "--compiled"]}, CPU_TOLERANCE)
+            {"PyTorch": peer}, CPU_TOLERANCE)
         for name, peer in peers.items())
-    if "avx512bw" not in pathlib.Path("/proc/cpuinfo").read_text():
+    widest = wide if programs.HAS_AVX512 else narrow
+    widest.peers[COMPILED] = [*peers["AVX512"], "--compiled"]
+    if widest is narrow:
         return [narrow]
     narrow.peers["of the unrestricted"] = peers["AVX512"]
     return [narrow, wide]
@@ -214,7 +216,7 @@ def leave_out_peers(report, device, all_ways):
     elif why := why_not_compiled(device):
         report.note(f"SKIPPED: PyTorch compiled ({why})")
         for way in all_ways:
-            del way.peers[COMPILED]
+            way.peers.pop(COMPILED, None)
 
 
 def main():

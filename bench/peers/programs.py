@@ -22,9 +22,12 @@ ENVIRONMENT = {
     # faster.
     "MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
-# Restricts PyTorch's own kernels, oneDNN and OpenBLAS to AVX2.
+HAS_AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
+# Restricts PyTorch's own kernels, oneDNN and OpenBLAS to AVX2, where that is a
+# restriction. What torch.compile makes does not heed it: PyTorch 2.15's max
+# pooling then fails.
 AVX2_ONLY = ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
-             "OPENBLAS_CORETYPE=Haswell"]
+             "OPENBLAS_CORETYPE=Haswell"] if HAS_AVX512 else []
 
 
 def built(path):

@@ -9,7 +9,7 @@ PARTS = {
         "sync_policy", "gradient_weights"],
     "coordinator/core": [
         "awake_clock", "checkpoints", "evaluations", "input_agreement",
-        "membership", "task_table", "training_stats"]}
+        "instruction_agreement", "membership", "task_table", "training_stats"]}
 TESTS = [f"{room}/{part}" for room, parts in PARTS.items() for part in parts
          if part not in ("sync_policy", "policy_rules")] + [
     "coordinator/policy/" + t for t in (
@@ -506,6 +506,17 @@ MUTATIONS = [
            "core/coordinator.cc", "agreement_.Lost(peer);", ""),
     change("inputs: once the run has begun they stay", "they may change",
            "core/coordinator_phases.cc", "agreement_.RunBegins();", ""),
+    change("instructions: all who compute have them", "the widest that one has",
+           "core/instruction_agreement.cc", "std::ranges::min_element(",
+           "std::ranges::max_element("),
+    change("instructions: they are agreed on once", "whenever one joins",
+           "core/instruction_agreement.cc",
+           "if (agreed_ != kNone || living_.empty())", "if (living_.empty())"),
+    change("instructions: under SYNC who lacks them is refused", "taken",
+           "core/instruction_agreement.cc", "if (!exact_ || ",
+           "if (exact_ || "),
+    change("instructions: only the living count", "the dead do too",
+           "core/instruction_agreement.h", "living_.erase(peer);", ";"),
     # ---- Checkpoints ----
     change("a version is stored every so many updates", "one later",
            "core/checkpoints.cc", "% options_.every_updates() == 0;",

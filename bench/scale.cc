@@ -1,0 +1,291 @@
+// What does a large cluster ask of each of its processes?
+//
+// The lead's sessions, coordinator and log records are the production code,
+// driven without a network or a clock by peers that answer at once; frames are
+// counted as they are serialised. Memory and descriptors are what `sluice
+// check` says of the job. Expected from arithmetic, for an update of K
+// gradients, T tasks and S shards:
+//
+//   messages  2 T + K + (T - K) + 2 S D   Task, Verdict; Ready; Cancel; a
+//                                         Decision and its Executed
+//   with D = 1, or 2 where tasks are discarded.
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/report.h"
+#include "cli/report/check_report.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/coordinator/session/coordinator_sessions.h"
+#include "ps_server/decisions/event_conversion.h"
+
+namespace sluice::bench {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+// 25 Gbit/s, of which a link carries so much each way.
+constexpr double kLinkBytesPerSecond = 25e9 / 8;
+
+struct Traffic {
+  int64_t messages = 0;
+  int64_t bytes = 0;
+  int64_t log_bytes = 0;
+};
+
+ResolvedJob JobOf(const std::string& policy, int shards, int workers,
+                  double gib) {
+  // A dense layer of `units` outputs has 1001 floats for each.
+  const auto units = static_cast<int64_t>(gib * kGiB / (4 * 1001));
+  const std::string k = policy == "SYNC" || policy == "ASYNC"
+                            ? ""
+                            : absl::StrCat(" k: ", std::max(workers / 2, 1));
+  auto job = ParseJob(
+      absl::StrCat(
+          "cluster { workers: ", workers, " shards: ", shards, " }",
+          "sync { policy: ", policy, k, " }", "model { layer { dense { units: ",
+          units, " } }", "        layer { dense { units: 1 } } }",
+          R"pb(
+            data {
+              linear_regression { features: 1000 train_samples: 1000000 }
+              batch_size: 32
+            }
+            optimizer {
+              learning_rate: 0.1
+              sgd { momentum: 0.9 }
+            }
+            evaluation { enabled: false }
+            stop { epochs: 1000000 }
+          )pb"),
+      "scale", {});
+  SLUICE_CHECK(job.ok());
+  return *std::move(job);
+}
+
+// A peer's connection: what it is sent waits to be answered.
+class Connection final : public FrameSink {
+ public:
+  explicit Connection(Traffic* traffic) : traffic_(*traffic) {}
+
+  void Queue(proto::FromCoordinator frame) override {
+    ++traffic_.messages;
+    traffic_.bytes += static_cast<int64_t>(frame.SerializeAsString().size());
+    frames.push_back(std::move(frame));
+  }
+  void End(const absl::Status& status) override { SLUICE_CHECK(status.ok()); }
+  void Flush() override {}
+  bool idle() const override { return true; }
+  bool ending() const override { return false; }
+
+  std::deque<proto::FromCoordinator> frames;
+
+ private:
+  Traffic& traffic_;
+};
+
+// The lead with all its peers.
+class Cluster {
+ public:
+  explicit Cluster(const ResolvedJob& job) : job_(job.job) {
+    CoordinatorOptions options;
+    options.job = job_;
+    options.train_samples = job.data.train_samples;
+    options.grant_secret = std::string(32, 's');
+    sessions_ = std::make_unique<CoordinatorSessions>(std::move(options), now_);
+    for (int64_t s = 0; s < job_.cluster().shards(); ++s) Join(proto::SHARD, s);
+    for (int64_t w = 0; w < job_.cluster().workers(); ++w) {
+      Join(proto::WORKER, w);
+    }
+  }
+
+  int64_t version() const { return sessions_->State(now_).version.value(); }
+  int64_t tasks() const { return tasks_; }
+  Traffic& traffic() { return traffic_; }
+
+  void RunUntil(int64_t version) {
+    while (newest_ < version) {
+      for (auto& peer : peers_) Answer(peer.get());
+    }
+  }
+
+ private:
+  struct Member {
+    Member(proto::Role role, int64_t id, Traffic* traffic)
+        : role(role),
+          id(id),
+          connection(std::make_shared<Connection>(traffic)) {}
+    const proto::Role role;
+    const int64_t id;
+    const std::shared_ptr<Connection> connection;
+    uint64_t sent = 0, received = 0;
+    int64_t version = 0;  // Of a shard.
+  };
+
+  void Join(proto::Role role, int64_t id) {
+    peers_.push_back(std::make_unique<Member>(role, id, &traffic_));
+    proto::ToCoordinator frame;
+    proto::Join* join = frame.mutable_join();
+    join->set_role(role);
+    join->set_id(id);
+    join->set_address("host-of-a-shard:7000");
+    join->set_process(absl::StrCat("host-", id, ":4711"));
+    join->set_session_secret(std::string(16, 'x'));
+    Send(peers_.back().get(), std::move(frame));
+  }
+
+  void Send(Member* peer, proto::ToCoordinator frame) {
+    if (!frame.has_join()) frame.set_sequence(++peer->sent);
+    frame.set_ack(peer->received);
+    ++traffic_.messages;
+    traffic_.bytes += static_cast<int64_t>(frame.SerializeAsString().size());
+    SLUICE_CHECK(sessions_->OnFrame(peer->connection, frame, now_).ok());
+    while (sessions_->has_actions()) {
+      const Actions actions = sessions_->TakeActions();
+      for (const proto::LogRecord& record : RecordsOf(actions, 1)) {
+        traffic_.log_bytes +=
+            static_cast<int64_t>(record.SerializeAsString().size()) + 12;
+      }
+      for (const Action& action : actions) sessions_->Send(action, now_);
+    }
+    sessions_->TakeTouched();
+  }
+
+  // Each peer has its turn with what it has been sent so far.
+  void Answer(Member* peer) {
+    const auto frames = std::exchange(peer->connection->frames, {});
+    std::set<std::string> cancelled;
+    for (const proto::FromCoordinator& frame : frames) {
+      if (frame.has_cancel()) {
+        cancelled.insert(frame.cancel().key().SerializeAsString());
+      }
+      peer->received = std::max(peer->received, frame.sequence());
+    }
+    for (const proto::FromCoordinator& frame : frames) {
+      if (frame.has_task()) {
+        ++tasks_;
+        const proto::Task& task = frame.task();
+        if (cancelled.contains(task.key().SerializeAsString())) continue;
+        proto::ToCoordinator answer;
+        proto::Ready* ready = answer.mutable_ready();
+        *ready->mutable_key() = task.key();
+        for (int s = 0; s < job_.cluster().shards(); ++s) {
+          ready->add_shard_base(task.version());
+        }
+        ready->set_samples(job_.data().batch_size() * task.batches());
+        ready->set_loss(0.123456789);
+        ready->set_pull_seconds(0.0123);
+        ready->set_compute_seconds(0.123);
+        ready->set_push_seconds(0.0123);
+        Send(peer, std::move(answer));
+      } else if (frame.has_decision()) {
+        const proto::Decision& decision = frame.decision();
+        if (decision.has_commit()) peer->version = decision.commit().version();
+        newest_ = std::max(newest_, peer->version);
+        proto::ToCoordinator answer;
+        answer.mutable_executed()->set_decision(decision.number());
+        answer.mutable_executed()->set_version(peer->version);
+        Send(peer, std::move(answer));
+      }
+    }
+  }
+
+  const proto::Job& job_;
+  const absl::Time now_ = absl::UnixEpoch();
+  Traffic traffic_;
+  std::unique_ptr<CoordinatorSessions> sessions_;
+  std::vector<std::unique_ptr<Member>> peers_;
+  int64_t newest_ = 0;
+  int64_t tasks_ = 0;
+};
+
+double HeapBytes() { return static_cast<double>(mallinfo2().uordblks); }
+
+Row Measure(const std::string& policy, int shards, int workers, double gib,
+            int64_t updates) {
+  const ResolvedJob job = JobOf(policy, shards, workers, gib);
+  const CheckReport check = MakeCheckReport(job);
+  const double heap_before = HeapBytes();
+  Cluster cluster(job);
+  cluster.RunUntil(1);
+  const Traffic before = cluster.traffic();
+  const int64_t tasks_before = cluster.tasks();
+  const int64_t first = cluster.version();
+  const std::clock_t start = std::clock();
+  cluster.RunUntil(first + updates);
+  const double cpu = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const auto made = static_cast<double>(cluster.version() - first);
+  const double heap = HeapBytes() - heap_before;
+  const Traffic& after = cluster.traffic();
+  const double k = check.update.gradients;
+  const double tasks =
+      static_cast<double>(cluster.tasks() - tasks_before) / made;
+  const double decisions = tasks > k * 1.01 ? 2 : 1;
+  int64_t shard_bytes = 0;
+  for (const ShardMemory& shard : check.shards) {
+    shard_bytes = std::max(shard_bytes, shard.total());
+  }
+  const auto per_update = [&](int64_t now, int64_t then) {
+    return static_cast<double>(now - then) / made;
+  };
+  return {.what = absl::StrCat(policy, ", ", shards, " shards, ", workers,
+                               " workers"),
+          .unit = "messages an update",
+          .expected_from = "formula",
+          .expected = 2 * tasks + k + (tasks - k) + 2 * shards * decisions,
+          .measured = per_update(after.messages, before.messages),
+          .more = {
+              {"lead_kib", per_update(after.bytes, before.bytes) / 1024},
+              {"log_kib", per_update(after.log_bytes, before.log_bytes) / 1024},
+              {"lead_ms", cpu * 1000 / made},
+              {"lead_heap_mib", heap / (1 << 20)},
+              {"lead_descriptors", static_cast<double>(check.descriptors.lead)},
+              {"shard_gib", static_cast<double>(shard_bytes) / kGiB},
+              {"worker_gib", static_cast<double>(check.worker.total()) / kGiB},
+              // The busier direction of a shard's link.
+              {"link_seconds", std::max<double>(check.update.pulls, k) *
+                                   static_cast<double>(4 * job.layout.size()) /
+                                   shards / kLinkBytesPerSecond}}};
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Large clusters, their lead driven without a network");
+  bool json = false, tiny = false;
+  double gib = 10;
+  app.add_flag("--json", json, "Print the results as JSON");
+  app.add_flag("--tiny", tiny, "A small cluster, to see that it works");
+  app.add_option("--gib", gib, "Of weights");
+  CLI11_PARSE(app, argc, argv);
+
+  sluice::bench::Report report(
+      "scale", "What does a large cluster ask of each of its processes?");
+  const std::vector<std::pair<int, int>> sizes =
+      tiny ? std::vector<std::pair<int, int>>{{2, 3}}
+           : std::vector<std::pair<int, int>>{
+                 {1, 8}, {8, 64}, {32, 256}, {100, 1000}, {1000, 10000}};
+  for (const auto& [shards, workers] : sizes) {
+    for (const char* policy : {"SYNC", "K_SYNC", "K_BATCH_ASYNC"}) {
+      report.Add(sluice::bench::Measure(policy, shards, workers, gib,
+                                        tiny             ? 2
+                                        : workers > 2000 ? 3
+                                                         : 20));
+    }
+  }
+  report.Note(absl::StrCat(gib,
+                           " GiB of weights with momentum; K half of the "
+                           "workers; a link of 25 Gbit/s"));
+  report.Print(json);
+}
