@@ -1,9 +1,8 @@
-// What does a large cluster ask of each of its processes?
+// What does an update cost the lead of a large cluster?
 //
 // The lead's sessions, coordinator and log records are the production code,
 // driven without a network or a clock by peers that answer at once; frames are
-// counted as they are serialised. Memory and descriptors are what `sluice
-// check` says of the job. Expected from arithmetic, for an update of K
+// counted as they are serialised. Expected from arithmetic, for an update of K
 // gradients, T tasks and S shards:
 //
 //   messages  2 T + K + (T - K) + 2 S D   Task, Verdict; Ready; Cancel; a
@@ -24,7 +23,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
-#include "cli/report/check_report.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "proto/coordinator.pb.h"
@@ -34,37 +32,31 @@
 namespace sluice::bench {
 namespace {
 
-constexpr double kGiB = 1 << 30;
-// 25 Gbit/s, of which a link carries so much each way.
-constexpr double kLinkBytesPerSecond = 25e9 / 8;
-
 struct Traffic {
   int64_t messages = 0;
   int64_t bytes = 0;
   int64_t log_bytes = 0;
 };
 
-ResolvedJob JobOf(const std::string& policy, int shards, int workers,
-                  double gib) {
-  // A dense layer of `units` outputs has 1001 floats for each.
-  const auto units = static_cast<int64_t>(gib * kGiB / (4 * 1001));
-  const std::string k = policy == "SYNC" || policy == "ASYNC"
-                            ? ""
-                            : absl::StrCat(" k: ", std::max(workers / 2, 1));
+int GradientsOf(const std::string& policy, int workers) {
+  return policy == "SYNC" ? workers : std::max(workers / 2, 1);
+}
+
+ResolvedJob JobOf(const std::string& policy, int shards, int workers) {
+  const std::string k =
+      policy == "SYNC" ? ""
+                       : absl::StrCat(" k: ", GradientsOf(policy, workers));
   auto job = ParseJob(
       absl::StrCat(
           "cluster { workers: ", workers, " shards: ", shards, " }",
-          "sync { policy: ", policy, k, " }", "model { layer { dense { units: ",
-          units, " } }", "        layer { dense { units: 1 } } }",
+          "sync { policy: ", policy, k, " }",
           R"pb(
             data {
-              linear_regression { features: 1000 train_samples: 1000000 }
-              batch_size: 32
+              linear_regression { features: 16000 train_samples: 200000 }
+              batch_size: 8
             }
-            optimizer {
-              learning_rate: 0.1
-              sgd { momentum: 0.9 }
-            }
+            model { layer { dense { units: 1 } } }
+            optimizer { learning_rate: 0.1 }
             evaluation { enabled: false }
             stop { epochs: 1000000 }
           )pb"),
@@ -211,10 +203,9 @@ class Cluster {
 
 double HeapBytes() { return static_cast<double>(mallinfo2().uordblks); }
 
-Row Measure(const std::string& policy, int shards, int workers, double gib,
+Row Measure(const std::string& policy, int shards, int workers,
             int64_t updates) {
-  const ResolvedJob job = JobOf(policy, shards, workers, gib);
-  const CheckReport check = MakeCheckReport(job);
+  const ResolvedJob job = JobOf(policy, shards, workers);
   const double heap_before = HeapBytes();
   Cluster cluster(job);
   cluster.RunUntil(1);
@@ -227,14 +218,10 @@ Row Measure(const std::string& policy, int shards, int workers, double gib,
   const auto made = static_cast<double>(cluster.version() - first);
   const double heap = HeapBytes() - heap_before;
   const Traffic& after = cluster.traffic();
-  const double k = check.update.gradients;
+  const double k = GradientsOf(policy, workers);
   const double tasks =
       static_cast<double>(cluster.tasks() - tasks_before) / made;
   const double decisions = tasks > k * 1.01 ? 2 : 1;
-  int64_t shard_bytes = 0;
-  for (const ShardMemory& shard : check.shards) {
-    shard_bytes = std::max(shard_bytes, shard.total());
-  }
   const auto per_update = [&](int64_t now, int64_t then) {
     return static_cast<double>(now - then) / made;
   };
@@ -245,17 +232,10 @@ Row Measure(const std::string& policy, int shards, int workers, double gib,
           .expected = 2 * tasks + k + (tasks - k) + 2 * shards * decisions,
           .measured = per_update(after.messages, before.messages),
           .more = {
-              {"lead_kib", per_update(after.bytes, before.bytes) / 1024},
+              {"kib", per_update(after.bytes, before.bytes) / 1024},
               {"log_kib", per_update(after.log_bytes, before.log_bytes) / 1024},
-              {"lead_ms", cpu * 1000 / made},
-              {"lead_heap_mib", heap / (1 << 20)},
-              {"lead_descriptors", static_cast<double>(check.descriptors.lead)},
-              {"shard_gib", static_cast<double>(shard_bytes) / kGiB},
-              {"worker_gib", static_cast<double>(check.worker.total()) / kGiB},
-              // The busier direction of a shard's link.
-              {"link_seconds", std::max<double>(check.update.pulls, k) *
-                                   static_cast<double>(4 * job.layout.size()) /
-                                   shards / kLinkBytesPerSecond}}};
+              {"ms", cpu * 1000 / made},
+              {"heap_mib", heap / (1 << 20)}}};
 }
 
 }  // namespace
@@ -264,28 +244,26 @@ Row Measure(const std::string& policy, int shards, int workers, double gib,
 int main(int argc, char** argv) {
   CLI::App app("Large clusters, their lead driven without a network");
   bool json = false, tiny = false;
-  double gib = 10;
   app.add_flag("--json", json, "Print the results as JSON");
   app.add_flag("--tiny", tiny, "A small cluster, to see that it works");
-  app.add_option("--gib", gib, "Of weights");
   CLI11_PARSE(app, argc, argv);
 
   sluice::bench::Report report(
-      "scale", "What does a large cluster ask of each of its processes?");
+      "scale", "What does an update cost the lead of a large cluster?");
   const std::vector<std::pair<int, int>> sizes =
       tiny ? std::vector<std::pair<int, int>>{{2, 3}}
            : std::vector<std::pair<int, int>>{
                  {1, 8}, {8, 64}, {32, 256}, {100, 1000}, {1000, 10000}};
   for (const auto& [shards, workers] : sizes) {
     for (const char* policy : {"SYNC", "K_SYNC", "K_BATCH_ASYNC"}) {
-      report.Add(sluice::bench::Measure(policy, shards, workers, gib,
+      report.Add(sluice::bench::Measure(policy, shards, workers,
                                         tiny             ? 2
                                         : workers > 2000 ? 3
                                                          : 20));
     }
   }
-  report.Note(absl::StrCat(gib,
-                           " GiB of weights with momentum; K half of the "
-                           "workers; a link of 25 Gbit/s"));
+  report.Note(
+      "K half of the workers; the bytes and CPU time of an update, without "
+      "gRPC; heap: all that the lead holds");
   report.Print(json);
 }

@@ -148,6 +148,11 @@ void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client) {
       });
 }
 
+absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client) {
+  if (!status.ok()) client->Leave(status.message());
+  return status;
+}
+
 // A signal comes on a thread of its own, at any time, and `leave` uses the
 // session of the present life. So Parted, which comes before that session ends,
 // waits for a call that is under way:

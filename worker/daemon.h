@@ -92,6 +92,9 @@ void ShareMemory(const ResolvedJob& job, const SharedMemory* gradient,
 // REQUIRES: `exchange` outlives `client`.
 void TellUnreached(const GrpcExchange* exchange, CoordinatorClient* client);
 
+// Passes `status` on; where it is an error, `client` says good-bye with it.
+absl::Status LeaveUnlessOk(absl::Status status, CoordinatorClient* client);
+
 // Says good-bye on SIGINT or SIGTERM, for each slot of the process. While none
 // has joined nobody knows the process, so it ends at once, with exit code 0.
 // REQUIRES: StopSignal::Block was called; one at a time in a process.

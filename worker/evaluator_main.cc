@@ -201,11 +201,8 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
                    .session = client->Wait()};
   }
   if (rejoins) LogNewLife(welcome);
-  const absl::Status built = context.Build(job.job, welcome.instruction_set());
-  if (!built.ok()) {
-    client->Leave(std::string(built.message()));
-    return built;
-  }
+  SLUICE_RETURN_IF_ERROR(LeaveUnlessOk(
+      context.Build(job.job, welcome.instruction_set()), client.get()));
   SLUICE_RETURN_IF_ERROR(
       exchanges.Open(job, context.measure->parts(), security, welcome));
   TellUnreached(exchanges.first(), client.get());

@@ -216,6 +216,14 @@ class Tasks {
   std::unique_ptr<GrpcExchange> exchange_;
 };
 
+// What the Join says of all processes of the worker. After BeginLife.
+void DescribeGroup(const Self& self, proto::Join* join) {
+  join->set_instruction_set(self.links.InstructionSet());
+  if (!IsGroup(self.process.job.job)) return;
+  const std::vector<std::string> processes = self.links.Processes();
+  join->mutable_members()->Assign(processes.begin(), processes.end());
+}
+
 // From one Join to the end of that session. An error: it did not come to that.
 // `number` becomes that under which the worker was welcomed.
 absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
@@ -239,11 +247,7 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
       rejoins));
   const absl::Cleanup end_links = [&self] { self.links.EndLife(); };
   if (self.process.leave.left()) return LifeEnd{.told_to_leave = true};
-  if (IsGroup(self.process.job.job)) {
-    const auto processes = self.links.Processes();
-    session.join.mutable_members()->Assign(processes.begin(), processes.end());
-  }
-  session.join.set_instruction_set(self.links.InstructionSet());
+  DescribeGroup(self, &session.join);
   session.on_message = [&](const proto::FromCoordinator& message) {
     self.links.Down(message);
     inbox.Receive(message);
@@ -258,12 +262,9 @@ absl::StatusOr<LifeEnd> Live(const Self& self, ComputeContext& context,
   *number = welcome.id();
   if (rejoins) LogNewLife(welcome);
   spdlog::info("event=welcome worker={}", *number);
-  const absl::Status built =
-      context.Build(self.process.job.job, welcome.instruction_set());
-  if (!built.ok()) {
-    client->Leave(std::string(built.message()));
-    return built;
-  }
+  SLUICE_RETURN_IF_ERROR(LeaveUnlessOk(
+      context.Build(self.process.job.job, welcome.instruction_set()),
+      client.get()));
   SLUICE_RETURN_IF_ERROR(tasks.Open(welcome));
   TellUnreached(tasks.exchange(), client.get());
   client->TellCounters([&tasks] { return tasks.Counted(); });

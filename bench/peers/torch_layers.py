@@ -5,6 +5,7 @@ name there, bytes counted as there, each the fastest of ten rounds of 5 ms of CP
 time."""
 
 import json
+import math
 import time
 
 import torch
@@ -50,13 +51,13 @@ def activation(rows, samples, size):
         rows[f"{name} {size} n{samples} backward"] = rate(x.numel(), 3, backward)
 
 
-def batch_norm(rows, samples, channels, side):
-    x, dy = (torch.randn(samples, channels, side, side) for _ in range(2))
+def batch_norm(rows, samples, channels, *sides):
+    x, dy = (torch.randn(samples, channels, *sides) for _ in range(2))
     gamma, beta, mean, variance = (torch.rand(channels) for _ in range(4))
     aten = torch.ops.aten
     _, save_mean, save_inverse = aten.native_batch_norm(
         x, gamma, beta, mean, variance, True, 0.1, 1e-5)
-    name = f"batch_norm {channels}x{side * side} n{samples}"
+    name = f"batch_norm {channels}x{math.prod(sides)} n{samples}"
     rows[f"{name} forward"] = rate(x.numel(), 3, lambda: aten.native_batch_norm(
         x, gamma, beta, mean, variance, True, 0.1, 1e-5))
     rows[f"{name} backward"] = rate(
@@ -83,7 +84,8 @@ def main():
     rows = {}
     with torch.inference_mode():
         activation(rows, 64, 4704)
-        batch_norm(rows, 64, 16, 28)
+        batch_norm(rows, 64, 16, 28, 28)
+        batch_norm(rows, 64, 256)
         layer_norm(rows, 16, 128, 128)
     print(json.dumps({"device": models.description(), "rows": rows}))
 

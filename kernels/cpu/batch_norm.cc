@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
@@ -11,6 +12,33 @@ SLUICE_AVX2_BEGIN
 namespace sluice::kernels {
 namespace {
 
+// What a channel's elements become, from x and for Backward dy too; of one
+// channel, or of eight side by side.
+template <typename T>
+struct Line {
+  T center, slope, height;
+  T factor;  // Of dy.
+
+  template <typename X>
+  X Of(X x) const {
+    return slope * (x - center) + height;
+  }
+};
+
+// The same of all channels.
+struct Lines {
+  explicit Lines(int64_t channels)
+      : center(channels), slope(channels), height(channels), factor(channels) {}
+
+  template <typename T>
+  Line<T> operator()(At<T> at) const {
+    return {at(center.data()), at(slope.data()), at(height.data()),
+            at(factor.data())};
+  }
+
+  std::vector<float> center, slope, height, factor;
+};
+
 // Loops of its own, because oneDNN divides the sums of a channel among its
 // threads: their order, and so the bits, would depend on how many there are.
 class CpuBatchNorm : public BatchNormOp {
@@ -19,8 +47,10 @@ class CpuBatchNorm : public BatchNormOp {
       : context_(*context),
         s_(shape),
         lines_(shape.channels),
-        sums_(shape.channels),
-        products_(shape.channels) {}
+        sums_{std::vector<double>(shape.channels),
+              std::vector<double>(shape.channels)},
+        parts_{std::vector<float>(shape.channels),
+               std::vector<float>(shape.channels)} {}
 
   absl::Status Normalize(int64_t samples, const void* x_in, const float* gamma,
                          const float* beta, float* mean, float* variance,
@@ -30,17 +60,17 @@ class CpuBatchNorm : public BatchNormOp {
     std::fill_n(variance, s_.channels, 0.0f);
     if (samples == 0) return absl::OkStatus();
     const double count = static_cast<double>(samples * s_.pixels);
-    SumChannels<1>(samples, {&sums_},
-                   [=](auto at, int64_t) { return std::array{at(x)}; });
+    SumChannels<1>(samples, mean,
+                   [=](auto at, auto) { return std::array{at(x)}; });
     for (int64_t c = 0; c < s_.channels; ++c) {
-      mean[c] = static_cast<float>(sums_[c] / count);
+      mean[c] = static_cast<float>(sums_[0][c] / count);
     }
-    SumChannels<1>(samples, {&sums_}, [=](auto at, int64_t c) {
-      const auto d = at(x) - mean[c];
+    SumChannels<1>(samples, mean, [=](auto at, auto center) {
+      const auto d = at(x) - center;
       return std::array{d * d};
     });
     for (int64_t c = 0; c < s_.channels; ++c) {
-      variance[c] = static_cast<float>(sums_[c] / count);
+      variance[c] = static_cast<float>(sums_[0][c] / count);
     }
     return Apply(samples, x, gamma, beta, mean, variance, y);
   }
@@ -51,17 +81,16 @@ class CpuBatchNorm : public BatchNormOp {
     const float* const x = AsFloats(x_in);
     float* const y = AsFloats(y_out);
     for (int64_t c = 0; c < s_.channels; ++c) {
-      lines_[c] = {
-          .center = mean[c],
-          .slope = static_cast<float>(gamma[c] / Deviation(variance[c])),
-          .height = beta[c]};
+      lines_.center[c] = mean[c];
+      lines_.slope[c] = static_cast<float>(gamma[c] / Deviation(variance[c]));
+      lines_.height[c] = beta[c];
     }
     if (s_.relu) {
-      ForEachElement(samples, [=](auto at, const Line& line) {
+      ForEachElement(samples, [=](auto at, const auto& line) {
         at.Put(y, ReluOf(line.Of(at(x))));
       });
     } else {
-      ForEachElement(samples, [=](auto at, const Line& line) {
+      ForEachElement(samples, [=](auto at, const auto& line) {
         at.Put(y, line.Of(at(x)));
       });
     }
@@ -75,84 +104,111 @@ class CpuBatchNorm : public BatchNormOp {
     const float* const x = AsFloats(x_in);
     const float* const dy = AsFloats(dy_in);
     float* const dx = AsFloats(dx_out);
-    SumChannels<2>(samples, {&sums_, &products_}, [=](auto at, int64_t c) {
-      return std::array{at(dy), at(dy) * (at(x) - mean[c])};
+    SumChannels<2>(samples, mean, [=](auto at, auto center) {
+      return std::array{at(dy), at(dy) * (at(x) - center)};
     });
     const double count =
         static_cast<double>(std::max<int64_t>(samples * s_.pixels, 1));
     for (int64_t c = 0; c < s_.channels; ++c) {
+      const auto [sum, product] = std::pair(sums_[0][c], sums_[1][c]);
       const double deviation = Deviation(variance[c]);
       const double factor = gamma[c] / deviation;
-      dbeta[c] = static_cast<float>(sums_[c]);
-      dgamma[c] = static_cast<float>(products_[c] / deviation);
-      lines_[c] = {
-          .center = mean[c],
-          .slope = static_cast<float>(-factor * (products_[c] / count) /
-                                      (deviation * deviation)),
-          .height = static_cast<float>(-factor * (sums_[c] / count)),
-          .factor = static_cast<float>(factor)};
+      dbeta[c] = static_cast<float>(sum);
+      dgamma[c] = static_cast<float>(product / deviation);
+      lines_.center[c] = mean[c];
+      lines_.slope[c] = static_cast<float>(-factor * (product / count) /
+                                           (deviation * deviation));
+      lines_.height[c] = static_cast<float>(-factor * (sum / count));
+      lines_.factor[c] = static_cast<float>(factor);
     }
     if (dx == nullptr) return absl::OkStatus();
-    ForEachElement(samples, [=](auto at, const Line& line) {
+    ForEachElement(samples, [=](auto at, const auto& line) {
       at.Put(dx, line.factor * at(dy) + line.Of(at(x)));
     });
     return absl::OkStatus();
   }
 
  private:
-  // What a channel's elements become, from x and for Backward dy too.
-  struct Line {
-    float center = 0;
-    float slope = 0;
-    float height = 0;
-    float factor = 0;  // Of dy.
-
-    template <typename T>
-    T Of(T x) const {
-      return slope * (x - center) + height;
-    }
-  };
+  // Samples whose channels of one pixel are summed in float before the sums go
+  // on in double.
+  static constexpr int64_t kBlock = 64;
 
   double Deviation(float variance) const {
     return std::sqrt(variance + s_.epsilon);
   }
 
-  // (*sums[n])[c] = the sum of terms(at, c)[n] over the elements of channel c.
+  // sums_[n][c] = the sum of terms(at, centers[c])[n] over the elements of
+  // channel c, for n below N.
   template <int N, typename F>
-  void SumChannels(int64_t samples,
-                   const std::array<std::vector<double>*, N>& sums, F terms) {
-    const auto add = [&](int64_t begin, int64_t end) {
-      for (auto* const to : sums) {
-        std::fill(&(*to)[begin], &(*to)[end], 0.0);
+  void SumChannels(int64_t samples, const float* centers, F terms) {
+    ParallelFor(context_.threads, s_.channels, samples * s_.pixels,
+                [&](int64_t begin, int64_t end) {
+                  for (int n = 0; n < N; ++n) {
+                    std::fill(&sums_[n][begin], &sums_[n][end], 0.0);
+                  }
+                  if (s_.pixels == 1) {
+                    SumColumns<N>(samples, begin, end, centers, terms);
+                  } else {
+                    SumPlanes<N>(samples, begin, end, centers, terms);
+                  }
+                });
+  }
+
+  template <int N, typename F>
+  void SumPlanes(int64_t samples, int64_t begin, int64_t end,
+                 const float* centers, F terms) {
+    for (int64_t sample = 0; sample < samples; ++sample) {
+      for (int64_t c = begin; c < end; ++c) {
+        const int64_t first = (sample * s_.channels + c) * s_.pixels;
+        const float center = centers[c];
+        const auto more =
+            SumsInLanes<N>(first, first + s_.pixels,
+                           [=](auto at) { return terms(at, center); });
+        for (int n = 0; n < N; ++n) sums_[n][c] += more[n];
       }
-      for (int64_t n = 0; n < samples; ++n) {
-        for (int64_t c = begin; c < end; ++c) {
-          const int64_t first = (n * s_.channels + c) * s_.pixels;
-          if (s_.pixels == 1) {
-            const auto more = terms(At<float>{first}, c);
-            for (int k = 0; k < N; ++k) (*sums[k])[c] += more[k];
-          } else {
-            const auto more =
-                SumsInLanes<N>(first, first + s_.pixels,
-                               [=](auto at) { return terms(at, c); });
-            for (int k = 0; k < N; ++k) (*sums[k])[c] += more[k];
+    }
+  }
+
+  // The same of channels of one pixel.
+  template <int N, typename F>
+  void SumColumns(int64_t samples, int64_t begin, int64_t end,
+                  const float* centers, F terms) {
+    for (int64_t from = 0; from < samples; from += kBlock) {
+      for (int n = 0; n < N; ++n) {
+        std::fill(&parts_[n][begin], &parts_[n][end], 0.0f);
+      }
+      const int64_t to = std::min(from + kBlock, samples);
+      for (int64_t sample = from; sample < to; ++sample) {
+        const int64_t row = sample * s_.channels;
+        ForEachAt(begin, end, [&](auto c) {
+          const auto more = terms(decltype(c){row + c.i}, c(centers));
+          for (int n = 0; n < N; ++n) {
+            float* const parts = parts_[n].data();
+            c.Put(parts, c(parts) + more[n]);
           }
-        }
+        });
       }
-    };
-    ParallelFor(context_.threads, s_.channels, samples * s_.pixels, add);
+      for (int n = 0; n < N; ++n) {
+        for (int64_t c = begin; c < end; ++c) sums_[n][c] += parts_[n][c];
+      }
+    }
   }
 
   // f(at, line of its channel) for every element.
   template <typename F>
   void ForEachElement(int64_t samples, F f) {
-    const Line* const lines = lines_.data();
     const int64_t channels = s_.channels, pixels = s_.pixels;
     const auto write = [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
+      for (int64_t row = begin * channels; row < end * channels;
+           row += channels) {
+        if (pixels == 1) {
+          ForEachAt(0, channels,
+                    [&](auto c) { f(decltype(c){row + c.i}, lines_(c)); });
+          continue;
+        }
         for (int64_t c = 0; c < channels; ++c) {
-          const Line line = lines[c];
-          const int64_t first = (row * channels + c) * pixels;
+          const Line<float> line = lines_(At<float>{c});
+          const int64_t first = (row + c) * pixels;
           ForEachAt(first, first + pixels, [&](auto at) { f(at, line); });
         }
       }
@@ -164,9 +220,9 @@ class CpuBatchNorm : public BatchNormOp {
   const BatchNormShape s_;
 
   // Scratch, written by every call before it is read.
-  std::vector<Line> lines_;
-  std::vector<double> sums_;
-  std::vector<double> products_;
+  Lines lines_;
+  std::array<std::vector<double>, 2> sums_;
+  std::array<std::vector<float>, 2> parts_;
 };
 
 }  // namespace

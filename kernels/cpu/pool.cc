@@ -2,9 +2,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/cpu/vector_loops.h"
 
-SLUICE_AVX2_BEGIN
 // Plain loops, laid out so that the compiler vectorises them along a row.
 // oneDNN's pooling on NCHW is scalar (1392 us for 64 x 6 x 28 x 28, window 2),
 // and its vector code needs blocked operands.
@@ -338,4 +336,3 @@ OpOr<PoolShape> MakeCpuOp(const OneDnnContext* context, const PoolShape& shape,
 }
 
 }  // namespace sluice::kernels
-SLUICE_AVX2_END

@@ -53,14 +53,12 @@ class Coordinator {
   struct JoinRequest {
     Peer peer;
     bool any_number = false;  // Another worker's than the peer's will do.
-    // The incarnation that resumes its session; 0 for a new life.
-    Incarnation resume;
-    std::string address;               // Shards: of the Exchange service.
-    std::string process;               // Host and process id, for people.
+    Incarnation resume;       // Whose session it resumes; 0 for a new life.
+    std::string address;      // Shards: of the Exchange service.
+    std::string process;      // Host and process id, for people.
     std::vector<std::string> members;  // Of a worker of several processes.
     Inputs inputs;                     // What decides the bits besides the job.
-    // The widest that it has, where it computes with what the run agrees on.
-    proto::InstructionSet instruction_set = proto::INSTRUCTION_SET_UNSPECIFIED;
+    proto::InstructionSet instruction_set = {};  // For InstructionAgreement.
   };
   struct JoinReply {
     Peer peer;  // As which it has joined.
@@ -73,9 +71,8 @@ class Coordinator {
   // over and the next one follows, or whether the one who has the id lives will
   // be known within its lease), kInvalidArgument (no such shard),
   // kFailedPrecondition (the run is over; another input than a process before
-  // it: devices may differ under all policies but SYNC; under SYNC, narrower
-  // instructions than the run's; or the job does not allow any_number),
-  // kResourceExhausted (no number is left).
+  // it, under SYNC also another device or too narrow instructions; or the job
+  // does not allow any_number), kResourceExhausted (no number is left).
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, absl::Time now,
                                  Actions* out);
 
@@ -244,7 +241,6 @@ class Coordinator {
   void CheckDeadlines();
   void EvaluationOverran(Evaluations::Running running);
   std::string MissingPeers() const;
-
   void Emit(Action action) { out_->push_back(std::move(action)); }
   void Say(Announce::Level level, std::string text);
 
@@ -264,8 +260,7 @@ class Coordinator {
   const ResumePoint begins_;
 
   // Of the event being handled.
-  absl::Time now_;
-  absl::Time awake_;  // AwakeClock's time: leases and deadlines run on it.
+  absl::Time now_, awake_;  // Awake: AwakeClock's, of leases and deadlines.
   Actions* out_ = nullptr;
   std::vector<GradientKey> discarded_;
 
@@ -292,13 +287,11 @@ class Coordinator {
   std::set<int> unserved_;  // STATIC: partitions without a living worker.
   size_t last_update_size_ = 0;
   std::shared_ptr<const TrainingSnapshot> snapshot_;  // Of the one running.
-  std::optional<Evaluation> last_evaluation_;
-  std::optional<Evaluation> final_evaluation_;
+  std::optional<Evaluation> last_evaluation_, final_evaluation_;
 
   // Awake times.
   std::optional<absl::Time> restored_;  // When the shards had their weights.
-  absl::Time finishing_since_;
-  absl::Time evaluator_lost_;
+  absl::Time finishing_since_, evaluator_lost_;
   std::optional<absl::Time> short_since_;
 };
 
