@@ -10,6 +10,7 @@
 #include "common/session/client_session.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
+#include "worker/model/make_device.h"
 
 namespace sluice {
 
@@ -89,6 +90,7 @@ CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
   options.join.set_fingerprint(job.fingerprint);
   options.join.set_job(FormatJob(job.job));
   options.join.set_process(ProcessName());
+  options.join.set_instruction_set(OwnInstructionSet(job.job));
   options.start_timeout = absl::Seconds(job.job.limits().start_timeout_s());
   options.rejoin_timeout = absl::Seconds(job.job.limits().rejoin_timeout_s());
   return options;

@@ -62,7 +62,7 @@ int UsageExitCode(const absl::Status& status);
 
 // The session's options for a process of this role (an evaluator's id is 0),
 // in its first life or a later one (`rejoins`). The caller fills in join.inputs
-// and on_message.
+// and on_message, and for a group what is of all its processes.
 CoordinatorClient::Options SessionOptions(const ResolvedJob& job,
                                           const TransportSecurity& security,
                                           proto::Role role, int64_t id,

@@ -34,7 +34,6 @@
 #include "worker/daemon.h"
 #include "worker/evaluator.h"
 #include "worker/mailbox.h"
-#include "worker/model/make_device.h"
 #include "worker/rejoin_policy.h"
 
 namespace sluice {
@@ -187,7 +186,6 @@ absl::StatusOr<LifeEnd> Live(const ResolvedJob& job,
   PartExchanges exchanges;             // Outlives the client.
   CoordinatorClient::Options session =
       SessionOptions(job, security, proto::EVALUATOR, 0, rejoins);
-  session.join.set_instruction_set(OwnInstructionSet(job.job));
   session.on_message = [&](const proto::FromCoordinator& message) {
     if (message.has_finish()) finished = true;
     mailbox.Put(message);

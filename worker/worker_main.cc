@@ -216,10 +216,10 @@ class Tasks {
   std::unique_ptr<GrpcExchange> exchange_;
 };
 
-// What the Join says of all processes of the worker. After BeginLife.
+// What the Join of a group's worker says of all its processes. After BeginLife.
 void DescribeGroup(const Self& self, proto::Join* join) {
-  join->set_instruction_set(self.links.InstructionSet());
   if (!IsGroup(self.process.job.job)) return;
+  join->set_instruction_set(self.links.InstructionSet());
   const std::vector<std::string> processes = self.links.Processes();
   join->mutable_members()->Assign(processes.begin(), processes.end());
 }

@@ -232,6 +232,7 @@ std::vector<BatchNormCase> BatchNormCases() {
   add(2, {3, 1025, 1e-5});
   add(7, {17, 49, 1e-5});
   add(64, {1025, 1, 1e-5});
+  add(130, {9, 1, 1e-5});
   add(64, {16, 28 * 28, 1e-5}, /*benchmark=*/true);
   add(64, {256, 1, 1e-5}, /*benchmark=*/true);
   return cases;
