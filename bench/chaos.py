@@ -122,7 +122,7 @@ def main():
     if args.tiny:
         args.policies, args.seeds = ["SYNC"], [1]
         args.kills, args.stops, args.cuts = 1, 0, 0
-        args.set += ["stop={ updates: 40 }", "data.batch_size=16"]
+        args.set += ["stop={ updates: 400 }", "data.batch_size=16"]
     sys.exit(measure(args))
 
 
