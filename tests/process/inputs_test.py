@@ -296,7 +296,9 @@ class InspectTest(unittest.TestCase):
 class InstructionsTest(unittest.TestCase):
     """worker.instruction_set: WIDEST, which is the default."""
 
-    OVERRIDES = ["cluster.shards=1", "evaluation.enabled=false"]
+    # With digests, by which replay sees what the workers computed with.
+    OVERRIDES = ["cluster.shards=1", "evaluation.enabled=false",
+                 "output.digest_every_updates=1"]
     HAS_AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
 
     def run_with(self, narrow, overrides=()):
@@ -324,15 +326,17 @@ class InstructionsTest(unittest.TestCase):
         return said[0]
 
     def weights(self, folder):
-        return json.loads(harness.tool("replay", "--json", folder).stdout)
+        """What replay computes, which must be what the workers did."""
+        replay = harness.tool("replay", "--json", folder)
+        self.assertEqual(replay.returncode, 0, replay.stdout + replay.stderr)
+        return json.loads(replay.stdout)["weights_sha256"]
 
     def test_all_compute_with_what_the_narrowest_has(self):
         mixed = self.run_with(narrow=[1])
         self.assertEqual(self.agreed(mixed), "AVX2")
         fixed = self.run_with(narrow=[], overrides=[
             "worker.instruction_set=AVX2"])
-        self.assertEqual(self.weights(mixed)["weights_sha256"],
-                         self.weights(fixed)["weights_sha256"])
+        self.assertEqual(self.weights(mixed), self.weights(fixed))
         self.assertNotIn("instructions_agreed",
                          (fixed / "ps_server-0.log").read_text())
 
@@ -340,7 +344,7 @@ class InstructionsTest(unittest.TestCase):
         widest = self.run_with(narrow=[])
         self.assertEqual(self.agreed(widest),
                          "AVX512" if self.HAS_AVX512 else "AVX2")
-        self.assertEqual(harness.tool("replay", widest).returncode, 0)
+        self.weights(widest)
 
 
 if __name__ == "__main__":
