@@ -305,7 +305,7 @@ class InstructionsTest(unittest.TestCase):
         """The folder of a run in which workers `narrow` have AVX2 only."""
         folder = harness.scratch()
         lead = f"127.0.0.1:{harness.reserve_port()}"
-        common = [f"--job={harness.write_job(harness.LINEAR_JOB)}",
+        common = [f"--job={harness.write_job(harness.BATCH_NORM_JOB)}",
                   *harness.sets([*self.OVERRIDES, *overrides])]
         commands = {"ps_server-0": [harness.PS_SERVER, *common, "--shard=0",
                                     f"--listen={lead}", f"--run-dir={folder}"]}
