@@ -46,6 +46,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ struct Options {
   bool untuned_malloc = false;
   bool tls = false;
   bool shared_memory = false;
+  std::string beside;      // A program of another system. Empty: none.
   std::string congestion;  // Empty: the machine's default.
   double seconds = 1.5;    // Time of measuring, for each row and side.
   int64_t chunk_kib = 1024;
@@ -158,69 +160,83 @@ std::string SizeName(int64_t bytes) {
                          : absl::StrCat(bytes >> 20, " MiB");
 }
 
+// What Sluice is compared with.
+struct Peer {
+  std::string name;
+  const Side& side;
+};
+
 void AddRates(const ExchangePlan& plan, const std::string& name,
-              const Side& sluice, const Side& plain, Report* report) {
+              const Side& sluice, const Peer& peer, Report* report) {
   const double moved = plan.floats * sizeof(float) * plan.workers;
   const auto rate = [&](const Side& side, double Note::*seconds) {
     return moved / side.Quantile(0.5, seconds) / 1e9;
   };
   Row row = {.what = name,
              .unit = "GB/s each way",
-             .expected_from = "plain sockets",
-             .expected = rate(plain, &Note::seconds),
+             .expected_from = peer.name,
+             .expected = rate(peer.side, &Note::seconds),
              .measured = rate(sluice, &Note::seconds)};
   // CPU seconds per GB, both directions counted.
   const auto cpu = [&](const Side& side) {
     return side.cpu_seconds / (2 * moved * side.rounds.size() / 1e9);
   };
   row.more = {{"cpu_s_per_gb", cpu(sluice)},
-              {"plain_cpu_s_per_gb", cpu(plain)}};
+              {"beside_cpu_s_per_gb", cpu(peer.side)}};
   if (!plan.at_once) {
     row.more["push_gb_s"] = rate(sluice, &Note::push_seconds);
     row.more["pull_gb_s"] = rate(sluice, &Note::pull_seconds);
-    row.more["plain_push_gb_s"] = rate(plain, &Note::push_seconds);
-    row.more["plain_pull_gb_s"] = rate(plain, &Note::pull_seconds);
+    row.more["beside_push_gb_s"] = rate(peer.side, &Note::push_seconds);
+    row.more["beside_pull_gb_s"] = rate(peer.side, &Note::pull_seconds);
   }
   report->Add(row);
 }
 
 void AddLatency(const std::string& name, double Note::*seconds,
-                const Side& sluice, const Side& plain, Report* report) {
+                const Side& sluice, const Peer& peer, Report* report) {
   const auto micros = [&](const Side& side, double share) {
     return side.Quantile(share, seconds) * 1e6;
   };
   report->Add({.what = name,
                .unit = "calls/s",
-               .expected_from = "plain sockets",
-               .expected = 1e6 / micros(plain, 0.5),
+               .expected_from = peer.name,
+               .expected = 1e6 / micros(peer.side, 0.5),
                .measured = 1e6 / micros(sluice, 0.5),
                .more = {{"p50_us", micros(sluice, 0.5)},
                         {"p99_us", micros(sluice, 0.99)},
-                        {"plain_p50_us", micros(plain, 0.5)},
-                        {"plain_p99_us", micros(plain, 0.99)}}});
+                        {"beside_p50_us", micros(peer.side, 0.5)},
+                        {"beside_p99_us", micros(peer.side, 0.99)}}});
+}
+
+void AddRows(const ExchangePlan& plan, const Side& sluice, const Peer& peer,
+             Report* report) {
+  const int64_t bytes = plan.floats * sizeof(float);
+  const std::string pairs = absl::StrCat(plan.workers, "x", plan.shards);
+  const std::string size = SizeName(bytes);
+  const std::string name =
+      absl::StrCat(pairs, plan.at_once ? " at once " : " in turn ", size);
+  if (bytes >= 1 << 20) return AddRates(plan, name, sluice, peer, report);
+  AddLatency(name, &Note::seconds, sluice, peer, report);
+  if (plan.at_once) return;
+  AddLatency(absl::StrCat(pairs, " push ", size), &Note::push_seconds, sluice,
+             peer, report);
+  AddLatency(absl::StrCat(pairs, " commit, pull ", size), &Note::pull_seconds,
+             sluice, peer, report);
 }
 
 void Compare(const ExchangePlan& plan, const Options& options, Report* report) {
-  const int64_t bytes = plan.floats * sizeof(float);
   Side sluice(plan, SluiceSide());
   Side plain(plan, PlainSide());
-  MeasureInTurns(bytes, options, {&sluice, &plain});
-  const std::string pairs = absl::StrCat(plan.workers, "x", plan.shards);
-  const std::string size = SizeName(bytes);
-  if (bytes >= 1 << 20) {
-    return AddRates(
-        plan,
-        absl::StrCat(pairs, plan.at_once ? " at once " : " in turn ", size),
-        sluice, plain, report);
+  std::vector<Side*> sides = {&sluice, &plain};
+  std::optional<Side> other;
+  if (!options.beside.empty()) {
+    sides.push_back(&other.emplace(plan, ProgramSide(options.beside)));
   }
-  if (plan.at_once) {
-    return AddLatency(absl::StrCat(pairs, " at once ", size), &Note::seconds,
-                      sluice, plain, report);
-  }
-  AddLatency(absl::StrCat(pairs, " push ", size), &Note::push_seconds, sluice,
-             plain, report);
-  AddLatency(absl::StrCat(pairs, " commit, pull ", size), &Note::pull_seconds,
-             sluice, plain, report);
+  MeasureInTurns(plan.floats * sizeof(float), options, sides);
+  AddRows(plan, sluice, {"plain sockets", plain}, report);
+  if (!other) return;
+  AddRows(plan, sluice,
+          {std::filesystem::path(options.beside).filename(), *other}, report);
 }
 
 // Vectors in 16 bits, compared with FP32.
@@ -354,7 +370,8 @@ void RunPlainText(const Options& options, Report* report) {
             .at_once = at_once,
             .chunk_bytes = options.chunk_kib << 10};
         Compare(plan, options, report);
-        if (!at_once && kib >= 1024) CompareTypes(plan, options, report);
+        if (!at_once && kib >= 1024 && options.beside.empty())
+          CompareTypes(plan, options, report);
       }
     }
   }
@@ -398,6 +415,9 @@ int main(int argc, char** argv) {
                "minimal program over shared memory");
   app.add_flag("--untuned-malloc", options.untuned_malloc,
                "Leave malloc as it is; the daemons tune it");
+  app.add_option("--beside", options.beside,
+                 "Another system's program, such as bench/peers/ps_lite.sh "
+                 "builds");
   app.add_option("--congestion", options.congestion,
                  "TCP congestion control of both sides, in a network "
                  "namespace of its own (root); default: the machine's");

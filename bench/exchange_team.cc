@@ -38,17 +38,6 @@ ParameterLayout LayoutOf(const ExchangePlan& plan) {
   return ParameterLayout({tensor}, plan.shards);
 }
 
-// Multiples of 1/4 below 2.
-float GradientAt(int worker, int64_t i) {
-  return static_cast<float>((i + 3 * worker) % 8) / 4;
-}
-
-float WeightAt(int workers, int64_t rounds, int64_t i) {
-  float sum = 0;
-  for (int w = 0; w < workers; ++w) sum += GradientAt(w, i);
-  return 1 - static_cast<float>(rounds) * kRate * sum / workers;
-}
-
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights) {
   // BF16 has 8 bits of significand, FP16 has 11.
@@ -66,23 +55,30 @@ void Verify(const ExchangePlan& plan, int64_t round,
   }
 }
 
-void Fail(const std::string& what) {
-  std::fprintf(stderr, "exchange: %s\n", what.c_str());
-  std::_Exit(1);
-}
-
-void Control::Send(const Note& note) const {
-  if (send(fd_, &note, sizeof(note), MSG_NOSIGNAL) != sizeof(note)) {
-    Fail("a process of the benchmark is gone");
-  }
-}
-
-Note Control::Receive() const {
-  Note note;
-  if (recv(fd_, &note, sizeof(note), 0) != sizeof(note)) {
-    Fail("a process of the benchmark is gone");
-  }
-  return note;
+Bodies ProgramSide(const std::string& program) {
+  const auto become = [program](const std::string& role) {
+    return [program, role](const ExchangePlan& plan, int index,
+                           const Control& control) {
+      const std::vector<std::string> words = {
+          program,
+          role,
+          absl::StrCat(index),
+          absl::StrCat(control.fd()),
+          absl::StrCat(plan.workers),
+          absl::StrCat(plan.shards),
+          absl::StrCat(plan.floats),
+          absl::StrCat(plan.chunk_bytes),
+          absl::StrCat(plan.at_once ? 1 : 0)};
+      std::vector<char*> arguments;
+      for (const std::string& word : words) {
+        arguments.push_back(const_cast<char*>(word.c_str()));
+      }
+      arguments.push_back(nullptr);
+      execv(program.c_str(), arguments.data());
+      Fail(absl::StrCat("cannot run ", program));
+    };
+  };
+  return {become("shard"), become("worker")};
 }
 
 Team::Team(const ExchangePlan& plan, const Bodies& bodies) : plan_(plan) {

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/exchange_peer.h"
 #include "common/parameter_layout.h"
 #include "common/wire/float_type.h"
 
-// The processes of bench/exchange.cc, and how they are controlled. Both sides
-// of the comparison are driven in the same way.
+// The processes of bench/exchange.cc. All sides of the comparison are driven in
+// the same way.
 namespace sluice::bench {
 
 // The amount of the exchange, and its participants.
@@ -30,56 +31,11 @@ struct ExchangePlan {
 // One tensor, initially all 1, and its division among the shards.
 ParameterLayout LayoutOf(const ExchangePlan& plan);
 
-// The gradient of worker w at float i, and the weights after `rounds` updates
-// by the workers' mean. All values are exact in float32, and gradients in 16
-// bits.
-inline constexpr float kRate = 1.0f / 1024;
-float GradientAt(int worker, int64_t i);
-float WeightAt(int workers, int64_t rounds, int64_t i);
-
 // Ends the process with a message if `weights` are not the result of round
 // `round`: the weights after it or, with at_once, any mixture of those after it
 // and before it. In 16 bits they are compared after rounding.
 void Verify(const ExchangePlan& plan, int64_t round,
             const std::vector<float>& weights);
-
-// One control message.
-struct Note {
-  enum class Kind : int64_t {
-    kPort,     // shard -> all workers: its port
-    kReady,    // worker: connected
-    kGo,       // to workers: begin an exchange; `number` is the round, from 1
-    kPushed,   // worker: its gradient is staged; commit when all are
-    kCommit,   // to shards: make version `number` of all gradients
-    kApplied,  // shard, then to workers: the version is made
-    kDone,     // worker: the round is over
-    kStop,     // to anyone
-  };
-  Kind kind = Kind::kStop;
-  int64_t number = 0;
-  bool verify = false;  // kGo: check the weights that arrive.
-  double push_seconds = 0;
-  double pull_seconds = 0;
-  double seconds = 0;  // kDone: for the whole round.
-};
-
-// One end of the control connection between the parent and a child.
-//
-// Thread-compatible.
-class Control {
- public:
-  explicit Control(int fd) : fd_(fd) {}
-  int fd() const { return fd_; }
-  void Send(const Note& note) const;
-  // Waits for the next note. Ends the process if the other end is gone.
-  Note Receive() const;
-
- private:
-  int fd_;
-};
-
-// Ends this process with a message.
-[[noreturn]] void Fail(const std::string& what);
 
 // The body of one process; returns when it is told to stop.
 using Body = std::function<void(const ExchangePlan& plan, int index,
@@ -88,6 +44,10 @@ struct Bodies {
   Body shard;
   Body worker;
 };
+
+// Each process becomes `program`, which gets the plan on its command line and
+// whose control connection is open (bench/peers/ps_lite.cc).
+Bodies ProgramSide(const std::string& program);
 
 // The workers and shards of one plan, one process each, connected and ready.
 //
