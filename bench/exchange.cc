@@ -74,7 +74,8 @@ struct Options {
   bool untuned_malloc = false;
   bool tls = false;
   bool shared_memory = false;
-  std::string beside;      // A program of another system. Empty: none.
+  std::string beside;  // A program of another system. Empty: none.
+  double round_trip_ms = 0;
   std::string congestion;  // Empty: the machine's default.
   double seconds = 1.5;    // Time of measuring, for each row and side.
   int64_t chunk_kib = 1024;
@@ -368,7 +369,8 @@ void RunPlainText(const Options& options, Report* report) {
             .shards = pairs,
             .floats = (kib << 10) / static_cast<int64_t>(sizeof(float)),
             .at_once = at_once,
-            .chunk_bytes = options.chunk_kib << 10};
+            .chunk_bytes = options.chunk_kib << 10,
+            .round_trip = absl::Milliseconds(options.round_trip_ms)};
         Compare(plan, options, report);
         if (!at_once && kib >= 1024 && options.beside.empty())
           CompareTypes(plan, options, report);
@@ -418,6 +420,8 @@ int main(int argc, char** argv) {
   app.add_option("--beside", options.beside,
                  "Another system's program, such as bench/peers/ps_lite.sh "
                  "builds");
+  app.add_option("--round-trip-ms", options.round_trip_ms,
+                 "Length of the way between workers and shards and back");
   app.add_option("--congestion", options.congestion,
                  "TCP congestion control of both sides, in a network "
                  "namespace of its own (root); default: the machine's");

@@ -145,6 +145,9 @@ class Worker {
     const GrpcExchange::Options options{
         .client = absl::StrCat("worker ", index),
         .credentials = security_.ToShards(),
+        .window = plan.round_trip > absl::ZeroDuration()
+                      ? Window::kRoundTrip
+                      : WindowTo(addresses.front(), security_.tls()),
         .chunk_bytes = plan.chunk_bytes,
         .types = {.pull = plan.type, .push = plan.type},
         .loop = std::make_shared<CompletionLoop>()};

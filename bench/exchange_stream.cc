@@ -121,7 +121,7 @@ void RunWorker(const std::string& certificates, const ExchangePlan& plan,
   for (int64_t i = 0; i < plan.floats; ++i) gradient[i] = GradientAt(index, i);
   grpc::GenericStub stub(grpc::CreateCustomChannel(
       absl::StrCat("127.0.0.1:", control.Receive().number), security.ToLead(),
-      BulkChannelArguments()));
+      BulkChannelArguments(Window::kRoundTrip)));
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   const auto stream = stub.PrepareCall(&context, "/bench/Exchange", &queue);

@@ -14,6 +14,7 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "bench/exchange_link.h"
 
 namespace sluice::bench {
 namespace {
@@ -89,10 +90,25 @@ Team::Team(const ExchangePlan& plan, const Bodies& bodies) : plan_(plan) {
     workers_.push_back(Start(bodies.worker, i));
   }
   for (const Control& shard : shards_) {
-    const Note port = shard.Receive();
+    Note port = shard.Receive();
+    if (plan_.round_trip > absl::ZeroDuration()) {
+      port.number = StartLink(static_cast<int>(port.number));
+    }
     for (const Control& worker : workers_) worker.Send(port);
   }
   for (const Control& worker : workers_) worker.Receive();
+}
+
+int Team::StartLink(int port) {
+  LongLink link(port, plan_.round_trip);
+  const pid_t process = fork();
+  if (process < 0) Fail("no fork");
+  if (process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    link.Run();
+  }
+  links_.push_back(process);
+  return link.port();
 }
 
 Control Team::Start(const Body& body, int index) {
@@ -123,6 +139,10 @@ Team::~Team() {
     int status = 0;
     waitpid(process, &status, 0);
     if (status != 0) Fail("a process of the benchmark failed");
+  }
+  for (const pid_t link : links_) {
+    kill(link, SIGKILL);
+    waitpid(link, nullptr, 0);
   }
   for (const auto* controls : {&workers_, &shards_}) {
     for (const Control& control : *controls) close(control.fd());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "bench/exchange_peer.h"
 #include "common/parameter_layout.h"
 #include "common/wire/float_type.h"
@@ -26,6 +27,8 @@ struct ExchangePlan {
   int64_t chunk_bytes = 1 << 20;
   FloatType type = FloatType::kFp32;  // In both directions; for Sluice only.
   bool shares_memory = false;         // For Sluice only.
+  // Of the way between workers and shards; 0: the loopback's own.
+  absl::Duration round_trip = absl::ZeroDuration();
 };
 
 // One tensor, initially all 1, and its division among the shards.
@@ -66,9 +69,12 @@ class Team {
 
  private:
   Control Start(const Body& body, int index);
+  // Starts a link to the shard with this port; returns the link's port.
+  int StartLink(int port);
 
   const ExchangePlan plan_;
-  std::vector<pid_t> processes_;
+  std::vector<pid_t> processes_;  // Workers and shards.
+  std::vector<pid_t> links_;
   std::vector<Control> shards_;
   std::vector<Control> workers_;
   int64_t round_ = 0;

@@ -105,11 +105,14 @@ absl::StatusOr<std::unique_ptr<GrpcExchange>> OpenExchange(
         absl::StrCat("the coordinator names ", addresses.size(),
                      " shards, expected ", job.job.cluster().shards()));
   }
+  GrpcExchange::Options options;
   for (const std::string& address : addresses) {
     SLUICE_RETURN_IF_ERROR(security.Allow("the address of a shard", address));
+    if (WindowTo(address, security.tls()) == Window::kRoundTrip) {
+      options.window = Window::kRoundTrip;
+    }
   }
   const proto::Limits& limits = job.job.limits();
-  GrpcExchange::Options options;
   options.client = client;
   options.credentials = security.ToShards();
   options.chunk_bytes = limits.chunk_bytes();

@@ -4,6 +4,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace sluice {
@@ -30,16 +31,32 @@ struct Keepalive {
   static Keepalive Within(absl::Duration silence);
 };
 
+// How much a sender may send ahead of what its receiver has asked for.
+enum class Window {
+  // The rest of the message that it has asked for: one chunk for each round
+  // trip. What comes is still in the cache when it is read, and nobody can make
+  // the receiver hold more.
+  kMessage,
+  // As much as is on the way during a round trip, which gRPC measures; up to
+  // 16 MiB.
+  kRoundTrip,
+};
+// On a connection to `address`, "host:port". Plain text within one host has no
+// round trip to fill, and there the cache counts more.
+Window WindowTo(absl::string_view address, bool tls);
+
 // For weights and gradients. Each channel has its own connection, so that a
-// chunk never delays the messages of another channel. The server's keepalive
-// must be the same.
-grpc::ChannelArguments BulkChannelArguments(const Keepalive& keepalive = {});
+// chunk never delays the messages of another channel. `window` is for what
+// comes on it. The server's keepalive must be the same.
+grpc::ChannelArguments BulkChannelArguments(Window window,
+                                            const Keepalive& keepalive = {});
 
 // For sessions: small messages that must not wait, on a connection of their own
 // that notices a vanished peer.
 grpc::ChannelArguments SessionChannelArguments();
 
-// The server's side of both. A port that another process listens on is refused.
+// The server's side of both, with Window::kMessage, since it does not know yet
+// whom it may trust. A port that another process listens on is refused.
 void ApplyServerOptions(grpc::ServerBuilder* builder,
                         const Keepalive& keepalive = {});
 

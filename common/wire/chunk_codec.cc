@@ -171,12 +171,11 @@ absl::StatusOr<ReceivedChunk<Header>> Decode(const grpc::ByteBuffer& buffer) {
 
 }  // namespace
 
-ChunkData InPlace(absl::Span<const float> floats,
+ChunkData InPlace(absl::Span<const float> floats, uint64_t checksum,
                   std::function<void()> released) {
   // gRPC only reads through this pointer, although its type is not const.
   void* const start = const_cast<float*>(floats.data());
   const size_t bytes = floats.size() * sizeof(float);
-  const uint64_t checksum = ChunkChecksum(floats);
   if (!released) {
     return {grpc::Slice(start, bytes, grpc::Slice::STATIC_SLICE), checksum};
   }

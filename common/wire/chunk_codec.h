@@ -40,12 +40,12 @@ struct ChunkData {
   grpc::Slice bytes;
   uint64_t checksum = 0;
 };
-// Sends `floats` in place, as FP32 (with one pass over them for the checksum).
+// Sends `floats` in place, as FP32, with their `checksum` (ChunkChecksum).
 // gRPC reads them until it calls `released` once, on any thread, possibly after
 // the call has ended. Until then they must neither change nor go away.
 // `released` may be empty if the buffer is known to be gone before the floats
 // are. `floats` may be empty.
-ChunkData InPlace(absl::Span<const float> floats,
+ChunkData InPlace(absl::Span<const float> floats, uint64_t checksum,
                   std::function<void()> released);
 // A copy of `floats`, which are those of `range`, in WireFormat's encoding.
 ChunkData CopyOf(const WireFormat& format, FloatType type, ParameterRange range,

@@ -67,7 +67,7 @@ grpc::ByteBuffer Encode(const PushChunkHeader& header,
 }
 grpc::ByteBuffer Encode(const PullChunkHeader& header,
                         absl::Span<const float> data) {
-  return EncodePullChunk(header, InPlace(data, nullptr));
+  return EncodePullChunk(header, InPlace(data, ChunkChecksum(data), nullptr));
 }
 
 proto::PushChunk AsProto(const PushChunkHeader& h, absl::Span<const float> d) {
@@ -139,9 +139,9 @@ TEST(ChunkCodecTest, ThePayloadIsNotCopiedAndItsOwnerIsToldOnceWhenItIsFree) {
   const std::vector<float> data = Floats(4096);
   int released = 0;
   {
-    const grpc::ByteBuffer buffer =
-        EncodePullChunk({Version(1), 0, FloatType::kFp32},
-                        InPlace(data, [&released] { ++released; }));
+    const grpc::ByteBuffer buffer = EncodePullChunk(
+        {Version(1), 0, FloatType::kFp32},
+        InPlace(data, ChunkChecksum(data), [&released] { ++released; }));
     std::vector<grpc::Slice> slices;
     ASSERT_TRUE(buffer.Dump(&slices).ok());
     EXPECT_EQ(static_cast<const void*>(slices.back().begin()), data.data());

@@ -22,27 +22,35 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "floats are copied as they lie");
 
-// A piece is hashed and then copied while it is still in the first-level cache.
+// A piece is hashed, copied and looked at while it is still in the first-level
+// cache.
 constexpr size_t kPieceBytes = 16 << 10;
 
-// Copies parts to one place and hashes them on the way.
-class HashingCopy {
+// Copies parts to one place, and hashes them on the way if need be.
+class PieceCopy {
  public:
-  explicit HashingCopy(uint8_t* to) : to_(to) { XXH3_64bits_reset(&hash_); }
+  PieceCopy(uint8_t* to, bool hashes) : begin_(to), to_(to), hashes_(hashes) {
+    XXH3_64bits_reset(&hash_);
+  }
 
-  void Append(absl::Span<const uint8_t> part) {
+  // Calls `seen` with the bytes that are there after each piece.
+  void Append(absl::Span<const uint8_t> part,
+              absl::FunctionRef<void(size_t bytes)> seen) {
     for (size_t i = 0; i < part.size(); i += kPieceBytes) {
       const auto piece = part.subspan(i, kPieceBytes);
-      XXH3_64bits_update(&hash_, piece.data(), piece.size());
+      if (hashes_) XXH3_64bits_update(&hash_, piece.data(), piece.size());
       std::memcpy(to_, piece.data(), piece.size());
       to_ += piece.size();
+      seen(to_ - begin_);
     }
   }
   uint64_t checksum() const { return XXH3_64bits_digest(&hash_); }
 
  private:
   XXH3_state_t hash_;
+  uint8_t* const begin_;
   uint8_t* to_;
+  const bool hashes_;
 };
 
 }  // namespace
@@ -56,9 +64,10 @@ uint64_t ChunkChecksum(absl::Span<const float> data) {
 }
 
 uint64_t CopyWithChecksum(absl::Span<const float> data, uint8_t* to) {
-  HashingCopy copy(to);
+  PieceCopy copy(to, /*hashes=*/true);
   copy.Append({reinterpret_cast<const uint8_t*>(data.data()),
-               data.size() * sizeof(float)});
+               data.size() * sizeof(float)},
+              [](size_t) {});
   return copy.checksum();
 }
 
@@ -74,25 +83,25 @@ Payload Payload::Shared(absl::Span<const uint8_t> bytes) {
   return payload;
 }
 
-absl::Status Payload::CopyTo(absl::Span<float> to) const {
-  return CopyTo(absl::MakeSpan(reinterpret_cast<uint8_t*>(to.data()),
-                               to.size() * sizeof(float)));
+absl::Status Payload::CopyTo(absl::Span<float> to, FloatsSeen seen) const {
+  return Copy(absl::MakeSpan(reinterpret_cast<uint8_t*>(to.data()),
+                             to.size() * sizeof(float)),
+              [seen](size_t bytes) { seen(bytes / sizeof(float)); });
 }
 
 absl::Status Payload::CopyTo(absl::Span<uint8_t> to) const {
+  return Copy(to, [](size_t) {});
+}
+
+absl::Status Payload::Copy(absl::Span<uint8_t> to,
+                           absl::FunctionRef<void(size_t bytes)> seen) const {
   if (bytes_ != to.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk has ", bytes_, " bytes, expected ", to.size()));
   }
-  if (!checksum_.has_value()) {
-    for (const auto& part : parts_) {
-      std::memcpy(to.data(), part.data(), part.size());
-      to.remove_prefix(part.size());
-    }
-    return absl::OkStatus();
-  }
-  HashingCopy copy(to.data());
-  for (const auto& part : parts_) copy.Append(part);
+  PieceCopy copy(to.data(), checksum_.has_value());
+  for (const auto& part : parts_) copy.Append(part, seen);
+  if (!checksum_.has_value()) return absl::OkStatus();
   const uint64_t checksum = copy.checksum();
   if (checksum == checksum_) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("chunk's checksum is ",

@@ -85,13 +85,15 @@ void WireFormat::Read(FloatType type, ParameterRange range, const uint8_t* data,
 
 absl::Status WireFormat::Decode(FloatType type, ParameterRange range,
                                 const Payload& payload,
-                                absl::Span<float> floats) const {
-  if (type == FloatType::kFp32) return payload.CopyTo(floats);
+                                absl::Span<float> floats,
+                                FloatsSeen seen) const {
+  if (type == FloatType::kFp32) return payload.CopyTo(floats, seen);
   const int64_t bytes = Bytes(type, range);
   const std::unique_ptr<uint8_t[]> data = Scratch(bytes);
   SLUICE_RETURN_IF_ERROR(
       payload.CopyTo(absl::MakeSpan(data.get(), static_cast<size_t>(bytes))));
   Read(type, range, data.get(), floats);
+  seen(floats.size());
   return absl::OkStatus();
 }
 

@@ -38,8 +38,10 @@ class WireFormat {
 
   // Reads `range` from a received payload. Errors: kInvalidArgument if the size
   // is wrong, before anything is written; kDataLoss if the checksum is wrong.
+  // `seen` as Payload::CopyTo's.
   absl::Status Decode(FloatType type, ParameterRange range,
-                      const Payload& payload, absl::Span<float> floats) const;
+                      const Payload& payload, absl::Span<float> floats,
+                      FloatsSeen seen = NobodyLooks) const;
 
   // Rounds `floats`, which are those of `range`, as if they had been sent.
   void Travel(FloatType type, ParameterRange range,

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "common/wire/payload.h"
 #include "common/wire/shared_slots.h"
 #include "ps_server/shard/shared_chunks.h"
 
@@ -65,8 +67,17 @@ class ChunkRef {
   }
 
   const float* data() const { return chunk_->floats; }
+  // XXH3-64 of the first `floats` of it, all that it has: computed when it is
+  // first asked for. Call from the exchange thread.
+  uint64_t Checksum(int64_t floats) const {
+    if (!chunk_->checksum.has_value()) {
+      chunk_->checksum = ChunkChecksum(absl::MakeConstSpan(data(), floats));
+    }
+    return *chunk_->checksum;
+  }
   // To be written from now on. REQUIRES: IsUnique().
   float* mutable_data() const {
+    chunk_->checksum.reset();
     if (chunk_->shared != nullptr) chunk_->shared->BeginWrite(chunk_->slot);
     return chunk_->floats;
   }
@@ -96,6 +107,7 @@ class ChunkRef {
     const std::shared_ptr<SharedChunks> shared;
     const int slot = -1;
     float* const floats;
+    std::optional<uint64_t> checksum;
   };
 
   explicit ChunkRef(Chunk* chunk) : chunk_(chunk) {}

@@ -6,9 +6,12 @@
 //   Execute(Commit 5)    from the session's thread: posted, and the queue woken
 //   RunPosted            first the pulls that waited for version 4, if that was
 //                        made by a decision just before: the Commit may end it.
-//                        Then version 5 is made and the coordinator answered
-//   AnswerParked         last, the pulls that waited for version 5: they take
-//                        long, and the coordinator does not wait for them
+//                        Then version 5 is published and the coordinator
+//                        answered
+//   AnswerParked         last, the pulls that waited for version 5: each makes
+//                        the chunk that it sends, unless another has
+//   MakeSome             a chunk that nobody has asked for yet, and again after
+//                        what the network has brought meanwhile
 //
 // What is posted while the thread is busy is found by the wake that is under
 // way, so a burst of decisions costs one.
@@ -129,6 +132,16 @@ class ExchangeService::Impl {
     }
     for (const auto& body : bodies) body();
     AnswerParked();
+    MakeSome();
+  }
+
+  // Makes a chunk of the newest version, if any is to be made, and comes back
+  // for the next: pulls are sent in between, and make what they send.
+  void MakeSome() {
+    const auto chunk = context_.shard->unmade();
+    if (!chunk.has_value()) return;
+    context_.shard->Make(*chunk);
+    Post([] {});
   }
 
   void Run() {
@@ -143,7 +156,7 @@ class ExchangeService::Impl {
     Shard& shard = *context_.shard;
     // Who waits for exactly this version gets it before anything may end it.
     if (!std::holds_alternative<Discard>(decision.what)) AnswerParked();
-    absl::StatusOr<Shard::Executed> executed = shard.Execute(decision);
+    absl::StatusOr<Shard::Executed> executed = shard.Begin(decision);
     if (executed.ok()) EndReads(executed->ended_reads);
     context_.counters.Set(&ExchangeCounters::decisions, shard.executed());
     done(std::move(executed), shard.executed(),

@@ -56,7 +56,7 @@ class Loopback {
   }
 
   std::shared_ptr<grpc::Channel> Connect() {
-    grpc::ChannelArguments arguments = BulkChannelArguments();
+    grpc::ChannelArguments arguments = BulkChannelArguments(Window::kMessage);
     arguments.SetMaxSendMessageSize(-1);  // So that the server must refuse.
     return grpc::CreateCustomChannel(
         address_, grpc::InsecureChannelCredentials(), arguments);

@@ -162,15 +162,20 @@ void PullCall::OnAlarm(bool ok) {
 }
 
 // FP32 is sent from where it lies: the chunk's reference goes to gRPC, which
-// drops it when it has sent it.
+// drops it when it has sent it. All who pull the chunk share its checksum.
 ChunkData PullCall::DataOf(ParameterRange part) const {
-  const Shard& shard = *context_->shard;
-  const int64_t chunk = part.begin / shard.grid().chunk_floats();
+  Shard& shard = *context_->shard;
+  const auto chunk = static_cast<int>(part.begin / shard.grid().chunk_floats());
+  shard.Make(chunk);
   const ChunkRef held = read_->snapshot->chunks[chunk];
   const auto floats = absl::MakeConstSpan(
-      held.data() + (part.begin - shard.grid().begin(static_cast<int>(chunk))),
-      part.size());
-  if (type_ == FloatType::kFp32) return InPlace(floats, [held] {});
+      held.data() + (part.begin - shard.grid().begin(chunk)), part.size());
+  if (type_ == FloatType::kFp32) {
+    const bool whole = part.size() == shard.grid().size(chunk);
+    return InPlace(floats,
+                   whole ? held.Checksum(part.size()) : ChunkChecksum(floats),
+                   [held] {});
+  }
   const int64_t begin = shard.range().begin + part.begin;
   return CopyOf(shard.wire_format(), type_, {begin, begin + part.size()},
                 floats);
@@ -193,6 +198,7 @@ std::vector<SlotState> PullCall::TakeSlots() {
     if (chunk < 0) break;
     const auto slot = read_->snapshot->chunks[chunk].slot();
     if (!slot.has_value()) break;
+    context_->shard->Make(chunk);
     slots.push_back(*slot);
     rest_.begin = NextPart().end;
   }

@@ -6,10 +6,11 @@
 // Version 5 from the gradients of tasks 7 and 9, read by r1 at version 4:
 //
 //   Stage(7), Stage(9)       each chunk; true when all of a slice is here
-//   Execute(Commit 5)        find both slices, close version 4 (r1 keeps it),
-//                            sum and apply chunk by chunk, publish version 5,
-//                            free both slices: returns reads that were ended
+//   Begin(Commit 5)          find both slices, close version 4 (r1 keeps it),
+//                            publish version 5: returns reads that were ended
 //                            and digests that are due
+//   Make(0), Make(1)         sum and apply chunk by chunk, for whoever reads
+//                            them; the last one frees both slices
 //   Execute(Commit 5)        repeated: its number is known; nothing happens
 //   Pull(5)                  version 5; Pull(6) would have to wait
 #include "ps_server/shard/shard.h"
@@ -55,8 +56,16 @@ absl::Status Shard::Named(const absl::Status& status) const {
 }
 
 absl::StatusOr<Shard::Executed> Shard::Execute(const Decision& decision) {
+  absl::StatusOr<Executed> executed = Begin(decision);
+  MakeAll();
+  return executed;
+}
+
+absl::StatusOr<Shard::Executed> Shard::Begin(const Decision& decision) {
   if (!fault_.ok()) return fault_;
   if (decision.number <= executed_) return Executed();
+  // A Discard does not look at the weights.
+  if (!std::holds_alternative<Discard>(decision.what)) MakeAll();
   absl::StatusOr<Executed> executed = DoNext(decision);
   if (!executed.ok()) return fault_ = Named(executed.status());
   executed_ = decision.number;
@@ -122,8 +131,17 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
   }
   SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
   Executed executed;
-  executed.ended_reads = Apply(commit, gradients);
-  for (const CommitEntry& entry : commit.entries) staging_.End(entry.key);
+  executed.ended_reads = store_.Close();
+  making_.emplace();
+  making_->commit = commit;
+  making_->gradients = gradients;
+  for (const CommitEntry& entry : commit.entries) {
+    making_->factors.push_back(entry.weight);
+  }
+  for (int chunk = 0; chunk < grid_.count(); ++chunk) {
+    making_->pieces.push_back(store_.Prepare(chunk));
+  }
+  store_.Publish();
   executed.digests = DigestsIfDue();
   if (commit.pin) SLUICE_RETURN_IF_ERROR(store_.Pin(commit.version));
   return executed;
@@ -148,20 +166,28 @@ absl::StatusOr<std::vector<const float*>> Shard::FindAll(
   return gradients;
 }
 
-std::vector<ReadId> Shard::Apply(const Commit& commit,
-                                 const std::vector<const float*>& gradients) {
-  std::vector<float> factors;
-  for (const CommitEntry& entry : commit.entries) {
-    factors.push_back(entry.weight);
-  }
-  std::vector<ReadId> ended = store_.Close();
-  for (int chunk = 0; chunk < grid_.count(); ++chunk) {
-    const WeightStore::Piece piece = store_.Prepare(chunk);
-    optimizer_.Apply({commit.version, commit.learning_rate, gradients, factors},
-                     chunk, piece.from, piece.to);
-  }
-  store_.Publish();
-  return ended;
+void Shard::Make(int chunk) {
+  if (!making_.has_value() || !making_->pieces[chunk].has_value()) return;
+  const WeightStore::Piece piece =
+      *std::exchange(making_->pieces[chunk], std::nullopt);
+  const Commit& commit = making_->commit;
+  optimizer_.Apply({commit.version, commit.learning_rate, making_->gradients,
+                    making_->factors},
+                   chunk, piece.from.data(), piece.to);
+  int& next = making_->next;
+  while (next < grid_.count() && !making_->pieces[next].has_value()) ++next;
+  if (next < grid_.count()) return;
+  for (const CommitEntry& entry : commit.entries) staging_.End(entry.key);
+  making_.reset();
+}
+
+std::optional<int> Shard::unmade() const {
+  if (!making_.has_value()) return std::nullopt;
+  return making_->next;
+}
+
+void Shard::MakeAll() {
+  while (const auto chunk = unmade()) Make(*chunk);
 }
 
 absl::StatusOr<Shard::Executed> Shard::Do(const Discard& discard) {
@@ -197,6 +223,10 @@ absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,
     return Named(absl::FailedPreconditionError("not restored yet"));
   }
   absl::StatusOr<bool> staged = staging_.Stage(header, payload, holder);
+  if (absl::IsResourceExhausted(staged.status()) && making_.has_value()) {
+    MakeAll();  // The room of what is being applied has been granted anew.
+    staged = staging_.Stage(header, payload, holder);
+  }
   if (!staged.ok()) return Named(staged.status());
   return staged;
 }
@@ -223,6 +253,7 @@ std::vector<uint64_t> Shard::DigestsIfDue() {
       version().value() % options_.digest_every != 0) {
     return {};
   }
+  MakeAll();
   const WeightStore::Read read = store_.BeginRead();
   std::vector<uint64_t> digests =
       TensorDigests(*read.snapshot, grid_, options_.layout, range_);
@@ -231,6 +262,7 @@ std::vector<uint64_t> Shard::DigestsIfDue() {
 }
 
 Shard::HeldVersion Shard::Hold() {
+  MakeAll();
   const WeightStore::Read read = store_.BeginRead();
   HeldVersion held{version(), {{"weights", read.snapshot->chunks}}};
   store_.EndRead(read.id);

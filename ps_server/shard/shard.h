@@ -103,6 +103,15 @@ class Shard {
   // further decision with the same error.
   absl::StatusOr<Executed> Execute(const Decision& decision);
 
+  // The same, but a Commit's version may be there before its weights: each
+  // chunk is made by its Make, which whoever reads it calls first, or by what
+  // comes next and needs it.
+  absl::StatusOr<Executed> Begin(const Decision& decision);
+  // Makes a chunk of the newest version, unless that has been done.
+  void Make(int chunk);
+  // The next chunk to be made; nullopt: all are.
+  std::optional<int> unmade() const;
+
   // The last decision executed; 0 before the first.
   int64_t executed() const { return executed_; }
   bool restored() const { return generation_.value() > 0; }
@@ -127,8 +136,9 @@ class Shard {
     // Exactly `version` (the newest, or a pinned one); else that or newer.
     bool exact = false;
   };
-  // The weights asked for; nullopt: that version is not there yet, so ask
-  // again after the next decision. Errors: kAborted (VERSION_GONE),
+  // The weights asked for, of which those of the newest version may have to be
+  // made before they are read (Begin); nullopt: that version is not there yet,
+  // so ask again after the next decision. Errors: kAborted (VERSION_GONE),
   // kFailedPrecondition for another generation. The caller ends the read.
   absl::StatusOr<std::optional<WeightStore::Read>> Pull(const PullQuery& query);
   void EndRead(ReadId id) { store_.EndRead(id); }
@@ -155,9 +165,7 @@ class Shard {
   absl::Status LoadVersion(const Restore& restore);
   // The slices of a commit's gradients, in its order.
   absl::StatusOr<std::vector<const float*>> FindAll(const Commit& commit) const;
-  // Returns the reads that it ended.
-  std::vector<ReadId> Apply(const Commit& commit,
-                            const std::vector<const float*>& gradients);
+  void MakeAll();
   // Of the newest version; empty where they are not due.
   std::vector<uint64_t> DigestsIfDue();
   // The status with "shard N: " before its message.
@@ -175,6 +183,16 @@ class Shard {
   WeightStore store_;
   Staging staging_;
   Optimizer optimizer_;
+
+  // The newest version, while chunks of it are to be made.
+  struct Making {
+    Commit commit;
+    std::vector<const float*> gradients;  // In Staging, of each entry.
+    std::vector<float> factors;
+    std::vector<std::optional<WeightStore::Piece>> pieces;  // nullopt: made.
+    int next = 0;  // The first that has not been made.
+  };
+  std::optional<Making> making_;
 };
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include "common/exchange_error.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"
+#include "ps_server/shard/tensor_digests.h"
 
 namespace sluice {
 namespace {
@@ -141,6 +142,96 @@ TEST_F(HeldVersionTest, IsWrittenInPlaceAgainWhenItHasBeenLetGo) {
   Update(2, 2);
   EXPECT_EQ(shard_.store().chunks_copied(), copied);
   EXPECT_EQ(shard_.Hold().arrays[1].chunks[0].data(), mean);
+}
+
+// Version 2 of generation 2 begins and is made later; in generation 1 it was
+// executed.
+class LaterTest : public HeldVersionTest {
+ protected:
+  LaterTest() {
+    Prepare(1);
+    EXPECT_TRUE(Do(Two(1)).ok());
+    two_ = Floats(shard_.Hold());
+    Three(1);
+    three_ = Floats(shard_.Hold());
+    Prepare(2);
+  }
+  static GradientKey In(int64_t generation, int64_t sequence) {
+    GradientKey key = Key(sequence);
+    key.generation = Generation(generation);
+    return key;
+  }
+  void Prepare(int64_t generation) {
+    const Generation begun(generation);
+    ASSERT_TRUE(Do(Restore{begun, Version(0), testing::kSecret}).ok());
+    StageAll(In(generation, 1), 1);
+    ASSERT_TRUE(Do(Commit{Version(1), 1, {{In(generation, 1), 1}}}).ok());
+    StageAll(In(generation, 2), 3);
+    StageAll(In(generation, 3), 5);
+  }
+  static Commit Two(int64_t generation) {
+    return {Version(2), 1, {{In(generation, 2), 0.5}, {In(generation, 3), 1}}};
+  }
+  void Three(int64_t generation) {
+    StageAll(In(generation, 4), 2);
+    ASSERT_TRUE(Do(Commit{Version(3), 1, {{In(generation, 4), 1}}}).ok());
+  }
+  void BeginTwo() {
+    ASSERT_TRUE(shard_.Begin({shard_.executed() + 1, Two(2)}).ok());
+  }
+
+  std::vector<float> two_, three_;  // Weights and states of these versions.
+};
+
+TEST_F(LaterTest, AVersionHasTheSameBitsInWhateverOrderItsChunksAreMade) {
+  BeginTwo();
+  EXPECT_EQ(shard_.version(), Version(2));
+  for (const int chunk : {2, 1, 2, 0}) {
+    EXPECT_EQ(shard_.unmade(), 0);
+    EXPECT_EQ(shard_.staging().held(), 2);
+    shard_.Make(chunk);
+  }
+  EXPECT_EQ(shard_.unmade(), std::nullopt);
+  EXPECT_EQ(shard_.staging().held(), 0);
+  EXPECT_EQ(Floats(shard_.Hold()), two_);
+}
+
+TEST_F(LaterTest, WhoReadsTheVersionBeforeKeepsItWhileTheNextIsMade) {
+  const auto read = shard_.Pull({Generation(2), Version(1), true});
+  ASSERT_TRUE(read.ok() && read->has_value());
+  const std::vector<float> before = Weights(**read);
+  BeginTwo();
+  shard_.Make(1);
+  EXPECT_EQ(Weights(**read), before);
+  EXPECT_EQ(Floats(shard_.Hold()), two_);
+  EXPECT_EQ(Weights(**read), before);
+}
+
+TEST_F(LaterTest, ADecisionThatNeedsNoWeightsLeavesThemUnmade) {
+  BeginTwo();
+  const Decision discard{shard_.executed() + 1, Discard{{In(2, 9)}}};
+  ASSERT_TRUE(shard_.Begin(discard).ok());
+  ASSERT_TRUE(shard_.Begin(discard).ok());
+  EXPECT_EQ(shard_.unmade(), 0);
+}
+
+TEST_F(LaterTest, WhoNeedsTheRoomOfItsGradientsMakesIt) {
+  BeginTwo();
+  shard_.Make(0);
+  StageAll(In(2, 4), 1);
+  EXPECT_EQ(shard_.unmade(), 1);
+  StageAll(In(2, 5), 1);  // Two, beside the two that are being applied.
+  EXPECT_EQ(shard_.unmade(), 1);
+  StageAll(In(2, 6), 1);
+  EXPECT_EQ(shard_.unmade(), std::nullopt);
+  EXPECT_EQ(Floats(shard_.Hold()), two_);
+}
+
+TEST_F(LaterTest, TheNextUpdateIsMadeOfIt) {
+  BeginTwo();
+  shard_.Make(1);
+  Three(2);
+  EXPECT_EQ(Floats(shard_.Hold()), three_);
 }
 
 TEST_F(HeldVersionTest, AStoreHoldsTheNewestVersionAndNothingElseDoes) {
@@ -333,6 +424,24 @@ TEST(ShardDigestsTest, AreTakenOfEverySoManyThVersionByItsCommitAlone) {
         << version;
     EXPECT_EQ(digests(Pin{Version(version)}), 0);
   }
+}
+
+TEST(ShardDigestsTest, AreOfTheWholeVersionWhenItIsMadeLater) {
+  ShardOptions options = testing::SmallOptions();
+  options.digest_every = 1;
+  Shard shard(options);
+  ASSERT_TRUE(shard.Execute({1, FirstRestore()}).ok());
+  for (int i = 0; i < shard.grid().count(); ++i) {
+    const std::vector<float> ones(shard.grid().size(i), 1);
+    const auto header = HeaderOf(Key(1), shard.grid().begin(i));
+    ASSERT_TRUE(shard.Stage(header, PayloadOf(ones)).ok());
+  }
+  const auto begun = shard.Begin({2, Commit{Version(1), 1, {{Key(1), 1}}}});
+  ASSERT_TRUE(begun.ok());
+  const auto read = **shard.Pull({Generation(1), Version(1), true});
+  for (int i = 0; i < shard.grid().count(); ++i) shard.Make(i);
+  EXPECT_EQ(begun->digests, TensorDigests(*read.snapshot, shard.grid(),
+                                          options.layout, shard.range()));
 }
 
 TEST_F(ShardTest, ReadsThatOverstayAreNamed) {

@@ -63,11 +63,20 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
     ++duplicate_chunks_;
     return missing == 0;
   }
-  float* floats = entry->floats.get() + grid_.begin(chunk);
+  const auto floats = absl::MakeSpan(entry->floats.get() + grid_.begin(chunk),
+                                     grid_.size(chunk));
+  size_t looked_at = 0;
+  int64_t wrong = -1;
+  const auto look = [&](size_t there) {
+    if (wrong >= 0) return;
+    const int64_t at =
+        kernels::FirstNonFinite(floats.subspan(looked_at, there - looked_at));
+    if (at >= 0) wrong = static_cast<int64_t>(looked_at) + at;
+    looked_at = there;
+  };
   SLUICE_RETURN_IF_ERROR(
-      format_.Decode(type_, RangeOf(chunk), payload,
-                     absl::MakeSpan(floats, grid_.size(chunk))));
-  SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));
+      format_.Decode(type_, RangeOf(chunk), payload, floats, look));
+  if (wrong >= 0) return NotFinite(header.key, chunk, wrong, floats[wrong]);
   entry->here[chunk] = true;
   --entry->missing_in_all;
   return --missing == 0;
@@ -128,16 +137,13 @@ ParameterRange Staging::RangeOf(int chunk) const {
   return {begin, begin + grid_.size(chunk)};
 }
 
-absl::Status Staging::CheckFinite(const GradientKey& key, int chunk,
-                                  const float* floats) const {
-  const int64_t at =
-      kernels::FirstNonFinite(absl::MakeSpan(floats, grid_.size(chunk)));
-  if (at < 0) return absl::OkStatus();
+absl::Status Staging::NotFinite(const GradientKey& key, int chunk, int64_t at,
+                                float value) const {
   const int64_t offset = range_.begin + grid_.begin(chunk) + at;
   const TensorSpec& tensor = layout_->TensorAt(offset);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "gradient ", key.ToString(), " is ", floats[at], " in tensor ",
-      tensor.name, " at position ", offset - tensor.offset));
+  return absl::InvalidArgumentError(
+      absl::StrCat("gradient ", key.ToString(), " is ", value, " in tensor ",
+                   tensor.name, " at position ", offset - tensor.offset));
 }
 
 absl::StatusOr<Staging::Entry*> Staging::FindOrMake(const GradientKey& key) {

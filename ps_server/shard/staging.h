@@ -84,8 +84,9 @@ class Staging {
                                  const Payload& payload) const;
   // Where chunk `chunk` lies in the flat vector.
   ParameterRange RangeOf(int chunk) const;
-  absl::Status CheckFinite(const GradientKey& key, int chunk,
-                           const float* floats) const;
+  // Says where the chunk's float `at`, of that value, lies.
+  absl::Status NotFinite(const GradientKey& key, int chunk, int64_t at,
+                         float value) const;
   // The gradient's entry, made when there is room.
   absl::StatusOr<Entry*> FindOrMake(const GradientKey& key);
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/grant.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard_testing.h"
@@ -178,6 +179,29 @@ TEST_F(StagingTest, NanAndInfinityNameTensorPositionAndValue) {
             absl::InvalidArgumentError("gradient g1/w0/i1/s1 is -inf in tensor "
                                        "fc.weight at position 64"));
   EXPECT_FALSE(IsStaged(Key(1)));
+}
+
+// A chunk of several pieces, which came in parts that split a float.
+TEST(LargeChunkTest, ANanIsSeenWhereverItIs) {
+  constexpr int64_t kSize = 10000;
+  const ParameterLayout layout({testing::Constant("w", kSize, 0, false)}, 1);
+  for (const int64_t at : {int64_t{0}, int64_t{1023}, int64_t{1024},
+                           int64_t{4095}, int64_t{4096}, kSize - 1}) {
+    Staging staging(&layout, {0, kSize}, ChunkGrid(kSize, kSize),
+                    FloatType::kFp32, 1);
+    staging.Reset(Generation(1), kSecret);
+    std::vector<float> floats(kSize, 1);
+    floats[at] = std::numeric_limits<float>::quiet_NaN();
+    const auto bytes = absl::MakeSpan(
+        reinterpret_cast<const uint8_t*>(floats.data()), kSize * sizeof(float));
+    const Payload payload(
+        {bytes.subspan(0, 4095), bytes.subspan(4095, 3), bytes.subspan(4098)},
+        ChunkChecksum(floats));
+    EXPECT_EQ(staging.Stage(HeaderOf(Key(1), 0), payload).status(),
+              absl::InvalidArgumentError(absl::StrCat(
+                  "gradient g1/w0/i1/s1 is nan in tensor w at position ", at)));
+    EXPECT_FALSE(staging.Find(Key(1)).ok());
+  }
 }
 
 TEST_F(StagingTest, AWrongChecksumIsDataLossAndTheChunkIsNotHere) {

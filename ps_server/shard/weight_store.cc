@@ -111,12 +111,13 @@ std::vector<ReadId> WeightStore::Close() {
 
 WeightStore::Piece WeightStore::Prepare(int chunk) {
   ChunkRef& slot = next_[chunk];
-  const float* from = slot.data();
-  if (!slot.IsUnique()) {
-    pool_.Replace(&slot);
-    ++chunks_copied_;
+  if (slot.IsUnique()) {
+    float* const to = slot.mutable_data();
+    return {slot, to};
   }
-  return {from, slot.mutable_data()};
+  ++chunks_copied_;
+  ChunkRef from = pool_.Replace(&slot);
+  return {std::move(from), slot.mutable_data()};
 }
 
 void WeightStore::Publish() {

@@ -65,10 +65,11 @@ class WeightStore {
   // the oldest that is not pinned. Their holders must let go of the snapshot.
   std::vector<ReadId> Close();
   struct Piece {
-    const float* from;  // The closed version's chunk.
-    float* to;          // The next version's; may be the same memory.
+    ChunkRef from;  // The closed version's chunk, held.
+    float* to;      // The next version's; may be the same memory.
   };
-  // Says where `chunk` is to be read and written, until the next Prepare.
+  // Says where `chunk` is to be read and written. It may be written after
+  // Publish, if nobody looks at it before that.
   Piece Prepare(int chunk);
   void Publish();
 

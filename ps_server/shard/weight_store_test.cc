@@ -1,6 +1,8 @@
 #include "ps_server/shard/weight_store.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -25,7 +27,8 @@ class WeightStoreTest : public testing::Test {
     std::vector<ReadId> ended = store_.Close();
     for (int i = 0; i < grid.count(); ++i) {
       const WeightStore::Piece piece = store_.Prepare(i);
-      for (int j = 0; j < grid.size(i); ++j) piece.to[j] = piece.from[j] + 100;
+      for (int j = 0; j < grid.size(i); ++j)
+        piece.to[j] = piece.from.data()[j] + 100;
     }
     store_.Publish();
     return ended;
@@ -67,6 +70,17 @@ TEST_F(WeightStoreTest, AReaderKeepsItsWholeVersionWhileUpdatesGoOn) {
   EXPECT_TRUE(IsWhole(old));
   EXPECT_TRUE(IsWhole(store_.BeginRead()));
   EXPECT_EQ(store_.chunks_copied(), 3);  // The first update's; not again.
+}
+
+TEST_F(WeightStoreTest, WhatAnUpdateIsMadeFromStaysWhenItsReaderLetsGo) {
+  std::optional<WeightStore::Read> read = store_.BeginRead();
+  store_.Close();
+  const WeightStore::Piece first = store_.Prepare(0);
+  store_.EndRead(read->id);
+  read.reset();
+  const WeightStore::Piece second = store_.Prepare(1);
+  std::fill_n(second.to, 4, -1.0f);
+  EXPECT_EQ(first.from.data()[3], 3);
 }
 
 TEST_F(WeightStoreTest, OnlyAChunkThatIsStillBeingSentIsCopied) {

@@ -172,7 +172,7 @@ class FaultyCluster {
   // ---- Checks ----
   void Expect(bool holds, const std::string& rule);
   using Chunks = std::vector<ChunkRef>;
-  void CheckFloats(const Shard& shard, Generation generation, int64_t version,
+  void CheckFloats(Shard& shard, Generation generation, int64_t version,
                    const Chunks& chunks, const std::string& what);
   void CheckShard(size_t process);
   void CheckProgress(Lead& lead);

@@ -60,7 +60,7 @@ struct Pull {
   static constexpr auto kDecode = &DecodePullChunk;
   static grpc::ByteBuffer Encode(const Header& header,
                                  absl::Span<const float> data) {
-    return EncodePullChunk(header, InPlace(data, nullptr));
+    return EncodePullChunk(header, InPlace(data, ChunkChecksum(data), nullptr));
   }
   static Header HeaderOf(const Message& message) {
     Header header = {Version(message.version()), message.offset(),
@@ -83,12 +83,11 @@ struct Push {
   }
   static Header HeaderOf(const Message& message) {
     const proto::Key& key = message.key();
-    Header header = {
-        {Generation(key.generation()), WorkerId(key.worker()),
-         Incarnation(key.incarnation()), Sequence(key.sequence())},
-        message.grant(),
-        message.offset(),
-        static_cast<FloatType>(message.type())};
+    Header header = {{Generation(key.generation()), WorkerId(key.worker()),
+                      Incarnation(key.incarnation()), Sequence(key.sequence())},
+                     message.grant(),
+                     message.offset(),
+                     static_cast<FloatType>(message.type())};
     if (message.has_shared()) {
       const proto::SharedFloats& shared = message.shared();
       header.shared = {shared.link(), shared.memory(), shared.at(),

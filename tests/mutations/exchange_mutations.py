@@ -70,13 +70,16 @@ MUTATIONS = [
     staging("a chunk beside the grid is refused", "its offset is believed",
             "if (chunk < 0) {", "if (chunk < -2) {"),
     staging("NaN and infinity are refused", "they are staged",
-            "if (at < 0) return absl::OkStatus();", "return absl::OkStatus();"),
+            "if (wrong >= 0) return NotFinite(", "if (false) return NotFinite("),
+    staging("every float is looked at", "not those in two pieces",
+            "    looked_at = there;\n", "    looked_at = there + 1;\n"),
     staging("a chunk that was refused is not here", "it is",
-            "  SLUICE_RETURN_IF_ERROR(CheckFinite(header.key, chunk, floats));\n"
+            "  if (wrong >= 0) return NotFinite(header.key, chunk, wrong, "
+            "floats[wrong]);\n"
             "  entry->here[chunk] = true;\n  --entry->missing_in_all;\n",
             "  entry->here[chunk] = true;\n  --entry->missing_in_all;\n"
-            "  SLUICE_RETURN_IF_ERROR("
-            "CheckFinite(header.key, chunk, floats));\n"),
+            "  if (wrong >= 0) return NotFinite(header.key, chunk, wrong, "
+            "floats[wrong]);\n"),
     staging("a member's part is staged by itself", "with the first member's",
             "int& missing = entry->missing[grid_.PartOf(chunk)];",
             "int& missing = entry->missing[0];"),
@@ -100,7 +103,7 @@ MUTATIONS = [
 
     # ---- The weight store: whole versions ----
     weights("no read is torn", "a chunk that is being read is written to",
-            "if (!slot.IsUnique()) {", "if (false) {"),
+            "if (slot.IsUnique()) {", "if (true) {"),
     Mutation("no read of an old version is torn",
              "a retired chunk is used while it is read",
              SHARD + "chunk.h",
@@ -272,8 +275,26 @@ MUTATIONS = [
     shard("a Store is of the newest version", "of any",
           "  if (store.version != version()) {", "  if (false) {"),
     shard("reads that an update ended are named", "they are not",
-          "  executed.ended_reads = Apply(commit, gradients);\n",
-          "  Apply(commit, gradients);\n"),
+          "  executed.ended_reads = store_.Close();\n", "  store_.Close();\n"),
+    shard("an update that has begun is made by what comes next", "it is not",
+          "  if (!std::holds_alternative<Discard>(decision.what)) MakeAll();\n",
+          ""),
+    shard("gradients stay until the last chunk is made", "until the first is",
+          "  if (next < grid_.count()) return;\n", ""),
+    shard("a chunk is made once", "each time that it is read",
+          "*std::exchange(making_->pieces[chunk], std::nullopt);",
+          "*making_->pieces[chunk];"),
+    shard("room granted anew is there", "the push waits for the update",
+          "    MakeAll();  // The room of what is being applied has been granted "
+          "anew.\n", ""),
+    shard("a version is whole when it is stored", "it has what is made by then",
+          "Shard::HeldVersion Shard::Hold() {\n  MakeAll();\n",
+          "Shard::HeldVersion Shard::Hold() {\n"),
+    shard("digests are of the whole version", "of what is made by then",
+          "  MakeAll();\n  const WeightStore::Read read = store_.BeginRead();\n"
+          "  std::vector<uint64_t> digests",
+          "  const WeightStore::Read read = store_.BeginRead();\n"
+          "  std::vector<uint64_t> digests"),
     shard("a Store holds its version", "nothing",
           "  executed.held = Hold();\n", ""),
     digests("a digest is of the whole tensor", "of its first chunk",

@@ -18,7 +18,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/rpc/channel_options.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
@@ -284,8 +283,9 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
                                ? options_.credentials
                                : grpc::InsecureChannelCredentials();
   for (const ShardSlice& slice : layout_.slices()) {
-    channels_.push_back(grpc::CreateCustomChannel(
-        addresses[slice.shard.value()], credentials, BulkChannelArguments()));
+    channels_.push_back(
+        grpc::CreateCustomChannel(addresses[slice.shard.value()], credentials,
+                                  BulkChannelArguments(options_.window)));
     stubs_.push_back(std::make_unique<grpc::GenericStub>(channels_.back()));
   }
   shared_.resize(stubs_.size());

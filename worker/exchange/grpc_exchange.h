@@ -21,6 +21,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
+#include "common/rpc/channel_options.h"
 #include "common/shared_memory.h"
 #include "common/wire/wire_format.h"
 #include "worker/cancel_token.h"
@@ -139,7 +140,8 @@ class GrpcExchange final : public Exchange {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
     // How the shards are connected to; null: in plain text.
     std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-    int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
+    Window window = Window::kMessage;  // For the weights.
+    int64_t chunk_bytes = 1 << 20;     // The shards'; they refuse any other.
     // How floats travel; the shards refuse pushes of another type than theirs.
     WireTypes types = {};
     CallLimits limits = {};

@@ -264,8 +264,9 @@ UpstreamLink::UpstreamLink(std::string address, MemberIdentity self,
     : address_(std::move(address)),
       self_(std::move(self)),
       clock_(clock),
-      channel_(grpc::CreateCustomChannel(address_, security.ToWorkers(),
-                                         BulkChannelArguments(keepalive))),
+      channel_(grpc::CreateCustomChannel(
+          address_, security.ToWorkers(),
+          BulkChannelArguments(WindowTo(address_, security.tls()), keepalive))),
       stub_(proto::Member::NewStub(channel_)) {}
 
 UpstreamLink::~UpstreamLink() { Unlink(); }
