@@ -12,6 +12,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,11 +58,12 @@ void SetUp(const char* role, const Plan& plan) {
   setenv("DMLC_NODE_HOST", "127.0.0.1", 1);
 }
 
-// The process that ps-lite's others find each other by.
-void StartScheduler(const Plan& plan) {
+// Starts the process that ps-lite's others find each other by.
+pid_t StartScheduler(const Plan& plan) {
   const pid_t parent = getpid();
   SetUp("scheduler", plan);
-  if (fork() != 0) return;
+  const pid_t scheduler = fork();
+  if (scheduler != 0) return scheduler;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) std::_Exit(1);
   ps::Start(0);
@@ -82,7 +84,7 @@ bool WantsWeights(const Meta& meta) {
 
 void RunServer(const Plan& plan, int index, const Control& control) {
   control.Send({.kind = Note::Kind::kPort});
-  if (index == 0) StartScheduler(plan);
+  const pid_t scheduler = index == 0 ? StartScheduler(plan) : 0;
   SetUp("server", plan);
   ps::Start(0);
   const int rank = ps::MyRank();
@@ -115,6 +117,8 @@ void RunServer(const Plan& plan, int index, const Control& control) {
     control.Send({.kind = Note::Kind::kApplied});
   }
   ps::Finalize(0, true);
+  // The next run's needs its port.
+  if (scheduler > 0) waitpid(scheduler, nullptr, 0);
 }
 
 // ---- The worker ----

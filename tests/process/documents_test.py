@@ -32,6 +32,7 @@ NOT_RUN = {
     r"\./sluice train .* --resume .*":
         "resume_test goes on with runs; of five updates nothing is left",
     r"tests/torch_of_pypi\.sh FOLDER": "fetches 5 GB",
+    r"bench/peers/ps_lite\.sh FOLDER.*": "needs the sources of ps-lite",
     r"tools/make_image_tree\.py images|\./sluice train images\.textproto":
         "images_test makes such a tree and trains the document's job on it",
     r"\./sluice wheel wheels": "wheel_test makes one and installs it",
