@@ -13,6 +13,11 @@
 //   received   0.6 MB   explained 0      hoard 0.6
 //   received   1.1 MB   explained 1.2    hoard 0      the chunk was complete
 //   received 100.0 MB   explained 0      hoard 98.9   shut
+//
+// A push that is cancelled leaves what has come of its next chunk, which gRPC
+// drops. So where no call is read from any more, nothing is hoarded: without
+// that a slow worker under K_SYNC, whose pushes are often cancelled, would be
+// shut.
 #include "common/rpc/connection_table.h"
 
 #include <arpa/inet.h>
@@ -168,6 +173,24 @@ void ConnectionTable::Explain(absl::string_view peer, int64_t received,
   if (it == by_peer_.end()) return;
   open_[it->second].explained +=
       received + (received + sent) / kShare + kPerMessage;
+}
+
+void ConnectionTable::BeginReading(absl::string_view peer) {
+  const std::string key = PeerOf(peer);
+  absl::MutexLock lock(&mu_);
+  const auto it = by_peer_.find(key);
+  if (it != by_peer_.end()) ++open_[it->second].reading;
+}
+
+void ConnectionTable::EndReading(absl::string_view peer) {
+  const std::string key = PeerOf(peer);
+  absl::MutexLock lock(&mu_);
+  const auto it = by_peer_.find(key);
+  if (it == by_peer_.end()) return;
+  Connection& connection = open_[it->second];
+  if (--connection.reading > 0) return;
+  connection.received = ReceivedOn(it->second);
+  connection.explained = connection.hoard = 0;
 }
 
 void ConnectionTable::Accuse(absl::string_view peer, absl::string_view did) {

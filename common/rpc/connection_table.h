@@ -62,6 +62,11 @@ class ConnectionTable {
   // or one of `sent` bytes goes to it, which it answers with updates of its
   // window.
   void Explain(absl::string_view peer, int64_t received, int64_t sent);
+  // A call of `peer` is read from, from Begin to End. When none is any more,
+  // gRPC holds nothing of it: what no message has come of was of calls that
+  // have ended, cancelled ones for instance.
+  void BeginReading(absl::string_view peer);
+  void EndReading(absl::string_view peer);
   // The next ShutOffenders shuts the connection of `peer`, as above, which
   // `did` something, as in "has made calls that it may not make".
   void Accuse(absl::string_view peer, absl::string_view did);
@@ -77,6 +82,7 @@ class ConnectionTable {
     int64_t received = 0;
     int64_t explained = 0;  // Since ShutOffenders.
     int64_t hoard = 0;
+    int reading = 0;       // Calls.
     std::string did = "";  // Empty: nothing.
   };
 

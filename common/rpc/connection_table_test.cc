@@ -178,6 +178,32 @@ TEST(ConnectionTableTest, MessagesExplainWhatIsSent) {
   }
 }
 
+TEST(ConnectionTableTest, WhatCallsHeldThatHaveEndedIsForgotten) {
+  ConnectionTable table({.hoard = kHoard});
+  Connected worker(&table);
+  for (int i = 0; i < 10; ++i) {
+    table.BeginReading(worker.peer());
+    worker.Send(30000);
+    EXPECT_TRUE(table.ShutOffenders(kSoon).ok());
+    worker.Send(30000);
+    table.EndReading(worker.peer());
+  }
+  table.BeginReading(worker.peer());
+  worker.Send(120000);
+  EXPECT_FALSE(table.ShutOffenders(kSoon).ok()) << "nobody has saved up";
+}
+
+TEST(ConnectionTableTest, WhatIsHeldStaysWhileAnotherCallIsReadFrom) {
+  ConnectionTable table({.hoard = kHoard});
+  Connected hoarder(&table);
+  table.BeginReading(hoarder.peer());
+  hoarder.Send(60000);
+  table.BeginReading(hoarder.peer());
+  table.EndReading(hoarder.peer());
+  hoarder.Send(60000);
+  EXPECT_FALSE(table.ShutOffenders(kSoon).ok());
+}
+
 TEST(ConnectionTableTest, NobodySavesUpForLater) {
   ConnectionTable table({.hoard = kHoard});
   Connected hoarder(&table);

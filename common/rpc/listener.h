@@ -71,6 +71,8 @@ class Listener {
   void Explain(absl::string_view peer, int64_t received, int64_t sent) {
     table_.Explain(peer, received, sent);
   }
+  void BeginReading(absl::string_view peer) { table_.BeginReading(peer); }
+  void EndReading(absl::string_view peer) { table_.EndReading(peer); }
   void Accuse(absl::string_view peer, absl::string_view did) {
     table_.Accuse(peer, did);
   }

@@ -23,6 +23,10 @@ absl::StatusOr<Admission::Place> Admission::Admit(
   }
   ++calls.live;
   place.admission_ = this;
+  if (listener_ != nullptr) {
+    listener_->BeginReading(place.connection_);
+    place.reading_ = true;
+  }
   place.Took(0);  // Its headers.
   return place;
 }

@@ -46,9 +46,11 @@ class Admission {
       std::swap(admission_, other.admission_);
       std::swap(connection_, other.connection_);
       std::swap(caller_, other.caller_);
+      std::swap(reading_, other.reading_);
       return *this;
     }
     ~Place() {
+      EndReading();
       if (admission_ != nullptr) admission_->End(connection_);
     }
 
@@ -56,6 +58,11 @@ class Admission {
     // A message of so many bytes has come, or is being sent.
     void Took(int64_t bytes) const { Explain(bytes, 0); }
     void Gave(int64_t bytes) const { Explain(0, bytes); }
+    // Nothing more is read of the call.
+    void EndReading() {
+      if (!std::exchange(reading_, false)) return;
+      admission_->listener_->EndReading(connection_);
+    }
 
    private:
     friend class Admission;
@@ -67,6 +74,7 @@ class Admission {
     Admission* admission_ = nullptr;  // Null: nothing was admitted.
     std::string connection_;
     Caller caller_;
+    bool reading_ = false;
   };
 
   // A call that has just come. As TransportSecurity::Admit; kResourceExhausted:

@@ -10,7 +10,7 @@
 //                        answered
 //   AnswerParked         last, the pulls that waited for version 5: each makes
 //                        the chunk that it sends, unless another has
-//   MakeSome             a chunk that nobody has asked for yet, and again after
+//   MakeSome             some of what nobody has asked for yet, and more after
 //                        what the network has brought meanwhile
 //
 // What is posted while the thread is busy is found by the wake that is under
@@ -36,6 +36,14 @@
 #include "spdlog/spdlog.h"
 
 namespace sluice {
+
+namespace {
+
+// Floats that are made between two looks at the network: 50 us, as long as a
+// wake takes.
+constexpr int64_t kMadeAtOnce = 256 << 10;
+
+}  // namespace
 
 class ExchangeService::Impl {
  public:
@@ -135,12 +143,16 @@ class ExchangeService::Impl {
     MakeSome();
   }
 
-  // Makes a chunk of the newest version, if any is to be made, and comes back
-  // for the next: pulls are sent in between, and make what they send.
+  // Makes some of the newest version, if any is to be made, and comes back for
+  // more: pulls are sent in between, and make what they send.
   void MakeSome() {
-    const auto chunk = context_.shard->unmade();
-    if (!chunk.has_value()) return;
-    context_.shard->Make(*chunk);
+    Shard& shard = *context_.shard;
+    for (int64_t made = 0; made < kMadeAtOnce;) {
+      const auto chunk = shard.unmade();
+      if (!chunk.has_value()) return;
+      shard.Make(*chunk);
+      made += shard.grid().size(*chunk);
+    }
     Post([] {});
   }
 

@@ -75,8 +75,10 @@ void PullCall::OnRequest(bool ok) {
   const absl::Status status =
       ok ? Parse()
          : absl::InvalidArgumentError("the pull came without a request");
-  if (status.ok()) return Answer();
-  Refuse(status);
+  if (!status.ok()) return Refuse(status);
+  // Who is told where chunks lie is read from until its side is closed.
+  if (link_ == nullptr) place_.EndReading();
+  Answer();
 }
 
 absl::Status PullCall::Parse() {

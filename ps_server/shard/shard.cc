@@ -132,9 +132,7 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
   SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
   Executed executed;
   executed.ended_reads = store_.Close();
-  making_.emplace();
-  making_->commit = commit;
-  making_->gradients = gradients;
+  making_ = Making{commit, gradients, {}, {}, 0};
   for (const CommitEntry& entry : commit.entries) {
     making_->factors.push_back(entry.weight);
   }

@@ -190,7 +190,7 @@ class Shard {
     std::vector<const float*> gradients;  // In Staging, of each entry.
     std::vector<float> factors;
     std::vector<std::optional<WeightStore::Piece>> pieces;  // nullopt: made.
-    int next = 0;  // The first that has not been made.
+    int next;  // The first that has not been made.
   };
   std::optional<Making> making_;
 };
