@@ -38,8 +38,8 @@ class Bell {
 
   void Set(Alarm* alarm, absl::Time at) {
     const std::lock_guard<std::mutex> lock(mu_);
-    const auto set = alarms_.emplace(at, alarm);
-    if (set == alarms_.begin()) changed_.notify_one();
+    alarms_.emplace(at, alarm);
+    if (at < wakes_) changed_.notify_one();
   }
 
   // False: it is ringing or has rung, and `alarm` must live until AwaitRung
@@ -65,13 +65,14 @@ class Bell {
     std::unique_lock<std::mutex> lock(mu_);
     while (true) {
       if (alarms_.empty()) {
+        wakes_ = absl::InfiniteFuture();
         changed_.wait(lock);
         continue;
       }
-      const absl::Duration left = alarms_.begin()->first - Clock::Real()->Now();
-      if (left > absl::ZeroDuration()) {
-        changed_.wait_for(
-            lock, absl::ToChronoNanoseconds(std::min(left, absl::Hours(1))));
+      const absl::Time now = Clock::Real()->Now();
+      wakes_ = std::min(alarms_.begin()->first, now + absl::Hours(1));
+      if (wakes_ > now) {
+        changed_.wait_for(lock, absl::ToChronoNanoseconds(wakes_ - now));
         continue;
       }
       ringing_ = alarms_.begin()->second;
@@ -90,6 +91,9 @@ class Bell {
   std::condition_variable changed_, rung_;
   std::multimap<absl::Time, Alarm*> alarms_;
   Alarm* ringing_ = nullptr;
+  // When the thread looks again without being told. A wait that ends early does
+  // not tell it, so the next ones, which end later, need not either.
+  absl::Time wakes_ = absl::InfiniteFuture();
 };
 
 }  // namespace

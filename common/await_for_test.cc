@@ -77,6 +77,27 @@ TEST_F(AwaitForTest, AConditionThatDoesNotComeIsWaitedForAsLongAsItSays) {
   EXPECT_GE(Clock::Real()->Now() - begin, absl::Milliseconds(50));
 }
 
+// Who rings still means to look when the earlier wait would have been over.
+TEST_F(AwaitForTest, AWaitIsOnTimeAfterOneThatEndedEarly) {
+  constexpr absl::Duration kWait = absl::Milliseconds(40);
+  for (const absl::Duration earlier : {kWait / 2, kLong}) {
+    std::thread other([this] {
+      absl::MutexLock lock(&mu_);
+      done_ = true;
+    });
+    absl::MutexLock lock(&mu_);
+    AwaitFor(&mu_, absl::Condition(&done_), earlier);
+    mu_.Await(absl::Condition(&done_));
+    done_ = false;
+    const absl::Time begin = Clock::Real()->Now();
+    EXPECT_FALSE(AwaitFor(&mu_, absl::Condition(&done_), kWait));
+    const absl::Duration took = Clock::Real()->Now() - begin;
+    EXPECT_GE(took, kWait);
+    EXPECT_LT(took, kLong / 2);
+    other.join();
+  }
+}
+
 TEST_F(AwaitForTest, AWallClockThatIsPutBackDoesNotProlongTheWait) {
   wall_ahead_s = 10;
   absl::MutexLock lock(&mu_);
