@@ -1,8 +1,5 @@
 #include "bench/exchange_link.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/exchange_peer.h"
 #include "common/clock.h"
 
 namespace sluice::bench {
@@ -24,19 +20,6 @@ namespace {
 constexpr int64_t kPieceBytes = 256 << 10;
 // More than is ever under way; the sender waits where there is more.
 constexpr int64_t kMostBytes = int64_t{256} << 20;
-
-sockaddr_in LoopbackAddress(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return address;
-}
-
-void SendWithoutDelay(int fd) {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
 
 // What is under way in one direction.
 struct Direction {
@@ -86,25 +69,14 @@ struct Direction {
 }  // namespace
 
 LongLink::LongLink(int port, absl::Duration round_trip)
-    : port_(port),
-      delay_(round_trip / 2),
-      listener_(socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in address = LoopbackAddress(0);
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, any, size) != 0 || listen(listener_, 8) != 0 ||
-      getsockname(listener_, any, &size) != 0) {
-    Fail("a link cannot listen");
-  }
-  own_port_ = ntohs(address.sin_port);
-}
+    : port_(port), delay_(round_trip / 2), listening_(ListenOnLoopback()) {}
 
 void LongLink::Run() {
   std::list<Direction> directions;
   while (true) {
     const absl::Time now = Clock::Real()->Now();
     absl::Time next = absl::InfiniteFuture();
-    std::vector<pollfd> polled = {{listener_, POLLIN, 0}};
+    std::vector<pollfd> polled = {{listening_.fd, POLLIN, 0}};
     for (Direction& one : directions) {
       one.Give(now);
       const bool takes = !one.over && one.held < kMostBytes;
@@ -123,15 +95,8 @@ void LongLink::Run() {
       at += 2;
     }
     if (polled[0].revents == 0) continue;
-    const int near = accept(listener_, nullptr, nullptr);
-    const int far = socket(AF_INET, SOCK_STREAM, 0);
-    const sockaddr_in address = LoopbackAddress(port_);
-    if (connect(far, reinterpret_cast<const sockaddr*>(&address),
-                sizeof(address)) != 0) {
-      Fail("a link cannot connect");
-    }
-    SendWithoutDelay(near);
-    SendWithoutDelay(far);
+    const int near = AcceptFrom(listening_);
+    const int far = ConnectOnLoopback(port_);
     for (const auto& [from, to] :
          {std::pair(near, far), std::pair(far, near)}) {
       Direction& one = directions.emplace_back();

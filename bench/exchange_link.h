@@ -2,6 +2,7 @@
 #define SLUICE_BENCH_EXCHANGE_LINK_H_
 
 #include "absl/time/time.h"
+#include "bench/exchange_sockets.h"
 
 namespace sluice::bench {
 
@@ -13,15 +14,14 @@ class LongLink {
  public:
   // Listens; both ports are of the loopback. Ends the process if it cannot.
   LongLink(int port, absl::Duration round_trip);
-  int port() const { return own_port_; }
+  int port() const { return listening_.port; }
   // Forwards, until the process is killed.
   [[noreturn]] void Run();
 
  private:
   const int port_;
   const absl::Duration delay_;
-  int listener_ = -1;
-  int own_port_ = 0;
+  const Listening listening_;
 };
 
 }  // namespace sluice::bench

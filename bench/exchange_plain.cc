@@ -5,9 +5,6 @@
 // everything is applied, then a one-byte request and pull.
 #include "bench/exchange_plain.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bench/exchange_sockets.h"
 #include "common/clock.h"
 #include "common/parameter_layout.h"
 #include "kernels/optimizer_kernels.h"
@@ -26,19 +24,6 @@ namespace {
 
 // Bytes that a shard receives and applies at a time; they stay in the cache.
 constexpr int64_t kPieceBytes = 256 << 10;
-
-sockaddr_in LoopbackAddress(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return address;
-}
-
-void SendWithoutDelay(int fd) {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
 
 // Bytes sent or received; 0 if the socket is not ready.
 int64_t Moved(ssize_t result) {
@@ -95,17 +80,6 @@ void Run(std::vector<Flow>* flows) {
   }
 }
 
-int Connect(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  const sockaddr_in address = LoopbackAddress(port);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) != 0) {
-    Fail("cannot connect");
-  }
-  SendWithoutDelay(fd);
-  return fd;
-}
-
 void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
   const ParameterLayout layout = LayoutOf(plan);
   std::vector<float> gradient(plan.floats), weights(plan.floats);
@@ -114,7 +88,8 @@ void RunWorker(const ExchangePlan& plan, int index, const Control& control) {
   // The request for the weights, and the shard's answer that all is applied.
   char word = 0;
   for (int s = 0; s < plan.shards; ++s) {
-    const int fd = Connect(control.Receive().number);
+    const int fd =
+        ConnectOnLoopback(static_cast<int>(control.Receive().number));
     const ParameterRange range = layout.range(ShardId(s));
     const int64_t bytes = range.size() * sizeof(float);
     push[s] = {.fd = fd, .to_send = bytes, .in = &word, .to_receive = 1};
@@ -196,21 +171,10 @@ class PlainShard {
   };
 
   void Accept(const Control& control) {
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = LoopbackAddress(0);
-    socklen_t size = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    if (bind(listener, any, size) != 0 || listen(listener, 8) != 0 ||
-        getsockname(listener, any, &size) != 0) {
-      Fail("cannot listen");
-    }
-    control.Send(
-        {.kind = Note::Kind::kPort, .number = ntohs(address.sin_port)});
-    for (Link& link : links_) {
-      link.fd = accept(listener, nullptr, nullptr);
-      SendWithoutDelay(link.fd);
-    }
-    close(listener);
+    const Listening listening = ListenOnLoopback();
+    control.Send({.kind = Note::Kind::kPort, .number = listening.port});
+    for (Link& link : links_) link.fd = AcceptFrom(listening);
+    close(listening.fd);
   }
 
   static pollfd InterestOf(const Link& link) {
