@@ -81,11 +81,12 @@ TEST_F(AwaitForTest, AConditionThatDoesNotComeIsWaitedForAsLongAsItSays) {
 TEST_F(AwaitForTest, AWaitIsOnTimeAfterOneThatEndedEarly) {
   constexpr absl::Duration kWait = absl::Milliseconds(40);
   for (const absl::Duration earlier : {kWait / 2, kLong}) {
+    absl::MutexLock lock(&mu_);
+    // It gets the lock when the wait has begun.
     std::thread other([this] {
       absl::MutexLock lock(&mu_);
       done_ = true;
     });
-    absl::MutexLock lock(&mu_);
     AwaitFor(&mu_, absl::Condition(&done_), earlier);
     mu_.Await(absl::Condition(&done_));
     done_ = false;
