@@ -34,7 +34,7 @@ constexpr int kConnectTimeoutMs = 3000;
 // own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10000;
 // Calls at once on one connection. A worker has a pull, a prefetch and a push,
-// and for a moment those that it has given up.
+// which may be four calls, and for a moment those that it has given up.
 constexpr int kMostStreams = 32;
 
 grpc::ChannelArguments CommonArguments(Window window,

@@ -43,9 +43,10 @@ constexpr int kPerProcess = 4;
 // People and scripts that ask for the status.
 constexpr int kTools = 16;
 
-// Of a worker's push two chunks are on their way at once, each with at most
-// twice its floats' bytes (WireFormat); twice that. A Join has a job's text.
-constexpr int kChunks = 8;
+// Of a worker's push four chunks are on their way at once (VectorPush), each
+// with at most twice its floats' bytes (WireFormat); and so much may be left of
+// the push before, which was cancelled. A Join has a job's text.
+constexpr int kChunks = 16;
 constexpr int64_t kRest = 4 << 20;
 
 // What HTTP/2 and TLS add to a message: its own headers, and 1/16 of it; its

@@ -27,7 +27,7 @@ class Admission {
  public:
   // A worker has a pull, a prefetch and a push on a connection, and for a
   // moment those that it has given up.
-  static constexpr int kMostCalls = 8;
+  static constexpr int kMostCalls = 16;
   // Who is refused so often while it has as many is shut.
   static constexpr int kMostRefused = 64;
 

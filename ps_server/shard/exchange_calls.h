@@ -162,8 +162,9 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
   bool finished_ = false;
 };
 
-// One Push: judge the caller, take chunks until the gradient is staged or one
-// is refused. Given up when the first one takes too long. Deletes itself.
+// One Push: judge the caller, take chunks until the gradient is staged, one is
+// refused or the caller has closed its side; other calls may bring the rest.
+// Given up when the first one takes too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PushCall : public QueuedCall, private StallWatch::Watched {
@@ -190,6 +191,8 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   // The same of chunks in memory that the caller shares.
   absl::StatusOr<bool> StageShared(PushChunkHeader header);
   void Accept();
+  // Ends the call and says how many floats are here.
+  void Reply(int64_t staged);
   void EndEarly();
   void Refuse(const absl::Status& status);
   void Finish(const absl::Status& status);

@@ -179,12 +179,31 @@ TEST_F(ExchangeServiceTest, BadChunksAreRefusedWithWhatIsWrongWithThem) {
   Update(1);  // The service goes on, and the refused key may be pushed whole.
 }
 
-TEST_F(ExchangeServiceTest, APushThatEndsEarlySaysSo) {
-  auto chunks = Gradient(Key(1), grid_, 1);
-  chunks.pop_back();
-  EXPECT_EQ(Push(client_.get(), chunks),
-            absl::InvalidArgumentError("gradient g1/w0/i1/s1: the push ended "
-                                       "before all of it came"));
+TEST_F(ExchangeServiceTest, CallsThatEachBringAPartStageAGradientTogether) {
+  auto first = Gradient(Key(1), grid_, 1);
+  const std::vector<proto::PushChunk> rest = {first.back()};
+  first.pop_back();
+  int64_t staged = -1;
+  ASSERT_TRUE(Push(client_.get(), first, &staged).ok());
+  EXPECT_EQ(staged, grid_.begin(grid_.count() - 1));
+  EXPECT_EQ(loopback_.counters().pushes_staged, 0);
+  ASSERT_TRUE(Push(client_.get(), rest, &staged).ok());
+  EXPECT_EQ(staged, grid_.floats());
+  EXPECT_EQ(loopback_.counters().pushes_staged, 1);
+  ASSERT_TRUE(loopback_.Execute(Commit{Version(1), 1, {{Key(1), 1}}}).ok());
+}
+
+TEST_F(ExchangeServiceTest, APushThatClosesItsSideBehindADiscardIsRefused) {
+  grpc::ClientContext context;
+  context.set_deadline(After(kPatience));
+  proto::PushReply reply;
+  const auto writer = client_->Push(&context, &reply);
+  ASSERT_TRUE(writer->Write(Gradient(Key(1), grid_, 1)[0]));
+  loopback_.Await(&ExchangeCounters::push_bytes, 256);
+  ASSERT_TRUE(loopback_.Execute(Discard{{Key(1)}}).ok());
+  writer->WritesDone();
+  EXPECT_EQ(FromGrpcStatus(writer->Finish()),
+            absl::AbortedError("task g1/w0/i1/s1 has ended"));
 }
 
 TEST_F(ExchangeServiceTest, ALateChunkAfterADiscardIsRefused) {

@@ -53,8 +53,10 @@ inline std::vector<proto::PushChunk> Gradient(const GradientKey& key,
   return chunks;
 }
 
+// `staged`: what the reply says, if there is one.
 inline absl::Status Push(proto::Exchange::Stub* client,
-                         const std::vector<proto::PushChunk>& chunks) {
+                         const std::vector<proto::PushChunk>& chunks,
+                         int64_t* staged = nullptr) {
   grpc::ClientContext context;
   context.set_deadline(After(kPatience));
   proto::PushReply reply;
@@ -63,7 +65,9 @@ inline absl::Status Push(proto::Exchange::Stub* client,
     if (!writer->Write(chunk)) break;  // Finish says why.
   }
   writer->WritesDone();
-  return FromGrpcStatus(writer->Finish());
+  const absl::Status status = FromGrpcStatus(writer->Finish());
+  if (staged != nullptr) *staged = reply.staged();
+  return status;
 }
 
 struct Pulled {

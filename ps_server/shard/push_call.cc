@@ -123,21 +123,28 @@ absl::StatusOr<bool> PushCall::Stage(const PushChunkHeader& header,
 
 void PushCall::Accept() {
   context_->counters.Add(&ExchangeCounters::pushes_staged);
-  proto::PushReply reply;
   const ChunkGrid& grid = context_->shard->staging().grid();
-  reply.set_staged(grid.PartFloats(grid.PartOf(grid.ChunkAt(offset_))));
+  Reply(grid.PartFloats(grid.PartOf(grid.ChunkAt(offset_))));
+}
+
+void PushCall::Reply(int64_t staged) {
+  proto::PushReply reply;
+  reply.set_staged(staged);
   finished_ = true;
   stream_.WriteAndFinish(EncodeMessage(reply), grpc::WriteOptions(),
                          grpc::Status::OK, on_finished_.Begin());
 }
 
-// The client closed its side, or is gone: only OnDone knows which.
+// The client closed its side, or is gone: only OnDone knows which. Another call
+// may bring the rest.
 void PushCall::EndEarly() {
   ended_early_ = true;
-  Finish(absl::InvalidArgumentError(
-      key_ ? absl::StrCat("gradient ", key_->ToString(),
-                          ": the push ended before all of it came")
-           : "the push ended before its first chunk"));
+  if (!key_.has_value()) {
+    return Refuse(
+        absl::InvalidArgumentError("the push ended before its first chunk"));
+  }
+  const auto here = context_->shard->staging().FloatsHere(*key_, offset_);
+  here.ok() ? Reply(*here) : Refuse(here.status());
 }
 
 void PushCall::Refuse(const absl::Status& status) {
@@ -155,10 +162,9 @@ void PushCall::Finish(const absl::Status& status) {
 
 void PushCall::OnDone(bool ok) {
   context_->watch.End(this);
-  if (!ended_early_) return;
-  context_->counters.Add(call_.IsCancelled()
-                             ? &ExchangeCounters::pushes_cancelled
-                             : &ExchangeCounters::pushes_refused);
+  if (ended_early_ && call_.IsCancelled()) {
+    context_->counters.Add(&ExchangeCounters::pushes_cancelled);
+  }
 }
 
 }  // namespace sluice

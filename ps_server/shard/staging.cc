@@ -178,6 +178,23 @@ absl::StatusOr<const float*> Staging::Find(const GradientKey& key) const {
                    " of ", grid_.count(), " chunks are missing"));
 }
 
+absl::StatusOr<int64_t> Staging::FloatsHere(const GradientKey& key,
+                                            int64_t offset) const {
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) {
+    return absl::AbortedError(
+        absl::StrCat("task ", key.ToString(), " has ended"));
+  }
+  const int part = grid_.PartOf(grid_.ChunkAt(offset));
+  int64_t floats = 0;
+  for (int i = 0; i < grid_.count(); ++i) {
+    if (entry->second.here[i] && grid_.PartOf(i) == part) {
+      floats += grid_.size(i);
+    }
+  }
+  return floats;
+}
+
 void Staging::End(const GradientKey& key) {
   Sequence& ended = ended_[Life(key.worker, key.incarnation)];
   ended = std::max(ended, key.sequence);

@@ -57,6 +57,12 @@ class Staging {
   // kNotFound says how much of it is here.
   absl::StatusOr<const float*> Find(const GradientKey& key) const;
 
+  // Of a gradient that is here, or the rest of which is to come: the floats of
+  // the part that float `offset` of the range lies in. kAborted: the task has
+  // ended.
+  absl::StatusOr<int64_t> FloatsHere(const GradientKey& key,
+                                     int64_t offset) const;
+
   // The task is over: frees its room. Later chunks of this key, and of earlier
   // ones of the same incarnation, are refused. Gradients already staged stay
   // until their own End.

@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kSecret = ServedShard::kSecret;
 constexpr int64_t kFloats = 3000;
-constexpr int64_t kChunkBytes = 4096;
+constexpr int64_t kChunkBytes = 1024;
 
 // Far longer than any test takes. A wait of this length is a failure.
 constexpr absl::Duration kLong = absl::Seconds(30);
@@ -59,7 +59,7 @@ ShardOptions OptionsOf(int64_t id) {
 }
 
 std::shared_ptr<SharedChunks> NewChunks() {
-  auto chunks = SharedChunks::Create(kChunkBytes / sizeof(float), /*slots=*/12);
+  auto chunks = SharedChunks::Create(kChunkBytes / sizeof(float), /*slots=*/48);
   EXPECT_TRUE(chunks.ok()) << chunks.status();
   return *chunks;
 }
@@ -71,16 +71,19 @@ SharedMemory NewGradient() {
   return *std::move(memory);
 }
 
-// The parameter: whether memory is shared.
-class ExchangeLoopbackTest : public ::testing::TestWithParam<bool> {
+// How chunks travel: on one call or on several, or in memory that is shared.
+enum class Way { kCall, kCalls, kShared };
+
+class ExchangeLoopbackTest : public ::testing::TestWithParam<Way> {
  protected:
   ExchangeLoopbackTest() {
-    if (GetParam()) exchange_.ShareMemory({&memory_});
+    if (shared()) exchange_.ShareMemory({&memory_});
   }
 
+  static bool shared() { return GetParam() == Way::kShared; }
   static ShardOptions ShardOf(int64_t id) {
     ShardOptions options = OptionsOf(id);
-    if (GetParam()) options.shared_weights = NewChunks();
+    if (shared()) options.shared_weights = NewChunks();
     return options;
   }
   static GradientKey Key(int64_t sequence) {
@@ -90,6 +93,7 @@ class ExchangeLoopbackTest : public ::testing::TestWithParam<bool> {
     GrpcExchange::Options options;
     options.client = "worker 0";
     options.chunk_bytes = kChunkBytes;
+    if (GetParam() == Way::kCalls) options.window = Window::kRoundTrip;
     return options;
   }
   absl::StatusOr<std::vector<Version>> Pull(int64_t version) {
@@ -147,7 +151,7 @@ TEST_P(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
     ASSERT_EQ(weights_[i], 2 - 0.5f * gradient[i]) << i;
   }
   // Two pulls and a push.
-  EXPECT_EQ(shared_bytes(), GetParam() ? 3 * kFloats * 4 : 0);
+  EXPECT_EQ(shared_bytes(), shared() ? 3 * kFloats * 4 : 0);
 }
 
 TEST_P(ExchangeLoopbackTest, AGradientThatLiesElsewhereIsSent) {
@@ -170,7 +174,7 @@ TEST_P(ExchangeLoopbackTest, VersionsFollowEachOther) {
     ASSERT_TRUE(versions.ok()) << versions.status();
     ASSERT_THAT(weights_, Each(2.0f - static_cast<float>(version)));
   }
-  EXPECT_EQ(shared_bytes(), GetParam() ? 40 * kFloats * 4 : 0);
+  EXPECT_EQ(shared_bytes(), shared() ? 40 * kFloats * 4 : 0);
 }
 
 // What a pull was told of is held until it has been read: the update that is
@@ -269,10 +273,14 @@ TEST_P(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   EXPECT_THAT(weights_, Each(1.0f));
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, ExchangeLoopbackTest, ::testing::Bool(),
-                         [](const auto& info) {
-                           return std::string(info.param ? "Shared" : "Sent");
-                         });
+std::string NameOfWay(const ::testing::TestParamInfo<Way>& info) {
+  if (info.param == Way::kShared) return "Shared";
+  return info.param == Way::kCall ? "Call" : "Calls";
+}
+INSTANTIATE_TEST_SUITE_P(Ways, ExchangeLoopbackTest,
+                         ::testing::Values(Way::kCall, Way::kCalls,
+                                           Way::kShared),
+                         NameOfWay);
 
 // Weights that start at 2, with a running statistic between them that lies on
 // both shards.

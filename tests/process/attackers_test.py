@@ -24,7 +24,7 @@ SECONDS = 4  # Of each measurement: thousands of updates.
 # Of docs/security.md: two shards, two workers and an evaluator, and chunks of
 # 1 MiB.
 CONNECTIONS = 4 * (5 + 16)
-MEMORY_MIB = CONNECTIONS * (8 * 1 + 4)
+MEMORY_MIB = CONNECTIONS * (16 * 1 + 4)
 
 
 @contextlib.contextmanager

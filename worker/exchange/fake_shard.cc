@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/rpc/channel_options.h"
@@ -121,35 +122,46 @@ grpc::Status FakeShard::Push(grpc::ServerContext* context,
                              grpc::ServerReader<proto::PushChunk>* reader,
                              proto::PushReply* reply) {
   const Behaviour behaviour = this->behaviour();
-  Staged staged{.key = {}, .grant = {}, .values = {}, .offsets = {}};
-  staged.values.resize(weights_.size());
-  int64_t received = 0;
+  int64_t sequence = 0;
   proto::PushChunk chunk;
   while (reader->Read(&chunk)) {
-    staged.key = chunk.key();
-    staged.grant = chunk.grant();
-    staged.offsets.push_back(chunk.offset());
-    SLUICE_CHECK(chunk.checksum() ==
-                 XXH3_64bits(chunk.data().data(), chunk.data().size()));
-    std::memcpy(&staged.values[chunk.offset()], chunk.data().data(),
-                chunk.data().size());
-    received += static_cast<int64_t>(chunk.data().size() / sizeof(float));
-    {
-      absl::MutexLock lock(&mu_);
-      ++chunks_;
+    sequence = chunk.key().sequence();
+    if (behaviour.on_push_chunk != nullptr) {
+      const grpc::Status status = behaviour.on_push_chunk(chunk);
+      if (!status.ok()) return status;
     }
-    if (behaviour.on_push_chunk == nullptr) continue;
-    const grpc::Status status = behaviour.on_push_chunk(chunk);
-    if (!status.ok()) return status;
+    Take(chunk);
   }
   absl::MutexLock lock(&mu_);
   if (context->IsCancelled()) {
     saw_cancel_ = true;
     return grpc::Status::CANCELLED;
   }
-  reply->set_staged(received + behaviour.staged_too_many);
-  staged_.push_back(std::move(staged));
+  const Arriving& arriving = arriving_[sequence];
+  reply->set_staged(arriving.floats + behaviour.staged_too_many);
+  const auto whole = static_cast<int64_t>(weights_.size());
+  if (arriving.floats == whole) {
+    staged_.push_back(arriving.gradient);
+    arriving_.erase(sequence);
+  }
   return grpc::Status::OK;
+}
+
+void FakeShard::Take(const proto::PushChunk& chunk) {
+  SLUICE_CHECK(chunk.checksum() ==
+               XXH3_64bits(chunk.data().data(), chunk.data().size()));
+  absl::MutexLock lock(&mu_);
+  ++chunks_;
+  Arriving& arriving = arriving_[chunk.key().sequence()];
+  Staged& gradient = arriving.gradient;
+  gradient.key = chunk.key();
+  gradient.grant = chunk.grant();
+  gradient.values.resize(weights_.size());
+  std::memcpy(&gradient.values[chunk.offset()], chunk.data().data(),
+              chunk.data().size());
+  if (absl::c_linear_search(gradient.offsets, chunk.offset())) return;
+  gradient.offsets.push_back(chunk.offset());
+  arriving.floats += static_cast<int64_t>(chunk.data().size() / sizeof(float));
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ class FakeShard final : public proto::Exchange::Service {
     std::function<void(int i, proto::PullChunk*)> on_pull_chunk = nullptr;
     // Asked behind the last chunk how the pull ends.
     std::function<grpc::Status()> after_pull_chunks = nullptr;
-    // Asked for each chunk of a push that came.
+    // Asked for each chunk of a push that came; OK: it is taken.
     std::function<grpc::Status(const proto::PushChunk&)> on_push_chunk =
         nullptr;
     // Sends no chunk and says that all is well.
@@ -58,7 +59,7 @@ class FakeShard final : public proto::Exchange::Service {
     std::vector<int64_t> offsets;  // In the order in which they came.
   };
   std::vector<Staged> staged() const;
-  // Chunks that have come, of any push.
+  // Chunks that have been taken, of any push.
   int64_t chunks() const;
   // These two block; after 30 s they abort the test.
   void AwaitChunks(int64_t chunks) const;
@@ -73,6 +74,13 @@ class FakeShard final : public proto::Exchange::Service {
                     grpc::ServerReader<proto::PushChunk>* reader,
                     proto::PushReply* reply) override;
   Behaviour behaviour() const;
+  void Take(const proto::PushChunk& chunk) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // A gradient, which several calls may bring.
+  struct Arriving {
+    Staged gradient;
+    int64_t floats = 0;
+  };
 
   // Constant after construction.
   const std::vector<float> weights_;
@@ -85,6 +93,7 @@ class FakeShard final : public proto::Exchange::Service {
   mutable absl::Mutex mu_;
   Behaviour behaviour_ ABSL_GUARDED_BY(mu_);
   std::vector<Staged> staged_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Arriving> arriving_ ABSL_GUARDED_BY(mu_);  // By sequence.
   int64_t chunks_ ABSL_GUARDED_BY(mu_) = 0;
   bool saw_cancel_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -48,225 +48,13 @@ std::vector<std::string> Names(const ParameterLayout& layout,
   return names;
 }
 
-constexpr char kPushMethod[] = "/sluice.proto.Exchange/Push";
+// Calls at once that bring a slice where a round trip takes long: a shard lets
+// no more than 1 MiB of each be on the way. ConnectionLimits counts with these.
+constexpr int kLanes = 4;
 
 // For linking with all shards; the others are sent to.
 constexpr absl::Duration kLinkingTime = absl::Seconds(5);
-// Of one message that says where they lie: a shard does nothing else while it
-// stages them, which takes some milliseconds.
-constexpr int64_t kMostSharedFloats = 4 << 20;
-
 }  // namespace
-
-// One attempt to push one shard's slice: its chunks as they become final, then
-// the shard's word that all of it is staged. The call opens with the first
-// chunk, and has no deadline of its own: it lasts as long as the passes that
-// make the gradient, and whoever waits for it cancels one that has stalled. A
-// slice of one chunk is a unary call, as in VectorPull. It must stay until
-// `calls_` have heard its end.
-//
-// One operation is under way at a time; whoever starts it, the thread that
-// computes or the loop's, has taken the `busy_` mark first and owns the stream
-// until it passes the mark on.
-//
-// Not thread-safe: call from the compute thread.
-class GrpcExchange::PushAttempt {
- public:
-  PushAttempt(GrpcExchange* exchange, int shard)
-      : exchange_(*exchange),
-        bytes_(exchange->pushed_bytes_),
-        calls_(exchange->push_calls_),
-        shard_(shard),
-        range_(exchange->layout_.range(ShardId(shard))),
-        offset_(exchange->layout_.slices()[shard].offset),
-        shared_(SharedOf(*exchange, shard)),
-        feed_(range_, exchange->chunk_floats_, offset_) {}
-
-  // Everything of the gradient from float `from` on is final.
-  void Offer(int64_t from);
-  // Ends the call soon, unless it has ended; `calls_` hear it.
-  void Cancel();
-
- private:
-  void OnChunkSent(bool ok);
-  void OnReply(bool ok);
-  void OnWhole(bool ok);
-  void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
-
-  void SendChunk(ParameterRange chunk);
-  // A message with the chunk's floats, or one that says where they lie.
-  grpc::ByteBuffer MessageOf(ParameterRange chunk) const;
-  // The next chunk to send, or where memory is shared several as one.
-  std::optional<ParameterRange> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendWhole(const grpc::ByteBuffer& message);
-  void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
-  absl::Status Outcome() const;
-  // The shard, if it can read what is pushed where it lies.
-  static const SharedShard* SharedOf(const GrpcExchange& exchange, int shard);
-
-  // Constant after construction.
-  const GrpcExchange& exchange_;
-  std::atomic<int64_t>& bytes_;
-  CallDriver& calls_;
-  const int shard_;
-  const ParameterRange range_;
-  const int64_t offset_;             // Of its first float in the shard's range.
-  const SharedShard* const shared_;  // nullptr: chunks are sent.
-
-  // Of whoever holds the mark.
-  grpc::ClientContext context_;
-  // One of these two.
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  std::unique_ptr<grpc::GenericClientAsyncResponseReader> whole_;
-  MethodTag<PushAttempt, &PushAttempt::OnChunkSent> on_chunk_sent_{this};
-  MethodTag<PushAttempt, &PushAttempt::OnReply> on_reply_{this};
-  MethodTag<PushAttempt, &PushAttempt::OnWhole> on_whole_{this};
-  MethodTag<PushAttempt, &PushAttempt::OnStatus> on_status_{this};
-  int64_t floats_sent_ = 0;
-  grpc::ByteBuffer reply_;
-  bool replied_ = false;
-  grpc::Status status_;
-
-  absl::Mutex mu_;  // Only that of `calls_` is acquired under it.
-  ChunkFeed feed_ ABSL_GUARDED_BY(mu_);
-  bool busy_ ABSL_GUARDED_BY(mu_) = false;
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
-};
-
-const SharedShard* GrpcExchange::PushAttempt::SharedOf(
-    const GrpcExchange& exchange, int shard) {
-  const SharedShard* const shared = exchange.shared_[shard].get();
-  return shared != nullptr &&
-                 exchange.options_.types.push == FloatType::kFp32 &&
-                 shared->Find(exchange.pushed_).has_value() && shared->alive()
-             ? shared
-             : nullptr;
-}
-
-void GrpcExchange::PushAttempt::Offer(int64_t from) {
-  std::optional<ParameterRange> chunk;
-  {
-    absl::MutexLock lock(&mu_);
-    feed_.MarkFinal(from);
-    if (busy_ || cancelled_) return;
-    chunk = Take();
-    if (!chunk.has_value()) return;
-    busy_ = true;
-  }
-  SendChunk(*chunk);
-}
-
-void GrpcExchange::PushAttempt::Cancel() {
-  bool resting = false;
-  {
-    absl::MutexLock lock(&mu_);
-    if (cancelled_) return;
-    cancelled_ = true;
-    resting = !busy_;
-    busy_ = true;
-  }
-  context_.TryCancel();
-  if (!resting) return;
-  if (stream_ != nullptr) return AskStatus();
-  calls_.OnCallEnded(shard_, absl::CancelledError("never begun"));
-}
-
-void GrpcExchange::PushAttempt::SendChunk(ParameterRange chunk) {
-  floats_sent_ += chunk.size();
-  calls_.OnProgress(shard_, floats_sent_);
-  bytes_ += exchange_.format_.Bytes(exchange_.options_.types.push, chunk);
-  const grpc::ByteBuffer message = MessageOf(chunk);
-  if (chunk.size() == range_.size()) return SendWhole(message);
-  if (stream_ == nullptr) {
-    // Opening and first chunk travel together.
-    context_.set_initial_metadata_corked(true);
-    stream_ = exchange_.stubs_[shard_]->PrepareCall(&context_, kPushMethod,
-                                                    exchange_.loop_->queue());
-    stream_->StartCall(nullptr);
-  }
-  if (floats_sent_ == range_.size()) {
-    stream_->WriteLast(message, grpc::WriteOptions(), on_chunk_sent_.address());
-  } else {
-    stream_->Write(message, on_chunk_sent_.address());
-  }
-}
-
-grpc::ByteBuffer GrpcExchange::PushAttempt::MessageOf(
-    ParameterRange chunk) const {
-  const FloatType type = exchange_.options_.types.push;
-  const auto floats = exchange_.pushed_.subspan(chunk.begin, chunk.size());
-  PushChunkHeader header = {.key = exchange_.pushed_key_,
-                            .grant = exchange_.pushed_grant_,
-                            .offset = offset_ + chunk.begin - range_.begin,
-                            .type = type};
-  if (shared_ != nullptr) {
-    header.shared = shared_->Find(floats);
-    return EncodePushChunk(header, {});
-  }
-  // The transport may hold a message beyond the end of its call, when the
-  // gradient's memory already takes the next gradient: hence the copy.
-  return EncodePushChunk(header,
-                         CopyOf(exchange_.format_, type, chunk, floats));
-}
-
-std::optional<ParameterRange> GrpcExchange::PushAttempt::Take() {
-  std::optional<ParameterRange> taken = feed_.Take();
-  if (shared_ == nullptr || !taken.has_value()) return taken;
-  while (taken->size() < kMostSharedFloats) {
-    const auto before = feed_.Take();  // They come from the last to the first.
-    if (!before.has_value()) break;
-    taken->begin = before->begin;
-  }
-  return taken;
-}
-
-void GrpcExchange::PushAttempt::SendWhole(const grpc::ByteBuffer& message) {
-  whole_ = exchange_.stubs_[shard_]->PrepareUnaryCall(
-      &context_, kPushMethod, message, exchange_.loop_->queue());
-  whole_->StartCall();
-  whole_->Finish(&reply_, &status_, on_whole_.address());
-}
-
-void GrpcExchange::PushAttempt::OnChunkSent(bool ok) {
-  if (ok) calls_.OnMoved(shard_);
-  // A shard may answer before it has read everything: a repeated push.
-  if (!ok || floats_sent_ == range_.size()) {
-    return stream_->Read(&reply_, on_reply_.address());
-  }
-  std::optional<ParameterRange> chunk;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!cancelled_) {
-      chunk = Take();
-      busy_ = chunk.has_value();
-      if (!busy_) {  // Rests until the next Offer.
-        calls_.OnRest(shard_);
-        return;
-      }
-    }
-  }
-  chunk.has_value() ? SendChunk(*chunk) : AskStatus();
-}
-
-void GrpcExchange::PushAttempt::OnReply(bool ok) {
-  replied_ = ok;
-  AskStatus();
-}
-
-void GrpcExchange::PushAttempt::OnWhole(bool ok) {
-  replied_ = reply_.Valid();
-  calls_.OnCallEnded(shard_, Outcome());
-}
-
-absl::Status GrpcExchange::PushAttempt::Outcome() const {
-  SLUICE_RETURN_IF_ERROR(FromGrpcStatus(status_));
-  proto::PushReply reply;
-  if (!replied_) return absl::DataLossError("answered a push without a reply");
-  SLUICE_RETURN_IF_ERROR(DecodeMessage(reply_, &reply));
-  if (reply.staged() == range_.size()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("staged ", reply.staged(),
-                                          " floats, expected ", range_.size()));
-}
 
 GrpcExchange::GrpcExchange(const ParameterLayout* layout,
                            std::vector<std::string> addresses, Options options)
@@ -276,9 +64,13 @@ GrpcExchange::GrpcExchange(const ParameterLayout* layout,
       format_(layout->statistics()),
       names_(Names(*layout, addresses)),
       loop_(options_.loop ? options_.loop : std::make_shared<CompletionLoop>()),
-      pull_(PullPath(), names_, options_.limits, options_.clock),
-      prefetch_(PullPath(), names_, options_.limits, options_.clock),
-      push_calls_(names_, options_.limits, options_.clock) {
+      pull_(PathOf(options_.types.pull), names_, options_.limits,
+            options_.clock),
+      prefetch_(PathOf(options_.types.pull), names_, options_.limits,
+                options_.clock),
+      push_(PathOf(options_.types.push),
+            options_.window == Window::kRoundTrip ? kLanes : 1, names_,
+            options_.limits, options_.clock) {
   const auto credentials = options_.credentials
                                ? options_.credentials
                                : grpc::InsecureChannelCredentials();
@@ -355,12 +147,12 @@ void GrpcExchange::SetUnconnected(std::optional<UnreachedShard> shards) {
   unconnected_ = std::move(shards);
 }
 
-VectorPull::Path GrpcExchange::PullPath() const {
+VectorPath GrpcExchange::PathOf(FloatType type) const {
   return {.layout = &layout_,
           .client = options_.client,
           .chunk_floats = chunk_floats_,
           .format = &format_,
-          .type = options_.types.pull,
+          .type = type,
           .stubs = &stubs_,
           .shared = &shared_,
           .queue = loop_->queue()};
@@ -407,44 +199,19 @@ void GrpcExchange::Prefetch(const PullSpec& spec, absl::Span<float> weights) {
 
 void GrpcExchange::BeginPush(const GradientKey& key, const std::string& grant,
                              absl::Span<const float> gradient) {
-  SLUICE_CHECK(pushes_.empty());
-  SLUICE_CHECK(static_cast<int64_t>(gradient.size()) == layout_.size());
-  pushed_key_ = key;
-  pushed_grant_ = grant;
-  pushed_ = gradient;
-  push_calls_.Begin();
-  pushes_.resize(stubs_.size());
-  for (int shard = 0; shard < layout_.shards(); ++shard) {
-    pushes_[shard] = std::make_unique<PushAttempt>(this, shard);
-  }
+  push_.Begin({key, grant, gradient});
 }
 
-void GrpcExchange::PushFrom(int64_t from) {
-  for (const auto& push : pushes_) push->Offer(from);
-}
+void GrpcExchange::PushFrom(int64_t from) { push_.From(from); }
 
 absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
-  const CallDriver::Hands hands = {
-      .repeat =
-          [this](int shard) {
-            pushes_[shard] = std::make_unique<PushAttempt>(this, shard);
-            pushes_[shard]->Offer(0);
-          },
-      .cancel = [this](int shard) { pushes_[shard]->Cancel(); }};
-  // The coordinator bounds a task, and cancels one that takes too long.
-  const absl::Status status =
-      push_calls_.Drive(absl::InfiniteFuture(), cancel, hands);
-  if (status.ok()) push_travels_ = push_calls_.travels();
-  AbortPush();
+  const absl::Status status = push_.Finish(cancel);
+  if (status.ok()) push_travels_ = push_.travels();
+  push_.Abort();
   return status;
 }
 
-void GrpcExchange::AbortPush() {
-  if (pushes_.empty()) return;
-  for (const auto& push : pushes_) push->Cancel();
-  push_calls_.Drain();
-  pushes_.clear();
-}
+void GrpcExchange::AbortPush() { push_.Abort(); }
 
 std::optional<UnreachedShard> GrpcExchange::unreached() const {
   std::optional<UnreachedShard> longest;
@@ -453,7 +220,7 @@ std::optional<UnreachedShard> GrpcExchange::unreached() const {
     longest = unconnected_;
   }
   for (const auto& shard :
-       {pull_.unreached(), prefetch_.unreached(), push_calls_.unreached()}) {
+       {pull_.unreached(), prefetch_.unreached(), push_.unreached()}) {
     if (!shard.has_value()) continue;
     if (!longest.has_value() || shard->since < longest->since) longest = shard;
   }
@@ -463,7 +230,7 @@ std::optional<UnreachedShard> GrpcExchange::unreached() const {
 void GrpcExchange::Wake() {
   pull_.Wake();
   prefetch_.Wake();
-  push_calls_.Wake();
+  push_.Wake();
 }
 
 }  // namespace sluice

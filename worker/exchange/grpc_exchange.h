@@ -33,6 +33,20 @@
 
 namespace sluice {
 
+// How slices travel between a process and all shards; what is pointed to must
+// outlive whoever has it.
+struct VectorPath {
+  const ParameterLayout* layout = nullptr;
+  std::string client;  // Who asks, for the shards' logs.
+  int64_t chunk_floats = 0;
+  const WireFormat* format = nullptr;
+  FloatType type = FloatType::kFp32;
+  const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
+  // Of each shard; nullptr: it shares no memory.
+  const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
+  grpc::CompletionQueue* queue = nullptr;
+};
+
 // One pull of the flat vector after the other: a call to each shard, begun at
 // once and waited for later.
 //
@@ -41,20 +55,8 @@ namespace sluice {
 // Not thread-safe: call from the compute thread.
 class VectorPull {
  public:
-  // How the slices travel; what is pointed to must outlive the pull.
-  struct Path {
-    const ParameterLayout* layout = nullptr;
-    std::string client;  // Who asks, for the shards' logs.
-    int64_t chunk_floats = 0;
-    const WireFormat* format = nullptr;
-    FloatType type = FloatType::kFp32;
-    const std::vector<std::unique_ptr<grpc::GenericStub>>* stubs = nullptr;
-    // Of each shard; nullptr: it shares no memory.
-    const std::vector<std::unique_ptr<SharedShard>>* shared = nullptr;
-    grpc::CompletionQueue* queue = nullptr;
-  };
   // `names`, `limits` and `clock`: as CallDriver's.
-  VectorPull(Path path, std::vector<std::string> names, CallLimits limits,
+  VectorPull(VectorPath path, std::vector<std::string> names, CallLimits limits,
              Clock* clock);
   // REQUIRES: Abort was called, or nothing begun.
   ~VectorPull();
@@ -101,7 +103,7 @@ class VectorPull {
   CallDriver::Hands MakeHands();
 
   // Constant after construction.
-  const Path path_;
+  const VectorPath path_;
   const CallDriver::Hands hands_;
 
   std::optional<PullSpec> begun_;
@@ -111,6 +113,54 @@ class VectorPull {
   std::vector<PullAssembly> assemblies_;  // What is there of each slice.
   std::vector<std::unique_ptr<Attempt>> attempts_;
   std::atomic<int64_t> bytes_{0};  // Of weights that have come.
+
+  CallDriver calls_;
+};
+
+// One push of the flat vector after the other: to each shard one call, or some
+// beside each other (Slice), which bring its slice while it is made.
+//
+// Wake and the totals may be called from any thread.
+//
+// Not thread-safe: call from the compute thread.
+class VectorPush {
+ public:
+  struct Gradient {
+    GradientKey key;
+    std::string grant;
+    absl::Span<const float> floats;
+  };
+  // At most `lanes` calls to a shard at once. The others: as VectorPull's.
+  VectorPush(VectorPath path, int lanes, std::vector<std::string> names,
+             CallLimits limits, Clock* clock);
+  // REQUIRES: Abort was called, or nothing begun.
+  ~VectorPush();
+
+  // As Exchange's BeginPush, PushFrom, FinishPush and AbortPush.
+  void Begin(Gradient gradient);
+  void From(int64_t from);
+  absl::Status Finish(const CancelToken& cancel);
+  void Abort();
+  // Makes Finish look at its cancel token.
+  void Wake() { calls_.Wake(); }
+
+  // As VectorPull's.
+  std::optional<UnreachedShard> unreached() const { return calls_.unreached(); }
+  int64_t repeated_total() const { return calls_.repeated_total(); }
+  int64_t bytes_total() const { return bytes_; }
+  std::vector<Exchange::Travel> travels() const { return calls_.travels(); }
+
+ private:
+  class Slice;
+  class Lane;
+
+  // Constant after construction.
+  const VectorPath path_;
+  const int lanes_;
+
+  Gradient gradient_;
+  std::vector<std::unique_ptr<Slice>> slices_;  // Empty: nothing is begun.
+  std::atomic<int64_t> bytes_{0};  // Handed to the network, of gradients.
 
   CallDriver calls_;
 };
@@ -140,8 +190,9 @@ class GrpcExchange final : public Exchange {
     std::string client;  // Who asks, for the shards' logs: "worker 3".
     // How the shards are connected to; null: in plain text.
     std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-    Window window = Window::kMessage;  // For the weights.
-    int64_t chunk_bytes = 1 << 20;     // The shards'; they refuse any other.
+    // For the weights; with kRoundTrip a gradient has several calls at once.
+    Window window = Window::kMessage;
+    int64_t chunk_bytes = 1 << 20;  // The shards'; they refuse any other.
     // How floats travel; the shards refuse pushes of another type than theirs.
     WireTypes types = {};
     CallLimits limits = {};
@@ -194,19 +245,17 @@ class GrpcExchange final : public Exchange {
   // Calls that were repeated, so far.
   int64_t repeated_calls_total() const {
     return pull_.repeated_total() + prefetch_.repeated_total() +
-           push_calls_.repeated_total();
+           push_.repeated_total();
   }
   // Bytes of weights that have come, and of gradients that were handed to the
   // network, so far; not what messages add to them.
   int64_t pulled_bytes_total() const {
     return pull_.bytes_total() + prefetch_.bytes_total();
   }
-  int64_t pushed_bytes_total() const { return pushed_bytes_; }
+  int64_t pushed_bytes_total() const { return push_.bytes_total(); }
 
  private:
-  class PushAttempt;
-
-  VectorPull::Path PullPath() const;
+  VectorPath PathOf(FloatType type) const;
   // The shards that there is no connection to: "shard 1 at host:port, ...".
   std::string Unconnected() const;
   void SetUnconnected(std::optional<UnreachedShard> shards);
@@ -229,13 +278,7 @@ class GrpcExchange final : public Exchange {
   VectorPull* pulling_ = nullptr;  // One of these, while a pull is under way.
   absl::Time pull_deadline_;
   std::vector<Travel> pull_travels_, push_travels_;
-  std::vector<std::unique_ptr<PushAttempt>> pushes_;  // Empty: none under way.
-  // What they push, as BeginPush said.
-  GradientKey pushed_key_;
-  std::string pushed_grant_;
-  absl::Span<const float> pushed_;
-  std::atomic<int64_t> pushed_bytes_{0};
-  CallDriver push_calls_;
+  VectorPush push_;
 
   mutable absl::Mutex mu_;  // Leaf lock: nothing else is acquired under it.
   // While AwaitReachable has waited for long enough to say so.

@@ -340,6 +340,66 @@ TEST_F(ChunkedExchangeTest, OnOneLoopAnExchangePullsAndEndsWhileAnotherPushes) {
   EXPECT_EQ(shard0_.staged()[0].values, Slice(0));
 }
 
+// The fake shard's calls are each served by a thread of their own.
+TEST_F(ChunkedExchangeTest, OverALongWayOtherCallsBringWhatOneHoldsUp) {
+  GrpcExchange::Options options = Options();
+  options.window = Window::kRoundTrip;
+  GrpcExchange far(&layout_, {shard0_.address(), shard1_.address()}, options);
+  absl::Notification others;
+  std::atomic<int> read = 0;
+  shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk& chunk) {
+    if (chunk.offset() == 192) {
+      others.WaitForNotification();
+    } else if (++read == 3) {
+      others.Notify();
+    }
+    return grpc::Status::OK;
+  }});
+  far.BeginPush(key_, kGrant, gradient_);
+  far.PushFrom(0);
+  ASSERT_TRUE(far.FinishPush(token_).ok());
+  ASSERT_EQ(shard1_.staged().size(), 1u);
+  EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
+}
+
+// What is final later goes to calls that have rested, and all of them end.
+TEST_F(ChunkedExchangeTest, CallsOfAPushRestUntilThereIsMoreToBring) {
+  GrpcExchange::Options options = Options();
+  options.window = Window::kRoundTrip;
+  GrpcExchange far(&layout_, {shard0_.address(), shard1_.address()}, options);
+  for (const int64_t sequence : {1, 2}) {
+    const GradientKey key{key_.generation, key_.worker, key_.incarnation,
+                          Sequence(sequence)};
+    far.BeginPush(key, kGrant, gradient_);
+    far.PushFrom(kRange + 64);  // Three chunks of shard 1.
+    shard1_.AwaitChunks(4 * (sequence - 1) + 3);
+    far.PushFrom(0);
+    ASSERT_TRUE(far.FinishPush(token_).ok());
+    ASSERT_EQ(shard1_.staged().size(), static_cast<size_t>(sequence));
+    EXPECT_EQ(shard1_.staged().back().values, Slice(1));
+    EXPECT_EQ(shard0_.staged().back().values, Slice(0));
+  }
+}
+
+TEST_F(ChunkedExchangeTest, ACallThatBreaksEndsThoseBesideItAndAllIsRepeated) {
+  GrpcExchange::Options options = Options();
+  options.window = Window::kRoundTrip;
+  GrpcExchange far(&layout_, {shard0_.address(), shard1_.address()}, options);
+  std::atomic<int> chunks = 0;
+  shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {
+    return ++chunks == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
+                         : grpc::Status::OK;
+  }});
+  far.BeginPush(key_, kGrant, gradient_);
+  far.PushFrom(kRange + 64);  // The calls beside the one that breaks rest.
+  shard1_.AwaitChunks(1);
+  far.PushFrom(0);
+  ASSERT_TRUE(far.FinishPush(token_).ok());
+  ASSERT_EQ(shard1_.staged().size(), 1u);
+  EXPECT_EQ(shard1_.staged()[0].values, Slice(1));
+  EXPECT_EQ(far.repeated_calls_total(), 1);
+}
+
 TEST_P(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
   std::atomic<int> chunks = 0;
   shard1_.set_behaviour({.on_push_chunk = [&](const proto::PushChunk&) {

@@ -98,7 +98,7 @@ class VectorPull::Attempt {
   }
 
   // Constant after construction.
-  const Path& path_;
+  const VectorPath& path_;
   const int shard_;
   const ParameterRange range_;
   const int64_t offset_;          // Of its first float in the shard's range.
@@ -247,7 +247,7 @@ absl::Status VectorPull::Attempt::Outcome() {
   return assembly_.End(FromGrpcStatus(status_));
 }
 
-VectorPull::VectorPull(Path path, std::vector<std::string> names,
+VectorPull::VectorPull(VectorPath path, std::vector<std::string> names,
                        CallLimits limits, Clock* clock)
     : path_(std::move(path)),
       hands_(MakeHands()),
