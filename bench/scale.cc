@@ -38,18 +38,30 @@ struct Traffic {
   int64_t log_bytes = 0;
 };
 
+// SYNC where shards have room for so few gradients, which they fold.
+constexpr char kFolding[] = "SYNC, folding";
+constexpr int kFoldingRoom = 16;
+
+bool IsSync(const std::string& policy) {
+  return policy == "SYNC" || policy == kFolding;
+}
+
 int GradientsOf(const std::string& policy, int workers) {
-  return policy == "SYNC" ? workers : std::max(workers / 2, 1);
+  return IsSync(policy) ? workers : std::max(workers / 2, 1);
 }
 
 ResolvedJob JobOf(const std::string& policy, int shards, int workers) {
   const std::string k =
-      policy == "SYNC" ? ""
-                       : absl::StrCat(" k: ", GradientsOf(policy, workers));
+      IsSync(policy) ? "" : absl::StrCat(" k: ", GradientsOf(policy, workers));
+  const std::string limits =
+      policy == kFolding
+          ? absl::StrCat("limits { staged_gradients: ",
+                         std::min(kFoldingRoom, workers - 1), " }")
+          : "";
   auto job = ParseJob(
       absl::StrCat(
           "cluster { workers: ", workers, " shards: ", shards, " }",
-          "sync { policy: ", policy, k, " }",
+          "sync { policy: ", IsSync(policy) ? "SYNC" : policy, k, " }", limits,
           R"pb(
             data {
               linear_regression { features: 16000 train_samples: 200000 }
@@ -221,7 +233,12 @@ Row Measure(const std::string& policy, int shards, int workers,
   const double k = GradientsOf(policy, workers);
   const double tasks =
       static_cast<double>(cluster.tasks() - tasks_before) / made;
-  const double decisions = tasks > k * 1.01 ? 2 : 1;
+  // A Commit, a Discard where tasks were cancelled; where gradients are folded
+  // half of the room at once, the last of them by the Commit.
+  const int at_once = std::max(1, job.job.limits().staged_gradients() / 2);
+  const double folds =
+      policy == kFolding ? (workers - 1) / at_once : 0;  // Whole ones.
+  const double decisions = (tasks > k * 1.01 ? 2 : 1) + folds;
   const auto per_update = [&](int64_t now, int64_t then) {
     return static_cast<double>(now - then) / made;
   };
@@ -255,7 +272,8 @@ int main(int argc, char** argv) {
            : std::vector<std::pair<int, int>>{
                  {1, 8}, {8, 64}, {32, 256}, {100, 1000}, {1000, 10000}};
   for (const auto& [shards, workers] : sizes) {
-    for (const char* policy : {"SYNC", "K_SYNC", "K_BATCH_ASYNC"}) {
+    for (const char* policy :
+         {"SYNC", "SYNC, folding", "K_SYNC", "K_BATCH_ASYNC"}) {
       report.Add(sluice::bench::Measure(policy, shards, workers,
                                         tiny             ? 2
                                         : workers > 2000 ? 3

@@ -1,6 +1,8 @@
 #ifndef SLUICE_COMMON_GRANT_H_
 #define SLUICE_COMMON_GRANT_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -11,17 +13,28 @@ namespace sluice {
 // What a grant is keyed with, in bytes; one for each generation.
 inline constexpr int kGrantSecretBytes = 32;
 
-// The 16 bytes by which a shard recognises that room was granted for the
-// gradient `key` of the worker whose certificate's key is `holder`
-// (Caller::key; empty in plain text): the first half of HMAC-SHA256 (RFC 2104),
-// keyed with `secret`, over the key's generation, worker, incarnation and
-// sequence as four little-endian 64-bit integers, and then `holder`.
+// The bytes by which a shard recognises that room was granted for the gradient
+// `key` of the worker whose certificate's key is `holder` (Caller::key; empty
+// in plain text): the first half of HMAC-SHA256 (RFC 2104), 16 bytes, keyed
+// with `secret`, over the key's generation, worker, incarnation and sequence,
+// and `turn` if there is one, as little-endian 64-bit integers, and then
+// `holder`. A turn follows behind these 16 bytes, as it was hashed.
 //
 // Coordinator and shards share `secret` (Restore), so a shard verifies a grant
 // without a message. Who has not got the secret cannot make one, and with TLS
 // one that was made for somebody else is of no use.
 std::string GrantFor(absl::string_view secret, const GradientKey& key,
-                     absl::string_view holder = {});
+                     absl::string_view holder = {},
+                     std::optional<int64_t> turn = std::nullopt);
+
+// The turn that a grant says; nullopt: it says none. To be believed only with
+// GrantIsFor.
+std::optional<int64_t> TurnOf(absl::string_view grant);
+
+// Whether `grant` is GrantFor's. Takes the same time however much of it is
+// right.
+bool GrantIsFor(absl::string_view grant, absl::string_view secret,
+                const GradientKey& key, absl::string_view holder = {});
 
 }  // namespace sluice
 

@@ -34,5 +34,18 @@ TEST(GrantTest, IsTheFirstHalfOfHmacSha256) {
       "940df753448b636814d6dcb94641e6b2");
 }
 
+TEST(GrantTest, AGrantWithATurnSaysItAndIsForNoOther) {
+  const GradientKey key{Generation(1), WorkerId(2), Incarnation(3),
+                        Sequence(4)};
+  std::string grant = GrantFor("secret", key, "holder", 258);
+  EXPECT_EQ(TurnOf(grant), 258);
+  EXPECT_TRUE(GrantIsFor(grant, "secret", key, "holder"));
+  EXPECT_EQ(TurnOf(GrantFor("secret", key, "holder")), std::nullopt);
+  grant[16] ^= 1;
+  EXPECT_EQ(TurnOf(grant), 259);
+  EXPECT_FALSE(GrantIsFor(grant, "secret", key, "holder"));
+  EXPECT_FALSE(GrantIsFor(grant.substr(0, 16), "secret", key, "holder"));
+}
+
 }  // namespace
 }  // namespace sluice

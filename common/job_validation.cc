@@ -159,10 +159,18 @@ void CheckEvaluation(const proto::Job& job, Checker* check) {
 
 void CheckLimits(const proto::Job& job, Checker* check) {
   const proto::Limits& limits = job.limits();
-  check->AtLeast("limits.staged_gradients", limits.staged_gradients(),
-                 MostGradientsPerUpdate(job.sync()),
-                 absl::StrCat(" (what one update needs under ",
-                              proto::Policy_Name(job.sync().policy()), ")"));
+  if (CanFoldGradients(job)) {
+    check->AtLeast("limits.staged_gradients", limits.staged_gradients(), 1);
+  } else {
+    check->AtLeast("limits.staged_gradients", limits.staged_gradients(),
+                   MostGradientsPerUpdate(job.sync()),
+                   absl::StrCat(" (what one update needs under ",
+                                proto::Policy_Name(job.sync().policy()),
+                                job.sync().policy() == proto::SYNC
+                                    ? ", but with on_bad_gradient: FAIL"
+                                    : "",
+                                ")"));
+  }
   check->Between("limits.commit_window", limits.commit_window(), 1, 1024);
   check->Between("limits.chunk_bytes", limits.chunk_bytes(), 4096, 4194304);
   check->Require(

@@ -255,9 +255,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"limits { staged_gradients: 2 }",
              "limits.staged_gradients: must be 3 or more (what one update "
              "needs under K_SYNC), is 2"},
+        Case{"sync { policy: SYNC gradients_per_update: 9 "
+             "on_bad_gradient: SKIP } limits { staged_gradients: 8 }",
+             "must be 9 or more (what one update needs under SYNC, but with "
+             "on_bad_gradient: FAIL), is 8"},
         Case{"sync { policy: SYNC gradients_per_update: 9 } "
-             "limits { staged_gradients: 8 }",
-             "must be 9 or more (what one update needs under SYNC), is 8"}));
+             "limits { staged_gradients: 0 }",
+             "limits.staged_gradients: must be 1 or more, is 0"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, ViolationTest,

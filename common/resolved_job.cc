@@ -237,6 +237,19 @@ int MostGradientsPerUpdate(const proto::Sync& sync) {
   return std::max(most, sync.k_schedule().adaptive().max_k());
 }
 
+bool CanFoldGradients(const proto::Job& job) {
+  const proto::Sync& sync = job.sync();
+  const bool shrinks = job.data().sharding() == proto::Data::STATIC &&
+                       sync.on_shortage() == proto::SHRINK;
+  return sync.policy() == proto::SYNC &&
+         sync.on_bad_gradient() == proto::FAIL && !shrinks;
+}
+
+bool FoldsGradients(const proto::Job& job) {
+  return CanFoldGradients(job) &&
+         job.limits().staged_gradients() < MostGradientsPerUpdate(job.sync());
+}
+
 int MostWorkers(const proto::Cluster& cluster) {
   return std::max(cluster.workers(), cluster.max_workers());
 }

@@ -60,6 +60,14 @@ void ResolveDefaults(proto::Job* job);
 // in.
 int MostGradientsPerUpdate(const proto::Sync& sync);
 
+// Whether shards add gradients up as they come, each in its turn, because they
+// have room for fewer than an update takes (limits.staged_gradients).
+// REQUIRES: defaults are filled in.
+bool FoldsGradients(const proto::Job& job);
+// Whether they could: every gradient of an update is known to be in it before
+// all are there. REQUIRES: the same.
+bool CanFoldGradients(const proto::Job& job);
+
 // Most workers that may take part at once. REQUIRES: defaults are filled in.
 int MostWorkers(const proto::Cluster& cluster);
 

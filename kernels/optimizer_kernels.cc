@@ -129,6 +129,13 @@ struct AdamRule {
   }
 };
 
+struct SumRule {
+  template <typename Access>
+  HWY_INLINE Vector Apply(const Access&, int64_t, Vector g, Vector) const {
+    return g;
+  }
+};
+
 template <typename Access>
 HWY_INLINE Vector Sum(const WeightedGradients& sum, const Access& access,
                       int64_t i) {
@@ -161,6 +168,10 @@ void Run(const Rule& rule, const WeightedGradients& sum, int64_t n,
     tail.Store(rule.Apply(tail, i, Sum(sum, tail, i), tail.Load(weights + i)),
                updated + i);
   }
+}
+
+void WeightedSum(const WeightedGradients& gradients, int64_t n, float* sum) {
+  Run(SumRule(), gradients, n, gradients.gradients[0], sum);
 }
 
 template <bool kDecay>
@@ -212,6 +223,10 @@ void Adam(const AdamOptions& options, const WeightedGradients& sum, int64_t n,
 
 #else  // An instruction set without fma would round twice.
 
+void WeightedSum(const WeightedGradients& gradients, int64_t n, float* sum) {
+  WeightedSumReference(gradients, n, sum);
+}
+
 void Sgd(const SgdOptions& options, const WeightedGradients& sum, int64_t n,
          const float* weights, float* velocity, float* updated) {
   SgdUpdateReference(options, sum, n, weights, velocity, updated);
@@ -262,16 +277,6 @@ float SumAt(const WeightedGradients& sum, int64_t i) {
   return g;
 }
 
-std::vector<float> NormalisedWeights(const WeightedGradients& sum) {
-  double total = 0;
-  for (float weight : sum.weights) total += weight;
-  std::vector<float> weights;
-  for (float weight : sum.weights) {
-    weights.push_back(static_cast<float>(weight / total));
-  }
-  return weights;
-}
-
 // Basic arithmetic only, which every machine rounds alike; std::pow is not.
 double Power(double base, int64_t exponent) {
   double power = 1;
@@ -283,10 +288,20 @@ double Power(double base, int64_t exponent) {
 
 }  // namespace
 
+HWY_EXPORT(WeightedSum);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(Adagrad);
 HWY_EXPORT(Adam);
 HWY_EXPORT(AllFinite);
+
+void WeightedSum(const WeightedGradients& gradients, int64_t n, float* sum) {
+  HWY_DYNAMIC_DISPATCH(WeightedSum)(gradients, n, sum);
+}
+
+void WeightedSumReference(const WeightedGradients& gradients, int64_t n,
+                          float* sum) {
+  for (int64_t i = 0; i < n; ++i) sum[i] = SumAt(gradients, i);
+}
 
 void SgdUpdate(const SgdOptions& options, const WeightedGradients& gradients,
                int64_t n, const float* weights, float* velocity,
@@ -375,17 +390,15 @@ void AdamUpdateReference(const AdamOptions& options,
 // In SGD's lines: a decay of -1 makes x - s of the sum x.
 void MovingAverageUpdate(float share, const WeightedGradients& gradients,
                          int64_t n, const float* averages, float* updated) {
-  const std::vector<float> weights = NormalisedWeights(gradients);
-  SgdUpdate({.learning_rate = -share, .weight_decay = -1},
-            {gradients.gradients, weights}, n, averages, nullptr, updated);
+  SgdUpdate({.learning_rate = -share, .weight_decay = -1}, gradients, n,
+            averages, nullptr, updated);
 }
 
 void MovingAverageUpdateReference(float share,
                                   const WeightedGradients& gradients, int64_t n,
                                   const float* averages, float* updated) {
-  const std::vector<float> weights = NormalisedWeights(gradients);
   for (int64_t i = 0; i < n; ++i) {
-    const float x = SumAt({gradients.gradients, weights}, i);
+    const float x = SumAt(gradients, i);
     updated[i] = std::fma(share, x - averages[i], averages[i]);
   }
 }

@@ -122,13 +122,18 @@ void AdamUpdateReference(const AdamOptions& options,
                          const float* weights, float* mean, float* square,
                          float* updated);
 
+// g of SgdUpdate's first line. `sum` may be the first of the gradients; so a
+// sum with weight 1 and a further gradient give the bits of the sum of all.
+void WeightedSum(const WeightedGradients& gradients, int64_t n, float* sum);
+void WeightedSumReference(const WeightedGradients& gradients, int64_t n,
+                          float* sum);
+
 // One step of a moving average of what K gradients carry, for statistics:
 //
-//   b_i = a_i / (a_1 + ... + a_K)    in double, rounded once
-//   x   = the sum with weights b_i   as in SgdUpdate
+//   x   = the weighted sum           as in SgdUpdate
 //   s'  <- s + share * (x - s)       one subtraction, one fma
 //
-// REQUIRES: the weights a_i add up to more than 0. `averages` is s; `updated`
+// where the weights, each rounded once, add up to 1. `averages` is s; `updated`
 // may be `averages`. All else as in SgdUpdate.
 void MovingAverageUpdate(float share, const WeightedGradients& gradients,
                          int64_t n, const float* averages, float* updated);

@@ -120,6 +120,11 @@ std::vector<Case> Cases() {
           adam(0, false, 1),
           adam(5e-4, false, 2),
           adam(5e-4, true, 1000),
+          {"sum", 0,
+           [](const WeightedGradients& g, int64_t n, const float*,
+              float* const[2], float* u) { WeightedSum(g, n, u); },
+           [](const WeightedGradients& g, int64_t n, const float*,
+              float* const[2], float* u) { WeightedSumReference(g, n, u); }},
           MovingAverageCase(0.1f),
           MovingAverageCase(1)};
 }
@@ -186,15 +191,32 @@ TEST_F(OptimizerKernelTest, GivesTheReferencesBitsAtEverySizeAndAlignment) {
   });
 }
 
-TEST_F(OptimizerKernelTest, AMovingAverageTakesTheMeanByNormalisedWeights) {
+TEST_F(OptimizerKernelTest, AMovingAverageGoesTowardsTheMean) {
   const float one = 4, two = 8, average = 3;
   const std::vector<const float*> gradients = {&one, &two};
-  for (const float scale : {1.0f, 0.125f}) {  // As down-weighting leaves them.
-    const std::vector<float> weights = {0.25f * scale, 0.75f * scale};
-    float updated = 0;
-    MovingAverageUpdate(0.5f, {gradients, weights}, 1, &average, &updated);
-    EXPECT_EQ(updated, 3 + 0.5f * (7 - 3));
-  }
+  const std::vector<float> weights = {0.25f, 0.75f};
+  float updated = 0;
+  MovingAverageUpdate(0.5f, {gradients, weights}, 1, &average, &updated);
+  EXPECT_EQ(updated, 3 + 0.5f * (7 - 3));
+}
+
+TEST_F(OptimizerKernelTest, ASumThatGoesOnHasTheBitsOfTheSumOfAll) {
+  constexpr int kCount = 67;
+  std::mt19937 random(1);
+  Floats g1(kCount, 1, -2, &random), g2(kCount, 2, -2, &random),
+      g3(kCount, 3, -2, &random);
+  const std::vector<const float*> all = {g1.data(), g2.data(), g3.data()};
+  const std::vector<float> weights = {0.3f, 0.2f, 0.7f};
+  ForEachTarget([&] {
+    std::vector<float> whole(kCount), step(kCount);
+    WeightedSum({all, weights}, kCount, whole.data());
+    WeightedSum({{all[0]}, {weights[0]}}, kCount, step.data());
+    for (const int next : {1, 2}) {
+      WeightedSum({{step.data(), all[next]}, {1.0f, weights[next]}}, kCount,
+                  step.data());
+    }
+    EXPECT_TRUE(SameBits(step, whole));
+  });
 }
 
 TEST_F(OptimizerKernelTest, AnElementsBitsDoNotDependOnItsPosition) {

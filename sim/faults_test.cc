@@ -77,6 +77,10 @@ CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
       options.job.cluster().workers() + draw(3));
   // From zero to longer than any worker is away.
   options.job.mutable_limits()->set_regroup_timeout_s(draw(16));
+  // Under SYNC it may be less than an update takes.
+  if (policy == proto::SYNC && draw(2) == 0) {
+    options.job.mutable_limits()->set_staged_gradients(1 + draw(needed));
+  }
   return options;
 }
 

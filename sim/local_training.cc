@@ -19,6 +19,7 @@
 #include "common/ids.h"
 #include "common/initial_weights.h"
 #include "common/parameter_layout.h"
+#include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/payload.h"
@@ -201,6 +202,9 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(
   for (int s = 0; s < job.layout.shards(); ++s) {
     ShardOptions options = ShardOptionsFromJob(job, ShardId(s), initial);
     options.stored_version = stored_version;
+    // A replay stages all of an update, also where its shards folded it.
+    options.staged_gradients = std::max(options.staged_gradients,
+                                        MostGradientsPerUpdate(job.job.sync()));
     made->shards_.push_back(std::make_unique<Shard>(std::move(options)));
     shards.push_back(made->shards_.back().get());
   }

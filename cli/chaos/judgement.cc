@@ -52,11 +52,11 @@ int64_t UpdatesLost(const Ledger& ledger) {
   return lost;
 }
 
-Finding JudgeActs(const ChaosOutcome& outcome) {
-  Finding finding{.name = "acts",
-                  .holds = outcome.done.size() == outcome.acts.size(),
-                  .detail = absl::StrCat(outcome.done.size(), " of ",
-                                         outcome.acts.size(), " done")};
+Judgement JudgeActs(const ChaosOutcome& outcome) {
+  Judgement finding{.name = "acts",
+                    .holds = outcome.done.size() == outcome.acts.size(),
+                    .detail = absl::StrCat(outcome.done.size(), " of ",
+                                           outcome.acts.size(), " done")};
   if (!finding.holds) {
     absl::StrAppend(&finding.detail, "; never due: ",
                     DescribeWithTime(outcome.acts[outcome.done.size()]));
@@ -64,9 +64,9 @@ Finding JudgeActs(const ChaosOutcome& outcome) {
   return finding;
 }
 
-Finding JudgeLedger(const Ledger& ledger) {
+Judgement JudgeLedger(const Ledger& ledger) {
   const GenerationLedger total = ledger.Total();
-  Finding finding{
+  Judgement finding{
       .name = "ledger",
       .holds = ledger.exact(),
       .detail = absl::StrFormat(
@@ -78,7 +78,7 @@ Finding JudgeLedger(const Ledger& ledger) {
   return finding;
 }
 
-Finding JudgeRollback(const ChaosOutcome& outcome) {
+Judgement JudgeRollback(const ChaosOutcome& outcome) {
   const bool holds = outcome.rolled_back.empty();
   return {.name = "rollback",
           .holds = holds,
@@ -88,8 +88,8 @@ Finding JudgeRollback(const ChaosOutcome& outcome) {
 }
 
 // The accuracy or, of a regression, the loss.
-Finding JudgeQuality(const ChaosOutcome& outcome) {
-  Finding finding{.name = "accuracy"};
+Judgement JudgeQuality(const ChaosOutcome& outcome) {
+  Judgement finding{.name = "accuracy"};
   std::optional<double> here = outcome.disturbed.test_accuracy;
   std::optional<double> there = outcome.undisturbed.test_accuracy;
   if (!there.has_value()) {
@@ -107,7 +107,7 @@ Finding JudgeQuality(const ChaosOutcome& outcome) {
   return finding;
 }
 
-Finding JudgeBits(const ChaosOutcome& outcome) {
+Judgement JudgeBits(const ChaosOutcome& outcome) {
   const std::string& here = outcome.disturbed.weights_sha256;
   const std::string& there = outcome.undisturbed.weights_sha256;
   const bool same = !here.empty() && here == there;
@@ -157,8 +157,8 @@ Json ResultJson(const RunResult& result) {
 
 }  // namespace
 
-std::vector<Finding> Judge(const ChaosOutcome& outcome) {
-  std::vector<Finding> findings;
+std::vector<Judgement> Judge(const ChaosOutcome& outcome) {
+  std::vector<Judgement> findings;
   findings.push_back(
       {.name = "end",
        .holds = outcome.failure.empty(),
@@ -178,9 +178,9 @@ std::vector<Finding> Judge(const ChaosOutcome& outcome) {
   return findings;
 }
 
-bool AllHold(const std::vector<Finding>& findings) {
+bool AllHold(const std::vector<Judgement>& findings) {
   return std::all_of(findings.begin(), findings.end(),
-                     [](const Finding& finding) { return finding.holds; });
+                     [](const Judgement& finding) { return finding.holds; });
 }
 
 std::string DescribeChaos(const ChaosOutcome& outcome) {
@@ -205,8 +205,8 @@ std::string DescribeChaos(const ChaosOutcome& outcome) {
   if (outcome.unasked_ends > 0) {
     absl::StrAppend(&text, outcome.unasked_ends, " ends that no act was\n");
   }
-  const std::vector<Finding> findings = Judge(outcome);
-  for (const Finding& finding : findings) {
+  const std::vector<Judgement> findings = Judge(outcome);
+  for (const Judgement& finding : findings) {
     absl::StrAppendFormat(&text, "%-7s %-9s %s\n",
                           finding.holds ? "holds" : "BROKEN", finding.name,
                           finding.detail);
@@ -215,9 +215,9 @@ std::string DescribeChaos(const ChaosOutcome& outcome) {
 }
 
 std::string ChaosJson(const ChaosOutcome& outcome) {
-  const std::vector<Finding> findings = Judge(outcome);
+  const std::vector<Judgement> findings = Judge(outcome);
   Json judged = Json::object();
-  for (const Finding& finding : findings) {
+  for (const Judgement& finding : findings) {
     judged[finding.name] = {{"holds", finding.holds},
                             {"detail", finding.detail}};
   }

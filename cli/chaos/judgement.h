@@ -35,15 +35,15 @@ struct ChaosOutcome {
 };
 
 // Whether one guarantee held.
-struct Finding {
+struct Judgement {
   std::string name;  // "ledger"
   bool holds = false;
   std::string detail = {};  // What was found, and what was expected.
 };
 
 // All guarantees that could be checked, in a fixed order. Pure.
-std::vector<Finding> Judge(const ChaosOutcome& outcome);
-bool AllHold(const std::vector<Finding>& findings);
+std::vector<Judgement> Judge(const ChaosOutcome& outcome);
+bool AllHold(const std::vector<Judgement>& findings);
 
 // As text: the acts by kind and part, what they cost, and every finding.
 std::string DescribeChaos(const ChaosOutcome& outcome);

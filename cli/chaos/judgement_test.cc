@@ -43,7 +43,7 @@ ChaosOutcome Good() {
 // Whether the finding `name`, and only it, is broken; its detail.
 std::string OnlyBroken(const ChaosOutcome& outcome, const std::string& name) {
   std::string detail = "nothing is broken";
-  for (const Finding& finding : Judge(outcome)) {
+  for (const Judgement& finding : Judge(outcome)) {
     EXPECT_EQ(finding.holds, finding.name != name) << finding.name;
     if (!finding.holds) detail = finding.detail;
   }

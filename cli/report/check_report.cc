@@ -8,6 +8,7 @@
 #include "common/image_list.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
+#include "common/resolved_job.h"
 #include "common/stage_plan.h"
 #include "common/wire/job_wire_types.h"
 #include "common/wire/wire_format.h"
@@ -46,7 +47,9 @@ ShardMemory MemoryOf(const ParameterRange& range, const proto::Job& job) {
   memory.weights = slice * (1 + job.limits().max_held() + checkpoints);
   memory.optimizer_state =
       slice * Optimizer::StateArrays(job.optimizer()) * (1 + checkpoints);
-  memory.staged_gradients = slice * job.limits().staged_gradients();
+  // What is folded is one slice more.
+  memory.staged_gradients =
+      slice * (job.limits().staged_gradients() + (FoldsGradients(job) ? 1 : 0));
   return memory;
 }
 
@@ -125,8 +128,7 @@ WorkerMemory MemoryOfWorker(const ResolvedJob& job, int passes = 1) {
   memory.activations = passes * Activations(job, samples, input);
   // With its labels, or one target a sample; and the next to be computed.
   const bool ahead = steps + parts > 0 || job.job.data().has_jpeg();
-  memory.batch =
-      samples * (input + job.data.labels) * kFloat * (ahead ? 2 : 1);
+  memory.batch = samples * (input + job.data.labels) * kFloat * (ahead ? 2 : 1);
   memory.training_data = TrainingData(job, input);
   return memory;
 }

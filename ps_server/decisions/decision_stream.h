@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/ids.h"
-#include "ps_server/decisions/events.h"
+#include "ps_server/decisions/decision.h"
 
 namespace sluice {
 

@@ -46,11 +46,14 @@ struct DecisionWriter {
     message->set_version(commit.version.value());
     message->set_learning_rate(commit.learning_rate);
     message->set_pin(commit.pin);
-    for (const CommitEntry& entry : commit.entries) {
-      proto::CommitEntry* added = message->add_entry();
-      *added->mutable_key() = KeyToProto(entry.key);
-      added->set_weight(entry.weight);
-    }
+    message->set_folded(commit.folded);
+    Write(commit.entries, message->mutable_entry());
+  }
+  void operator()(const Fold& fold) {
+    proto::Fold* message = out->mutable_fold();
+    message->set_version(fold.version.value());
+    message->set_total_weight(fold.total_weight);
+    Write(fold.entries, message->mutable_entry());
   }
   void operator()(const Discard& discard) {
     for (const GradientKey& key : discard.keys) {
@@ -67,6 +70,17 @@ struct DecisionWriter {
     message->set_oldest_generation(store.oldest.first.value());
     message->set_oldest_version(store.oldest.second.value());
   }
+
+ private:
+  static void Write(
+      const std::vector<CommitEntry>& entries,
+      google::protobuf::RepeatedPtrField<proto::CommitEntry>* to) {
+    for (const CommitEntry& entry : entries) {
+      proto::CommitEntry* added = to->Add();
+      *added->mutable_key() = KeyToProto(entry.key);
+      added->set_weight(entry.weight);
+    }
+  }
 };
 
 Discard DiscardFromProto(const proto::Discard& message) {
@@ -77,14 +91,22 @@ Discard DiscardFromProto(const proto::Discard& message) {
   return discard;
 }
 
+std::vector<CommitEntry> EntriesFromProto(
+    const google::protobuf::RepeatedPtrField<proto::CommitEntry>& messages) {
+  std::vector<CommitEntry> entries;
+  for (const proto::CommitEntry& entry : messages) {
+    entries.push_back({KeyFromProto(entry.key()), entry.weight()});
+  }
+  return entries;
+}
+
 Commit CommitFromProto(const proto::Commit& message) {
   Commit commit;
   commit.version = Version(message.version());
   commit.learning_rate = message.learning_rate();
+  commit.entries = EntriesFromProto(message.entry());
   commit.pin = message.pin();
-  for (const proto::CommitEntry& entry : message.entry()) {
-    commit.entries.push_back({KeyFromProto(entry.key()), entry.weight()});
-  }
+  commit.folded = message.folded();
   return commit;
 }
 
@@ -246,6 +268,11 @@ absl::StatusOr<Decision> DecisionFromProto(const proto::Decision& decision) {
       return out;
     case proto::Decision::kCommit:
       out.what = CommitFromProto(decision.commit());
+      return out;
+    case proto::Decision::kFold:
+      out.what = Fold{Version(decision.fold().version()),
+                      decision.fold().total_weight(),
+                      EntriesFromProto(decision.fold().entry())};
       return out;
     case proto::Decision::kDiscard:
       if (decision.discard().key().empty()) {

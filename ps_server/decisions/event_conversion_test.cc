@@ -38,8 +38,11 @@ std::vector<DecisionCase> Decisions() {
                "a manifest"},
        "restore { generation: 3 version: 5 grant_secret: 'a secret' "
        "checkpoint_generation: 2 run_id: 'mine' manifest: 'a manifest' }"},
-      {Commit{Version(7), 0.125, {{second, 0.5f}, {kKey, 0.25f}}, true},
-       "commit { version: 7 learning_rate: 0.125 pin: true "
+      {Fold{Version(7), 0.75, {{second, 0.5f}}},
+       "fold { version: 7 total_weight: 0.75 entry { key { generation: 1 "
+       "worker: 9 incarnation: 3 sequence: 4 } weight: 0.5 } }"},
+      {Commit{Version(7), 0.125, {{second, 0.5f}, {kKey, 0.25f}}, true, 1},
+       "commit { version: 7 learning_rate: 0.125 pin: true folded: 1 "
        "entry { key { generation: 1 worker: 9 incarnation: 3 sequence: 4 } "
        "weight: 0.5 } entry { key { KEY } weight: 0.25 } }"},
       {Discard{{second, kKey}},

@@ -14,6 +14,7 @@
 #include "common/ids.h"
 #include "common/logged_values.h"
 #include "proto/job.pb.h"
+#include "ps_server/decisions/decision.h"
 
 // What goes into the coordinator and what comes out of it, as plain values.
 // The service turns them into messages, the simulator into calls.
@@ -53,6 +54,9 @@ struct Task {
   bool exact = false;
   // Rate of the local steps; 0 unless there are several.
   double local_learning_rate = 0;
+  // Its gradient's place in the order in which shards fold gradients (Fold),
+  // from 0 in each update; nullopt: they do not.
+  std::optional<int64_t> turn = std::nullopt;
 };
 
 // Every shard has staged all of a gradient.
@@ -70,68 +74,6 @@ struct Delivery {
   LoggedValues logged = {};
 
   bool operator==(const Delivery&) const = default;
-};
-
-// Begin `generation` with `version` (0: the initial weights; else that of the
-// checkpoint made in `checkpoint`); `grant_secret` keys its grants.
-struct Restore {
-  Generation generation;
-  Version version;
-  std::string grant_secret;
-  Generation checkpoint{0};
-  // As the messages of this name say (proto/coordinator.proto).
-  std::string run_id = {};
-  std::string manifest = {};
-
-  bool operator==(const Restore&) const = default;
-};
-struct CommitEntry {
-  GradientKey key;
-  float weight = 0;  // Its factor in the sum.
-
-  bool operator==(const CommitEntry&) const = default;
-};
-struct Commit {
-  Version version;  // The version this makes.
-  double learning_rate = 0;
-  std::vector<CommitEntry> entries;  // In summation order.
-  bool pin = false;                  // Retain it until its Release.
-
-  bool operator==(const Commit&) const = default;
-};
-// The tasks have ended: drop what is staged of them. At least one.
-struct Discard {
-  std::vector<GradientKey> keys;
-
-  bool operator==(const Discard&) const = default;
-};
-// Retain the version, which is the newest, until its Release.
-struct Pin {
-  Version version;
-
-  bool operator==(const Pin&) const = default;
-};
-struct Release {
-  Version version;
-
-  bool operator==(const Release&) const = default;
-};
-// Hold the version, which is the newest, and write it as part of a checkpoint
-// while training goes on. Of checkpoints before `oldest`, which is kept, a
-// shard removes what it has on a disk of its own; generation 0: none is kept.
-struct Store {
-  Version version;
-  std::pair<Generation, Version> oldest = {};
-
-  bool operator==(const Store&) const = default;
-};
-
-using AnyDecision = std::variant<Restore, Commit, Discard, Pin, Release, Store>;
-
-// One element of the stream every shard executes strictly in order.
-struct Decision {
-  int64_t number = 0;  // From 1.
-  AnyDecision what;
 };
 
 // A shard's answer to a Store: the file that it has written, or why there is

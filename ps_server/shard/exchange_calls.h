@@ -33,6 +33,12 @@
 namespace sluice {
 
 class PullCall;
+class PushCall;
+
+// Of limits.transfer_stall_s, how long a call without a deadline may wait for
+// what it needs before its caller is told to come again. The other half is for
+// what comes then: a first chunk on a slow link.
+inline constexpr double kShareOfStall = 0.5;
 
 // Requests, chunks and replies stay gRPC's raw buffers.
 using RawStream =
@@ -69,6 +75,7 @@ struct ExchangeContext {
   // Calls that are streaming a version, and calls that wait for one.
   absl::flat_hash_map<ReadId, PullCall*> reading;
   absl::flat_hash_set<PullCall*> parked;
+  absl::flat_hash_set<PushCall*> waiting;  // For room.
 
   // Calls that exist, also those waiting for a client. When stopping and all
   // are gone, nothing can start another operation and the queue is shut.
@@ -164,7 +171,8 @@ class PullCall : public QueuedCall, private StallWatch::Watched {
 
 // One Push: judge the caller, take chunks until the gradient is staged, one is
 // refused or the caller has closed its side; other calls may bring the rest.
-// Given up when the first one takes too long. Deletes itself.
+// The first chunk may have to wait for room (Shard::Admits). Given up when the
+// first one takes too long. Deletes itself.
 //
 // Not thread-safe: call from the exchange thread.
 class PushCall : public QueuedCall, private StallWatch::Watched {
@@ -172,20 +180,30 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   // Accepts one call, and listens again when it came.
   static void Listen(ExchangeContext* context);
 
+  // A decision was executed: there may be room now. For calls that wait.
+  void Retry() { TakeChunk(); }
+
  private:
+  using Received = ReceivedChunk<PushChunkHeader>;
+
   explicit PushCall(ExchangeContext* context);
   ~PushCall() override;
 
   void OnCall(bool ok);
   void OnRead(bool ok);
+  void OnAlarm(bool ok);
   void OnFinished(bool ok) {}
   void OnDone(bool ok);
   void OnStalled(absl::Duration silent) override;
 
   // Begins to read the next chunk into `chunk_`.
   void ReadChunk();
+  // Stages `chunk_`, or lets it wait for room.
+  void TakeChunk();
+  void Park(const GradientKey& key);
+  void Unpark();
   // Stages a chunk; whether all of its part of the gradient is staged now.
-  absl::StatusOr<bool> Stage(const grpc::ByteBuffer& message);
+  absl::StatusOr<bool> Stage(const Received& chunk);
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload);
   // The same of chunks in memory that the caller shares.
@@ -204,11 +222,13 @@ class PushCall : public QueuedCall, private StallWatch::Watched {
   Admission::Place place_;
   Tag<PushCall, &PushCall::OnCall> on_call_{this};
   Tag<PushCall, &PushCall::OnRead> on_read_{this};
+  Tag<PushCall, &PushCall::OnAlarm> on_alarm_{this};
   Tag<PushCall, &PushCall::OnFinished> on_finished_{this};
   Tag<PushCall, &PushCall::OnDone> on_done_{this};
 
-  std::optional<GradientKey> key_;  // Of the first chunk.
-  int64_t offset_ = 0;              // Of the last.
+  std::optional<GradientKey> key_;    // Of the first chunk.
+  int64_t offset_ = 0;                // Of the last.
+  std::optional<grpc::Alarm> alarm_;  // While it waits, and until it has rung.
   bool finished_ = false;
   bool ended_early_ = false;
 };

@@ -23,6 +23,7 @@ struct ExchangeCounters {
   int64_t pushes_staged = 0;
   int64_t push_bytes = 0;
   int64_t duplicate_chunks = 0;
+  int64_t pushes_parked = 0;
   int64_t pushes_refused = 0;
   int64_t pushes_cancelled = 0;
 
@@ -55,6 +56,8 @@ inline constexpr CounterRow<ExchangeCounters> kExchangeCounters[] = {
      &ExchangeCounters::push_bytes},
     {"duplicate_chunks", "chunks that came again with a repeated push",
      &ExchangeCounters::duplicate_chunks},
+    {"pushes_parked", "calls of pushes that waited for room",
+     &ExchangeCounters::pushes_parked},
     {"pushes_refused", "pushes refused", &ExchangeCounters::pushes_refused},
     {"pushes_cancelled", "pushes cancelled by the caller, or cut off",
      &ExchangeCounters::pushes_cancelled},

@@ -187,14 +187,18 @@ class ExchangeService::Impl {
     }
   }
 
-  // Answers the pulls whose version is here, after the decisions that came
-  // together with its Commit: the coordinator waits for those.
+  // Answers the pulls whose version is here, and takes the pushes for which
+  // there is room, after the decisions that came together with the Commit: the
+  // coordinator waits for those.
   void AnswerParked() {
     if (!std::exchange(unanswered_, false)) return;
     // A copy, because calls leave the set.
     const std::vector<PullCall*> parked(context_.parked.begin(),
                                         context_.parked.end());
     for (PullCall* call : parked) call->Retry();
+    const std::vector<PushCall*> waiting(context_.waiting.begin(),
+                                         context_.waiting.end());
+    for (PushCall* call : waiting) call->Retry();
   }
 
   void Stop() {

@@ -12,7 +12,7 @@
 #include "common/ids.h"
 #include "common/rpc/listener.h"
 #include "common/tls/transport_security.h"
-#include "ps_server/decisions/events.h"
+#include "ps_server/decisions/decision.h"
 #include "ps_server/shard/exchange_counters.h"
 #include "ps_server/shard/shard.h"
 

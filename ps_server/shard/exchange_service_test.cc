@@ -406,6 +406,68 @@ TEST(ExchangeStallTest, ACallThatBringsNothingIsEnded) {
   }
 }
 
+// The chunks of a gradient of `value`, task 1 of worker `turn`, with that turn.
+std::vector<proto::PushChunk> InTurn(int64_t turn, float value) {
+  const GradientKey key = Key(1, turn);
+  auto chunks = Gradient(key, ChunkGrid(testing::kFloats, 64), value);
+  for (proto::PushChunk& chunk : chunks) {
+    chunk.set_grant(GrantFor(testing::kSecret, key, "", turn));
+  }
+  return chunks;
+}
+
+ShardOptions WithRoomForOne() {
+  ShardOptions options = testing::SmallOptions();
+  options.staged_gradients = 1;
+  return options;
+}
+
+TEST(ExchangeTurnTest, APushWaitsForItsTurnAndIsThenTaken) {
+  Loopback loopback(WithRoomForOne());
+  const auto client = loopback.Client();
+  auto second = std::async(std::launch::async, [&] {
+    return Push(client.get(), InTurn(1, 2));
+  });
+  loopback.Await(&ExchangeCounters::pushes_parked, 1);
+  ASSERT_TRUE(Push(client.get(), InTurn(0, 1)).ok());
+  EXPECT_EQ(loopback.counters().pushes_staged, 1);
+  const std::vector<CommitEntry> entries = {{Key(1, 0), 0.5f},
+                                            {Key(1, 1), 0.5f}};
+  ASSERT_TRUE(loopback.Execute(Fold{Version(1), 1, {entries[0]}}).ok());
+  ASSERT_TRUE(second.get().ok());
+  Commit commit{Version(1), 1, entries};
+  commit.folded = 1;
+  ASSERT_TRUE(loopback.Execute(commit).ok());
+  EXPECT_EQ(Pull(client.get(), 1, true).weights[149], 2 - 1.5f);
+}
+
+TEST(ExchangeTurnTest, APushThatWaitsIsToldToComeAgainBeforeItStalls) {
+  Loopback loopback(WithRoomForOne(), /*stall=*/absl::Milliseconds(200));
+  const auto client = loopback.Client();
+  const absl::Status status = Push(client.get(), InTurn(1, 2));
+  EXPECT_EQ(ReasonOf(status), proto::ExchangeError::NOT_YET);
+  EXPECT_EQ(status.message(),
+            "gradient g1/w1/i1/s1 waits for its turn: 0 gradients are here, "
+            "and the next that is to be folded is number 0 of its update");
+}
+
+TEST(ExchangeTurnTest, ACancelledPushThatWaitedIsForgotten) {
+  Loopback loopback(WithRoomForOne());
+  const auto client = loopback.Client();
+  {
+    grpc::ClientContext context;
+    proto::PushReply reply;
+    const auto writer = client->Push(&context, &reply);
+    ASSERT_TRUE(writer->Write(InTurn(1, 2)[0]));
+    loopback.Await(&ExchangeCounters::pushes_parked, 1);
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  ASSERT_TRUE(Push(client.get(), InTurn(0, 1)).ok());
+  ASSERT_TRUE(
+      loopback.Execute(Fold{Version(1), 1, {{Key(1, 0), 0.5f}}}).ok());
+}
+
 TEST(ExchangeParkTest, AParkedPullIsAnsweredBeforeItsCallerTakesItForStalled) {
   Loopback loopback(testing::SmallOptions(), /*stall=*/absl::Milliseconds(200));
   const auto client = loopback.Client();

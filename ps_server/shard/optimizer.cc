@@ -105,6 +105,16 @@ void Optimizer::Apply(const Update& update, int chunk, const float* from,
   }
 }
 
+void Optimizer::AddUp(const Update& update, float* sum) {
+  for (const Run& run : runs_) {
+    Part part = {};
+    part.begin = run.begin;
+    part.moving_average = run.moving_average;
+    kernels::WeightedSum(Sum(update, part), run.end - run.begin,
+                         sum + run.begin);
+  }
+}
+
 void Optimizer::ApplyPart(const Update& update, const Part& part) {
   if (part.moving_average.has_value()) {
     return kernels::MovingAverageUpdate(
@@ -175,7 +185,8 @@ kernels::WeightedGradients Optimizer::Sum(const Update& update,
   for (const float* gradient : update.gradients) {
     shifted_.push_back(gradient + part.begin);
   }
-  return {shifted_, update.factors};
+  return {shifted_,
+          part.moving_average.has_value() ? update.shares : update.factors};
 }
 
 }  // namespace sluice

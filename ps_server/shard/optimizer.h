@@ -31,10 +31,22 @@ class Optimizer {
   struct Update {
     Version version;  // That it makes; 1 is the first.
     double learning_rate;
-    // At least one, each this shard's range, and what each counts.
+    // At least one, each this shard's range, and what each counts: in a sum,
+    // and in a mean, where they add up to 1.
     absl::Span<const float* const> gradients;
     absl::Span<const float> factors;
+    absl::Span<const float> shares;
   };
+
+  // What a gradient of that weight counts in a mean, where the weights of its
+  // update, added up in double in their order, are `total`.
+  static float ShareOf(float weight, double total) {
+    return static_cast<float>(weight / total);
+  }
+  // Adds the gradients up in `sum`, the whole range, which may be the first of
+  // them. Where `sum` then takes their place, with a factor and share of 1,
+  // Apply makes the same bits.
+  void AddUp(const Update& gradients, float* sum);
 
   // What the arrays are called that `job` keeps, each of the size of the
   // weights: SGD's "velocity" (with momentum), Adagrad's "accumulator", Adam's
@@ -84,6 +96,7 @@ class Optimizer {
   void ApplySgd(const proto::Sgd& sgd, const Update& update, const Part& part);
   void ApplyAdagrad(const Update& update, const Part& part);
   void ApplyAdam(const Update& update, const Part& part);
+  // As the part counts them.
   kernels::WeightedGradients Sum(const Update& update, const Part& part);
   // Sees to it that nobody else holds the chunk. Its floats become undefined.
   void MakeUnique(ChunkRef* chunk);

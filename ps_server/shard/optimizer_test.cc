@@ -1,6 +1,7 @@
 #include "ps_server/shard/optimizer.h"
 
 #include <cmath>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,9 +37,12 @@ std::vector<float> Train(const proto::Optimizer& job,
   for (int step = 1; step <= steps; ++step) {
     for (int i = 0; i < grid.count(); ++i) {
       float* place = weights.data() + grid.begin(i);
-      optimizer.Apply(
-          {Version(step), rate, {g1.data(), g2.data()}, {0.5f, 0.5f}}, i, place,
-          place);
+      optimizer.Apply({Version(step),
+                       rate,
+                       {g1.data(), g2.data()},
+                       {0.5f, 0.5f},
+                       {0.5f, 0.5f}},
+                      i, place, place);
     }
   }
   return weights;
@@ -152,16 +156,18 @@ TEST_P(EveryOptimizerTest, StatisticsDoNotDependOnChunksAndRangesEither) {
   EXPECT_EQ(parts, whole);
 }
 
-TEST(OptimizerTest, AStatisticIgnoresTheRateAndTheScaleOfTheWeights) {
+TEST(OptimizerTest, AStatisticIgnoresTheRateAndTheFactors) {
   const ParameterLayout layout({Statistic("a", 1, 0.5)}, 1);
   Optimizer optimizer(Parse("sgd { momentum: 0.9 }"), layout, {0, 1},
                       ChunkGrid(1, 16));
   const float one = 4, two = 8;
   float s = 3;
   // Weights as of two stale gradients: their sum is below 1.
-  optimizer.Apply({Version(1), 100, {&one, &two}, {0.125f, 0.375f}}, 0, &s, &s);
+  optimizer.Apply(
+      {Version(1), 100, {&one, &two}, {0.125f, 0.375f}, {0.25f, 0.75f}}, 0, &s,
+      &s);
   EXPECT_EQ(s, 5);
-  optimizer.Apply({Version(2), 0.001, {&one}, {0.25f}}, 0, &s, &s);
+  optimizer.Apply({Version(2), 0.001, {&one}, {0.25f}, {1}}, 0, &s, &s);
   EXPECT_EQ(s, 4.5f);
 }
 
@@ -186,11 +192,45 @@ TEST(OptimizerTest, StateThatIsHeldNowAndThenTakesTwiceTheMemoryAndNoMore) {
     }
     for (int i = 0; i < grid.count(); ++i) {
       float* place = weights.data() + grid.begin(i);
-      optimizer.Apply({Version(step), 0.1, {gradient.data()}, {1.0f}}, i, place,
-                      place);
+      optimizer.Apply({Version(step), 0.1, {gradient.data()}, {1}, {1}}, i,
+                      place, place);
     }
   }
   EXPECT_EQ(seen.size(), 2 * 2 * 3);
+}
+
+TEST(OptimizerTest, WhatIsAddedUpBeforeMakesTheSameBits) {
+  const ParameterLayout layout(
+      {Constant("a", 37, 1, true), Statistic("b", 11, 0.3)}, 1);
+  const double total = 0.3f + 0.2 + 0.4;
+  std::vector<std::vector<float>> g(3, std::vector<float>(48));
+  std::vector<float> factors = {0.3f, 0.2f, 0.4f}, shares;
+  std::mt19937 random(7);
+  for (int k = 0; k < 3; ++k) {
+    for (float& x : g[k]) x = std::normal_distribution<float>()(random);
+    shares.push_back(Optimizer::ShareOf(factors[k], total));
+  }
+  const std::vector<const float*> all = {g[0].data(), g[1].data(), g[2].data()};
+  const auto weights_after = [&](Optimizer* optimizer,
+                                 const Optimizer::Update& update) {
+    std::vector<float> weights(48, 2);
+    optimizer->Apply(update, 0, weights.data(), weights.data());
+    return weights;
+  };
+  Optimizer at_once(Parse("adam {}"), layout, {0, 48}, ChunkGrid(48, 64));
+  Optimizer folded(Parse("adam {}"), layout, {0, 48}, ChunkGrid(48, 64));
+  std::vector<float> sum(48);
+  folded.AddUp({Version(1), 0, {all[0]}, {factors[0]}, {shares[0]}},
+               sum.data());
+  folded.AddUp(
+      {Version(1), 0, {sum.data(), all[1]}, {1, factors[1]}, {1, shares[1]}},
+      sum.data());
+  EXPECT_EQ(weights_after(&folded, {Version(1),
+                                    0.1,
+                                    {sum.data(), all[2]},
+                                    {1, factors[2]},
+                                    {1, shares[2]}}),
+            weights_after(&at_once, {Version(1), 0.1, all, factors, shares}));
 }
 
 TEST(OptimizerTest, WhatIsRestoredTakesThePlaceOfWhatWasThere) {
@@ -215,8 +255,8 @@ class OneWeight {
       : optimizer_(Parse(job), layout_, {0, 1}, ChunkGrid(1, 16)) {}
 
   float Apply(int64_t version, float gradient, double rate = 1) {
-    optimizer_.Apply({Version(version), rate, {&gradient}, {1.0f}}, 0, &weight_,
-                     &weight_);
+    optimizer_.Apply({Version(version), rate, {&gradient}, {1}, {1}}, 0,
+                     &weight_, &weight_);
     return weight_;
   }
   void Reset() { optimizer_.Reset(); }

@@ -30,9 +30,6 @@ namespace {
 // A parked call is answered NOT_YET when this share of its time is over: early
 // enough for the answer to arrive, late enough that repeats are rare.
 constexpr double kShareOfDeadline = 0.75;
-// For calls without a deadline, or with one far away. The other half is for
-// what comes when the version does: a first chunk on a slow link.
-constexpr double kShareOfStall = 0.5;
 // What one message tells of: some milliseconds of copying, and a few bytes for
 // each slot, of which a message has room for many more.
 constexpr int64_t kMostToldFloats = 16 << 20;

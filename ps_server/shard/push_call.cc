@@ -1,7 +1,8 @@
-// One chunk is staged while the next travels (OnRead asks for it before it
-// stages). The call ends by itself when the last one is staged: the reply says
-// so to the worker, which may then say Ready once all shards have answered. The
-// read that is under way then comes to nothing.
+// One chunk is staged while the next travels (TakeChunk asks for it before it
+// stages). A chunk whose gradient finds no room waits with its call, and is
+// looked at again after each decision. The call ends by itself when the last
+// one is staged: the reply says so to the worker, which may then say Ready once
+// all shards have answered. The read that is under way then comes to nothing.
 //
 //   OnCall      the caller may push: read 0
 //   OnRead      read 1, stage 0
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/exchange_error.h"
 #include "common/rpc/deadline.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -61,19 +63,56 @@ void PushCall::ReadChunk() { stream_.Read(&chunk_, on_read_.Begin()); }
 void PushCall::OnRead(bool ok) {
   if (finished_) return;  // The read that was under way then.
   if (!ok) return EndEarly();
+  place_.Took(static_cast<int64_t>(chunk_.Length()));
+  TakeChunk();
+}
+
+void PushCall::TakeChunk() {
+  const grpc::ByteBuffer message = chunk_;
+  const auto chunk = DecodePushChunk(message);
+  if (!chunk.ok()) return Refuse(chunk.status());
+  if (!context_->shard->Admits(chunk->header, place_.caller().key)) {
+    return Park(chunk->header.key);
+  }
+  Unpark();
   // The next chunk may travel while this one is staged: its sender gets no
   // window for it before it is asked for.
-  const grpc::ByteBuffer message = std::exchange(chunk_, {});
-  place_.Took(static_cast<int64_t>(message.Length()));
   ReadChunk();
-  const absl::StatusOr<bool> staged = Stage(message);
+  const absl::StatusOr<bool> staged = Stage(*chunk);
   if (!staged.ok()) return Refuse(staged.status());
   context_->watch.End(this);
   if (*staged) Accept();
 }
 
-absl::StatusOr<bool> PushCall::Stage(const grpc::ByteBuffer& message) {
-  SLUICE_ASSIGN_OR_RETURN(const auto chunk, DecodePushChunk(message));
+// As a pull that waits for its version: its sender is told to come again before
+// it takes the call for one that has stalled.
+void PushCall::Park(const GradientKey& key) {
+  if (!context_->waiting.insert(this).second) return;
+  context_->watch.End(this);
+  context_->counters.Add(&ExchangeCounters::pushes_parked);
+  key_ = key;
+  alarm_.emplace();
+  alarm_->Set(context_->queue.get(), FromNow(context_->stall * kShareOfStall),
+              on_alarm_.Begin());
+}
+
+void PushCall::Unpark() {
+  if (context_->waiting.erase(this) > 0) alarm_->Cancel();
+}
+
+void PushCall::OnAlarm(bool ok) {
+  if (context_->waiting.erase(this) == 0) return;  // Unparked meanwhile.
+  const Staging& staging = context_->shard->staging();
+  Finish(WithReason(proto::ExchangeError::NOT_YET,
+                    absl::UnavailableError(absl::StrCat(
+                        "gradient ", key_->ToString(),
+                        " waits for its turn: ", staging.held(),
+                        " gradients are here, and the next that is to be "
+                        "folded is number ",
+                        staging.turn(), " of its update"))));
+}
+
+absl::StatusOr<bool> PushCall::Stage(const Received& chunk) {
   if (!key_) key_ = chunk.header.key;
   if (chunk.header.key != *key_) {
     return absl::InvalidArgumentError(
@@ -162,6 +201,7 @@ void PushCall::Finish(const absl::Status& status) {
 
 void PushCall::OnDone(bool ok) {
   context_->watch.End(this);
+  Unpark();
   if (ended_early_ && call_.IsCancelled()) {
     context_->counters.Add(&ExchangeCounters::pushes_cancelled);
   }

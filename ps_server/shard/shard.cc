@@ -12,14 +12,16 @@
 //   Make(0), Make(1)         sum and apply chunk by chunk, for whoever reads
 //                            them; the last one frees both slices
 //   Execute(Commit 5)        repeated: its number is known; nothing happens
+//   Execute(Fold 6)          a gradient of version 6 goes into `sum_`, and its
+//                            slice is free; the Commit adds what is missing
 //   Pull(5)                  version 5; Pull(6) would have to wait
 #include "ps_server/shard/shard.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <variant>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/exchange_error.h"
 #include "common/status_macros.h"
@@ -93,6 +95,7 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Restore& restore) {
   }
   SLUICE_RETURN_IF_ERROR(LoadVersion(restore));
   staging_.Reset(restore.generation, restore.grant_secret);
+  folded_.clear();
   generation_ = restore.generation;
   return Executed();
 }
@@ -129,13 +132,22 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
         "version ", commit.version.value(), " is to be made of ",
         commit.entries.size(), " gradients at rate ", commit.learning_rate));
   }
-  SLUICE_ASSIGN_OR_RETURN(const auto gradients, FindAll(commit));
+  const auto entries = absl::MakeConstSpan(commit.entries);
+  if (entries.subspan(0, commit.folded) != absl::MakeConstSpan(folded_)) {
+    return absl::InternalError(
+        absl::StrCat("version ", commit.version.value(), " is to be made with ",
+                     commit.folded, " gradients that were folded, but ",
+                     folded_.size(), " were, or others"));
+  }
+  double total = 0;
+  for (const CommitEntry& entry : entries) total += entry.weight;
+  SLUICE_ASSIGN_OR_RETURN(Addends of, FindAll(commit.version, total,
+                                              entries.subspan(commit.folded)));
+  folded_.clear();
+  staging_.BeginTurn(0);
   Executed executed;
   executed.ended_reads = store_.Close();
-  making_ = Making{commit, gradients, {}, {}, 0};
-  for (const CommitEntry& entry : commit.entries) {
-    making_->factors.push_back(entry.weight);
-  }
+  making_ = Making{commit, std::move(of), {}, 0};
   for (int chunk = 0; chunk < grid_.count(); ++chunk) {
     making_->pieces.push_back(store_.Prepare(chunk));
   }
@@ -145,23 +157,46 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
   return executed;
 }
 
-absl::StatusOr<std::vector<const float*>> Shard::FindAll(
-    const Commit& commit) const {
-  std::vector<const float*> gradients;
-  for (const CommitEntry& entry : commit.entries) {
+absl::StatusOr<Shard::Addends> Shard::FindAll(
+    Version version, double total_weight,
+    absl::Span<const CommitEntry> entries) const {
+  Addends of;
+  if (!folded_.empty()) of = {{sum_.get()}, {1}, {1}};
+  for (const CommitEntry& entry : entries) {
     const auto floats = staging_.Find(entry.key);
     if (!floats.ok()) {
-      return absl::InternalError(absl::StrCat(
-          "version ", commit.version.value(), ": ", floats.status().message()));
+      return absl::InternalError(absl::StrCat("version ", version.value(), ": ",
+                                              floats.status().message()));
     }
-    if (std::count(gradients.begin(), gradients.end(), *floats) > 0) {
+    if (absl::c_linear_search(of.gradients, *floats)) {
       return absl::InternalError(
-          absl::StrCat("version ", commit.version.value(), ": gradient ",
+          absl::StrCat("version ", version.value(), ": gradient ",
                        entry.key.ToString(), " is in it twice"));
     }
-    gradients.push_back(*floats);
+    of.gradients.push_back(*floats);
+    of.factors.push_back(entry.weight);
+    of.shares.push_back(Optimizer::ShareOf(entry.weight, total_weight));
   }
-  return gradients;
+  return of;
+}
+
+absl::StatusOr<Shard::Executed> Shard::Do(const Fold& fold) {
+  if (fold.version != version() + 1 || fold.entries.empty()) {
+    return absl::InternalError(absl::StrCat(
+        fold.entries.size(), " gradients are to be folded into version ",
+        fold.version.value(), ", but the newest is ", version().value()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const Addends of, FindAll(fold.version, fold.total_weight, fold.entries));
+  if (sum_ == nullptr) sum_ = MakeAlignedFloats(range_.size());
+  optimizer_.AddUp({fold.version, 0, of.gradients, of.factors, of.shares},
+                   sum_.get());
+  for (const CommitEntry& entry : fold.entries) {
+    staging_.End(entry.key);
+    folded_.push_back(entry);
+  }
+  staging_.BeginTurn(static_cast<int64_t>(folded_.size()));
+  return Executed();
 }
 
 void Shard::Make(int chunk) {
@@ -169,8 +204,8 @@ void Shard::Make(int chunk) {
   const WeightStore::Piece piece =
       *std::exchange(making_->pieces[chunk], std::nullopt);
   const Commit& commit = making_->commit;
-  optimizer_.Apply({commit.version, commit.learning_rate, making_->gradients,
-                    making_->factors},
+  optimizer_.Apply({commit.version, commit.learning_rate, making_->of.gradients,
+                    making_->of.factors, making_->of.shares},
                    chunk, piece.from.data(), piece.to);
   int& next = making_->next;
   while (next < grid_.count() && !making_->pieces[next].has_value()) ++next;
@@ -212,6 +247,12 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Store& store) {
   Executed executed;
   executed.held = Hold();
   return executed;
+}
+
+bool Shard::Admits(const PushChunkHeader& header, absl::string_view holder) {
+  if (!restored() || staging_.Admits(header, holder)) return true;
+  MakeAll();
+  return staging_.Admits(header, holder);
 }
 
 absl::StatusOr<bool> Shard::Stage(const PushChunkHeader& header,

@@ -16,7 +16,7 @@
 #include "common/wire/payload.h"
 #include "common/wire/wire_format.h"
 #include "proto/job.pb.h"
-#include "ps_server/decisions/events.h"
+#include "ps_server/decisions/decision.h"
 #include "ps_server/shard/chunk.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/optimizer.h"
@@ -124,6 +124,8 @@ class Shard {
   int64_t vector_floats() const { return options_.layout.size(); }
   const WireFormat& wire_format() const { return wire_format_; }
 
+  // As Staging::Admits; frees room that is held by what is being applied.
+  bool Admits(const PushChunkHeader& header, absl::string_view holder);
   // Takes one chunk of a gradient; returns whether all of it, or of its
   // member's part of it, is here now. Errors as Staging::Stage.
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
@@ -157,14 +159,21 @@ class Shard {
   absl::StatusOr<Executed> DoNext(const Decision& decision);
   absl::StatusOr<Executed> Do(const Restore& restore);
   absl::StatusOr<Executed> Do(const Commit& commit);
+  absl::StatusOr<Executed> Do(const Fold& fold);
   absl::StatusOr<Executed> Do(const Discard& discard);
   absl::StatusOr<Executed> Do(const Pin& pin);
   absl::StatusOr<Executed> Do(const Release& release);
   absl::StatusOr<Executed> Do(const Store& store);
 
   absl::Status LoadVersion(const Restore& restore);
-  // The slices of a commit's gradients, in its order.
-  absl::StatusOr<std::vector<const float*>> FindAll(const Commit& commit) const;
+  // What the update that makes `version` is the sum of: what was folded, and
+  // `entries`, whose gradients are staged. `total_weight` is the update's.
+  struct Addends {
+    std::vector<const float*> gradients;
+    std::vector<float> factors, shares;
+  };
+  absl::StatusOr<Addends> FindAll(Version version, double total_weight,
+                                  absl::Span<const CommitEntry> entries) const;
   void MakeAll();
   // Of the newest version; empty where they are not due.
   std::vector<uint64_t> DigestsIfDue();
@@ -183,12 +192,15 @@ class Shard {
   WeightStore store_;
   Staging staging_;
   Optimizer optimizer_;
+  // Of the next version, the sum of the gradients that have been folded; has
+  // memory from the first Fold on.
+  AlignedFloats sum_ = nullptr;
+  std::vector<CommitEntry> folded_;
 
   // The newest version, while chunks of it are to be made.
   struct Making {
     Commit commit;
-    std::vector<const float*> gradients;  // In Staging, of each entry.
-    std::vector<float> factors;
+    Addends of;  // `sum_`, if any was folded, and what is in Staging.
     std::vector<std::optional<WeightStore::Piece>> pieces;  // nullopt: made.
     int next;  // The first that has not been made.
   };

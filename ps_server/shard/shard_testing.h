@@ -9,7 +9,7 @@
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "common/wire/payload.h"
-#include "ps_server/decisions/events.h"
+#include "ps_server/decisions/decision.h"
 #include "ps_server/shard/shard.h"
 
 // A small shard for tests: 150 weights (100 of "fc.weight", starting at 1, and
@@ -67,8 +67,10 @@ inline Payload PayloadOf(const std::vector<float>& floats) {
       ChunkChecksum(floats));
 }
 
-inline PushChunkHeader HeaderOf(const GradientKey& key, int64_t offset) {
-  return {key, GrantFor(kSecret, key), offset, FloatType::kFp32};
+// `turn`: that of a grant which says one.
+inline PushChunkHeader HeaderOf(const GradientKey& key, int64_t offset,
+                                std::optional<int64_t> turn = std::nullopt) {
+  return {key, GrantFor(kSecret, key, "", turn), offset, FloatType::kFp32};
 }
 
 }  // namespace sluice::testing

@@ -7,6 +7,9 @@
 //     worker that it was granted to (its grant is a function of the key, of the
 //     worker's certificate and of a secret of this generation), so the slices
 //     here are bounded by what was granted.
+//   * Turns (SYNC with less room than an update has gradients): whoever has one
+//     of the next `max_gradients` turns may come in. So the gradient that is to
+//     be folded next never waits for one that is folded after it, on no shard.
 //   * What has ended stays ended: `ended_` remembers the last task that ended
 //     in each life of a worker, and later chunks of that task and of earlier
 //     ones are refused. A slice that was already staged keeps being answered,
@@ -30,7 +33,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
-#include "common/secret.h"
 #include "common/status_macros.h"
 #include "kernels/optimizer_kernels.h"
 
@@ -48,8 +50,19 @@ Staging::Staging(const ParameterLayout* layout, ParameterRange range,
 void Staging::Reset(Generation generation, const std::string& secret) {
   generation_ = generation;
   secret_ = secret;
+  turn_ = 0;
   entries_.clear();
   ended_.clear();
+}
+
+bool Staging::Admits(const PushChunkHeader& header,
+                     absl::string_view holder) const {
+  const std::optional<int64_t> turn = TurnOf(header.grant);
+  if (!turn.has_value() || entries_.contains(header.key) ||
+      !CheckKey(header, holder).ok()) {
+    return true;
+  }
+  return *turn < turn_ + max_gradients_ && held() < max_gradients_;
 }
 
 absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
@@ -90,7 +103,7 @@ absl::Status Staging::CheckKey(const PushChunkHeader& header,
         "gradient ", key.ToString(), " is of generation ",
         key.generation.value(), ", expected ", generation_.value()));
   }
-  if (!SameSecret(header.grant, GrantFor(secret_, key, holder))) {
+  if (!GrantIsFor(header.grant, secret_, key, holder)) {
     return absl::PermissionDeniedError(
         absl::StrCat("gradient ", key.ToString(),
                      " has no grant: its bytes are wrong, or were given to the "

@@ -25,7 +25,9 @@ namespace sluice {
 // Discard. The grid's parts come from members of a worker that push each their
 // own.
 //
-// Memory: at most `max_gradients` slices.
+// Memory: at most `max_gradients` slices. Where grants say turns, there may be
+// more gradients in an update than that: then room is given in the order of
+// turns, as what was folded frees it (Admits).
 //
 // Not thread-safe: call from the exchange thread.
 class Staging {
@@ -37,6 +39,14 @@ class Staging {
 
   // Begins a generation: drops everything. `secret` keys its grants.
   void Reset(Generation generation, const std::string& secret);
+
+  // False: the chunk's gradient finds no room yet, since its turn is to come or
+  // what has ended has not been discarded; ask again after the next decision.
+  // True: Stage says what is to be said.
+  bool Admits(const PushChunkHeader& header, absl::string_view holder) const;
+  // The gradients with turns below `turn` have been folded into their update.
+  void BeginTurn(int64_t turn) { turn_ = turn; }
+  int64_t turn() const { return turn_; }
 
   // Takes one chunk from `holder` (GrantFor); returns whether all of its part
   // of the gradient is here now. A chunk that is here already is not looked at
@@ -106,6 +116,7 @@ class Staging {
 
   Generation generation_;
   std::string secret_;
+  int64_t turn_ = 0;
   absl::flat_hash_map<GradientKey, Entry> entries_;
   // The highest sequence that ended in each life of a worker. A worker has one
   // unfinished task at a time, so all earlier ones have ended too.

@@ -249,10 +249,11 @@ void FaultyCluster::ServePush(size_t index, size_t worker,
   const absl::Span<const uint8_t> bytes(
       reinterpret_cast<const uint8_t*>(floats.data()),
       floats.size() * sizeof(float));
+  const PushChunkHeader header = {KeyFromProto(task.key()), task.grant(),
+                                  grid.begin(chunk), FloatType::kFp32};
+  if (!life.shard->Admits(header, "")) return;  // It is pushed again.
   const auto staged =
-      life.shard->Stage({KeyFromProto(task.key()), task.grant(),
-                         grid.begin(chunk), FloatType::kFp32},
-                        Payload({bytes}, ChunkChecksum(floats)));
+      life.shard->Stage(header, Payload({bytes}, ChunkChecksum(floats)));
   // The task has ended, so its Cancel or its verdict is on its way.
   if (absl::IsAborted(staged.status())) return;
   const bool same =

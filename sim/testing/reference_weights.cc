@@ -6,6 +6,7 @@
 #include "common/grant.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
+#include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
@@ -49,7 +50,9 @@ ReferenceWeights::ReferenceWeights(const CoordinatorOptions& options,
                                    const ReferenceWeights* parent)
     : shard_([&] {
         ShardOptions shard =
-            OptionsOf(Layout(1, 1), 0, options.job.limits().staged_gradients());
+            OptionsOf(Layout(1, 1), 0,
+                      std::max(options.job.limits().staged_gradients(),
+                               MostGradientsPerUpdate(options.job.sync())));
         shard.stored_version = [parent](const Restore& of, ParameterRange) {
           return absl::StatusOr<Arrays>(parent->ArraysAt(of.version.value()));
         };

@@ -23,8 +23,10 @@ class FaultyDisk:
         self.env = dict(
             os.environ, LD_PRELOAD=str(self._library),
             # It must come before the sanitizer's library, and does not need it.
+            # That opens a log of its own before this library can work, so its
+            # reports go where the process's errors go.
             ASAN_OPTIONS=(os.environ.get("ASAN_OPTIONS", "") +
-                          ":verify_asan_link_order=0"))
+                          ":verify_asan_link_order=0:log_path=stderr"))
 
     def set(self, *lines):
         """Replaces all faults."""

@@ -86,6 +86,13 @@ class SyncBitsTest(unittest.TestCase):
         self.check_that_no_border_is_a_multiple_of_a_vector(job)
         found = self.hashes(job, SYNC)
         self.assertEqual(len(set(found.values())), 1, found)
+        # With room for fewer gradients than an update takes, shards fold them.
+        for room in (1, 3):
+            run = harness.train(
+                job, "--workers=4", "--shards=3",
+                *harness.sets(SYNC + [f"limits.staged_gradients={room}"]))
+            self.assertEqual(run.summary["weights_sha256"],
+                             found["reference"], room)
         # Early workers wait. Neither their order nor the assignment of
         # mini-batches to workers shows in the weights.
         for order in (

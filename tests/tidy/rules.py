@@ -148,4 +148,22 @@ def pure_core(path, lines):
             yield number, f"{line}: not in the pure core"
 
 
+def types(text):
+    """The types that a source defines for all others, each with its namespace.
+
+    What is nested in a type or in a namespace without a name is its own.
+    """
+    spaces = []
+    for line in text.splitlines():
+        if match := re.match(r"namespace ?([\w:]*) ?\{", line):
+            spaces.append(match[1])
+        elif re.match(r"\}  // namespace", line):
+            spaces.pop()
+        elif match := re.match(
+                r"(?:struct|class|enum class|enum) (\w+)(?: final)?"
+                r"(?: : [^;]*)? \{", line):
+            if "" not in spaces:
+                yield "::".join([*spaces, match[1]])
+
+
 RULES = [layers, file_size, function_size, banned, guard, pure_core]

@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """The tree keeps its own rules, and each rule notices when it is broken."""
 
+import collections
 import os
 import pathlib
 import subprocess
@@ -48,6 +49,37 @@ class TidyTest(unittest.TestCase):
         self.assertGreater(count, 300, "the tree was not found")
         self.assertEqual(found, [], "\n" + "\n".join(found))
         self.assertEqual(set(EXCEPTIONS), broken, "exceptions to remove")
+
+    def test_a_type_has_one_definition(self):
+        """Two of one name are undefined behaviour, which no linker notices."""
+        defined = collections.defaultdict(set)
+        for path in sources():
+            if path.suffix in {".h", ".cc"}:
+                for name in rules.types((ROOT / path).read_text()):
+                    defined[name].add(path.as_posix())
+        self.assertGreater(len(defined), 300, "the types were not found")
+        twice = {name: sorted(paths) for name, paths in defined.items()
+                 if len(paths) > 1}
+        self.assertEqual(twice, {})
+
+    def test_types_are_told_apart_by_their_namespaces(self):
+        text = """namespace sluice {
+struct A {
+class B;
+namespace {
+class C final : public A {
+}  // namespace
+namespace testing {
+struct A {
+}  // namespace testing
+enum class D { kOne };
+}  // namespace sluice
+namespace sluice::kernels {
+class A {
+"""
+        self.assertEqual(list(rules.types(text)),
+                         ["sluice::A", "sluice::testing::A", "sluice::D",
+                          "sluice::kernels::A"])
 
     def test_an_include_against_the_layers_is_noticed(self):
         for path, include in [("kernels/a.cc", "proto/job.pb.h"),

@@ -67,7 +67,7 @@ class SequentialModel : public DeviceModel {
 
 absl::Status SequentialModel::PrepareInput(const ModelPlan& plan) {
   if (plan.layers[0].layer.has_embedding()) return absl::OkStatus();
-  const ImageSize in = ImageSizeOf(plan.input_shape);
+  const ImageShape in = ImageShapeOf(plan.input_shape);
   SLUICE_ASSIGN_OR_RETURN(
       input_, device_->Prepare(kernels::InputShape{in.channels, in.pixels},
                                max_samples_));

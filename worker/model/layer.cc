@@ -102,7 +102,7 @@ class DropoutLayer : public Layer {
 
 absl::StatusOr<std::unique_ptr<Layer>> Dropout(const LayerContext& context,
                                                const LayerPlan& layer) {
-  const ImageSize in = ImageSizeOf(layer.input_shape);
+  const ImageShape in = ImageShapeOf(layer.input_shape);
   const kernels::DropoutShape shape = {in.channels, in.pixels,
                                        layer.layer.dropout().rate()};
   SLUICE_ASSIGN_OR_RETURN(auto op,
@@ -173,7 +173,7 @@ kernels::LayerNormShape LayerNormShape(const LayerPlan& layer) {
 }
 
 kernels::LayerNormShape GroupNormShape(const LayerPlan& layer) {
-  const ImageSize in = ImageSizeOf(layer.input_shape);
+  const ImageShape in = ImageShapeOf(layer.input_shape);
   kernels::LayerNormShape shape;
   shape.features = in.channels;
   shape.pixels = in.pixels;
@@ -189,7 +189,7 @@ kernels::AttentionShape AttentionShape(const LayerPlan& layer) {
 
 absl::StatusOr<std::unique_ptr<Layer>> Flatten(const LayerContext& context,
                                                const LayerPlan& layer) {
-  const ImageSize in = ImageSizeOf(layer.input_shape);
+  const ImageShape in = ImageShapeOf(layer.input_shape);
   const kernels::FlattenShape shape = {in.channels, in.pixels};
   SLUICE_ASSIGN_OR_RETURN(auto op,
                           context.device->Prepare(shape, context.max_samples));
@@ -229,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Layer>> Make(const LayerContext& context,
     case proto::Layer::kGelu:
       return Activation(context, layer, ActivationKind::kGelu);
     case proto::Layer::kGlobalAveragePool: {
-      const ImageSize in = ImageSizeOf(layer.input_shape);
+      const ImageShape in = ImageShapeOf(layer.input_shape);
       return Map(device->Prepare(
           kernels::GlobalAveragePoolShape{in.channels, in.pixels}, n));
     }

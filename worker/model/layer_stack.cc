@@ -35,7 +35,7 @@ int64_t SizeOf(const std::vector<int64_t>& shape) {
   return size;
 }
 
-ImageSize ImageSizeOf(const std::vector<int64_t>& shape) {
+ImageShape ImageShapeOf(const std::vector<int64_t>& shape) {
   if (shape.size() != 3) return {.channels = SizeOf(shape)};
   return {.channels = shape[0], .pixels = shape[1] * shape[2]};
 }

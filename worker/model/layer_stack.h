@@ -18,11 +18,11 @@ namespace sluice {
 int64_t SizeOf(const std::vector<int64_t>& shape);
 
 // Those of (channels, height, width); of another shape all are channels.
-struct ImageSize {
+struct ImageShape {
   int64_t channels = 1;
   int64_t pixels = 1;  // Of each channel.
 };
-ImageSize ImageSizeOf(const std::vector<int64_t>& shape);
+ImageShape ImageShapeOf(const std::vector<int64_t>& shape);
 
 // kAborted where the pass is cancelled.
 absl::Status LookForCancel(const Pass& pass);

@@ -101,7 +101,7 @@ StageModel::MakePassMemory(const ResolvedJob& job, int max_samples) {
                                        sizeof(float)));
   }
   if (!before_.there() && !job.model.layers[0].layer.has_embedding()) {
-    const ImageSize in = ImageSizeOf(job.model.input_shape);
+    const ImageShape in = ImageShapeOf(job.model.input_shape);
     SLUICE_ASSIGN_OR_RETURN(
         memory->input,
         device_->Prepare(kernels::InputShape{in.channels, in.pixels},

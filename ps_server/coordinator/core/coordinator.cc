@@ -31,6 +31,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/any_number.h"
 #include "common/job_learning_rate.h"
+#include "common/resolved_job.h"
 #include "common/status_macros.h"
 
 namespace sluice {
@@ -44,6 +45,13 @@ Membership::Options MembershipOptions(const proto::Job& job) {
   result.max_workers = job.cluster().max_workers();
   result.lease = absl::Seconds(job.limits().lease_s());
   return result;
+}
+
+// Gradients that may be under way at once: as many as shards have room for,
+// unless these give it out themselves, in turns.
+int TasksWithRoom(const proto::Job& job) {
+  if (!FoldsGradients(job)) return job.limits().staged_gradients();
+  return MostGradientsPerUpdate(job.sync()) + MostWorkers(job.cluster());
 }
 
 // Only SYNC promises the same bits whoever computes what; the other policies
@@ -81,7 +89,7 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
           JobSchedule(job_, options_.train_samples, begins_.snapshot.schedule)),
       policy_(job_.sync(), job_.cluster().workers(), grid_.partitions()),
       tasks_(options_.generation),
-      stream_(job_.cluster().shards(), job_.limits().staged_gradients(),
+      stream_(job_.cluster().shards(), TasksWithRoom(job_),
               job_.limits().commit_window()),
       evaluations_(EvaluateEverySamples(options_),
                    begins_.snapshot.evaluation_due),
@@ -104,6 +112,7 @@ void Coordinator::Settle() {
   CheckStop();
   if (phase_ == Phase::kRunning) {
     DecideUpdates();
+    DecideFold();
     MaybeEvaluate();
     AssignTasks();
     WatchShortage();

@@ -29,6 +29,7 @@
 #include "ps_server/coordinator/core/training_snapshot.h"
 #include "ps_server/coordinator/core/training_stats.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/policy/round_fold.h"
 #include "ps_server/coordinator/policy/sync_policy.h"
 #include "ps_server/decisions/decision_stream.h"
 #include "ps_server/decisions/events.h"
@@ -37,8 +38,7 @@ namespace sluice {
 
 // Hands out mini-batches, decides which gradients make up each version, and
 // watches who is alive. Pure: events and the time go in, actions come out, in
-// the order in which they must be carried out. The service, the simulator and
-// the tests all call this same code.
+// the order in which they must be carried out.
 //
 // `now` never decreases from call to call. Every method appends to `*out`,
 // which is not cleared.
@@ -124,8 +124,7 @@ class Coordinator {
   // any more, only cause what is left of it to be removed.
   absl::Status Stored(ShardId shard, Version version, StoredPart part,
                       absl::Time now, Actions* out);
-  // The answer to StoreManifest; `error` is empty when it is on the disk. The
-  // same goes for one that nobody waits for.
+  // The answer to StoreManifest; `error` is empty when it is on the disk.
   void ManifestWritten(Version version, const std::string& error,
                        absl::Time now, Actions* out);
   // An answer that nobody waits for changes nothing.
@@ -165,7 +164,6 @@ class Coordinator {
   };
 
   static constexpr int kMostOverruns = 5;
-
   // coordinator.cc: who comes and goes.
   void Settle();
   void PeerLost(Peer peer, const std::string& why);
@@ -197,6 +195,7 @@ class Coordinator {
 
   // coordinator_updates.cc: from ready gradients to a version.
   void DecideUpdates();
+  void DecideFold();
   void CommitUpdate();
   std::vector<OpenTask> CloseUpdate(Version version);
   void EmitCommit(const std::vector<OpenTask>& entries,
@@ -264,13 +263,14 @@ class Coordinator {
   Actions* out_ = nullptr;
   std::vector<GradientKey> discarded_;
 
-  // How the run stands: the parts, and what is left for the whole.
+  // How the run stands.
   AwakeClock clock_;
   Membership members_;
   InputAgreement agreement_;
   InstructionAgreement instructions_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
+  RoundFold fold_;  // Under SYNC.
   TaskTable tasks_;
   DecisionStream stream_;
   Evaluations evaluations_;

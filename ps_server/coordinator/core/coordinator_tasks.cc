@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/group.h"
 #include "common/learning_rate.h"
+#include "common/resolved_job.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"
@@ -101,10 +102,17 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
     task.local_learning_rate =
         LearningRate(learning_rate_, stats_.samples_applied(), 1);
   }
+  absl::Time deadline = awake_ + DeadlineAfter(schedule_.overruns(block));
+  if (FoldsGradients(job_)) {
+    task.turn = fold_.TurnOf(block);
+    // Before that it cannot be pushed, which is not its worker's fault.
+    const bool admitted =
+        *task.turn < fold_.taken() + job_.limits().staged_gradients();
+    if (!admitted) deadline = absl::InfiniteFuture();  // DecideFold sets it.
+  }
   stream_.TakeRoom();
   schedule_.Issue(block, worker);
-  tasks_.Open(task, block, what.samples, awake_,
-              awake_ + DeadlineAfter(schedule_.overruns(block)));
+  tasks_.Open(task, block, what.samples, awake_, deadline);
   policy_.TaskOpened(worker);
   RefreshSupply(block);
   Emit(RecordTask{task});
@@ -145,6 +153,7 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
   const BlockId block = open->block;
   tasks_.MarkReady(delivery, now_);
   schedule_.Hold(block);
+  if (FoldsGradients(job_)) fold_.Ready(block, delivery.key);
   policy_.Delivered(delivery.key, base);
   policy_.TaskEnded(delivery.key.worker);
   return absl::OkStatus();

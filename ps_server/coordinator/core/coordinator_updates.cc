@@ -22,6 +22,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/learning_rate.h"
+#include "common/resolved_job.h"
+#include "common/status_macros.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/policy/gradient_weights.h"
@@ -140,6 +142,11 @@ void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
   stats_.Updated(loss, commit.learning_rate);
   evaluations_.SamplesApplied(before, stats_.samples_applied());
 
+  if (FoldsGradients(job_)) {
+    commit.folded = fold_.taken();
+    SLUICE_CHECK(commit.folded == 0 ||
+                 static_cast<int>(entries.size()) == fold_.gradients());
+  }
   commit.pin = evaluations_.ShouldStart() &&
                members_.Get({Role::kEvaluator, 0}).life == PeerLife::kAlive;
   const bool pin = commit.pin;
@@ -190,7 +197,15 @@ void Coordinator::BeginRound(BlockId first) {
         absl::StrCat("event=left_out mini_batches=", left_out,
                      " reason=\"nobody serves their partition\""));
   }
-  schedule_.LimitTo(round_ + job_.sync().gradients_per_update());
+  const BlockId end = round_ + job_.sync().gradients_per_update();
+  schedule_.LimitTo(end);
+  std::vector<WeighedGradient> gradients;
+  for (BlockId block = round_; block < end && block.value() < schedule_.total();
+       block = block + 1) {
+    const BatchSchedule::Block what = schedule_.BlockAt(block);
+    gradients.push_back({what.samples, what.batches});
+  }
+  fold_.Begin(round_, gradients);
   RefreshAllSupplies();
 }
 
@@ -246,6 +261,25 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
   absl::Status status = stream_.Acknowledge(shard, number, version);
   if (absl::IsDataLoss(status)) Recover(std::string(status.message()));
   return status;
+}
+
+// What is ready of an update that waits for others makes room for them; half of
+// the room at once, since every shard hears of it.
+void Coordinator::DecideFold() {
+  if (!FoldsGradients(job_)) return;
+  const int room = job_.limits().staged_gradients();
+  const int64_t admitted = fold_.taken() + room;
+  std::vector<CommitEntry> entries = fold_.Take(std::max(1, room / 2));
+  if (entries.empty()) return;
+  const auto more = static_cast<int64_t>(entries.size());
+  Decide(Fold{stream_.decided() + 1, fold_.total_weight(), std::move(entries)});
+  for (const GradientKey& key : tasks_.AllLive()) {
+    const OpenTask& open = *tasks_.Find(key);
+    const int64_t behind = *open.task.turn - admitted;
+    if (behind < 0 || behind >= more) continue;
+    tasks_.SetDeadline(key,
+                       awake_ + DeadlineAfter(schedule_.overruns(open.block)));
+  }
 }
 
 // All tasks that one event ends, as those that an update outdates, are one

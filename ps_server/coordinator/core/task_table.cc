@@ -119,6 +119,13 @@ std::vector<GradientKey> TaskTable::AllReady() const {
   return keys;
 }
 
+void TaskTable::SetDeadline(const GradientKey& key, absl::Time deadline) {
+  Live& live = *open_.at(key).live;
+  deadlines_.erase({live.deadline, key});
+  live.deadline = deadline;
+  deadlines_.insert({deadline, key});
+}
+
 std::vector<GradientKey> TaskTable::Overdue(absl::Time now) const {
   std::vector<GradientKey> keys;
   for (const auto& [deadline, key] : deadlines_) {

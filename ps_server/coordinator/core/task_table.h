@@ -53,6 +53,8 @@ class TaskTable {
   // The gradient is ready, `now` by the clock on the wall. REQUIRES: the task
   // is live.
   const OpenTask& MarkReady(const Delivery& delivery, absl::Time now);
+  // It is overdue from then on. REQUIRES: the task is live.
+  void SetDeadline(const GradientKey& key, absl::Time deadline);
   // Forgets the task and returns it. By value: `key` may be part of the task.
   // REQUIRES: it is open.
   OpenTask Close(GradientKey key);

@@ -395,9 +395,9 @@ void CoordinatorSessions::SendTo(const Task& task) {
   const GradientKey& key = task.key;
   const Seat* seat = table_.Find(Peer{Role::kWorker, key.worker.value()});
   if (seat == nullptr) return;
-  table_.SendToWorker(
-      key.worker, key.incarnation,
-      TaskToProto(task, GrantFor(options_.grant_secret, key, seat->holder)));
+  table_.SendToWorker(key.worker, key.incarnation,
+                      TaskToProto(task, GrantFor(options_.grant_secret, key,
+                                                 seat->holder, task.turn)));
 }
 
 void CoordinatorSessions::Send(const Action& action, absl::Time now) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/resolved_job.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
@@ -75,6 +76,9 @@ void InvariantChecker::See(const RecordTask& action) {
   }
   Expect(task.version == decided_, "tasks start from the newest version");
   room_.insert(key);
+  Expect(task.turn.has_value() == FoldsGradients(options_.job),
+         absl::StrCat(key.ToString(), ": has a turn where shards fold"));
+  if (task.turn.has_value()) return;  // Shards give room in turns.
   Expect(static_cast<int>(room_.size()) <=
              options_.job.limits().staged_gradients(),
          absl::StrCat(key.ToString(), ": no task without room"));
@@ -174,6 +178,8 @@ void InvariantChecker::See(const SendDecision& action) {
     Expect(begin->version == decided_, "a run begins at its resume point");
   } else if (const auto* commit = std::get_if<Commit>(&decision.what)) {
     SeeCommit(*commit);
+  } else if (const auto* fold = std::get_if<Fold>(&decision.what)) {
+    SeeFold(*fold);
   } else if (const auto* discard = std::get_if<Discard>(&decision.what)) {
     Expect(!discard->keys.empty(), "a Discard is of something");
     for (const GradientKey& key : discard->keys) {
@@ -195,6 +201,19 @@ void InvariantChecker::See(const SendDecision& action) {
   version_after_[decision.number] = decided_;
 }
 
+void InvariantChecker::SeeFold(const Fold& fold) {
+  Expect(FoldsGradients(options_.job) && fold.version == decided_ + 1,
+         "the update that is awaited is folded");
+  Expect(!fold.entries.empty(), "a Fold is of something");
+  for (const CommitEntry& entry : fold.entries) {
+    const auto open = open_.find(entry.key);
+    Expect(open != open_.end() && open->second.accepted &&
+               open->second.task.turn == static_cast<int64_t>(folded_.size()),
+           "what is ready is folded, each in its turn");
+    folded_.push_back(entry);
+  }
+}
+
 void InvariantChecker::SeeCommit(const Commit& commit) {
   Expect(undecided_.has_value() && undecided_->version == commit.version,
          "a commit is recorded before it is decided");
@@ -202,6 +221,10 @@ void InvariantChecker::SeeCommit(const Commit& commit) {
   Expect(undecided_->entries.size() == commit.entries.size() &&
              undecided_->learning_rate == commit.learning_rate,
          "the record is the decision");
+  Expect(commit.folded == static_cast<int>(folded_.size()) &&
+             std::equal(folded_.begin(), folded_.end(), commit.entries.begin()),
+         "a Commit begins with what was folded");
+  folded_.clear();
   std::vector<GradientKey>& freed = frees_[decisions_];
   for (size_t i = 0; i < commit.entries.size(); ++i) {
     Expect(commit.entries[i].key == undecided_->entries[i].key &&

@@ -101,6 +101,7 @@ class InvariantChecker {
   void See(const FinishRun& action);
   void See(const EndGeneration& action);
 
+  void SeeFold(const Fold& fold);
   void SeeCommit(const Commit& commit);
   void CheckWeights(const RecordCommit& commit);
   void Forget(const GradientKey& key);
@@ -121,6 +122,7 @@ class InvariantChecker {
   std::set<int64_t> committed_;
   std::vector<RecordCommit> commits_;
   std::optional<RecordCommit> undecided_;  // Recorded, decision not seen yet.
+  std::vector<CommitEntry> folded_;        // Of the next version.
 
   int64_t decisions_ = 0;
   Version decided_;
