@@ -5,6 +5,7 @@
 #include "common/fill_default.h"
 #include "common/group.h"
 #include "common/image_list.h"
+#include "common/job_counts.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
 

@@ -11,6 +11,7 @@
 #include "common/group.h"
 #include "common/host_port.h"
 #include "common/job_checker.h"
+#include "common/job_counts.h"
 #include "common/layers/layer_kind.h"
 #include "common/resolved_job.h"
 

@@ -55,22 +55,6 @@ std::vector<std::string> Validate(const proto::Job& job);
 // Fills in all defaults.
 void ResolveDefaults(proto::Job* job);
 
-// Number of gradients in an update if no worker is missing; the largest one if
-// it changes during the run (sync.k_schedule). REQUIRES: defaults are filled
-// in.
-int MostGradientsPerUpdate(const proto::Sync& sync);
-
-// Whether shards add gradients up as they come, each in its turn, because they
-// have room for fewer than an update takes (limits.staged_gradients).
-// REQUIRES: defaults are filled in.
-bool FoldsGradients(const proto::Job& job);
-// Whether they could: every gradient of an update is known to be in it before
-// all are there. REQUIRES: the same.
-bool CanFoldGradients(const proto::Job& job);
-
-// Most workers that may take part at once. REQUIRES: defaults are filled in.
-int MostWorkers(const proto::Cluster& cluster);
-
 // The canonical textproto of a job, one field per line.
 std::string FormatJob(const proto::Job& job);
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/group.h"
+#include "common/job_counts.h"
 #include "common/status_macros.h"
 #include "ps_server/addresses.h"
 #include "ps_server/live/live_pages.h"

@@ -40,6 +40,7 @@
 #include "common/batch_grid.h"
 #include "common/clock.h"
 #include "common/group.h"
+#include "common/job_counts.h"
 #include "common/model_command.h"
 #include "common/resolved_job.h"
 #include "common/status_macros.h"

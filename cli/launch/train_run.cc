@@ -23,6 +23,7 @@
 #include "common/file_mode.h"
 #include "common/file_operations.h"
 #include "common/group.h"
+#include "common/job_counts.h"
 #include "common/model_command.h"
 #include "common/run_id.h"
 #include "common/status_macros.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/report/check_report.h"
 #include "common/descriptor_limit.h"
+#include "common/job_counts.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 

@@ -6,6 +6,7 @@
 #include "common/data_shape.h"
 #include "common/group.h"
 #include "common/image_list.h"
+#include "common/job_counts.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
 #include "common/resolved_job.h"

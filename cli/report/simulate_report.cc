@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/group.h"
+#include "common/job_counts.h"
 #include "nlohmann/json.hpp"
 #include "sim/job_theory.h"
 #include "sim/pipeline_time.h"

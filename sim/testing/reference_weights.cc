@@ -4,9 +4,9 @@
 
 #include "common/batch_grid.h"
 #include "common/grant.h"
+#include "common/job_counts.h"
 #include "common/job_learning_rate.h"
 #include "common/learning_rate.h"
-#include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "common/wire/payload.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"

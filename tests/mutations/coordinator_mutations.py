@@ -6,7 +6,7 @@ PARTS = {
     "decisions": ["decision_stream"],
     "coordinator/policy": [
         "batch_schedule", "delivery_counts", "k_schedule", "policy_rules",
-        "sync_policy", "gradient_weights"],
+        "sync_policy", "gradient_weights", "round_fold"],
     "coordinator/core": [
         "awake_clock", "checkpoints", "evaluations", "input_agreement",
         "instruction_agreement", "membership", "task_table", "training_stats"]}
@@ -16,7 +16,8 @@ TESTS = [f"{room}/{part}" for room, parts in PARTS.items() for part in parts
         "sync_policies", "async_policies", "shortage")] + [
     "coordinator/core/" + t for t in (
         "task_lifecycle", "run_lifecycle", "run_end", "storing", "resume",
-        "generation_end", "regroup", "overrun", "loss_not_finite")] + [
+        "generation_end", "regroup", "overrun", "loss_not_finite",
+        "folding")] + [
     # Slow, so last: only for mutations that no earlier test has caught.
     "coordinator/policy/policy_identity",
     "coordinator/policy/policy_exploration"]
@@ -41,11 +42,28 @@ MUTATIONS = [
            "{Counts::kEveryBatchOfTheVersion, After::kWaits,"),
     change("SYNC: version v+1 starts at mini-batch v*P*H",
            "rounds are one longer", "core/coordinator_updates.cc",
-           "schedule_.LimitTo(round_ + job_.sync().gradients_per_update());",
-           "schedule_.LimitTo(round_ + job_.sync().gradients_per_update() + 1);"),
+           "schedule_.LimitTo(end);", "schedule_.LimitTo(end + 1);"),
     change("SYNC: bad mini-batches do not shift the next version",
            "they do", "core/coordinator_updates.cc",
            "round_ = first;", "round_ = first + (first.value() > 0);"),
+    change("folding: in the order of mini-batches", "as they become ready",
+           "policy/round_fold.cc",
+           "const auto end = std::find(begin, ready_.end(), false);",
+           "const auto end = begin + std::count(begin, ready_.end(), true);"),
+    change("folding: with the weight in the whole update", "in what is ready",
+           "policy/round_fold.cc", "entries_.push_back({GradientKey(), weight});",
+           "entries_.push_back({GradientKey(), 1});"),
+    change("folding: a round begins with nothing", "with what was before",
+           "policy/round_fold.cc", "  taken_ = 0;\n", ""),
+    change("folding: the Commit says what was folded", "nothing was",
+           "core/coordinator_updates.cc", "commit.folded = fold_.taken();",
+           "commit.folded = 0;"),
+    change("folding: a task's time begins with its turn", "at once",
+           "core/coordinator_tasks.cc",
+           "if (!admitted) deadline = absl::InfiniteFuture();", ""),
+    change("folding: a task whose turn has come has a deadline", "it has none",
+           "core/coordinator_updates.cc", "behind >= more) continue;",
+           "behind < more) continue;"),
     change("K_SYNC: the unfinished are cancelled", "they continue",
            "policy/policy_rules.cc",
            "{Counts::kOnePerWorker, After::kWaits, Unfinished::kCancelled}",
@@ -711,7 +729,7 @@ COORDINATOR = Core(
             "checkpoint_checker", "driver", "fake_cluster", "fake_storage",
             "invariant_checker", "jobs")] + [
         "ps_server/decisions/events.cc", "common/any_number.cc",
-        "common/batch_grid.cc", "common/group.cc",
+        "common/batch_grid.cc", "common/group.cc", "common/job_counts.cc",
         "common/job_learning_rate.cc",
         "common/learning_rate.cc", "common/random.cc", "proto/job.pb.cc",
     ] + [f"ps_server/{t}_test.cc" for t in TESTS],

@@ -30,8 +30,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/any_number.h"
+#include "common/job_counts.h"
 #include "common/job_learning_rate.h"
-#include "common/resolved_job.h"
 #include "common/status_macros.h"
 
 namespace sluice {

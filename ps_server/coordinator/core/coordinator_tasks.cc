@@ -20,8 +20,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/group.h"
+#include "common/job_counts.h"
 #include "common/learning_rate.h"
-#include "common/resolved_job.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"
 #include "ps_server/coordinator/core/task_times.h"

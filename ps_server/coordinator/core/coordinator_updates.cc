@@ -21,8 +21,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/job_counts.h"
 #include "common/learning_rate.h"
-#include "common/resolved_job.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/core/coordinator.h"
 #include "ps_server/coordinator/core/counters.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/resolved_job.h"
+#include "common/job_counts.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
 
 namespace sluice {
