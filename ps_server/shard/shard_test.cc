@@ -189,7 +189,7 @@ TEST_F(FoldingShardTest, WhatEndedHoldsItsRoomUntilItIsDiscarded) {
 TEST_F(FoldingShardTest, WhoHasNoGrantForTheTurnDoesNotWaitForIt) {
   PushChunkHeader header = HeaderOf(KeyOf(4), 0, 4);
   EXPECT_FALSE(shard_.Admits(header, ""));
-  header.grant[16] = 0;  // Turn 0.
+  header.grant[16] = 5;  // Its turn is to come, too.
   EXPECT_TRUE(shard_.Admits(header, ""));
   const std::vector<float> chunk(shard_.grid().size(0), 1);
   EXPECT_EQ(shard_.Stage(header, PayloadOf(chunk)).status().code(),
