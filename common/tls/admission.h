@@ -25,8 +25,8 @@ namespace sluice {
 // Not thread-safe: call from the queue's thread.
 class Admission {
  public:
-  // A worker has a pull, a prefetch and a push on a connection, and for a
-  // moment those that it has given up.
+  // A worker has a pull, a prefetch and a push, which may be four calls, on a
+  // connection, and for a moment those that it has given up.
   static constexpr int kMostCalls = 16;
   // Who is refused so often while it has as many is shut.
   static constexpr int kMostRefused = 64;

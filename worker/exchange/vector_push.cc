@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/grant.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -229,8 +230,10 @@ VectorPush::Slice::Slice(VectorPush* push, int shard)
       offset_(path_.layout->slices()[shard].offset),
       shared_(SharedOf(*push, shard)),
       feed_(range_, path_.chunk_floats, offset_) {
-  // Where memory is shared little travels.
-  const int lanes = shared_ == nullptr ? push->lanes_ : 1;
+  // Where memory is shared little travels. And where the gradient has a turn,
+  // each call may have to wait for it, with a chunk that the shard holds.
+  const bool alone = shared_ != nullptr || TurnOf(gradient_.grant).has_value();
+  const int lanes = alone ? 1 : push->lanes_;
   for (int i = 0; i < lanes; ++i) {
     lanes_.push_back(std::make_unique<Lane>(this));
   }
