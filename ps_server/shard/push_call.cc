@@ -68,10 +68,11 @@ void PushCall::OnRead(bool ok) {
 }
 
 void PushCall::TakeChunk() {
-  const grpc::ByteBuffer message = chunk_;
+  const grpc::ByteBuffer message = std::exchange(chunk_, {});
   const auto chunk = DecodePushChunk(message);
   if (!chunk.ok()) return Refuse(chunk.status());
   if (!context_->shard->Admits(chunk->header, place_.caller().key)) {
+    chunk_ = message;
     return Park(chunk->header.key);
   }
   Unpark();

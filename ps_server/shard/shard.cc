@@ -133,7 +133,8 @@ absl::StatusOr<Shard::Executed> Shard::Do(const Commit& commit) {
         commit.entries.size(), " gradients at rate ", commit.learning_rate));
   }
   const auto entries = absl::MakeConstSpan(commit.entries);
-  if (entries.subspan(0, commit.folded) != absl::MakeConstSpan(folded_)) {
+  if (commit.folded != static_cast<int>(folded_.size()) ||
+      entries.subspan(0, folded_.size()) != absl::MakeConstSpan(folded_)) {
     return absl::InternalError(
         absl::StrCat("version ", commit.version.value(), " is to be made with ",
                      commit.folded, " gradients that were folded, but ",

@@ -205,10 +205,21 @@ TEST_F(FoldingShardTest, AFoldOrACommitThatDoesNotFitIsNotExecuted) {
 TEST_F(FoldingShardTest, ACommitOfOthersThanWereFoldedIsNotExecuted) {
   for (const int64_t turn : {0, 1}) StageTurn(turn, &shard_);
   ASSERT_TRUE(Do(Fold{Version(1), Total(), Entries(0, 1)}).ok());
-  const absl::Status status = Do(Commit{Version(1), 0.1, Entries(0, 2)});
+  Commit commit{Version(1), 0.1, Entries(0, 2)};
+  commit.folded = 1;
+  commit.entries[0].weight = 1;
+  const absl::Status status = Do(commit);
   EXPECT_EQ(status.message(),
-            "shard 0: version 1 is to be made with 0 gradients that were "
+            "shard 0: version 1 is to be made with 1 gradients that were "
             "folded, but 1 were, or others");
+}
+
+TEST_F(FoldingShardTest, ACommitThatSaysAnotherNumberIsNotExecuted) {
+  StageTurn(0, &shard_);
+  ASSERT_TRUE(Do(Fold{Version(1), Total(), Entries(0, 1)}).ok());
+  Commit commit{Version(1), 0.1, Entries(0, 1)};
+  commit.folded = 2;
+  EXPECT_EQ(Do(commit).code(), absl::StatusCode::kInternal);
 }
 
 class HeldVersionTest : public ShardTest {

@@ -158,8 +158,8 @@ MUTATIONS = [
     shard("what was folded is in the sum", "it is not",
           "if (!folded_.empty()) of = {{sum_.get()}, {1}, {1}};", ""),
     shard("a Commit is of what was folded", "of anything",
-          "if (entries.subspan(0, commit.folded) != "
-          "absl::MakeConstSpan(folded_)) {", "if (false) {"),
+          "entries.subspan(0, folded_.size()) != "
+          "absl::MakeConstSpan(folded_)", "false"),
     shard("a Fold is of the next version", "of any",
           "if (fold.version != version() + 1 || fold.entries.empty()) {",
           "if (false) {"),

@@ -199,6 +199,8 @@ void Coordinator::BeginRound(BlockId first) {
   }
   const BlockId end = round_ + job_.sync().gradients_per_update();
   schedule_.LimitTo(end);
+  RefreshAllSupplies();
+  if (!FoldsGradients(job_)) return;
   std::vector<WeighedGradient> gradients;
   for (BlockId block = round_; block < end && block.value() < schedule_.total();
        block = block + 1) {
@@ -206,7 +208,6 @@ void Coordinator::BeginRound(BlockId first) {
     gradients.push_back({what.samples, what.batches});
   }
   fold_.Begin(round_, gradients);
-  RefreshAllSupplies();
 }
 
 bool Coordinator::Short() const {

@@ -91,6 +91,29 @@ TEST(FoldingTest, TheLastUpdateMayBeShort) {
   EXPECT_EQ(commits[3].folded, 0);
 }
 
+// The partitions have 4, 3 and 3 mini-batches, in each of two epochs.
+TEST(FoldingTest, PartitionsOfDifferentSizesAreFoldedAsWell) {
+  CoordinatorOptions job = FoldingJob();
+  job.job.mutable_data()->set_sharding(proto::Data::STATIC);
+  job.train_samples = 37;
+  job.job.mutable_stop()->set_epochs(2);
+  Driver run(job);
+  run.Start();
+  while (!run.Finished().has_value()) {
+    for (int worker = 0; worker < 3; ++worker) {
+      if (!run.TaskOf(worker).has_value()) continue;
+      EXPECT_TRUE(run.Deliver(worker).ok());
+    }
+  }
+  EXPECT_EQ(run.Finished()->failure, "");
+  size_t gradients = 0;
+  for (const Commit& commit : run.Decisions<Commit>()) {
+    gradients += commit.entries.size();
+  }
+  EXPECT_EQ(gradients, 2u * (4 + 3 + 3));
+  EXPECT_GT(run.Decisions<Fold>().size(), 0u);
+}
+
 TEST(FoldingTest, WithRoomForAllNothingIsFolded) {
   Driver run(SmallJob(proto::SYNC, 3, 3));
   run.Start();
