@@ -346,7 +346,7 @@ EXCHANGE = Core(
         "proto/key.pb.cc", "proto/status_details.pb.cc",
     ] + [SHARD + t + "_test.cc" for t in (
         "staging", "weight_store", "tensor_digests", "shard",
-        "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
+        "folding_shard", "shard_restore")] + [WORKER + "exchange/pull_assembly_test.cc",
               WORKER + "exchange/retry_policy_test.cc",
               WORKER + "exchange/shard_calls_test.cc",
               SESSION + "client_session_test.cc",
