@@ -41,6 +41,20 @@ grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag,
   return event;
 }
 
+// grpc::Alarm::SetInternal, which is private. What completes is the alarm's own
+// tag, its only member behind a base class of two words.
+#define SLUICE_SET_ALARM \
+  "_ZN4grpc5Alarm11SetInternalEPNS_15CompletionQueueE12gpr_timespecPv"
+
+void SetAlarm(void** alarm, void* queue, gpr_timespec deadline,
+              void* tag) asm(SLUICE_SET_ALARM);
+
+void SetAlarm(void** alarm, void* queue, gpr_timespec deadline, void* tag) {
+  static const auto original = Original<decltype(&SetAlarm)>(SLUICE_SET_ALARM);
+  __tsan_release(alarm[2]);
+  original(alarm, queue, deadline, tag);
+}
+
 // grpc::internal::CallbackWithSuccessTag::StaticRun, which is private: the
 // completion queue calls it with the tag that the operation was started with.
 #define SLUICE_STATIC_RUN                                                   \
