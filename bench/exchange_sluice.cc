@@ -196,7 +196,7 @@ class Worker {
 
   void Push(int64_t round) {
     const GradientKey key = KeyOf(index_, round);
-    pushes_->BeginPush(key, GrantFor(kSecret, key, holder_), gradient_);
+    pushes_->BeginPush(key, grants_.GrantFor(key, holder_), gradient_);
     pushes_->PushFrom(0);
     Check(pushes_->FinishPush(never_));
     control_.Send({.kind = Note::Kind::kPushed});
@@ -213,6 +213,7 @@ class Worker {
 
   const TransportSecurity security_;
   const std::string holder_;
+  const GrantKey grants_{kSecret};
   const ExchangePlan plan_;
   const int index_;
   const Control control_;

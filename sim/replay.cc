@@ -227,7 +227,7 @@ class Replay {
     task.mutable_key()->set_worker(key.worker.value());
     task.mutable_key()->set_incarnation(key.incarnation.value());
     task.mutable_key()->set_sequence(key.sequence.value());
-    task.set_grant(GrantFor(kSecret, key));
+    task.set_grant(GrantKey(kSecret).GrantFor(key));
     task.set_first_batch(entry.first_batch());
     task.set_batches(entry.batches());
     const auto rate = plan_.local_rates.find(key);

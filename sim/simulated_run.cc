@@ -75,7 +75,7 @@ void GradientWorkload::Ended(WorkerId worker) {
 absl::StatusOr<Workload::Computed> GradientWorkload::Compute(const Task& task) {
   ++computed_;
   // The simulated coordinator has drawn no secret.
-  const std::string grant = GrantFor(/*secret=*/"", task.key);
+  const std::string grant = GrantKey(/*secret=*/"").GrantFor(task.key);
   SLUICE_ASSIGN_OR_RETURN(const Trainer::Answer answer,
                           training_.Compute(TaskToProto(task, grant).task(),
                                             pulled_[task.key.worker.value()]));

@@ -35,11 +35,6 @@ namespace sluice {
 class PullCall;
 class PushCall;
 
-// Of limits.transfer_stall_s, how long a call without a deadline may wait for
-// what it needs before its caller is told to come again. The other half is for
-// what comes then: a first chunk on a slow link.
-inline constexpr double kShareOfStall = 0.5;
-
 // Requests, chunks and replies stay gRPC's raw buffers.
 using RawStream =
     grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -81,6 +76,11 @@ struct ExchangeContext {
   // are gone, nothing can start another operation and the queue is shut.
   int calls = 0;
   bool stopping = false;
+
+  // How long a call may wait for what it needs before its caller is told to
+  // come again: half of limits.transfer_stall_s, since its caller takes it for
+  // stalled after that, and what comes then may have a slow link.
+  absl::Duration longest_park() const { return stall / 2; }
 
   void CallGone() {
     --calls;

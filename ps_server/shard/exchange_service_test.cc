@@ -411,7 +411,7 @@ std::vector<proto::PushChunk> InTurn(int64_t turn, float value) {
   const GradientKey key = Key(1, turn);
   auto chunks = Gradient(key, ChunkGrid(testing::kFloats, 64), value);
   for (proto::PushChunk& chunk : chunks) {
-    chunk.set_grant(GrantFor(testing::kSecret, key, "", turn));
+    chunk.set_grant(GrantKey(testing::kSecret).GrantFor(key, "", turn));
   }
   return chunks;
 }
@@ -425,9 +425,8 @@ ShardOptions WithRoomForOne() {
 TEST(ExchangeTurnTest, APushWaitsForItsTurnAndIsThenTaken) {
   Loopback loopback(WithRoomForOne());
   const auto client = loopback.Client();
-  auto second = std::async(std::launch::async, [&] {
-    return Push(client.get(), InTurn(1, 2));
-  });
+  auto second = std::async(std::launch::async,
+                           [&] { return Push(client.get(), InTurn(1, 2)); });
   loopback.Await(&ExchangeCounters::pushes_parked, 1);
   ASSERT_TRUE(Push(client.get(), InTurn(0, 1)).ok());
   EXPECT_EQ(loopback.counters().pushes_staged, 1);
@@ -464,8 +463,7 @@ TEST(ExchangeTurnTest, ACancelledPushThatWaitedIsForgotten) {
     EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
   ASSERT_TRUE(Push(client.get(), InTurn(0, 1)).ok());
-  ASSERT_TRUE(
-      loopback.Execute(Fold{Version(1), 1, {{Key(1, 0), 0.5f}}}).ok());
+  ASSERT_TRUE(loopback.Execute(Fold{Version(1), 1, {{Key(1, 0), 0.5f}}}).ok());
 }
 
 TEST(ExchangeParkTest, AParkedPullIsAnsweredBeforeItsCallerTakesItForStalled) {

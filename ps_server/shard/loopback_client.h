@@ -33,7 +33,7 @@ inline proto::PushChunk ChunkOf(const GradientKey& key, int64_t offset,
   chunk.mutable_key()->set_worker(key.worker.value());
   chunk.mutable_key()->set_incarnation(key.incarnation.value());
   chunk.mutable_key()->set_sequence(key.sequence.value());
-  chunk.set_grant(GrantFor(kSecret, key));
+  chunk.set_grant(GrantKey(kSecret).GrantFor(key));
   chunk.set_offset(offset);
   chunk.set_checksum(ChunkChecksum(floats));
   chunk.set_type(proto::FP32);

@@ -147,7 +147,7 @@ void PullCall::Unpark() {
 
 absl::Duration PullCall::ParkTime() const {
   return std::clamp(TimeLeft(call_) * kShareOfDeadline, absl::ZeroDuration(),
-                    context_->stall * kShareOfStall);
+                    context_->longest_park());
 }
 
 void PullCall::OnAlarm(bool ok) {

@@ -93,7 +93,7 @@ void PushCall::Park(const GradientKey& key) {
   context_->counters.Add(&ExchangeCounters::pushes_parked);
   key_ = key;
   alarm_.emplace();
-  alarm_->Set(context_->queue.get(), FromNow(context_->stall * kShareOfStall),
+  alarm_->Set(context_->queue.get(), FromNow(context_->longest_park()),
               on_alarm_.Begin());
 }
 

@@ -70,7 +70,8 @@ inline Payload PayloadOf(const std::vector<float>& floats) {
 // `turn`: that of a grant which says one.
 inline PushChunkHeader HeaderOf(const GradientKey& key, int64_t offset,
                                 std::optional<int64_t> turn = std::nullopt) {
-  return {key, GrantFor(kSecret, key, "", turn), offset, FloatType::kFp32};
+  return {key, GrantKey(kSecret).GrantFor(key, "", turn), offset,
+          FloatType::kFp32};
 }
 
 }  // namespace sluice::testing

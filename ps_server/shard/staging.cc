@@ -49,7 +49,7 @@ Staging::Staging(const ParameterLayout* layout, ParameterRange range,
 
 void Staging::Reset(Generation generation, const std::string& secret) {
   generation_ = generation;
-  secret_ = secret;
+  grants_.emplace(secret);
   turn_ = 0;
   entries_.clear();
   ended_.clear();
@@ -103,7 +103,7 @@ absl::Status Staging::CheckKey(const PushChunkHeader& header,
         "gradient ", key.ToString(), " is of generation ",
         key.generation.value(), ", expected ", generation_.value()));
   }
-  if (!GrantIsFor(header.grant, secret_, key, holder)) {
+  if (!grants_->Made(header.grant, key, holder)) {
     return absl::PermissionDeniedError(
         absl::StrCat("gradient ", key.ToString(),
                      " has no grant: its bytes are wrong, or were given to the "

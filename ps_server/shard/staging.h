@@ -2,6 +2,7 @@
 #define SLUICE_PS_SERVER_SHARD_STAGING_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/grant.h"
 #include "common/ids.h"
 #include "common/parameter_layout.h"
 #include "common/wire/chunk_header.h"
@@ -37,7 +39,8 @@ class Staging {
   Staging(const ParameterLayout* layout, ParameterRange range, ChunkGrid grid,
           FloatType type, int max_gradients);
 
-  // Begins a generation: drops everything. `secret` keys its grants.
+  // Begins a generation: drops everything. `secret` keys its grants. Call it
+  // before Admits and Stage.
   void Reset(Generation generation, const std::string& secret);
 
   // False: the chunk's gradient finds no room yet, since its turn is to come or
@@ -48,7 +51,7 @@ class Staging {
   void BeginTurn(int64_t turn) { turn_ = turn; }
   int64_t turn() const { return turn_; }
 
-  // Takes one chunk from `holder` (GrantFor); returns whether all of its part
+  // Takes one chunk from `holder` (GrantKey); returns whether all of its part
   // of the gradient is here now. A chunk that is here already is not looked at
   // again; so a push may be repeated, whole or in part. Errors leave what was
   // staged before unchanged:
@@ -115,7 +118,7 @@ class Staging {
   const int max_gradients_;
 
   Generation generation_;
-  std::string secret_;
+  std::optional<GrantKey> grants_;  // Since Reset.
   int64_t turn_ = 0;
   absl::flat_hash_map<GradientKey, Entry> entries_;
   // The highest sequence that ended in each life of a worker. A worker has one

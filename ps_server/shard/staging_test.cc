@@ -83,7 +83,7 @@ TEST_F(StagingTest, AnUngrantedPushIsRefused) {
 TEST_F(StagingTest, AGrantIsOfNoUseToAnyOtherHolderOfACertificate) {
   const std::vector<float> floats(64);
   PushChunkHeader header = HeaderOf(Key(1), 0);
-  header.grant = GrantFor(kSecret, Key(1), "worker 1's key");
+  header.grant = GrantKey(kSecret).GrantFor(Key(1), "worker 1's key");
   for (const char* thief : {"worker 2's key", ""}) {
     EXPECT_EQ(staging_.Stage(header, PayloadOf(floats), thief).status().code(),
               absl::StatusCode::kPermissionDenied);

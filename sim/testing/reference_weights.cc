@@ -83,7 +83,7 @@ void ReferenceWeights::Commit(const RecordCommit& commit) {
     const absl::Span<const uint8_t> bytes(
         reinterpret_cast<const uint8_t*>(&gradient), sizeof(gradient));
     const auto staged = shard_.Stage(
-        {entry.key, GrantFor(secret_, entry.key), 0, FloatType::kFp32},
+        {entry.key, GrantKey(secret_).GrantFor(entry.key), 0, FloatType::kFp32},
         Payload({bytes}, ChunkChecksum({&gradient, 1})));
     SLUICE_CHECK(staged.ok() && *staged);
     decision.entries.push_back({entry.key, entry.weight});

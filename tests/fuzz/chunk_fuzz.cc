@@ -125,7 +125,7 @@ void CheckStaging(const ReceivedChunk<PushChunkHeader>& chunk, FloatType type) {
   Shard shard(options);
   SLUICE_CHECK(shard.Execute({1, testing::FirstRestore()}).ok());
   PushChunkHeader header = chunk.header;
-  const std::string grant = GrantFor(testing::kSecret, header.key);
+  const std::string grant = GrantKey(testing::kSecret).GrantFor(header.key);
   const auto as_it_came = shard.Stage(header, chunk.payload);
   SLUICE_CHECK(header.grant == grant || !as_it_came.ok());
   header.grant = grant;

@@ -125,7 +125,8 @@ class CheckpointLoopbackTest : public ::testing::Test {
   void Update(GrpcExchange* exchange, int64_t version) {
     const std::vector<float> gradient(kFloats, static_cast<float>(version));
     exchange->BeginPush(Key(version),
-                        GrantFor(ServedShard::kSecret, Key(version)), gradient);
+                        GrantKey(ServedShard::kSecret).GrantFor(Key(version)),
+                        gradient);
     exchange->PushFrom(0);
     const absl::Status pushed = exchange->FinishPush(token_);
     ASSERT_TRUE(pushed.ok()) << pushed;

@@ -104,7 +104,8 @@ class ExchangeLoopbackTest : public ::testing::TestWithParam<Way> {
     return exchange_.Pull(spec, absl::MakeSpan(weights_), token_);
   }
   absl::Status Push(int64_t sequence, const std::vector<float>& gradient) {
-    exchange_.BeginPush(Key(sequence), GrantFor(kSecret, Key(sequence)),
+    exchange_.BeginPush(Key(sequence),
+                        GrantKey(kSecret).GrantFor(Key(sequence)),
                         InMemory(gradient));
     // Like backward: from the end, in steps that do not match chunks.
     for (int64_t from = kFloats; from > 0; from -= 700) {
@@ -156,7 +157,7 @@ TEST_P(ExchangeLoopbackTest, WhatIsPushedAndCommittedIsPulled) {
 
 TEST_P(ExchangeLoopbackTest, AGradientThatLiesElsewhereIsSent) {
   const std::vector<float> gradient(kFloats, 2);
-  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), gradient);
+  exchange_.BeginPush(Key(1), GrantKey(kSecret).GrantFor(Key(1)), gradient);
   exchange_.PushFrom(0);
   ASSERT_TRUE(exchange_.FinishPush(token_).ok());
   EXPECT_EQ(shared_bytes(), 0);
@@ -261,7 +262,8 @@ TEST_P(ExchangeLoopbackTest, ADiscardedGradientIsRefused) {
 
 TEST_P(ExchangeLoopbackTest, AnAbortedPushLeavesRoomForTheNext) {
   const std::vector<float> gradient(kFloats, 2);
-  exchange_.BeginPush(Key(1), GrantFor(kSecret, Key(1)), InMemory(gradient));
+  exchange_.BeginPush(Key(1), GrantKey(kSecret).GrantFor(Key(1)),
+                      InMemory(gradient));
   exchange_.PushFrom(2000);
   exchange_.AbortPush();
   for (ServedShard* shard : {&shard0_, &shard1_}) {
@@ -337,7 +339,7 @@ TEST_P(WireTypesTest, FloatsArriveAsTheirTypeRoundsThemAndStatisticsUnchanged) {
                            Sequence(1)};
   Pulled gradient(kFloats);
   for (int64_t i = 0; i < kFloats; ++i) gradient[i] = i / 3.0f;
-  typed.BeginPush(key, GrantFor(kSecret, key), gradient);
+  typed.BeginPush(key, GrantKey(kSecret).GrantFor(key), gradient);
   typed.PushFrom(0);
   const absl::Status pushed = typed.FinishPush(CancelToken());
   ASSERT_TRUE(pushed.ok()) << pushed;
@@ -366,7 +368,7 @@ TEST_P(WireTypesTest, AnotherTypeThanTheShardsIsRefused) {
   const GradientKey key = {Generation(1), WorkerId(0), Incarnation(1),
                            Sequence(1)};
   const Pulled gradient(kFloats);
-  exchange.BeginPush(key, GrantFor(kSecret, key), gradient);
+  exchange.BeginPush(key, GrantKey(kSecret).GrantFor(key), gradient);
   exchange.PushFrom(0);
   const absl::Status status = exchange.FinishPush(CancelToken());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -1,9 +1,9 @@
 // A round of three gradients, of the blocks 6 to 8:
 //
-//   Begin(6, ...)    weights 1/3 each
-//   Ready(7), Take(1)   nothing: 6 is missing
-//   Ready(6), Take(1)   6 and 7
-//   Ready(8)            the update is due, and its Commit brings 8
+//   Begin(6, ...)         weights 1/3 each
+//   Ready(7), Take(1)     nothing: 6 is missing
+//   Ready(6), Take(1)     6 and 7
+//   Ready(8)              the update is due, and its Commit brings 8
 #include "ps_server/coordinator/policy/round_fold.h"
 
 #include <algorithm>

@@ -26,7 +26,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/counter_table.h"
-#include "common/grant.h"
 #include "common/group.h"
 #include "common/key_proto.h"
 #include "common/secret.h"
@@ -84,6 +83,7 @@ absl::Status Malformed(const Peer& peer, const std::string& what) {
 CoordinatorSessions::CoordinatorSessions(CoordinatorOptions options,
                                          absl::Time now)
     : options_(std::move(options)),
+      grants_(options_.grant_secret),
       instruction_set_(options_.instruction_set),
       core_(options_, now),
       table_(options_.job.cluster().shards()) {}
@@ -395,9 +395,9 @@ void CoordinatorSessions::SendTo(const Task& task) {
   const GradientKey& key = task.key;
   const Seat* seat = table_.Find(Peer{Role::kWorker, key.worker.value()});
   if (seat == nullptr) return;
-  table_.SendToWorker(key.worker, key.incarnation,
-                      TaskToProto(task, GrantFor(options_.grant_secret, key,
-                                                 seat->holder, task.turn)));
+  table_.SendToWorker(
+      key.worker, key.incarnation,
+      TaskToProto(task, grants_.GrantFor(key, seat->holder, task.turn)));
 }
 
 void CoordinatorSessions::Send(const Action& action, absl::Time now) {

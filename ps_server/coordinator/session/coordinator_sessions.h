@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/grant.h"
 #include "common/ids.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/coordinator/core/coordinator.h"
@@ -129,7 +130,9 @@ class CoordinatorSessions {
   absl::Status Dispatch(const Seat& seat, const proto::ToCoordinator& frame,
                         absl::Time now);
 
-  const CoordinatorOptions options_;  // Constant after construction.
+  // Constant after construction.
+  const CoordinatorOptions options_;
+  const GrantKey grants_;
 
   proto::InstructionSet instruction_set_;  // The run's, once it is recorded.
   Coordinator core_;

@@ -533,7 +533,7 @@ TEST_F(CoordinatorSessionsTest, AGrantIsForTheCertificateOfTheSession) {
                    [](const auto& frame) { return frame.has_task(); });
   ASSERT_NE(task, worker->frames.end());
   const GradientKey key = KeyFromProto(task->task().key());
-  EXPECT_EQ(task->task().grant(), GrantFor("", key, worker->held_by));
+  EXPECT_EQ(task->task().grant(), GrantKey("").GrantFor(key, worker->held_by));
 }
 
 }  // namespace
