@@ -158,11 +158,7 @@ VectorPath GrpcExchange::PathOf(FloatType type) const {
           .queue = loop_->queue()};
 }
 
-GrpcExchange::~GrpcExchange() {
-  pull_.Abort();
-  prefetch_.Abort();
-  AbortPush();
-}
+GrpcExchange::~GrpcExchange() = default;
 
 void GrpcExchange::BeginPull(const PullSpec& spec, absl::Span<float> weights) {
   SLUICE_CHECK(pulling_ == nullptr);

@@ -58,8 +58,7 @@ class VectorPull {
   // `names`, `limits` and `clock`: as CallDriver's.
   VectorPull(VectorPath path, std::vector<std::string> names, CallLimits limits,
              Clock* clock);
-  // REQUIRES: Abort was called, or nothing begun.
-  ~VectorPull();
+  ~VectorPull();  // As Abort.
 
   // Begins to fill `weights`, which must stay until Finish or Abort has
   // returned. What was begun before is aborted.
@@ -70,7 +69,7 @@ class VectorPull {
   // As Exchange::FinishPull. REQUIRES: begun().
   absl::StatusOr<std::vector<Version>> Finish(absl::Time deadline,
                                               const CancelToken& cancel);
-  // Nothing writes into the weights any more.
+  // Nothing writes into the weights any more, and no call runs.
   void Abort();
   // Makes Await and Finish look at their cancel token.
   void Wake() { calls_.Wake(); }
@@ -101,6 +100,8 @@ class VectorPull {
   // Floats that are there, from the first on.
   int64_t There() const;
   CallDriver::Hands MakeHands();
+  // Of attempts that have delivered or end soon.
+  void LetGo();
 
   // Constant after construction.
   const VectorPath path_;
@@ -112,7 +113,8 @@ class VectorPull {
   bool broken_ = false;                   // Some of these come anew.
   std::vector<PullAssembly> assemblies_;  // What is there of each slice.
   std::vector<std::unique_ptr<Attempt>> attempts_;
-  std::atomic<int64_t> bytes_{0};  // Of weights that have come.
+  std::vector<std::unique_ptr<Attempt>> ending_;  // They have delivered.
+  std::atomic<int64_t> bytes_{0};                 // Of weights that have come.
 
   CallDriver calls_;
 };
@@ -133,8 +135,7 @@ class VectorPush {
   // At most `lanes` calls to a shard at once. The others: as VectorPull's.
   VectorPush(VectorPath path, int lanes, std::vector<std::string> names,
              CallLimits limits, Clock* clock);
-  // REQUIRES: Abort was called, or nothing begun.
-  ~VectorPush();
+  ~VectorPush();  // As Abort.
 
   // As Exchange's BeginPush, PushFrom, FinishPush and AbortPush.
   void Begin(Gradient gradient);

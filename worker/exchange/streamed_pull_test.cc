@@ -111,6 +111,7 @@ class StreamedPullTest : public ::testing::Test {
 
   absl::Notification go_on_;  // Outlives the shards, which may wait for it.
   std::atomic<int> asked_ = 0;
+  std::atomic<int> ended_ = 0;  // Calls that were held.
   const ParameterLayout layout_ = TwoShards();
   FakeShard shard0_{Ramp(0, kRange), kVersion, kChunk};
   FakeShard shard1_{Ramp(kRange, kFloats), kVersion, kChunk};
@@ -128,6 +129,24 @@ TEST_F(StreamedPullTest, WhatHasComeIsThereBeforeTheRest) {
   go_on_.Notify();
   EXPECT_EQ(Await(kFloats), kFloats);
   FinishAndExpectAll();
+}
+
+// Its end would come a round trip later where memory is shared.
+TEST_F(StreamedPullTest, APullIsOverBeforeItsCallsHaveEnded) {
+  const FakeShard::Behaviour held = {.after_pull_chunks = [this] {
+    go_on_.WaitForNotificationWithTimeout(kLong / 2);
+    ++ended_;
+    return grpc::Status::OK;
+  }};
+  shard0_.set_behaviour(held);
+  shard1_.set_behaviour(held);
+  for (int pull = 0; pull < 2; ++pull) {  // The first has not ended then.
+    weights_.assign(kFloats, -1);
+    Begin();
+    EXPECT_EQ(Await(kFloats), kFloats);
+    FinishAndExpectAll();
+  }
+  EXPECT_EQ(ended_, 0);
 }
 
 TEST_F(StreamedPullTest, TheFirstFloatsCountWhateverTheSecondShardHasSent) {

@@ -4,6 +4,9 @@
 //
 //   * A slice is of one version (PullAssembly). A call that breaks goes on
 //     where it broke off, for exactly that version.
+//   * A slice that is all here is delivered, whatever becomes of its call. What
+//     is left of that, to tell the shard so and to hear its status, goes on
+//     beside the task (Attempt::Deliver).
 //   * Where the shard no longer has that version, the slice begins anew. That
 //     concerns whoever waits only if floats of this slice were counted in what
 //     Await returned: then, and only then, Await says Restarted.
@@ -19,6 +22,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/rpc/completion_tag.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
@@ -30,9 +34,9 @@ namespace sluice {
 namespace {
 
 constexpr char kMethod[] = "/sluice.proto.Exchange/Pull";
-// Floats of a slice of one chunk from which on it is read where it lies: the
-// call takes one way more, as long as some 256 KiB take over the network.
-constexpr int64_t kLeastShared = (256 << 10) / sizeof(float);
+// Floats of a slice of one chunk from which on it is read where it lies: so
+// much HTTP/2 lets a shard send before it has heard from the worker again.
+constexpr int64_t kLeastShared = (64 << 10) / sizeof(float);
 
 }  // namespace
 
@@ -44,7 +48,7 @@ constexpr int64_t kLeastShared = (256 << 10) / sizeof(float);
 //
 // The call has no deadline of its own: it lasts as long as chunks come, and
 // whoever waits for it cancels one that has stalled. It must stay until
-// `calls_` have heard its end.
+// `calls_` have heard its end, and one that has delivered until it is over.
 //
 // Runs on the loop's thread; Start, once, from the one that computes; Cancel
 // from any.
@@ -66,6 +70,13 @@ class VectorPull::Attempt {
   // Ends the call soon, unless it has ended.
   void Cancel() { context_.TryCancel(); }
 
+  // All of the slice is here; the call may still have to end. For whoever knows
+  // that `calls_` have heard so.
+  bool delivered() const { return delivered_; }
+  // One that has delivered does nothing more. From any thread.
+  bool over() const { return over_.HasBeenNotified(); }
+  void AwaitOver() const { over_.WaitForNotification(); }
+
  private:
   void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
   void OnChunk(bool ok);
@@ -73,13 +84,19 @@ class VectorPull::Attempt {
   void OnToldChunks(bool ok);
   void OnClosed(bool ok) { AskStatus(); }
   void OnWhole(bool ok);
-  void OnStatus(bool ok) { calls_.OnCallEnded(shard_, Outcome()); }
+  void OnStatus(bool ok) { End(); }
 
   void ReadChunk() {
     stream_->Read(&chunk_, shared_ == nullptr ? on_chunk_.address()
                                               : on_told_chunks_.address());
   }
   void AskStatus() { stream_->Finish(&status_, on_status_.address()); }
+  bool all_here() const { return assembly_.received() == range_.size(); }
+  // `calls_` hear that the call has ended well. What is left of it touches
+  // nothing but itself.
+  void Deliver();
+  // Nothing is left of the call.
+  void End();
   // Checks a chunk and brings its floats to their place.
   absl::Status Copy(const grpc::ByteBuffer& message);
   // The same of each that the header says the place of.
@@ -123,6 +140,8 @@ class VectorPull::Attempt {
   grpc::ByteBuffer chunk_;
   absl::Status problem_;  // What is wrong with the chunks.
   grpc::Status status_;   // What the shard says.
+  bool delivered_ = false;
+  absl::Notification over_;
 };
 
 void VectorPull::Attempt::Start(Generation generation) {
@@ -171,23 +190,34 @@ void VectorPull::Attempt::OnToldChunks(bool ok) {
     context_.TryCancel();
     return AskStatus();
   }
-  if (assembly_.received() < range_.size()) return ReadChunk();
+  if (!all_here()) return ReadChunk();
+  Deliver();
   stream_->WritesDone(on_closed_.address());
 }
 
 void VectorPull::Attempt::OnChunk(bool ok) {
-  if (!ok || !problem_.ok()) return AskStatus();
+  if (!ok || delivered_ || !problem_.ok()) return AskStatus();
   // The next chunk may travel while this one is copied: its sender gets no
   // window for it before it is asked for.
   const grpc::ByteBuffer message = std::exchange(chunk_, {});
   ReadChunk();
   problem_ = Copy(message);
-  if (!problem_.ok()) context_.TryCancel();  // The read under way ends soon.
+  if (!problem_.ok()) return context_.TryCancel();  // The read ends soon.
+  if (all_here()) Deliver();
 }
 
 void VectorPull::Attempt::OnWhole(bool ok) {
   if (chunk_.Valid()) problem_ = Copy(chunk_);
-  calls_.OnCallEnded(shard_, Outcome());
+  End();
+}
+
+void VectorPull::Attempt::Deliver() {
+  delivered_ = true;
+  calls_.OnCallEnded(shard_, absl::OkStatus());
+}
+
+void VectorPull::Attempt::End() {
+  delivered_ ? over_.Notify() : calls_.OnCallEnded(shard_, Outcome());
 }
 
 absl::Status VectorPull::Attempt::Copy(const grpc::ByteBuffer& message) {
@@ -253,7 +283,11 @@ VectorPull::VectorPull(VectorPath path, std::vector<std::string> names,
       hands_(MakeHands()),
       calls_(std::move(names), limits, clock) {}
 
-VectorPull::~VectorPull() = default;
+VectorPull::~VectorPull() {
+  Abort();
+  for (const auto& attempt : ending_) attempt->Cancel();
+  for (const auto& attempt : ending_) attempt->AwaitOver();
+}
 
 CallDriver::Hands VectorPull::MakeHands() {
   return {.repeat = [this](int shard) { Repeat(shard); },
@@ -324,8 +358,12 @@ absl::StatusOr<std::vector<Version>> VectorPull::Finish(
       versions.push_back(assembly.version());
     }
   }
-  Abort();
-  SLUICE_RETURN_IF_ERROR(status);
+  if (!status.ok()) {
+    Abort();
+    return status;
+  }
+  begun_.reset();
+  LetGo();
   return versions;
 }
 
@@ -333,8 +371,18 @@ void VectorPull::Abort() {
   begun_.reset();
   if (attempts_.empty()) return;
   for (const auto& attempt : attempts_) attempt->Cancel();
+  LetGo();
+}
+
+void VectorPull::LetGo() {
   calls_.Drain();
+  // Of the pull before, which have had the time of this one to end.
+  for (const auto& attempt : ending_) attempt->Cancel();
+  for (auto& attempt : attempts_) {
+    if (attempt->delivered()) ending_.push_back(std::move(attempt));
+  }
   attempts_.clear();
+  std::erase_if(ending_, [](const auto& attempt) { return attempt->over(); });
 }
 
 }  // namespace sluice

@@ -417,7 +417,7 @@ VectorPush::VectorPush(VectorPath path, int lanes,
       lanes_(lanes),
       calls_(std::move(names), limits, clock) {}
 
-VectorPush::~VectorPush() = default;
+VectorPush::~VectorPush() { Abort(); }
 
 void VectorPush::Begin(Gradient gradient) {
   SLUICE_CHECK(slices_.empty());
