@@ -209,17 +209,19 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   grpc::ServerBuilder builder;
   ApplyServerOptions(&builder);
   auto connections = Listener::AddTo(&builder, security_.ForServer());
-  exchange_.Register(&builder);
+  exchange_.Register(&builder, /*begins_connections=*/!lead);
   if (lead) {
     endpoint_ =
         std::make_unique<CoordinatorEndpoint>(nullptr, security_, &listener_);
-    endpoint_->Register(&builder, /*alone=*/false);
+    endpoint_->Register(&builder, /*begins_connections=*/false);
+    new_connections_ = std::make_unique<NewConnections>(&builder);
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::InternalError("gRPC could not start a server");
   }
-  listener_.Serve(std::move(connections));
+  if (lead) new_connections_->Start();
+  listener_.Serve(std::move(connections), new_connections_.get());
   spdlog::info("event=listening address={} tls={} insecure={}", address_,
                security_.tls(), security_.insecure());
   return absl::OkStatus();
@@ -322,6 +324,7 @@ void ShardServer::StopServing() {
   server_->Shutdown(FromNow(kShutdownGrace));
   exchange_.Shutdown();
   if (endpoint_ != nullptr) endpoint_->Shutdown();
+  new_connections_.reset();
   port_->Parted();
   if (agent_ != nullptr) Log(exchange_.counters());
   agent_.reset();

@@ -16,6 +16,7 @@
 #include "common/initial_weights.h"
 #include "common/resolved_job.h"
 #include "common/rpc/listener.h"
+#include "common/rpc/new_connections.h"
 #include "common/storage_retry.h"
 #include "common/tls/transport_security.h"
 #include "proto/coordinator.pb.h"
@@ -102,8 +103,9 @@ class ShardServer {
   absl::Mutex lead_mu_;  // Acquired before the service's.
   bool lead_closed_ ABSL_GUARDED_BY(lead_mu_) = false;
   std::optional<proto::JobStatus> final_status_ ABSL_GUARDED_BY(lead_mu_);
-  std::unique_ptr<Lead> lead_;                     // In shard 0,
-  std::unique_ptr<CoordinatorEndpoint> endpoint_;  // and where it answers.
+  std::unique_ptr<Lead> lead_;                       // In shard 0,
+  std::unique_ptr<CoordinatorEndpoint> endpoint_;    // where it answers,
+  std::unique_ptr<NewConnections> new_connections_;  // and they begin.
   ExchangeService exchange_;
   std::unique_ptr<grpc::Server> server_;  // Null before and after listening.
   std::unique_ptr<ShardAgent> agent_;

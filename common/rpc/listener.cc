@@ -94,10 +94,12 @@ std::unique_ptr<Listener::Connections> Listener::AddTo(
       std::move(credentials));
 }
 
-void Listener::Serve(std::unique_ptr<Connections> connections) {
+void Listener::Serve(std::unique_ptr<Connections> connections,
+                     NewConnections* fresh) {
   {
     absl::MutexLock lock(&mu_);
     connections_ = std::move(connections);
+    fresh_ = fresh;
   }
   Wake();
 }
@@ -106,6 +108,7 @@ void Listener::Rest() {
   {
     absl::MutexLock lock(&mu_);
     connections_.reset();
+    fresh_ = nullptr;
   }
   Wake();
 }
@@ -205,6 +208,7 @@ void Listener::HandOver(int socket, int connection, const sockaddr_in6& peer) {
   parameters.listener_fd = socket;
   parameters.fd = connection;
   connections_->HandleNewConnection(&parameters);
+  if (fresh_ != nullptr) fresh_->Came();
 }
 
 void Listener::CountRefused(const std::string& reason) {

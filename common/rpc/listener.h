@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/log_pace.h"
 #include "common/rpc/connection_table.h"
+#include "common/rpc/new_connections.h"
 
 namespace sluice {
 
@@ -60,9 +61,10 @@ class Listener {
   static std::unique_ptr<Connections> AddTo(
       grpc::ServerBuilder* builder,
       std::shared_ptr<grpc::ServerCredentials> credentials);
-  // Hands connections to that server from now on. REQUIRES: it has been
-  // started.
-  void Serve(std::unique_ptr<Connections> connections);
+  // Hands connections to that server from now on, and tells `fresh`, if it has
+  // one, of each. REQUIRES: it has been started.
+  void Serve(std::unique_ptr<Connections> connections,
+             NewConnections* fresh = nullptr);
   // From now on connections wait for the next Serve.
   void Rest();
 
@@ -107,6 +109,7 @@ class Listener {
 
   absl::Mutex mu_;  // Acquired before gRPC's own locks.
   std::unique_ptr<Connections> connections_ ABSL_GUARDED_BY(mu_);
+  NewConnections* fresh_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
 
   std::thread thread_;  // Joined by the destructor.

@@ -52,9 +52,10 @@ class ExchangeService::Impl {
       : context_(shard, clock, stall, Admission(security, listener)) {}
   ~Impl() { SLUICE_CHECK(!thread_.joinable()); }
 
-  void Register(grpc::ServerBuilder* builder) {
+  void Register(grpc::ServerBuilder* builder, bool begins_connections) {
     builder->RegisterService(&context_.service);
-    context_.queue = builder->AddCompletionQueue();
+    context_.queue = builder->AddCompletionQueue(
+        /*is_frequently_polled=*/begins_connections);
     context_.watch.Use(context_.queue.get());
   }
 
@@ -227,8 +228,9 @@ ExchangeService::ExchangeService(Shard* shard, Clock* clock,
                                  Listener* listener)
     : impl_(std::make_unique<Impl>(shard, clock, stall, security, listener)) {}
 ExchangeService::~ExchangeService() = default;
-void ExchangeService::Register(grpc::ServerBuilder* builder) {
-  impl_->Register(builder);
+void ExchangeService::Register(grpc::ServerBuilder* builder,
+                               bool begins_connections) {
+  impl_->Register(builder, begins_connections);
 }
 void ExchangeService::Start() { impl_->Start(); }
 void ExchangeService::Execute(Decision decision, ExecuteDone done) {

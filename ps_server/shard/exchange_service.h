@@ -51,7 +51,8 @@ class ExchangeService {
   // REQUIRES: Shutdown has been called, if Register was.
   ~ExchangeService();
 
-  void Register(grpc::ServerBuilder* builder);
+  // `begins_connections`: as CoordinatorEndpoint's.
+  void Register(grpc::ServerBuilder* builder, bool begins_connections = true);
 
   // Starts the thread. REQUIRES: the server has been built.
   void Start();

@@ -116,9 +116,11 @@ CoordinatorEndpoint::~CoordinatorEndpoint() {
   SLUICE_CHECK(!thread_.joinable());
 }
 
-void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder, bool alone) {
+void CoordinatorEndpoint::Register(grpc::ServerBuilder* builder,
+                                   bool begins_connections) {
   builder->RegisterService(&context_.service);
-  context_.queue = builder->AddCompletionQueue(/*is_frequently_polled=*/alone);
+  context_.queue =
+      builder->AddCompletionQueue(/*is_frequently_polled=*/begins_connections);
 }
 
 void CoordinatorEndpoint::Start() {

@@ -47,13 +47,9 @@ class CoordinatorEndpoint {
   // REQUIRES: Shutdown has been called, if Register was.
   ~CoordinatorEndpoint();
 
-  // `alone`: the server has no other queue. Else new connections are polled by
-  // that one's thread, and by this one's as well once a session is on them: of
-  // two threads that poll a socket gRPC lets one do so for both, which then
-  // hands over what is the other's. Weights and gradients, whose connections
-  // have no session, so come to their own thread alone; an update of one worker
-  // takes half the context switches.
-  void Register(grpc::ServerBuilder* builder, bool alone = true);
+  // `begins_connections`: new ones are polled here. Not in a server with other
+  // queues (NewConnections).
+  void Register(grpc::ServerBuilder* builder, bool begins_connections = true);
   // Calls that come before Start wait for it. REQUIRES: it was not started.
   void SetHandler(Handler* handler);
   // Starts the thread. REQUIRES: the server has been built; there is a handler.
