@@ -102,7 +102,8 @@ class CoordinatorClient::Impl {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Runs one connection from the Join until it breaks. Returns how it ended.
   absl::Status RunConnection();
-  // Handles one frame. False: the connection must be cut.
+  // Handles one frame, with nothing behind it. False: the connection must be
+  // cut.
   bool OnFrame(const proto::FromCoordinator& frame, Stream* stream);
   // Handles the end of a connection. False: the session has ended.
   bool AfterConnection(const absl::Status& status);
@@ -231,9 +232,17 @@ absl::Status CoordinatorClient::Impl::RunConnection() {
       SessionChannelArguments()));
   const auto stream = stub->Session(context.get());
   stream->Write(join);  // If this fails, the first Read fails too.
-  proto::FromCoordinator frame;
-  while (stream->Read(&frame)) {
-    if (OnFrame(frame, stream.get())) continue;
+  const auto on_frame = [&](const proto::FromCoordinator& frame) {
+    return OnFrame(frame, stream.get());
+  };
+  proto::FromCoordinator first;
+  while (stream->Read(&first)) {
+    const auto behind = std::move(*first.mutable_behind());
+    first.clear_behind();
+    if (on_frame(first) &&
+        std::all_of(behind.begin(), behind.end(), on_frame)) {
+      continue;
+    }
     context->TryCancel();
     break;
   }

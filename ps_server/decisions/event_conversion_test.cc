@@ -19,7 +19,7 @@ constexpr char kKeyText[] =
     "generation: 1 worker: 2 incarnation: 3 sequence: 4";
 
 // Of a message to or from the coordinator: the session numbers it.
-const std::vector<std::string> kOfTheSession = {"sequence", "ack"};
+const std::vector<std::string> kOfTheSession = {"sequence", "ack", "behind"};
 
 std::string WithKey(const std::string& text) {
   return absl::StrReplaceAll(text, {{"KEY", kKeyText}});

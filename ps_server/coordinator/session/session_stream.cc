@@ -1,16 +1,15 @@
 // One read is always under way until the connection ends, and at most one
-// write; a frame that comes meanwhile waits in queue_. So nobody who sends ever
-// waits here.
+// write; frames that come meanwhile wait in queue_, and travel together then.
+// So nobody who sends ever waits here.
 //
 // What keeps a stream alive is `self_`, from Listen until operations_ falls to
 // 0. gRPC's objects (call_) go at that moment, under no lock; holders of the
 // stream may keep it longer, and nothing is started on it any more once
 // finished_ is set.
 //
-//   Queue(a), Queue(b), Flush    Write a
-//   Queue(c)                     a is under way
-//   OnWritten                    Write b, to travel together with c
-//   OnWritten                    Write c
+//   Queue(a), Queue(b), Flush    Write a, with b behind it
+//   Queue(c), Queue(d), Flush    a and b are under way
+//   OnWritten                    Write c, with d behind it
 //   End(status)                  what is queued is left out
 //   Flush                        Finish, now or in OnWritten
 #include "ps_server/coordinator/session/session_stream.h"
@@ -27,6 +26,8 @@ namespace {
 
 // How long the first frame of a connection may take to come.
 constexpr absl::Duration kJoinTimeout = absl::Seconds(10);
+// Of frames that travel together, but for a first one that is larger.
+constexpr size_t kMostBytesTogether = 64 << 10;
 
 }  // namespace
 
@@ -155,17 +156,22 @@ void SessionStream::Continue() {
     finished_ = true;
     call_->stream.Finish(ToGrpcStatus(*end_), Begin(&on_finished_));
   } else if (!queue_.empty()) {
-    const proto::FromCoordinator frame = std::move(queue_.front());
-    queue_.pop_front();
     writing_ = true;
-    // Frames that follow each other at once travel together, but for the first:
-    // the call's headers go with it, and gRPC, told to hold them back, says
-    // that they are written only when something else has been.
-    grpc::WriteOptions options;
-    if (!queue_.empty() && headers_sent_) options.set_buffer_hint();
-    headers_sent_ = true;
-    call_->stream.Write(frame, options, Begin(&on_written_));
+    call_->stream.Write(TakeFrames(), Begin(&on_written_));
   }
+}
+
+proto::FromCoordinator SessionStream::TakeFrames() {
+  proto::FromCoordinator first = std::move(queue_.front());
+  queue_.pop_front();
+  size_t bytes = first.ByteSizeLong();
+  while (!queue_.empty()) {
+    bytes += queue_.front().ByteSizeLong();
+    if (bytes > kMostBytesTogether) break;
+    *first.add_behind() = std::move(queue_.front());
+    queue_.pop_front();
+  }
+  return first;
 }
 
 void SessionStream::OnWritten(bool ok) {

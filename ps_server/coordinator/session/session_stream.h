@@ -143,6 +143,8 @@ class SessionStream final : public FrameSink,
   void Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts whatever is next for the writing side.
   void Continue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The next frame, with what follows behind it. REQUIRES: queue_ has one.
+  proto::FromCoordinator TakeFrames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after construction.
   Context* const context_;
@@ -165,7 +167,6 @@ class SessionStream final : public FrameSink,
   int operations_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<proto::FromCoordinator> queue_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool headers_sent_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };

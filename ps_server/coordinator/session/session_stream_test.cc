@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -18,9 +19,6 @@ namespace {
 
 // Far longer than an answer takes.
 constexpr absl::Duration kPatience = absl::Seconds(10);
-// Calls on another connection, after which this one has said all that a
-// connection says by itself.
-constexpr int kCallsBefore = 50;
 
 // Leaves it to the test to answer.
 class Keeper final : public CoordinatorEndpoint::Handler {
@@ -80,31 +78,30 @@ class SessionStreamTest : public ::testing::Test {
   std::string address_;
 };
 
-// A Welcome and what has waited for a resumed session, to a peer that has
-// nothing to say meanwhile: gRPC would not write what it holds back.
-TEST_F(SessionStreamTest, TheFirstFramesArriveOnAQuietConnection) {
-  const auto stub = Connect(), other = Connect();
+// A Verdict and the next Task, say.
+TEST_F(SessionStreamTest, FramesThatAreReadyTogetherAreOneMessage) {
+  const auto stub = Connect();
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(Clock::Real()->Now() + kPatience));
   const auto client = stub->Session(&context);
   client->Write({});
   const std::shared_ptr<SessionStream> stream = handler_.Await();
-  for (int i = 0; i < kCallsBefore; ++i) {
-    grpc::ClientContext call;
-    proto::JobStatus status;
-    ASSERT_TRUE(other->GetStatus(&call, {}, &status).ok());
-  }
-
-  for (uint64_t sequence : {1, 2}) {
+  const std::string large(64 << 10, 'x');
+  for (uint64_t sequence = 1; sequence <= 6; ++sequence) {
     proto::FromCoordinator frame;
     frame.set_sequence(sequence);
+    if (sequence == 4) frame.mutable_verdict()->set_reason(large);
     stream->Queue(std::move(frame));
   }
   stream->Flush();
-  proto::FromCoordinator frame;
-  for (uint64_t sequence : {1, 2}) {
+  // The fourth is too large to go with others.
+  const std::vector<std::vector<uint64_t>> expected = {{1, 2, 3}, {4}, {5, 6}};
+  for (const std::vector<uint64_t>& numbers : expected) {
+    proto::FromCoordinator frame;
     ASSERT_TRUE(client->Read(&frame)) << client->Finish().error_message();
-    EXPECT_EQ(frame.sequence(), sequence);
+    std::vector<uint64_t> came = {frame.sequence()};
+    for (const auto& behind : frame.behind()) came.push_back(behind.sequence());
+    EXPECT_EQ(came, numbers);
   }
   context.TryCancel();
   client->Finish();
