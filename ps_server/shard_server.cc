@@ -220,7 +220,6 @@ absl::Status ShardServer::Listen(const Flags& flags, const ResolvedJob& job) {
   if (server_ == nullptr) {
     return absl::InternalError("gRPC could not start a server");
   }
-  if (lead) new_connections_->Start();
   listener_.Serve(std::move(connections), new_connections_.get());
   spdlog::info("event=listening address={} tls={} insecure={}", address_,
                security_.tls(), security_.insecure());
@@ -268,6 +267,8 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
   if (lead_ != nullptr) {
     endpoint_->SetHandler(lead_->service());
     endpoint_->Start();
+    new_connections_->Start();
+    new_connections_->Came();  // Some may have waited since Listen.
   }
   agent_ = std::make_unique<ShardAgent>(
       ShardAgent::Options{.shard = ShardId(number_),

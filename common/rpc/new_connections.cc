@@ -1,6 +1,7 @@
-// No call is ever on the queue, so that Next only polls: what it reads of a
-// connection, the first request for instance, gRPC hands to the queue that
-// waits for such a call, and wakes it.
+// No call of ours is ever on the queue, so that Next only polls: what it reads
+// of a connection, the first request for instance, gRPC hands to the queue that
+// waits for such a call, and wakes it. Calls of methods that the server does
+// not have gRPC answers here, by itself.
 #include "common/rpc/new_connections.h"
 
 #include "common/await_for.h"
@@ -30,6 +31,9 @@ NewConnections::~NewConnections() {
     closing_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  // Such a call has gRPC wait for the next of them, which it may not do on a
+  // queue that is shut. None comes any more.
+  Poll(absl::ZeroDuration());
   // A queue must be shut and empty before it goes.
   queue_->Shutdown();
   ServeQueue(queue_.get());
@@ -55,10 +59,14 @@ void NewConnections::Run() {
       looked_ = Clock::Real()->Now();
       busy = busy_until_ > looked_;
     }
-    void* tag = nullptr;
-    bool ok = false;
-    queue_->AsyncNext(&tag, &ok, FromNow(busy ? kPoll : absl::ZeroDuration()));
+    Poll(busy ? kPoll : absl::ZeroDuration());
   }
+}
+
+void NewConnections::Poll(absl::Duration longest) {
+  void* tag = nullptr;
+  bool ok = false;
+  queue_->AsyncNext(&tag, &ok, FromNow(longest));
 }
 
 }  // namespace sluice

@@ -36,17 +36,19 @@ class NewConnections {
  public:
   // Polls without pause for `busy` after a connection has come.
   explicit NewConnections(grpc::ServerBuilder* builder,
-                          absl::Duration busy = absl::Seconds(2));
+                          absl::Duration busy = absl::Milliseconds(500));
   // REQUIRES: the server's Shutdown has returned, or it was never built.
   ~NewConnections();
 
-  // Starts the thread. REQUIRES: the server has been built.
+  // Starts the thread. Until then connections wait. REQUIRES: the server has
+  // been built.
   void Start();
   // A connection has come.
   void Came();
 
  private:
   void Run();
+  void Poll(absl::Duration longest);
   bool ClosingOrBusy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return closing_ || busy_until_ > looked_;
   }

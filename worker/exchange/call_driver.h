@@ -61,7 +61,8 @@ class CallDriver {
   bool sound() const;
   // The shard that calls under way have not reached for longest.
   std::optional<UnreachedShard> unreached() const;
-  // Waits until no call runs. REQUIRES: all have ended or been cancelled.
+  // Waits until every call has ended (OnCallEnded). REQUIRES: all have ended or
+  // been cancelled.
   void Drain();
   // Makes Drive look at its cancel token.
   void Wake();
@@ -78,8 +79,9 @@ class CallDriver {
   void OnProgress(int shard, int64_t floats);
   // Nothing travels until more of the gradient is final.
   void OnRest(int shard);
-  // The call has ended and does nothing more; it may be destroyed as soon as
-  // this has been called. From the loop's thread or the one that cancelled it.
+  // The call has ended and tells nothing more; it may be destroyed as soon as
+  // this has been called, unless it says otherwise itself. From the loop's
+  // thread or the one that cancelled it.
   void OnCallEnded(int shard, const absl::Status& status);
 
   // Calls that were repeated, so far.

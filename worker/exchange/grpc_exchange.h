@@ -69,7 +69,7 @@ class VectorPull {
   // As Exchange::FinishPull. REQUIRES: begun().
   absl::StatusOr<std::vector<Version>> Finish(absl::Time deadline,
                                               const CancelToken& cancel);
-  // Nothing writes into the weights any more, and no call runs.
+  // Nothing writes into the weights any more.
   void Abort();
   // Makes Await and Finish look at their cancel token.
   void Wake() { calls_.Wake(); }

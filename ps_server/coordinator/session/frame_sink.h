@@ -18,7 +18,7 @@ class FrameSink {
   // These two only take note, for use under the owner's lock: Flush carries
   // them out. Queues a frame to be written.
   virtual void Queue(proto::FromCoordinator frame) = 0;
-  // The connection is to end with `status`, after the frame that is being
+  // The connection is to end with `status`, after the frames that are being
   // written; what else is queued is left out. Further calls do nothing.
   virtual void End(const absl::Status& status) = 0;
 
