@@ -56,7 +56,7 @@ MUTATIONS = [
     change("folding: a round begins with nothing", "with what was before",
            "policy/round_fold.cc", "  taken_ = 0;\n", ""),
     change("folding: the Commit says what was folded", "nothing was",
-           "core/coordinator_updates.cc", "commit.folded = fold_.taken();",
+           "core/coordinator_updates.cc", "commit.folded = fold_->taken();",
            "commit.folded = 0;"),
     change("folding: a task's time begins with its turn", "at once",
            "core/coordinator_tasks.cc",
@@ -219,9 +219,10 @@ MUTATIONS = [
            "return w.supplied || w.busy;", "return true;"),
     change("STATIC: a worker gets its own partition only", "any",
            "policy/batch_schedule.cc",
-           "const std::set<BlockId>& returned = partition_[partition].returned;",
+           "const absl::btree_set<BlockId>& returned = "
+           "partition_[partition].returned;",
            "partition = partition > 0 ? partition - 1 : 0;\n"
-           "  const std::set<BlockId>& returned = "
+           "  const absl::btree_set<BlockId>& returned = "
            "partition_[partition].returned;"),
     change("warm-up: one worker runs alone", "all run", "policy/sync_policy.cc",
            "if (warm_up_ && lone_ != id) return false;", ""),

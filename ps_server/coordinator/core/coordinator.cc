@@ -101,6 +101,7 @@ Coordinator::Coordinator(CoordinatorOptions options, absl::Time now)
   if (grid_.partitions() > 1) {
     for (int p = 0; p < grid_.partitions(); ++p) unserved_.insert(p);
   }
+  if (FoldsGradients(job_)) fold_.emplace();
   policy_.Restore(begins_.version, begins_.snapshot.k);
   BeginRound(begins_.snapshot.round);
   RefreshAllSupplies();

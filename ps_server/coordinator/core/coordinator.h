@@ -270,7 +270,7 @@ class Coordinator {
   InstructionAgreement instructions_;
   BatchSchedule schedule_;
   SyncPolicy policy_;
-  RoundFold fold_;  // Under SYNC.
+  std::optional<RoundFold> fold_;  // If shards fold.
   TaskTable tasks_;
   DecisionStream stream_;
   Evaluations evaluations_;

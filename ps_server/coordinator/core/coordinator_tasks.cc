@@ -103,11 +103,11 @@ void Coordinator::IssueTask(WorkerId worker, BlockId block) {
         LearningRate(learning_rate_, stats_.samples_applied(), 1);
   }
   absl::Time deadline = awake_ + DeadlineAfter(schedule_.overruns(block));
-  if (FoldsGradients(job_)) {
-    task.turn = fold_.TurnOf(block);
+  if (fold_.has_value()) {
+    task.turn = fold_->TurnOf(block);
     // Before that it cannot be pushed, which is not its worker's fault.
     const bool admitted =
-        *task.turn < fold_.taken() + job_.limits().staged_gradients();
+        *task.turn < fold_->taken() + job_.limits().staged_gradients();
     if (!admitted) deadline = absl::InfiniteFuture();  // DecideFold sets it.
   }
   stream_.TakeRoom();
@@ -153,7 +153,7 @@ absl::Status Coordinator::Ready(const Delivery& delivery, absl::Time now,
   const BlockId block = open->block;
   tasks_.MarkReady(delivery, now_);
   schedule_.Hold(block);
-  if (FoldsGradients(job_)) fold_.Ready(block, delivery.key);
+  if (fold_.has_value()) fold_->Ready(block, delivery.key);
   policy_.Delivered(delivery.key, base);
   policy_.TaskEnded(delivery.key.worker);
   return absl::OkStatus();

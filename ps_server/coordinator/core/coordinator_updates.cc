@@ -98,7 +98,9 @@ void Coordinator::CommitUpdate() {
 // summation order.
 std::vector<OpenTask> Coordinator::CloseUpdate(Version version) {
   std::vector<OpenTask> entries;
-  for (const GradientKey& key : policy_.NextUpdate()) {
+  const std::vector<GradientKey> keys = policy_.NextUpdate();
+  entries.reserve(keys.size());
+  for (const GradientKey& key : keys) {
     entries.push_back(tasks_.Close(key));
     policy_.Decided(key);
   }
@@ -116,6 +118,7 @@ std::vector<OpenTask> Coordinator::CloseUpdate(Version version) {
 void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
                              std::optional<double> loss, Version version) {
   std::vector<WeighedGradient> weighed;
+  weighed.reserve(entries.size());
   for (const OpenTask& entry : entries) {
     weighed.push_back(
         {entry.samples, entry.task.batches, version - 1 - entry.base});
@@ -130,6 +133,8 @@ void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
       LearningRate(learning_rate_, stats_.samples_applied(),
                    static_cast<int>(entries.size()));
   const int64_t before = stats_.samples_applied();
+  commit.entries.reserve(entries.size());
+  record.entries.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const OpenTask& entry = entries[i];
     commit.entries.push_back({entry.task.key, weights[i]});
@@ -142,10 +147,10 @@ void Coordinator::EmitCommit(const std::vector<OpenTask>& entries,
   stats_.Updated(loss, commit.learning_rate);
   evaluations_.SamplesApplied(before, stats_.samples_applied());
 
-  if (FoldsGradients(job_)) {
-    commit.folded = fold_.taken();
+  if (fold_.has_value()) {
+    commit.folded = fold_->taken();
     SLUICE_CHECK(commit.folded == 0 ||
-                 static_cast<int>(entries.size()) == fold_.gradients());
+                 static_cast<int>(entries.size()) == fold_->gradients());
   }
   commit.pin = evaluations_.ShouldStart() &&
                members_.Get({Role::kEvaluator, 0}).life == PeerLife::kAlive;
@@ -200,14 +205,14 @@ void Coordinator::BeginRound(BlockId first) {
   const BlockId end = round_ + job_.sync().gradients_per_update();
   schedule_.LimitTo(end);
   RefreshAllSupplies();
-  if (!FoldsGradients(job_)) return;
+  if (!fold_.has_value()) return;
   std::vector<WeighedGradient> gradients;
   for (BlockId block = round_; block < end && block.value() < schedule_.total();
        block = block + 1) {
     const BatchSchedule::Block what = schedule_.BlockAt(block);
     gradients.push_back({what.samples, what.batches});
   }
-  fold_.Begin(round_, gradients);
+  fold_->Begin(round_, gradients);
 }
 
 bool Coordinator::Short() const {
@@ -267,13 +272,14 @@ absl::Status Coordinator::Executed(ShardId shard, int64_t number,
 // What is ready of an update that waits for others makes room for them; half of
 // the room at once, since every shard hears of it.
 void Coordinator::DecideFold() {
-  if (!FoldsGradients(job_)) return;
+  if (!fold_.has_value()) return;
   const int room = job_.limits().staged_gradients();
-  const int64_t admitted = fold_.taken() + room;
-  std::vector<CommitEntry> entries = fold_.Take(std::max(1, room / 2));
+  const int64_t admitted = fold_->taken() + room;
+  std::vector<CommitEntry> entries = fold_->Take(std::max(1, room / 2));
   if (entries.empty()) return;
   const auto more = static_cast<int64_t>(entries.size());
-  Decide(Fold{stream_.decided() + 1, fold_.total_weight(), std::move(entries)});
+  Decide(
+      Fold{stream_.decided() + 1, fold_->total_weight(), std::move(entries)});
   for (const GradientKey& key : tasks_.AllLive()) {
     const OpenTask& open = *tasks_.Find(key);
     const int64_t behind = *open.task.turn - admitted;

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <list>
-#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/ids.h"
@@ -99,7 +99,7 @@ class TaskTable {
   absl::flat_hash_map<GradientKey, Entry> open_;
   absl::flat_hash_map<WorkerId, GradientKey> live_of_;
   std::list<Live> live_;  // As they were opened, which is by version.
-  std::set<std::pair<absl::Time, GradientKey>> deadlines_;  // Of those.
+  absl::btree_set<std::pair<absl::Time, GradientKey>> deadlines_;  // Of those.
 };
 
 }  // namespace sluice

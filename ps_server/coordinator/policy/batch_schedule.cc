@@ -131,7 +131,7 @@ int64_t BatchSchedule::available(int partition) const {
 
 std::optional<BatchSchedule::Candidate> BatchSchedule::Next(
     int partition, int passed_over) const {
-  const std::set<BlockId>& returned = partition_[partition].returned;
+  const absl::btree_set<BlockId>& returned = partition_[partition].returned;
   if (passed_over < static_cast<int>(returned.size())) {
     const BlockId block = *std::next(returned.begin(), passed_over);
     const Outstanding& before = outstanding_.at(block);

@@ -5,9 +5,9 @@
 #include <deque>
 #include <limits>
 #include <optional>
-#include <set>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "common/batch_grid.h"
 #include "common/ids.h"
@@ -117,7 +117,7 @@ class BatchSchedule {
   };
   struct Partition {
     int64_t issued = 0;  // Blocks that went out at least once.
-    std::set<BlockId> returned;
+    absl::btree_set<BlockId> returned;
   };
 
   int64_t FreshIn(int partition) const;

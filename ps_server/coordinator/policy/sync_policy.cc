@@ -235,6 +235,7 @@ bool SyncPolicy::Due(int64_t batches) const {
 
 std::vector<GradientKey> SyncPolicy::NextUpdate() const {
   std::vector<GradientKey> keys;
+  keys.reserve(std::min<size_t>(ready_.size(), k()));
   for (const auto& [arrival, gradient] : ready_) {
     if (static_cast<int>(keys.size()) == k()) break;
     keys.push_back(gradient.key);

@@ -2,12 +2,13 @@
 #define SLUICE_PS_SERVER_COORDINATOR_POLICY_SYNC_POLICY_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "common/ids.h"
 #include "proto/job.pb.h"
@@ -56,7 +57,7 @@ class SyncPolicy {
 
   // Those that may start a task now. With STATIC data each has something to
   // start.
-  const std::set<WorkerId>& startable() const { return startable_; }
+  const absl::btree_set<WorkerId>& startable() const { return startable_; }
 
   // ---- Gradients ----
   // An action on stale gradients that refuses belongs here, one that weighs
@@ -129,14 +130,14 @@ class SyncPolicy {
   std::optional<WorkerId> lone_;  // Who computes during warm-up.
 
   absl::flat_hash_map<WorkerId, Worker> workers_;
-  std::set<WorkerId> startable_;
+  absl::btree_set<WorkerId> startable_;
   // Present and part of the next update: can deliver, or waits for it.
   std::set<WorkerId> contributors_;
   int open_ = 0;     // Present, can deliver, no undecided gradient.
   int sources_ = 0;  // The same, present or not.
   std::optional<DeliveryCounts> counts_;  // WAIT only.
 
-  std::map<int64_t, Gradient> ready_;  // By arrival.
+  absl::btree_map<int64_t, Gradient> ready_;  // By arrival.
   absl::flat_hash_map<GradientKey, int64_t> arrival_;
   int64_t arrivals_ = 0;
 };
