@@ -31,9 +31,6 @@ NewConnections::~NewConnections() {
     closing_ = true;
   }
   if (thread_.joinable()) thread_.join();
-  // Such a call has gRPC wait for the next of them, which it may not do on a
-  // queue that is shut. None comes any more.
-  Poll(absl::ZeroDuration());
   // A queue must be shut and empty before it goes.
   queue_->Shutdown();
   ServeQueue(queue_.get());
@@ -59,14 +56,10 @@ void NewConnections::Run() {
       looked_ = Clock::Real()->Now();
       busy = busy_until_ > looked_;
     }
-    Poll(busy ? kPoll : absl::ZeroDuration());
+    void* tag = nullptr;
+    bool ok = false;
+    queue_->AsyncNext(&tag, &ok, FromNow(busy ? kPoll : absl::ZeroDuration()));
   }
-}
-
-void NewConnections::Poll(absl::Duration longest) {
-  void* tag = nullptr;
-  bool ok = false;
-  queue_->AsyncNext(&tag, &ok, FromNow(longest));
 }
 
 }  // namespace sluice

@@ -48,7 +48,6 @@ class NewConnections {
 
  private:
   void Run();
-  void Poll(absl::Duration longest);
   bool ClosingOrBusy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return closing_ || busy_until_ > looked_;
   }

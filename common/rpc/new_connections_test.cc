@@ -171,10 +171,29 @@ TEST(NewConnectionsTest, TheFirstCallOfAConnectionIsHeard) {
   EXPECT_TRUE(Pull(stub.get()).ok());
 }
 
-TEST(NewConnectionsTest, SoItIsWhenNoConnectionHasComeForLong) {
+TEST(NewConnectionsTest, AFirstCallIsHeardAlsoBetweenTheTimesOfPolling) {
   const Server server(/*busy=*/absl::ZeroDuration());
   const auto stub = server.Connect();
   EXPECT_TRUE(Pull(stub.get()).ok());
+}
+
+// gRPC has it end on the queue where connections begin, and waits for the next.
+TEST(NewConnectionsTest, ACallOfAMethodThatIsNotThereMayComeLast) {
+  auto server = std::make_unique<Server>(/*busy=*/absl::ZeroDuration());
+  const auto stub = server->Connect();
+  ASSERT_TRUE(Pull(stub.get()).ok());
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub->AsyncShare(&context, proto::ShareRequest(), &queue);
+  proto::ShareReply reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, &status);
+  ASSERT_TRUE(Pull(stub.get()).ok());  // Behind it, so it has come.
+  server.reset();
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_FALSE(status.ok());
 }
 
 TEST(NewConnectionsTest, CallsWakeNoQueueButTheirOwn) {
