@@ -79,9 +79,9 @@ class CallDriver {
   void OnProgress(int shard, int64_t floats);
   // Nothing travels until more of the gradient is final.
   void OnRest(int shard);
-  // The call has ended and tells nothing more; it may be destroyed as soon as
-  // this has been called, unless it says otherwise itself. From the loop's
-  // thread or the one that cancelled it.
+  // The call has ended: nothing more is heard of it. Its object may be
+  // destroyed as soon as this has been called, unless that asks for more. From
+  // the loop's thread or the one that cancelled it.
   void OnCallEnded(int shard, const absl::Status& status);
 
   // Calls that were repeated, so far.

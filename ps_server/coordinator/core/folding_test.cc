@@ -21,6 +21,18 @@ CoordinatorOptions FoldingJob() {
   return job;
 }
 
+// Every worker delivers what it is given.
+void RunToTheEnd(Driver& run) {
+  run.Start();
+  while (!run.Finished().has_value()) {
+    for (int worker = 0; worker < 3; ++worker) {
+      if (!run.TaskOf(worker).has_value()) continue;
+      EXPECT_TRUE(run.Deliver(worker).ok());
+    }
+  }
+  EXPECT_EQ(run.Finished()->failure, "");
+}
+
 TEST(FoldingTest, WhatIsReadyInOrderIsFoldedAndTheCommitBringsTheRest) {
   Driver run(FoldingJob());
   run.Start();
@@ -77,14 +89,7 @@ TEST(FoldingTest, TheTimeOfATaskBeginsWithItsTurn) {
 
 TEST(FoldingTest, TheLastUpdateMayBeShort) {
   Driver run(FoldingJob());  // Ten mini-batches.
-  run.Start();
-  while (!run.Finished().has_value()) {
-    for (int worker = 0; worker < 3; ++worker) {
-      if (!run.TaskOf(worker).has_value()) continue;
-      EXPECT_TRUE(run.Deliver(worker).ok());
-    }
-  }
-  EXPECT_EQ(run.Finished()->failure, "");
+  RunToTheEnd(run);
   const std::vector<Commit> commits = run.Decisions<Commit>();
   ASSERT_THAT(commits, SizeIs(4));
   EXPECT_THAT(commits[3].entries, SizeIs(1));
@@ -98,14 +103,7 @@ TEST(FoldingTest, PartitionsOfDifferentSizesAreFoldedAsWell) {
   job.train_samples = 37;
   job.job.mutable_stop()->set_epochs(2);
   Driver run(job);
-  run.Start();
-  while (!run.Finished().has_value()) {
-    for (int worker = 0; worker < 3; ++worker) {
-      if (!run.TaskOf(worker).has_value()) continue;
-      EXPECT_TRUE(run.Deliver(worker).ok());
-    }
-  }
-  EXPECT_EQ(run.Finished()->failure, "");
+  RunToTheEnd(run);
   size_t gradients = 0;
   for (const Commit& commit : run.Decisions<Commit>()) {
     gradients += commit.entries.size();
