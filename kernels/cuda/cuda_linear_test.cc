@@ -218,10 +218,13 @@ std::vector<float> LessOneByDense(Device* device, Precision precision,
   return LessOne(device, precision, op.get(), w);
 }
 
+// With a stride of 1 it is a dense layer of each pixel.
 std::vector<float> LessOneByConvolution(Device* device, Precision precision,
+                                        int64_t stride,
                                         const std::vector<float>& w) {
   const auto outputs = static_cast<int64_t>(w.size());
-  auto op = *device->Prepare(Conv2dShape{8, 1, 1, outputs, 1, 1, 0, false}, 1);
+  auto op =
+      *device->Prepare(Conv2dShape{8, 1, 1, outputs, 1, stride, 0, false}, 1);
   return LessOne(device, precision, op.get(), w);
 }
 
@@ -266,7 +269,7 @@ TEST_P(CudaLinearTest, FactorsAreRoundedToTheDevicesPrecision) {
 TEST_P(CudaLinearTest, SoAreAConvolutions) {
   const bool refused = GetParam().where == Where::kEmulatedAlone;
   const std::vector<float> w = Fine();
-  const auto y = LessOneByConvolution(device_.get(), precision(), w);
+  const auto y = LessOneByConvolution(device_.get(), precision(), 2, w);
   for (size_t i = 0; i < w.size(); ++i) {
     if (refused) {
       ASSERT_EQ(y[i], Rounded({w[i] - 1})[0]);
@@ -274,6 +277,13 @@ TEST_P(CudaLinearTest, SoAreAConvolutions) {
       ExpectRounded(precision(), on_gpu(), w[i], 1 + y[i]);
     }
   }
+}
+
+TEST_P(CudaLinearTest, ConvolutionsOfSinglePixelsIn16BitsAreDense) {
+  if (!Is16Bit(precision())) return;  // Channels are first.
+  const std::vector<float> w = Fine();
+  EXPECT_EQ(LessOneByConvolution(device_.get(), precision(), 1, w),
+            LessOneByDense(device_.get(), precision(), w));
 }
 
 TEST_P(CudaLinearTest, TheDescriptionNamesThePrecision) {
@@ -286,7 +296,7 @@ TEST_P(CudaLinearTest, TheDescriptionNamesThePrecision) {
 // y of a convolution of one pixel: x0 w0 + x1 w1.
 float TwoProducts(Device* device, Precision precision, std::vector<float> x,
                   std::vector<float> w) {
-  auto op = *device->Prepare(Conv2dShape{2, 1, 1, 1, 1, 1, 0, false}, 1);
+  auto op = *device->Prepare(Conv2dShape{2, 1, 1, 1, 1, 2, 0, false}, 1);
   const auto y = Activations::Unwritten(device, precision, 1);
   EXPECT_TRUE(op->Forward(1, Activations(device, precision, x, 0, 2).data(),
                           Floats(device, w).data(), nullptr, y.data())

@@ -138,21 +138,6 @@ absl::StatusOr<Preference> MakePreference(const ProductShape& shape) {
   return preference;
 }
 
-// What an algorithm may round factors to that are given in `precision`.
-uint64_t AllowedInput(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32:
-      return 0;
-    case Precision::kTf32:
-      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
-    case Precision::kBf16:
-      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF;
-    case Precision::kFp16:
-      return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F;
-  }
-  return 0;
-}
-
 // Whether the algorithm takes the factors as they are given, and adds up in
 // FP32.
 absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
@@ -164,17 +149,15 @@ absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
                                         CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
                                         &flags, sizeof(flags), &written),
       "cublasLtMatmulAlgoCapGetAttribute"));
-  const uint64_t narrow = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
-                          CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
-                          CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
-                          CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
-  // One that takes either type of 16 bits has both flags, and takes factors as
-  // they are given.
-  if (Is16Bit(precision) && (flags & AllowedInput(precision)) != 0) {
-    flags &= ~uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
-                       CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF};
-  }
-  return (flags & narrow & ~AllowedInput(precision)) == 0;
+  constexpr uint64_t k16Bits = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
+                               CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF;
+  constexpr uint64_t kTf32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+  uint64_t refused = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+  // Which of the two types of 16 bits is flagged says nothing: what takes BF16
+  // on an H100 (cuBLASLt 13.1) has the flag of FP16.
+  if (!Is16Bit(precision)) refused |= k16Bits;
+  if (precision != Precision::kTf32) refused |= kTf32;
+  return (flags & refused) == 0;
 }
 
 class CublasProduct : public Product {
