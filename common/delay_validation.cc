@@ -1,3 +1,7 @@
+// Delays have no defaults: a distribution whose mean nobody gave is a mistake.
+// So each number must be set before it is looked at, and both are said with the
+// field's path: "delays.compute.pareto.shape: must be above 1 ..., is 0.5" (its
+// mean would be infinite).
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,13 @@
+// What a job may say, with its defaults filled in: a line for each rule, which
+// says the field, what was expected and what came. All rules are looked at, so
+// a user hears of every mistake at once:
+//
+//   cluster.workers: must be 1 to 65536, is 0
+//   optimizer.sgd.nesterov: needs optimizer.sgd.momentum above 0, which is 0
+//
+// Bounds that are no rule of the field itself keep later arithmetic from
+// overflowing (kMany). Rules of one layer are its own (common/layers/), and
+// those between data and model need their shapes (resolved_job.cc).
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

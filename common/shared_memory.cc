@@ -1,3 +1,12 @@
+// Why an access never raises SIGBUS, whatever the other process does:
+//
+//   memory is cut off           the size is sealed, which is looked at first
+//   a page cannot be had        the owner takes all when it is made, or has
+//                               reserved it (Reserve) before anybody is told
+//   huge pages run out          refused: the file system must be tmpfs
+//
+// And why one that may only read cannot write: mappings of later comers are
+// never writable (F_SEAL_FUTURE_WRITE), and F_SEAL_SEAL keeps it so.
 #include "common/shared_memory.h"
 
 #include <fcntl.h>

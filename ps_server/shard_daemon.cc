@@ -1,3 +1,11 @@
+// A life of the process:
+//
+//   generation 1   a ShardServer, until the run is over or cannot go on
+//   generation 2   another one on the same port, from the newest checkpoint
+//   Linger         the lead's pages stay for a while, with the final status
+//
+// Whoever asks for the status gets that of server_ while there is one, else the
+// last one's final status; both change under mu_.
 #include "ps_server/shard_daemon.h"
 
 #include <utility>

@@ -1,3 +1,14 @@
+// Who computes what, from the job and the process's role:
+//
+//   worker               data, device  ->  Model          ->  NativeGradient
+//   worker of a stage    data, device  ->  StageModel     ->  SlotGradient
+//   worker, external     a process of the user's          ->  ExternalGradient
+//   evaluator            data, device  ->  Model          ->  NativeMeasure
+//   evaluator, stages    data, device  ->  StageModels    ->  StagedMeasure
+//   evaluator, external  a process of the user's          ->  ExternalMeasure
+//
+// A built-in model is made in Build, when the run's vector instructions are
+// known.
 #include "worker/compute_context.h"
 
 #include <algorithm>

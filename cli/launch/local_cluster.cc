@@ -1,3 +1,13 @@
+// The command lines are those that a person would write on several hosts, but
+// for ports: everybody listens at port 0, and only the lead's address must be
+// known to the others, who get it from the run folder.
+//
+//   ps_server --shard=0 --listen=127.0.0.1:0      writes RUN_DIR/addresses
+//   ps_server --shard=1 --coordinator=ADDRESS
+//   worker --worker=0 --coordinator=ADDRESS
+//
+// Members of a group need no ports: member 1 of worker 0 dials the abstract
+// socket "sluice-RUN_ID-0.0", at which member 0 listens.
 #include "cli/launch/local_cluster.h"
 
 #include <signal.h>

@@ -1,3 +1,12 @@
+// A slot's counters are asked for where they are while it takes part, and kept
+// as they were last while it does not:
+//
+//   Joined     asked at each /metrics
+//   Parted     asked once more, kept
+//   Joined     those of the new life
+//
+// The lock is held while they are asked: once Parted has returned, nobody looks
+// at what the slot is about to end.
 #include "common/http/process_port.h"
 
 #include <utility>

@@ -1,3 +1,12 @@
+// Pages for people and for Prometheus, from two sources: the coordinator's
+// status, asked anew for each answer, and the run folder's files, which are
+// read on (Follow) under a lock, since two browsers may ask at once.
+//
+//   /                the page; asks /api/state?since=VERSION every second
+//   /api/state       status, the points of metrics.jsonl since, tasks
+//   /metrics         the status as Prometheus wants it
+//   /healthz         the process answers
+//   /readyz          503 with who is missing, until all are there
 #include "ps_server/live/live_pages.h"
 
 #include <memory>

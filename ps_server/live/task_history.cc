@@ -1,3 +1,13 @@
+// Logs are read on from where the last Follow stopped (file_, read_), a few MiB
+// at a time, so that a page is answered soon however long the run is. Of two
+// generations
+//
+//   1     versions 0 to 40
+//   2     goes on from 30
+//
+// the first was read to its end before the second began. Its updates 31 to 40
+// were counted as applied then, and are lost now: the file's `kept` changes,
+// so all is read again from the first file (StartAgain).
 #include "ps_server/live/task_history.h"
 
 #include <algorithm>

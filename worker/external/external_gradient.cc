@@ -1,3 +1,11 @@
+// To the trainer a model process is one more TaskGradient. What differs:
+//
+//   * It begins when all weights are there, since nobody knows which of them it
+//     reads first; so nothing of the pull is hidden behind its forward.
+//   * It is told which samples, not their values, and those of the task that
+//     probably comes next, so that it can read them meanwhile. Worker 1 of 3,
+//     one step a task: task 4, and next task 7.
+//   * That backward has begun shows when the first tensor is final.
 #include "worker/external/external_gradient.h"
 
 #include <algorithm>

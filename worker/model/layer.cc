@@ -1,3 +1,12 @@
+// A layer is an operation of the device and offsets into the flat vectors. Of a
+// dense layer from 3 to 2 whose weight begins at float 10:
+//
+//   floats        10 .. 15      16 17
+//   weights       w (2, 3)      b (2)       parameters() = [10, 18)
+//   gradient      dw            db          final from 10 on behind Backward
+//
+// On a sequence of 5 places the same operation has 5 rows for each sample.
+// Layers in files of their own: batch_norm.cc, residual.cc, sequence_layers.cc.
 #include "worker/model/layer.h"
 
 #include <optional>

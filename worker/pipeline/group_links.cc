@@ -1,3 +1,18 @@
+// Messages of the coordinator pass down the members of a slot, answers pass up
+// and become one. Of three members and a task:
+//
+//   coordinator  --Task-->  0  --Task-->  1  --Task-->  2
+//   coordinator  <-Ready--  0  <-Ready--  1  <-Ready--  2
+//
+// Member 1 answers when it is ready itself and has heard that 2 is (its
+// merger_), so the coordinator hears of a gradient that every member has
+// pushed. A Cancel goes the same way down.
+//
+// What holds:
+//   * Nothing overtakes the Welcome: what comes down before it is handed on
+//     waits in held_, but for a Finish, which ends whoever still waits.
+//   * A neighbour that is gone is said once in a life, and not after a Finish,
+//     behind which they all go.
 #include "worker/pipeline/group_links.h"
 
 #include <algorithm>

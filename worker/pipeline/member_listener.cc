@@ -1,3 +1,12 @@
+// One server for all slots of a process, a call for each link. A call says in
+// its first message whose it is, and is served on its own thread by whoever
+// added that worker:
+//
+//   Add(4)               worker 4's life waits for its neighbour
+//   call, hello of 4     served, until the link ends
+//   call, hello of 5     nobody added 5 yet: kUnavailable, it comes again
+//   call, hello of 9     not of this process: refused, and told whom it has
+//   Remove(4)            returns when worker 4's calls have ended
 #include "worker/pipeline/member_listener.h"
 
 #include <grpcpp/server_builder.h>

@@ -1,3 +1,6 @@
+// The state's enums become words here and nowhere else. A worker that lives is
+// "computing" or "waiting", a shard "serving"; else either is "missing" (not
+// come yet), "suspect" (silent for a while), "dead", "cut off" or "left".
 #include "ps_server/coordinator/report/job_status.h"
 
 #include <algorithm>
