@@ -208,13 +208,14 @@ def why_not_compiled(device):
         f"torch.compile(torch.sin)(torch.ones(8, device='{device}'))")
 
 
-def leave_out_peers(report, device, all_ways):
-    """Leaves out the variants that this machine cannot run, with a note."""
+def leave_out_peers(report, device, eager, all_ways):
+    """Leaves out the variants that this machine cannot run, with a note, and
+    with `eager` the compiled one."""
     if why := why_no_torch(device):
         report.note(f"SKIPPED: PyTorch ({why})")
         for way in all_ways:
             way.peers.clear()
-    elif why := why_not_compiled(device):
+    elif why := "--eager" if eager else why_not_compiled(device):
         report.note(f"SKIPPED: PyTorch compiled ({why})")
         for way in all_ways:
             way.peers.pop(COMPILED, None)
@@ -227,6 +228,8 @@ def main():
     parser.add_argument("--device", choices=MODELS, default="cpu")
     parser.add_argument("--models", nargs="+", choices=JOBS)
     parser.add_argument("--batches", nargs="+", type=int, default=[64, 256])
+    parser.add_argument("--eager", action="store_true",
+                        help="without torch.compile, which takes a minute a model")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4, help="of a round")
     args = parser.parse_args()
@@ -241,7 +244,7 @@ def main():
         return
     report.note("named are the model, its mini-batch and the precision, or the "
                 "vector instructions of both (a job's default is the widest of all workers)")
-    leave_out_peers(report, args.device, all_ways)
+    leave_out_peers(report, args.device, args.eager, all_ways)
     devices = {}  # A dictionary instead of a set keeps the order.
     for model in args.models or MODELS[args.device]:
         for batch in args.batches:

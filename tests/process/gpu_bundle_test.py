@@ -56,6 +56,18 @@ class GpuBundleTest(unittest.TestCase):
             env={"LD_LIBRARY_PATH": str(results / "programs/lib")}).stdout
         self.assertIn(f"{results}/programs/lib/libgrpc++.so", listed)
 
+    def test_quick_runs_the_cases_that_are_for_a_gpu(self):
+        ran = run_bundle(self.folder, "--only", "tests", "--quick",
+                         "--device=CPU", f"--results={harness.scratch()}/quick")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        tests = json.loads((self.folder / "contents.json").read_text())["tests"]
+        for test in tests:
+            if test.endswith("/cuda_object_test"):
+                continue  # Without a GPU it tests that its lack is named.
+            self.assertRegex(
+                ran.stdout, rf"(?m)^{test.rsplit('/', 1)[1]} +0 passed, "
+                            r"0 failed, [1-9]\d* skipped$")
+
     def test_python_runs_with_its_own_libraries(self):
         folder = harness.scratch()
         python = folder / "python3"

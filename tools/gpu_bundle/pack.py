@@ -94,7 +94,7 @@ def pack(folder):
                  "without a CUDA toolkit there is nothing to bundle")
     taken, of_cuda = libraries(paths.values())
     folder.mkdir(parents=True)
-    with tarfile.open(folder / "programs.tar.xz", "w:xz", preset=2) as tar:
+    with tarfile.open(folder / "programs.tar.xz", "w:xz", preset=3) as tar:
         for name, path in paths.items():
             tar.add(path.resolve(), name)
         for name, path in sorted(taken.items()):

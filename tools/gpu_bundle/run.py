@@ -2,6 +2,9 @@
 """Tests and measures Sluice on this machine's GPU; prints a table.
 
     ./run.py                  the tests, a training job, the benchmarks
+    ./run.py --quick          the same in about ten minutes: of the tests what
+                              runs on the GPU, without the sanitizer, and
+                              PyTorch eager only, with mini-batches of 64
     ./run.py --only tests     one part, or several
     ./run.py --only train overlap kernels compute --device CPU
                             what needs no GPU
@@ -12,6 +15,7 @@ where a part fails.
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import glob
 import json
@@ -24,6 +28,8 @@ import tarfile
 
 BUNDLE = pathlib.Path(__file__).absolute().parent
 PARTS = ["tests", "sanitizer", "train", "overlap", "kernels", "compute"]
+# The cases that do not run in emulation.
+ON_THE_GPU = "--gtest_filter=*Gpu*"
 TIMEOUT_S = 600  # For one program.
 SANITIZER_TIMEOUT_S = 3600  # For one under compute-sanitizer.
 # The benchmark in which PyTorch compiles every model three times.
@@ -125,32 +131,43 @@ class Runner:
     def log_of(self, name):
         return (self.args.results / f"{name}.log").read_text(errors="replace")
 
-    def tests(self, prefix=(), name="", more=(), timeout_s=TIMEOUT_S):
-        """Runs the tests. Returns the number of cases."""
-        total = 0
-        for test in self.contents["tests"]:
+    def tests(self, prefix=(), name="", timeout_s=TIMEOUT_S):
+        """Runs the tests, as many at once as there are pairs of processors.
+        Returns the number of cases."""
+        more = [ON_THE_GPU] * bool(prefix or self.args.quick)
+
+        def start(test):
             short = test.rsplit("/", 1)[1] + name
             report = self.args.results / f"{short}.json"
+            report.unlink(missing_ok=True)  # Of an earlier run.
             code = self.run(short, [*prefix, self.tree / test, *more,
                                     f"--gtest_output=json:{report}"],
                             timeout_s)
-            if not report.exists():
-                self.fail(short, f"ended with {code}; see {short}.log")
-                continue
-            cases = [case for suite in json.loads(report.read_text())["testsuites"]
-                     for case in suite["testsuite"]]
-            total += len(cases)
-            bad = [case for case in cases if "failures" in case]
-            skipped = sum(case["result"] == "SKIPPED" for case in cases)
-            counts = (f"{len(cases) - len(bad) - skipped} passed, {len(bad)} "
-                      f"failed, {skipped} skipped")
-            # On a machine with a GPU there is nothing that a test may lack.
-            lacks = skipped > 0 and self.args.device == "CUDA"
-            if code != 0 or bad or lacks:
-                self.fail(short, f"{counts}, ended with {code}; see {short}.log")
-            else:
-                self.say(short, counts)
-        return total
+            return short, report, code
+
+        at_once = max(1, (os.cpu_count() or 1) // 2)
+        with concurrent.futures.ThreadPoolExecutor(at_once) as several:
+            return sum(self.judge(*ended)
+                       for ended in several.map(start, self.contents["tests"]))
+
+    def judge(self, short, report, code):
+        """Says how a test ended. Returns the number of its cases."""
+        if not report.exists():
+            self.fail(short, f"ended with {code}; see {short}.log")
+            return 0
+        cases = [case for suite in json.loads(report.read_text())["testsuites"]
+                 for case in suite["testsuite"]]
+        bad = [case for case in cases if "failures" in case]
+        skipped = sum(case["result"] == "SKIPPED" for case in cases)
+        counts = (f"{len(cases) - len(bad) - skipped} passed, {len(bad)} "
+                  f"failed, {skipped} skipped")
+        # On a machine with a GPU there is nothing that a test may lack.
+        lacks = skipped > 0 and self.args.device == "CUDA"
+        if code != 0 or bad or lacks:
+            self.fail(short, f"{counts}, ended with {code}; see {short}.log")
+        else:
+            self.say(short, counts)
+        return len(cases)
 
     def sanitizer(self):
         tool = shutil.which("compute-sanitizer") or (
@@ -163,8 +180,7 @@ class Runner:
             # library refuses) are no findings.
             if self.tests([tool, f"--tool={check}", "--error-exitcode=99",
                            *["--report-api-errors=no"] * (check == "memcheck")],
-                          f"_{check}", ["--gtest_filter=*Gpu*"],
-                          SANITIZER_TIMEOUT_S) == 0:
+                          f"_{check}", SANITIZER_TIMEOUT_S) == 0:
                 self.fail(check, "no test's name has Gpu in it")
 
     def train(self):
@@ -217,7 +233,8 @@ class Runner:
         self.script("overlap", size)
 
     def compute(self):
-        self.script("compute", timeout_s=COMPUTE_TIMEOUT_S)
+        quick = ["--eager", "--rounds=3", "--batches", "64"]
+        self.script("compute", quick * self.args.quick, COMPUTE_TIMEOUT_S)
 
     def script(self, name, options=(), timeout_s=TIMEOUT_S):
         python = shutil.which("python3") or sys.executable
@@ -233,6 +250,8 @@ def main():
                         metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--device", choices=["CUDA", "CPU"], default="CUDA")
     parser.add_argument("--epochs", type=float, default=2, help="of the job")
+    parser.add_argument("--quick", action="store_true",
+                        help="what ten minutes allow")
     parser.add_argument("--tiny", action="store_true",
                         help="the benchmarks in a few seconds")
     parser.add_argument("--results", type=pathlib.Path, default=BUNDLE / "results",
@@ -251,6 +270,8 @@ def main():
         print(f"{', '.join(names)}; driver for CUDA {version}", *lines, sep="\n")
     runner = Runner(args, contents, folders)
     for part in args.only:
+        if args.quick and part == "sanitizer":
+            continue
         getattr(runner, part)()
     sys.exit(1 if runner.failed else 0)
 
