@@ -22,7 +22,7 @@ With --device=cuda rates are per second of wall time. As in a worker, Sluice's
 include copying weights from and gradients to the host's memory; PyTorch's stay
 on the GPU. PyTorch runs eagerly, with channels-last images and cuDNN's fastest
 algorithms. For BF16 it uses
-autocast. Both then store activations in 16 bits.
+autocast. Both then store most activations in 16 bits.
 """
 
 import argparse
@@ -68,9 +68,9 @@ COMPILED = "of the compiled"
 # The largest relative difference of two gradients; for two losses it is a
 # tenth. On the CPU, sums in different orders differ by at most 2e-5, but the
 # other form of gelu alone by 2e-4. On a GPU cuDNN's fastest algorithms, which
-# PyTorch takes, are less exact (Winograd): 3e-3 in VGG-16 on an H100. PyTorch in
-# BF16 reaches 0.5 there, and TF32 has an eighth of its rounding. Unrelated
-# gradients differ by 1.4.
+# PyTorch takes, are less exact (Winograd): 3e-3 in VGG-16 on an H100. On a CPU
+# PyTorch in BF16 reaches 0.5 there, and TF32 has an eighth of its rounding.
+# Unrelated gradients differ by 1.4.
 CPU_TOLERANCE = 1e-4
 GPU_TOLERANCE = {"FP32": 1e-2, "TF32": 0.2, "BF16": 0.9}
 # Which of a program's two rates counts: that of CPU time or of wall time.

@@ -1,5 +1,5 @@
 // A default may depend on what is set and on the defaults before it, so their
-// order matters: sync.k is 1 with an adaptive K, else the number of workers;
+// order matters: sync.k is 1 with an adaptive K, else the number of groups;
 // the adaptive K's maximum is the larger of both. Nothing that is set is
 // changed, so a run folder's job, which is resolved, stays as it is.
 #include <algorithm>

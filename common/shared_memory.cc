@@ -1,9 +1,9 @@
-// Why an access never raises SIGBUS, whatever the other process does:
+// Why an access raises no SIGBUS:
 //
 //   memory is cut off           the size is sealed, which is looked at first
-//   a page cannot be had        the owner takes all when it is made, or has
-//                               reserved it (Reserve) before anybody is told
 //   huge pages run out          refused: the file system must be tmpfs
+//   a page cannot be had        the owner takes all when it is made, or what it
+//                               tells of before it does (Reserve)
 //
 // And why one that may only read cannot write: mappings of later comers are
 // never writable (F_SEAL_FUTURE_WRITE), and F_SEAL_SEAL keeps it so.

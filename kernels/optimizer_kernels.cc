@@ -141,9 +141,9 @@ HWY_INLINE Vector Sum(const WeightedGradients& sum, const Access& access,
                       int64_t i) {
   const Tag tag;
   Vector g =
-      hn::Mul(hn::Set(tag, sum.weights[0]), access.Load(sum.gradients[0] + i));
+      hn::Mul(hn::Set(tag, sum.factors[0]), access.Load(sum.gradients[0] + i));
   for (size_t k = 1; k < sum.gradients.size(); ++k) {
-    g = hn::MulAdd(hn::Set(tag, sum.weights[k]),
+    g = hn::MulAdd(hn::Set(tag, sum.factors[k]),
                    access.Load(sum.gradients[k] + i), g);
   }
   return g;
@@ -270,9 +270,9 @@ namespace {
 
 // The weighted sum at one element.
 float SumAt(const WeightedGradients& sum, int64_t i) {
-  float g = sum.weights[0] * sum.gradients[0][i];
+  float g = sum.factors[0] * sum.gradients[0][i];
   for (size_t k = 1; k < sum.gradients.size(); ++k) {
-    g = std::fma(sum.weights[k], sum.gradients[k][i], g);
+    g = std::fma(sum.factors[k], sum.gradients[k][i], g);
   }
   return g;
 }

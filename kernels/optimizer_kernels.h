@@ -13,7 +13,7 @@ namespace sluice::kernels {
 // The gradients of one update and what each counts, in summation order.
 struct WeightedGradients {
   absl::Span<const float* const> gradients;  // Each (n).
-  absl::Span<const float> weights;           // As many; at least one.
+  absl::Span<const float> factors;           // As many; at least one.
 };
 
 struct SgdOptions {

@@ -45,12 +45,11 @@ CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
                                                            : proto::SHRINK);
   options.job.mutable_sync()->set_shortage_timeout_s(3600);
   if (draw(2) == 0) {
-    constexpr proto::Staleness::Action kActions[] = {
-        proto::Staleness::WAIT, proto::Staleness::DROP,
-        proto::Staleness::CANCEL, proto::Staleness::DOWNWEIGHT};
     const int bound = draw(4);
+    // Any but ACTION_UNSPECIFIED.
+    const int action = 1 + draw(proto::Staleness::Action_ARRAYSIZE - 1);
     *options.job.mutable_sync()->mutable_staleness() =
-        StalenessBound(bound, kActions[draw(4)]);
+        StalenessBound(bound, static_cast<proto::Staleness::Action>(action));
   }
   // Makes the learning rate depend on the samples applied so far.
   const int warmup_samples = draw(50);

@@ -7,8 +7,9 @@
 //   evaluator, stages    data, device  ->  StageModels    ->  StagedMeasure
 //   evaluator, external  a process of the user's          ->  ExternalMeasure
 //
-// A built-in model is made in Build, when the run's vector instructions are
-// known.
+// A daemon's built-in model is made in Build, when the run's instructions are
+// known; other commands have it at once. An external evaluator without a
+// command measures nothing (NoMeasure).
 #include "worker/compute_context.h"
 
 #include <algorithm>

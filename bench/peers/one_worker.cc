@@ -217,7 +217,7 @@ absl::StatusOr<int64_t> OneWorker::Train() {
   const float* const gradient = gradient_.data();
   kernels::SgdUpdate({.learning_rate = 0.01f, .momentum = 0.9f},
                      {.gradients = absl::MakeSpan(&gradient, 1),
-                      .weights = absl::MakeSpan(&one, 1)},
+                      .factors = absl::MakeSpan(&one, 1)},
                      job_.layout.size(), weights_.data(), velocity_.data(),
                      weights_.data());
   return std::get<Model::Result>(computed).samples;

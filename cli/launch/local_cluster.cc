@@ -1,6 +1,7 @@
 // The command lines are those that a person would write on several hosts, but
-// for ports: everybody listens at port 0, and only the lead's address must be
-// known to the others, who get it from the run folder.
+// for ports: shards listen at port 0, and only the lead's address must be known
+// to the others. The lead writes it into the run folder, the launcher hands it
+// on; a lead that is started again listens there once more.
 //
 //   ps_server --shard=0 --listen=127.0.0.1:0      writes RUN_DIR/addresses
 //   ps_server --shard=1 --coordinator=ADDRESS

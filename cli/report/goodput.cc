@@ -1,8 +1,8 @@
 // Every second of a worker has one cause (kTimeCauses), so the shares of a row
 // add up to 100%; in short, the largest loss comes first:
 //
-//   worker      seconds    applied  cancelled  ...       idle
-//   0             10.00      88.0%       2.0%           10.0%
+//   worker      seconds    applied  cancelled  ...       idle     absent
+//   0             10.00      88.0%       2.0%           10.0%       0.0%
 //
 //   goodput 88.0% (idle 10.0%, cancelled 2.0%)
 #include "cli/report/goodput.h"

@@ -60,7 +60,7 @@ class CpuVectorOp : public HostVectorOp {
       const float* const gradient = x + begin;
       SgdUpdate({.learning_rate = -a},
                 {.gradients = absl::MakeSpan(&gradient, 1),
-                 .weights = absl::MakeSpan(&one, 1)},
+                 .factors = absl::MakeSpan(&one, 1)},
                 end - begin, y + begin, nullptr, y + begin);
     });
   }

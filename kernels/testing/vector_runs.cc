@@ -117,7 +117,7 @@ void ExpectAddIsAStepOfSgd(Device* device) {
   std::vector<float> updated(c.size);
   SgdUpdate({.learning_rate = kFactor},
             {.gradients = absl::MakeSpan(&from, 1),
-             .weights = absl::MakeSpan(&one, 1)},
+             .factors = absl::MakeSpan(&one, 1)},
             c.size, weights.data(), nullptr, updated.data());
   EXPECT_TRUE(SameBits(at_weights.Read(), updated));
 }

@@ -1,11 +1,11 @@
-// The one place where messages become values and values messages; behind it
-// nobody reads a proto. A commit of version 8 from two gradients, and back:
+// What comes over a session becomes values here, and what is decided becomes
+// messages and records of the log. A commit of version 8 from two gradients:
 //
 //   Commit{8, rate 0.1, {{key a, 0.5}, {key b, 0.5}}}
 //   commit { version: 8 learning_rate: 0.1 entry { key a weight: 0.5 } ... }
 //
-// The test converts values with every field set, both ways, and compares them
-// whole: a field that is forgotten here fails it.
+// The test converts values with every field set and compares messages whole: a
+// field that is forgotten here fails it.
 #include "ps_server/decisions/event_conversion.h"
 
 #include <algorithm>

@@ -39,7 +39,7 @@ struct Peer {
 enum class Outcome {
   kApplied,    // It is part of an update.
   kCancelled,  // Others were taken, or its worker is gone or took too long.
-  kDropped,    // It is too stale (staleness.on_excess).
+  kDropped,    // It is too stale (staleness.action).
   kRejected,   // A worker or a shard found NaN or Inf in it.
   kLost,       // The generation that it was made in is over.
 };

@@ -110,7 +110,7 @@ void Optimizer::AddUp(const Update& update, float* sum) {
     Part part = {};
     part.begin = run.begin;
     part.moving_average = run.moving_average;
-    kernels::WeightedSum(Sum(update, part), run.end - run.begin,
+    kernels::WeightedSum(GradientsOf(update, part), run.end - run.begin,
                          sum + run.begin);
   }
 }
@@ -118,8 +118,8 @@ void Optimizer::AddUp(const Update& update, float* sum) {
 void Optimizer::ApplyPart(const Update& update, const Part& part) {
   if (part.moving_average.has_value()) {
     return kernels::MovingAverageUpdate(
-        static_cast<float>(*part.moving_average), Sum(update, part), part.size,
-        part.from, part.to);
+        static_cast<float>(*part.moving_average), GradientsOf(update, part),
+        part.size, part.from, part.to);
   }
   switch (job_.kind_case()) {
     case proto::Optimizer::kSgd:
@@ -144,7 +144,7 @@ void Optimizer::ApplySgd(const proto::Sgd& sgd, const Update& update,
   options.nesterov = sgd.nesterov();
   options.weight_decay =
       static_cast<float>(sgd.weight_decay() * part.factors.decay);
-  kernels::SgdUpdate(options, Sum(update, part), part.size, part.from,
+  kernels::SgdUpdate(options, GradientsOf(update, part), part.size, part.from,
                      state_.empty() ? nullptr : State(0, part), part.to);
 }
 
@@ -154,8 +154,8 @@ void Optimizer::ApplyAdagrad(const Update& update, const Part& part) {
       static_cast<float>(update.learning_rate * part.factors.rate);
   options.weight_decay =
       static_cast<float>(job_.adagrad().weight_decay() * part.factors.decay);
-  kernels::AdagradUpdate(options, Sum(update, part), part.size, part.from,
-                         State(0, part), part.to);
+  kernels::AdagradUpdate(options, GradientsOf(update, part), part.size,
+                         part.from, State(0, part), part.to);
 }
 
 void Optimizer::ApplyAdam(const Update& update, const Part& part) {
@@ -171,16 +171,16 @@ void Optimizer::ApplyAdam(const Update& update, const Part& part) {
   };
   kernels::AdamUpdate(
       job_.has_adamw() ? options(job_.adamw()) : options(job_.adam()),
-      Sum(update, part), part.size, part.from, State(0, part), State(1, part),
-      part.to);
+      GradientsOf(update, part), part.size, part.from, State(0, part),
+      State(1, part), part.to);
 }
 
 float* Optimizer::State(int array, const Part& part) {
   return state_[array][part.chunk].mutable_data() + part.offset;
 }
 
-kernels::WeightedGradients Optimizer::Sum(const Update& update,
-                                          const Part& part) {
+kernels::WeightedGradients Optimizer::GradientsOf(const Update& update,
+                                                  const Part& part) {
   shifted_.clear();
   for (const float* gradient : update.gradients) {
     shifted_.push_back(gradient + part.begin);

@@ -96,8 +96,10 @@ class Optimizer {
   void ApplySgd(const proto::Sgd& sgd, const Update& update, const Part& part);
   void ApplyAdagrad(const Update& update, const Part& part);
   void ApplyAdam(const Update& update, const Part& part);
-  // As the part counts them.
-  kernels::WeightedGradients Sum(const Update& update, const Part& part);
+  // The update's gradients from the part's first float on, with what each
+  // counts there.
+  kernels::WeightedGradients GradientsOf(const Update& update,
+                                         const Part& part);
   // Sees to it that nobody else holds the chunk. Its floats become undefined.
   void MakeUnique(ChunkRef* chunk);
   // That part of a state's array. REQUIRES: nobody else holds its chunk.

@@ -103,9 +103,9 @@ class Shard {
   // further decision with the same error.
   absl::StatusOr<Executed> Execute(const Decision& decision);
 
-  // The same, but a Commit's version may be there before its weights: each
-  // chunk is made by its Make, which whoever reads it calls first, or by what
-  // comes next and needs it.
+  // The same, as the daemon does it: a Commit's version may be there before its
+  // weights. Each chunk is made by its Make, which whoever reads it calls
+  // first, or by what comes next and needs it.
   absl::StatusOr<Executed> Begin(const Decision& decision);
   // Makes a chunk of the newest version, unless that has been done.
   void Make(int chunk);
@@ -118,6 +118,8 @@ class Shard {
   // REQUIRES: restored().
   Version version() const { return store_.version(); }
   Generation generation() const { return generation_; }
+  // Of the range, as pulls have it; that of a gradient may be cut at the bounds
+  // of members' parts as well (staging().grid()).
   const ChunkGrid& grid() const { return grid_; }
   // Of the flat vector.
   const ParameterRange& range() const { return range_; }
@@ -127,7 +129,9 @@ class Shard {
   // As Staging::Admits; frees room that is held by what is being applied.
   bool Admits(const PushChunkHeader& header, absl::string_view holder);
   // Takes one chunk of a gradient; returns whether all of it, or of its
-  // member's part of it, is here now. Errors as Staging::Stage.
+  // member's part of it, is here now. Makes the newest version first where that
+  // still holds the room that it needs. Errors as Staging::Stage, and
+  // kFailedPrecondition before the first Restore.
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload,
                              absl::string_view holder = {});

@@ -12,8 +12,9 @@
 //     be folded next never waits for one that is folded after it, on no shard.
 //   * What has ended stays ended: `ended_` remembers the last task that ended
 //     in each life of a worker, and later chunks of that task and of earlier
-//     ones are refused. A slice that was already staged keeps being answered,
-//     because a later task of the worker may end before its own update is made.
+//     ones are refused. But a push of a slice that is staged is told so again:
+//     a later task of that life may have ended while this one's update is still
+//     to come.
 //   * A chunk with a NaN or an infinity never counts as taken.
 //
 // Three chunks, worker 0, task 7:
@@ -23,7 +24,8 @@
 //   -- the connection breaks; the worker repeats the whole push --
 //   Stage(7, chunk 2)    false: a duplicate, counted and passed over
 //   Stage(7, chunk 1)    false
-//   Stage(7, chunk 0)    true: the slice is staged, and the push is answered
+//   Stage(7, chunk 0)    true: all is here (of a member's part, where several
+//                        push one slice), and the push is answered
 //   Find(7)              its floats, for the Commit that names it
 //   End(7)               its memory is free for another slice
 //   Stage(7, chunk 2)    kAborted: task 7 has ended
@@ -34,7 +36,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/grant.h"
 #include "common/status_macros.h"
-#include "kernels/optimizer_kernels.h"
+#include "kernels/optimizer_kernels.h"  // FirstNonFinite
 
 namespace sluice {
 

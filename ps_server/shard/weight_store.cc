@@ -1,9 +1,10 @@
 // A version is a table of counted chunks; readers hold the table.
 //
 // What holds:
-//   * The chunks of a table that somebody holds never change. An update writes
-//     a chunk in place only when the table that it builds is alone with it;
-//     otherwise it writes into another chunk, from the pool.
+//   * The chunks of a table that somebody holds never change, once they are
+//     written (which may be after Publish). An update writes a chunk in place
+//     only when the table that it builds is alone with it; otherwise it writes
+//     into another chunk, from the pool.
 //   * Between Close and Publish nobody begins to read: the closed version may
 //     already be half overwritten.
 //   * At most `max_held` old versions are held, and pinned ones: Close ends the

@@ -29,7 +29,8 @@ using ReadId = Id<struct ReadTag>;
 // Not thread-safe: call from the exchange thread.
 class WeightStore {
  public:
-  // One version. Its chunks never change while somebody holds it.
+  // One version. Its chunks do not change while somebody holds it, once they
+  // are written: those of the newest may have to be first (Prepare).
   struct Snapshot {
     Version version;
     std::vector<ChunkRef> chunks;

@@ -3,8 +3,10 @@
 reports what does not hold."""
 
 import json
+import os
 import unittest
 
+import faulty_disk
 import harness
 
 # A few seconds of training, so that there is a run to disturb: 20 updates an
@@ -20,7 +22,9 @@ SETS = harness.sets(["sync.gradients_per_update=2", "limits.lease_s=1",
 def chaos(*args, job=JOB):
     run = harness.scratch() / "chaos"
     result = harness.tool("chaos", harness.write_job(job), *SETS,
-                          "--run-dir", run, *args)
+                          "--run-dir", run, *args,
+                          env={**os.environ,
+                               "ASAN_OPTIONS": faulty_disk.ASAN_OPTIONS})
     return run, result
 
 

@@ -8,6 +8,11 @@ import shutil
 import harness
 
 _LIBRARY = harness.ROOT / "tests/process/faulty_disk.so"
+# For processes with this library, or another that is preloaded: it must come
+# before the sanitizer's, and does not need it. That opens a log of its own
+# before the library can work, so its reports go where the process's errors go.
+ASAN_OPTIONS = (os.environ.get("ASAN_OPTIONS", "") +
+                ":verify_asan_link_order=0:log_path=stderr")
 
 
 class FaultyDisk:
@@ -20,13 +25,8 @@ class FaultyDisk:
         self._library = harness.scratch() / _LIBRARY.name
         shutil.copy(_LIBRARY, self._library)
         self._faults = self._library.with_name(_LIBRARY.name + ".faults")
-        self.env = dict(
-            os.environ, LD_PRELOAD=str(self._library),
-            # It must come before the sanitizer's library, and does not need it.
-            # That opens a log of its own before this library can work, so its
-            # reports go where the process's errors go.
-            ASAN_OPTIONS=(os.environ.get("ASAN_OPTIONS", "") +
-                          ":verify_asan_link_order=0:log_path=stderr"))
+        self.env = dict(os.environ, LD_PRELOAD=str(self._library),
+                        ASAN_OPTIONS=ASAN_OPTIONS)
 
     def set(self, *lines):
         """Replaces all faults."""

@@ -25,7 +25,8 @@ namespace sluice {
 // goes and ends, gives up what has stalled, has repeated what a repetition may
 // help, and blocks until all are through, or far enough.
 //
-// Begin, Drive, BeginsAnew and Drain: from one thread; the others from any.
+// Begin, Drive, DriveTo, BeginsAnew and Drain: from one thread; the others from
+// any, but for OnProgress and OnCallEnded, which say from which.
 class CallDriver {
  public:
   // What the driver has done to one of the calls.

@@ -48,7 +48,9 @@ struct VectorPath {
 };
 
 // One pull of the flat vector after the other: a call to each shard, begun at
-// once and waited for later.
+// once and waited for later. A call that was begun runs on the loop's thread,
+// which writes into the weights, and into its assembly, until `calls_` have
+// heard its end.
 //
 // Wake and the totals may be called from any thread.
 //
@@ -109,9 +111,10 @@ class VectorPull {
 
   std::optional<PullSpec> begun_;
   absl::Span<float> weights_;
-  int64_t given_ = 0;                     // Await said that so many are there.
-  bool broken_ = false;                   // Some of these come anew.
-  std::vector<PullAssembly> assemblies_;  // What is there of each slice.
+  int64_t given_ = 0;    // Await said that so many are there.
+  bool broken_ = false;  // Some of these come anew.
+  // What is there of each slice: the loop thread's while a call runs.
+  std::vector<PullAssembly> assemblies_;
   std::vector<std::unique_ptr<Attempt>> attempts_;
   std::vector<std::unique_ptr<Attempt>> ending_;  // They have delivered.
   std::atomic<int64_t> bytes_{0};                 // Of weights that have come.

@@ -17,7 +17,7 @@ namespace sluice {
 // chunks that are here. Where the shard no longer holds that version, and the
 // caller takes a newer one, the slice begins anew.
 //
-// Not thread-safe: call from one thread.
+// Thread-compatible: a call's thread has it from the call's begin to its end.
 class PullAssembly {
  public:
   // Expects `floats` of exactly `version`, or of it or newer.

@@ -7,11 +7,11 @@
 //   secret, its memories  ------>   is the secret one that I gave?
 //                         <------   number of the link, geometry, its memory
 //
-// The name is abstract, so another network namespace, which may have the same
-// host name, finds no such socket. Nothing that comes over it is believed:
-// descriptors must be of memory whose size is sealed (SharedView), and large
-// enough for the geometry. From then on the socket carries nothing. Either end
-// sees by its end that the other process is gone.
+// A host is a boot of a kernel and a network namespace (HostIdentity): within
+// these the abstract name is the shard's. Nothing that comes over the socket is
+// believed: descriptors must be of memory whose size is sealed (SharedView),
+// and large enough for the geometry. From then on the socket carries nothing.
+// Either end sees by its end that the other process is gone.
 #include "worker/exchange/shared_shard.h"
 
 #include <grpcpp/client_context.h>

@@ -114,7 +114,7 @@ class VectorPull::Attempt {
     return std::min((chunk + 1) * path_.chunk_floats - offset_, range_.size());
   }
 
-  // Constant after construction.
+  // Constant after Start, but for what they refer to.
   const VectorPath& path_;
   const int shard_;
   const ParameterRange range_;

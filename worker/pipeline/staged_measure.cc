@@ -1,7 +1,7 @@
 // Between two stages lies a Shelf in place of a neighbour: what stage 0 sends
 // for a block's batches, stage 1 takes in the same order once its weights are
-// loaded. At any time one shelf has something, since a stage takes all of the
-// block before the next is loaded.
+// loaded. A stage takes all of the block before the next is loaded: in its turn
+// it empties the shelf before it and fills the one behind.
 #include "worker/pipeline/staged_measure.h"
 
 #include <algorithm>

@@ -149,14 +149,24 @@ absl::StatusOr<bool> IsExactEnough(const cublasLtMatmulAlgo_t& algorithm,
                                         CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
                                         &flags, sizeof(flags), &written),
       "cublasLtMatmulAlgoCapGetAttribute"));
-  constexpr uint64_t k16Bits = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
-                               CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF;
+  constexpr uint64_t kFp16 = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F;
+  constexpr uint64_t kBf16 = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF;
   constexpr uint64_t kTf32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
   uint64_t refused = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
-  // Which of the two types of 16 bits is flagged says nothing: what takes BF16
-  // on an H100 (cuBLASLt 13.1) has the flag of FP16.
-  if (!Is16Bit(precision)) refused |= k16Bits;
   if (precision != Precision::kTf32) refused |= kTf32;
+  switch (precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      refused |= kFp16 | kBf16;
+      break;
+    case Precision::kFp16:  // One may take either type, and has both flags.
+      if ((flags & kFp16) == 0) refused |= kBf16;
+      break;
+    case Precision::kBf16:
+      // The flags do not tell: on an H100 (cuBLASLt 13.1) what takes BF16 has
+      // that of FP16 alone.
+      break;
+  }
   return (flags & refused) == 0;
 }
 

@@ -50,8 +50,8 @@ bool IsDenseOfPixels(Precision precision, const Conv2dShape& s) {
   return Is16Bit(precision) && s.kernel == 1 && s.stride == 1 && s.padding == 0;
 }
 
-// Such a convolution. On an H100 1024 channels to 256 run at 300 TFLOP/s; by the
-// algorithm that cuDNN takes for it, at 68.
+// Such a convolution. On an H100 1024 channels to 256 run at 300 TFLOP/s; by
+// the algorithm that cuDNN takes for it, at 68.
 class DenseOfPixels : public Convolution {
  public:
   static absl::StatusOr<std::unique_ptr<Convolution>> Create(
@@ -165,17 +165,22 @@ class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
     return convolution == nullptr ? 0 : convolution->workspace_bytes();
   }
 
-  // kUnimplemented where cuDNN cannot do it in 16 bits.
+  // kUnimplemented where no library can do it in 16 bits.
   absl::StatusOr<std::unique_ptr<Convolutions>> PrepareIn(
       Precision precision, int64_t samples) override {
     auto made = std::make_unique<Convolutions>();
     made->precision = precision;
     const Conv2dShape shape = Stored(precision, shape_);
     const auto prepare = [&](ConvolutionKind kind) {
-      auto convolution =
-          IsDenseOfPixels(precision, shape)
-              ? DenseOfPixels::Create(&gpu_, kind, precision, shape, samples)
-              : gpu_.PrepareConvolution(kind, precision, shape, samples);
+      absl::StatusOr<std::unique_ptr<Convolution>> convolution =
+          absl::UnimplementedError("no dense layer of pixels");
+      if (IsDenseOfPixels(precision, shape)) {
+        convolution =
+            DenseOfPixels::Create(&gpu_, kind, precision, shape, samples);
+      }
+      if (absl::IsUnimplemented(convolution.status())) {
+        convolution = gpu_.PrepareConvolution(kind, precision, shape, samples);
+      }
       return Is16Bit(precision)
                  ? std::move(convolution)
                  : this->OrNone(std::move(convolution), "by its own kernel");

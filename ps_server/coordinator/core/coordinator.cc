@@ -286,7 +286,8 @@ void Coordinator::WorkerLost(WorkerId worker, const std::string& why) {
   if (grid_.partitions() > 1) {
     unserved_.insert(static_cast<int>(worker.value()));
   }
-  // Ready gradients stay eligible: every shard has them.
+  // What it has delivered stays eligible, since every shard has it: a task that
+  // is ready is no live one.
   const OpenTask* live = tasks_.LiveOf(worker);
   if (live == nullptr) return;
   EndAndReturn(live->task.key, Outcome::kCancelled,

@@ -7,13 +7,13 @@
 // a decision of its own: done, back to the schedule (EndAndReturn), computed
 // once more (Rejected, TaskOverran), or left out for good.
 //
-//   IssueTask        RecordTask, SendTask             live, block live
-//   Ready            RecordComputeTime                ready, block held
-//   an update        RecordCommit, Commit, verdict    gone, block done
+//   what happens       what is decided                the task, its block
+//   IssueTask          RecordTask, SendTask           live, live
+//   Ready              RecordComputeTime              ready, held
+//   an update          RecordCommit, Commit, verdict  gone, done
 //
-//   IssueTask        RecordTask, SendTask             live, block live
-//   worker dies      RecordEnd, Discard               gone, block goes out
-//   first
+//   IssueTask          RecordTask, SendTask           live, live
+//   the worker dies    RecordEnd, Discard             gone, goes out first
 #include <algorithm>
 #include <cmath>
 #include <utility>

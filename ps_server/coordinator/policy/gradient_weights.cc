@@ -13,6 +13,8 @@
 
 #include <algorithm>
 
+#include "ps_server/coordinator/policy/policy_rules.h"
+
 namespace sluice {
 
 std::vector<float> GradientWeights(
@@ -22,12 +24,12 @@ std::vector<float> GradientWeights(
   for (const WeighedGradient& g : gradients) {
     sum += static_cast<double>(g.samples) / g.batches;
   }
-  const bool downweight = staleness.action() == proto::Staleness::DOWNWEIGHT;
+  const bool weighs_less = RulesOf(staleness.action()).weighs_less;
   std::vector<float> weights;
   weights.reserve(gradients.size());
   for (const WeighedGradient& g : gradients) {
     double weight = static_cast<double>(g.samples) / g.batches / sum;
-    if (downweight) {
+    if (weighs_less) {
       weight /= 1 + std::max<int64_t>(0, g.staleness - staleness.bound());
     }
     weights.push_back(static_cast<float>(weight));

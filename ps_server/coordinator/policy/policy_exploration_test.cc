@@ -152,12 +152,11 @@ CoordinatorOptions AnyJob(proto::Policy policy, uint64_t seed) {
   options.job.mutable_sync()->set_on_bad_gradient(proto::SKIP);
   if (draw(3) == 0) options.job.mutable_sync()->set_warm_start_updates(draw(6));
   if (draw(2) == 0) {
-    constexpr proto::Staleness::Action kActions[] = {
-        proto::Staleness::WAIT, proto::Staleness::DROP,
-        proto::Staleness::CANCEL, proto::Staleness::DOWNWEIGHT};
     const int bound = draw(4);
+    // Any but ACTION_UNSPECIFIED.
+    const int action = 1 + draw(proto::Staleness::Action_ARRAYSIZE - 1);
     *options.job.mutable_sync()->mutable_staleness() =
-        StalenessBound(bound, kActions[draw(4)]);
+        StalenessBound(bound, static_cast<proto::Staleness::Action>(action));
   }
   options.train_samples = options.job.cluster().workers() + draw(60);
   options.job.mutable_data()->set_batch_size(1 + draw(6));

@@ -1,7 +1,7 @@
-// What the three answers lead to. Three workers, each with a task from version
-// 0 on; worker 0 takes 2 s for a mini-batch, worker 1 takes 5 s, worker 2 takes
-// 8 s. K = 2, and 3 under SYNC. The first two updates, each with whose
-// gradients:
+// What the three answers of a policy lead to. Three workers, each with a task
+// from version 0 on; worker 0 takes 2 s for a mini-batch, worker 1 takes 5 s,
+// worker 2 takes 8 s. K = 2, and 3 under SYNC. The first two updates, each with
+// whose gradients:
 //
 //   SYNC            8 s  {0,1,2}   0 and 1 find no mini-batch of version 0 left
 //                  16 s  {0,1,2}
@@ -40,6 +40,23 @@ PolicyRules RulesOf(proto::Policy policy) {
       return {Counts::kAny, After::kGoesOn, Unfinished::kContinue};
     default:
       SLUICE_CHECK(!"a resolved job has a policy");
+  }
+}
+
+StalenessRules RulesOf(proto::Staleness::Action action) {
+  switch (action) {
+    case proto::Staleness::ACTION_UNSPECIFIED:
+      return {};
+    case proto::Staleness::WAIT:
+      return {.waits = true};
+    case proto::Staleness::DROP:
+      return {.refuses = Outcome::kDropped};
+    case proto::Staleness::CANCEL:
+      return {.refuses = Outcome::kCancelled, .revokes = true};
+    case proto::Staleness::DOWNWEIGHT:
+      return {.weighs_less = true};
+    default:
+      SLUICE_CHECK(!"a valid job has a known action");
   }
 }
 

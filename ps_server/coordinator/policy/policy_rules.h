@@ -1,7 +1,10 @@
 #ifndef SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
 #define SLUICE_PS_SERVER_COORDINATOR_POLICY_POLICY_RULES_H_
 
+#include <optional>
+
 #include "proto/job.pb.h"
+#include "ps_server/decisions/events.h"
 
 namespace sluice {
 
@@ -16,9 +19,8 @@ namespace sluice {
 //   K_ASYNC        one per worker    waits               continue
 //   K_BATCH_ASYNC  any               goes on             continue
 //
-// How stale a gradient may be is the job's `staleness`, under any policy that
-// lets gradients become stale: SyncPolicy refuses (TooStale, StaleOutcome),
-// GradientWeights (gradient_weights.h) makes a stale one count less.
+// How stale a gradient may be is the job's `staleness` (StalenessRules), under
+// any policy that lets gradients become stale.
 struct PolicyRules {
   // Which gradients count towards the next update.
   enum class Counts {
@@ -47,6 +49,29 @@ struct PolicyRules {
 
 // REQUIRES: `policy` is one of the six.
 PolicyRules RulesOf(proto::Policy policy);
+
+// What the bound on staleness leads to, of which an action is some:
+//
+//   action        waits   refuses     revokes   weighs less
+//   WAIT          x
+//   DROP                  dropped
+//   CANCEL                cancelled   x
+//   DOWNWEIGHT                                  x
+//
+// SyncPolicy carries out the first three, GradientWeights the last.
+struct StalenessRules {
+  // A worker further ahead of the slowest gets no task.
+  bool waits = false;
+  // How a delivered gradient ends that is staler.
+  std::optional<Outcome> refuses = std::nullopt;
+  // A running task that would be staler is cancelled.
+  bool revokes = false;
+  // A gradient that is staler counts less.
+  bool weighs_less = false;
+};
+
+// None of them where no action is set.
+StalenessRules RulesOf(proto::Staleness::Action action);
 
 }  // namespace sluice
 

@@ -20,7 +20,7 @@ void RoundFold::Begin(BlockId first,
   ready_.assign(gradients.size(), false);
   total_weight_ = 0;
   taken_ = 0;
-  // Nothing is stale under SYNC.
+  // Nothing is stale under SYNC: no action is set.
   for (const float weight : GradientWeights(gradients, proto::Staleness())) {
     entries_.push_back({GradientKey(), weight});
     total_weight_ += weight;

@@ -1,4 +1,5 @@
-// Every policy is the same bookkeeping; its PolicyRules answer the questions.
+// Every policy is the same bookkeeping; its PolicyRules and StalenessRules
+// answer the questions.
 //
 // What holds between calls:
 //
@@ -35,14 +36,14 @@ SyncPolicy::SyncPolicy(const proto::Sync& sync, int workers, int partitions)
     : sync_(sync),
       rules_(RulesOf(sync.policy())),
       static_(partitions > 1),
-      bounded_(sync.has_staleness() && !rules_.synchronous()),
+      // Synchronous gradients are never stale.
+      stale_(RulesOf(rules_.synchronous() ? proto::Staleness::ACTION_UNSPECIFIED
+                                          : sync.staleness().action())),
       k_schedule_(sync, workers),
       // Under SYNC every partition takes part in every version.
       warm_up_(sync.warm_start_updates() > 0 &&
                !(static_ && rules_.counts == Counts::kEveryBatchOfTheVersion)) {
-  if (bounded_ && sync.staleness().action() == proto::Staleness::WAIT) {
-    counts_.emplace(sync.staleness().bound());
-  }
+  if (stale_.waits) counts_.emplace(sync.staleness().bound());
   if (!static_) return;
   for (int p = 0; p < partitions; ++p) {
     Count(workers_[WorkerId(p)], +1);
@@ -156,11 +157,7 @@ void SyncPolicy::TaskEnded(WorkerId worker) {
 
 std::optional<std::string> SyncPolicy::TooStale(Version base,
                                                 Version version) const {
-  if (!bounded_) return std::nullopt;
-  const proto::Staleness::Action action = sync_.staleness().action();
-  if (action != proto::Staleness::DROP && action != proto::Staleness::CANCEL) {
-    return std::nullopt;
-  }
+  if (!stale_.refuses.has_value()) return std::nullopt;
   const int64_t staleness = version - base;
   if (staleness <= sync_.staleness().bound()) return std::nullopt;
   return absl::StrCat("staleness ", staleness, " exceeds the bound ",
@@ -168,17 +165,14 @@ std::optional<std::string> SyncPolicy::TooStale(Version base,
 }
 
 Outcome SyncPolicy::StaleOutcome() const {
-  const bool dropped =
-      bounded_ && sync_.staleness().action() == proto::Staleness::DROP;
-  return dropped ? Outcome::kDropped : Outcome::kCancelled;
+  // What is outdated under a synchronous policy is cancelled.
+  return stale_.refuses.value_or(Outcome::kCancelled);
 }
 
 Version SyncPolicy::RevokeBelow(Version version) const {
   if (rules_.synchronous()) return version;
-  if (bounded_ && sync_.staleness().action() == proto::Staleness::CANCEL) {
-    return version - sync_.staleness().bound();
-  }
-  return Version(0);
+  if (stale_.revokes) return version - sync_.staleness().bound();
+  return Version(0);  // None is from below it.
 }
 
 void SyncPolicy::Delivered(const GradientKey& key, Version base) {

@@ -60,10 +60,6 @@ class SyncPolicy {
   const absl::btree_set<WorkerId>& startable() const { return startable_; }
 
   // ---- Gradients ----
-  // An action on stale gradients that refuses belongs here, one that weighs
-  // into gradient_weights.h; InvariantChecker (testing) must know it either
-  // way.
-  //
   // Why a gradient computed at `base` may no longer count when the model is at
   // `version`; nothing when it may. "staleness 9 exceeds the bound 8"
   std::optional<std::string> TooStale(Version base, Version version) const;
@@ -123,7 +119,7 @@ class SyncPolicy {
   const proto::Sync sync_;
   const PolicyRules rules_;
   const bool static_;
-  const bool bounded_;  // A staleness bound applies.
+  const StalenessRules stale_;
 
   KSchedule k_schedule_;
   bool warm_up_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job_counts.h"
 #include "ps_server/coordinator/policy/batch_schedule.h"
+#include "ps_server/coordinator/policy/policy_rules.h"
 
 namespace sluice {
 
@@ -160,8 +161,7 @@ void InvariantChecker::See(const RecordCommit& action) {
 void InvariantChecker::CheckWeights(const RecordCommit& commit) {
   double sum = 0;
   for (const auto& entry : commit.entries) sum += entry.weight;
-  const auto& staleness = options_.job.sync().staleness();
-  if (staleness.action() == proto::Staleness::DOWNWEIGHT) {
+  if (RulesOf(options_.job.sync().staleness().action()).weighs_less) {
     Expect(sum <= 1 + 1e-6, "stale gradients weigh less");
     return;
   }
