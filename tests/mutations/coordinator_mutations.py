@@ -354,7 +354,7 @@ MUTATIONS = [
            "kSilentShare * options_.lease;", ""),
     change("ready gradients outlive their worker", "they are lost",
            "core/coordinator.cc",
-           "  // Ready gradients stay eligible: every shard has them.\n",
+           "  // is ready is no live one.\n",
            "  for (const GradientKey& key : tasks_.AllReady()) {\n"
            "    if (key.worker != worker) continue;\n"
            "    EndAndReturn(key, Outcome::kCancelled, why);\n"
