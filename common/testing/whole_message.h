@@ -59,6 +59,10 @@ inline std::vector<std::string> UnsetFields(
 inline void ExpectWhole(const google::protobuf::Message& message,
                         const std::string& text,
                         const std::vector<std::string>& unset = {}) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "SKIPPED: under ThreadSanitizer protobuf's headers lay maps "
+                  "out otherwise than Debian's library, which parses text";
+#endif
   std::unique_ptr<google::protobuf::Message> expected(message.New());
   ASSERT_TRUE(
       google::protobuf::TextFormat::ParseFromString(text, expected.get()));

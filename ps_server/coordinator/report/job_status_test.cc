@@ -50,11 +50,6 @@ JobState FullState(absl::Time now) {
 }
 
 TEST(JobStatusTest, ItSaysAllThatIsKnown) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP()
-      << "SKIPPED: protobuf's headers give maps another layout under "
-         "ThreadSanitizer than Debian's library, which reads text, has";
-#endif
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
   proto::JobStatus status = StatusToProto(FullState(now), now);
   // cli/report/counters_test looks at each of them.
