@@ -78,7 +78,7 @@ class DenseOfPixels : public Convolution {
   }
   absl::Status Run(const void* first, const void* second, void* out,
                    void* workspace) override {
-    // A product's first factor is w in forward, too.
+    // Forward gives x, w; the product's first factor is w.
     if (kind_ == ConvolutionKind::kForward) std::swap(first, second);
     return product_->Run(first, second, /*bias=*/nullptr, out, workspace);
   }
@@ -165,6 +165,17 @@ class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
     return convolution == nullptr ? 0 : convolution->workspace_bytes();
   }
 
+  absl::StatusOr<std::unique_ptr<Convolution>> ByLibrary(
+      ConvolutionKind kind, Precision precision, const Conv2dShape& shape,
+      int64_t samples) {
+    if (IsDenseOfPixels(precision, shape)) {
+      auto dense =
+          DenseOfPixels::Create(&gpu_, kind, precision, shape, samples);
+      if (!absl::IsUnimplemented(dense.status())) return dense;
+    }
+    return gpu_.PrepareConvolution(kind, precision, shape, samples);
+  }
+
   // kUnimplemented where no library can do it in 16 bits.
   absl::StatusOr<std::unique_ptr<Convolutions>> PrepareIn(
       Precision precision, int64_t samples) override {
@@ -172,15 +183,7 @@ class Conv2d : public LibraryOp<Conv2dShape, Convolutions> {
     made->precision = precision;
     const Conv2dShape shape = Stored(precision, shape_);
     const auto prepare = [&](ConvolutionKind kind) {
-      absl::StatusOr<std::unique_ptr<Convolution>> convolution =
-          absl::UnimplementedError("no dense layer of pixels");
-      if (IsDenseOfPixels(precision, shape)) {
-        convolution =
-            DenseOfPixels::Create(&gpu_, kind, precision, shape, samples);
-      }
-      if (absl::IsUnimplemented(convolution.status())) {
-        convolution = gpu_.PrepareConvolution(kind, precision, shape, samples);
-      }
+      auto convolution = ByLibrary(kind, precision, shape, samples);
       return Is16Bit(precision)
                  ? std::move(convolution)
                  : this->OrNone(std::move(convolution), "by its own kernel");
