@@ -8,9 +8,9 @@ import shutil
 import harness
 
 _LIBRARY = harness.ROOT / "tests/process/faulty_disk.so"
-# For processes with this library, or another that is preloaded: it must come
-# before the sanitizer's, and does not need it. That opens a log of its own
-# before the library can work, so its reports go where the process's errors go.
+# For processes that preload this library or another. What is preloaded comes
+# before the sanitizer's library, and does not need it. The sanitizer would open
+# its log before this library can work, so its reports go to stderr instead.
 ASAN_OPTIONS = (os.environ.get("ASAN_OPTIONS", "") +
                 ":verify_asan_link_order=0:log_path=stderr")
 
