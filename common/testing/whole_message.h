@@ -18,9 +18,9 @@ namespace sluice {
 // Under ThreadSanitizer protobuf's headers lay maps out otherwise than Debian's
 // library, so that neither its reflection nor its texts can be used on them.
 #ifdef __SANITIZE_THREAD__
-inline constexpr bool kMapsAreElsewhere = true;
+inline constexpr bool kMapsDiffer = true;
 #else
-inline constexpr bool kMapsAreElsewhere = false;
+inline constexpr bool kMapsDiffer = false;
 #endif
 
 // The names of the fields of `message` that are not set, "commit.entry.weight",
@@ -32,7 +32,7 @@ inline std::vector<std::string> UnsetFields(
   const auto* type = message.GetDescriptor();
   const auto* reflection = message.GetReflection();
   std::vector<std::string> unset;
-  if (kMapsAreElsewhere) return unset;
+  if (kMapsDiffer) return unset;
   for (int i = 0; i < type->real_oneof_decl_count(); ++i) {
     if (!reflection->HasOneof(message, type->oneof_decl(i))) {
       unset.push_back(type->oneof_decl(i)->name());
@@ -69,7 +69,7 @@ inline std::vector<std::string> UnsetFields(
 inline void ExpectWhole(const google::protobuf::Message& message,
                         const std::string& text,
                         const std::vector<std::string>& unset = {}) {
-  if (kMapsAreElsewhere) GTEST_SKIP() << "SKIPPED: under ThreadSanitizer";
+  if (kMapsDiffer) GTEST_SKIP() << "SKIPPED: under ThreadSanitizer";
   std::unique_ptr<google::protobuf::Message> expected(message.New());
   ASSERT_TRUE(
       google::protobuf::TextFormat::ParseFromString(text, expected.get()));
