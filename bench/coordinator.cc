@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/coordinator_sessions.h"
 #include "bench/report.h"
+#include "common/lock_order.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/status_macros.h"
@@ -231,6 +232,7 @@ void AddSessions(bool tiny, Report* report) {
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();  // As in the daemons.
+  sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();
   CLI::App app("Decisions of the coordinator per second");
   bool json = false, tiny = false;

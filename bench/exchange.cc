@@ -59,6 +59,7 @@
 #include "bench/exchange_team.h"
 #include "bench/report.h"
 #include "common/clock.h"
+#include "common/lock_order.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
 #include "common/tls/certificate_folder.h"
@@ -382,6 +383,7 @@ void RunPlainText(const Options& options, Report* report) {
 void Run(const Options& options) {
   spdlog::set_level(spdlog::level::warn);
   if (!options.untuned_malloc) TuneMallocForChunks();
+  LeaveLockOrderUnwatched();
   PollQueuesApart();
   if (!options.congestion.empty()) SetCongestionControl(options.congestion);
   Report report("exchange",

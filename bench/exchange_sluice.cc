@@ -1,22 +1,25 @@
-#include "bench/exchange_sluice.h"
-
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "bench/exchange_sluice.h"
 #include "common/clock.h"
 #include "common/grant.h"
 #include "common/parameter_layout.h"
 #include "common/rpc/channel_options.h"
 #include "common/shared_memory.h"
 #include "common/tls/pem.h"
+#include "proto/coordinator.pb.h"
 #include "ps_server/shard/chunk_grid.h"
 #include "ps_server/shard/exchange_service.h"
 #include "ps_server/shard/shard.h"
@@ -76,6 +79,42 @@ SharedMemory NewMemory(int64_t floats) {
   return *std::move(memory);
 }
 
+// What a coordinator in the only shard's process does, without a log: the last
+// gradient of a round decides its update.
+//
+// Thread-safe, but for Take: call from the exchange thread.
+class LeadOfOneShard {
+ public:
+  LeadOfOneShard(const ExchangePlan& plan, ExchangeService* exchange)
+      : plan_(plan), exchange_(*exchange) {}
+
+  absl::Status Take(int64_t round) {
+    if (++ready_ < plan_.workers) return absl::OkStatus();
+    ready_ = 0;
+    exchange_.Execute({round + 1, CommitOf(plan_, round)},
+                      [this, round](const auto& outcome, int64_t, Version) {
+                        Check(outcome.status());
+                        absl::MutexLock lock(&mu_);
+                        executed_ = round;
+                      });
+    return absl::OkStatus();
+  }
+  void AwaitExecuted(int64_t round) {
+    const auto executed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return executed_ >= round;
+    };
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&executed));
+  }
+
+ private:
+  const ExchangePlan plan_;
+  ExchangeService& exchange_;
+  int ready_ = 0;
+  absl::Mutex mu_;
+  int64_t executed_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
 void RunShard(const std::string& certificates, const ExchangePlan& plan,
               int index, const Control& control) {
   const TransportSecurity security = SecurityOf(certificates, TlsRole::kLead);
@@ -99,7 +138,10 @@ void RunShard(const std::string& certificates, const ExchangePlan& plan,
   exchange.Register(&builder);
   const auto server = builder.BuildAndStart();
   if (server == nullptr) Fail("a shard cannot listen");
-  exchange.Start();
+  LeadOfOneShard lead(plan, &exchange);
+  exchange.Start([&](const GradientKey& key, const std::string&) {
+    return lead.Take(key.sequence.value());
+  });
 
   const auto execute = [&](Decision decision) {
     std::promise<absl::Status> done;
@@ -114,7 +156,11 @@ void RunShard(const std::string& certificates, const ExchangePlan& plan,
   while (true) {
     const Note note = control.Receive();
     if (note.kind == Note::Kind::kStop) break;
-    execute({note.number + 1, CommitOf(plan, note.number)});
+    if (plan.shards == 1) {
+      lead.AwaitExecuted(note.number);
+    } else {
+      execute({note.number + 1, CommitOf(plan, note.number)});
+    }
     control.Send({.kind = Note::Kind::kApplied});
   }
   server->Shutdown(std::chrono::system_clock::time_point());
@@ -153,11 +199,14 @@ class Worker {
         .loop = std::make_shared<CompletionLoop>()};
     pushes_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
     // A worker's exchange does one thing at a time. In a real system one worker
-    // pushes while another pulls, so doing both at once takes two exchanges.
-    pulls_ = plan.at_once
-                 ? std::make_unique<GrpcExchange>(&layout_, addresses, options)
-                 : nullptr;
-    Pull(Version(0), true);  // Connects.
+    // pushes while another pulls, so doing both at once takes two exchanges; of
+    // a small vector, whose push decides the update, one asks for the weights
+    // before it pushes.
+    const bool small = plan.floats * sizeof(float) <= plan.chunk_bytes;
+    if (plan.at_once && !(small && pushes_->takes_ready())) {
+      pulls_ = std::make_unique<GrpcExchange>(&layout_, addresses, options);
+    }
+    Pull(0, true);  // Connects.
     if (!plan.shares_memory) return;
     pushes_->ShareMemory({&memory_});
     if (pulls_) pulls_->ShareMemory({});
@@ -166,23 +215,34 @@ class Worker {
   void Round(const Note& go) {
     const absl::Time start = Clock::Real()->Now();
     Note done = {.kind = Note::Kind::kDone};
-    if (plan_.at_once) {
+    if (plan_.at_once && !pulls_) {
+      pushes_->Prefetch(Spec(go.number, true), absl::MakeSpan(weights_));
+      Push(go.number);
+      Pull(go.number, true);
+      done.seconds = Since(start);
+      SayPushed();
+      control_.Receive();
+    } else if (plan_.at_once) {
       std::thread pulling([&] {
-        Pull(Version(go.number - 1), false);
+        Pull(go.number - 1, false);
         done.pull_seconds = Since(start);
       });
       Push(go.number);
+      SayPushed();
       done.push_seconds = Since(start);
       control_.Receive();
       pulling.join();
       done.seconds = Since(start);
     } else {
       Push(go.number);
+      const bool decided = pushes_->takes_ready();
+      if (!decided) SayPushed();
       const absl::Time pushed = Clock::Real()->Now();
       done.push_seconds = Since(start);
-      Pull(Version(go.number), true);
+      Pull(go.number, true);
       done.pull_seconds = Since(pushed);
       done.seconds = Since(start);
+      if (decided) SayPushed();
       control_.Receive();
     }
     if (go.verify) Verify(plan_, go.number, weights_);
@@ -197,18 +257,25 @@ class Worker {
   void Push(int64_t round) {
     const GradientKey key = KeyOf(index_, round);
     pushes_->BeginPush(key, grants_.GrantFor(key, holder_), gradient_);
-    pushes_->PushFrom(0);
+    if (pushes_->takes_ready()) {
+      proto::Ready ready;
+      ready.set_samples(1);
+      pushes_->PushLast(ready);
+    } else {
+      pushes_->PushFrom(0);
+    }
     Check(pushes_->FinishPush(never_));
-    control_.Send({.kind = Note::Kind::kPushed});
   }
+  void SayPushed() { control_.Send({.kind = Note::Kind::kPushed}); }
 
-  void Pull(Version version, bool exact) {
+  static PullSpec Spec(int64_t version, bool exact) {
+    return {Generation(1), Version(version), exact,
+            Clock::Real()->Now() + absl::Minutes(1)};
+  }
+  void Pull(int64_t version, bool exact) {
     GrpcExchange* exchange = pulls_ ? pulls_.get() : pushes_.get();
-    const auto versions =
-        exchange->Pull({Generation(1), version, exact,
-                        Clock::Real()->Now() + absl::Minutes(1)},
-                       absl::MakeSpan(weights_), never_);
-    Check(versions.status());
+    Check(exchange->Pull(Spec(version, exact), absl::MakeSpan(weights_), never_)
+              .status());
   }
 
   const TransportSecurity security_;

@@ -7,6 +7,7 @@
 #include "common/descriptor_limit.h"
 #include "common/exit_codes.h"
 #include "common/file_mode.h"
+#include "common/lock_order.h"
 #include "common/resolved_job.h"
 #include "common/rpc/malloc_tuning.h"
 #include "common/rpc/polling.h"
@@ -31,6 +32,7 @@ int Exit(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();
   sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();

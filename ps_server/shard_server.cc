@@ -263,8 +263,13 @@ absl::Status ShardServer::Serve(const Flags& flags, const ResolvedJob& job) {
       flags.checkpoint_dir.empty()
           ? ""
           : std::filesystem::absolute(flags.checkpoint_dir, error).string();
-  exchange_.Start();
-  if (lead_ != nullptr) {
+  if (lead_ == nullptr) {
+    exchange_.Start();
+  } else {
+    exchange_.Start([service = lead_->service()](const GradientKey& key,
+                                                 const std::string& ready) {
+      return service->OnPushedReady(key, ready);
+    });
     endpoint_->SetHandler(lead_->service());
     endpoint_->Start();
     new_connections_->Start();

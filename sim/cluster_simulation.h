@@ -172,6 +172,10 @@ class ClusterSimulation {
   double Decided(const GradientKey& key);
 
   int shards() const { return options_.job.cluster().shards(); }
+  // With the gradient, as of a worker of one process to one shard.
+  bool ready_travels() const {
+    return shards() == 1 && base_shards_.size() <= 1;
+  }
 
   // Constant after construction.
   const CoordinatorOptions options_;

@@ -17,6 +17,7 @@
 #include "common/descriptor_limit.h"
 #include "common/file_mode.h"
 #include "common/http/process_port.h"
+#include "common/lock_order.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
@@ -278,6 +279,7 @@ absl::Status RunEvaluator(const ResolvedJob& job,
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();
   sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();

@@ -13,8 +13,9 @@
 //   Next      5[0..1] from where it was read: nothing follows
 //
 // If samples are worth guessing, something always follows: the last Next starts
-// the thread with the first part of the likely next task. Compute takes it if
-// the guess was right.
+// the thread with the first part of the likely next task. Else PrepareNext
+// reads that part, when the model needs none any more. Compute takes it if the
+// guess was right.
 #include "worker/native_gradient.h"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
     const Batches& batches, WeightSource& weights, GradientSink& gradient,
     const CancelToken& cancel, TaskProgress* progress) {
   AwaitReading();
+  guesses_well_ = batches.first == likely_batches_.first;
   likely_batches_ = batches;
   likely_batches_.first = likely_.After(batches.first, batches.count);
   if (std::exchange(guessed_, std::nullopt) == batches.first) {
@@ -70,6 +72,15 @@ absl::StatusOr<OrRestarted<Model::Result>> NativeGradient::Compute(
                                  .clip_norm = options_.clip_norm,
                                  .next = [this] { return Next(); }},
                                 weights, gradient, cancel, progress);
+}
+
+void NativeGradient::PrepareNext() {
+  if (guessed_.has_value() || !guesses_well_) return;
+  AwaitReading();
+  batches_ = likely_batches_;
+  guessed_ = batches_.first;
+  samples_.clear();
+  ReadOne();
 }
 
 absl::StatusOr<Model::Part> NativeGradient::Next() {

@@ -343,6 +343,25 @@ TEST_F(NativeGradientTest, WhileGuessesAreRightEachMiniBatchIsReadOnce) {
   EXPECT_EQ(source.reads().size(), 5 + 1);  // And what would come next.
 }
 
+TEST_F(NativeGradientTest, BetweenTasksTheNextIsReadOnceGuessesAreRight) {
+  const FakeDataSource source(10);
+  NativeGradient compute(InOrder(8), &source, model_.get());
+  std::vector<int> gathered;
+  // Mini-batches of 8 and 2; 4 is guessed, and 2 comes again.
+  for (const int64_t batch : {0, 1, 2, 3, 2}) {
+    ASSERT_TRUE(Compute(&compute, {.first = BatchId(batch)}).ok());
+    gathered.push_back(source.gathered);
+    compute.PrepareNext();
+    gathered.push_back(source.gathered);
+  }
+  EXPECT_THAT(gathered, ElementsAre(1, 1, 2, 3, 3, 4, 4, 5, 6, 6));
+  EXPECT_THAT(
+      Passes(),
+      ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5, 6, 7), ElementsAre(8, 9),
+                  ElementsAre(0, 1, 2, 3, 4, 5, 6, 7), ElementsAre(8, 9),
+                  ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+
 TEST_F(NativeGradientTest, ARightGuessIsTheFirstOfSeveralParts) {
   SlowSource source;
   NativeGradient compute(InOrder(3), &source, model_.get());

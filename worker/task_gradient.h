@@ -49,6 +49,9 @@ class TaskGradient {
       const Batches& batches, WeightSource& weights, GradientSink& gradient,
       const CancelToken& cancel, TaskProgress* progress) = 0;
 
+  // There is time until the next task comes: what it needs may be made ready.
+  virtual void PrepareNext() {}
+
   // Makes a waiting Compute look at its cancel token. From any thread.
   virtual void Wake() {}
   // No task will follow: a Compute that is under way ends within a few seconds.

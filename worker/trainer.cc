@@ -20,6 +20,11 @@
 //   FinalFrom(10)        b's backward is done: its chunks travel
 //   FinalFrom(0)         and a's
 //   FinishPush           stage push; every shard has staged all of it: Ready
+//
+// Where the one shard is in the coordinator's process (takes_ready), the
+// gradient's first floats wait for the end of the computation, and its Ready
+// travels with them (PushLast): the next task may then be here before the
+// shard's reply.
 #include "worker/trainer.h"
 
 #include <optional>
@@ -144,16 +149,21 @@ class Trainer::PushedGradient final : public GradientSink {
 
   absl::Span<float> values() override { return values_; }
   absl::Status FinalFrom(int64_t from) override {
-    exchange_.PushFrom(from);
+    if (from > 0 || !exchange_.takes_ready()) exchange_.PushFrom(from);
     return absl::OkStatus();
+  }
+  // As Exchange::PushLast, where the shard takes it.
+  void Say(const proto::Ready& ready) {
+    if (exchange_.takes_ready()) exchange_.PushLast(ready);
   }
   // As Exchange::FinishPush.
   absl::Status Finish(const CancelToken& cancel) {
-    progress_.Enter(Stage::kPush);
     SLUICE_RETURN_IF_ERROR(exchange_.FinishPush(cancel));
     AddTravels(Transfer::kPush, exchange_.push_travels(), &progress_);
     return absl::OkStatus();
   }
+
+  bool told() const { return exchange_.takes_ready(); }
 
  private:
   // Constant after construction.
@@ -173,6 +183,8 @@ Trainer::Trainer(const Options& options, TaskGradient* gradient,
 
 Trainer::~Trainer() = default;
 
+bool Trainer::told() const { return gradient_->told(); }
+
 absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
                                              const CancelToken& cancel) {
   progress_ = TaskProgress(options_.clock);
@@ -180,10 +192,8 @@ absl::StatusOr<Trainer::Answer> Trainer::Run(const proto::Task& task,
   absl::StatusOr<Answer> answer = RunStages(task, cancel);
   progress_.End();
   if (answer.ok() && std::holds_alternative<proto::Ready>(*answer)) {
-    auto& ready = std::get<proto::Ready>(*answer);
-    ready.set_pull_seconds(progress_.seconds(Stage::kPull));
-    ready.set_compute_seconds(progress_.compute_seconds());
-    ready.set_push_seconds(progress_.seconds(Stage::kPush));
+    push_seconds_ = progress_.seconds(Stage::kPush);
+    std::get<proto::Ready>(*answer).set_push_seconds(push_seconds_);
   }
   return answer;
 }
@@ -208,6 +218,11 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return computed.status();
   }
   overflows_ = computed->overflows;
+  progress_.Enter(Stage::kPush);
+  const proto::Ready ready = MakeReady(task, *computed);
+  gradient_->Say(ready);
+  // Nobody waits for this thread any more.
+  if (told()) PrepareNext();
   const absl::Status pushed = gradient_->Finish(cancel);
   if (absl::IsInvalidArgument(pushed)) {
     proto::Rejected rejected;
@@ -216,7 +231,7 @@ absl::StatusOr<Trainer::Answer> Trainer::RunStages(const proto::Task& task,
     return rejected;
   }
   SLUICE_RETURN_IF_ERROR(pushed);
-  return MakeReady(task, *computed);
+  return ready;
 }
 
 absl::Status Trainer::Straggle(const proto::Task& task,
@@ -260,6 +275,9 @@ proto::Ready Trainer::MakeReady(const proto::Task& task,
   }
   ready.set_samples(computed.samples);
   ready.set_loss(computed.loss);
+  ready.set_pull_seconds(progress_.seconds(Stage::kPull));
+  ready.set_compute_seconds(progress_.compute_seconds());
+  ready.set_push_seconds(push_seconds_);
   ready.mutable_logged()->insert(computed.logged.begin(),
                                  computed.logged.end());
   return ready;

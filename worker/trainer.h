@@ -24,7 +24,7 @@ namespace sluice {
 // as it can: forward begins with the first weights that are there, and the push
 // with the gradient's last part (flow.h). What a task gives is a function of
 // the task and the weights alone; nothing persists from one to the next but
-// memory that is written before it is read.
+// memory that is written before it is read, and times.
 //
 // Not thread-safe: call from the compute thread.
 class Trainer {
@@ -52,6 +52,12 @@ class Trainer {
   absl::StatusOr<Answer> Run(const proto::Task& task,
                              const CancelToken& cancel);
 
+  // There is time until the next task comes.
+  void PrepareNext() { task_gradient_.PrepareNext(); }
+
+  // A Ready that Run returns has travelled with the gradient: the coordinator
+  // has it.
+  bool told() const;
   // Of the last Run.
   const TaskProgress& progress() const { return progress_; }
   // Gradients that it computed again because FP16 overflowed, if the task's was
@@ -84,6 +90,8 @@ class Trainer {
   const std::unique_ptr<PulledWeights> weights_;
   const std::unique_ptr<PushedGradient> gradient_;
   int overflows_ = 0;
+
+  double push_seconds_ = 0;  // Of the last task that was delivered.
 };
 
 }  // namespace sluice

@@ -108,6 +108,55 @@ TEST_F(TrainerTest, TheTimeOfEachStageIsTold) {
   EXPECT_EQ(ready->push_seconds(), 0);
 }
 
+// A trainer whose one shard is in the coordinator's process.
+class OneShardTest : public TrainerTest {
+ protected:
+  OneShardTest() { exchange_.lead = true; }
+};
+
+TEST_F(OneShardTest, TheAnswerTravelsWithTheFirstFloats) {
+  std::vector<int64_t> offered;
+  model_->on_backward = [&] { offered = exchange_.offers; };
+  const auto ready = RunReady(TaskOf(/*batch=*/1, /*version=*/5));
+  ASSERT_TRUE(ready.ok()) << ready.status();
+  EXPECT_TRUE(trainer_.told());
+  EXPECT_THAT(offered, ElementsAre(2));
+  EXPECT_THAT(exchange_.offers, ElementsAre(2, 0));
+  ASSERT_TRUE(exchange_.brought.has_value());
+  EXPECT_EQ(KeyFromProto(exchange_.brought->key()), kKey);
+  EXPECT_THAT(exchange_.brought->shard_base(), ElementsAre(5, 6));
+  EXPECT_EQ(exchange_.brought->samples(), 4);
+  EXPECT_EQ(exchange_.brought->loss(), 5.5);
+}
+
+TEST_F(OneShardTest, ItSaysHowLongThePushBeforeTook) {
+  exchange_.on_pull = [&] { clock_.Advance(absl::Seconds(1)); };
+  model_->on_forward = [&] { clock_.Advance(absl::Seconds(2)); };
+  exchange_.on_finish_push = [&] { clock_.Advance(absl::Seconds(8)); };
+  ASSERT_TRUE(RunReady(TaskOf(0, 5)).ok());
+  EXPECT_EQ(exchange_.brought->pull_seconds(), 1);
+  EXPECT_EQ(exchange_.brought->compute_seconds(), 2);
+  EXPECT_EQ(exchange_.brought->push_seconds(), 0);
+  ASSERT_TRUE(RunReady(TaskOf(1, 6)).ok());
+  EXPECT_EQ(exchange_.brought->push_seconds(), 8);
+}
+
+TEST_F(OneShardTest, TheNextSamplesAreReadWhileTheShardStages) {
+  for (const int64_t batch : {0, 1}) {
+    ASSERT_TRUE(RunReady(TaskOf(batch, 5 + batch)).ok());
+  }
+  EXPECT_EQ(data_.gathered, 3);  // 0, 1, and 2 is guessed: 1 followed 0.
+  ASSERT_TRUE(RunReady(TaskOf(2, 7)).ok());
+  EXPECT_EQ(data_.gathered, 4);
+}
+
+TEST_F(OneShardTest, ARefusedGradientIsRejectedOnTheSession) {
+  exchange_.push_status = absl::InvalidArgumentError("dense0.bias is inf");
+  const auto answer = trainer_.Run(TaskOf(0, 5), token_);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(std::holds_alternative<proto::Rejected>(*answer));
+}
+
 TEST_F(TrainerTest, TheNextVersionIsAskedForWhileThisOneIsComputed) {
   std::vector<PullSpec> asked;
   model_->on_forward = [&] { asked = exchange_.prefetched; };

@@ -71,6 +71,7 @@ absl::Status WorkerLoop::RunTask(const proto::Task& task) {
   if (trainer_.overflows() > 0) CountOverflows(task);
   if (answer.ok()) {
     Deliver(task, *answer);
+    if (!trainer_.told()) trainer_.PrepareNext();
   } else if (absl::IsAborted(answer.status())) {
     CountCancelled(task, answer.status());
   } else {
@@ -113,6 +114,7 @@ void WorkerLoop::Deliver(const proto::Task& task,
         "pull_seconds={:.6f} compute_seconds={:.6f} push_seconds={:.6f}",
         key, task.first_batch(), task.version(), ready.loss(),
         ready.pull_seconds(), ready.compute_seconds(), ready.push_seconds());
+    if (trainer_.told()) return;
     *message.mutable_ready() = ready;
   }
   send_(std::move(message));

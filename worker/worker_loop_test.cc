@@ -12,6 +12,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 proto::Key Key(int64_t sequence) {
@@ -80,6 +81,18 @@ TEST_F(WorkerLoopTest, EachDeliveredGradientIsReportedOnce) {
   ASSERT_THAT(sent_, SizeIs(2));
   EXPECT_EQ(sent_[0].ready().key().sequence(), 1);
   EXPECT_EQ(sent_[1].ready().key().sequence(), 2);
+  EXPECT_EQ(counters_.Get().gradients_delivered, 2);
+}
+
+TEST_F(WorkerLoopTest, WhatTravelledWithTheGradientIsNotReportedAgain) {
+  exchange_.lead = true;
+  exchange_.on_finish_push = [this] {
+    if (exchange_.brought->key().sequence() == 2) inbox_.Close("test is over");
+  };
+  ReceiveTask(1);
+  ReceiveTask(2);
+  ASSERT_TRUE(loop_.Run().ok());
+  EXPECT_THAT(sent_, IsEmpty());
   EXPECT_EQ(counters_.Get().gradients_delivered, 2);
 }
 

@@ -26,6 +26,7 @@
 #include "common/group.h"
 #include "common/http/process_port.h"
 #include "common/ids.h"
+#include "common/lock_order.h"
 #include "common/model_command.h"
 #include "common/named_thread.h"
 #include "common/resolved_job.h"
@@ -483,6 +484,7 @@ int Run(const DaemonFlags& flags, const std::string& number,
 
 int main(int argc, char** argv) {
   sluice::TuneMallocForChunks();
+  sluice::LeaveLockOrderUnwatched();
   sluice::PollQueuesApart();
   sluice::RaiseDescriptorLimit();
   sluice::StopSignal::Block();

@@ -147,6 +147,7 @@ PushChunkHeader HeaderOf(const proto::PushChunk& chunk) {
     header.shared = {shared.link(), shared.memory(), shared.at(),
                      shared.count()};
   }
+  header.ready = chunk.ready();
   return header;
 }
 
@@ -224,6 +225,7 @@ grpc::ByteBuffer EncodePushChunk(const PushChunkHeader& header,
     shared->set_at(header.shared->at);
     shared->set_count(header.shared->count);
   }
+  chunk.set_ready(header.ready);
   return Joined(chunk, std::move(data.bytes));
 }
 

@@ -52,10 +52,12 @@ std::string DataOf(const Payload& payload) {
 }
 
 PushChunkHeader SomePush() {
-  return {{Generation(1), WorkerId(300), Incarnation(2), Sequence(70000)},
-          "sixteen bytes ok",
-          262144,
-          FloatType::kFp32};
+  return {
+      .key = {Generation(1), WorkerId(300), Incarnation(2), Sequence(70000)},
+      .grant = "sixteen bytes ok",
+      .offset = 262144,
+      .type = FloatType::kFp32,
+      .ready = "a Ready"};
 }
 
 // FP32, without statistics.
@@ -80,6 +82,7 @@ proto::PushChunk AsProto(const PushChunkHeader& h, absl::Span<const float> d) {
   m.set_offset(h.offset);
   m.set_checksum(ChunkChecksum(d));
   m.set_type(static_cast<proto::FloatType>(h.type));
+  m.set_ready(h.ready);
   m.set_data(d.data(), d.size() * sizeof(float));
   return m;
 }

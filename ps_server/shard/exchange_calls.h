@@ -8,8 +8,10 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,6 +63,9 @@ struct ExchangeContext {
   StreamService service{"/sluice.proto.Exchange/Pull",
                         "/sluice.proto.Exchange/Push",
                         "/sluice.proto.Exchange/Share"};
+  // As ExchangeService::Start's; never empty.
+  std::function<absl::Status(const GradientKey&, const std::string&)>
+      take_ready;
   std::unique_ptr<SharedLinks> links;  // Null: no memory is shared.
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   SharedCounters<ExchangeCounters> counters;

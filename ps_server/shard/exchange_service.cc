@@ -21,12 +21,14 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/named_thread.h"
 #include "common/rpc/completion_tag.h"
@@ -42,6 +44,13 @@ namespace {
 // Floats that are made between two looks at the network: 50 us, as long as a
 // wake takes.
 constexpr int64_t kMadeAtOnce = 256 << 10;
+
+absl::Status RefuseReady(const GradientKey& key, const std::string& ready) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("gradient ", key.ToString(),
+                   " comes with a Ready, expected it on the worker's session: "
+                   "the coordinator is not in this process"));
+}
 
 }  // namespace
 
@@ -59,7 +68,9 @@ class ExchangeService::Impl {
     context_.watch.Use(context_.queue.get());
   }
 
-  void Start() {
+  void Start(TakeReady take_ready) {
+    context_.take_ready =
+        take_ready != nullptr ? std::move(take_ready) : &RefuseReady;
     OpenLinks();
     thread_ = StartThread("exchange", [this] { Run(); });
   }
@@ -232,7 +243,9 @@ void ExchangeService::Register(grpc::ServerBuilder* builder,
                                bool begins_connections) {
   impl_->Register(builder, begins_connections);
 }
-void ExchangeService::Start() { impl_->Start(); }
+void ExchangeService::Start(TakeReady take_ready) {
+  impl_->Start(std::move(take_ready));
+}
 void ExchangeService::Execute(Decision decision, ExecuteDone done) {
   impl_->Execute(std::move(decision), std::move(done));
 }

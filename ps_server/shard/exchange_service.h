@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/ids.h"
@@ -54,8 +56,14 @@ class ExchangeService {
   // `begins_connections`: as CoordinatorEndpoint's.
   void Register(grpc::ServerBuilder* builder, bool begins_connections = true);
 
-  // Starts the thread. REQUIRES: the server has been built.
-  void Start();
+  // Hears of the gradient `key`, which is staged, what its worker says of it:
+  // the bytes of a Ready. An error is the push's answer.
+  using TakeReady = std::function<absl::Status(const GradientKey& key,
+                                               const std::string& ready)>;
+  // Starts the thread, on which `take_ready` is called; it must not block.
+  // Empty: this shard does not lead, and refuses pushes that bring a Ready.
+  // REQUIRES: the server has been built.
+  void Start(TakeReady take_ready = nullptr);
 
   // The decision's outcome: what it led to, or what the shard found wrong, the
   // last decision executed, and the version it stands at.

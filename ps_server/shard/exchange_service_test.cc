@@ -31,6 +31,8 @@ using ::sluice::testing::Pulled;
 using ::sluice::testing::PullOf;
 using ::sluice::testing::Push;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class ExchangeServiceTest : public ::testing::Test {
  protected:
@@ -177,6 +179,47 @@ TEST_F(ExchangeServiceTest, BadChunksAreRefusedWithWhatIsWrongWithThem) {
   loopback_.Await(&ExchangeCounters::pushes_refused, 6);
   EXPECT_EQ(loopback_.counters().pushes_staged, 0);
   Update(1);  // The service goes on, and the refused key may be pushed whole.
+}
+
+TEST_F(ExchangeServiceTest, AReadyIsHandedOnOnceAllOfItsGradientIsStaged) {
+  std::vector<std::string> taken;
+  Loopback lead(testing::SmallOptions(), absl::Seconds(30),
+                [&](const GradientKey& key, const std::string& ready) {
+                  taken.push_back(absl::StrCat(key.ToString(), " ", ready));
+                  return absl::OkStatus();
+                });
+  const auto client = lead.Client();
+  auto chunks = Gradient(Key(1), grid_, 1);
+  const std::vector<proto::PushChunk> rest = {chunks.back()};
+  chunks.pop_back();
+  chunks.front().set_ready("is ready");
+  ASSERT_TRUE(Push(client.get(), chunks).ok());
+  EXPECT_THAT(taken, IsEmpty());
+  ASSERT_TRUE(Push(client.get(), rest).ok());  // On another call.
+  EXPECT_THAT(taken, ElementsAre("g1/w0/i1/s1 is ready"));
+  ASSERT_TRUE(Push(client.get(), Gradient(Key(2), grid_, 1)).ok());
+  EXPECT_THAT(taken, SizeIs(1));
+}
+
+TEST_F(ExchangeServiceTest, WhoeverTakesAReadyMayRefuseThePush) {
+  Loopback lead(testing::SmallOptions(), absl::Seconds(30),
+                [](const GradientKey&, const std::string&) {
+                  return absl::AbortedError("its task has ended");
+                });
+  auto chunks = Gradient(Key(1), grid_, 1);
+  chunks.front().set_ready("is ready");
+  EXPECT_EQ(Push(lead.Client().get(), chunks),
+            absl::AbortedError("its task has ended"));
+  EXPECT_EQ(lead.counters().pushes_staged, 0);
+}
+
+TEST_F(ExchangeServiceTest, AShardThatDoesNotLeadTakesNoReady) {
+  auto chunks = Gradient(Key(1), grid_, 1);
+  chunks.front().set_ready("is ready");
+  EXPECT_EQ(Push(client_.get(), chunks),
+            absl::InvalidArgumentError(
+                "gradient g1/w0/i1/s1 comes with a Ready, expected it on the "
+                "worker's session: the coordinator is not in this process"));
 }
 
 TEST_F(ExchangeServiceTest, CallsThatEachBringAPartStageAGradientTogether) {

@@ -34,7 +34,8 @@ namespace sluice::testing {
 class Loopback {
  public:
   explicit Loopback(ShardOptions options,
-                    absl::Duration stall = absl::Seconds(30))
+                    absl::Duration stall = absl::Seconds(30),
+                    ExchangeService::TakeReady take_ready = nullptr)
       : shard_(std::move(options)), exchange_(&shard_, Clock::Real(), stall) {
     grpc::ServerBuilder builder;
     int port = 0;
@@ -45,7 +46,7 @@ class Loopback {
     server_ = builder.BuildAndStart();
     EXPECT_NE(server_, nullptr);
     address_ = absl::StrCat("127.0.0.1:", port);
-    exchange_.Start();
+    exchange_.Start(std::move(take_ready));
     EXPECT_TRUE(Execute(FirstRestore()).ok());
   }
   ~Loopback() { Stop(); }

@@ -162,6 +162,11 @@ absl::StatusOr<bool> PushCall::Stage(const PushChunkHeader& header,
 }
 
 void PushCall::Accept() {
+  const std::string& ready = context_->shard->staging().ReadyOf(*key_);
+  if (!ready.empty()) {
+    const absl::Status taken = context_->take_ready(*key_, ready);
+    if (!taken.ok()) return Refuse(taken);
+  }
   context_->counters.Add(&ExchangeCounters::pushes_staged);
   const ChunkGrid& grid = context_->shard->staging().grid();
   Reply(grid.PartFloats(grid.PartOf(grid.ChunkAt(offset_))));

@@ -39,6 +39,12 @@
 #include "kernels/optimizer_kernels.h"  // FirstNonFinite
 
 namespace sluice {
+namespace {
+
+// 64 names of what the user's program logs take 6 KB (common/logged_values.h).
+constexpr size_t kMostReadyBytes = 32 << 10;
+
+}  // namespace
 
 Staging::Staging(const ParameterLayout* layout, ParameterRange range,
                  ChunkGrid grid, FloatType type, int max_gradients)
@@ -73,6 +79,7 @@ absl::StatusOr<bool> Staging::Stage(const PushChunkHeader& header,
   SLUICE_RETURN_IF_ERROR(CheckKey(header, holder));
   SLUICE_ASSIGN_OR_RETURN(const int chunk, CheckPlace(header, payload));
   SLUICE_ASSIGN_OR_RETURN(Entry * entry, FindOrMake(header.key));
+  if (!header.ready.empty()) entry->ready = header.ready;
   int& missing = entry->missing[grid_.PartOf(chunk)];
   if (entry->here[chunk]) {
     ++duplicate_chunks_;
@@ -143,6 +150,11 @@ absl::StatusOr<int> Staging::CheckPlace(const PushChunkHeader& header,
     return absl::InvalidArgumentError(absl::StrCat(
         "gradient ", header.key.ToString(), ": chunk at ", header.offset,
         " has ", payload.bytes(), " bytes, expected ", expected));
+  }
+  if (header.ready.size() > kMostReadyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradient ", header.key.ToString(), ": its Ready has ",
+        header.ready.size(), " bytes, expected at most ", kMostReadyBytes));
   }
   return chunk;
 }

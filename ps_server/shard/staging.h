@@ -59,8 +59,9 @@ class Staging {
   //   kPermissionDenied    the grant is not for the key, or not `holder`'s
   //   kAborted             the task has ended
   //   kResourceExhausted   max_gradients are here already
-  //   kInvalidArgument     wrong type, offset or size; or a NaN or infinity,
-  //                        with its tensor and position
+  //   kInvalidArgument     wrong type, offset or size, or a Ready that is too
+  //                        long; or a NaN or infinity, with its tensor and
+  //                        position
   //   kDataLoss            the checksum is wrong
   absl::StatusOr<bool> Stage(const PushChunkHeader& header,
                              const Payload& payload,
@@ -75,6 +76,11 @@ class Staging {
   // ended.
   absl::StatusOr<int64_t> FloatsHere(const GradientKey& key,
                                      int64_t offset) const;
+
+  // The Ready that came with a gradient that is here; empty: none has.
+  const std::string& ReadyOf(const GradientKey& key) const {
+    return entries_.at(key).ready;
+  }
 
   // The task is over: frees its room. Later chunks of this key, and of earlier
   // ones of the same incarnation, are refused. Gradients already staged stay
@@ -92,6 +98,7 @@ class Staging {
     std::vector<bool> here;    // By chunk.
     std::vector<int> missing;  // Chunks, by part.
     int missing_in_all = 0;
+    std::string ready;
   };
   using Life = std::pair<WorkerId, Incarnation>;
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
+#include "proto/coordinator.pb.h"
 #include "worker/cancel_token.h"
 #include "worker/flow.h"
 
@@ -95,6 +96,12 @@ class Exchange {
   // Everything of the gradient from float `from` on is final: chunks that are
   // complete begin to travel. Does not block on the network.
   virtual void PushFrom(int64_t from) = 0;
+  // The one shard's process has the coordinator, and hands it what a push says
+  // of its gradient.
+  virtual bool takes_ready() const { return false; }
+  // As PushFrom(0). Once all of the gradient is staged the coordinator gets
+  // `ready`, before FinishPush returns OK. REQUIRES: takes_ready().
+  virtual void PushLast(const proto::Ready& ready) {}
   // Waits until every shard has staged all of it. A push that broke is
   // repeated whole under its key. Whatever it returns, the push is over.
   // Errors, each naming the shard:
@@ -103,7 +110,7 @@ class Exchange {
   //                       tensor's name
   //   kFailedPrecondition, kUnavailable, kDeadlineExceeded, kPermissionDenied,
   //   kDataLoss
-  // REQUIRES: PushFrom(0) was called.
+  // REQUIRES: PushFrom(0) or PushLast was called.
   virtual absl::Status FinishPush(const CancelToken& cancel) = 0;
   // Stops the push, if one is under way; nothing reads the gradient any more.
   virtual void AbortPush() = 0;

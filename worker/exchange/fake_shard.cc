@@ -156,6 +156,7 @@ void FakeShard::Take(const proto::PushChunk& chunk) {
   Staged& gradient = arriving.gradient;
   gradient.key = chunk.key();
   gradient.grant = chunk.grant();
+  gradient.ready += chunk.ready();
   gradient.values.resize(weights_.size());
   std::memcpy(&gradient.values[chunk.offset()], chunk.data().data(),
               chunk.data().size());

@@ -57,6 +57,7 @@ class FakeShard final : public proto::Exchange::Service {
     std::string grant;
     std::vector<float> values;
     std::vector<int64_t> offsets;  // In the order in which they came.
+    std::string ready;
   };
   std::vector<Staged> staged() const;
   // Chunks that have been taken, of any push.

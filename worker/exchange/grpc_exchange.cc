@@ -190,7 +190,7 @@ void GrpcExchange::AbortPull() {
 }
 
 void GrpcExchange::Prefetch(const PullSpec& spec, absl::Span<float> weights) {
-  if (!prefetch_.Brings(spec, weights)) prefetch_.Begin(spec, weights);
+  if (!prefetch_.Brings(spec, weights)) prefetch_.BeginOnLoop(spec, weights);
 }
 
 void GrpcExchange::BeginPush(const GradientKey& key, const std::string& grant,
@@ -199,6 +199,12 @@ void GrpcExchange::BeginPush(const GradientKey& key, const std::string& grant,
 }
 
 void GrpcExchange::PushFrom(int64_t from) { push_.From(from); }
+
+bool GrpcExchange::takes_ready() const {
+  return layout_.shards() == 1 && !layout_.is_part();
+}
+
+void GrpcExchange::PushLast(const proto::Ready& ready) { push_.Last(ready); }
 
 absl::Status GrpcExchange::FinishPush(const CancelToken& cancel) {
   const absl::Status status = push_.Finish(cancel);

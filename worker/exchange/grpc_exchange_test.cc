@@ -412,6 +412,51 @@ TEST_P(GrpcExchangeTest, APushThatBreaksIsRepeatedWholeUnderItsKey) {
   EXPECT_EQ(shard0_.staged().size(), 1u) << "only what broke is repeated";
 }
 
+TEST_P(GrpcExchangeTest, OneShardTakesAReadyWithTheFirstFloats) {
+  EXPECT_FALSE(exchange_.takes_ready()) << "of two shards, one may lag";
+  const ParameterLayout layout(layout_.tensors(), /*shards=*/1);
+  FakeShard shard(Ramp(0, kFloats), kVersion, chunk_floats_);
+  GrpcExchange exchange(&layout, {shard.address()}, Options());
+  ASSERT_TRUE(exchange.takes_ready());
+  std::atomic<int> broken = 0;
+  shard.set_behaviour({.on_push_chunk = [&](const proto::PushChunk& chunk) {
+    EXPECT_EQ(chunk.ready().empty(), chunk.offset() > 0) << chunk.offset();
+    return chunk.offset() == 0 && ++broken == 1
+               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken")
+               : grpc::Status::OK;
+  }});
+  proto::Ready ready;
+  ready.set_loss(2);
+  exchange.BeginPush(key_, kGrant, gradient_);
+  exchange.PushFrom(kRange);
+  exchange.PushLast(ready);
+  ASSERT_TRUE(exchange.FinishPush(token_).ok());
+  EXPECT_EQ(broken, 2) << "what is repeated brings it again";
+  ASSERT_EQ(shard.staged().size(), 1u);
+  EXPECT_EQ(shard.staged()[0].values, gradient_);
+  EXPECT_EQ(shard.staged()[0].ready, ready.SerializeAsString());
+  // The next gradient says nothing of the one before.
+  shard.set_behaviour({.on_push_chunk = [&](const proto::PushChunk& chunk) {
+    EXPECT_EQ(chunk.ready(), "");
+    return grpc::Status::OK;
+  }});
+  GradientKey next = key_;
+  ++next.sequence;
+  exchange.AbortPush();
+  exchange.BeginPush(next, kGrant, gradient_);
+  exchange.PushFrom(0);
+  EXPECT_TRUE(exchange.FinishPush(token_).ok());
+}
+
+TEST_P(GrpcExchangeTest, WhatWasBegunAheadMayBeGivenUpAtOnce) {
+  std::vector<float> ahead(kFloats);
+  for (int i = 0; i < 50; ++i) {
+    exchange_.Prefetch(Spec(), absl::MakeSpan(ahead));
+    exchange_.AbortPrefetch();
+  }
+  EXPECT_TRUE(Pull(Spec()).ok());
+}
+
 TEST_P(GrpcExchangeTest, ARefusedGradientComesBackWithTheShardsWords) {
   shard1_.set_behaviour({.on_push_chunk = [](const proto::PushChunk&) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,

@@ -18,7 +18,10 @@
 //   Await(15)   Restarted: two floats that were counted have come again, as 7
 //   Await(4)    17, say: what is there by now
 //   Finish      versions 5 and 7, when all is there
+#include <grpcpp/alarm.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +53,8 @@ constexpr int64_t kLeastShared = (64 << 10) / sizeof(float);
 // whoever waits for it cancels one that has stalled. It must stay until
 // `calls_` have heard its end, and one that has delivered until it is over.
 //
-// Runs on the loop's thread; Start, once, from the one that computes; Cancel
-// from any.
+// Runs on the loop's thread; Start or StartOnLoop, once, from the one that
+// computes; Cancel from any, before the call has begun, too.
 //
 // Thread-compatible.
 class VectorPull::Attempt {
@@ -67,6 +70,8 @@ class VectorPull::Attempt {
         calls_(pull->calls_) {}
 
   void Start(Generation generation);
+  // The same, on the loop's thread.
+  void StartOnLoop(Generation generation);
   // Ends the call soon, unless it has ended.
   void Cancel() { context_.TryCancel(); }
 
@@ -78,6 +83,7 @@ class VectorPull::Attempt {
   void AwaitOver() const { over_.WaitForNotification(); }
 
  private:
+  void OnTurn(bool ok) { Start(generation_); }
   void OnRequestSent(bool ok) { ok ? ReadChunk() : AskStatus(); }
   void OnChunk(bool ok);
   // The same of chunks that lie in the shard's memory.
@@ -126,6 +132,11 @@ class VectorPull::Attempt {
   // The shard, if its weights are read where they lie.
   const SharedShard* shared_ = nullptr;
 
+  // Of StartOnLoop.
+  Generation generation_;
+  std::optional<grpc::Alarm> turn_;  // Rings on the loop, at once.
+  MethodTag<Attempt, &Attempt::OnTurn> on_turn_{this};
+
   // Of the loop's thread after Start.
   grpc::ClientContext context_;
   // One of these two.
@@ -143,6 +154,12 @@ class VectorPull::Attempt {
   bool delivered_ = false;
   absl::Notification over_;
 };
+
+void VectorPull::Attempt::StartOnLoop(Generation generation) {
+  generation_ = generation;
+  turn_.emplace().Set(path_.queue, gpr_inf_past(GPR_CLOCK_MONOTONIC),
+                      on_turn_.address());
+}
 
 void VectorPull::Attempt::Start(Generation generation) {
   const PullAssembly::Question question = assembly_.Ask();
@@ -295,6 +312,21 @@ CallDriver::Hands VectorPull::MakeHands() {
 }
 
 void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
+  BeginWithoutCalls(spec, weights);
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
+}
+
+void VectorPull::BeginOnLoop(const PullSpec& spec, absl::Span<float> weights) {
+  BeginWithoutCalls(spec, weights);
+  // All exist before the first is begun, on another thread.
+  for (int shard = 0; shard < path_.layout->shards(); ++shard) {
+    attempts_[shard] = std::make_unique<Attempt>(this, shard);
+  }
+  for (const auto& attempt : attempts_) attempt->StartOnLoop(spec.generation);
+}
+
+void VectorPull::BeginWithoutCalls(const PullSpec& spec,
+                                   absl::Span<float> weights) {
   SLUICE_CHECK(static_cast<int64_t>(weights.size()) == path_.layout->size());
   Abort();
   begun_ = spec;
@@ -308,7 +340,6 @@ void VectorPull::Begin(const PullSpec& spec, absl::Span<float> weights) {
     assemblies_.emplace_back(path_.layout->range(ShardId(shard)).size(),
                              spec.version, spec.exact);
   }
-  for (int shard = 0; shard < path_.layout->shards(); ++shard) Start(shard);
 }
 
 void VectorPull::Start(int shard) {

@@ -327,6 +327,7 @@ grpc::ByteBuffer VectorPush::Slice::MessageOf(ParameterRange chunk) const {
                             .grant = gradient_.grant,
                             .offset = offset_ + chunk.begin - range_.begin,
                             .type = path_.type};
+  if (chunk.begin == 0) header.ready = gradient_.ready;
   if (shared_ != nullptr) {
     header.shared = shared_->Find(floats);
     return EncodePushChunk(header, {});
@@ -432,6 +433,11 @@ void VectorPush::Begin(Gradient gradient) {
 
 void VectorPush::From(int64_t from) {
   for (const auto& slice : slices_) slice->Offer(from);
+}
+
+void VectorPush::Last(const proto::Ready& ready) {
+  gradient_.ready = ready.SerializeAsString();
+  From(0);
 }
 
 absl::Status VectorPush::Finish(const CancelToken& cancel) {

@@ -2,6 +2,7 @@
 #define SLUICE_WORKER_TESTING_FAKES_H_
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -39,8 +40,11 @@ class FakeDataSource final : public DataSource {
     batch->inputs.assign(indices.begin(), indices.end());
     batch->targets = batch->inputs;
     batch->labels.assign(indices.size(), 0);
+    ++gathered;
     return absl::OkStatus();
   }
+
+  mutable std::atomic<int> gathered = 0;  // Mini-batches, or parts of them.
 
  private:
   int64_t size_;
@@ -93,8 +97,14 @@ class FakeExchange final : public Exchange {
     offers.clear();
   }
   void PushFrom(int64_t from) override { offers.push_back(from); }
+  bool takes_ready() const override { return lead; }
+  void PushLast(const proto::Ready& ready) override {
+    offers.push_back(0);
+    brought = ready;
+  }
   absl::Status FinishPush(const CancelToken& cancel) override {
     if (cancel.cancelled()) return absl::AbortedError("cancelled");
+    if (on_finish_push != nullptr) on_finish_push();
     if (push_status.ok()) pushed.assign(gradient_.begin(), gradient_.end());
     return push_status;
   }
@@ -120,6 +130,9 @@ class FakeExchange final : public Exchange {
   std::optional<GradientKey> push_key;
   std::string push_grant;
   std::vector<int64_t> offers;
+  bool lead = false;  // Its shard takes a Ready:
+  std::optional<proto::Ready> brought;
+  std::function<void()> on_finish_push;
   std::vector<float> pushed;  // The last gradient that was staged.
   int aborted_pushes = 0;
 

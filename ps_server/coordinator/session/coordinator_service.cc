@@ -22,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/await_for.h"
+#include "common/key_proto.h"
 #include "common/named_thread.h"
 #include "common/status_macros.h"
 #include "ps_server/coordinator/policy/policy_rules.h"
@@ -179,6 +180,18 @@ CoordinatorService::OnRequestCheckpoint() {
   proto::CheckpointReply reply;
   reply.set_version(version.value());
   return reply;
+}
+
+absl::Status CoordinatorService::OnPushedReady(const GradientKey& key,
+                                               const std::string& bytes) {
+  proto::Ready ready;
+  if (!ready.ParseFromString(bytes) || KeyFromProto(ready.key()) != key) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient ", key.ToString(), " comes with ", bytes.size(),
+                     " bytes that are no Ready for it"));
+  }
+  absl::MutexLock lock(&mu_);
+  return sessions_.OnReady(ready, options_.clock->Now());
 }
 
 absl::Status CoordinatorService::OnReportDeath(

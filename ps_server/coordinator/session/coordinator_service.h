@@ -84,6 +84,11 @@ class CoordinatorService final : public CoordinatorEndpoint::Handler {
     Receive(connection, frame);
   }
 
+  // The shard of this process has staged gradient `key`, with which a Ready
+  // came, serialised. From any thread. kInvalidArgument: it is none, or not of
+  // that gradient; kAborted: the task has ended.
+  absl::Status OnPushedReady(const GradientKey& key, const std::string& ready);
+
   // CoordinatorEndpoint::Handler:
   void OnFrame(SessionStream* stream,
                const proto::ToCoordinator& frame) override;

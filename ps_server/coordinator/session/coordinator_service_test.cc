@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/key_proto.h"
 #include "gtest/gtest.h"
 #include "ps_server/coordinator/session/coordinator_service_testing.h"
 
@@ -38,6 +39,33 @@ TEST(CoordinatorServiceTest, ARunReachesItsEndAndEverybodyHearsOfIt) {
     ExpectNumbered(peer->received());
     EXPECT_TRUE(peer->received().back().has_finish());
   }
+}
+
+TEST(CoordinatorServiceTest, AReadyThatCameWithItsGradientCountsOnce) {
+  Lead lead(RunOf(1, 1, 20));
+  const auto say = [&](const proto::Ready& ready) {
+    const GradientKey key = KeyFromProto(ready.key());
+    const std::string bytes = ready.SerializeAsString();
+    GradientKey other = key;
+    ++other.sequence;
+    const absl::Status wrong = lead.service().OnPushedReady(other, bytes);
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(wrong.message(),
+              absl::StrCat("gradient ", other.ToString(), " comes with ",
+                           bytes.size(), " bytes that are no Ready for it"));
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(lead.service().OnPushedReady(key, "\xff\xff")));
+    EXPECT_TRUE(lead.service().OnPushedReady(key, bytes).ok());
+    // As a push that is repeated, since its reply got lost, says it again.
+    const absl::Status again = lead.service().OnPushedReady(key, bytes);
+    EXPECT_TRUE(again.ok() || absl::IsAborted(again)) << again;
+  };
+  FakePeer worker(lead, proto::WORKER, 0, 1, say);
+  FakePeer shard(lead, proto::SHARD, 0);
+  const auto end = std::get<FinishRun>(lead.service().AwaitEnd());
+  EXPECT_EQ(end.failure, "");
+  EXPECT_EQ(lead.service().State().version, Version(20));
+  EXPECT_EQ(lead.service().State().counters.applied, 20);
 }
 
 TEST(CoordinatorServiceTest, WhatABusyWorkerCountsStandsInTheStateAsItRuns) {

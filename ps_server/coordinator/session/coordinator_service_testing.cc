@@ -44,8 +44,9 @@ proto::ToCoordinator JoinFrame(proto::Role role, int64_t id) {
   return frame;
 }
 
-FakePeer::FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards)
-    : shards_(shards) {
+FakePeer::FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards,
+                   std::function<void(const proto::Ready&)> say)
+    : shards_(shards), say_(std::move(say)) {
   CoordinatorClient::Options options;
   options.address = lead.address();
   options.join = JoinOf(role, id);
@@ -80,6 +81,10 @@ void FakePeer::OnMessage(const proto::FromCoordinator& message) {
     }
     answer.mutable_executed()->set_decision(message.decision().number());
     answer.mutable_executed()->set_version(version_);
+  }
+  if (answer.has_ready() && say_ != nullptr) {
+    say_(answer.ready());
+    answer.clear_ready();
   }
   absl::MutexLock lock(&mu_);
   received_.push_back(message);

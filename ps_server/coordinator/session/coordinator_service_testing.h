@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,7 +84,9 @@ proto::ToCoordinator JoinFrame(proto::Role role, int64_t id);
 // Thread-safe.
 class FakePeer {
  public:
-  FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards = 1);
+  // `say`: how a worker answers its tasks; null: on its session.
+  FakePeer(const Lead& lead, proto::Role role, int64_t id, int shards = 1,
+           std::function<void(const proto::Ready&)> say = nullptr);
   ~FakePeer() {
     AwaitConnected().IgnoreError();
     thread_.join();
@@ -122,6 +125,7 @@ class FakePeer {
   void OnMessage(const proto::FromCoordinator& message);
 
   const int shards_;
+  const std::function<void(const proto::Ready&)> say_;
   int64_t version_ = 0;  // Reader thread only.
 
   absl::Mutex mu_;

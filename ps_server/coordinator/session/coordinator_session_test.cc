@@ -103,6 +103,7 @@ TEST(CoordinatorSessionTest, MalformedMessagesAreRefusedAtTheDoor) {
   others.set_sequence(1);
   others.mutable_ready()->mutable_key()->set_worker(1);
   proto::ToCoordinator logs = others;
+  logs.mutable_ready()->mutable_key()->set_worker(7);
   (*logs.mutable_ready()->mutable_logged())["a b"] = 1;
   proto::ToCoordinator executed;
   executed.set_sequence(1);

@@ -324,6 +324,16 @@ absl::Status CoordinatorSessions::OnMessage(const FrameSink& connection,
   return absl::IsAborted(status) ? absl::OkStatus() : status;
 }
 
+absl::Status CoordinatorSessions::OnReady(const proto::Ready& ready,
+                                          absl::Time now) {
+  const absl::StatusOr<Delivery> delivery = DeliveryFromProto(ready);
+  if (!delivery.ok()) {
+    return Malformed({Role::kWorker, ready.key().worker()},
+                     std::string(delivery.status().message()));
+  }
+  return core_.Ready(*delivery, now, &actions_);
+}
+
 absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
                                            const proto::ToCoordinator& frame,
                                            absl::Time now) {
@@ -331,16 +341,11 @@ absl::Status CoordinatorSessions::Dispatch(const Seat& seat,
   const auto from = [&](Role role) { return peer.role == role; };
   switch (frame.body_case()) {
     case proto::ToCoordinator::kReady: {
-      const absl::StatusOr<Delivery> delivery =
-          DeliveryFromProto(frame.ready());
-      if (!delivery.ok()) {
-        return Malformed(peer, std::string(delivery.status().message()));
+      const GradientKey key = KeyFromProto(frame.ready().key());
+      if (!from(Role::kWorker) || key.worker.value() != peer.id) {
+        return Malformed(peer, absl::StrCat("Ready for ", key.ToString()));
       }
-      if (!from(Role::kWorker) || delivery->key.worker.value() != peer.id) {
-        return Malformed(peer,
-                         absl::StrCat("Ready for ", delivery->key.ToString()));
-      }
-      return core_.Ready(*delivery, now, &actions_);
+      return OnReady(frame.ready(), now);
     }
     case proto::ToCoordinator::kRejected: {
       const GradientKey key = KeyFromProto(frame.rejected().key());

@@ -57,6 +57,9 @@ class CoordinatorSessions {
                        const proto::ToCoordinator& frame, absl::Time now);
   // The connection is gone; nothing more arrives on it.
   void OnBroken(const FrameSink* connection, absl::Time now);
+  // A worker's Ready that has not come on its session. kInvalidArgument, or
+  // kAborted: its task has ended.
+  absl::Status OnReady(const proto::Ready& ready, absl::Time now);
   // kInvalidArgument: the job has no such process.
   absl::Status OnDeathReport(const proto::DeathReport& report, absl::Time now);
   // As Coordinator's. Local peers are alive.
