@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/rpc/queued_call.h"
+#include "common/rpc/completion_tag.h"
 #include "common/rpc/stall_watch.h"
 #include "common/rpc/stream_service.h"
 #include "common/shared_counters.h"

@@ -102,9 +102,13 @@ bool Stream::Holds(const void* pointer) const {
 
 Block* block = nullptr;
 
-Block::Block(uint32_t threads, std::function<void()> body)
-    : body_(std::move(body)),
-      all_{threads},
+Block& Block::Of(uint32_t threads) {
+  static auto& blocks = *new std::map<uint32_t, Block>();
+  return blocks.try_emplace(threads, threads).first->second;
+}
+
+Block::Block(uint32_t threads)
+    : all_{threads},
       warps_(threads / kLanes, Warp{{kLanes}, {}}),
       fibers_(threads) {
   for (Fiber& fiber : fibers_) {
@@ -114,7 +118,7 @@ Block::Block(uint32_t threads, std::function<void()> body)
   }
 }
 
-void Block::SwitchToHost() { fibers_[threadIdx.x].context->SwitchTo(&host_); }
+void Block::SwitchToHost() { fibers_[threadIdx.x].context->SwitchTo(&*host_); }
 
 void Block::Wait(Barrier* barrier) {
   const uint32_t before = barrier->passed;
@@ -129,21 +133,23 @@ void Block::Wait(Barrier* barrier) {
 // A thread begins anew for each block of the grid.
 void Block::Enter() {
   for (;;) {
-    block->body_();
+    (*block->body_)();
     block->fibers_[threadIdx.x].ended = true;
     block->progress_ = true;
     block->SwitchToHost();
   }
 }
 
-void Block::Run() {
+void Block::Run(const std::function<void()>& body) {
   block = this;
+  body_ = &body;
+  host_.emplace();
   for (Fiber& fiber : fibers_) fiber.ended = false;
   do {
     progress_ = false;
     for (uint32_t t = 0; t < fibers_.size(); ++t) {
       threadIdx = {t, 0};
-      if (!fibers_[t].ended) host_.SwitchTo(fibers_[t].context.get());
+      if (!fibers_[t].ended) host_->SwitchTo(fibers_[t].context.get());
     }
   } while (progress_);
   for (const Fiber& fiber : fibers_) SLUICE_CHECK(fiber.ended);

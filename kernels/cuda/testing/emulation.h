@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -68,11 +69,14 @@ class Context {
 // The threads of one block.
 class Block {
  public:
-  Block(uint32_t threads, std::function<void()> body);
+  // One of so many threads. It is made once and stays: what a sanitizer keeps
+  // of a fiber costs it more to make than the fiber takes to run.
+  static Block& Of(uint32_t threads);
+  explicit Block(uint32_t threads);
 
-  // Runs every thread to its end, any number of times. A thread that waits for
-  // one that ended, or waits elsewhere, is an error of the kernel.
-  void Run();
+  // Runs `body` as every thread to its end. A thread that waits for one that
+  // ended, or waits elsewhere, is an error of the kernel.
+  void Run(const std::function<void()>& body);
 
   void WaitForAll() { Wait(&all_); }
   void WaitForWarp() { Wait(&MyWarp().barrier); }
@@ -119,12 +123,12 @@ class Block {
   void SwitchToHost();
   void Wait(Barrier* barrier);
 
-  const std::function<void()> body_;
+  const std::function<void()>* body_ = nullptr;  // While it runs.
   Barrier all_;
   std::vector<Warp> warps_;
   std::vector<Fiber> fibers_;
-  Context host_;
-  bool progress_ = false;  // Since all fibers had their turn.
+  std::optional<Context> host_;  // While it runs.
+  bool progress_ = false;        // Since all fibers had their turn.
 };
 
 extern Block* block;  // That runs.
@@ -199,8 +203,9 @@ void ForEachBlock(Index3 grid, const F& run) {
 // Calls f() as every thread of every block of the grid.
 template <typename F>
 void Run(Index3 grid, uint32_t threads, const F& f) {
-  Block shared(threads, f);
-  ForEachBlock(grid, [&] { shared.Run(); });
+  Block& shared = Block::Of(threads);
+  const std::function<void()> body = f;
+  ForEachBlock(grid, [&] { shared.Run(body); });
 }
 
 // The same for threads that do not wait for each other.

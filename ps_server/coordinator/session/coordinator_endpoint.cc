@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/named_thread.h"
+#include "common/rpc/completion_tag.h"
 #include "common/rpc/deadline.h"
-#include "common/rpc/queued_call.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 
