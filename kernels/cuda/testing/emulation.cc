@@ -153,6 +153,7 @@ void Block::Run(const std::function<void()>& body) {
     }
   } while (progress_);
   for (const Fiber& fiber : fibers_) SLUICE_CHECK(fiber.ended);
+  host_.reset();  // The next launch may come from another thread.
 }
 
 }  // namespace sluice::kernels::cuda::emulation
